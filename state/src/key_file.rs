@@ -84,7 +84,11 @@ impl KeyFile {
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
         let refused = |reason: &str| Error::KeyFile(format!("{}: {reason}", path.display()));
         let bytes = read_file(disk, path, FILE_MAX).map_err(|error| refused(&error.to_string()))?;
-        KeyFile::decode(&bytes).map_err(refused)
+        let file = KeyFile::decode(&bytes).map_err(refused)?;
+        match file.sets.is_whole() {
+            true => Ok(file),
+            false => Err(refused("it is of a sector that is being made")),
+        }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {

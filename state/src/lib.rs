@@ -82,7 +82,7 @@ pub use keys::{
 pub use ledger::{FilesLedger, Opened, Options};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};
-pub use making::Unfinished;
+pub use making::{Unfinished, UnfinishedSectors};
 pub use record::{KeyId, Mark, Stamp};
 pub use sets::{Encoding, Sets};
 pub use signer::{Generated, Making, Opening, Signature, Signer};

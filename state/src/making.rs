@@ -1,4 +1,10 @@
 //! A key that is made with its progress written down, so that an interruption costs little.
+//!
+//! ```text
+//!   Unfinished          KEY.part                                   one tree
+//!   UnfinishedSectors   KEY-0.part, KEY-1.part ..                  each sector has a seed, a row and a witness of its own;
+//!                                                                  they have I in common
+//! ```
 
 use std::io::ErrorKind;
 use std::num::NonZero;
@@ -7,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gabion_engine::keys::stateful::Progress;
+use gabion_engine::keys::stateful::hss::{draw_sectors, generate_sectors};
 use gabion_engine::{Engine, Error};
 use zeroize::Zeroizing;
 
@@ -14,7 +21,7 @@ use crate::files::{Paths, Surroundings, failed, read_file};
 use crate::key_file::Secret;
 use crate::part::Part;
 use crate::sets::Sets;
-use crate::signer::{Generated, drawn, made};
+use crate::signer::{Generated, Key, drawn, made};
 
 /// Bytes of a file of progress, at most: a row of 2^16 nodes, and more.
 const PART_MAX: u64 = 16 << 20;
@@ -41,16 +48,9 @@ impl Unfinished {
         passphrase: Option<&[u8]>,
         anchors: &[PathBuf],
     ) -> Result<Self, Error> {
-        let paths = Paths::of(key);
-        let bytes = match read_file(&*around.disk, &paths.part, PART_MAX) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(&paths.part, &error).into()),
-        };
-        let kept = |passphrase: &[u8]| Zeroizing::new(passphrase.to_vec());
-        let (secret, row, part) = match bytes {
-            Some(bytes) => Part::opened(around, paths, &bytes, sets, passphrase)?,
-            None => (drawn(around, sets)?, Vec::new(), Part::new(around, paths, anchors)?),
+        let (secret, row, part) = match left_of(around, key, sets, passphrase)? {
+            Some(left) => left,
+            None => (drawn(around, sets)?, Vec::new(), Part::new(around, Paths::of(key), anchors)?),
         };
         Ok(Unfinished { secret, row, passphrase: passphrase.map(kept), part })
     }
@@ -88,5 +88,146 @@ impl Unfinished {
         let key = made(engine, &secret, &row, threads, &mut saves)?;
         outcome?;
         Ok(key.map(|key| Generated::of_parts(secret, key, Some(part))))
+    }
+}
+
+/// Keys in sectors that are to be made, or that an interruption left unfinished.
+pub struct UnfinishedSectors {
+    secrets: Vec<Secret>,
+    rows: Vec<Vec<u8>>,
+    passphrase: Option<Zeroizing<Vec<u8>>>,
+    parts: Vec<Part>,
+}
+
+impl UnfinishedSectors {
+    /// What an interruption left of keys of these names, each with the anchors that it is to have, and new ones for the
+    /// others: as many sectors of one key of LMS, a power of two.
+    ///
+    /// # Errors
+    /// As [`Unfinished::begin`]; [`Error::KeyFile`] if what is left is of several keys, or the sets are none of one tree of
+    /// LMS; [`Error::Input`] if it has no such sectors.
+    pub fn begin(
+        around: &Surroundings,
+        keys: &[(PathBuf, Vec<PathBuf>)],
+        sets: &Sets,
+        passphrase: Option<&[u8]>,
+    ) -> Result<Self, Error> {
+        let Sets::Hss(levels) = sets else {
+            return Err(Error::KeyFile("there are sectors of keys of LMS alone".to_owned()));
+        };
+        let count = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        let (mut known, mut rows, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut id = None;
+        for (number, (key, anchors)) in (0..count).zip(keys) {
+            let sector = Sets::Hss(levels.clone().sector(count, number, &[])?);
+            let paths = Paths::of(key);
+            let part = paths.part.clone();
+            match left_of(around, key, &sector, passphrase)? {
+                Some((Secret::Hss(secret), row, left)) => {
+                    if *id.get_or_insert(*secret.id()) != *secret.id() {
+                        return Err(Error::KeyFile(format!(
+                            "{}: it is of another key than the sectors before it; remove it to begin it anew",
+                            part.display()
+                        )));
+                    }
+                    known.push(Some(secret));
+                    rows.push(row);
+                    parts.push(left);
+                }
+                _ => {
+                    known.push(None);
+                    rows.push(Vec::new());
+                    parts.push(Part::new(around, paths, anchors)?);
+                }
+            }
+        }
+        let secrets = draw_sectors(levels, count, &*around.entropy, known)?;
+        let secrets = secrets.into_iter().map(Secret::Hss).collect();
+        Ok(UnfinishedSectors { secrets, rows, passphrase: passphrase.map(kept), parts })
+    }
+
+    /// Whether it goes on with what was left.
+    pub fn is_resumed(&self) -> bool {
+        self.parts.iter().any(Part::is_begun)
+    }
+
+    /// Makes the keys, one sector after the other, on up to `threads` threads, and writes down how far they are, once in a
+    /// while and where `watch` stops it: then the answer is `None`. `watch` hears of the sectors as of one tree.
+    ///
+    /// # Errors
+    /// As [`Unfinished::generate`].
+    pub fn generate(
+        self,
+        engine: &'static Engine,
+        threads: NonZero<usize>,
+        every: Duration,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<Vec<Generated>>, Error> {
+        let UnfinishedSectors { secrets, rows, passphrase, mut parts } = self;
+        let count = secrets.len() as u32;
+        let mut saved: Vec<usize> = rows.iter().map(Vec::len).collect();
+        // Those that are done and not written down yet.
+        let mut waiting: Vec<(usize, Vec<u8>)> = Vec::new();
+        let (mut last, mut outcome) = (Instant::now(), Ok(()));
+        let mut saves = |number: usize, progress: Progress<'_>| {
+            let Progress { done, all, row } = progress;
+            let before = all * number as u32;
+            let said = watch(Progress { done: before + done, all: all * count, row });
+            let is_first = number == 0 && done == 0;
+            let is_last = before + done == all * count;
+            if said.is_continue() && (is_first || is_last || last.elapsed() < every) {
+                if done == all && row.len() > saved[number] {
+                    waiting.push((number, row.to_vec()));
+                }
+                return said;
+            }
+            waiting.push((number, row.to_vec()));
+            for (number, row) in waiting.drain(..) {
+                // One that is stopped before anything is done of it is begun all the same, as one tree is.
+                let is_begun = parts[number].is_begun() || said.is_continue();
+                if row.len() <= saved[number] && is_begun {
+                    continue;
+                }
+                let passphrase = passphrase.as_ref().map(|passphrase| &passphrase[..]);
+                outcome = parts[number].save(&secrets[number], &mut None, passphrase, &row);
+                if outcome.is_err() {
+                    return ControlFlow::Break(());
+                }
+                saved[number] = row.len();
+            }
+            last = Instant::now();
+            said
+        };
+        let of_hss = secrets.iter().filter_map(|secret| match secret {
+            Secret::Hss(secret) => Some(secret),
+            Secret::Xmss(_) => None,
+        });
+        let made =
+            generate_sectors(engine, &of_hss.collect::<Vec<_>>(), rows, threads, &mut saves)?;
+        outcome?;
+        let of = |((secret, key), part)| {
+            let key = Key::Hss(Box::new(key));
+            Generated::of_parts(Secret::Hss(secret), key, Some(part))
+        };
+        Ok(made.map(|made| made.into_iter().zip(parts).map(of).collect()))
+    }
+}
+
+fn kept(passphrase: &[u8]) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(passphrase.to_vec())
+}
+
+/// What an interruption left of a key of this name and these sets.
+fn left_of(
+    around: &Surroundings,
+    key: &Path,
+    sets: &Sets,
+    passphrase: Option<&[u8]>,
+) -> Result<Option<(Secret, Vec<u8>, Part)>, Error> {
+    let paths = Paths::of(key);
+    match read_file(&*around.disk, &paths.part, PART_MAX) {
+        Ok(bytes) => Part::opened(around, paths, &bytes, sets, passphrase).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(&paths.part, &error).into()),
     }
 }

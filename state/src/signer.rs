@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use gabion_engine::keys::stateful::hss::{HssSecret, generate_sectors};
+use gabion_engine::keys::stateful::hss::HssSecret;
 use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Progress, Remaining, Request, StatefulKey,
@@ -85,30 +85,6 @@ impl Generated {
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
         Generated::of_secret(engine, drawn(around, &sets)?, threads, watch)
-    }
-
-    /// Makes a key of LMS in `count` sectors, a power of two: as many keys under one public key, of which each signs with
-    /// indexes of its own, and knows nothing that signs with another's. `watch` hears of the sectors one after the other.
-    ///
-    /// # Errors
-    /// As [`generate_sectors`]; [`Error::KeyFile`] where the sets are none of one tree of LMS.
-    pub fn generate_sectors(
-        around: &Surroundings,
-        engine: &'static Engine,
-        sets: &Sets,
-        count: u32,
-        threads: NonZero<usize>,
-        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<Vec<Self>>, Error> {
-        let Sets::Hss(levels) = sets else {
-            return Err(Error::KeyFile("there are sectors of keys of LMS alone".to_owned()));
-        };
-        let made = generate_sectors(engine, levels, count, &*around.entropy, threads, watch)?;
-        let of = |(secret, key)| {
-            let (secret, key) = (Secret::Hss(secret), Key::Hss(Box::new(key)));
-            Generated::of_parts(secret, key, None)
-        };
-        Ok(made.map(|made| made.into_iter().map(of).collect()))
     }
 
     /// The same of a secret that was drawn elsewhere.

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 
 use gabion_engine::keys::stateful::hss::{
-    HssSecret, Levels, Progress, StatefulKey, generate_sectors,
+    HssSecret, Levels, Progress, StatefulKey, draw_sectors, generate_sectors,
 };
 use gabion_engine::keys::stateful::{
     IndexedSigner, Ledger, LedgerError, Request, sign_requests, testing_only_ledger,
@@ -175,9 +175,9 @@ fn sectors_share_a_public_key_and_no_index() {
     let engine = Engine::global().unwrap();
     for keep in [16, 1, 2] {
         let levels = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap().keeping(keep);
-        let made =
-            generate_sectors(engine, &levels, 4, &OsEntropy, threads(2), &mut go_on).unwrap();
-        let made = made.unwrap();
+        let secrets = draw_sectors(&levels, 4, &OsEntropy, Vec::new()).unwrap();
+        let made = sectors(engine, &secrets, 2, &mut |_| ControlFlow::Continue(()));
+        let made = made.unwrap().unwrap();
         let public = made[0].1.verify_key().bytes().to_vec();
         let mut seeds = Vec::new();
         let ways: Vec<Vec<u8>> =
@@ -240,14 +240,74 @@ fn sectors_that_are_stopped_or_are_none_make_no_key() {
     let engine = Engine::global().unwrap();
     let one = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap();
     let mut waves = 0;
-    let mut stop = |_: Progress<'_>| {
+    let mut stop = |_: usize| {
         waves += 1;
         if waves == 6 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let stopped = generate_sectors(engine, &one, 4, &OsEntropy, threads(1), &mut stop).unwrap();
+    let secrets = draw_sectors(&one, 4, &OsEntropy, Vec::new()).unwrap();
+    let stopped = sectors(engine, &secrets, 1, &mut stop).unwrap();
     assert!(stopped.is_none() && waves == 6);
-    for (levels, count) in [(one.clone(), 3), (one, 32), (levels(2), 2)] {
-        let made = generate_sectors(engine, &levels, count, &OsEntropy, threads(1), &mut go_on);
-        assert!(matches!(made, Err(Error::Input(_))), "{count}");
+    for (levels, count) in
+        [(one.clone(), 3), (one.clone(), 32), (one.clone(), u32::MAX), (levels(2), 2)]
+    {
+        let drawn = draw_sectors(&levels, count, &OsEntropy, Vec::new());
+        assert!(matches!(drawn, Err(Error::Input(_))), "{count}");
     }
+    // Sectors of two keys, and a row too few.
+    let mut known: Vec<_> = secrets.into_iter().map(Some).collect();
+    let others = draw_sectors(&one, 4, &OsEntropy, Vec::new()).unwrap();
+    known[2] = others.into_iter().nth(2);
+    assert!(draw_sectors(&one, 4, &OsEntropy, known).is_err());
+    let secrets = draw_sectors(&one, 4, &OsEntropy, Vec::new()).unwrap();
+    let rows = vec![Vec::new(); 3];
+    let mut go_on = |_: usize, _: Progress<'_>| ControlFlow::Continue(());
+    assert!(generate_sectors(engine, &secrets, rows, threads(1), &mut go_on).is_err());
+}
+
+type MadeSectors = Option<Vec<(HssSecret, StatefulKey<'static>)>>;
+
+/// Makes all sectors from their beginning.
+fn sectors(
+    engine: &'static Engine,
+    secrets: &[HssSecret],
+    count: usize,
+    watch: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Result<MadeSectors, Error> {
+    let mut watch = |number: usize, _: Progress<'_>| watch(number);
+    let rows = vec![Vec::new(); secrets.len()];
+    generate_sectors(engine, secrets, rows, threads(count), &mut watch)
+}
+
+/// What was drawn before stays, and what was done is not done again: the public key is the one that it would have been.
+#[test]
+fn sectors_go_on_from_what_was_done() {
+    let engine = Engine::global().unwrap();
+    let levels = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap();
+    let secrets = draw_sectors(&levels, 4, &OsEntropy, Vec::new()).unwrap();
+    let mut rows = vec![Vec::new(); 4];
+    let mut keep = |number: usize, progress: Progress<'_>| {
+        rows[number] = progress.row.to_vec();
+        match (number, progress.done) {
+            (2, 1..) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    };
+    let begun = vec![Vec::new(); 4];
+    let stopped = generate_sectors(engine, &secrets, begun, threads(1), &mut keep).unwrap();
+    assert!(stopped.is_none() && rows[1].len() == 8 * 32 && !rows[2].is_empty());
+    let whole = sectors(engine, &secrets, 1, &mut |_| ControlFlow::Continue(())).unwrap().unwrap();
+    let known = secrets.into_iter().map(Some).take(3).collect();
+    let again = draw_sectors(&levels, 4, &OsEntropy, known).unwrap();
+    let mut first = Vec::new();
+    let mut watch = |number: usize, progress: Progress<'_>| {
+        first.push((number, progress.done));
+        ControlFlow::Continue(())
+    };
+    let made = generate_sectors(engine, &again, rows, threads(1), &mut watch).unwrap().unwrap();
+    assert!(first.starts_with(&[(0, 8), (1, 8)]) && first[2].0 == 2 && first[2].1 > 0, "{first:?}");
+    // The last one is another, and so is the tree.
+    let publics = [&whole, &made].map(|made| made[0].1.verify_key().bytes().to_vec());
+    assert_ne!(publics[0], publics[1]);
+    assert_eq!(publics[0][..28], publics[1][..28], "I is the same");
+    assert_eq!(whole[0].0.encode(), made[0].0.encode());
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request, digest_of};
-use gabion_engine::{Engine, Error, Message};
+use gabion_engine::{Algorithm, Engine, Error, Message};
 use gabion_state::{
     Encoding, Generated, KeyFile, Making, Opening, RealDisk, Sets, Signer, Surroundings,
-    Unfinished, check_place, restore,
+    Unfinished, UnfinishedSectors, check_place, restore,
 };
 use tempfile::TempDir;
 
@@ -199,6 +199,167 @@ fn what_was_begun_is_in_the_way_of_other_keys_and_of_other_sets() {
     gabion_state::backup(&place.around, &place.path("copy/k"), &place.path("b")).unwrap();
     assert!(restore(&place.around, &place.path("b"), &key).is_err());
     assert!(fs::read(&part).unwrap() == bytes && !key.exists());
+}
+
+/// Two sectors of one tree, with a file each.
+fn begin_sectors(
+    around: &Surroundings,
+    key: &Path,
+    set: &str,
+    passphrase: Option<&[u8]>,
+) -> Result<UnfinishedSectors, Error> {
+    UnfinishedSectors::begin(around, &of_sectors(key, 2), &sets(set), passphrase)
+}
+
+fn of_sectors(key: &Path, count: usize) -> Vec<(PathBuf, Vec<PathBuf>)> {
+    let named = |number| (PathBuf::from(format!("{}-{number}", key.display())), Vec::new());
+    (0..count).map(named).collect()
+}
+
+/// As [`made`], of both together.
+fn made_sectors(
+    begun: UnfinishedSectors,
+    stop_at: u32,
+    every: Duration,
+) -> Result<Option<Vec<Generated>>, Error> {
+    let mut watch = |progress: Progress<'_>| match progress.done >= stop_at {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    begun.generate(engine(), ONE, every, &mut watch)
+}
+
+#[test]
+fn interrupted_sectors_go_on_where_they_were_and_sign() {
+    let set = "LMS_SHA256_M32_H10_W1";
+    for passphrase in [None, Some(&b"x"[..])] {
+        let place = Place::new();
+        let key = place.path("keys/k");
+        let names: Vec<PathBuf> = of_sectors(&key, 2).into_iter().map(|(key, _)| key).collect();
+        let parts = [0, 1].map(|number| place.path(&format!("keys/k-{number}.part")));
+        let begin = |passphrase| begin_sectors(&place.around, &key, set, passphrase);
+        // In the first one, and then in the second.
+        assert!(made_sectors(begin(passphrase).unwrap(), 200, Duration::MAX).unwrap().is_none());
+        assert!(parts[0].exists() && !parts[1].exists() && place.witnesses() == 1);
+        let second = begin(passphrase).unwrap();
+        assert!(second.is_resumed());
+        assert!(made_sectors(second, 700, Duration::MAX).unwrap().is_none());
+        assert!(parts[1].exists() && place.witnesses() == 2);
+        if passphrase.is_some() {
+            assert!(matches!(begin(None), Err(Error::KeyFile(_))));
+            assert!(matches!(begin(Some(b"y")), Err(Error::KeyFile(_))));
+        }
+        let before = fs::read(&parts[0]).unwrap();
+        let mut seen = Vec::new();
+        let mut watch = |progress: Progress<'_>| {
+            seen.push((progress.done, progress.all));
+            ControlFlow::Continue(())
+        };
+        let third = begin(passphrase).unwrap();
+        let made = third.generate(engine(), ONE, Duration::ZERO, &mut watch).unwrap().unwrap();
+        assert!(seen[0] == (512, 1024) && seen[1].0 >= 700, "{seen:?}");
+        assert_eq!(seen.last(), Some(&(1024, 1024)));
+        assert!(fs::read(&parts[0]).unwrap() == before, "it was whole");
+        assert_eq!(made[0].public(), made[1].public());
+        for (made, key) in made.iter().zip(&names) {
+            written(&place.around, key, made).unwrap();
+        }
+        assert!(parts.iter().all(|part| !part.exists()) && place.witnesses() == 2);
+        for (number, key) in (0..).zip(&names) {
+            let signer = Signer::open(&place.around, engine(), key, None, &Opening::default());
+            let signer = signer.unwrap();
+            let signed = signer.sign(&[Request { message: b"m", id: None }]).unwrap();
+            assert_eq!(signed[0].index, 512 * number);
+            let public = signer.file().public();
+            let public = engine().signature_public(Algorithm::Hss, public).unwrap();
+            let message = Message::Pure { context: b"", message: b"m" };
+            engine().verify(&public, message, &signed[0].bytes).unwrap();
+        }
+    }
+}
+
+/// What is done is written down once in a while, those sectors too that were done since.
+#[test]
+fn sectors_are_written_down_while_they_are_made() {
+    let place = Place::new();
+    let key = place.path("keys/k");
+    let keys = of_sectors(&key, 4);
+    let begin =
+        || UnfinishedSectors::begin(&place.around, &keys, &sets("LMS_SHA256_M32_H10_W1"), None);
+    let parts = || fs::read_dir(place.path("keys")).unwrap().count();
+    let mut most = 0;
+    let mut watch = |_: Progress<'_>| {
+        most = most.max(parts());
+        ControlFlow::Continue(())
+    };
+    let made = begin().unwrap().generate(engine(), ONE, Duration::ZERO, &mut watch);
+    assert_eq!(made.unwrap().unwrap().len(), 4);
+    assert!(most >= 3, "{most}");
+    fs::read_dir(place.path("keys"))
+        .unwrap()
+        .for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
+    // Quick ones are written down nowhere, unless they are stopped.
+    let mut watch = |_: Progress<'_>| ControlFlow::Continue(());
+    begin().unwrap().generate(engine(), ONE, Duration::MAX, &mut watch).unwrap().unwrap();
+    assert_eq!(parts(), 0);
+    assert!(made_sectors(begin().unwrap(), 900, Duration::MAX).unwrap().is_none());
+    assert_eq!(parts(), 4, "three that are done, and the last");
+}
+
+/// Of what was begun each sector makes one key, and none with the sectors of another key.
+#[test]
+fn sectors_that_were_begun_make_one_key_each() {
+    let set = "LMS_SHA256_M32_H5_W1";
+    let place = Place::new();
+    let (key, other) = (place.path("keys/k"), place.path("keys/other"));
+    let begin = |key: &Path| begin_sectors(&place.around, key, set, None);
+    for key in [&key, &other] {
+        assert!(made_sectors(begin(key).unwrap(), 31, Duration::MAX).unwrap().is_none());
+    }
+    let part = |key: &str, number: usize| place.path(&format!("{key}-{number}.part"));
+    let old = [0, 1].map(|number| fs::read(part("keys/k", number)).unwrap());
+    // In another home, and of two processes one.
+    old.iter().enumerate().for_each(|(at, old)| fs::write(part("copy/k", at), old).unwrap());
+    let elsewhere = real::around(&place.path("another"), None);
+    assert!(is_unsafe(&begin_sectors(&elsewhere, &place.path("copy/k"), set, None)));
+    let first = begin(&key).unwrap();
+    assert!(is_held(&begin(&key)) && is_held(&begin(&place.path("copy/k"))));
+    let first = made_sectors(first, u32::MAX, Duration::MAX).unwrap().unwrap();
+    for (made, (key, _)) in first.iter().zip(of_sectors(&key, 2)) {
+        written(&place.around, &key, made).unwrap();
+    }
+    drop(first);
+    // The keys go, and what was begun comes back, one by one and together.
+    for file in fs::read_dir(place.path("keys")).unwrap() {
+        let path = file.unwrap().path();
+        if !path.file_name().unwrap().to_str().unwrap().starts_with("other") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    for which in [&[0][..], &[1], &[0, 1]] {
+        which.iter().for_each(|at| fs::write(part("keys/k", *at), &old[*at]).unwrap());
+        assert!(is_unsafe(&begin(&key)), "{which:?}");
+        which.iter().for_each(|at| fs::remove_file(part("keys/k", *at)).unwrap());
+    }
+    // A sector of one key beside that of another, and one whose number is another.
+    assert!(made_sectors(begin(&key).unwrap(), 31, Duration::MAX).unwrap().is_none());
+    let kept = fs::read(part("keys/other", 1)).unwrap();
+    fs::rename(part("keys/k", 1), part("keys/other", 1)).unwrap();
+    let refused = begin(&other).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("of another key than the sectors before"), "{refused}");
+    fs::rename(part("keys/k", 0), part("keys/other", 1)).unwrap();
+    let refused = begin(&other).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("sector 0 of 2 was begun"), "{refused}");
+    fs::write(part("keys/other", 1), kept).unwrap();
+    // One that is lost is made anew, under the same I.
+    fs::remove_file(part("keys/other", 0)).unwrap();
+    let made = made_sectors(begin(&other).unwrap(), u32::MAX, Duration::MAX).unwrap().unwrap();
+    for (made, (key, _)) in made.iter().zip(of_sectors(&other, 2)) {
+        written(&place.around, &key, made).unwrap();
+    }
+    // A file of a sector that is being made is no key.
+    fs::write(part("copy/k", 0), &old[0]).unwrap();
+    assert!(KeyFile::read(&RealDisk, &part("copy/k", 0)).is_err());
 }
 
 /// What a key of these tests is made in, where a call may be struck.

@@ -16,7 +16,7 @@ use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Engine, Error, Message};
 use gabion_state::{
     Access, Disk, DiskFile, Encoding, Generated, Identity, KeyFile, Making, Opening, RealDisk,
-    Sets, Signature, Signer, Surroundings, backup, discard, restore, status,
+    Sets, Signature, Signer, Surroundings, UnfinishedSectors, backup, discard, restore, status,
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
@@ -44,6 +44,14 @@ fn small(levels: usize) -> Sets {
 fn generated(around: &Surroundings, sets: Sets) -> Generated {
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     Generated::generate(around, engine(), sets, ONE, &mut go_on).unwrap().unwrap()
+}
+
+/// As many sectors of one level as there are names.
+fn sectors(around: &Surroundings, keys: &[PathBuf]) -> Vec<Generated> {
+    let keys: Vec<_> = keys.iter().map(|key| (key.clone(), Vec::new())).collect();
+    let begun = UnfinishedSectors::begin(around, &keys, &small(1), None).unwrap();
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    begun.generate(engine(), ONE, Duration::MAX, &mut go_on).unwrap().unwrap()
 }
 
 fn making(key: &Path) -> Making<'_> {
@@ -216,11 +224,9 @@ fn keys_of_xmss_sign_as_those_of_lms() {
 #[test]
 fn sectors_sign_side_by_side_until_each_is_used_up() {
     let place = Place::empty();
-    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
-    let (sets, around) = (small(1), &place.around);
-    let made = Generated::generate_sectors(around, engine(), &sets, 4, ONE, &mut go_on);
+    let around = &place.around;
     let keys: Vec<PathBuf> = (0..4).map(|number| place.path(&format!("keys/k{number}"))).collect();
-    for (made, key) in made.unwrap().unwrap().iter().zip(&keys) {
+    for (made, key) in sectors(around, &keys).iter().zip(&keys) {
         made.write(around, &making(key)).unwrap();
     }
     let mut publics = Vec::new();
@@ -241,9 +247,8 @@ fn sectors_sign_side_by_side_until_each_is_used_up() {
     assert_eq!(publics.len(), 1);
     // The state of another sector, under the same public key.
     let place = Place::empty();
-    let made = Generated::generate_sectors(&place.around, engine(), &sets, 2, ONE, &mut go_on);
-    let made = made.unwrap().unwrap();
     let keys = [place.path("keys/k0"), place.path("keys/k1")];
+    let made = sectors(&place.around, &keys);
     made.iter().zip(&keys).for_each(|(m, key)| m.write(&place.around, &making(key)).unwrap());
     for ending in ["state", "log", "lock", "trees"] {
         fs::copy(keys[0].with_extension(ending), keys[1].with_extension(ending)).unwrap();

@@ -1,5 +1,6 @@
 //! Private keys of HSS and LMS: what they are. [`StatefulKey`] makes their trees and signs with them.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::num::NonZero;
 use std::ops::ControlFlow;
@@ -60,6 +61,11 @@ impl HssSecret {
         }
     }
 
+    /// The identifier I of its top tree, which is public.
+    pub fn id(&self) -> &[u8; 16] {
+        &self.id
+    }
+
     /// The sets.
     pub fn levels(&self) -> &Levels {
         &self.levels
@@ -103,56 +109,85 @@ impl HssSecret {
     }
 }
 
-/// Makes the keys of all of `count` sectors of a tree, under one public key. Each has a seed of its own: who has one sector
-/// signs with its indexes, and with no others. `watch` hears of the waves of each, one sector after the other, and may stop
-/// there: then the answer is `None`.
+/// New secrets of all of `count` sectors of a tree. Each has a seed of its own: who has one sector signs with its indexes,
+/// and with no others. The identifier I is one, that of `known` where there are any: those of the sectors that were drawn
+/// before, each in the place of its number.
 ///
 /// # Errors
-/// As [`StatefulKey::generate`]; [`Error::Input`] if these sets have no such sectors; [`Error::Entropy`].
-pub fn generate_sectors<'e>(
-    engine: &'e Engine,
+/// [`Error::Input`] if these sets have no such sectors, or the known ones are not sectors of one key; [`Error::Entropy`].
+pub fn draw_sectors(
     levels: &Levels,
     count: u32,
     entropy: &dyn Entropy,
-    threads: NonZero<usize>,
-    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<Option<Vec<(HssSecret, StatefulKey<'e>)>>, Error> {
-    let first = HssSecret::draw(levels.clone().sector(count, 0, &[])?, entropy)?;
-    let id = first.id;
-    let (mut sectors, mut roots) = (Vec::new(), Vec::new());
-    let mut drawn = Some(first);
-    for number in 0..count {
-        let secret = match drawn.take() {
-            Some(first) => first,
+    mut known: Vec<Option<HssSecret>>,
+) -> Result<Vec<HssSecret>, Error> {
+    // No number of sectors that is asked for is believed before it is looked at.
+    levels.clone().sector(count, 0, &[])?;
+    known.resize_with(count as usize, || None);
+    let mut id = known.iter().flatten().next().map(|secret| secret.id);
+    let drawn = (0..count).zip(known).map(|(number, known)| {
+        let levels = levels.clone().sector(count, number, &[])?;
+        let secret = match known {
+            Some(secret) => secret,
             None => {
-                let levels = levels.clone().sector(count, number, &[])?;
-                HssSecret { id, ..HssSecret::draw(levels, entropy)? }
+                let fresh = HssSecret::draw(levels.clone(), entropy)?;
+                HssSecret { id: id.unwrap_or(fresh.id), ..fresh }
             }
         };
-        let Some(row) = row_of(engine, &secret, threads, watch)? else { return Ok(None) };
+        if secret.levels != levels || *id.get_or_insert(secret.id) != secret.id {
+            return Err(private_key(Algorithm::Hss, "it is not a sector of the same key"));
+        }
+        Ok(secret)
+    });
+    drawn.collect()
+}
+
+/// Makes the keys of all sectors of a tree, whose secrets [`draw_sectors`] gave, under one public key, from their `rows`
+/// on, which earlier progress gave or which are empty. `watch` hears of the waves of each, one sector after the other, with
+/// its number, and may stop there: then the answer is `None`.
+///
+/// # Errors
+/// As [`StatefulKey::generate`]; [`Error::Input`] if there is not one row for each sector.
+pub fn generate_sectors<'e>(
+    engine: &'e Engine,
+    secrets: &[impl Borrow<HssSecret>],
+    rows: Vec<Vec<u8>>,
+    threads: NonZero<usize>,
+    watch: &mut dyn FnMut(usize, Progress<'_>) -> ControlFlow<()>,
+) -> Result<Option<Vec<(HssSecret, StatefulKey<'e>)>>, Error> {
+    let secrets: Vec<&HssSecret> = secrets.iter().map(Borrow::borrow).collect();
+    let first = secrets.first().filter(|_| secrets.len() == rows.len());
+    let first =
+        first.ok_or_else(|| private_key(Algorithm::Hss, "there is not one row a sector"))?;
+    let (mut whole, mut roots) = (Vec::new(), Vec::new());
+    for (number, (secret, row)) in secrets.iter().copied().zip(rows).enumerate() {
+        let mut watch = |progress: Progress<'_>| watch(number, progress);
+        let Some(row) = row_of(engine, secret, &row, threads, &mut watch)? else { return Ok(None) };
         roots.extend_from_slice(&on_kernels(engine, |kernels| {
             let made = secret.begin()?.resume(kernels, &row)?;
             Ok(made.own_root().unwrap_or_default().to_vec())
         })?);
-        sectors.push((secret, row));
+        whole.push(row);
     }
-    let levels_of_one = sectors[0].0.levels.clone();
-    let ways = on_kernels(engine, |kernels| lms::ways_up(kernels, &levels_of_one, &id, &roots))?;
+    let ways =
+        on_kernels(engine, |kernels| lms::ways_up(kernels, &first.levels, &first.id, &roots))?;
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let mut keys = Vec::new();
-    for (number, ((secret, row), way)) in (0..).zip(sectors.into_iter().zip(ways)) {
-        let levels = levels.clone().sector(count, number, &way)?;
-        let secret = HssSecret { levels, ..secret };
+    for ((secret, row), way) in secrets.into_iter().zip(whole).zip(ways) {
+        let (count, number) = secret.levels.sectors();
+        let levels = secret.levels.clone().sector(count, number, &way)?;
+        let secret = HssSecret::new(levels, secret.id, &secret.seed)?;
         let key = StatefulKey::generate(engine, &secret, &row, threads, &mut go_on)?;
         keys.push((secret, key.ok_or(Error::Lost)?));
     }
     Ok(Some(keys))
 }
 
-/// The row of a sector that is whole, and has no way up yet.
+/// The row of a sector that is whole, and has no way up yet; from a part of it on.
 fn row_of(
     engine: &Engine,
     secret: &HssSecret,
+    part: &[u8],
     threads: NonZero<usize>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Option<Vec<u8>>, Error> {
@@ -165,7 +200,7 @@ fn row_of(
         }
         said
     };
-    StatefulKey::generate(engine, secret, &[], threads, &mut until_whole)?;
+    StatefulKey::generate(engine, secret, part, threads, &mut until_whole)?;
     Ok(row)
 }
 

@@ -305,13 +305,51 @@ fn keygen_that_is_killed_goes_on_with_the_same_command() {
     work.hbs(&other).fails(2).says("remove it to begin anew");
     let sectors = ["keygen", SET, "--sectors", "2", "--out", "k"];
     work.write("k-1.part", "another's");
-    work.hbs(&sectors).fails(2).says("k-1.part: a key of this name was begun");
+    work.hbs(&sectors).fails(2).says("k-1.part: it is damaged; remove it to begin anew");
     let pub_over = ["keygen", set, "--out", "k", "--pub", "k.part", "--force"];
     work.hbs(&pub_over).fails(2).says("same file");
     work.gabion(&keygen).ok().says("going on with the key that k.part has");
     assert!(!work.has("k.part") && !work.has("k.part.new"));
     work.hbs(&["sign", "--key", "k", "f"]).ok();
     work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
+}
+
+/// The same of a key in sectors, of which each has a file of its own.
+#[test]
+fn keygen_of_sectors_that_is_killed_goes_on_with_the_same_command() {
+    let keygen = ["hbs", "keygen", "LMS_SHA256_M32_H15_W4", "--sectors", "4", "--out", "k"];
+    let keygen = [&keygen[..], &["--pub", "p", "--threads", "1", "--checkpoint", "0"]].concat();
+    let killed = || {
+        let work = Work::new();
+        let mut child = work.command(&keygen).stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        while !work.has("k-2.part") && child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "nothing was written down");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        work.has("k-2.part").then_some(work)
+    };
+    // It may be done before anybody looks.
+    let work = (0..20).find_map(|_| killed()).expect("keygen was killed while it worked");
+    assert!(!work.has("k-0") && !work.has("p"));
+    work.write("f", "an image\n");
+    for other in [&["--out", "k-0"][..], &["--sectors", "2", "--out", "k"]] {
+        let other = [&["keygen", "LMS_SHA256_M32_H15_W4"], other].concat();
+        work.hbs(&other).fails(2).says("k-0.part: a key of");
+    }
+    work.write("k-3", "written before the power went\n");
+    let said = work.gabion(&keygen).fails(2);
+    assert!(said.err.contains("k-3 exists, and others of its sectors were begun"), "{said:?}");
+    fs::remove_file(work.path("k-3")).unwrap();
+    work.gabion(&keygen).ok().says("going on with the sectors that 3 files have");
+    assert!(!work.names().iter().any(|name| name.contains(".part")), "{:?}", work.names());
+    for (key, index) in [("k-0", 0), ("k-3", 3 << 13)] {
+        let made = work.hbs(&["sign", "--key", key, "--json", "--force", "f"]).ok();
+        assert_eq!(made.json()["index"], index);
+        work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
+    }
 }
 
 /// A key whose log is gone says so, and goes on by `recover`.
@@ -325,62 +363,6 @@ fn a_lost_log_is_recovered() {
     assert!(recovered.err.contains("warning: the log is lost"), "{recovered:?}");
     let made = work.hbs(&["sign", "--key", "k", "--json", "--out", "s", "f"]).ok();
     assert_eq!(made.json()["index"], 5);
-}
-
-#[test]
-fn what_cannot_be_written_uses_no_index() {
-    let work = with_key(&["--anchor", "../anchors/k"]);
-    let sign = |options: &[&str], says: &str| {
-        work.hbs(&[&["sign", "--key", "k"], options, &["f"]].concat()).fails(2).says(says);
-    };
-    fs::remove_file(work.path("k.trees")).unwrap();
-    let files = ["k", "k.state", "k.log", "k.lock", "k.trees", "../anchors/k"];
-    for name in files {
-        sign(&["--force", "--out", name], "same file");
-    }
-    std::os::unix::fs::symlink("k", work.path("link")).unwrap();
-    work.hbs(&["sign", "--key", "link", "--force", "--out", "k.log", "f"]).fails(2);
-    work.hbs(&["backup", "k", "--out", "k.trees"]).fails(2).says("same file");
-    // A folder that takes no files.
-    sign(&["--out", "/proc/gabion-test.sig"], "cannot write");
-    assert_eq!((&work.status()["index"], &work.status()["burnt"]), (&0.into(), &0.into()));
-}
-
-/// A key for each of several hosts, all under one public key.
-#[test]
-fn sectors_are_keys_of_their_own_under_one_public_key() {
-    let work = Work::new();
-    work.write("f", "an image\n");
-    let keygen = |set: &str, sectors: &str| {
-        let anchor = ["--anchor", "../anchors/a"];
-        let keygen = ["keygen", set, "--out", "k", "--pub", "p", "--sectors", sectors];
-        work.hbs(&[&keygen[..], &anchor].concat())
-    };
-    keygen("LMS_SHA256_M32_H5_W4", "3").fails(2).says("a power of two up to 16");
-    keygen("LMS_SHA256_M32_H5_W4", "32").fails(2).says("a power of two up to 16");
-    keygen("XMSSMT-SHA2_20/4_192", "2").fails(2).says("one level");
-    work.write("k-3", "another's");
-    keygen("LMS_SHA256_M32_H5_W4", "4").fails(2).says("k-3 exists");
-    assert_eq!(work.names().len(), 2, "{:?}", work.names());
-    fs::remove_file(work.path("k-3")).unwrap();
-    keygen("LMS_SHA256_M32_H5_W4", "4").ok();
-    assert!(work.has("../anchors/a-0") && work.has("../anchors/a-3") && !work.has("k"));
-    for (key, index) in [("k-0", 0), ("k-3", 24), ("k-1", 8), ("k-0", 1)] {
-        let made = work.hbs(&["sign", "--key", key, "--json", "--force", "f"]).ok().json();
-        assert_eq!((&made["index"], &made["remaining"]), (&index.into(), &(7 - index % 8).into()));
-        work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
-    }
-    work.hbs(&["audit", "k-0", "k-1", "k-2", "k-3"]).ok();
-    // To the host that signs with it, which has another home.
-    work.hbs(&["backup", "k-2", "--out", "b"]).ok();
-    fs::create_dir(work.path("host")).unwrap();
-    work.hbs(&["restore", "b", "--out", "host/k"]).ok();
-    fs::rename(work.path("../anchors"), work.path("../left")).unwrap();
-    work.hbs(&["sign", "--key", "host/k", "--force", "f"]).fails(4).says("no anchor");
-    work.hbs(&["recover", "host/k", "--burn", "0"]).ok();
-    let made = work.hbs(&["sign", "--key", "host/k", "--json", "--force", "f"]).ok().json();
-    assert_eq!(made["index"], 16);
-    work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
 }
 
 /// What a refusal says to type next.
@@ -503,6 +485,62 @@ fn a_key_that_has_too_few_says_how_many_and_what_to_do() {
         let refused = work.hbs(command).fails(4);
         assert_eq!(typed_next(&refused), ["gabion hbs keygen"], "{}", refused.err);
     }
+}
+
+#[test]
+fn what_cannot_be_written_uses_no_index() {
+    let work = with_key(&["--anchor", "../anchors/k"]);
+    let sign = |options: &[&str], says: &str| {
+        work.hbs(&[&["sign", "--key", "k"], options, &["f"]].concat()).fails(2).says(says);
+    };
+    fs::remove_file(work.path("k.trees")).unwrap();
+    let files = ["k", "k.state", "k.log", "k.lock", "k.trees", "../anchors/k"];
+    for name in files {
+        sign(&["--force", "--out", name], "same file");
+    }
+    std::os::unix::fs::symlink("k", work.path("link")).unwrap();
+    work.hbs(&["sign", "--key", "link", "--force", "--out", "k.log", "f"]).fails(2);
+    work.hbs(&["backup", "k", "--out", "k.trees"]).fails(2).says("same file");
+    // A folder that takes no files.
+    sign(&["--out", "/proc/gabion-test.sig"], "cannot write");
+    assert_eq!((&work.status()["index"], &work.status()["burnt"]), (&0.into(), &0.into()));
+}
+
+/// A key for each of several hosts, all under one public key.
+#[test]
+fn sectors_are_keys_of_their_own_under_one_public_key() {
+    let work = Work::new();
+    work.write("f", "an image\n");
+    let keygen = |set: &str, sectors: &str| {
+        let anchor = ["--anchor", "../anchors/a"];
+        let keygen = ["keygen", set, "--out", "k", "--pub", "p", "--sectors", sectors];
+        work.hbs(&[&keygen[..], &anchor].concat())
+    };
+    keygen("LMS_SHA256_M32_H5_W4", "3").fails(2).says("a power of two up to 16");
+    keygen("LMS_SHA256_M32_H5_W4", "32").fails(2).says("a power of two up to 16");
+    keygen("XMSSMT-SHA2_20/4_192", "2").fails(2).says("one level");
+    work.write("k-3", "another's");
+    keygen("LMS_SHA256_M32_H5_W4", "4").fails(2).says("k-3 exists");
+    assert_eq!(work.names().len(), 2, "{:?}", work.names());
+    fs::remove_file(work.path("k-3")).unwrap();
+    keygen("LMS_SHA256_M32_H5_W4", "4").ok();
+    assert!(work.has("../anchors/a-0") && work.has("../anchors/a-3") && !work.has("k"));
+    for (key, index) in [("k-0", 0), ("k-3", 24), ("k-1", 8), ("k-0", 1)] {
+        let made = work.hbs(&["sign", "--key", key, "--json", "--force", "f"]).ok().json();
+        assert_eq!((&made["index"], &made["remaining"]), (&index.into(), &(7 - index % 8).into()));
+        work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
+    }
+    work.hbs(&["audit", "k-0", "k-1", "k-2", "k-3"]).ok();
+    // To the host that signs with it, which has another home.
+    work.hbs(&["backup", "k-2", "--out", "b"]).ok();
+    fs::create_dir(work.path("host")).unwrap();
+    work.hbs(&["restore", "b", "--out", "host/k"]).ok();
+    fs::rename(work.path("../anchors"), work.path("../left")).unwrap();
+    work.hbs(&["sign", "--key", "host/k", "--force", "f"]).fails(4).says("no anchor");
+    work.hbs(&["recover", "host/k", "--burn", "0"]).ok();
+    let made = work.hbs(&["sign", "--key", "host/k", "--json", "--force", "f"]).ok().json();
+    assert_eq!(made["index"], 16);
+    work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gabion_engine::Algorithm;
-use gabion_state::{Generated, Sets, Surroundings};
+use gabion_state::{Sets, Surroundings};
 
 use super::new_key::{NewKeyArgs, not_made, watched};
 use crate::failure::Failure;
@@ -30,8 +30,8 @@ pub struct Args {
     /// with another's: one for each host. N is a power of two up to 1024, and SET one of LMS with one level
     #[arg(long, value_name = "N", default_value = "1")]
     sectors: u32,
-    /// How often to write down in KEY.part how far the key is, in seconds. The same command goes on from there where it was
-    /// interrupted. KEY.part is as secret as KEY; without sectors only
+    /// How often to write down in KEY.part how far the key is, in seconds; of sectors in KEY-0.part, KEY-1.part and so on.
+    /// The same command goes on from there where it was interrupted. KEY.part is as secret as KEY
     #[arg(long, value_name = "SECONDS", default_value = "30")]
     checkpoint: u64,
     /// Refuse what a profile does not allow
@@ -55,17 +55,17 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
     check_sectors(&sets, sectors)?;
     let around = Surroundings::real();
-    let new = new.checked(&around, &[], sectors, sectors == 1)?;
+    let new = new.checked(&around, &[], sectors, true)?;
     new.check_encoding(&sets)?;
     let engine = keys::engine()?;
     let (threads, watch) = (new.threads(), &mut watched());
+    let every = Duration::from_secs(checkpoint);
     let made = match sectors {
         1 => {
-            let every = Duration::from_secs(checkpoint);
             let made = new.begun(&around, &sets)?.generate(engine, threads, every, watch)?;
             made.map(|made| vec![made])
         }
-        _ => Generated::generate_sectors(&around, engine, &sets, sectors, threads, watch)?,
+        _ => new.begun_sectors(&around, &sets)?.generate(engine, threads, every, watch)?,
     };
     let made = made.ok_or_else(not_made)?;
     let note = match sectors {

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use gabion_engine::keys::stateful::Progress;
 use gabion_state::{
-    Encoding, Generated, Making, Paths, Sets, Surroundings, Unfinished, check_place, discard,
+    Encoding, Generated, Making, Paths, Sets, Surroundings, Unfinished, UnfinishedSectors,
+    check_place, discard,
 };
 use zeroize::Zeroizing;
 
@@ -94,9 +95,17 @@ impl NewKeyArgs {
         let keys: Vec<(PathBuf, Vec<PathBuf>)> = (0..sectors).map(key).collect();
         if let Some((key, _)) = keys.iter().find(|(key, _)| key.symlink_metadata().is_ok()) {
             let shown = files::shown(key, "-");
-            return Err(Failure::Usage(format!(
-                "{shown} exists; a key that signing uses up is never replaced, with --force neither"
-            )));
+            let is_begun = |(key, _): &(PathBuf, _)| Paths::of(key).part.symlink_metadata().is_ok();
+            return Err(Failure::Usage(match sectors > 1 && keys.iter().any(is_begun) {
+                true => format!(
+                    "{shown} exists, and others of its sectors were begun and not written; if nobody signs with it, \
+                     remove it with its files and its anchor, and the same command makes it anew and goes on with the \
+                     others"
+                ),
+                false => format!(
+                    "{shown} exists; a key that signing uses up is never replaced, with --force neither"
+                ),
+            }));
         }
         let public = self.public_place(&keys, inputs)?;
         for (key, anchors) in &keys {
@@ -164,6 +173,22 @@ impl NewKey {
         let begun = Unfinished::begin(around, key, sets, password, anchors)?;
         if begun.is_resumed() {
             eprintln!("note: going on with the key that {}.part has", files::shown(key, "-"));
+        }
+        Ok(begun)
+    }
+
+    /// The keys of sectors, of which something may be there already: see [`UnfinishedSectors`].
+    pub fn begun_sectors(
+        &self,
+        around: &Surroundings,
+        sets: &Sets,
+    ) -> Result<UnfinishedSectors, Failure> {
+        let password = self.password.as_deref().map(Vec::as_slice);
+        let begun = UnfinishedSectors::begin(around, &self.keys, sets, password)?;
+        if begun.is_resumed() {
+            let there = self.keys.iter().map(|(key, _)| Paths::of(key).part);
+            let there = there.filter(|part| part.symlink_metadata().is_ok()).count();
+            eprintln!("note: going on with the sectors that {there} files have, KEY-N.part");
         }
         Ok(begun)
     }
