@@ -11,6 +11,7 @@
 //! Indexes come in order. A floor is the number of compressions: those of chains at the price that they have when all lanes
 //! are full, and those that wait for each other at the price of one chain by itself.
 
+pub mod durable;
 mod sets;
 
 use std::cell::RefCell;
@@ -57,9 +58,7 @@ pub struct Config {
 /// `Usage` for a value out of range or a filter that picks nothing; `NotReady` without a healthy backend; `Failed` when a
 /// signature is wrong.
 pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
-    if !(config.seconds > 0.0 && config.seconds <= 3600.0) {
-        return Err(Error::Usage("the time of a row is more than 0 and at most 3600 s".to_owned()));
-    }
+    check_seconds(config.seconds)?;
     let wants = |set: &Set, operation: Operation| {
         let name = format!("{}:{}", set.name(), operation.word());
         config.filter.as_ref().is_none_or(|filter| filter.is_match(&name))
@@ -82,6 +81,15 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
         }
     }
     Ok(())
+}
+
+fn check_seconds(seconds: f64) -> Result<(), Error> {
+    match seconds > 0.0 && seconds <= 3600.0 {
+        true => Ok(()),
+        false => {
+            Err(Error::Usage("the time of a row is more than 0 and at most 3600 s".to_owned()))
+        }
+    }
 }
 
 struct Bench {

@@ -73,6 +73,8 @@ pub struct Shared {
     around: Surroundings,
     process: Process,
     paths: Paths,
+    /// What people call the machine, for the log: asked for once, since that is a file to read.
+    host: String,
     /// Counts what burns blocks that were handed out: reservations from before give no index.
     epoch: AtomicU64,
     inner: Mutex<Inner>,
@@ -172,6 +174,7 @@ impl FilesLedger {
             around: around.clone(),
             process,
             paths: paths.clone(),
+            host: around.machine.host(),
             epoch: AtomicU64::new(0),
             inner: Mutex::new(inner),
         });
@@ -297,10 +300,9 @@ impl Ledger for FilesLedger {
             return Err(LedgerError::RequestKnown(known.to_owned()));
         }
         let is_durable = requests.next().is_some();
-        let machine = &*shared.around.machine;
-        let (now, host) = (machine.now(), machine.host());
+        let now = shared.around.machine.now();
         let lines: Vec<Line> =
-            entries.iter().map(|entry| Line::of_entry(entry, now, &host)).collect();
+            entries.iter().map(|entry| Line::of_entry(entry, now, &shared.host)).collect();
         shared.settle(&mut inner)?;
         shared.write_log(&mut inner, &lines, is_durable)
     }

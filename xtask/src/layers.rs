@@ -28,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-rows",
             "gabion-rustls",
             "gabion-scheme",
+            "gabion-state",
         ],
     ),
     ("gabion-provider-stats", &[]),

@@ -45,6 +45,43 @@ pub struct Hbs {
     pub machine: Machine,
 }
 
+/// A signature whose state is on a disk: a line of `gabion bench hbs --durable --json`. Times are those that pass, in
+/// microseconds of one signature; each is the middle one of several rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Durable {
+    /// The set, as [`Hbs`] has it.
+    pub set: String,
+    /// A signature.
+    pub operation: Operation,
+    /// Messages of a call.
+    pub batch: usize,
+    /// Indexes that are reserved, durably, at once.
+    pub reserve: usize,
+    /// Threads that sign.
+    pub threads: usize,
+    /// Bytes of a signature.
+    pub signature_bytes: usize,
+    /// How many were made, in all rounds.
+    pub signatures: u64,
+    /// With the state on the disk.
+    pub us_per_op: f64,
+    /// With the state in memory.
+    pub memory_us_per_op: f64,
+    /// A block of the state's length, written in place and synced by itself in the same folder.
+    pub fdatasync_us: f64,
+    /// Syncs of a signature: counted, and those of the log's growth too.
+    pub syncs_per_op: f64,
+    /// In memory, and its share of the syncs.
+    pub expected_us_per_op: f64,
+    /// How many times that it takes.
+    pub over_expected: f64,
+    /// How many times as long as in memory.
+    pub over_memory: f64,
+    /// What it was measured on.
+    #[serde(default)]
+    pub machine: Machine,
+}
+
 /// Another library beside a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Against {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::commands::{Pkeyutl, Speed};
 use crate::connections::{Memory, Wire};
 use crate::handshakes::{Connections, Handshake, Provider, RowSpread, Server, Stack, Switch};
-use crate::hbs::Hbs;
+use crate::hbs::{Durable, Hbs};
 use crate::kms::Kms;
 use crate::machine::Machine;
 use crate::operations::{Beside, Floor, Peer, Recorded, Threads};
@@ -132,6 +132,8 @@ pub enum Row {
     Size(Module),
     /// `gabion bench hbs`.
     Hbs(Box<Hbs>),
+    /// `gabion bench hbs --durable`.
+    Durable(Box<Durable>),
     /// `gabion bench kms`.
     Kms(Box<Kms>),
     /// The program `floors`.
@@ -154,6 +156,8 @@ impl Row {
             Row::Server(parse("servers", value)?)
         } else if has("set") && has("cycles_per_compression") {
             Row::Hbs(Box::new(parse("bench hbs", value)?))
+        } else if has("set") && has("fdatasync_us") {
+            Row::Durable(Box::new(parse("bench hbs --durable", value)?))
         } else if has("request") && has("through") {
             Row::Kms(Box::new(parse("bench kms", value)?))
         } else if has("floor_cycles") {
@@ -336,6 +340,7 @@ mod tests {
                     Row::Switch(row) => serde_json::to_value(row),
                     Row::Size(row) => serde_json::to_value(row),
                     Row::Hbs(row) => serde_json::to_value(row),
+                    Row::Durable(row) => serde_json::to_value(row),
                     Row::Kms(row) => serde_json::to_value(row),
                     Row::Floor(row) => serde_json::to_value(row),
                     Row::Recorded(row) => serde_json::to_value(row),

@@ -6,6 +6,7 @@ use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::lms::{LM_OTS, LMS, LmsFamily};
 use gabion_engine::xmss;
 use gabion_rows::operations::Operation;
+use gabion_state::Sets;
 
 use crate::Error;
 
@@ -110,6 +111,19 @@ impl Set {
             Scheme::Hss { w } => Secret::Hss(HssSecret::draw(self.hss(w)?, &OsEntropy)?),
             Scheme::Xmss(_) => Secret::Xmss(XmssSecret::draw(self.xmss()?, &OsEntropy)?),
         })
+    }
+
+    /// As keys with files name them.
+    pub fn sets(&self) -> Result<Sets, Error> {
+        Ok(match self.scheme {
+            Scheme::Hss { w } => Sets::Hss(self.hss(w)?),
+            Scheme::Xmss(_) => Sets::Xmss(self.xmss()?),
+        })
+    }
+
+    /// How many signatures a key makes, where that is a number of 64 bits.
+    pub fn signatures(&self) -> u64 {
+        1u64.checked_shl(self.levels * self.h).unwrap_or(u64::MAX)
     }
 
     fn hss(&self, w: u32) -> Result<Levels, Error> {

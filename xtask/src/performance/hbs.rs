@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gabion_rows::hbs::Hbs;
+use gabion_rows::hbs::{Durable, Hbs};
 use gabion_rows::operations::Operation;
 
 use super::{number, put, ratio, rows};
@@ -14,6 +14,12 @@ const ALONE: f64 = 1.35;
 const BATCH: f64 = 1.2;
 /// How many times as long as the median the slowest signature may take.
 const SLOWEST: f64 = 3.0;
+
+/// How many times what is expected a durable signature may take.
+const EXPECTED: f64 = 1.1;
+/// The same of the time in memory, where so many indexes are reserved at once.
+const IN_MEMORY: f64 = 1.1;
+const MANY: usize = 1024;
 
 /// Writes docs/performance-hbs.md from a machine's rows, and returns it.
 pub fn write(root: &Path, name: &str) -> Result<String, String> {
@@ -35,6 +41,7 @@ fn page(results: &Path, name: &str) -> Result<String, String> {
         ("{seed}\n", &seed(&rows)),
         ("{floors}\n", &floors),
         ("{met}", &met),
+        ("{durable}\n", &on_a_disk(results, name)?),
         ("{peers}\n", &peers(&rows)),
     ] {
         page = page.replace(place, text);
@@ -111,6 +118,53 @@ fn floors(rows: &[Hbs]) -> (String, String) {
     (lines, format!("{met} of {all} are met."))
 }
 
+/// What signatures take with their state on a disk, where that was measured.
+fn on_a_disk(results: &Path, name: &str) -> Result<String, String> {
+    let path = results.join(format!("hbs-durable-{name}.ndjson"));
+    if !path.exists() {
+        return Ok(format!(
+            "Not measured on this machine: `script/bench-hbs-durable {name}` writes the rows, and this section.\n"
+        ));
+    }
+    let rows: Vec<Durable> = rows(&path)?;
+    let (lines, met) = durable(&rows);
+    Ok(format!(
+        "Here a signature's state is on a disk, and durable before the signature leaves: `script/bench-hbs-durable {name}` writes\n\
+         [the rows](../bench/results/hbs-durable-{name}.ndjson). So many indexes as `reserved` says are made durable at once, in the\n\
+         state and in one anchor; they sign one message a call, or a batch. A sync is a block that is written in place and synced by\n\
+         itself in the same folder. Aims: at most {EXPECTED} times the time in memory and the share of the syncs; and with 1024 reserved at\n\
+         most {IN_MEMORY} times the time in memory.\n\n\
+         | set | reserved | batch | us | in memory, us | a sync, us | syncs a signature | times what is expected | times in memory | |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n\
+         {lines}\n{met}\n"
+    ))
+}
+
+/// Every row, and how many are as quick as they should be.
+fn durable(rows: &[Durable]) -> (String, String) {
+    let (mut lines, mut met) = (String::new(), 0);
+    for row in rows {
+        let is_met =
+            row.over_expected <= EXPECTED && (row.reserve < MANY || row.over_memory <= IN_MEMORY);
+        met += usize::from(is_met);
+        let _ = writeln!(
+            lines,
+            "| {} | {} | {} | {:.1} | {:.1} | {:.1} | {:.4} | {} | {} | {} |",
+            row.set,
+            row.reserve,
+            row.batch,
+            row.us_per_op,
+            row.memory_us_per_op,
+            row.fdatasync_us,
+            row.syncs_per_op,
+            ratio(row.over_expected),
+            ratio(row.over_memory),
+            if is_met { "met" } else { "**missed**" },
+        );
+    }
+    (lines, format!("{met} of {} are met.", rows.len()))
+}
+
 /// Both builds of the other library beside every row of one thread.
 fn peers(rows: &[Hbs]) -> String {
     let mut lines = String::new();
@@ -175,6 +229,37 @@ mod tests {
         assert!(lines.contains("| sign | 64 | 119 | 100 | 1.19 | 1.20 | - | met |"), "{lines}");
         let line = "| L2_H10_W4 | sign | 130 | 400 | 2.00 | 300 | 2.00 | 5.00 |\n";
         assert!(peers(&rows).contains(line), "{}", peers(&rows));
+    }
+
+    #[test]
+    fn rows_on_a_disk_are_held_against_what_is_expected_and_against_memory() {
+        let row = |reserve: usize, over_expected: f64, over_memory: f64| -> Durable {
+            serde_json::from_value(json!({ "set": "L1_H15_W4", "operation": "sign", "batch": 1, "reserve": reserve,
+                "threads": 1, "signature_bytes": 2672, "signatures": 4096, "us_per_op": 25.04, "memory_us_per_op": 23.0,
+                "fdatasync_us": 500.0, "syncs_per_op": 0.002, "expected_us_per_op": 24.0,
+                "over_expected": over_expected, "over_memory": over_memory }))
+            .unwrap()
+        };
+        let (lines, met) = durable(&[
+            row(1, 1.1, 40.0),
+            row(64, 1.2, 1.0),
+            row(1024, 1.0, 1.2),
+            row(1024, 1.0, 1.09),
+        ]);
+        assert_eq!(met, "2 of 4 are met.");
+        let first = "| L1_H15_W4 | 1 | 1 | 25.0 | 23.0 | 500.0 | 0.0020 | 1.10 | 40.00 | met |\n";
+        assert!(lines.starts_with(first), "{lines}");
+        let folder = std::env::temp_dir().join(format!("gabion-hbs-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        assert!(on_a_disk(&folder, "none").unwrap().contains("script/bench-hbs-durable none"));
+        let text = serde_json::to_string(&row(1024, 1.0, 1.2)).unwrap();
+        fs::write(folder.join("hbs-durable-some.ndjson"), text).unwrap();
+        let section = on_a_disk(&folder, "some").unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(
+            section.ends_with("| 1.00 | 1.20 | **missed** |\n\n0 of 1 are met.\n"),
+            "{section}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::harness::{ALGORITHMS, Done, Work, bundle};
@@ -619,6 +620,46 @@ fn hash_based_signatures_are_measured_beside_peers() {
     work.gabion(&no_peers).fails(2).says("no rows of other libraries");
     work.gabion(&["bench", "hbs", "--filter", "L9"]).fails(2).says("L2_H10_W4:sign");
     work.gabion(&["bench", "hbs", "--seconds", "0"]).fails(2).says("more than 0");
+}
+
+/// Rows of a set with its state on a disk: syncs are counted, and what was made is gone.
+#[test]
+fn durable_signatures_are_measured_beside_memory_and_a_sync() {
+    let work = Work::new();
+    fs::create_dir(work.path("disk")).unwrap();
+    let bench = ["bench", "hbs", "--durable", "--folder", "disk", "--seconds", "0.005"];
+    let bench = [&bench[..], &["--filter", "^L3_H5_W2:"]].concat();
+    let table = work.gabion(&bench).ok().text();
+    assert!(table.contains("fdatasync") && table.lines().count() == 2 + 5, "{table}");
+    let text = work.gabion(&[&bench[..], &["--json"]].concat()).ok().text();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of: Vec<_> =
+        rows.iter().map(|row| (row["batch"].as_u64(), row["reserve"].as_u64())).collect();
+    let wanted = [(1, 1), (1, 64), (64, 64), (1, 1024), (1024, 1024)];
+    assert_eq!(of, wanted.map(|(batch, reserve)| (Some(batch), Some(reserve))));
+    for row in &rows {
+        assert_eq!((&row["set"], &row["operation"]), (&"L3_H5_W2".into(), &"sign".into()));
+        assert_eq!((&row["signature_bytes"], &row["threads"]), (&13496.into(), &1.into()));
+        let number = |name: &str| row[name].as_f64().unwrap();
+        for name in
+            ["us_per_op", "memory_us_per_op", "fdatasync_us", "over_expected", "over_memory"]
+        {
+            assert!(number(name) > 0.0, "{name} of {row}");
+        }
+        // State and anchor for each reservation; the log's next segment now and then.
+        let (syncs, reserve) = (number("syncs_per_op"), number("reserve"));
+        let least = 2.0 / reserve;
+        assert!((least - 1e-5..least + 0.01).contains(&syncs), "{row}");
+        let expected = number("memory_us_per_op") + syncs * number("fdatasync_us");
+        assert!((number("expected_us_per_op") / expected - 1.0).abs() < 0.01, "{row}");
+        assert!(row["signatures"].as_u64() >= row["reserve"].as_u64().map(|reserve| 5 * reserve));
+        assert!(row["machine"]["cpu"].is_string() && row["date"].is_string(), "{row}");
+    }
+    assert_eq!(fs::read_dir(work.path("disk")).unwrap().count(), 0);
+    let durable = ["bench", "hbs", "--durable"];
+    work.gabion(&[&durable[..], &["--filter", "L1_H10"]].concat()).fails(2).says("L1_H15_W4:sign");
+    work.gabion(&[&durable[..], &["--folder", "none"]].concat()).fails(2).says("takes no files");
+    work.gabion(&["bench", "hbs", "--folder", "disk"]).fails(2).says("--durable");
 }
 
 #[test]

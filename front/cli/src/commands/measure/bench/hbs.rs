@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Parser;
-use gabion_bench::hbs::{self, Config, Row};
+use gabion_bench::hbs::{self, Config, Row, durable};
 use gabion_rows::operations::Peer;
 use gabion_rows::{Row as Any, read};
 use regex::Regex;
+use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::files;
@@ -17,12 +18,17 @@ use crate::stamp::Stamped;
 ///
 /// Example:
 ///   gabion bench hbs --filter L3_H5_W4 --seconds 0.2 --json
+///   gabion bench hbs --durable --filter L3_H5_W4 --seconds 0.2
 ///
 /// Sets are levels, height and bits of a digit, as wolfSSL names them, with SHA-256 and n = 32. Keys are made with all trees
 /// that the first signature needs, on one thread and on all. Signing takes its indexes from a state in memory, and includes
 /// the check before release and the share of the next tree. The floor is what the hashes would take, with all lanes full
 /// where they are independent. `max/med` is the slowest signature. `5.6.3` is what wolfSSL's manual has of the set: operations
 /// a second of 1 and 4 threads of an i7-8700, by hash-sigs.
+///
+/// With --durable signatures have their state on a disk, with 1, 64 and 1024 indexes reserved at once, signed one by one and in
+/// one call. Beside it: the same in memory, and a block that is written and synced by itself in the same folder. What is
+/// expected is the time in memory and the share of the syncs.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -35,6 +41,12 @@ pub struct Args {
     /// Rows of other libraries on this processor, that bench/peers/run.sh wrote; may be given again
     #[arg(long, value_name = "FILE")]
     peers: Vec<PathBuf>,
+    /// Measure signatures with a state on a disk
+    #[arg(long, conflicts_with = "peers")]
+    durable: bool,
+    /// Folder that says which disk; what is made in it is removed
+    #[arg(long, value_name = "DIR", default_value = ".", requires = "durable")]
+    folder: PathBuf,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -42,28 +54,52 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let peers = peers(&args.peers)?;
-    let config = Config { filter: args.filter, seconds: args.seconds };
-    let (mut failed, mut first) = (None, true);
-    hbs::measure(&config, |mut row| {
-        row.hold_against(peers.iter());
-        let line = if args.json {
-            serde_json::to_string(&Stamped::now(&row)).map_err(|cause| cause.to_string())
+    let Args { filter, seconds, json, .. } = args;
+    let mut printed = Printed { json, is_first: true, failed: None };
+    if args.durable {
+        let config = durable::Config { filter, seconds, folder: args.folder };
+        durable::measure(&config, |row| printed.print(&row, durable_head, durable_line))?;
+    } else {
+        let peers = peers(&args.peers)?;
+        hbs::measure(&Config { filter, seconds }, |mut row| {
+            row.hold_against(peers.iter());
+            printed.print(&row, head, table_line)
+        })?;
+    }
+    match printed.failed {
+        None => Ok(0),
+        Some(cause) => Err(Failure::NotReady(format!("cannot write the result: {cause}"))),
+    }
+}
+
+/// Prints each row as it comes: a run over everything takes minutes.
+struct Printed {
+    json: bool,
+    is_first: bool,
+    failed: Option<String>,
+}
+
+impl Printed {
+    /// Whether that worked.
+    fn print<R: Serialize>(
+        &mut self,
+        row: &R,
+        head: impl Fn(&R) -> String,
+        table_line: impl Fn(&R) -> String,
+    ) -> bool {
+        let line = if self.json {
+            serde_json::to_string(&Stamped::now(row)).map_err(|cause| cause.to_string())
         } else {
-            let head = if std::mem::take(&mut first) { head(&row) } else { String::new() };
-            Ok(head + &table_line(&row))
+            let is_first = std::mem::take(&mut self.is_first);
+            let head = if is_first { head(row) } else { String::new() };
+            Ok(head + &table_line(row))
         };
-        // Each row is printed as it comes: a run over everything takes minutes.
         let mut out = std::io::stdout().lock();
         let written = line.and_then(|line| {
             writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|cause| cause.to_string())
         });
-        failed = written.err();
-        failed.is_none()
-    })?;
-    match failed {
-        None => Ok(0),
-        Some(cause) => Err(Failure::NotReady(format!("cannot write the result: {cause}"))),
+        self.failed = written.err();
+        self.failed.is_none()
     }
 }
 
@@ -136,6 +172,40 @@ fn table_line(row: &Row) -> String {
         seed.as_deref().unwrap_or("-"),
         cell(row.ratio, 2),
         row.peer.as_deref().unwrap_or("-")
+    )
+}
+
+fn durable_head(row: &durable::Row) -> String {
+    format!(
+        "{}, {} cores\n{:<21} {:>5} {:>7} {:>10} {:>10} {:>9} {:>8} {:>10} {:>7} {:>8}\n",
+        row.machine.cpu,
+        row.machine.cores,
+        "set",
+        "batch",
+        "reserve",
+        "us/op",
+        "in memory",
+        "fdatasync",
+        "syncs/op",
+        "expected",
+        "/expect",
+        "/memory",
+    )
+}
+
+fn durable_line(row: &durable::Row) -> String {
+    format!(
+        "{:<21} {:>5} {:>7} {:>10.1} {:>10.1} {:>9.1} {:>8.4} {:>10.1} {:>7.2} {:>8.2}",
+        row.set,
+        row.batch,
+        row.reserve,
+        row.us_per_op,
+        row.memory_us_per_op,
+        row.fdatasync_us,
+        row.syncs_per_op,
+        row.expected_us_per_op,
+        row.over_expected,
+        row.over_memory,
     )
 }
 

@@ -15,7 +15,10 @@ use super::rows::{called, cell, count, distinct, handshake, helps_most, of_provi
 
 /// Whether a row has a place in the page.
 pub fn is_shown(record: &Record) -> bool {
-    !matches!(record.row, Row::Floor(_) | Row::Hbs(_) | Row::Kms(_) | Row::Recorded(_) | Row::Other)
+    !matches!(
+        record.row,
+        Row::Floor(_) | Row::Hbs(_) | Row::Durable(_) | Row::Kms(_) | Row::Recorded(_) | Row::Other
+    )
 }
 
 /// What the rows of each machine become, in the order in which the machines come: figures of two machines

@@ -1,0 +1,408 @@
+//! What a signature takes whose state is on a disk, beside one whose state is in memory, and beside a sync by itself.
+//!
+//! ```text
+//!   round:   Probe     a block written in place and synced, in the folder of the key
+//!            memory    the key, by a ledger in memory
+//!            disk      Signer, N indexes reserved at once: state synced, anchor synced, N signatures
+//!
+//!   expected  =  memory  +  syncs of a signature x probe
+//! ```
+//!
+//! All three by turns, so that what the disk and the machine do meanwhile strikes them alike. Syncs are counted where the
+//! state asks for them.
+
+use std::io;
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use gabion_engine::Engine;
+use gabion_engine::keys::stateful::{Progress, Request, Secret, StatefulKey};
+use gabion_rows::operations::Operation;
+use gabion_state::{
+    Access, Disk, DiskFile, Encoding, Generated, Identity, Making, Opening, RealDisk, Surroundings,
+};
+use regex::Regex;
+use tempfile::TempDir;
+
+use super::sets::{self, SETS, Set};
+use super::{Signer, key};
+use crate::Error;
+use crate::inputs;
+use crate::machine::Machine;
+
+pub use gabion_rows::hbs::Durable as Row;
+
+/// Signatures that a set makes at least which is measured: several reservations of the most indexes.
+const SIGNATURES_MIN: u64 = 1 << 15;
+/// Indexes that are reserved at once.
+const RESERVED: [usize; 3] = [1, 64, 1024];
+/// How often everything is measured; a figure is the middle one.
+const ROUNDS: usize = 5;
+/// Syncs of a probe.
+const SYNCS: usize = 16;
+/// Bytes of a block of the state.
+const BLOCK: usize = 4096;
+
+/// What to measure, and where.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Only rows whose `set:operation` matches.
+    pub filter: Option<Regex>,
+    /// Time for each figure, in seconds; more than 0 and at most 3600.
+    pub seconds: f64,
+    /// In which folder a key is made: it says which disk is measured. What is made there is removed.
+    pub folder: PathBuf,
+}
+
+/// Measures every row that the filter picks; `emit` gets each as soon as it is there, and ends the measurement by `false`.
+///
+/// # Errors
+/// `Usage` for a value out of range, a filter that picks nothing or a folder that takes no files; `NotReady` without a
+/// healthy backend; `Failed` when the disk fails, or a signature.
+pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
+    super::check_seconds(config.seconds)?;
+    let wants = |set: &&Set| {
+        let name = format!("{}:{}", set.name(), Operation::Sign.word());
+        config.filter.as_ref().is_none_or(|filter| filter.is_match(&name))
+    };
+    let wanted: Vec<&Set> =
+        SETS.iter().filter(|set| set.signatures() >= SIGNATURES_MIN).filter(wants).collect();
+    if wanted.is_empty() {
+        let text = "no row matches the filter; rows of keys with 32768 signatures and more are named like L1_H15_W4:sign";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    let engine = Engine::global()?;
+    for set in wanted {
+        let goes_on = match set.secret()? {
+            sets::Secret::Hss(secret) => rows(config, engine, set, &secret, &mut emit)?,
+            sets::Secret::Xmss(secret) => rows(config, engine, set, &secret, &mut emit)?,
+        };
+        if goes_on.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The rows of one set: for each number of reserved indexes one message a call, and all of them in one.
+fn rows<S: Secret + Sync>(
+    config: &Config,
+    engine: &'static Engine,
+    set: &Set,
+    secret: &S,
+    emit: &mut impl FnMut(Row) -> bool,
+) -> Result<ControlFlow<()>, Error> {
+    let machine = Machine::detect();
+    let threads = NonZero::new(machine.cores).unwrap_or(NonZero::<usize>::MIN);
+    let mut in_memory = key(engine, secret, threads)?;
+    let mut on_disk = OnDisk::new(&config.folder, engine, set, threads)?;
+    for reserve in RESERVED {
+        let mut batches = vec![1, reserve];
+        batches.dedup();
+        for batch in batches {
+            let what = What { set, reserve, batch, seconds: config.seconds };
+            let row = what.row(&mut in_memory, &mut on_disk, &machine)?;
+            if !emit(row) {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// What a row is of.
+struct What<'s> {
+    set: &'s Set,
+    reserve: usize,
+    batch: usize,
+    seconds: f64,
+}
+
+/// Figures of a round, in seconds but for the last two: of a signature and of a sync.
+struct Round {
+    probe: f64,
+    memory: f64,
+    durable: f64,
+    syncs: f64,
+    signatures: u64,
+}
+
+impl What<'_> {
+    fn row<S: Secret>(
+        &self,
+        in_memory: &mut StatefulKey<'_, S>,
+        on_disk: &mut OnDisk<'_>,
+        machine: &Machine,
+    ) -> Result<Row, Error> {
+        let mut memory = Signer::new(in_memory, self.batch);
+        on_disk.open(self)?;
+        let rounds = (0..ROUNDS).map(|_| {
+            let probe = on_disk.probe()?;
+            let memory = self.timed(|| {
+                memory.prepare()?;
+                let start = Instant::now();
+                memory.sign()?;
+                Ok(start.elapsed().as_secs_f64())
+            })?;
+            on_disk.make_room(self)?;
+            let before = on_disk.syncs();
+            let durable = self.timed(|| on_disk.sign(self))?;
+            let syncs = (on_disk.syncs() - before) as f64 / durable.1 as f64;
+            let (signatures, memory, durable) = (durable.1, memory.0, durable.0);
+            Ok(Round { probe, memory, durable, syncs, signatures })
+        });
+        let rounds = rounds.collect::<Result<Vec<_>, Error>>()?;
+        let middle = |of: fn(&Round) -> f64| {
+            let mut all: Vec<f64> = rounds.iter().map(of).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        let [probe, memory, durable] = [
+            middle(|round| round.probe),
+            middle(|round| round.memory),
+            middle(|round| round.durable),
+        ];
+        let syncs = middle(|round| round.syncs);
+        let expected = memory + syncs * probe;
+        let micros = |seconds: f64| (seconds * 1e9).round() / 1e3;
+        let hundredths = |value: f64| (value * 100.0).round() / 100.0;
+        Ok(Row {
+            set: self.set.name(),
+            operation: Operation::Sign,
+            batch: self.batch,
+            reserve: self.reserve,
+            threads: 1,
+            signature_bytes: self.set.signature_bytes(),
+            signatures: rounds.iter().map(|round| round.signatures).sum(),
+            us_per_op: micros(durable),
+            memory_us_per_op: micros(memory),
+            fdatasync_us: micros(probe),
+            syncs_per_op: (syncs * 1e5).round() / 1e5,
+            expected_us_per_op: micros(expected),
+            over_expected: hundredths(durable / expected),
+            over_memory: hundredths(durable / memory),
+            machine: machine.clone(),
+        })
+    }
+
+    /// Seconds of a signature, and how many were made: whole reservations, until the time is over.
+    fn timed(&self, mut call: impl FnMut() -> Result<f64, Error>) -> Result<(f64, u64), Error> {
+        let (mut took, mut made) = (0.0, 0);
+        while made == 0 || took < self.seconds / ROUNDS as f64 && made < self.signatures_max() {
+            for _ in 0..self.reserve / self.batch {
+                took += call()?;
+            }
+            made += self.reserve as u64;
+        }
+        Ok((took / made as f64, made))
+    }
+
+    /// Signatures of a round at most, so that a key's are enough for it.
+    fn signatures_max(&self) -> u64 {
+        self.set.signatures() / 4
+    }
+}
+
+/// Keys with a state on a disk, all of one secret, and none of which leaves this process.
+struct OnDisk<'a> {
+    engine: &'static Engine,
+    set: &'a Set,
+    folder: TempDir,
+    disk: Arc<Counting>,
+    around: Surroundings,
+    made: Generated,
+    /// How many were written.
+    number: u32,
+    open: Option<gabion_state::Signer>,
+    messages: Vec<[u8; 32]>,
+}
+
+impl<'a> OnDisk<'a> {
+    fn new(
+        folder: &Path,
+        engine: &'static Engine,
+        set: &'a Set,
+        threads: NonZero<usize>,
+    ) -> Result<Self, Error> {
+        let made = TempDir::with_prefix_in(".gabion-bench-", folder);
+        let folder = made.map_err(|cause| {
+            Error::Usage(format!("{} takes no files: {cause}", folder.display()))
+        })?;
+        let disk = Arc::new(Counting::default());
+        let around = Surroundings { disk: Arc::<Counting>::clone(&disk), ..Surroundings::real() };
+        let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+        let made = Generated::generate(&around, engine, set.sets()?, threads, &mut go_on)?;
+        let made = made.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))?;
+        let (number, open, messages) = (0, None, Vec::new());
+        Ok(OnDisk { engine, set, folder, disk, around, made, number, open, messages })
+    }
+
+    /// Writes a new key, opens it, and signs one reservation with it, so that nothing of its beginning is timed.
+    fn open(&mut self, what: &What<'_>) -> Result<(), Error> {
+        self.open = None;
+        self.number += 1;
+        let folder = self.folder.path().join(format!("keys-{}", self.number));
+        std::fs::create_dir(&folder).map_err(|cause| self.failed(&cause))?;
+        let key = folder.join("key");
+        let anchors = [self.folder.path().join(format!("anchor-{}", self.number))];
+        let making = Making {
+            key: &key,
+            passphrase: None,
+            encoding: Encoding::Hss,
+            next: 0,
+            warn_at: None,
+            anchors: &anchors,
+            // Whoever measures one wants to know.
+            allow_network: true,
+            note: "made by `gabion bench hbs --durable`",
+        };
+        self.made.write(&self.around, &making)?;
+        let opening = Opening { ahead: what.reserve as u64, ..Opening::default() };
+        let signer = gabion_state::Signer::open(&self.around, self.engine, &key, None, &opening)?;
+        self.open = Some(signer);
+        self.messages = (0..what.batch).map(inputs::message).collect();
+        for _ in 0..what.reserve / what.batch {
+            self.sign(what)?;
+        }
+        Ok(())
+    }
+
+    /// Another key where one has too few signatures left for a round.
+    fn make_room(&mut self, what: &What<'_>) -> Result<(), Error> {
+        let left = self.signer()?.remaining()?.left;
+        if left < what.signatures_max() + what.reserve as u64 { self.open(what) } else { Ok(()) }
+    }
+
+    fn signer(&self) -> Result<&gabion_state::Signer, Error> {
+        self.open.as_ref().ok_or_else(|| Error::Failed("no key is open".to_owned()))
+    }
+
+    /// Seconds of one call, which signs a batch.
+    fn sign(&self, what: &What<'_>) -> Result<f64, Error> {
+        let signer = self.signer()?;
+        let start = Instant::now();
+        let requests = self.messages.iter().map(|message| Request { message, id: None });
+        let signed = signer.sign(&requests.collect::<Vec<_>>())?;
+        let took = start.elapsed().as_secs_f64();
+        match signed.len() == what.batch && signed[0].bytes.len() == self.set.signature_bytes() {
+            true => Ok(took),
+            false => Err(Error::Failed("a signature is missing".to_owned())),
+        }
+    }
+
+    fn syncs(&self) -> u64 {
+        self.disk.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Seconds of a block that is written in place and synced, as the state's are.
+    fn probe(&self) -> Result<f64, Error> {
+        let path = self.folder.path().join("probe");
+        let probed = || {
+            let file = RealDisk.open(&path, Access::New)?;
+            gabion_state::write_all(&*file, &[1; 3 * BLOCK], 0)?;
+            file.sync()?;
+            RealDisk.sync_folder(self.folder.path())?;
+            let mut took = Vec::new();
+            for at in 0..SYNCS {
+                let start = Instant::now();
+                let slot = (1 + at % 2) * BLOCK;
+                gabion_state::write_all(&*file, &[at as u8; 240], slot as u64)?;
+                file.sync()?;
+                took.push(start.elapsed().as_secs_f64());
+            }
+            RealDisk.remove(&path)?;
+            Ok(took.iter().sum::<f64>() / SYNCS as f64)
+        };
+        probed().map_err(|cause| self.failed(&cause))
+    }
+
+    fn failed(&self, cause: &io::Error) -> Error {
+        Error::Failed(format!("{}: {cause}", self.folder.path().display()))
+    }
+}
+
+/// The real disk, with a count of what was synced.
+#[derive(Default)]
+struct Counting {
+    syncs: Arc<AtomicU64>,
+}
+
+struct CountingFile {
+    file: Box<dyn DiskFile>,
+    syncs: Arc<AtomicU64>,
+}
+
+impl Disk for Counting {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let (file, syncs) = (RealDisk.open(path, access)?, Arc::clone(&self.syncs));
+        Ok(Box::new(CountingFile { file, syncs }))
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        RealDisk.make_folder(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        RealDisk.sync_folder(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename_new(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        RealDisk.identity(path)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        RealDisk.canonical(path)
+    }
+
+    fn is_network(&self, path: &Path) -> io::Result<bool> {
+        RealDisk.is_network(path)
+    }
+}
+
+impl DiskFile for CountingFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.file.sync()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.file.identity()
+    }
+}
