@@ -62,14 +62,14 @@ impl Message<'_> {
 
 /// What stands before the message in M': domain byte, context length, object identifier.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Header {
+pub struct Header {
     domain: [u8; 2],
     oid: [u8; 11],
 }
 
 impl Header {
     /// The header of a message whose form was checked.
-    pub(crate) fn new(message: &Message<'_>) -> Self {
+    pub fn new(message: &Message<'_>) -> Self {
         match *message {
             Message::Pure { context, .. } => {
                 Header { domain: [0, context.len() as u8], oid: [0; 11] }
@@ -82,7 +82,7 @@ impl Header {
     }
 
     /// The formatted message M' of `message` in pieces; unused ones are empty, as all are of mu.
-    pub(crate) fn formatted<'a>(&'a self, message: &Message<'a>) -> [&'a [u8]; 4] {
+    pub fn formatted<'a>(&'a self, message: &Message<'a>) -> [&'a [u8]; 4] {
         let Header { domain, oid } = self;
         match *message {
             Message::Pure { context, message } => [domain, context, message, &[]],

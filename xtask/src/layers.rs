@@ -9,6 +9,8 @@ use serde_json::Value;
 const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-scheme", &[]),
     ("gabion-backend", &["gabion-scheme"]),
+    ("gabion-cuda", &["gabion-scheme", "gabion-backend"]),
+    ("gabion-cuda-hosted", &["gabion-scheme", "gabion-cuda"]),
     ("gabion-engine", &["gabion-scheme", "gabion-backend"]),
     ("gabion-state", &["gabion-engine"]),
     ("gabion-rustls", &["gabion-engine"]),
@@ -70,6 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// What tests of a crate may use besides.
 const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-bench", "gabion-ship"),
+    ("gabion-cuda-hosted", "gabion-backend"),
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-state", "gabion-backend"),
     ("gabion-state", "gabion-scheme"),

@@ -10,6 +10,8 @@ use crate::modules::{Crate, circles};
 const ROOTS: &[&str] = &[
     "scheme/src/lib.rs",
     "backend/src/lib.rs",
+    "backend/cuda/src/lib.rs",
+    "backend/cuda/hosted/src/lib.rs",
     "engine/src/lib.rs",
     "state/src/lib.rs",
     "tls/rustls/src/lib.rs",

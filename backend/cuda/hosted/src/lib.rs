@@ -1,0 +1,197 @@
+//! A device that is this processor: it runs the kernels of `gabion-cuda`, compiled for it, block after block and step
+//! after step. For tests: what it computes is what a GPU computes, and how long it takes says nothing of one.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gabion_cuda::{Arguments, Device, Fault, Launch};
+use gabion_scheme::ct;
+
+/// What `Device::allocate` promises.
+const ALIGNMENT: usize = 256;
+
+/// `GabionHostedKernel` of `hosted.hpp`.
+#[repr(C)]
+struct Entry {
+    name: *const c_char,
+    arguments: usize,
+    jobs: u32,
+    run: Option<unsafe extern "C" fn(*const u8, u32)>,
+}
+
+unsafe extern "C" {
+    fn gabion_hosted_launch(
+        kernel: *const c_char,
+        arguments: *const u8,
+        len: usize,
+        blocks: u32,
+    ) -> i32;
+    fn gabion_hosted_kernel(number: usize) -> *const Entry;
+}
+
+/// The names of all kernels, with the jobs of a block.
+pub fn kernels() -> Vec<(String, u32)> {
+    let mut all = Vec::new();
+    loop {
+        // SAFETY: any number is allowed.
+        let entry = unsafe { gabion_hosted_kernel(all.len()) };
+        if entry.is_null() {
+            return all;
+        }
+        // SAFETY: an entry of a constant table, whose names are strings that end with a zero.
+        let (name, jobs) = unsafe { (CStr::from_ptr((*entry).name), (*entry).jobs) };
+        all.push((name.to_string_lossy().into_owned(), jobs));
+    }
+}
+
+/// The processor as a device. What it is asked for is done before the call returns.
+#[derive(Default)]
+pub struct Hosted {
+    /// What is allocated: bytes, by address.
+    memory: Mutex<BTreeMap<u64, usize>>,
+}
+
+impl Hosted {
+    /// A device without any memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many allocations there are.
+    pub fn allocations(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Bytes that are allocated and not zero.
+    pub fn dirty(&self) -> usize {
+        let memory = self.lock();
+        let bytes = memory.iter().flat_map(|(&address, &bytes)| {
+            // SAFETY: allocated, and nobody else uses it while the caller looks.
+            unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }
+        });
+        bytes.filter(|&&byte| byte != 0).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a kernel that is given addresses of this process.
+    ///
+    /// # Safety
+    /// As for [`Device::launch`].
+    unsafe fn call(&self, launch: &Launch<'_>) -> Result<(), Fault> {
+        let kernel = CString::new(launch.kernel).map_err(|_| Fault::Failed)?;
+        let (arguments, len) = (launch.arguments.as_ptr(), launch.arguments.len());
+        // SAFETY: the name ends with a zero, and `arguments` has `len` bytes, which the callee compares with what the
+        // kernel takes. What they are is the caller's promise.
+        let done = unsafe { gabion_hosted_launch(kernel.as_ptr(), arguments, len, launch.blocks) };
+        if done == 0 { Ok(()) } else { Err(Fault::Failed) }
+    }
+
+    /// Frees everything, wiped.
+    fn release(memory: &mut BTreeMap<u64, usize>) {
+        for (address, bytes) in std::mem::take(memory) {
+            // SAFETY: allocated below with this layout, and nobody has it any more.
+            unsafe {
+                ct::wipe(std::slice::from_raw_parts_mut(address as *mut u8, bytes));
+                if let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) {
+                    dealloc(address as *mut u8, layout);
+                }
+            }
+        }
+    }
+}
+
+/// Whether all bytes lie in one allocation.
+fn within(memory: &BTreeMap<u64, usize>, address: u64, bytes: usize) -> Result<(), Fault> {
+    match memory.range(..=address).next_back() {
+        Some((start, len)) if address - start + bytes as u64 <= *len as u64 => Ok(()),
+        _ => Err(Fault::Failed),
+    }
+}
+
+impl Device for Hosted {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        let layout =
+            Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| Fault::NoMemory)?;
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(Fault::NoMemory);
+        }
+        self.lock().insert(start as u64, layout.size());
+        Ok(start as u64)
+    }
+
+    fn upload(&self, _stream: usize, to: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let memory = self.lock();
+        within(&memory, to, bytes.len())?;
+        // SAFETY: within an allocation, which is no memory of Rust's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+        Ok(())
+    }
+
+    fn clear(&self, _stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        let memory = self.lock();
+        within(&memory, address, bytes)?;
+        // SAFETY: within an allocation.
+        ct::wipe(unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) });
+        Ok(())
+    }
+
+    unsafe fn launch(&self, _stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.call(launch) }
+    }
+
+    fn finish(&self, _stream: usize, _at_most: Duration) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn download(&self, _stream: usize, from: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        let memory = self.lock();
+        within(&memory, from, bytes.len())?;
+        // SAFETY: within an allocation, which is no memory of Rust's.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len())
+        };
+        Ok(())
+    }
+
+    fn restart(&self) -> Result<(), Fault> {
+        Self::release(&mut self.lock());
+        Ok(())
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        Self::release(self.memory.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Runs one kernel over memory of its own: `bytes` go in and come out.
+///
+/// # Errors
+/// A [`Fault`] if there is no such kernel.
+///
+/// # Safety
+/// What `arguments` makes of the address of `bytes` on the device stays within them.
+pub unsafe fn run_on<A: Arguments>(
+    kernel: &str,
+    blocks: u32,
+    bytes: &mut [u8],
+    arguments: impl FnOnce(u64) -> A,
+) -> Result<(), Fault> {
+    let device = Hosted::new();
+    let address = device.allocate(bytes.len())?;
+    device.upload(0, address, bytes)?;
+    let arguments = arguments(address);
+    // SAFETY: the caller's.
+    unsafe { device.launch(0, &Launch::new(kernel, &arguments, blocks))? };
+    device.download(0, address, bytes)
+}

@@ -1,0 +1,166 @@
+//! Verification of ML-DSA on the device against the portable backend: good signatures, every part of them changed,
+//! every form of a message.
+
+use std::time::Duration;
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Keys, Operation, Ran};
+use gabion_cuda::Cuda;
+use gabion_cuda_hosted::Hosted;
+use gabion_scheme::Status;
+use gabion_scheme::algorithms::Algorithm;
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{Params, params};
+use gabion_scheme::prehash::Prehash;
+
+fn sets() -> [&'static Params; 3] {
+    [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87].map(|set| params(set).unwrap())
+}
+
+fn run(backend: &dyn Backend, dsa: Dsa<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+    let mut status = vec![Status::NotRun; lanes];
+    let mut batch = Batch { operation: Operation::Dsa(dsa), status: &mut status };
+    batch.check().unwrap();
+    (backend.run(&mut batch), status)
+}
+
+/// Keys of `n` lanes and signatures of `messages`, by the portable backend.
+fn signed(params: &'static Params, messages: &[Message<'_>]) -> (Vec<u8>, Vec<u8>) {
+    let n = messages.len();
+    let seeds: Vec<[u8; 32]> = (0..n).map(|lane| [lane as u8 ^ 0x5a; 32]).collect();
+    let (mut pk, mut sk) = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
+    let dsa = Dsa::Keygen { params, seeds: &seeds, pk: &mut pk, sk: &mut sk };
+    assert_eq!(run(&Cpu::new(Portable), dsa, n).0, Ran::Done);
+    let mut sig = vec![0; n * params.sig_len()];
+    let (keys, rnd) = (Keys::Fresh(&sk[..]), vec![[7; 32]; n]);
+    let dsa = Dsa::Sign { params, keys, messages, rnd: &rnd, sig: &mut sig };
+    assert_eq!(run(&Cpu::new(Portable), dsa, n).0, Ran::Done);
+    (pk, sig)
+}
+
+/// The verdicts of both backends, which are the same.
+fn verify(
+    cuda: &dyn Backend,
+    params: &'static Params,
+    pk: &[u8],
+    messages: &[Message<'_>],
+    sig: &[u8],
+) -> Vec<Status> {
+    let n = messages.len();
+    let [(ran, status), (_, expected)] = [cuda, &Cpu::new(Portable)].map(|backend| {
+        run(backend, Dsa::Verify { params, keys: Keys::Fresh(pk), messages, sig }, n)
+    });
+    assert_eq!(ran, Ran::Done);
+    assert_eq!(status, expected, "{n} signatures of {}", params.name());
+    status
+}
+
+#[test]
+fn good_and_changed_signatures() {
+    for params in sets() {
+        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let text: Vec<u8> = (0..700).map(|i| i as u8).collect();
+        let messages: Vec<_> = (0..130)
+            .map(|i| Message::Pure { context: &text[..i], message: &text[i..5 * i] })
+            .collect();
+        let (mut pk, mut sig) = signed(params, &messages);
+        let status = verify(&cuda, params, &pk, &messages, &sig);
+        assert!(status.iter().all(|status| status.is_ok()));
+        // A bit of each signature, all over it: c~, z, the hint; then a bit of each key.
+        let (pk_len, sig_len) = (params.pk_len(), params.sig_len());
+        for lane in 0..messages.len() {
+            let bit = lane * 8 * sig_len / messages.len() + lane % 8;
+            sig[lane * sig_len + bit / 8] ^= 1 << (bit % 8);
+        }
+        let status = verify(&cuda, params, &pk, &messages, &sig);
+        assert!(status.iter().all(|status| *status == Status::InvalidSignature));
+        for lane in 0..messages.len() {
+            let bit = lane * 8 * sig_len / messages.len() + lane % 8;
+            sig[lane * sig_len + bit / 8] ^= 1 << (bit % 8);
+            pk[lane * pk_len + lane * pk_len / messages.len()] ^= 1;
+        }
+        let status = verify(&cuda, params, &pk, &messages, &sig);
+        assert!(status.iter().all(|status| *status == Status::InvalidSignature));
+    }
+}
+
+#[test]
+fn hints_and_norms_at_their_bounds() {
+    for params in sets() {
+        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let messages = [Message::Internal(b"formatted"); 12];
+        let (pk, sig) = signed(params, &messages);
+        let (sig_len, hint) = (params.sig_len(), params.omega + params.k);
+        let mut changed = sig.clone();
+        for (lane, sig) in changed.chunks_exact_mut(sig_len).enumerate() {
+            let (front, y) = sig.split_at_mut(sig_len - hint);
+            let z = &mut front[params.c_tilde_len..];
+            match lane {
+                1 => y[params.omega] = params.omega as u8 + 1, // more hints than there may be
+                2 => y[params.omega + params.k - 1] = 255,
+                3 => y[params.omega + 1] = y[params.omega].wrapping_sub(1), // a count that falls
+                4 => y[params.omega - 1] = 1, // an index beyond the last one
+                5 => y[1] = y[0],             // an index twice
+                6 => y.swap(0, 1),            // two indexes the wrong way round
+                7 => y[..params.omega].fill(255),
+                8 => y.fill(0),      // well formed, without a hint
+                9 => z[..8].fill(0), // the largest coefficients
+                10 => z.fill(255),   // the smallest ones
+                11 => z[..3].copy_from_slice(&(params.beta as u32).to_le_bytes()[..3]), // the first that is too large
+                _ => {}
+            }
+        }
+        let status = verify(&cuda, params, &pk, &messages, &changed);
+        assert!(status[0].is_ok());
+        assert!(status[1..].iter().all(|status| *status == Status::InvalidSignature), "{status:?}");
+    }
+}
+
+#[test]
+fn every_form_of_a_message() {
+    let long = vec![0x61; 5000];
+    let digest = Prehash::all().map(|hash| (hash, hash.digest(b"message"))).collect::<Vec<_>>();
+    let mu = [0x33; 64];
+    let mut messages = vec![
+        Message::Pure { context: &[], message: &[] },
+        Message::Pure { context: &long[..255], message: &long },
+        Message::Internal(&[]),
+        Message::Internal(&long),
+        Message::Mu(&mu),
+    ];
+    messages.extend(digest.iter().map(|(hash, digest)| Message::Prehash {
+        context: b"context",
+        hash: *hash,
+        digest,
+    }));
+    for params in sets() {
+        // Some eight lanes fit into a slot.
+        let cuda = Cuda::new(Hosted::new(), 1 << 20, Duration::from_secs(60));
+        let (pk, sig) = signed(params, &messages);
+        let status = verify(&cuda, params, &pk, &messages, &sig);
+        assert!(status.iter().all(|status| status.is_ok()), "{status:?}");
+        // A context too long in one lane, and the message of another lane in the next.
+        let mut others = messages.clone();
+        others[1] = Message::Pure { context: &long[..256], message: &[] };
+        others[2] = messages[3];
+        let status = verify(&cuda, params, &pk, &others, &sig);
+        assert_eq!(status[1], Status::InvalidInput);
+        assert_eq!(status[2], Status::InvalidSignature);
+        assert_eq!(status.iter().filter(|status| status.is_ok()).count(), messages.len() - 2);
+    }
+}
+
+#[test]
+fn what_does_not_fit_into_a_slot_and_what_is_no_verification_is_declined() {
+    let params = params(Algorithm::MlDsa44).unwrap();
+    let cuda = Cuda::new(Hosted::new(), 400 << 10, Duration::from_secs(60));
+    let (text, short) = (vec![1; 400 << 10], Message::Internal(b"short"));
+    let (pk, sig) = signed(params, &[short]);
+    let messages = &[Message::Internal(&text)];
+    let dsa = Dsa::Verify { params, keys: Keys::Fresh(&pk), messages, sig: &sig };
+    let (ran, status) = run(&cuda, dsa, 1);
+    assert_eq!((ran, status[0]), (Ran::Declined, Status::NotRun));
+    let (mut pk, mut sk) = (vec![0; params.pk_len()], vec![0; params.sk_len()]);
+    let dsa = Dsa::Keygen { params, seeds: &[[1; 32]], pk: &mut pk, sk: &mut sk };
+    assert_eq!(run(&cuda, dsa, 1).0, Ran::Declined);
+}

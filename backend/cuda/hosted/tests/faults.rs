@@ -1,0 +1,393 @@
+//! A device that does everything wrong that a device can do: whatever it does, no result that is wrong leaves, nothing
+//! hangs, nothing stays in memory, and afterwards the backend works again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
+use gabion_cuda::{Cuda, Device, Fault, Launch};
+use gabion_cuda_hosted::Hosted;
+use gabion_scheme::algorithms::Algorithm;
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_kem::ML_KEM_768;
+use gabion_scheme::{Status, ml_dsa};
+
+/// What goes wrong, at one call of the device or from there on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// The call fails, and it was not done.
+    Fails,
+    /// The call fails, and so does each one after it until a restart.
+    Dies,
+    /// As `Dies`, and the device is never back.
+    Gone,
+    /// A launch is said to be done and is not, or not before the next call of another kind.
+    Late,
+    /// As `Fails`, after the time that was given.
+    TimesOut,
+    /// A copy from the device has a bit that is wrong; counted by such copies.
+    Corrupts,
+    /// A launch runs and its kernel computes nonsense: all memory that was uploaded has changed before.
+    Upsets,
+}
+
+/// What can come at any call.
+const TROUBLES: [Trouble; 6] = [
+    Trouble::Fails,
+    Trouble::Dies,
+    Trouble::Gone,
+    Trouble::Late,
+    Trouble::TimesOut,
+    Trouble::Upsets,
+];
+
+/// The hosted device, with one trouble at one call.
+struct Troubled {
+    device: Hosted,
+    trouble: Trouble,
+    at: usize,
+    calls: AtomicUsize,
+    copies: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_dead: bool,
+    is_gone: bool,
+    /// Whether the trouble came.
+    came: bool,
+    /// The last array that was uploaded.
+    uploaded: Option<(u64, usize)>,
+    /// A launch that waits.
+    late: Option<(String, Vec<u8>, u32)>,
+}
+
+impl Troubled {
+    fn new(trouble: Trouble, at: usize) -> Self {
+        let (calls, copies) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let state = Mutex::new(State::default());
+        Troubled { device: Hosted::new(), trouble, at, calls, copies, state }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call; whether the trouble is at it.
+    fn call(&self) -> Result<bool, Fault> {
+        let is_now = self.calls.fetch_add(1, Ordering::Relaxed) == self.at
+            && self.trouble != Trouble::Corrupts;
+        let mut state = self.state();
+        if state.is_dead {
+            return Err(Fault::Failed);
+        }
+        if !is_now {
+            return Ok(false);
+        }
+        state.came = true;
+        match self.trouble {
+            Trouble::Fails => Err(Fault::Failed),
+            Trouble::TimesOut => Err(Fault::TimedOut),
+            Trouble::Dies | Trouble::Gone => {
+                state.is_dead = true;
+                state.is_gone = self.trouble == Trouble::Gone;
+                Err(Fault::Failed)
+            }
+            Trouble::Late | Trouble::Corrupts | Trouble::Upsets => Ok(true),
+        }
+    }
+}
+
+impl Device for Troubled {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        self.call()?;
+        self.device.allocate(bytes)
+    }
+
+    fn upload(&self, stream: usize, to: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.call()?;
+        self.state().uploaded = Some((to, bytes.len()));
+        self.device.upload(stream, to, bytes)
+    }
+
+    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        self.call()?;
+        self.device.clear(stream, address, bytes)
+    }
+
+    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        let is_now = self.call()?;
+        if is_now && self.trouble == Trouble::Late {
+            let launch = (launch.kernel.to_owned(), launch.arguments.to_vec(), launch.blocks);
+            self.state().late = Some(launch);
+            return Ok(());
+        }
+        if is_now && self.trouble == Trouble::Upsets {
+            let (address, bytes) = self.state().uploaded.unwrap();
+            let mut changed = vec![0; bytes];
+            self.device.download(stream, address, &mut changed)?;
+            changed.iter_mut().for_each(|byte| *byte ^= 0x11);
+            self.device.upload(stream, address, &changed)?;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.device.launch(stream, launch) }
+    }
+
+    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+        self.call()?;
+        self.device.finish(stream, at_most)
+    }
+
+    fn download(&self, stream: usize, from: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.call()?;
+        self.device.download(stream, from, bytes)?;
+        let is_now = self.copies.fetch_add(1, Ordering::Relaxed) == self.at;
+        if is_now && self.trouble == Trouble::Corrupts {
+            self.state().came = true;
+            let last = bytes.len() - 1;
+            bytes[last] ^= 0x40;
+        }
+        // What was late writes now, where nobody waits for it.
+        if let Some((kernel, arguments, blocks)) = self.state().late.take() {
+            let launch = Launch { kernel: &kernel, arguments: &arguments, blocks };
+            // SAFETY: as it would have been; a restart forgets it.
+            unsafe { self.device.launch(stream, &launch)? };
+        }
+        Ok(())
+    }
+
+    fn restart(&self) -> Result<(), Fault> {
+        let mut state = self.state();
+        if state.is_gone {
+            return Err(Fault::Failed);
+        }
+        (state.is_dead, state.late) = (false, None);
+        drop(state);
+        self.device.restart()
+    }
+}
+
+/// Inputs, and the outputs of the portable backend.
+struct Case {
+    seeds: Vec<[u8; 64]>,
+    ek: Vec<u8>,
+    dk: Vec<u8>,
+    m: Vec<[u8; 32]>,
+    ct: Vec<u8>,
+    shared: Vec<[u8; 32]>,
+    pk: Vec<u8>,
+    sig: Vec<u8>,
+}
+
+const LANES: usize = 3;
+const TASKS: usize = 4;
+
+fn dsa() -> &'static ml_dsa::Params {
+    ml_dsa::params(Algorithm::MlDsa44).unwrap()
+}
+
+impl Case {
+    fn new() -> Self {
+        let (kem, dsa) = (&ML_KEM_768, dsa());
+        let mut case = Case {
+            seeds: (0..LANES).map(|i| [i as u8 + 1; 64]).collect(),
+            ek: vec![0; LANES * kem.ek_len()],
+            dk: vec![0; LANES * kem.dk_len()],
+            m: (0..LANES).map(|i| [i as u8 + 9; 32]).collect(),
+            ct: vec![0; LANES * kem.ct_len()],
+            shared: vec![[0; 32]; LANES],
+            pk: vec![0; LANES * dsa.pk_len()],
+            sig: vec![0; LANES * dsa.sig_len()],
+        };
+        let portable = Cpu::new(Portable);
+        let Case { seeds, ek, dk, m, ct, shared, pk, sig } = &mut case;
+        let _ = run(&portable, Operation::Kem(Kem::Keygen { params: kem, seeds, ek, dk }));
+        let keys = Keys::Fresh(&ek[..]);
+        let _ = run(&portable, Operation::Kem(Kem::Encaps { params: kem, keys, m, ct, shared }));
+        let (seeds, mut sk) = (&[[1; 32], [2; 32], [3; 32]], vec![0; LANES * dsa.sk_len()]);
+        let _ = run(&portable, Operation::Dsa(Dsa::Keygen { params: dsa, seeds, pk, sk: &mut sk }));
+        let (keys, messages, rnd) = (Keys::Fresh(&sk[..]), &[MESSAGE; LANES], &[[0; 32]; LANES]);
+        let _ = run(&portable, Operation::Dsa(Dsa::Sign { params: dsa, keys, messages, rnd, sig }));
+        // The last one is not good.
+        let last = sig.len() - dsa.sig_len();
+        sig[last + 40] ^= 1;
+        case
+    }
+
+    /// Runs one task on a backend. If it is done its results are right; if it is not, nothing left.
+    fn check(&self, backend: &dyn Backend, task: usize) -> Ran {
+        let kem = &ML_KEM_768;
+        let (mut ek, mut dk) = (vec![0; self.ek.len()], vec![0; self.dk.len()]);
+        let (mut ct, mut shared) = (vec![0; self.ct.len()], vec![[0; 32]; LANES]);
+        let operation = match task {
+            0 => Operation::Kem(Kem::Keygen {
+                params: kem,
+                seeds: &self.seeds,
+                ek: &mut ek,
+                dk: &mut dk,
+            }),
+            1 => Operation::Kem(Kem::Encaps {
+                params: kem,
+                keys: Keys::Fresh(&self.ek),
+                m: &self.m,
+                ct: &mut ct,
+                shared: &mut shared,
+            }),
+            2 => Operation::Kem(Kem::Decaps {
+                params: kem,
+                keys: Keys::Fresh(&self.dk),
+                ct: &self.ct,
+                shared: &mut shared,
+            }),
+            _ => Operation::Dsa(Dsa::Verify {
+                params: dsa(),
+                keys: Keys::Fresh(&self.pk),
+                messages: &[MESSAGE; LANES],
+                sig: &self.sig,
+            }),
+        };
+        let (ran, status) = run(backend, operation);
+        if ran != Ran::Done {
+            assert!(status.iter().all(|&status| status == Status::NotRun), "{status:?}");
+            let zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+            assert!(zero(&ek) && zero(&dk) && zero(&ct) && zero(shared.as_flattened()));
+            return ran;
+        }
+        let good = [Status::Ok; LANES];
+        match task {
+            0 => assert!(status == good && ek == self.ek && dk == self.dk),
+            1 => assert!(status == good && ct == self.ct && shared == self.shared),
+            2 => assert!(status == good && shared == self.shared),
+            _ => assert_eq!(status, [Status::Ok, Status::Ok, Status::InvalidSignature]),
+        }
+        ran
+    }
+}
+
+const MESSAGE: Message<'_> = Message::Pure { context: b"context", message: b"message" };
+
+fn run(backend: &dyn Backend, operation: Operation<'_>) -> (Ran, Vec<Status>) {
+    let mut status = vec![Status::NotRun; LANES];
+    let mut batch = Batch { operation, status: &mut status };
+    (backend.run(&mut batch), status)
+}
+
+fn troubled(trouble: Trouble, at: usize) -> Cuda<Troubled> {
+    Cuda::new(Troubled::new(trouble, at), 1 << 20, Duration::from_secs(60))
+}
+
+#[test]
+fn whatever_fails_at_any_call_nothing_wrong_leaves_and_it_works_again() {
+    let case = Case::new();
+    for trouble in TROUBLES {
+        for task in 0..TASKS {
+            let mut losses = 0;
+            for at in 0.. {
+                let cuda = troubled(trouble, at);
+                let ran = case.check(&cuda, task);
+                let (came, is_gone) = {
+                    let state = cuda.device().state();
+                    (state.came, state.is_gone)
+                };
+                assert!(ran == Ran::Done || came, "{trouble:?} at {at}: {ran:?} without a cause");
+                losses += usize::from(ran == Ran::Lost);
+                if !came {
+                    break; // After the last call of this task.
+                }
+                // Nothing stays, and the next batch finds the device as it should be, unless that is gone.
+                let dirty = cuda.device().device.dirty();
+                assert!(is_gone || dirty == 0, "{trouble:?} at {at} of task {task}: {dirty} bytes");
+                let expected = if is_gone { Ran::Lost } else { Ran::Done };
+                let again = case.check(&cuda, task);
+                assert_eq!(again, expected, "{trouble:?} at {at} of task {task}");
+            }
+            assert!(losses > 0, "{trouble:?} of task {task} never lost a batch");
+        }
+    }
+}
+
+#[test]
+fn canary_and_status_words_catch_what_comes_back_changed() {
+    let case = Case::new();
+    for task in 0..TASKS {
+        // First come the status words, and what the canary is compared by: two arrays, two, one and none. A bit that
+        // changes in an output after that is beyond what a check of ours sees: memory and bus have their own.
+        for at in 0..[3, 3, 2, 1][task] {
+            let cuda = troubled(Trouble::Corrupts, at);
+            assert_eq!(case.check(&cuda, task), Ran::Lost, "copy {at} of task {task}");
+            assert!(cuda.device().state().came);
+            assert_eq!(cuda.device().device.dirty(), 0);
+            assert_eq!(case.check(&cuda, task), Ran::Done);
+        }
+    }
+}
+
+#[test]
+fn many_threads_share_the_slots() {
+    let case = Case::new();
+    for trouble in [Trouble::Fails, Trouble::Dies, Trouble::Late] {
+        let cuda = troubled(trouble, 40);
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (case, cuda, done) = (&case, &cuda, &done);
+                scope.spawn(move || {
+                    for round in 0..4 {
+                        let ran = case.check(cuda, (thread + round) % TASKS);
+                        done.fetch_add(usize::from(ran == Ran::Done), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert!(cuda.device().state().came);
+        assert!(done.into_inner() > 0, "{trouble:?}: no batch was done");
+        assert_eq!(case.check(&cuda, 0), Ran::Done);
+        assert_eq!(cuda.device().device.dirty(), 0);
+    }
+}
+
+#[test]
+fn without_memory_a_batch_is_lost_and_the_next_one_is_not() {
+    let case = Case::new();
+    let cuda = Cuda::new(NoMemoryAtFirst::default(), 1 << 20, Duration::from_secs(60));
+    assert_eq!(case.check(&cuda, 0), Ran::Lost);
+    assert_eq!(case.check(&cuda, 0), Ran::Done);
+}
+
+/// Refuses memory once.
+#[derive(Default)]
+struct NoMemoryAtFirst {
+    device: Hosted,
+    asked: AtomicUsize,
+}
+
+impl Device for NoMemoryAtFirst {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err(Fault::NoMemory);
+        }
+        self.device.allocate(bytes)
+    }
+    fn upload(&self, stream: usize, to: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.device.upload(stream, to, bytes)
+    }
+    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        self.device.clear(stream, address, bytes)
+    }
+    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.launch(stream, launch) }
+    }
+    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+        self.device.finish(stream, at_most)
+    }
+    fn download(&self, stream: usize, from: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.device.download(stream, from, bytes)
+    }
+    fn restart(&self) -> Result<(), Fault> {
+        self.device.restart()
+    }
+}

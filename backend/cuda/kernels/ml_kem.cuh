@@ -1,0 +1,613 @@
+// ML-KEM (FIPS 203) over a batch, split into kernels by what a thread has to do.
+//
+//   keygen   Seed (thread an op) -> SampleMatrix, SampleNoise (thread a polynomial) -> Transform (warp a polynomial)
+//            -> KeygenRow (warp a row) -> KeygenFinish (thread an op)
+//   encaps   EncapsHash (thread an op) -> SampleMatrix, SampleNoise -> Transform -> EncryptRow (warp a row)
+//            -> EncapsFinish (thread an op)
+//   decaps   DecapsUnpack (warp a polynomial) -> DecapsMessage (warp an op) -> DecapsHash (thread an op)
+//            -> SampleMatrix, SampleNoise -> Transform -> EncryptRow -> DecapsFinish (thread an op)
+//
+// One thread runs a sponge by itself: an operation's hashes follow each other, so a warp that shared one operation
+// would mostly wait. Polynomials between kernels are 16-bit coefficients below q, in order.
+//
+// Constant time: no branch and no address depends on a secret. What is sampled from rho is public, and so is whether a
+// key passed its checks.
+#pragma once
+
+#include "frame.cuh"
+#include "sponge.cuh"
+
+namespace gabion {
+
+static constexpr uint32_t KEM_Q = 3329;
+using KemRoots = Roots<KEM_Q, 17, 128>;
+static constexpr Root KEM_SCALE = KemRoots::root(KemRoots::power(128, KEM_Q - 2)); // 1/128
+
+#if defined(__CUDACC__)
+__device__ const KemRoots DEVICE_KEM_ROOTS;
+#endif
+static constexpr KemRoots KEM_ROOTS;
+GABION_FN const KemRoots &kem_roots() {
+#if defined(__CUDA_ARCH__)
+    return DEVICE_KEM_ROOTS;
+#else
+    return KEM_ROOTS;
+#endif
+}
+
+// FIPS 203, table 2.
+template <unsigned K_, unsigned ETA1_, unsigned DU_, unsigned DV_> struct KemSet {
+    static constexpr unsigned K = K_, ETA1 = ETA1_, ETA2 = 2, DU = DU_, DV = DV_;
+    static constexpr uint32_t EK = 384 * K + 32, DK = 768 * K + 96, CT = 32 * (DU * K + DV);
+};
+using MlKem512 = KemSet<2, 3, 10, 4>;
+using MlKem768 = KemSet<3, 2, 10, 4>;
+using MlKem1024 = KemSet<4, 2, 11, 5>;
+
+// Where a batch of `n` operations lies. Addresses are multiples of 16, and so are all lengths.
+struct KemArguments {
+    const uint8_t *seeds; // keygen: d || z, 64 bytes an op
+    uint8_t *ek;          // encapsulation keys; in decaps those within `dk`
+    uint8_t *dk;          // decapsulation keys
+    uint8_t *message;     // m, 32 bytes an op: given in encaps, made in decaps
+    uint8_t *ct;          // ciphertexts
+    uint8_t *again;       // decaps: ciphertexts, encrypted again
+    uint8_t *shared;      // K, 32 bytes an op
+    uint8_t *pairs;       // what G gave: rho || sigma, or K || r; 64 bytes an op
+    uint8_t *rejected;    // decaps: K-bar, 32 bytes an op
+    uint16_t *matrix;     // A-hat, [op][row][column]
+    uint16_t *hat;        // s or y, or u of a ciphertext, [op][k]
+    uint16_t *noise;      // e; or e1 and e2, [op][k + 1]
+    uint32_t *valid;      // whether the key passed its checks: all ones, or zero
+    uint32_t *status;     // a Verdict an op
+    uint32_t ek_stride;   // from one `ek` to the next
+    uint32_t n;
+    uint32_t generation; // what the slot's owner tells its status words by
+    uint32_t reserved;   // zero
+};
+
+// --- Arithmetic -----------------------------------------------------------------------------------------------------
+
+// The parts of a forward transform (FIPS 203, Algorithm 9) of what stands in `poly`, along; it ends along, in `c`, below
+// q. Coefficients are below q at first and so below 15 q after seven layers.
+GABION_FN void kem_ntt_across(SharedPoly &poly, unsigned thread) {
+    uint32_t c[LANE];
+    gather<Arrangement::ACROSS>(poly, thread, c);
+    forward_layers<KEM_Q, 32>(c, thread, kem_roots().forward);
+    scatter<Arrangement::ACROSS>(poly, thread, c);
+}
+GABION_FN void kem_ntt_middle(SharedPoly &poly, unsigned thread) {
+    uint32_t c[LANE];
+    gather<Arrangement::MIDDLE>(poly, thread, c);
+    forward_layers<KEM_Q, 4>(c, coefficient<Arrangement::MIDDLE>(thread, 0), kem_roots().forward);
+    scatter<Arrangement::MIDDLE>(poly, thread, c);
+}
+GABION_FN void kem_ntt_along(SharedPoly &poly, unsigned thread, uint32_t (&c)[LANE]) {
+    gather<Arrangement::ALONG>(poly, thread, c);
+#pragma unroll
+    for (unsigned i = 0; i < LANE; i++) {
+        if (i & 2)
+            continue;
+        const uint32_t t = times<KEM_Q>(c[i + 2], kem_roots().forward[64 + (LANE * thread + i) / 4]);
+        c[i + 2] = reduce<KEM_Q>(c[i] + 2 * KEM_Q - t);
+        c[i] = reduce<KEM_Q>(c[i] + t);
+    }
+}
+
+// The parts of an inverse transform (Algorithm 10), from `c`, along and below q, to across in `poly`, times 1/128.
+// Sums are below 2^l q after l layers; an offset of 256 q is above all of them.
+static constexpr uint32_t KEM_OFFSET = 256 * KEM_Q;
+GABION_FN void kem_inverse_along(SharedPoly &poly, unsigned thread, uint32_t (&c)[LANE]) {
+#pragma unroll
+    for (unsigned i = 0; i < LANE; i++) {
+        if (i & 2)
+            continue;
+        const uint32_t a = c[i], b = c[i + 2];
+        c[i] = a + b;
+        c[i + 2] = times<KEM_Q>(a + KEM_OFFSET - b, kem_roots().inverse[127 - (LANE * thread + i) / 4]);
+    }
+    scatter<Arrangement::ALONG>(poly, thread, c);
+}
+GABION_FN void kem_inverse_middle(SharedPoly &poly, unsigned thread) {
+    uint32_t c[LANE];
+    gather<Arrangement::MIDDLE>(poly, thread, c);
+    inverse_layers<KEM_Q, 4, KEM_OFFSET>(c, coefficient<Arrangement::MIDDLE>(thread, 0), kem_roots().inverse);
+    scatter<Arrangement::MIDDLE>(poly, thread, c);
+}
+GABION_FN void kem_inverse_across(SharedPoly &poly, unsigned thread) {
+    constexpr Root SCALE{KEM_SCALE.value, KEM_SCALE.quotient};
+    uint32_t c[LANE];
+    gather<Arrangement::ACROSS>(poly, thread, c);
+    inverse_layers<KEM_Q, 32, KEM_OFFSET>(c, thread, kem_roots().inverse);
+#pragma unroll
+    for (unsigned i = 0; i < LANE; i++) {
+        const uint32_t r = times<KEM_Q>(c[i], SCALE);
+        c[i] = minimum(r, r - KEM_Q);
+    }
+    scatter<Arrangement::ACROSS>(poly, thread, c);
+}
+
+// Eight coefficients of a polynomial in global memory, along: sixteen bytes.
+GABION_FN void load8(const uint16_t *poly, unsigned thread, uint32_t (&c)[LANE]) {
+    const uint8_t *bytes = reinterpret_cast<const uint8_t *>(poly + LANE * thread);
+    const uint64_t words[2] = {load64(bytes), load64(bytes + 8)};
+#pragma unroll
+    for (unsigned i = 0; i < LANE; i++)
+        c[i] = static_cast<uint32_t>(words[i / 4] >> (16 * (i % 4))) & 0xffff;
+}
+GABION_FN void store8(uint16_t *poly, unsigned thread, const uint32_t (&c)[LANE]) {
+    uint8_t *bytes = reinterpret_cast<uint8_t *>(poly + LANE * thread);
+#pragma unroll
+    for (unsigned half = 0; half < 2; half++) {
+        uint64_t word = 0;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            word |= static_cast<uint64_t>(c[4 * half + i]) << (16 * i);
+        store64(bytes + 8 * half, word);
+    }
+}
+
+// Sums of products in the NTT domain, not reduced before the end: four products below 2^24 and one more.
+struct KemSum {
+    uint32_t low[LANE / 2];   // a0 b0
+    uint32_t high[LANE / 2];  // a1 b1, which gamma is still missing from
+    uint32_t mixed[LANE / 2]; // a0 b1 + a1 b0
+    GABION_FN KemSum() {
+#pragma unroll
+        for (unsigned i = 0; i < LANE / 2; i++)
+            low[i] = high[i] = mixed[i] = 0;
+    }
+    GABION_FN void add(const uint32_t (&a)[LANE], const uint32_t (&b)[LANE]) {
+#pragma unroll
+        for (unsigned i = 0; i < LANE / 2; i++) {
+            low[i] += a[2 * i] * b[2 * i];
+            high[i] += a[2 * i + 1] * b[2 * i + 1];
+            mixed[i] += a[2 * i] * b[2 * i + 1] + a[2 * i + 1] * b[2 * i];
+        }
+    }
+    // MultiplyNTTs (Algorithms 11 and 12), below q. gamma of pair i is zeta^(2 bitrev(i) + 1): of pairs 2 j and 2 j + 1
+    // the root 64 + j and its negative.
+    GABION_FN void finish(unsigned thread, uint32_t (&c)[LANE]) const {
+#pragma unroll
+        for (unsigned i = 0; i < LANE / 2; i++) {
+            const unsigned pair = LANE / 2 * thread + i;
+            const Root gamma = pair % 2 == 0 ? kem_roots().forward[64 + pair / 2] : kem_roots().inverse[64 + pair / 2];
+            c[2 * i] = reduce<KEM_Q>(low[i] + times<KEM_Q>(high[i], gamma));
+            c[2 * i + 1] = reduce<KEM_Q>(mixed[i]);
+        }
+    }
+};
+
+// Compress_d (FIPS 203, equation 4.7) of x below q: the division by q is a product, corrected once, without a branch.
+template <unsigned D> GABION_FN uint32_t kem_compress(uint32_t x) {
+    const uint32_t scaled = (x << D) + (KEM_Q - 1) / 2;
+    constexpr uint32_t INVERSE = static_cast<uint32_t>((static_cast<uint64_t>(1) << 32) / KEM_Q);
+    const uint32_t quotient = multiply_high(scaled, INVERSE);
+    const uint32_t rest = scaled - quotient * KEM_Q;
+    return (quotient + 1 + mask_if_below(rest, KEM_Q)) & ((1u << D) - 1);
+}
+
+// Decompress_d (equation 4.8).
+template <unsigned D> GABION_FN uint32_t kem_decompress(uint32_t y) {
+    return (y * KEM_Q + (1u << (D - 1))) >> D;
+}
+
+// --- Sampling -------------------------------------------------------------------------------------------------------
+
+// SampleNTT (Algorithm 7) from rho and two index bytes. Time depends on rho, which is public.
+GABION_FN void kem_sample_ntt_vartime(const uint8_t *rho, uint32_t first, uint32_t second, uint16_t *poly) {
+    uint64_t a[25];
+    absorb<RATE_SHAKE128>(a, Seeded{rho, first | second << 8, 2}, SHAKE);
+    uint64_t held = 0;
+    unsigned count = 0;
+    while (true) {
+#pragma unroll
+        for (unsigned group = 0; group < RATE_SHAKE128 / 24; group++) {
+#pragma unroll
+            for (unsigned i = 0; i < 16; i++) {
+                // Bits 12 i to 12 i + 11 of three words.
+                const unsigned bit = 12 * i, word = 3 * group + bit / 64, shift = bit % 64;
+                uint64_t candidate = a[word] >> shift;
+                if (shift > 52)
+                    candidate |= a[word + 1] << (64 - shift);
+                candidate &= 0xfff;
+                if (candidate < KEM_Q && count < N) {
+                    held = held >> 16 | candidate << 48;
+                    count++;
+                    if (count % 4 == 0)
+                        store64(reinterpret_cast<uint8_t *>(poly + count - 4), held);
+                }
+            }
+        }
+        if (count == N)
+            return;
+        keccak_f(a);
+    }
+}
+
+// A coefficient of a centred binomial distribution: `plus` ones less `minus` ones, modulo q.
+GABION_FN uint32_t kem_centred(uint32_t plus, uint32_t minus) {
+    const uint32_t value = plus + KEM_Q - minus;
+    return minimum(value, value - KEM_Q);
+}
+
+// SamplePolyCBD_eta (Algorithm 8) of PRF_eta(seed, index) (equation 4.3).
+template <unsigned ETA> GABION_FN void kem_sample_cbd(const uint8_t *seed, uint32_t index, uint16_t *poly) {
+    uint64_t a[25];
+    absorb<RATE_256>(a, Seeded{seed, index, 1}, SHAKE);
+    if constexpr (ETA == 2) {
+#pragma unroll
+        for (unsigned i = 0; i < N / 16; i++) {
+            // Sums of two bits, in each two bits.
+            const uint64_t sums = (a[i] & 0x5555555555555555) + (a[i] >> 1 & 0x5555555555555555);
+#pragma unroll
+            for (unsigned quarter = 0; quarter < 4; quarter++) {
+                uint64_t word = 0;
+#pragma unroll
+                for (unsigned j = 0; j < 4; j++) {
+                    const uint32_t pair = static_cast<uint32_t>(sums >> (16 * quarter + 4 * j)) & 0xf;
+                    word |= static_cast<uint64_t>(kem_centred(pair & 3, pair >> 2)) << (16 * j);
+                }
+                store64(reinterpret_cast<uint8_t *>(poly + 16 * i + 4 * quarter), word);
+            }
+        }
+    } else {
+        static_assert(ETA == 3, "the standard has these two");
+        // 192 bytes: 17 words of the first block and seven of the next.
+        uint64_t words[24];
+#pragma unroll
+        for (unsigned i = 0; i < 17; i++)
+            words[i] = a[i];
+        keccak_f(a);
+#pragma unroll
+        for (unsigned i = 17; i < 24; i++)
+            words[i] = a[i - 17];
+#pragma unroll
+        for (unsigned quad = 0; quad < N / 4; quad++) {
+            const unsigned bit = 24 * quad, shift = bit % 64;
+            uint64_t bits = words[bit / 64] >> shift;
+            if (shift > 40)
+                bits |= words[bit / 64 + 1] << (64 - shift);
+            // Sums of three bits, in each three bits.
+            const uint32_t group = static_cast<uint32_t>(bits);
+            const uint32_t sums = (group & 0x249249) + (group >> 1 & 0x249249) + (group >> 2 & 0x249249);
+            uint64_t word = 0;
+#pragma unroll
+            for (unsigned j = 0; j < 4; j++) {
+                const uint32_t pair = sums >> (6 * j) & 0x3f;
+                word |= static_cast<uint64_t>(kem_centred(pair & 7, pair >> 3)) << (16 * j);
+            }
+            store64(reinterpret_cast<uint8_t *>(poly + 4 * quad), word);
+        }
+    }
+}
+
+// --- Kernels --------------------------------------------------------------------------------------------------------
+
+// K-PKE.KeyGen, line 1 (Algorithm 13): rho || sigma = G(d || k).
+template <class P> struct KemSeed : PerThread<KemSeed<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
+        uint8_t *pair = a.pairs + 64 * static_cast<size_t>(op);
+        sha3_512(Seeded{a.seeds + 64 * static_cast<size_t>(op), P::K, 1}, pair);
+        GABION_DECLASSIFY(pair, 32); // rho is part of the public key.
+        uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op);
+        for (unsigned i = 0; i < 32; i += 8)
+            store64(ek + 384 * P::K + i, load64(pair + i));
+        a.valid[op] = ~0u;
+    }
+};
+
+// A-hat[i, j] from rho, which ends every encapsulation key (Algorithm 13, lines 3 to 7).
+template <class P> struct KemSampleMatrix : PerThread<KemSampleMatrix<P>, KemArguments> {
+    static constexpr unsigned PER_OP = P::K * P::K;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t entry) {
+        const uint8_t *rho = a.ek + a.ek_stride * static_cast<size_t>(op) + 384 * P::K;
+        kem_sample_ntt_vartime(rho, entry % P::K, entry / P::K, a.matrix + (static_cast<size_t>(op) * PER_OP + entry) * N);
+    }
+};
+
+// s and e (Algorithm 13, lines 8 to 15).
+template <class P> struct KemKeygenNoise : PerThread<KemKeygenNoise<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 2 * P::K;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t index) {
+        uint16_t *poly = index < P::K ? a.hat + (static_cast<size_t>(op) * P::K + index) * N
+                                      : a.noise + (static_cast<size_t>(op) * (P::K + 1) + index - P::K) * N;
+        kem_sample_cbd<P::ETA1>(a.pairs + 64 * static_cast<size_t>(op) + 32, index, poly);
+    }
+};
+
+// y (Algorithm 14, lines 9 to 12).
+template <class P> struct KemSampleY : PerThread<KemSampleY<P>, KemArguments> {
+    static constexpr unsigned PER_OP = P::K;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t index) {
+        kem_sample_cbd<P::ETA1>(a.pairs + 64 * static_cast<size_t>(op) + 32, index,
+                                a.hat + (static_cast<size_t>(op) * P::K + index) * N);
+    }
+};
+
+// e1 and e2 (Algorithm 14, lines 13 to 17).
+template <class P> struct KemSampleE : PerThread<KemSampleE<P>, KemArguments> {
+    static constexpr unsigned PER_OP = P::K + 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t index) {
+        kem_sample_cbd<P::ETA2>(a.pairs + 64 * static_cast<size_t>(op) + 32, P::K + index,
+                                a.noise + (static_cast<size_t>(op) * PER_OP + index) * N);
+    }
+};
+
+// NTT of the k polynomials of `hat`, and with `NOISE` of the first k of `noise`.
+template <class P, bool NOISE> struct KemTransform : PerWarp<KemTransform<P, NOISE>, KemArguments> {
+    static constexpr unsigned PER_OP = NOISE ? 2 * P::K : P::K, STEPS = 4;
+    template <unsigned STEP>
+    static GABION_FN void part(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t index, unsigned thread) {
+        uint16_t *poly = index < P::K ? a.hat + (static_cast<size_t>(op) * P::K + index) * N
+                                      : a.noise + (static_cast<size_t>(op) * (P::K + 1) + index - P::K) * N;
+        uint32_t c[LANE];
+        if (STEP == 0) {
+            load8(poly, thread, c);
+            scatter<Arrangement::ALONG>(shared, thread, c);
+        } else if (STEP == 1) {
+            kem_ntt_across(shared, thread);
+        } else if (STEP == 2) {
+            kem_ntt_middle(shared, thread);
+        } else {
+            kem_ntt_along(shared, thread, c);
+            store8(poly, thread, c);
+        }
+    }
+};
+
+// t-hat = A s-hat + e-hat, encoded, and s-hat, encoded (Algorithm 13, lines 18 to 20).
+template <class P> struct KemKeygenRow : PerWarp<KemKeygenRow<P>, KemArguments> {
+    static constexpr unsigned PER_OP = P::K, STEPS = 1;
+    template <unsigned STEP>
+    static GABION_FN void part(const KemArguments &a, SharedPoly &, uint32_t op, uint32_t row, unsigned thread) {
+        uint32_t s[LANE], entry[LANE], t[LANE];
+        KemSum sum;
+#pragma unroll
+        for (unsigned j = 0; j < P::K; j++) {
+            load8(a.matrix + ((static_cast<size_t>(op) * P::K + row) * P::K + j) * N, thread, entry);
+            load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, s);
+            sum.add(entry, s);
+        }
+        sum.finish(thread, t);
+        load8(a.noise + (static_cast<size_t>(op) * (P::K + 1) + row) * N, thread, entry);
+#pragma unroll
+        for (unsigned i = 0; i < LANE; i++) {
+            const uint32_t value = t[i] + entry[i];
+            t[i] = minimum(value, value - KEM_Q);
+        }
+        const unsigned at = 384 * row + 12 * thread;
+        uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op) + at;
+        pack8<12>(t, ek);
+        GABION_DECLASSIFY(ek, 12); // The public key.
+        load8(a.hat + (static_cast<size_t>(op) * P::K + row) * N, thread, s);
+        pack8<12>(s, a.dk + P::DK * static_cast<size_t>(op) + at);
+    }
+};
+
+// The rest of the decapsulation key: ek || H(ek) || z (Algorithm 16, line 3).
+template <class P> struct KemKeygenFinish : PerThread<KemKeygenFinish<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
+        const uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op);
+        uint8_t *dk = a.dk + P::DK * static_cast<size_t>(op);
+#pragma unroll 1
+        for (unsigned i = 0; i < P::EK; i += 8)
+            store64(dk + 384 * P::K + i, load64(ek + i));
+        sha3_256(Words{ek, P::EK}, dk + P::DK - 64);
+        for (unsigned i = 0; i < 32; i += 8)
+            store64(dk + P::DK - 32 + i, load64(a.seeds + 64 * static_cast<size_t>(op) + 32 + i));
+        a.status[op] = status_word(OK, a.generation);
+    }
+};
+
+// All ones if every 12-bit number of 384 k bytes is below q, else zero (the modulus check, FIPS 203, section 7.2).
+template <class P> GABION_FN uint32_t kem_all_below_q(const uint8_t *bytes) {
+    uint32_t below = ~0u;
+#pragma unroll 1
+    for (unsigned at = 0; at < 384 * P::K; at += 24) {
+        const uint64_t words[3] = {load64(bytes + at), load64(bytes + at + 8), load64(bytes + at + 16)};
+#pragma unroll
+        for (unsigned i = 0; i < 16; i++) {
+            const unsigned shift = 12 * i % 64;
+            uint64_t value = words[12 * i / 64] >> shift;
+            if (shift > 52)
+                value |= words[12 * i / 64 + 1] << (64 - shift);
+            below &= mask_if_below(static_cast<uint32_t>(value) & 0xfff, KEM_Q);
+        }
+    }
+    return below;
+}
+
+// The check of the key, and K || r = G(m || H(ek)) (Algorithm 17, line 1).
+template <class P> struct KemEncapsHash : PerThread<KemEncapsHash<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
+        const uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op);
+        // H(ek) stands where G's output goes afterwards.
+        uint8_t *pair = a.pairs + 64 * static_cast<size_t>(op);
+        sha3_256(Words{ek, P::EK}, pair);
+        sha3_512(TwoWords{a.message + 32 * static_cast<size_t>(op), 32, pair, 32}, pair);
+        a.valid[op] = kem_all_below_q<P>(ek);
+    }
+};
+
+// Row `row` of a ciphertext: u = NTT^-1(A^T y) + e1, or v = NTT^-1(t^T y) + e2 + mu, compressed and encoded
+// (Algorithm 14, lines 18 to 24). In decaps it goes to `again`.
+template <class P, bool AGAIN> struct KemEncryptRow : PerWarp<KemEncryptRow<P, AGAIN>, KemArguments> {
+    static constexpr unsigned PER_OP = P::K + 1, STEPS = 4;
+    template <unsigned STEP>
+    static GABION_FN void part(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t row, unsigned thread) {
+        uint32_t c[LANE];
+        if (STEP == 0) {
+            uint32_t y[LANE];
+            KemSum sum;
+#pragma unroll
+            for (unsigned j = 0; j < P::K; j++) {
+                if (row < P::K)
+                    load8(a.matrix + ((static_cast<size_t>(op) * P::K + j) * P::K + row) * N, thread, c);
+                else
+                    unpack8<12>(a.ek + a.ek_stride * static_cast<size_t>(op) + 384 * j + 12 * thread, c);
+                load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, y);
+                sum.add(c, y);
+            }
+            sum.finish(thread, c);
+            kem_inverse_along(shared, thread, c);
+        } else if (STEP == 1) {
+            kem_inverse_middle(shared, thread);
+        } else if (STEP == 2) {
+            kem_inverse_across(shared, thread);
+        } else {
+            finish(a, shared, op, row, thread);
+        }
+    }
+
+  private:
+    static GABION_FN void finish(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t row, unsigned thread) {
+        uint32_t c[LANE], e[LANE];
+        gather<Arrangement::ALONG>(shared, thread, c);
+        load8(a.noise + (static_cast<size_t>(op) * PER_OP + row) * N, thread, e);
+        uint8_t *ct = (AGAIN ? a.again : a.ct) + P::CT * static_cast<size_t>(op);
+        // Eight coefficients of v take eight bits of m.
+        const uint32_t bits = row == P::K ? a.message[32 * static_cast<size_t>(op) + thread] : 0;
+#pragma unroll
+        for (unsigned i = 0; i < LANE; i++) {
+            const uint32_t mu = kem_decompress<1>(bits >> i & 1);
+            c[i] = reduce<KEM_Q>(c[i] + e[i] + mu);
+        }
+        if (row < P::K) {
+#pragma unroll
+            for (unsigned i = 0; i < LANE; i++)
+                c[i] = kem_compress<P::DU>(c[i]);
+            pack8<P::DU>(c, ct + 32 * P::DU * row + P::DU * thread);
+        } else {
+#pragma unroll
+            for (unsigned i = 0; i < LANE; i++)
+                c[i] = kem_compress<P::DV>(c[i]);
+            pack8<P::DV>(c, ct + 32 * P::DU * P::K + P::DV * thread);
+        }
+    }
+};
+
+// The shared secret and the verdict; a lane whose key was refused gets zeros.
+template <class P> struct KemEncapsFinish : PerThread<KemEncapsFinish<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
+        const uint32_t valid = a.valid[op];
+        const uint64_t mask = static_cast<uint64_t>(valid) << 32 | valid;
+        for (unsigned i = 0; i < 32; i += 8)
+            store64(a.shared + 32 * static_cast<size_t>(op) + i, load64(a.pairs + 64 * static_cast<size_t>(op) + i) & mask);
+        if (valid == 0) {
+            uint8_t *ct = a.ct + P::CT * static_cast<size_t>(op);
+#pragma unroll 1
+            for (unsigned i = 0; i < P::CT; i += 8)
+                store64(ct + i, 0);
+        }
+        a.status[op] = status_word(valid == 0 ? INVALID_KEY : OK, a.generation);
+    }
+};
+
+// u of a ciphertext in the NTT domain (Algorithm 15, lines 1, 3 and 6).
+template <class P> struct KemDecapsUnpack : PerWarp<KemDecapsUnpack<P>, KemArguments> {
+    static constexpr unsigned PER_OP = P::K, STEPS = 4;
+    template <unsigned STEP>
+    static GABION_FN void part(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t index, unsigned thread) {
+        uint32_t c[LANE];
+        if (STEP == 0) {
+            unpack8<P::DU>(a.ct + P::CT * static_cast<size_t>(op) + 32 * P::DU * index + P::DU * thread, c);
+#pragma unroll
+            for (unsigned i = 0; i < LANE; i++)
+                c[i] = kem_decompress<P::DU>(c[i]);
+            scatter<Arrangement::ALONG>(shared, thread, c);
+        } else if (STEP == 1) {
+            kem_ntt_across(shared, thread);
+        } else if (STEP == 2) {
+            kem_ntt_middle(shared, thread);
+        } else {
+            kem_ntt_along(shared, thread, c);
+            store8(a.hat + (static_cast<size_t>(op) * P::K + index) * N, thread, c);
+        }
+    }
+};
+
+// m' = Compress_1(v - NTT^-1(s-hat^T u-hat)) (Algorithm 15, lines 4 to 7).
+template <class P> struct KemDecapsMessage : PerWarp<KemDecapsMessage<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1, STEPS = 4;
+    template <unsigned STEP>
+    static GABION_FN void part(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t, unsigned thread) {
+        uint32_t c[LANE];
+        if (STEP == 0) {
+            uint32_t s[LANE];
+            KemSum sum;
+#pragma unroll
+            for (unsigned j = 0; j < P::K; j++) {
+                unpack8<12>(a.dk + P::DK * static_cast<size_t>(op) + 384 * j + 12 * thread, s);
+                load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, c);
+                sum.add(s, c);
+            }
+            sum.finish(thread, c);
+            kem_inverse_along(shared, thread, c);
+        } else if (STEP == 1) {
+            kem_inverse_middle(shared, thread);
+        } else if (STEP == 2) {
+            kem_inverse_across(shared, thread);
+        } else {
+            uint32_t v[LANE], byte = 0;
+            gather<Arrangement::ALONG>(shared, thread, c);
+            unpack8<P::DV>(a.ct + P::CT * static_cast<size_t>(op) + 32 * P::DU * P::K + P::DV * thread, v);
+#pragma unroll
+            for (unsigned i = 0; i < LANE; i++)
+                byte |= kem_compress<1>(reduce<KEM_Q>(kem_decompress<P::DV>(v[i]) + KEM_Q - c[i])) << i;
+            a.message[32 * static_cast<size_t>(op) + thread] = static_cast<uint8_t>(byte);
+        }
+    }
+};
+
+// The checks of the key (FIPS 203, section 7.3), K' || r' = G(m' || h) and K-bar = J(z || c) (Algorithm 18, lines 6
+// and 7). Coefficients of s-hat are checked too: 12 bits at or above q are no key.
+template <class P> struct KemDecapsHash : PerThread<KemDecapsHash<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
+        const uint8_t *dk = a.dk + P::DK * static_cast<size_t>(op), *ek = dk + 384 * P::K, *hash = dk + P::DK - 64;
+        uint8_t *pair = a.pairs + 64 * static_cast<size_t>(op);
+        sha3_256(Words{ek, P::EK}, pair);
+        uint64_t difference = 0;
+#pragma unroll
+        for (unsigned i = 0; i < 32; i += 8)
+            difference |= load64(pair + i) ^ load64(hash + i);
+        uint32_t valid = mask_if_zero(static_cast<uint32_t>(difference) | static_cast<uint32_t>(difference >> 32));
+        valid &= kem_all_below_q<P>(dk) & kem_all_below_q<P>(ek);
+        GABION_DECLASSIFY(&valid, sizeof valid); // A refused key is reported.
+        a.valid[op] = valid;
+        sha3_512(TwoWords{a.message + 32 * static_cast<size_t>(op), 32, hash, 32}, pair);
+        shake256<32>(TwoWords{dk + P::DK - 32, 32, a.ct + P::CT * static_cast<size_t>(op), P::CT},
+                     a.rejected + 32 * static_cast<size_t>(op));
+    }
+};
+
+// Implicit rejection: K' where the ciphertext is the same again, K-bar where it is not, by masks (Algorithm 18, lines 9
+// to 11). A lane whose key was refused gets zeros.
+template <class P> struct KemDecapsFinish : PerThread<KemDecapsFinish<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
+        const uint8_t *ct = a.ct + P::CT * static_cast<size_t>(op), *again = a.again + P::CT * static_cast<size_t>(op);
+        uint64_t difference = 0;
+#pragma unroll 1
+        for (unsigned i = 0; i < P::CT; i += 8)
+            difference |= load64(ct + i) ^ load64(again + i);
+        const uint32_t same = mask_if_zero(static_cast<uint32_t>(difference) | static_cast<uint32_t>(difference >> 32));
+        const uint64_t accept = static_cast<uint64_t>(same) << 32 | same;
+        const uint32_t valid = a.valid[op];
+        const uint64_t mask = static_cast<uint64_t>(valid) << 32 | valid;
+#pragma unroll
+        for (unsigned i = 0; i < 32; i += 8) {
+            const uint64_t made = load64(a.pairs + 64 * static_cast<size_t>(op) + i);
+            const uint64_t rejected = load64(a.rejected + 32 * static_cast<size_t>(op) + i);
+            store64(a.shared + 32 * static_cast<size_t>(op) + i, ((made & accept) | (rejected & ~accept)) & mask);
+        }
+        a.status[op] = status_word(valid == 0 ? INVALID_KEY : OK, a.generation);
+    }
+};
+
+} // namespace gabion

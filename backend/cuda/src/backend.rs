@@ -1,0 +1,34 @@
+//! A device as a backend.
+
+use gabion_backend::{Backend, Batch, Operation, Ran};
+
+use crate::cuda::Cuda;
+use crate::device::Device;
+use crate::{dsa, kem};
+
+impl<D: Device> Backend for Cuda<D> {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn lanes(&self) -> usize {
+        self.slots()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+        if !self.is_here() {
+            return Ran::Lost;
+        }
+        let status = &mut *batch.status;
+        match &mut batch.operation {
+            Operation::Kem(operation) => kem::run(self, operation, status),
+            Operation::Dsa(operation) => dsa::run(self, operation, status),
+            Operation::Slh(_)
+            | Operation::Ed25519(_)
+            | Operation::FnDsa(_)
+            | Operation::Hss(_)
+            | Operation::X25519(_)
+            | Operation::Xmss(_) => Ran::Declined,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Lanes with known answers. The answers are the portable backend's, made at first use.
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
+use gabion_scheme::Status;
+use gabion_scheme::algorithms::Algorithm;
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa;
+use gabion_scheme::ml_kem::{Params, SECRET_LEN, SEED_LEN};
+use once_cell::race::OnceBox;
+
+/// A key pair of ML-KEM, a ciphertext and its secret.
+pub(crate) struct KemCanary {
+    pub(crate) seed: [[u8; SEED_LEN]; 1],
+    pub(crate) ek: Vec<u8>,
+    pub(crate) dk: Vec<u8>,
+    pub(crate) m: [[u8; SECRET_LEN]; 1],
+    pub(crate) ct: Vec<u8>,
+    pub(crate) shared: [[u8; SECRET_LEN]; 1],
+    /// A ciphertext that does not decrypt to itself, and what decapsulation gives instead of a secret.
+    pub(crate) bad_ct: Vec<u8>,
+    pub(crate) bad_shared: [[u8; SECRET_LEN]; 1],
+}
+
+impl KemCanary {
+    /// That of a parameter set; none if the portable backend has none.
+    pub(crate) fn of(params: &'static Params) -> Option<&'static KemCanary> {
+        static CANARIES: [OnceBox<KemCanary>; 3] = [const { OnceBox::new() }; 3];
+        let place = match params.algorithm {
+            Algorithm::MlKem512 => &CANARIES[0],
+            Algorithm::MlKem768 => &CANARIES[1],
+            Algorithm::MlKem1024 => &CANARIES[2],
+            _ => return None,
+        };
+        place.get_or_try_init(|| Self::make(params).map(Box::new).ok_or(())).ok()
+    }
+
+    fn make(p: &'static Params) -> Option<Self> {
+        let mut canary = KemCanary {
+            seed: [std::array::from_fn(|i| i as u8)],
+            ek: vec![0; p.ek_len()],
+            dk: vec![0; p.dk_len()],
+            m: [std::array::from_fn(|i| 0xc5 ^ i as u8)],
+            ct: vec![0; p.ct_len()],
+            shared: [[0; SECRET_LEN]],
+            bad_ct: Vec::new(),
+            bad_shared: [[0; SECRET_LEN]],
+        };
+        let KemCanary { seed, ek, dk, m, ct, shared, .. } = &mut canary;
+        run(Operation::Kem(Kem::Keygen { params: p, seeds: seed, ek, dk }))?;
+        run(Operation::Kem(Kem::Encaps { params: p, keys: Keys::Fresh(ek), m, ct, shared }))?;
+        canary.bad_ct = canary.ct.clone();
+        canary.bad_ct[0] ^= 1;
+        let KemCanary { dk, bad_ct, bad_shared, .. } = &mut canary;
+        let keys = Keys::Fresh(dk);
+        run(Operation::Kem(Kem::Decaps { params: p, keys, ct: bad_ct, shared: bad_shared }))?;
+        Some(canary)
+    }
+}
+
+/// A public key of ML-DSA, a message, its signature, and another one that is not.
+pub(crate) struct DsaCanary {
+    pub(crate) pk: Vec<u8>,
+    pub(crate) message: Vec<u8>,
+    pub(crate) sig: Vec<u8>,
+    pub(crate) bad_sig: Vec<u8>,
+}
+
+impl DsaCanary {
+    /// That of a parameter set; none if the portable backend has none.
+    pub(crate) fn of(params: &ml_dsa::Params) -> Option<&'static DsaCanary> {
+        static CANARIES: [OnceBox<DsaCanary>; 3] = [const { OnceBox::new() }; 3];
+        let place = match params.algorithm {
+            Algorithm::MlDsa44 => &CANARIES[0],
+            Algorithm::MlDsa65 => &CANARIES[1],
+            Algorithm::MlDsa87 => &CANARIES[2],
+            _ => return None,
+        };
+        let params = ml_dsa::params(params.algorithm)?;
+        place.get_or_try_init(|| Self::make(params).map(Box::new).ok_or(())).ok()
+    }
+
+    fn make(p: &'static ml_dsa::Params) -> Option<Self> {
+        let (mut pk, mut sk) = (vec![0; p.pk_len()], vec![0; p.sk_len()]);
+        let (pk_out, seeds) = (&mut pk[..], &[[0x5c; ml_dsa::SEED_LEN]]);
+        run(Operation::Dsa(Dsa::Keygen { params: p, seeds, pk: pk_out, sk: &mut sk }))?;
+        let message = b"a canary of ML-DSA".to_vec();
+        let messages = &[Message::Pure { context: &[], message: &message }];
+        let mut sig = vec![0; p.sig_len()];
+        let (keys, rnd) = (Keys::Fresh(&sk[..]), &[[0; 32]]);
+        run(Operation::Dsa(Dsa::Sign { params: p, keys, messages, rnd, sig: &mut sig }))?;
+        // A bit of z, which still is in range: another w1'.
+        let mut bad_sig = sig.clone();
+        bad_sig[p.c_tilde_len] ^= 1;
+        Some(DsaCanary { pk, message, sig, bad_sig })
+    }
+}
+
+/// Runs one lane on the portable backend.
+fn run(operation: Operation<'_>) -> Option<()> {
+    let mut status = [Status::NotRun];
+    let mut batch = Batch { operation, status: &mut status };
+    let ran = Cpu::new(Portable).run(&mut batch);
+    (ran == Ran::Done && status[0].is_ok()).then_some(())
+}

@@ -1,0 +1,65 @@
+//! A device with its slots, for the process that made it.
+
+use std::thread;
+use std::time::Duration;
+
+use gabion_backend::{Ran, forks};
+
+use crate::device::Device;
+use crate::slots::{Refused, Slots, Taken};
+
+/// Slots: one is copied to, one runs and one is copied from.
+const SLOTS: usize = 3;
+/// How often, and how long each time, a batch waits for a slot before it is declined: 50 ms.
+const POLLS: usize = 500;
+const POLL: Duration = Duration::from_micros(100);
+
+/// Batches on a device.
+///
+/// It runs [`gabion_backend::Kem::Keygen`], [`gabion_backend::Kem::Encaps`], [`gabion_backend::Kem::Decaps`] and
+/// [`gabion_backend::Dsa::Verify`], with keys of either kind; known keys are sent encoded. It declines everything else.
+pub struct Cuda<D: Device> {
+    slots: Slots<D>,
+    /// The process that made it; a forked child has no device.
+    process: Option<u64>,
+}
+
+impl<D: Device> Cuda<D> {
+    /// A backend over a device, with slots of `slot_bytes` each; a batch whose chunk takes longer than `at_most` is
+    /// lost.
+    pub fn new(device: D, slot_bytes: usize, at_most: Duration) -> Self {
+        Cuda { slots: Slots::new(device, SLOTS, slot_bytes, at_most), process: forks::token() }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        self.slots.device()
+    }
+
+    /// Whether this is the process that made it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == forks::token()
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.count()
+    }
+
+    /// Bytes of a slot, which bound the lanes that run together.
+    pub(crate) fn slot_bytes(&self) -> usize {
+        self.slots.bytes()
+    }
+
+    /// A slot, or how the batch is answered without one.
+    pub(crate) fn slot(&self) -> Result<Taken<'_, D>, Ran> {
+        for _ in 0..POLLS {
+            match self.slots.take() {
+                Ok(taken) => return Ok(taken),
+                Err(Refused::Broken) => return Err(Ran::Lost),
+                Err(Refused::Busy) => thread::sleep(POLL),
+            }
+        }
+        Err(Ran::Declined)
+    }
+}

@@ -1,0 +1,35 @@
+//! Whole batches on an NVIDIA GPU: the part that needs none.
+//!
+//! ```text
+//!   Batch --> Cuda<D>: a slot, canary, plan --> D: Device --> results --> checks --> outputs
+//!                                                |
+//!                        a driver's device, later; hosted::Hosted and faulty ones in tests
+//! ```
+//!
+//! [`Cuda`] is a [`gabion_backend::Backend`] over a [`Device`], which is all that it asks of a GPU. The kernels are in
+//! `kernels/`, in headers that compile for a device and for a processor. **There is no driver yet**: the one device is
+//! that of `gabion-cuda-hosted`, which runs the kernels on the processor, for tests, and no engine has this backend.
+//!
+//! # What holds, whatever a device does
+//! - A slot has one owner, and a generation that its status words carry: no result of an earlier batch passes for one
+//!   of this batch.
+//! - A lane succeeds only by its status word, which the last kernel writes.
+//! - A lane with a known answer, the canary, is part of every batch. If it is wrong, nothing of the batch leaves.
+//! - What is not done is [`gabion_backend::Ran::Lost`], and the engine's next backend runs it.
+//! - Memory of a batch is cleared before its slot has another owner. After a fault the device is restarted, which frees
+//!   it, before anything else runs there.
+
+mod arguments;
+mod backend;
+mod canary;
+mod chunk;
+mod cuda;
+mod device;
+mod dsa;
+mod kem;
+mod layout;
+mod slots;
+
+pub use arguments::{DsaArguments, HashArguments, KemArguments};
+pub use cuda::Cuda;
+pub use device::{Arguments, Device, Fault, Launch};

@@ -1,0 +1,228 @@
+//! Slots: memory on the device, each with one owner at a time.
+//!
+//! ```text
+//!   free --take--> taken, generation n --drop: cleared--> free
+//!                     |
+//!                     +--a fault--> the device is broken: it is restarted when all slots are back, and gives none before
+//! ```
+//!
+//! A kernel that was launched before a fault may still write. So memory is not used again after one, not even by
+//! another slot, before the device was restarted.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::device::{Device, Fault, Launch};
+
+/// Low bits of a status word, which hold the generation.
+const GENERATION_BITS: u32 = 24;
+
+/// The slots of a device.
+pub(crate) struct Slots<D: Device> {
+    device: D,
+    bytes: usize,
+    at_most: Duration,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    slots: Vec<Slot>,
+    generation: u32,
+    broken: bool,
+}
+
+/// One slot; its address is 0 before it is allocated.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    address: u64,
+    is_taken: bool,
+}
+
+/// Why there is no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// All are taken.
+    Busy,
+    /// The device is broken or has no memory.
+    Broken,
+}
+
+impl<D: Device> Slots<D> {
+    /// So many slots of so many bytes each, of which none is allocated yet. What a batch waits for takes `at_most`.
+    pub(crate) fn new(device: D, slots: usize, bytes: usize, at_most: Duration) -> Self {
+        let slots = vec![Slot::default(); slots];
+        let inner = Mutex::new(Inner { slots, generation: 0, broken: false });
+        Slots { device, bytes, at_most, inner }
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Bytes of a slot.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().slots.len()
+    }
+
+    /// A slot that is nobody else's, all zero.
+    pub(crate) fn take(&self) -> Result<Taken<'_, D>, Refused> {
+        let mut inner = self.lock();
+        if inner.broken {
+            self.restart(&mut inner)?;
+        }
+        let index = inner.slots.iter().position(|slot| !slot.is_taken).ok_or(Refused::Busy)?;
+        if inner.slots[index].address == 0 {
+            let address = self.device.allocate(self.bytes);
+            inner.slots[index].address = address.map_err(|fault| {
+                // Without memory nothing is lost but the batch; anything else may have broken the others.
+                inner.broken |= fault != Fault::NoMemory;
+                Refused::Broken
+            })?;
+        }
+        inner.generation = next_generation(inner.generation);
+        inner.slots[index].is_taken = true;
+        let address = inner.slots[index].address;
+        let generation = inner.generation;
+        Ok(Taken { slots: self, index, address, generation, used: 0, fault: None })
+    }
+
+    /// Begins anew once nobody has a slot.
+    fn restart(&self, inner: &mut Inner) -> Result<(), Refused> {
+        if inner.slots.iter().any(|slot| slot.is_taken) || self.device.restart().is_err() {
+            return Err(Refused::Broken);
+        }
+        inner.slots.fill(Slot::default());
+        inner.broken = false;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next one; never 0, which cleared memory says.
+fn next_generation(generation: u32) -> u32 {
+    match (generation + 1) & ((1 << GENERATION_BITS) - 1) {
+        0 => 1,
+        next => next,
+    }
+}
+
+/// A slot with its owner. It is cleared when it is given back.
+pub(crate) struct Taken<'a, D: Device> {
+    slots: &'a Slots<D>,
+    index: usize,
+    address: u64,
+    generation: u32,
+    /// Bytes from the front that may hold something.
+    used: usize,
+    fault: Option<Fault>,
+}
+
+impl<D: Device> Taken<'_, D> {
+    /// What this owner's status words carry.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The address of a byte of the slot.
+    pub(crate) fn address(&self, offset: usize) -> u64 {
+        self.address + offset as u64
+    }
+
+    /// Says how much of the slot is used from here on.
+    ///
+    /// # Errors
+    /// [`Fault::NoMemory`] if the slot is smaller.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Fault> {
+        if bytes > self.slots.bytes {
+            return Err(Fault::NoMemory);
+        }
+        self.used = self.used.max(bytes);
+        Ok(())
+    }
+
+    /// Copies bytes into the slot.
+    pub(crate) fn upload(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Fault> {
+        self.within(offset, bytes.len())?;
+        let done = self.slots.device.upload(self.index, self.address(offset), bytes);
+        self.noted(done)
+    }
+
+    /// Copies bytes out of the slot, after [`Self::finish`].
+    pub(crate) fn download(&mut self, offset: usize, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.within(offset, bytes.len())?;
+        let done = self.slots.device.download(self.index, self.address(offset), bytes);
+        self.noted(done)
+    }
+
+    /// Runs a kernel.
+    ///
+    /// # Safety
+    /// As for [`Device::launch`]; addresses are of what was reserved of this slot.
+    pub(crate) unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        let done = unsafe { self.slots.device.launch(self.index, launch) };
+        self.noted(done)
+    }
+
+    /// Waits for all that was asked for.
+    pub(crate) fn finish(&mut self) -> Result<(), Fault> {
+        let done = self.slots.device.finish(self.index, self.slots.at_most);
+        self.noted(done)
+    }
+
+    /// Says that the device gave a wrong answer.
+    pub(crate) fn distrust(&mut self) {
+        self.fault = Some(Fault::Failed);
+    }
+
+    fn within(&self, offset: usize, bytes: usize) -> Result<(), Fault> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.used => Ok(()),
+            _ => Err(Fault::NoMemory),
+        }
+    }
+
+    fn noted(&mut self, done: Result<(), Fault>) -> Result<(), Fault> {
+        if let Err(fault) = done {
+            self.fault = Some(fault);
+        }
+        done
+    }
+}
+
+impl<D: Device> Drop for Taken<'_, D> {
+    fn drop(&mut self) {
+        if self.fault.is_none() && self.used > 0 {
+            let cleared = self.slots.device.clear(self.index, self.address, self.used);
+            self.fault = cleared.and_then(|()| self.finish()).err();
+        }
+        let mut inner = self.slots.lock();
+        inner.slots[self.index].is_taken = false;
+        inner.broken |= self.fault.is_some();
+        if inner.broken {
+            // Now, if nobody else has a slot, since secrets are in there; if the device is gone, the next batch tries.
+            let _ = self.slots.restart(&mut inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_are_never_zero() {
+        assert_eq!(next_generation(0), 1);
+        assert_eq!(next_generation((1 << 24) - 2), (1 << 24) - 1);
+        assert_eq!(next_generation((1 << 24) - 1), 1);
+    }
+}
