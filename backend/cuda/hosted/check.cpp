@@ -1,0 +1,240 @@
+// Runs the kernels on a processor for tools that watch memory: AddressSanitizer and UndefinedBehaviorSanitizer, which
+// see what goes beyond an array, and valgrind's memcheck, which sees a branch or an address that depends on a secret.
+// Every array is an allocation of its own, as long as it has to be and no longer. What the kernels compute is compared
+// with the portable backend by tests/kem.rs; here a secret only has to come out as it went in.
+//
+//   check         all of it; ends with 0 if it is right
+//   check branch  a branch on a secret, which memcheck has to report
+//   check lookup  a table at a secret index, likewise
+//   check beyond  a kernel whose array is too short, which AddressSanitizer has to report
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <initializer_list>
+
+#include "hash.cuh"
+#include "hosted.hpp"
+#include "ml_dsa.cuh"
+#include "ml_kem.cuh"
+
+#if defined(GABION_TAINT)
+#define SECRET(pointer, bytes) ((void)VALGRIND_MAKE_MEM_UNDEFINED(pointer, bytes))
+#else
+#define SECRET(pointer, bytes) ((void)0)
+#endif
+
+using namespace gabion;
+
+static unsigned failures;
+
+static void fail(const char *what, const char *set, unsigned n) {
+    printf("%s: %u operations: %s\n", set, n, what);
+    failures++;
+}
+
+// Bytes that look random and are the same in every run.
+static uint64_t state = 0x9e3779b97f4a7c15;
+static uint8_t next_byte() {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return static_cast<uint8_t>(state >> 56);
+}
+
+template <class T = uint8_t> struct Array {
+    T *items;
+    size_t count;
+    explicit Array(size_t n) : items(static_cast<T *>(calloc(n, sizeof(T)))), count(n) {}
+    ~Array() { free(items); }
+    Array(const Array &) = delete;
+    void operator=(const Array &) = delete;
+    void fill() {
+        for (size_t i = 0; i < count; i++)
+            items[i] = next_byte();
+    }
+    void publish() { GABION_DECLASSIFY(items, count * sizeof(T)); }
+};
+
+static const char *set_name;
+template <class Arguments> static void launch(const char *step, const Arguments &arguments, unsigned jobs, bool warps) {
+    char name[64];
+    snprintf(name, sizeof name, "gabion_%s_%s", set_name, step);
+    const unsigned of_block = warps ? WARPS : BLOCK;
+    const uint32_t blocks = (arguments.n * jobs + of_block - 1) / of_block;
+    if (gabion_hosted_launch(name, &arguments, sizeof arguments, blocks) != 0)
+        fail(name, set_name, arguments.n);
+}
+
+static void statuses(const Array<uint32_t> &status, const KemArguments &a, const char *task) {
+    for (uint32_t i = 0; i < a.n; i++)
+        if (status.items[i] != status_word(OK, a.generation))
+            fail(task, set_name, a.n);
+    memset(status.items, 0, status.count * sizeof(uint32_t));
+}
+
+template <class P> static void check(const char *name, uint32_t n) {
+    set_name = name;
+    constexpr unsigned K = P::K;
+    Array<> seeds(64 * n), ek(P::EK * n), dk(P::DK * n), message(32 * n), ct(P::CT * n), again(P::CT * n), shared(32 * n),
+        pairs(64 * n), rejected(32 * n), first(32 * n);
+    Array<uint16_t> matrix(K * K * N * n), hat(K * N * n), noise((K + 1) * N * n);
+    Array<uint32_t> valid(n), status(n);
+    KemArguments a{};
+    a.seeds = seeds.items, a.ek = ek.items, a.dk = dk.items, a.message = message.items, a.ct = ct.items;
+    a.again = again.items, a.shared = shared.items, a.pairs = pairs.items, a.rejected = rejected.items;
+    a.matrix = matrix.items, a.hat = hat.items, a.noise = noise.items, a.valid = valid.items, a.status = status.items;
+    a.ek_stride = P::EK, a.n = n, a.generation = 0x123456;
+
+    seeds.fill();
+    SECRET(seeds.items, seeds.count);
+    launch("seed", a, 1, false);
+    launch("sample_matrix", a, K * K, false);
+    launch("keygen_noise", a, 2 * K, false);
+    launch("transform_all", a, 2 * K, true);
+    launch("keygen_row", a, K, true);
+    launch("keygen_finish", a, 1, false);
+    statuses(status, a, "keygen");
+
+    message.fill();
+    SECRET(message.items, message.count);
+    launch("encaps_hash", a, 1, false);
+    launch("sample_matrix", a, K * K, false);
+    launch("sample_y", a, K, false);
+    launch("sample_e", a, K + 1, false);
+    launch("transform", a, K, true);
+    launch("encrypt_row", a, K + 1, true);
+    launch("encaps_finish", a, 1, false);
+    statuses(status, a, "encaps");
+    ct.publish(); // A ciphertext is sent.
+    memcpy(first.items, shared.items, shared.count);
+
+    // Decapsulation of the ciphertexts, all but the first one changed.
+    for (uint32_t i = 1; i < n; i++)
+        ct.items[P::CT * i + i % P::CT] ^= 1;
+    a.ek = dk.items + 384 * K, a.ek_stride = P::DK;
+    launch("decaps_unpack", a, K, true);
+    launch("decaps_message", a, 1, true);
+    launch("decaps_hash", a, 1, false);
+    launch("sample_matrix", a, K * K, false);
+    launch("sample_y", a, K, false);
+    launch("sample_e", a, K + 1, false);
+    launch("transform", a, K, true);
+    launch("encrypt_row_again", a, K + 1, true);
+    launch("decaps_finish", a, 1, false);
+    statuses(status, a, "decaps");
+
+    // From here on the test looks at secrets.
+    first.publish(), shared.publish();
+    for (uint32_t i = 0; i < n; i++)
+        if ((memcmp(first.items + 32 * i, shared.items + 32 * i, 32) == 0) != (i == 0))
+            fail("another secret", name, n);
+}
+
+// Every value of compression and decompression (FIPS 203, section 4.2.1) by the definition: rounding to the nearest.
+template <unsigned D> static void check_compression() {
+    for (uint32_t x = 0; x < KEM_Q; x++)
+        if (kem_compress<D>(x) != ((2 * (x << D) + KEM_Q) / (2 * KEM_Q)) % (1u << D))
+            fail("compression", "bits", D);
+    for (uint32_t y = 0; y < 1u << D; y++)
+        if (kem_decompress<D>(y) != (2 * y * KEM_Q + (1u << D)) / (2u << D))
+            fail("decompression", "bits", D);
+}
+
+static void check_hashes() {
+    const char *const kernels[] = {"gabion_sha3_256", "gabion_sha3_512", "gabion_shake128", "gabion_shake256",
+                                   "gabion_sha256",   "gabion_sha512"};
+    for (const char *kernel : kernels)
+        for (uint32_t length : {0u, 1u, 111u, 135u, 136u, 137u, 300u}) {
+            const uint32_t n = 3;
+            Array<> messages(length * n + 1), out(64 * n);
+            messages.fill();
+            SECRET(messages.items, messages.count);
+            const HashArguments a{messages.items, out.items, length, n};
+            if (gabion_hosted_launch(kernel, &a, sizeof a, 1) != 0)
+                fail(kernel, "hash", length);
+        }
+}
+
+// Signatures that are none: random bytes, and in every second lane an empty hint and coefficients that are small.
+template <class P> static void check_dsa(const char *name, uint32_t n) {
+    set_name = name;
+    constexpr unsigned K = P::K, L = P::L;
+    Array<> pk(P::PK * n), sig(P::SIG * n), messages(100), mu(64 * n), stream(RATE_256 * n), w1(P::W1 * n);
+    Array<uint64_t> spans(2 * n);
+    Array<uint32_t> matrix(K * L * N * n), vectors((L + 1 + K) * N * n), valid(n), status(n);
+    pk.fill(), sig.fill(), messages.fill(), mu.fill();
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t *of = sig.items + P::SIG * static_cast<size_t>(i);
+        if (i % 2 == 1) {
+            memset(of + P::HINT, 0, P::OMEGA + K);
+            for (unsigned at = P::C_TILDE; at < P::HINT; at++)
+                of[at] = 0x55;
+        }
+        spans.items[2 * i] = i, spans.items[2 * i + 1] = i == 2 ? MU_GIVEN : 100 - i;
+    }
+    const DsaArguments a{pk.items,     sig.items,     messages.items, spans.items,  mu.items, stream.items, matrix.items,
+                         vectors.items, w1.items, valid.items,    status.items, n,        0x123456};
+    launch("hash", a, 1, false);
+    launch("sample_matrix", a, K * L, false);
+    launch("challenge", a, 1, false);
+    launch("transform", a, L + 1 + K, true);
+    launch("row", a, K, true);
+    launch("finish", a, 1, false);
+    for (uint32_t i = 0; i < n; i++)
+        if (status.items[i] != status_word(INVALID_SIGNATURE, a.generation))
+            fail("verify", name, n);
+}
+
+static void branch() {
+    Array<> secret(1);
+    secret.fill();
+    SECRET(secret.items, secret.count);
+    if (secret.items[0] & 1)
+        printf("odd\n");
+}
+
+static const volatile uint8_t TABLE[256] = {1, 2, 3};
+static void lookup() {
+    Array<> secret(2);
+    secret.fill();
+    SECRET(secret.items, secret.count);
+    secret.items[1] = TABLE[secret.items[0]];
+}
+
+static void beyond() {
+    Array<> messages(3 * 100 - 1), out(32 * 3);
+    const HashArguments a{messages.items, out.items, 100, 3};
+    gabion_hosted_launch("gabion_sha3_256", &a, sizeof a, 1);
+}
+
+int main(int count, char **arguments) {
+    if (count > 1) {
+        if (strcmp(arguments[1], "branch") == 0)
+            branch();
+        else if (strcmp(arguments[1], "lookup") == 0)
+            lookup();
+        else if (strcmp(arguments[1], "beyond") == 0)
+            beyond();
+        else
+            return 2;
+        return 0;
+    }
+    check_compression<1>();
+    check_compression<4>();
+    check_compression<5>();
+    check_compression<10>();
+    check_compression<11>();
+    check_hashes();
+    for (uint32_t n : {1u, 5u}) {
+        check<MlKem512>("kem512", n);
+        check<MlKem768>("kem768", n);
+        check<MlKem1024>("kem1024", n);
+    }
+    // More than a block of threads.
+    check<MlKem512>("kem512", 130);
+    check_dsa<MlDsa44>("dsa44", 5);
+    check_dsa<MlDsa65>("dsa65", 5);
+    check_dsa<MlDsa87>("dsa87", 5);
+    printf("%u failures\n", failures);
+    return failures != 0;
+}
