@@ -95,6 +95,7 @@ replays!(
     ciphertexts,
     key_files,
     kms_texts,
+    kms_wrapped,
     private_keys,
     provider_keys,
     public_keys,

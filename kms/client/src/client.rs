@@ -79,6 +79,8 @@ pub struct Client {
     settings: Settings,
     tls: Arc<ClientConfig>,
     kept: Mutex<Vec<(usize, Connection)>>,
+    /// The caller's name for the changes that it asks for.
+    op_id: Option<String>,
 }
 
 /// Connections that are kept.
@@ -100,7 +102,15 @@ impl Client {
             tls: Arc::new(tls(settings)?),
             settings: settings.clone(),
             kept: Mutex::default(),
+            op_id: None,
         })
+    }
+
+    /// The same, which asks for one change of a key under a name of the caller's: asked for again within 24 hours it is not
+    /// done again, and has the same answer. Calls that are no such changes are refused.
+    #[must_use]
+    pub fn once(self, op_id: &str) -> Self {
+        Client { op_id: Some(op_id.to_owned()), ..self }
     }
 
     /// Makes a key.
@@ -349,6 +359,11 @@ impl Client {
         let body = body.map(serde_json::to_vec).transpose();
         let body = body.map_err(|error| Error::Settings(error.to_string()))?;
         let body = Zeroizing::new(body.unwrap_or_default());
+        let named = self.op_id.as_ref().filter(|_| method != "GET").map(|op_id| {
+            let sign = if path.contains('?') { '&' } else { '?' };
+            format!("{path}{sign}op_id={}", escaped(op_id))
+        });
+        let path = named.as_deref().unwrap_or(path);
         let (address, response) = self.exchanged(method, path, &body)?;
         let foreign = |error: serde_json::Error| Error::Foreign {
             address: address.to_string(),

@@ -115,6 +115,51 @@ wire! {
     }
 
     [deny_unknown_fields]
+    /// A key to make of what somebody brings: `ciphertext` or `public_key`.
+    TransitImport {
+        /// As in the path.
+        name: Option<String>,
+        /// An AES-256 key by RSA-OAEP for the service's key, and behind it the key by AES-KWP (RFC 5649): of symmetric keys
+        /// their bytes, of others PKCS#8.
+        ciphertext: Option<String>,
+        /// A public key alone, as PEM.
+        public_key: Option<String>,
+        /// The hash of OAEP: SHA256, SHA384 or SHA512; SHA256 if nothing is said.
+        hash_function: Option<String>,
+        /// The algorithm, by Vault's, OpenBao's or our name; aes256-gcm96 if nothing is said.
+        r#type: Option<String>,
+        /// Of `ml-dsa` and `slh-dsa`: which one, such as 65.
+        parameter_set: Option<String>,
+        /// Whether `rotate` may make versions; if not, they are imported, too.
+        allow_rotation: Option<Flag>,
+        /// Not supported, but for false.
+        derived: Option<Flag>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Not supported, but for false.
+        exportable: Option<Flag>,
+        /// Not supported, but for false.
+        allow_plaintext_backup: Option<Flag>,
+        /// Not supported, but for 0.
+        auto_rotate_period: Option<Value>,
+    }
+
+    [deny_unknown_fields]
+    /// A version to make of what somebody brings: `ciphertext` or `public_key`.
+    TransitImportVersion {
+        /// As in the path.
+        name: Option<String>,
+        /// As of a key that is imported.
+        ciphertext: Option<String>,
+        /// A public key alone, as PEM.
+        public_key: Option<String>,
+        /// The hash of OAEP: SHA256, SHA384 or SHA512; SHA256 if nothing is said.
+        hash_function: Option<String>,
+        /// Not supported, but for 0.
+        version: Option<Number>,
+    }
+
+    [deny_unknown_fields]
     /// What is to change of a key.
     TransitConfig {
         /// As in the path.

@@ -48,6 +48,9 @@ wire! {
         exportable: Option<bool>,
         /// From when on it makes nothing new, in milliseconds since 1970; 0: never.
         expires_ms: Option<u64>,
+        /// When a use is answered: `durable`, once the disk has its record; `written`, once the system has it; `default`: as
+        /// the server is configured.
+        class: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -85,6 +88,10 @@ wire! {
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
         context: Option<String>,
+        /// Of RSA alone: pss or pkcs1v15; pss if nothing is said.
+        padding: Option<String>,
+        /// Of RSA's pss: bytes of the salt; as many as the digest has if nothing is said.
+        salt_length: Option<u32>,
     }
 
     [deny_unknown_fields]
@@ -104,6 +111,10 @@ wire! {
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
         context: Option<String>,
+        /// Of RSA alone: pss or pkcs1v15; pss if nothing is said.
+        padding: Option<String>,
+        /// Of RSA's pss: bytes of the salt; as many as the digest has if nothing is said.
+        salt_length: Option<u32>,
         /// The signature.
         signature: String,
     }
@@ -128,7 +139,7 @@ wire! {
         name: String,
         /// Its algorithm.
         algorithm: String,
-        /// What its keys do: `sign`, `encrypt`, `authenticate` (tags) or `encapsulate`.
+        /// What its keys do: `sign`, `encrypt`, `authenticate` (tags), `encapsulate` or `sign_and_encrypt` (RSA).
         does: String,
         /// When it was made, in milliseconds since 1970.
         created_ms: u64,
@@ -150,6 +161,8 @@ wire! {
         expires_ms: Option<u64>,
         /// Whether its private half may be given out.
         exportable: bool,
+        /// When a use is answered, where the key says it: `durable` or `written`.
+        class: Option<String>,
         /// What it promises to conform to.
         conformance: Option<Vec<String>>,
         /// The revision of the store.

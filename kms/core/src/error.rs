@@ -49,6 +49,8 @@ codes! {
     Exists "exists" false;
     /// Somebody else changed the key meanwhile.
     Conflict "conflict" true;
+    /// The op_id was another request's.
+    OpIdReused "op_id_reused" false;
     /// The key does not do that.
     Unsupported "unsupported" false;
     /// The version may not be used for that.
@@ -386,6 +388,12 @@ pub enum Error {
     /// Somebody else changed it meanwhile.
     #[error("the key was changed meanwhile; look at it again")]
     Conflict,
+    /// An op_id under which something else was asked for.
+    #[error("something else was asked for under this op_id; take another one")]
+    OpReused,
+    /// A change that is under way already.
+    #[error("the change of this op_id is under way")]
+    OpRunning,
     /// A version that may not be used for that.
     #[error("version {version} may not {what}; the oldest that may is {oldest}")]
     NotAllowed {
@@ -492,6 +500,8 @@ impl Error {
             Error::Quota { .. } => Code::QuotaExceeded,
             Error::Queue => Code::Busy,
             Error::Conflict => Code::Conflict,
+            Error::OpReused => Code::OpIdReused,
+            Error::OpRunning => Code::Busy,
             Error::NotAllowed { .. } => Code::VersionNotAllowed,
             Error::Disabled(_) => Code::VersionDisabled,
             Error::VersionDestroyed(_) => Code::VersionDestroyed,

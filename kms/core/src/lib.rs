@@ -7,7 +7,7 @@
 //!     |  gate/          tokens, caveats: who may do what
 //!     |
 //!   operations/   one verb a file: create, import, rotate, sign, encrypt, encaps and their counterparts, attest, changes
-//!        |  |  \ \
+//!        |  |  \ \ transport/   keys on their way, wrapped for a public key
 //!        |  |   \ symmetric/   keys that encrypt or make tags, ready to be used
 //!        |  |    model/  names, ids, versions, and what may be done with which: values, no effects
 //!        |  seal/        root key --> a key for each record; shares and passphrases that open it
@@ -28,11 +28,13 @@ mod error;
 pub mod gate;
 pub mod model;
 pub mod operations;
+pub mod rsa;
 pub mod seal;
 pub mod service;
 pub mod store;
 mod symmetric;
 mod text;
+pub mod transport;
 
 pub use error::{AuditError, Code, Denied, Error, SealError, ShareError, Unauthenticated};
 pub use gabion_engine::{Message, Prehash, SharedSecret};

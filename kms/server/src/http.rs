@@ -18,7 +18,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 use sha2_hmac::{Digest, Sha256};
 
-use crate::api::{Call, JSON, JWKS, Reply, vault};
+use crate::api::{Call, JSON, JWKS, Reply, once, vault};
 use crate::json;
 use crate::peers::Connected;
 use crate::problem::Problem;
@@ -83,7 +83,7 @@ async fn reply(
     let bytes = AtomicUsize::new(body.len());
     let asked = OnceLock::new();
     let call = Call { state, id, trace, asked, caller, parts, namespace, query, body, bytes };
-    let handle = move || (route.handler)(&call).map_err(|problem| call.refusal(problem));
+    let handle = move || once::answered(route, &call).map_err(|problem| call.refusal(problem));
     // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others find
     // threads there, and their turn.
     let handled = match route.is_quick && is_short && running.is_alone() {
@@ -130,7 +130,8 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
             Some((service, who))
         }
     };
-    let known: Vec<&str> = route.query.iter().map(|(name, _)| *name).collect();
+    let op_id = route.once.map(|_| &once::OP_ID);
+    let known: Vec<&str> = route.query.iter().chain(op_id).map(|(name, _)| *name).collect();
     let query = Query::read(head.uri.query(), &known)?;
     Ok((route, parts, caller, query))
 }

@@ -44,6 +44,7 @@ mod server;
 mod state;
 mod tokens;
 mod trace;
+mod wrapped;
 
 pub use clients::Clients;
 pub use error::Error;
@@ -54,3 +55,4 @@ pub use keeper::{Initial, Keeper, cnf};
 pub use options::{Listen, Options};
 pub use server::Server;
 pub use tokens::attenuated;
+pub use wrapped::wrapped;

@@ -6,6 +6,7 @@ use gabion_kms_client::shape::{Schemas, Shape};
 use gabion_kms_client::wire::Problem;
 use serde_json::{Map, Value, json};
 
+use crate::api::once::OP_ID;
 use crate::problem;
 use crate::routes::{Access, ROUTES, Route};
 
@@ -54,8 +55,9 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
             "schema": {"type": "string"},
         })
     };
+    let query = route.query.iter().chain(route.once.map(|_| &OP_ID));
     let mut parameters: Vec<Value> =
-        route.query.iter().map(|(name, about)| parameter(name, "query", about)).collect();
+        query.map(|(name, about)| parameter(name, "query", about)).collect();
     parameters.extend(in_path(route.path).map(|name| parameter(name, "path", about(name))));
     let refusal = match route.is_vaults() {
         true => {

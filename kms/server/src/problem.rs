@@ -192,6 +192,7 @@ fn status(code: Code) -> u16 {
         Code::NotFound => 404,
         Code::Exists
         | Code::Conflict
+        | Code::OpIdReused
         | Code::VersionDisabled
         | Code::VersionExhausted
         | Code::KeyExpired

@@ -2,10 +2,12 @@
 
 use std::sync::OnceLock;
 
+use gabion_kms::gate::Action;
 use gabion_kms_client::shape::{Schemas, Shape};
 use gabion_kms_client::transit::{
     TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt,
-    TransitHmac, TransitRandom, TransitRewrap, TransitRotate, TransitSign, TransitVerify,
+    TransitHmac, TransitImport, TransitImportVersion, TransitRandom, TransitRewrap, TransitRotate,
+    TransitSign, TransitVerify,
 };
 use gabion_kms_client::wire;
 use matchit::Router;
@@ -45,6 +47,8 @@ pub struct Route {
     /// None: it is not JSON, or not of a fixed form.
     pub answer: Option<Schema>,
     pub handler: fn(&Call) -> Result<Reply, Problem>,
+    /// The kind of change, of one that may be asked for again under an op_id: none whose answer is a secret.
+    pub once: Option<Action>,
 }
 
 const OF_TENANT: (&str, &str) = ("tenant", "Whose key it is; `default` if nothing else is said.");
@@ -57,6 +61,7 @@ macro_rules! route {
     (@schema $type:ty) => { Some(<$type as Shape>::schema) };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
+    (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
     ($method:literal $path:literal $name:literal $about:literal $handler:path
         $(, body $body:ty)? $(, answer $answer:ty)? $(, query $query:expr)?) => {
         Route {
@@ -70,6 +75,7 @@ macro_rules! route {
             body: route!(@schema $($body)?),
             answer: route!(@schema $($answer)?),
             handler: $handler,
+            once: None,
         }
     };
 }
@@ -81,7 +87,7 @@ pub const ROUTES: &[Route] = &[
     route!(open "GET" "/metrics" "metrics" "What was counted, in the text format of Prometheus." system::metrics),
     route!(open "GET" "/openapi.json" "openapi" "This description." system::openapi),
     route!(open "GET" "/v1/kms/status" "status" "How the service is." system::status, answer wire::Status),
-    route!("POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body wire::CreateKey, answer wire::Key),
+    route!(once Create "POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body wire::CreateKey, answer wire::Key),
     route!("GET" "/v1/kms/keys" "list_keys" "Keys in the order of their names." keys::list, answer wire::Keys, query &[
         OF_TENANT,
         ("prefix", "How their names begin."),
@@ -89,21 +95,24 @@ pub const ROUTES: &[Route] = &[
         ("limit", "Most keys of the answer: 100 if nothing else is said, at most 1000."),
     ]),
     route!("GET" "/v1/kms/keys/{key}" "show_key" "A key, by name or id." keys::show, answer wire::Key, query &[OF_TENANT]),
-    route!("DELETE" "/v1/kms/keys/{key}" "delete_key" "Deletes a key; it can be restored." keys::delete, answer wire::Changed, query &[OF_TENANT]),
+    route!(once Delete "DELETE" "/v1/kms/keys/{key}" "delete_key" "Deletes a key; it can be restored." keys::delete, answer wire::Changed, query &[OF_TENANT]),
     route!("GET" "/v1/kms/keys/{key}/versions" "list_versions" "Versions with their public keys, 100 at a time." keys::versions, answer wire::Versions, query &[
         OF_TENANT,
         ("after", "The version after which to begin."),
     ]),
-    route!("POST" "/v1/kms/keys/{key}/rotate" "rotate_key" "Gives a key one version more." keys::rotate, body wire::Nothing, answer wire::Rotated, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/config" "configure_key" "Changes what may be done with versions, and labels." keys::config, body wire::ConfigureKey, answer wire::Key, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/enable" "enable_version" "Puts a version into use again." keys::enable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body wire::Trim, answer wire::Changed, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good." keys::destroy, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body wire::ImportVersion, answer wire::Rotated, query &[OF_TENANT]),
+    route!(once Rotate "POST" "/v1/kms/keys/{key}/rotate" "rotate_key" "Gives a key one version more." keys::rotate, body wire::Nothing, answer wire::Rotated, query &[OF_TENANT]),
+    route!(once Config "POST" "/v1/kms/keys/{key}/config" "configure_key" "Changes what may be done with versions, and labels." keys::config, body wire::ConfigureKey, answer wire::Key, query &[OF_TENANT]),
+    route!(once Enable "POST" "/v1/kms/keys/{key}/enable" "enable_version" "Puts a version into use again." keys::enable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
+    route!(once Disable "POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
+    route!(once Trim "POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body wire::Trim, answer wire::Changed, query &[OF_TENANT]),
+    route!(once Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
+    route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good." keys::destroy, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
+    route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body wire::ImportVersion, answer wire::Rotated, query &[OF_TENANT]),
     route!("POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body wire::ExportKey, answer wire::Exported, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
+    route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." carried::wrapping_key, answer wire::WrappingKey, query &[
+        ("kind", "x-wing or rsa; x-wing if nothing else is said."),
+    ]),
+    route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
     route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks),
     route!(quick "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
     route!(quick "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
@@ -159,6 +168,9 @@ pub const ROUTES: &[Route] = &[
     route!("DELETE" "/v1/transit/keys/{key}" "transit_delete" "Destroys a key, if its configuration allows it." transit::delete),
     route!("POST" "/v1/transit/keys/{key}/rotate" "transit_rotate" "Gives a key one version more." transit::rotate, body TransitRotate),
     route!("POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
+    route!("GET" "/v1/transit/wrapping_key" "transit_wrapping_key" "The public key for which to wrap what is imported." transit::wrapping_key),
+    route!("POST" "/v1/transit/keys/{key}/import" "transit_import" "Makes a key of what somebody brings." transit::import, body TransitImport),
+    route!("POST" "/v1/transit/keys/{key}/import_version" "transit_import_version" "Gives a key one version more, of what somebody brings." transit::import_version, body TransitImportVersion),
     route!(quick "POST" "/v1/transit/sign/{key}" "transit_sign" "Signs messages." transit::sign, body TransitSign),
     route!(quick "POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
     route!(quick "POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),

@@ -20,6 +20,7 @@ mod ciphertexts;
 mod input;
 mod key_files;
 mod kms_texts;
+mod kms_wrapped;
 mod known;
 mod private_keys;
 mod provider_keys;
@@ -43,12 +44,13 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
     Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
     Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
     Target { name: "key_files", run: key_files::run, seeds: key_files::seeds },
     Target { name: "kms_texts", run: kms_texts::run, seeds: kms_texts::seeds },
+    Target { name: "kms_wrapped", run: kms_wrapped::run, seeds: kms_wrapped::seeds },
     Target { name: "private_keys", run: private_keys::run, seeds: private_keys::seeds },
     Target { name: "provider_keys", run: provider_keys::run, seeds: provider_keys::seeds },
     Target { name: "public_keys", run: public_keys::run, seeds: public_keys::seeds },

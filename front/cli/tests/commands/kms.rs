@@ -147,6 +147,9 @@ fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
     ciphers(&caller);
     tags_and_secrets(&caller);
     keys_that_come_and_go(&caller);
+    keys_that_are_wrapped(&caller);
+    changes_that_are_asked_for_again(&caller);
+    rsa(&caller);
     let files: Vec<String> =
         work.names().into_iter().filter(|name| name.starts_with("gabion-kms")).collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -441,6 +444,73 @@ fn keys_that_come_and_go(caller: &Caller<'_>) {
         .run(&["key", "import", "x", "--algorithm", "XAES-256-GCM", "m"])
         .fails(2)
         .says("32 bytes");
+}
+
+/// One service is the sender and the recipient here.
+fn keys_that_are_wrapped(caller: &Caller<'_>) {
+    let work = caller.work;
+    caller.run(&["key", "wrapping-key", "--out", "there.pem"]).ok();
+    assert!(work.read("there.pem").starts_with(b"-----BEGIN PUBLIC KEY-----"));
+    caller.run(&["key", "create", "moves", "--algorithm", "ed25519"]).ok();
+    caller.run(&["sign", "--key", "moves", "--out", "moves.sig", "m"]).ok();
+    let export = ["key", "export", "moves", "--wrap-for", "there.pem", "--out", "moves.wrapped"];
+    caller.run(&export).fails(1).says("not_exportable");
+    caller.run(&["key", "config", "moves", "--exportable"]).ok();
+    caller.run(&export).ok();
+    caller.run(&["key", "delete", "moves"]).ok();
+    caller.run(&["key", "destroy", "moves"]).ok();
+    let import = |name, file| {
+        caller.run(&["key", "import", name, "--algorithm", "ed25519", "--wrapped", file])
+    };
+    import("other", "moves.wrapped").fails(1).says("decrypt_failed");
+    import("moves", "m").fails(1).says("decrypt_failed");
+    import("moves", "moves.wrapped").ok();
+    caller.run(&["verify", "--key", "moves", "--sig", "moves.sig", "m"]).ok();
+    let not_one = ["key", "export", "moves", "--wrap-for", "m", "--out", "x"];
+    caller.run(&not_one).fails(2).says("SubjectPublicKeyInfo");
+
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "hid.pem", "--pub", "hid.pub"]).ok();
+    caller.run(&["key", "import", "hid", "--algorithm", "ML-DSA-44", "--wrap", "hid.pem"]).ok();
+    caller.run(&["sign", "--key", "hid", "--out", "hid.sig", "m"]).ok();
+    work.gabion(&["verify", "--key", "hid.pub", "--sig", "hid.sig", "m"]).ok();
+}
+
+fn changes_that_are_asked_for_again(caller: &Caller<'_>) {
+    let create = ["key", "create", "again", "--algorithm", "ed25519", "--op-id", "c-1", "--json"];
+    let made = caller.run(&create).ok().json();
+    assert_eq!(caller.run(&create).ok().json(), made);
+    let rotate = |op_id| caller.run(&["key", "rotate", "again", "--op-id", op_id, "--json"]);
+    for (op_id, version) in [("r-1", 2), ("r-1", 2), ("r-2", 3), ("r-1", 2)] {
+        assert_eq!(rotate(op_id).ok().json()["version"], version);
+    }
+    rotate("c-1").fails(1).says("op_id_reused");
+}
+
+fn rsa(caller: &Caller<'_>) {
+    caller.run(&["key", "create", "rsa", "--algorithm", "RSA-2048"]).ok();
+    let sign = |more: &[&str]| {
+        caller.run(
+            &[&["sign", "--key", "rsa", "--force", "--out", "rsa.sig", "m"][..], more].concat(),
+        )
+    };
+    let verify = |more: &[&str]| {
+        caller.run(&[&["verify", "--key", "rsa", "--sig", "rsa.sig", "m"][..], more].concat())
+    };
+    for how in [&[][..], &["--padding", "pkcs1v15"], &["--salt-length", "11"]] {
+        sign(how).ok();
+        verify(how).ok();
+        verify(&["--salt-length", "12"]).fails(1);
+    }
+    sign(&["--salt-length", "500"]).fails(2).says("salt");
+    caller.run(&["encrypt", "--key", "rsa", "--out", "rsa.enc", "m"]).ok();
+    caller.run(&["decrypt", "--key", "rsa", "--out", "rsa.m", "rsa.enc"]).ok();
+    assert_eq!(caller.work.read("rsa.m"), caller.work.read("m"));
+    caller.run(&["key", "config", "rsa", "--exportable", "--class", "durable"]).ok();
+    caller.run(&["key", "export", "rsa", "--out", "rsa.pem"]).ok();
+    caller.run(&["key", "delete", "rsa"]).ok();
+    caller.run(&["key", "destroy", "rsa"]).ok();
+    caller.run(&["key", "import", "rsa", "--algorithm", "RSA-2048", "--wrap", "rsa.pem"]).ok();
+    verify(&["--salt-length", "11"]).ok();
 }
 
 fn mode(path: &Path) -> u32 {

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::wire::{
     Batch, BatchDone, Datakey, DatakeyMade, Decaps, Decapsulated, Decrypt, Decrypted, Drawn,
     Encaps, Encapsulated, Encrypt, Encrypted, ExportKey, Exported, Hmac, HmacVerify, ImportKey,
-    ImportVersion, Key, Random, Rewrap, Rotated, Tagged, Verified, Wrap,
+    ImportVersion, Key, Random, Rewrap, Rotated, Tagged, Verified, Wrap, WrappingKey,
 };
 
 impl Client {
@@ -120,6 +120,14 @@ impl Client {
     /// As of all calls.
     pub fn import_version(&self, key: &str, what: &ImportVersion) -> Result<Rotated, Error> {
         self.post(&of_key(key, "/import"), what)
+    }
+
+    /// The service's key for which to wrap what is imported: `x-wing` or `rsa`.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn wrapping_key(&self, kind: &str) -> Result<WrappingKey, Error> {
+        self.get(&format!("/v1/kms/wrapping-key?kind={kind}"))
     }
 
     /// Gives out the private half of a version, if the key allows that.

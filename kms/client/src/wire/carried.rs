@@ -4,7 +4,7 @@ use crate::secret::Secret;
 
 wire! {
     [deny_unknown_fields]
-    /// A key to make of what somebody brings: one of `raw`, `pkcs8` and `public`.
+    /// A key to make of what somebody brings: one of `raw`, `pkcs8`, `public` and `wrapped`.
     ImportKey {
         /// What its tenant calls it: 1 to 64 of 0-9 A-Z a-z _ - .
         name: String,
@@ -20,10 +20,16 @@ wire! {
         pkcs8: Option<Secret>,
         /// A public key alone, in its standard's bytes: it verifies or encapsulates.
         public: Option<String>,
+        /// A private or symmetric key that was wrapped for the service's key: `GET /v1/kms/wrapping-key`.
+        wrapped: Option<String>,
+        /// How it was wrapped: x-wing, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512; x-wing if nothing else is said.
+        wrapping: Option<String>,
+        /// What was wrapped: pkcs8, or raw. If nothing is said pkcs8, if a standard has that for the algorithm.
+        form: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// A version to make of what somebody brings: one of `raw`, `pkcs8` and `public`.
+    /// A version to make of what somebody brings: one of `raw`, `pkcs8`, `public` and `wrapped`.
     ImportVersion {
         /// The bytes of a symmetric key; the seed of a private key, or its standard's encoding.
         raw: Option<Secret>,
@@ -31,6 +37,12 @@ wire! {
         pkcs8: Option<Secret>,
         /// A public key alone, in its standard's bytes: it verifies or encapsulates.
         public: Option<String>,
+        /// A private or symmetric key that was wrapped for the service's key: `GET /v1/kms/wrapping-key`.
+        wrapped: Option<String>,
+        /// How it was wrapped: x-wing, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512; x-wing if nothing else is said.
+        wrapping: Option<String>,
+        /// What was wrapped: pkcs8, or raw. If nothing is said pkcs8, if a standard has that for the algorithm.
+        form: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -41,6 +53,8 @@ wire! {
         /// `pkcs8`, or `raw`: a symmetric key's bytes, a seed, or the standard's encoding. Where nothing is said `pkcs8`, if a
         /// standard has that for the algorithm.
         form: Option<String>,
+        /// For whom to wrap it, so that nobody else sees it: DER of a SubjectPublicKeyInfo of X-Wing, or of RSA.
+        wrap_for: Option<String>,
     }
 
     []
@@ -50,8 +64,27 @@ wire! {
         version: u32,
         /// `pkcs8` (DER, not encrypted) or `raw`.
         form: String,
-        /// The key.
-        private_key: Secret,
+        /// The key, where it is not wrapped.
+        private_key: Option<Secret>,
+        /// The key, wrapped.
+        wrapped: Option<String>,
+        /// How it is wrapped.
+        wrapping: Option<String>,
+        /// For whom: the SHA-256 of the SubjectPublicKeyInfo, in hexadecimal, as the audit log's record has it.
+        recipient: Option<String>,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// The service's key, for which others wrap what they import.
+    WrappingKey {
+        /// x-wing or rsa.
+        kind: String,
+        /// The public key, as PEM of a SubjectPublicKeyInfo.
+        public_key: String,
+        /// The SHA-256 of the SubjectPublicKeyInfo, in hexadecimal.
+        sha256: String,
         /// The revision of the store.
         revision: u64,
     }

@@ -70,6 +70,8 @@ wire! {
         associated_data: Option<String>,
         /// The version that is to encrypt; the newest one if none is named.
         to: Option<u32>,
+        /// Whether it is a wrapped key, which stays one.
+        wrapped: Option<bool>,
     }
 
     [deny_unknown_fields]

@@ -65,7 +65,9 @@ impl Conformance {
                     | Symmetric::HmacSha384
                     | Symmetric::HmacSha512
             ),
-            (Conformance::Cnsa2 | Conformance::FipsAlg, None, None) => false,
+            // FIPS 186-5 has its signatures, NIST SP 800-56B its OAEP.
+            (Conformance::FipsAlg, None, None) => algorithm.rsa().is_some(),
+            (Conformance::Cnsa2, None, None) => false,
         };
         match conforms {
             true => Ok(()),
@@ -140,7 +142,9 @@ mod tests {
             ["ML-KEM-1024", "ML-DSA-87", "aes256-gcm96", "hmac-sha-384", "hmac-sha-512"]
         );
         let fips = conforming(Conformance::FipsAlg);
-        for yes in ["ML-KEM-768", "ML-DSA-44", "SLH-DSA-SHAKE-128f", "ECDSA-P-256", "Ed25519"] {
+        for yes in
+            ["ML-KEM-768", "ML-DSA-44", "SLH-DSA-SHAKE-128f", "ECDSA-P-256", "Ed25519", "rsa-3072"]
+        {
             assert!(fips.contains(&yes), "{yes}: {fips:?}");
         }
         for no in ["Ed25519-ZIP215", "FN-DSA-512-draft", "X-Wing", "xaes-256-gcm"] {

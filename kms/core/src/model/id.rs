@@ -7,6 +7,7 @@ use gabion_engine::{ALGORITHMS, Algorithm, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::name::Label;
+use super::rsa::Rsa;
 use super::symmetric::Symmetric;
 use crate::error::Error;
 
@@ -19,6 +20,7 @@ pub struct KeyAlgorithm(Of);
 enum Of {
     Engine(Algorithm),
     Symmetric(Symmetric),
+    Rsa(Rsa),
 }
 
 /// What keys of an algorithm do.
@@ -32,6 +34,8 @@ pub enum Does {
     Encrypt,
     /// They make and verify tags.
     Authenticate,
+    /// They sign and verify, and they encrypt and decrypt, too: RSA.
+    SignAndEncrypt,
 }
 
 /// What tells a key from all others: 16 random bytes in the form of RFC 9562, version 4.
@@ -95,22 +99,32 @@ impl KeyAlgorithm {
     /// Every one.
     pub fn all() -> impl Iterator<Item = KeyAlgorithm> {
         let symmetric = Symmetric::ALL.into_iter().map(KeyAlgorithm::from);
-        Algorithm::all().filter_map(|algorithm| Self::new(algorithm).ok()).chain(symmetric)
+        let rsa = Rsa::ALL.into_iter().map(KeyAlgorithm::from);
+        let of_engine = Algorithm::all().filter_map(|algorithm| Self::new(algorithm).ok());
+        of_engine.chain(symmetric).chain(rsa)
     }
 
     /// The engine's, if it is one of those.
     pub fn algorithm(self) -> Option<Algorithm> {
         match self.0 {
             Of::Engine(algorithm) => Some(algorithm),
-            Of::Symmetric(_) => None,
+            Of::Symmetric(_) | Of::Rsa(_) => None,
         }
     }
 
     /// The symmetric one, if it is one of those.
     pub fn symmetric(self) -> Option<Symmetric> {
         match self.0 {
-            Of::Engine(_) => None,
+            Of::Engine(_) | Of::Rsa(_) => None,
             Of::Symmetric(symmetric) => Some(symmetric),
+        }
+    }
+
+    /// The size, if it is RSA.
+    pub fn rsa(self) -> Option<Rsa> {
+        match self.0 {
+            Of::Engine(_) | Of::Symmetric(_) => None,
+            Of::Rsa(rsa) => Some(rsa),
         }
     }
 
@@ -121,6 +135,7 @@ impl KeyAlgorithm {
             Of::Engine(_) => Does::Sign,
             Of::Symmetric(symmetric) if symmetric.is_aead() => Does::Encrypt,
             Of::Symmetric(_) => Does::Authenticate,
+            Of::Rsa(_) => Does::SignAndEncrypt,
         }
     }
 
@@ -129,6 +144,7 @@ impl KeyAlgorithm {
         match self.0 {
             Of::Engine(algorithm) => algorithm.name(),
             Of::Symmetric(symmetric) => symmetric.name(),
+            Of::Rsa(rsa) => rsa.name(),
         }
     }
 
@@ -137,6 +153,7 @@ impl KeyAlgorithm {
         match self.0 {
             Of::Engine(algorithm) => algorithm as usize,
             Of::Symmetric(symmetric) => ALGORITHMS.len() + symmetric as usize,
+            Of::Rsa(rsa) => ALGORITHMS.len() + Symmetric::ALL.len() + rsa as usize,
         }
     }
 }
@@ -144,6 +161,12 @@ impl KeyAlgorithm {
 impl From<Symmetric> for KeyAlgorithm {
     fn from(symmetric: Symmetric) -> Self {
         KeyAlgorithm(Of::Symmetric(symmetric))
+    }
+}
+
+impl From<Rsa> for KeyAlgorithm {
+    fn from(rsa: Rsa) -> Self {
+        KeyAlgorithm(Of::Rsa(rsa))
     }
 }
 

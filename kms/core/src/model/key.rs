@@ -73,9 +73,35 @@ pub struct Key {
     /// Whether Vault's paths may delete it, which destroys it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_deletable: bool,
+    /// Whether the disk has the record of each use before its answer. None: as the service is set up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_durable: Option<bool>,
+    /// Where its first version comes from.
+    #[serde(default, skip_serializing_if = "Origin::is_made")]
+    pub origin: Origin,
     /// What it promises to conform to, from its making on.
     #[serde(default, skip_serializing_if = "Conformances::is_empty")]
     pub conformance: Conformances,
+}
+
+/// Where the first version of a key comes from, and by that what may make further ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// It was made here.
+    #[default]
+    Made,
+    /// Somebody brought it.
+    Imported,
+    /// Somebody brought it, and brings all others as well: nothing rotates it here.
+    Fixed,
+}
+
+impl Origin {
+    /// Whether it was made here.
+    pub fn is_made(&self) -> bool {
+        *self == Origin::Made
+    }
 }
 
 /// Whether a version may be used.
@@ -117,6 +143,8 @@ impl Key {
             expires_ms: None,
             is_exportable: false,
             is_deletable: false,
+            is_durable: None,
+            origin: Origin::Made,
             conformance: Conformances::new(),
         }
     }
@@ -268,6 +296,15 @@ impl Key {
     pub fn deletable(&self, is_deletable: bool) -> Result<Self, Error> {
         self.check_not_deleted()?;
         Ok(Key { is_deletable, ..self.clone() })
+    }
+
+    /// The key, whose uses the disk is told of before their answers, or not, or as the service is set up.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`].
+    pub fn durable(&self, is_durable: Option<bool>) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        Ok(Key { is_durable, ..self.clone() })
     }
 
     /// Refuses a key that makes nothing new any more.

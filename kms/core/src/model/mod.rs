@@ -14,10 +14,12 @@ mod conformance;
 mod id;
 mod key;
 mod name;
+mod rsa;
 mod symmetric;
 
 pub use conformance::{Conformance, Conformances};
 pub use id::{Does, KeyAlgorithm, KeyId, Uuid, VersionId};
-pub use key::{Key, LABELS_MAX, Minimum, State, Use, Version};
+pub use key::{Key, LABELS_MAX, Minimum, Origin, State, Use, Version};
 pub use name::{Label, NAME_MAX};
+pub use rsa::Rsa;
 pub use symmetric::Symmetric;

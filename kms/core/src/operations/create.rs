@@ -8,7 +8,7 @@ use super::metrics::Verb;
 use super::records::{key_path, name_path, opened, sealed, version_path, write_version};
 use crate::error::Error;
 use crate::model::{
-    Conformances, Key, KeyAlgorithm, KeyId, Label, State, Uuid, Version, VersionId,
+    Conformances, Key, KeyAlgorithm, KeyId, Label, Origin, State, Uuid, Version, VersionId,
 };
 use crate::store::Transaction;
 
@@ -32,7 +32,7 @@ impl Kms {
     /// [`Error::Exists`]; the engine's, the store's.
     pub fn create(&self, new: &NewKey) -> Result<VersionId, Error> {
         self.counted(Verb::Create, new.algorithm, || {
-            self.create_of(new, &New::drawn(&self.kept.engine, new.algorithm)?)
+            self.create_of(new, &New::drawn(&self.kept.engine, new.algorithm)?, Origin::Made)
         })
     }
 
@@ -44,13 +44,19 @@ impl Kms {
         self.counted(Verb::Create, new.algorithm, || {
             // First of all: making a key pair takes long.
             to.iter().try_for_each(|label| label.check(new.algorithm))?;
-            self.create_with(new, &New::drawn(&self.kept.engine, new.algorithm)?, to)
+            let first = New::drawn(&self.kept.engine, new.algorithm)?;
+            self.create_with(new, &first, to, Origin::Made)
         })
     }
 
     /// Makes a key of what there is. It promises nothing: nobody knows how it came about.
-    pub(super) fn create_of(&self, new: &NewKey, first: &New) -> Result<VersionId, Error> {
-        self.create_with(new, first, &Conformances::new())
+    pub(super) fn create_of(
+        &self,
+        new: &NewKey,
+        first: &New,
+        origin: Origin,
+    ) -> Result<VersionId, Error> {
+        self.create_with(new, first, &Conformances::new(), origin)
     }
 
     fn create_with(
@@ -58,6 +64,7 @@ impl Kms {
         new: &NewKey,
         first: &New,
         conformance: &Conformances,
+        origin: Origin,
     ) -> Result<VersionId, Error> {
         let mut uuid = [0; 16];
         OsEntropy.fill(&mut uuid).map_err(EngineError::from)?;
@@ -76,7 +83,7 @@ impl Kms {
         };
         let now = now_ms();
         let conformance = conformance.clone();
-        let key = Key { conformance, ..Key::new(id.clone(), new.name.clone(), now) };
+        let key = Key { conformance, origin, ..Key::new(id.clone(), new.name.clone(), now) };
         let of_key = key_path(&id)?;
         let transaction = Transaction::new()
             .put(of_key.clone(), 0, sealed(&self.kept, &of_key, 1, &key)?)

@@ -6,6 +6,7 @@ use super::kms::Kms;
 use super::metrics::Verb;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
+use crate::rsa::Hash;
 
 /// A ciphertext, and which version made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,9 @@ impl Kms {
         let may = || self.permitted(id, number, Use::Encrypt, version.is_none());
         let by = VersionId { key: id.clone(), version: number };
         let ciphertext = self.used(may, |view| {
+            if let Some(key) = view.material.rsa_public() {
+                return key.encrypt(Hash::Sha256, plain, beside);
+            }
             let aead = view.material.aead()?;
             if id.algorithm.symmetric().is_some_and(|symmetric| symmetric.is_counted()) {
                 self.reserved(&by)?;
@@ -84,6 +88,9 @@ impl Kms {
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
         let may = || self.permitted(&id.key, id.version, Use::Decrypt, false);
         self.used(may, |view| {
+            if view.material.rsa_public().is_some() {
+                return view.material.rsa_private()?.decrypt(Hash::Sha256, ciphertext, beside);
+            }
             view.material.aead()?.open(ciphertext, beside).ok_or(Error::DecryptFailed)
         })
     }

@@ -10,21 +10,35 @@ use super::kms::Kms;
 use super::material::New;
 use super::metrics::Verb;
 use super::records::{opened, public_path, read_key, sealed};
+use super::wrapping::import_of;
 use crate::error::Error;
-use crate::model::{KeyAlgorithm, KeyId, Symmetric, VersionId};
+use crate::model::{KeyAlgorithm, KeyId, Origin, Rsa, Symmetric, VersionId};
+use crate::rsa;
 use crate::store::Transaction;
 use crate::symmetric::{Aead, MAC_KEY_MAX, MAC_KEY_MIN, Mac};
+use crate::transport::{Form, Place, Wrapping};
 
 /// A key in the form in which it comes.
 #[derive(Clone, Copy)]
 pub enum Import<'a> {
-    /// The bytes of a symmetric key; the seed of a private key or its standard's encoding, told apart by their length.
-    /// Secret.
+    /// The bytes of a symmetric key; the seed of a private key or its standard's encoding (of RSA, RSAPrivateKey), told
+    /// apart by their length. Secret.
     Raw(&'a [u8]),
     /// A private key as DER of PKCS#8, not encrypted. Secret.
     Pkcs8(&'a [u8]),
-    /// A public key alone, in its standard's bytes: it verifies or encapsulates.
+    /// A public key alone, in its standard's bytes (of RSA, RSAPublicKey): it verifies, encapsulates or encrypts.
     Public(&'a [u8]),
+    /// The same as DER of a SubjectPublicKeyInfo.
+    Spki(&'a [u8]),
+    /// A private or symmetric key, wrapped for the service: [`Kms::wrapping_key`].
+    Wrapped {
+        /// How.
+        wrapping: Wrapping,
+        /// The form of what is wrapped.
+        form: Form,
+        /// What came of that.
+        wrapped: &'a [u8],
+    },
 }
 
 impl Kms {
@@ -34,8 +48,28 @@ impl Kms {
     /// # Errors
     /// What can't be a key of the algorithm; [`Error::Exists`]; the engine's, the store's.
     pub fn import(&self, new: &NewKey, import: Import<'_>) -> Result<VersionId, Error> {
+        self.import_as(new, import, true)
+    }
+
+    /// The same of a key that [`Self::rotate`] may give versions, or whose versions are imported, all of them.
+    ///
+    /// # Errors
+    /// As [`Self::import`].
+    pub fn import_as(
+        &self,
+        new: &NewKey,
+        import: Import<'_>,
+        rotates: bool,
+    ) -> Result<VersionId, Error> {
         self.counted(Verb::Import, new.algorithm, || {
-            self.create_of(new, &self.brought(new.algorithm, import)?)
+            let place = |form| Place {
+                tenant: &new.tenant,
+                name: &new.name,
+                algorithm: new.algorithm,
+                form,
+            };
+            let origin = if rotates { Origin::Imported } else { Origin::Fixed };
+            self.create_of(new, &self.brought(place, import)?, origin)
         })
     }
 
@@ -45,16 +79,36 @@ impl Kms {
     /// As [`Self::import`] and [`Self::rotate`].
     pub fn import_version(&self, id: &KeyId, import: Import<'_>) -> Result<VersionId, Error> {
         self.counted(Verb::Import, id.algorithm, || {
-            self.key(id)?.key.rotated()?;
-            self.rotate_to(id, &self.brought(id.algorithm, import)?)
+            let key = self.key(id)?.key;
+            key.rotated()?;
+            let place =
+                |form| Place { tenant: &id.tenant, name: &key.name, algorithm: id.algorithm, form };
+            self.rotate_to(id, &self.brought(place, import)?)
         })
     }
 
-    fn brought(&self, algorithm: KeyAlgorithm, import: Import<'_>) -> Result<New, Error> {
+    /// A key of what somebody brings, for a place.
+    fn brought<'p>(
+        &self,
+        place: impl Fn(Form) -> Place<'p>,
+        import: Import<'_>,
+    ) -> Result<New, Error> {
+        let Import::Wrapped { wrapping, form, wrapped } = import else {
+            return self.brought_open(place(Form::Raw).algorithm, import);
+        };
+        let place = place(form);
+        let key = self.unwrapped(&place, wrapping, wrapped)?;
+        self.brought_open(place.algorithm, import_of(form, &key))
+    }
+
+    fn brought_open(&self, algorithm: KeyAlgorithm, import: Import<'_>) -> Result<New, Error> {
         match (algorithm.algorithm(), algorithm.symmetric()) {
             (Some(algorithm), _) => self.brought_pair(algorithm, import),
             (None, Some(symmetric)) => brought_secret(symmetric, import),
-            (None, None) => Err(Error::Unsupported(format!("{algorithm} keys are not imported"))),
+            (None, None) => match algorithm.rsa() {
+                Some(size) => brought_rsa(size, import),
+                None => Err(Error::Unsupported(format!("{algorithm} keys are not imported"))),
+            },
         }
     }
 
@@ -71,29 +125,41 @@ impl Kms {
                 };
                 PrivateKey::import(engine, algorithm, &forms)?
             }
-            Import::Pkcs8(der) => {
-                let refused = |reason: String| Error::Parameter(format!("the key {reason}"));
-                let encoded = key_file::Encoded::from_der(der).map_err(refused)?;
-                let kind = algorithm.info().kind;
-                match key_file::of_identifier(encoded.identifier(), kind).map_err(refused)? {
-                    Some(found) if found == algorithm => {}
-                    found => {
-                        let found = found.map_or("of no known algorithm", Algorithm::name);
-                        let why = format!("the key is {found}; expected {algorithm}");
-                        return Err(Error::Parameter(why));
-                    }
+            Import::Pkcs8(der) => match self.of_file(algorithm, der)? {
+                AnyKey::Private(pair) => pair,
+                AnyKey::Public(_) => {
+                    let why = "that is a public key; expected a private one in PKCS#8";
+                    return Err(Error::Parameter(why.to_owned()));
                 }
-                match key_file::decode(engine, algorithm, &encoded)? {
-                    AnyKey::Private(pair) => pair,
-                    AnyKey::Public(_) => {
-                        let why = "that is a public key; expected a private one in PKCS#8";
-                        return Err(Error::Parameter(why.to_owned()));
+            },
+            Import::Spki(der) => {
+                return match self.of_file(algorithm, der)? {
+                    AnyKey::Public(public) => Ok(New::Public(public)),
+                    AnyKey::Private(_) => {
+                        Err(Error::Parameter("expected a public key, and no other".to_owned()))
                     }
-                }
+                };
             }
+            Import::Wrapped { .. } => return Err(wrapped_twice()),
         };
         pair.pairwise_test(engine, &OsEntropy)?;
         Ok(New::Pair(pair))
+    }
+
+    /// The key of an algorithm that DER has.
+    fn of_file(&self, algorithm: Algorithm, der: &[u8]) -> Result<AnyKey, Error> {
+        let refused = |reason: String| Error::Parameter(format!("the key {reason}"));
+        let encoded = key_file::Encoded::from_der(der).map_err(refused)?;
+        let kind = algorithm.info().kind;
+        match key_file::of_identifier(encoded.identifier(), kind).map_err(refused)? {
+            Some(found) if found == algorithm => {
+                Ok(key_file::decode(&self.kept.engine, algorithm, &encoded)?)
+            }
+            found => {
+                let found = found.map_or("of no known algorithm", Algorithm::name);
+                Err(Error::Parameter(format!("the key is {found}; expected {algorithm}")))
+            }
+        }
     }
 
     /// A transaction that notes whose a public key is, too, so that no second key of the tenant has it. One whose key
@@ -124,6 +190,37 @@ impl Kms {
         };
         let value = sealed(&self.kept, &path, before + 1, id)?;
         Ok(transaction.put(path, before, value))
+    }
+}
+
+/// What was unwrapped has no such form.
+fn wrapped_twice() -> Error {
+    Error::Parameter("a key that is wrapped twice".to_owned())
+}
+
+fn brought_rsa(size: Rsa, import: Import<'_>) -> Result<New, Error> {
+    let bits = size.bits();
+    let public = match import {
+        Import::Raw(der) => {
+            let pair = rsa::PrivateKey::of_pkcs1(bits, der)?;
+            pair.check_pair()?;
+            return Ok(New::Rsa(Box::new(pair)));
+        }
+        Import::Pkcs8(der) => {
+            let pair = rsa::PrivateKey::of_pkcs8(bits, der)?;
+            pair.check_pair()?;
+            return Ok(New::Rsa(Box::new(pair)));
+        }
+        Import::Public(der) => {
+            let bare = rsa::PublicKey::of_pkcs1(der);
+            bare.or_else(|_| rsa::PublicKey::of_spki(der))?
+        }
+        Import::Spki(der) => rsa::PublicKey::of_spki(der)?,
+        Import::Wrapped { .. } => return Err(wrapped_twice()),
+    };
+    match public.bits() == bits {
+        true => Ok(New::RsaPublic(Box::new(public))),
+        false => Err(Error::Parameter(format!("the key has {} bits", public.bits()))),
     }
 }
 

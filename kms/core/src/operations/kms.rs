@@ -11,6 +11,7 @@ use super::left::Left;
 use super::metrics::{Metrics, Verb};
 use super::names::Names;
 use super::records::{self, Kept};
+use super::wrapping::Wrappers;
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, Label, Use};
 use crate::seal::Sealer;
@@ -54,6 +55,8 @@ pub struct Kms {
     pub(super) names: Names,
     /// What signs descriptions, and the head of its signatures. It is made once for a store.
     pub(super) attestation: OnceLock<(String, SigningKey)>,
+    /// What others wrap keys for.
+    pub(super) wrappers: Wrappers,
     metrics: Metrics,
     /// Of the last change that was seen to be committed.
     revision: AtomicU64,
@@ -80,6 +83,7 @@ impl Kms {
             left: Left::default(),
             names: Names::default(),
             attestation: OnceLock::new(),
+            wrappers: Wrappers::default(),
             metrics: Metrics::new(),
             revision,
             changes: Mutex::new(()),
@@ -121,6 +125,11 @@ impl Kms {
         was_newest: bool,
     ) -> Result<(), Error> {
         self.permitted(id, number, what, was_newest).map(drop)
+    }
+
+    /// What computes.
+    pub fn engine(&self) -> &Engine {
+        &self.kept.engine
     }
 
     /// What was counted.

@@ -8,7 +8,8 @@ use gabion_engine::{
 use zeroize::Zeroizing;
 
 use crate::error::Error;
-use crate::model::KeyAlgorithm;
+use crate::model::{KeyAlgorithm, Rsa};
+use crate::rsa;
 use crate::symmetric::{Aead, Mac};
 
 /// A key, ready to be used.
@@ -27,6 +28,9 @@ pub enum Material {
     Encapsulate(KemPublicKey),
     Aead(Aead),
     Mac(Mac),
+    Rsa(Box<rsa::PrivateKey>),
+    /// The public half alone, of a key that somebody else has.
+    RsaPublic(Box<rsa::PublicKey>),
 }
 
 /// A key that is about to be written.
@@ -34,6 +38,8 @@ pub enum New {
     Pair(PrivateKey),
     Public(PublicKey),
     Secret(Zeroizing<Vec<u8>>),
+    Rsa(Box<rsa::PrivateKey>),
+    RsaPublic(Box<rsa::PublicKey>),
 }
 
 /// A key as it is written: the public half, the other one, and which form that has.
@@ -55,6 +61,9 @@ const PUBLIC: u8 = 4;
 /// How many times the encoded keys an expanded one takes, at most, about: 54 KiB of 4 KiB for ML-DSA-65.
 const EXPANSION: usize = 14;
 
+/// How many times the encoded keys an expanded one of RSA takes, about: the numbers, and what is computed of them.
+const RSA_EXPANSION: usize = 6;
+
 /// Bytes that a symmetric key takes, about: round keys, tables, states of hashes.
 const SYMMETRIC_BYTES: usize = 1024;
 
@@ -68,6 +77,9 @@ impl Written<'_> {
 impl New {
     /// A new key, of which both halves were used once.
     pub fn drawn(engine: &Engine, algorithm: KeyAlgorithm) -> Result<Self, Error> {
+        if let Some(size) = algorithm.rsa() {
+            return Ok(New::Rsa(Box::new(rsa::PrivateKey::drawn(size.bits())?)));
+        }
         match (algorithm.algorithm(), algorithm.symmetric()) {
             (Some(algorithm), _) => {
                 let pair = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
@@ -97,6 +109,10 @@ impl New {
             }
             New::Public(public) => Written { public: public.bytes(), secret: &[], form: PUBLIC },
             New::Secret(secret) => Written { public: &[], secret, form: SYMMETRIC },
+            New::Rsa(pair) => {
+                Written { public: pair.public().bytes(), secret: pair.bytes(), form: EXPANDED }
+            }
+            New::RsaPublic(public) => Written { public: public.bytes(), secret: &[], form: PUBLIC },
         }
     }
 }
@@ -108,6 +124,9 @@ impl Material {
         algorithm: KeyAlgorithm,
         written: Written<'_>,
     ) -> Result<Result<Self, String>, Error> {
+        if let Some(size) = algorithm.rsa() {
+            return Ok(Self::read_rsa(size, &written));
+        }
         let Written { public, secret, form } = written;
         let made = match (algorithm.algorithm(), algorithm.symmetric(), form) {
             (Some(algorithm), _, SEED) => {
@@ -139,6 +158,26 @@ impl Material {
         }
     }
 
+    fn read_rsa(size: Rsa, written: &Written<'_>) -> Result<Self, String> {
+        let damaged = |error: Error| error.to_string();
+        let public = rsa::PublicKey::of_pkcs1(written.public).map_err(damaged)?;
+        if public.bits() != size.bits() {
+            return Err("a key of another size".to_owned());
+        }
+        match written.form {
+            PUBLIC => Ok(Material::RsaPublic(Box::new(public))),
+            EXPANDED => {
+                let pair =
+                    rsa::PrivateKey::of_pkcs1(size.bits(), written.secret).map_err(damaged)?;
+                match pair.public().bytes() == written.public {
+                    true => Ok(Material::Rsa(Box::new(pair))),
+                    false => Err("its halves do not belong together".to_owned()),
+                }
+            }
+            form => Err(format!("a key of the form {form}")),
+        }
+    }
+
     fn of_pair(pair: PrivateKey) -> Option<Self> {
         match pair {
             PrivateKey::Signature(signing) => {
@@ -163,7 +202,7 @@ impl Material {
 
     /// Whether it is the public half alone, of a key that somebody else has.
     pub fn is_public(&self) -> bool {
-        matches!(self, Material::Verify(_) | Material::Encapsulate(_))
+        matches!(self, Material::Verify(_) | Material::Encapsulate(_) | Material::RsaPublic(_))
     }
 
     /// What signs.
@@ -174,7 +213,9 @@ impl Material {
             Material::Kem { .. }
             | Material::Encapsulate(_)
             | Material::Aead(_)
-            | Material::Mac(_) => Err(no("sign")),
+            | Material::Mac(_)
+            | Material::Rsa(_)
+            | Material::RsaPublic(_) => Err(no("sign")),
         }
     }
 
@@ -185,7 +226,9 @@ impl Material {
             Material::Kem { .. }
             | Material::Encapsulate(_)
             | Material::Aead(_)
-            | Material::Mac(_) => Err(no("verify signatures")),
+            | Material::Mac(_)
+            | Material::Rsa(_)
+            | Material::RsaPublic(_) => Err(no("verify signatures")),
         }
     }
 
@@ -196,7 +239,9 @@ impl Material {
             Material::Signature { .. }
             | Material::Verify(_)
             | Material::Aead(_)
-            | Material::Mac(_) => Err(no("encapsulate")),
+            | Material::Mac(_)
+            | Material::Rsa(_)
+            | Material::RsaPublic(_) => Err(no("encapsulate")),
         }
     }
 
@@ -208,7 +253,9 @@ impl Material {
             Material::Signature { .. }
             | Material::Verify(_)
             | Material::Aead(_)
-            | Material::Mac(_) => Err(no("decapsulate")),
+            | Material::Mac(_)
+            | Material::Rsa(_)
+            | Material::RsaPublic(_) => Err(no("decapsulate")),
         }
     }
 
@@ -220,7 +267,9 @@ impl Material {
             | Material::Verify(_)
             | Material::Kem { .. }
             | Material::Encapsulate(_)
-            | Material::Mac(_) => Err(no("encrypt or decrypt")),
+            | Material::Mac(_)
+            | Material::Rsa(_)
+            | Material::RsaPublic(_) => Err(no("encrypt or decrypt")),
         }
     }
 
@@ -232,7 +281,37 @@ impl Material {
             | Material::Verify(_)
             | Material::Kem { .. }
             | Material::Encapsulate(_)
-            | Material::Aead(_) => Err(no("make or verify tags")),
+            | Material::Aead(_)
+            | Material::Rsa(_)
+            | Material::RsaPublic(_) => Err(no("make or verify tags")),
+        }
+    }
+
+    /// RSA's private half.
+    pub fn rsa_private(&self) -> Result<&rsa::PrivateKey, Error> {
+        match self {
+            Material::Rsa(pair) => Ok(pair),
+            Material::RsaPublic(_) => Err(no_private_half()),
+            Material::Signature { .. }
+            | Material::Verify(_)
+            | Material::Kem { .. }
+            | Material::Encapsulate(_)
+            | Material::Aead(_)
+            | Material::Mac(_) => Err(no("have RSA's paddings and salts")),
+        }
+    }
+
+    /// RSA's public half, if it is a key of RSA.
+    pub fn rsa_public(&self) -> Option<&rsa::PublicKey> {
+        match self {
+            Material::Rsa(pair) => Some(pair.public()),
+            Material::RsaPublic(public) => Some(public),
+            Material::Signature { .. }
+            | Material::Verify(_)
+            | Material::Kem { .. }
+            | Material::Encapsulate(_)
+            | Material::Aead(_)
+            | Material::Mac(_) => None,
         }
     }
 
@@ -248,6 +327,10 @@ impl Material {
             Material::Verify(key) => EXPANSION * key.bytes().len(),
             Material::Encapsulate(key) => EXPANSION * key.bytes().len(),
             Material::Aead(_) | Material::Mac(_) => SYMMETRIC_BYTES,
+            Material::Rsa(pair) => {
+                RSA_EXPANSION * (pair.bytes().len() + pair.public().bytes().len())
+            }
+            Material::RsaPublic(public) => RSA_EXPANSION * public.bytes().len(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Code;
-use crate::model::{KeyAlgorithm, Symmetric};
+use crate::model::{KeyAlgorithm, Rsa, Symmetric};
 
 /// Lists the verbs once.
 macro_rules! verbs {
@@ -136,7 +136,8 @@ impl Histogram {
 fn names() -> impl Iterator<Item = &'static str> {
     let of_engine = gabion_engine::ALGORITHMS.iter().map(|info| info.name);
     let symmetric = Symmetric::ALL.into_iter().map(Symmetric::name);
-    ["none"].into_iter().chain(of_engine).chain(symmetric)
+    let rsa = Rsa::ALL.into_iter().map(Rsa::name);
+    ["none"].into_iter().chain(of_engine).chain(symmetric).chain(rsa)
 }
 
 impl Metrics {

@@ -7,6 +7,7 @@ use super::kms::Kms;
 use super::records::{read_public, version_path, versions_path};
 use crate::error::Error;
 use crate::model::{KeyId, Version, VersionId};
+use crate::rsa;
 
 /// A version, and its public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub struct Public {
 impl Public {
     /// The public key as PEM of a SubjectPublicKeyInfo. None where no standard has that for the algorithm.
     pub fn pem(&self, of: &KeyId) -> Option<String> {
+        if of.algorithm.rsa().is_some() {
+            return rsa::PublicKey::of_pkcs1(&self.bytes).ok()?.pem().ok();
+        }
         let form = FileForm::of(of.algorithm.algorithm()?)?;
         String::from_utf8(key_file::encode_public(form, &self.bytes, false).ok()?).ok()
     }

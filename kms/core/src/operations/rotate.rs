@@ -5,7 +5,7 @@ use super::material::New;
 use super::metrics::Verb;
 use super::records::{key_path, sealed};
 use crate::error::Error;
-use crate::model::{KeyId, VersionId};
+use crate::model::{KeyId, Origin, VersionId};
 use crate::store::Transaction;
 
 impl Kms {
@@ -16,7 +16,12 @@ impl Kms {
     pub fn rotate(&self, id: &KeyId) -> Result<VersionId, Error> {
         self.counted(Verb::Rotate, id.algorithm, || {
             // First of all: making a key pair takes long, and what can't be rotated needs none.
-            let newest = self.key(id)?.key.rotated()?.latest - 1;
+            let key = self.key(id)?.key;
+            let newest = key.rotated()?.latest - 1;
+            if key.origin == Origin::Fixed {
+                let why = "the key's versions are imported, all of them; `import` the next one";
+                return Err(Error::Unsupported(why.to_owned()));
+            }
             self.check_has_private(id, newest)?;
             self.rotate_to(id, &New::drawn(&self.kept.engine, id.algorithm)?)
         })

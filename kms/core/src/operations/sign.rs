@@ -4,7 +4,9 @@ use gabion_engine::{Message, OsEntropy};
 
 use super::cache::{KeyView, VersionView};
 use super::kms::{Kms, now_ms};
+use super::material::Material;
 use super::metrics::Verb;
+use super::rsa::usual;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
 
@@ -33,6 +35,9 @@ impl Kms {
             self.key(id)?.key.check_message(&message)?;
             let may = || self.permitted(id, number, Use::Sign, version.is_none());
             let signature = self.used(may, |view| {
+                if view.material.rsa_public().is_some() {
+                    return rsa_signed(&view.material, &message);
+                }
                 Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)
             })?;
             Ok(Signed { by: VersionId { key: id.clone(), version: number }, signature })
@@ -65,4 +70,10 @@ impl Kms {
         version.version.check_enabled()?;
         Ok((key, version))
     }
+}
+
+/// Signs by RSA as it does where nothing is said.
+pub fn rsa_signed(material: &Material, message: &Message<'_>) -> Result<Vec<u8>, Error> {
+    let (scheme, digest) = usual(message)?;
+    material.rsa_private()?.sign_digest(scheme, &digest)
 }

@@ -8,7 +8,7 @@ use super::batch::{Lane, Plan};
 use super::cache::VersionView;
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::sign::Signed;
+use super::sign::{Signed, rsa_signed};
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
 
@@ -35,7 +35,13 @@ impl Kms {
         let mut plan = Plan::new();
         for (place, item) in items.iter().enumerate() {
             match self.signer(item, &mut numbers[place]) {
-                Ok((algorithm, view)) => plan.add(algorithm, *item.key.uuid.bytes(), (place, view)),
+                Ok((Some(algorithm), view)) => {
+                    plan.add(algorithm, *item.key.uuid.bytes(), (place, view));
+                }
+                // RSA, which has no lanes.
+                Ok((None, view)) => {
+                    answers[place] = Some(rsa_signed(&view.material, &item.message));
+                }
                 Err(error) => answers[place] = Some(Err(error)),
             }
         }
@@ -61,16 +67,19 @@ impl Kms {
         .collect()
     }
 
-    /// An item's key, if it may sign. Its number is noted.
+    /// An item's key, if it may sign, and its algorithm, if that has lanes. Its number is noted.
     fn signer(
         &self,
         item: &ToSign<'_>,
         number: &mut u32,
-    ) -> Result<(gabion_engine::Algorithm, VersionView), Error> {
+    ) -> Result<(Option<gabion_engine::Algorithm>, VersionView), Error> {
         *number = self.begun(item.key, Use::Sign, item.version)?;
         let (key, view) = self.permitted(item.key, *number, Use::Sign, item.version.is_none())?;
         key.key.check_message(&item.message)?;
-        Ok((view.material.signing()?.algorithm(), view))
+        match view.material.rsa_public() {
+            Some(_) => Ok((None, view)),
+            None => Ok((Some(view.material.signing()?.algorithm()), view)),
+        }
     }
 
     /// Signs items of one algorithm.

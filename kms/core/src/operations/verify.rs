@@ -4,6 +4,7 @@ use gabion_engine::{Error as EngineError, Message, Size, VerifyKey};
 
 use super::kms::Kms;
 use super::metrics::Verb;
+use super::rsa::{usual, verified};
 use crate::error::Error;
 use crate::model::{Use, VersionId};
 
@@ -22,6 +23,10 @@ impl Kms {
         self.counted(Verb::Verify, id.key.algorithm, || {
             let may = || self.permitted(&id.key, id.version, Use::Verify, false);
             self.used(may, |view| {
+                if let Some(key) = view.material.rsa_public() {
+                    let (scheme, digest) = usual(&message)?;
+                    return verified(key, scheme, &digest, signature);
+                }
                 let key = view.material.verify()?;
                 check_form(key, signature)?;
                 match self.kept.engine.verify(key, message, signature) {

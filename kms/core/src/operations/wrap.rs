@@ -25,6 +25,24 @@ impl Kms {
         self.counted(Verb::Wrap, id.algorithm, wrap)
     }
 
+    /// Unwraps a key, and wraps it by another version, or by the newest one: nobody sees it.
+    ///
+    /// # Errors
+    /// As [`Self::unwrap`] and [`Self::wrap`].
+    pub fn rewrap_key(
+        &self,
+        id: &VersionId,
+        wrapped: &[u8],
+        beside: &[u8],
+        to: Option<u32>,
+    ) -> Result<Encrypted, Error> {
+        self.counted(Verb::Rewrap, id.key.algorithm, || {
+            let beside = within(beside);
+            let key = self.decrypted(id, wrapped, &beside)?;
+            self.encrypted(&id.key, to, &key, &beside)
+        })
+    }
+
     /// Gives the bytes of a key that a version wrapped.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use gabion_state::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
+use super::once::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
 use super::run::{Service, now_ms};
@@ -84,8 +85,9 @@ impl Service {
         };
         let digests = digests(kms.kept())?;
         let (strangers, known) = (AtomicU64::new(0), Mutex::new(known));
-        let (class, quota, queues) = (options.class, Quota::new(options.quota), Queues::new());
-        Ok(Service { kms, gate, log, class, strangers, digests, known, quota, queues })
+        let (class, ops) = (options.class, Ops::default());
+        let (quota, queues) = (Quota::new(options.quota), Queues::new());
+        Ok(Service { kms, gate, log, class, strangers, digests, known, ops, quota, queues })
     }
 
     /// Signs how far the audit log has come, and notes that in the store, so that a log that is put back is noticed.

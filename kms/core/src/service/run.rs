@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
 use super::cost::{REQUEST_US, bytes_us, item_us};
+use super::once::Ops;
 use super::queue::{Place, Queues};
 use super::quota::Quota;
 use crate::audit::{Class, Digest, Log, Outcome, Record};
@@ -53,6 +54,8 @@ pub struct Service {
     pub(super) known: Mutex<u64>,
     pub(super) quota: Quota,
     pub(super) queues: Queues,
+    /// Changes that may be asked for again.
+    pub(super) ops: Ops,
 }
 
 /// Who calls, and which request it is.
@@ -172,7 +175,22 @@ impl Service {
         told: impl FnOnce(&T) -> Told,
         again: impl FnOnce(&T) -> Result<(), Error>,
     ) -> Result<T, Error> {
-        self.used_as(self.class, call, request, input, operate, told, again)
+        let class = self.class_of(request);
+        self.used_as(class, call, request, input, operate, told, again)
+    }
+
+    /// Of which class the record of a request is: the key's own, or the service's.
+    pub(super) fn class_of(&self, request: &Request<'_>) -> Class {
+        let (Some(tenant), Some(name)) = (request.tenant, request.key) else { return self.class };
+        match self.kms.about(tenant, name) {
+            Ok(Some(view)) => match view.key.is_durable {
+                Some(true) => Class::Durable,
+                Some(false) => Class::Written,
+                None => self.class,
+            },
+            // The use itself says what is wrong.
+            Ok(None) | Err(_) => self.class,
+        }
     }
 
     /// Runs a use whose record is of a class.

@@ -11,7 +11,8 @@ use crate::audit::{Class, Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{KeyId, Use, VersionId};
-use crate::operations::{Datakey, Encapsulated, Encrypted, ExportForm, Import, NewKey, Tagged};
+use crate::operations::{Datakey, Encapsulated, Encrypted, Import, NewKey, Tagged};
+use crate::transport::{Form, Recipient};
 
 impl Service {
     /// Encrypts.
@@ -65,6 +66,24 @@ impl Service {
         let rewrap = || self.kms.rewrap(&self.version_of(key, version)?, ciphertext, beside, to);
         let what = (Action::Rewrap, Use::Encrypt, to.is_none());
         self.made(call, key, what, Some(Digest::of(ciphertext)), rewrap, encrypted)
+    }
+
+    /// Wraps anew, by another version, a key that one wrapped.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::rewrap_key`].
+    pub fn rewrap_key(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: u32,
+        wrapped: &[u8],
+        beside: &[u8],
+        to: Option<u32>,
+    ) -> Result<Encrypted, Error> {
+        let rewrap = || self.kms.rewrap_key(&self.version_of(key, version)?, wrapped, beside, to);
+        let what = (Action::Rewrap, Use::Encrypt, to.is_none());
+        self.made(call, key, what, Some(Digest::of(wrapped)), rewrap, encrypted)
     }
 
     /// Makes a key for data, and encrypts it.
@@ -214,8 +233,22 @@ impl Service {
         new: &NewKey,
         import: Import<'_>,
     ) -> Result<VersionId, Error> {
+        self.import_as(call, new, import, true)
+    }
+
+    /// The same of a key that may be rotated here, or whose versions are imported, all of them.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::import_as`].
+    pub fn import_as(
+        &self,
+        call: &Call<'_>,
+        new: &NewKey,
+        import: Import<'_>,
+        rotates: bool,
+    ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let take = || self.kms.import(new, import);
+        let take = || self.kms.import_as(new, import, rotates);
         let request = Request { makes: Some(new), ..of(Action::Import, &key) };
         self.changed(call, &request, take, |id| Some(id.to_string()))
     }
@@ -243,7 +276,7 @@ impl Service {
         call: &Call<'_>,
         key: &KeyRef<'_>,
         version: u32,
-        form: ExportForm,
+        form: Form,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
         let give = || {
             let by = self.version_of(key, version)?;
@@ -252,6 +285,34 @@ impl Service {
         let told = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| done(Some(by.to_string()));
         let request = of(Action::Export, key);
         let given = self.used_as(Class::Durable, call, &request, None, give, told, |_| Ok(()))?;
+        Ok(given.0)
+    }
+
+    /// Gives out the private half of a version, wrapped for somebody. The record names their key: its input is the digest
+    /// of that, as a SubjectPublicKeyInfo. The disk has it before that.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::export_wrapped`].
+    pub fn export_wrapped(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: u32,
+        form: Form,
+        to: &Recipient,
+    ) -> Result<Vec<u8>, Error> {
+        let input = Some(Digest::of(to.spki()));
+        let give = || {
+            let by = self.version_of(key, version)?;
+            Ok((self.kms.export_wrapped(&by, form, to)?, by))
+        };
+        let told = |(wrapped, by): &(Vec<u8>, VersionId)| Told {
+            input,
+            output: Some(Digest::of(wrapped)),
+            ..done(Some(by.to_string()))
+        };
+        let request = of(Action::Export, key);
+        let given = self.used_as(Class::Durable, call, &request, input, give, told, |_| Ok(()))?;
         Ok(given.0)
     }
 
@@ -275,6 +336,20 @@ impl Service {
     ) -> Result<(), Error> {
         let set = |id: &KeyId| self.kms.set_deletable(id, is_deletable);
         self.change(call, Action::Config, key, set)
+    }
+
+    /// Sets of which class the records of a key's uses are; none: as the service is set up.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::set_durable`].
+    pub fn set_class(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        class: Option<Class>,
+    ) -> Result<(), Error> {
+        let is_durable = class.map(|class| class == Class::Durable);
+        self.change(call, Action::Config, key, |id: &KeyId| self.kms.set_durable(id, is_durable))
     }
 
     /// Sets from when on a key makes nothing new.

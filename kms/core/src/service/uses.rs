@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{KeyId, Use, VersionId};
 use crate::operations::{Item, Signed, ToSign};
+use crate::rsa::Scheme;
 
 /// A message to sign.
 #[derive(Clone, Copy)]
@@ -73,6 +74,49 @@ impl Service {
             Ok((self.kms.verify(&by, message, signature)?, by))
         };
         let input = digest(&message);
+        let told = |(is_its, by): &(bool, VersionId)| verified_as(input, signature, *is_its, by);
+        let again = |(_, by): &(bool, VersionId)| self.may_still_verify(by);
+        let request = of(Action::Verify, key);
+        let (is_its, _) = self.used(call, &request, Some(input), verify, told, again)?;
+        Ok(is_its)
+    }
+
+    /// Signs a digest by RSA, in a way that is said.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::sign_rsa`]; not allowed, also meanwhile; the audit log's.
+    pub fn sign_rsa(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: Option<u32>,
+        scheme: Scheme,
+        digest: &[u8],
+    ) -> Result<Signed, Error> {
+        let sign = || self.kms.sign_rsa(&self.find(key)?, version, scheme, digest);
+        let input = Digest::of(digest);
+        let told = |signed: &Signed| signed_as(input, signed);
+        let again = |signed: &Signed| self.may_still_sign(signed, version);
+        self.used(call, &of(Action::Sign, key), Some(input), sign, told, again)
+    }
+
+    /// Whether an RSA signature of a digest is that version's.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::verify_rsa`]; not allowed, also meanwhile; the audit log's.
+    pub fn verify_rsa(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: u32,
+        scheme: Scheme,
+        (digest, signature): (&[u8], &[u8]),
+    ) -> Result<bool, Error> {
+        let verify = || {
+            let by = VersionId { key: self.find(key)?, version };
+            Ok((self.kms.verify_rsa(&by, scheme, digest, signature)?, by))
+        };
+        let input = Digest::of(digest);
         let told = |(is_its, by): &(bool, VersionId)| verified_as(input, signature, *is_its, by);
         let again = |(_, by): &(bool, VersionId)| self.may_still_verify(by);
         let request = of(Action::Verify, key);
@@ -223,7 +267,9 @@ impl Service {
             .filter(|(_, answer)| is_told(answer))
             .map(|(place, answer)| record(call, &requests[place], tell(place, answer)))
             .collect();
-        if let Err(error) = self.tell(call, &records, self.class) {
+        // All together are told of as the most careful of them asks for.
+        let class = requests.iter().map(|request| self.class_of(request)).max();
+        if let Err(error) = self.tell(call, &records, class.unwrap_or(self.class)) {
             return answers.iter().map(|_| Err(error.clone())).collect();
         }
         let release = |(place, answer): (usize, Result<T, Error>)| {
@@ -232,7 +278,7 @@ impl Service {
             if let Err(error) = still {
                 let withheld = Told { outcome: Outcome::Withheld, ..told(place, &done) };
                 let withheld = record(call, &requests[place], withheld);
-                self.log.append_at_last(&[withheld], self.class)?;
+                self.log.append_at_last(&[withheld], class)?;
                 return Err(hidden(error, &requests[place]));
             }
             Ok(done)

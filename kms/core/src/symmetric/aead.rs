@@ -51,7 +51,8 @@ impl Aead {
         self.seal_with(nonce, plain, beside)
     }
 
-    fn seal_with(&self, nonce: &[u8], plain: &[u8], beside: &[u8]) -> Result<Vec<u8>, Error> {
+    /// Encrypts under a nonce that nobody else takes with this key: nonce, ciphertext and tag in one.
+    pub fn seal_with(&self, nonce: &[u8], plain: &[u8], beside: &[u8]) -> Result<Vec<u8>, Error> {
         let too_large =
             || Error::TooLarge { what: "bytes to encrypt", most: MESSAGE_MAX, got: plain.len() };
         if plain.len() > MESSAGE_MAX {

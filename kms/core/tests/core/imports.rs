@@ -4,7 +4,8 @@ use gabion_engine::key_file::{FileForm, encode_private};
 use gabion_engine::keys::PrivateKey;
 use gabion_engine::{Algorithm, Engine, OsEntropy};
 use gabion_kms::model::VersionId;
-use gabion_kms::operations::{ExportForm, Import, Kms, NewKey};
+use gabion_kms::operations::{Import, Kms, NewKey};
+use gabion_kms::transport::Form;
 use gabion_kms::{Code, Error};
 
 use crate::verbs::{create, label, pure};
@@ -55,11 +56,11 @@ fn what_is_exported_is_imported_again_as_the_same_key() {
         "hmac-sha-512",
     ] {
         let id = create(&here, name, name);
-        assert_eq!(code(here.export(&id, ExportForm::Raw)), Code::NotExportable);
+        assert_eq!(code(here.export(&id, Form::Raw)), Code::NotExportable);
         here.allow_export(&id.key).unwrap();
-        let raw = here.export(&id, ExportForm::Raw).unwrap();
+        let raw = here.export(&id, Form::Raw).unwrap();
         let is_secret = id.key.algorithm.symmetric().is_some();
-        let pkcs8 = here.export(&id, ExportForm::Pkcs8);
+        let pkcs8 = here.export(&id, Form::Pkcs8);
         assert_eq!(pkcs8.is_err(), is_secret, "{name}");
         // A key of the same tenant is refused where the public half tells; symmetric ones are beside each other.
         let again = here.import(&new(&format!("{name}-again"), name), Import::Raw(&raw));
@@ -76,7 +77,7 @@ fn what_is_exported_is_imported_again_as_the_same_key() {
         let by_file = there.import(&new(name, name), Import::Pkcs8(&pkcs8)).unwrap();
         assert!(are_the_same(&there, &by_file, &by_file));
         there.allow_export(&by_file.key).unwrap();
-        assert_eq!(there.export(&by_file, ExportForm::Raw).unwrap(), raw);
+        assert_eq!(there.export(&by_file, Form::Raw).unwrap(), raw);
     }
 }
 
@@ -93,7 +94,7 @@ fn a_public_key_alone_verifies_and_encapsulates() {
         let private = owner.import(&new(name, name), Import::Pkcs8(&der)).unwrap();
         let public = other.import(&new(name, name), Import::Public(pair.public_bytes())).unwrap();
         other.allow_export(&public.key).unwrap();
-        assert_eq!(code(other.export(&public, ExportForm::Raw)), Code::Unsupported);
+        assert_eq!(code(other.export(&public, Form::Raw)), Code::Unsupported);
         if name == "ml-kem-512" {
             let made = other.encaps(&public.key, None).unwrap();
             assert!(owner.decaps(&private, &made.ciphertext).unwrap() == made.secret);

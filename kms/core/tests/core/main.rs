@@ -5,6 +5,7 @@ mod audit;
 mod audit_archive;
 mod audit_faults;
 mod batches;
+mod classes;
 #[allow(dead_code, reason = "these tests need less of it")]
 #[path = "../../../../state/tests/state/disk.rs"]
 mod disk;
@@ -17,6 +18,8 @@ mod kems;
 mod keyid_and_roundtrip;
 mod kill;
 mod looks;
+mod once;
+mod rsa;
 mod seals;
 mod service;
 mod sqlite;
@@ -24,3 +27,4 @@ mod stores;
 mod symmetric;
 mod verbs;
 mod versioned_verify;
+mod wrapped;

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use gabion_kms::audit::{self, Class, Outcome, Record};
 use gabion_kms::gate::{self, Authenticated, Caveat, Peer, Principal};
 use gabion_kms::model::{Label, State};
-use gabion_kms::operations::{self, ExportForm, Import, Kms, NewKey};
+use gabion_kms::operations::{self, Import, Kms, NewKey};
 use gabion_kms::seal::{self, By, Cost, Shares, Slots};
 use gabion_kms::service::{
     AuditAt, Call, KeyRef, NewToken, Options, Service, SignItem, VerifyItem,
 };
 use gabion_kms::store::{MemoryStore, Store};
+use gabion_kms::transport::Form;
 use gabion_kms::{AuditError, Code, Error, Message};
 
 fn label(text: &str) -> Label {
@@ -216,10 +217,10 @@ fn secrets_are_made_taken_and_given_out_and_told_of_by_keyed_digests() {
     assert!(taken == made.secret);
     assert_eq!(last(&service, 1)[0].output, None, "a secret has no digest");
 
-    let refused = service.export(&call, &e, 2, ExportForm::Raw).unwrap_err();
+    let refused = service.export(&call, &e, 2, Form::Raw).unwrap_err();
     assert_eq!(refused.code(), Code::NotExportable);
     service.allow_export(&call, &e).unwrap();
-    let raw = service.export(&call, &e, 2, ExportForm::Raw).unwrap();
+    let raw = service.export(&call, &e, 2, Form::Raw).unwrap();
     let copy = label("copy");
     let algorithm = "xaes-256-gcm".parse().unwrap();
     let new = NewKey { algorithm, ..new(&tenant, "copy") };
@@ -251,7 +252,7 @@ fn each_verb_of_secrets_has_an_action_of_its_own() {
         service.random(&who, 1).map(drop),
         service.import(&who, &new, Import::Raw(&[1; 32])).map(drop),
         service.import_version(&who, &e, Import::Raw(&[1; 32])).map(drop),
-        service.export(&who, &e, 2, ExportForm::Raw).map(drop),
+        service.export(&who, &e, 2, Form::Raw).map(drop),
         service.allow_export(&who, &e),
         service.set_expiry(&who, &e, None),
     ];

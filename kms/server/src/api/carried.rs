@@ -1,10 +1,13 @@
 //! Keys that come and go.
 
-use gabion_engine::key_file::FileForm;
+use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
-use gabion_kms::operations::{ExportForm, Import, NewKey};
-use gabion_kms_client::Secret;
-use gabion_kms_client::wire::{ExportKey, Exported, ImportKey, ImportVersion, Rotated};
+use gabion_kms::operations::{Import, NewKey};
+use gabion_kms::transport::{Form, Recipient, Wrapper, Wrapping};
+use gabion_kms_client::wire::{
+    ExportKey, Exported, ImportKey, ImportVersion, Rotated, WrappingKey,
+};
+use gabion_kms_client::{Secret, encode};
 use zeroize::Zeroizing;
 
 use super::bytes::{bytes, secret};
@@ -16,23 +19,58 @@ use crate::problem::Problem;
 pub fn import(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: ImportKey = json::read(&call.body)?;
-    let brought = Brought::read(&asked.raw, &asked.pkcs8, &asked.public)?;
     let new = NewKey {
         tenant: Label::new("tenant", asked.tenant.as_deref().unwrap_or(TENANT))?,
         purpose: Label::new("purpose", asked.purpose.as_deref().unwrap_or("transit"))?,
         name: Label::new("key", &asked.name)?,
         algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
     };
+    let came = Came {
+        raw: &asked.raw,
+        pkcs8: &asked.pkcs8,
+        public: &asked.public,
+        wrapped: &asked.wrapped,
+        wrapping: asked.wrapping.as_deref(),
+        form: asked.form.as_deref(),
+    };
+    let brought = Brought::read(&came, || Ok(new.algorithm))?;
     made(call, &service.import(&caller, &new, brought.import())?)
 }
 
 pub fn import_version(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: ImportVersion = json::read(&call.body)?;
-    let brought = Brought::read(&asked.raw, &asked.pkcs8, &asked.public)?;
-    let made = service.import_version(&caller, &wanted(call)?.key(), brought.import())?;
+    let wanted = wanted(call)?;
+    let came = Came {
+        raw: &asked.raw,
+        pkcs8: &asked.pkcs8,
+        public: &asked.public,
+        wrapped: &asked.wrapped,
+        wrapping: asked.wrapping.as_deref(),
+        form: asked.form.as_deref(),
+    };
+    let algorithm = || Ok(service.algorithm(&caller, Action::Import, &wanted.key(), 1)?);
+    let brought = Brought::read(&came, algorithm)?;
+    let made = service.import_version(&caller, &wanted.key(), brought.import())?;
     let revision = service.kms().revision();
     Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
+}
+
+/// The key for which others wrap what they import. Whoever may ask at all may have it: it is public.
+pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
+    let (service, _) = call.caller()?;
+    let (kind, of) = match call.query.text("kind") {
+        None | Some("x-wing") => ("x-wing", Wrapper::XWing),
+        Some("rsa") => ("rsa", Wrapper::Rsa),
+        Some(_) => return Err(Problem::bad("unknown `kind`; expected x-wing or rsa")),
+    };
+    let key = service.kms().wrapping_key(of)?;
+    Reply::json(&WrappingKey {
+        kind: kind.to_owned(),
+        public_key: key.pem(),
+        sha256: key.sha256(),
+        revision: service.kms().revision(),
+    })
 }
 
 pub fn export(call: &Call) -> Result<Reply, Problem> {
@@ -41,26 +79,37 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     let wanted = wanted(call)?;
     let (version, revision) = (wanted.version(service, asked.version), service.kms().revision());
     let form = match asked.form.as_deref() {
-        Some("raw") => ExportForm::Raw,
-        Some("pkcs8") => ExportForm::Pkcs8,
-        Some(_) => return Err(Problem::bad("unknown `form`; expected pkcs8 or raw")),
+        Some(form) => form.parse()?,
         // Of a key that is not there nothing is told but that.
         None => match service.kms().find(&wanted.tenant, &wanted.name) {
-            Ok(id) if has_files(id.algorithm) => ExportForm::Pkcs8,
-            Ok(_) | Err(_) => ExportForm::Raw,
+            Ok(id) => Form::usual(id.algorithm),
+            Err(_) => Form::Raw,
         },
     };
-    let given = service.export(&caller, &wanted.key(), version, form)?;
-    let form = match form {
-        ExportForm::Raw => "raw",
-        ExportForm::Pkcs8 => "pkcs8",
+    let told =
+        Exported { version, form: form.as_str().to_owned(), revision, ..Exported::default() };
+    let Some(wrap_for) = &asked.wrap_for else {
+        let given = service.export(&caller, &wanted.key(), version, form)?;
+        return Reply::json(&Exported { private_key: Some(Secret::of_bytes(&given)), ..told });
     };
-    let (form, private_key) = (form.to_owned(), Secret::of_bytes(&given));
-    Reply::json(&Exported { version, form, private_key, revision })
+    let to = Recipient::of_spki(service.kms().engine(), &bytes("wrap_for", wrap_for)?)?;
+    let wrapped = service.export_wrapped(&caller, &wanted.key(), version, form, &to)?;
+    Reply::json(&Exported {
+        wrapped: Some(encode(&wrapped)),
+        wrapping: Some(to.wrapping().to_string()),
+        recipient: Some(to.sha256()),
+        ..told
+    })
 }
 
-fn has_files(algorithm: KeyAlgorithm) -> bool {
-    algorithm.algorithm().is_some_and(|algorithm| FileForm::of(algorithm).is_some())
+/// The fields in which a key comes.
+struct Came<'a> {
+    raw: &'a Option<Secret>,
+    pkcs8: &'a Option<Secret>,
+    public: &'a Option<String>,
+    wrapped: &'a Option<String>,
+    wrapping: Option<&'a str>,
+    form: Option<&'a str>,
 }
 
 /// What somebody brings.
@@ -68,19 +117,30 @@ enum Brought {
     Raw(Zeroizing<Vec<u8>>),
     Pkcs8(Zeroizing<Vec<u8>>),
     Public(Vec<u8>),
+    Wrapped(Wrapping, Form, Vec<u8>),
 }
 
 impl Brought {
     fn read(
-        raw: &Option<Secret>,
-        pkcs8: &Option<Secret>,
-        public: &Option<String>,
+        came: &Came<'_>,
+        algorithm: impl FnOnce() -> Result<KeyAlgorithm, Problem>,
     ) -> Result<Self, Problem> {
-        match (raw, pkcs8, public) {
-            (Some(raw), None, None) => Ok(Brought::Raw(secret("raw", raw)?)),
-            (None, Some(pkcs8), None) => Ok(Brought::Pkcs8(secret("pkcs8", pkcs8)?)),
-            (None, None, Some(public)) => Ok(Brought::Public(bytes("public", public)?)),
-            _ => Err(Problem::bad("expected one of `raw`, `pkcs8` and `public`")),
+        if came.wrapped.is_none() && (came.wrapping.is_some() || came.form.is_some()) {
+            return Err(Problem::bad("`wrapping` and `form` are of what is `wrapped`"));
+        }
+        match (came.raw, came.pkcs8, came.public, came.wrapped) {
+            (Some(raw), None, None, None) => Ok(Brought::Raw(secret("raw", raw)?)),
+            (None, Some(pkcs8), None, None) => Ok(Brought::Pkcs8(secret("pkcs8", pkcs8)?)),
+            (None, None, Some(public), None) => Ok(Brought::Public(bytes("public", public)?)),
+            (None, None, None, Some(wrapped)) => {
+                let wrapping = came.wrapping.unwrap_or("x-wing").parse()?;
+                let form = match came.form {
+                    Some(form) => form.parse()?,
+                    None => Form::usual(algorithm()?),
+                };
+                Ok(Brought::Wrapped(wrapping, form, bytes("wrapped", wrapped)?))
+            }
+            _ => Err(Problem::bad("expected one of `raw`, `pkcs8`, `public` and `wrapped`")),
         }
     }
 
@@ -89,6 +149,9 @@ impl Brought {
             Brought::Raw(bytes) => Import::Raw(bytes),
             Brought::Pkcs8(der) => Import::Pkcs8(der),
             Brought::Public(bytes) => Import::Public(bytes),
+            Brought::Wrapped(wrapping, form, wrapped) => {
+                Import::Wrapped { wrapping: *wrapping, form: *form, wrapped }
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Keys: making, showing, changing.
 
+use gabion_kms::audit::Class;
 use gabion_kms::model::{self, Conformances, Does, Label, Minimum, VersionId};
 use gabion_kms::operations::NewKey;
 use gabion_kms_client::wire::{
@@ -90,6 +91,15 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
         (Minimum::Decrypt, asked.min_decrypt),
         (Minimum::Sign, asked.min_sign),
     ];
+    let class = match asked.class.as_deref() {
+        None => None,
+        Some("durable") => Some(Some(Class::Durable)),
+        Some("written") => Some(Some(Class::Written)),
+        Some("default") => Some(None),
+        Some(_) => {
+            return Err(Problem::bad("unknown `class`; expected durable, written or default"));
+        }
+    };
     if asked.exportable == Some(false) {
         return Err(Problem::bad(
             "`exportable` is true or left out: what was allowed once stays so",
@@ -106,6 +116,9 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     if let Some(expires_ms) = asked.expires_ms {
         let expires_ms = Some(expires_ms).filter(|&ms| ms != 0);
         service.set_expiry(&caller, &wanted.key(), expires_ms)?;
+    }
+    if let Some(class) = class {
+        service.set_class(&caller, &wanted.key(), class)?;
     }
     if asked.exportable.is_some() {
         service.allow_export(&caller, &wanted.key())?;
@@ -190,6 +203,9 @@ fn key(key: model::Key, revision: u64) -> Result<Reply, Problem> {
         deleted_ms: key.deleted_ms,
         expires_ms: key.expires_ms,
         exportable: key.is_exportable,
+        class: key
+            .is_durable
+            .map(|is_durable| if is_durable { "durable".to_owned() } else { "written".to_owned() }),
         conformance: Some(key.conformance.iter().map(ToString::to_string).collect::<Vec<_>>())
             .filter(|labels| !labels.is_empty()),
         revision,
@@ -208,5 +224,6 @@ fn does(what: Does) -> &'static str {
         Does::Encrypt => "encrypt",
         Does::Authenticate => "authenticate",
         Does::Encapsulate => "encapsulate",
+        Does::SignAndEncrypt => "sign_and_encrypt",
     }
 }

@@ -6,6 +6,7 @@ mod bytes;
 pub mod carried;
 pub mod jwks;
 pub mod keys;
+pub mod once;
 pub mod policies;
 pub mod secrets;
 pub mod signatures;

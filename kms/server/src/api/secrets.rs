@@ -77,7 +77,10 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
     let ciphertext = bytes("ciphertext", &body.ciphertext)?;
     let beside = optional("associated_data", body.associated_data.as_deref())?;
     let (key, from) = (wanted.key(), body.version);
-    let made = service.rewrap(&caller, &key, from, &ciphertext, &beside, body.to)?;
+    let made = match body.wrapped {
+        Some(true) => service.rewrap_key(&caller, &key, from, &ciphertext, &beside, body.to)?,
+        Some(false) | None => service.rewrap(&caller, &key, from, &ciphertext, &beside, body.to)?,
+    };
     encrypted(&made, revision)
 }
 

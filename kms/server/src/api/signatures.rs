@@ -1,6 +1,8 @@
 //! Signing, verifying, describing.
 
 use gabion_kms::model::VersionId;
+use gabion_kms::operations::rsa_hash;
+use gabion_kms::rsa::{Hash, Scheme};
 use gabion_kms::{Message, Prehash};
 use gabion_kms_client::encode;
 use gabion_kms_client::wire::{Attest, Attested, Sign, Signed, Verified, Verify};
@@ -16,7 +18,13 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
     let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
-    let signed = service.sign(&caller, &wanted.key(), asked.version, input.message())?;
+    let key = wanted.key();
+    let signed = match input.of_rsa(asked.padding.as_deref(), asked.salt_length)? {
+        None => service.sign(&caller, &key, asked.version, input.message())?,
+        Some((scheme, digest)) => {
+            service.sign_rsa(&caller, &key, asked.version, scheme, &digest)?
+        }
+    };
     Reply::json(&Signed {
         version: signed.by.version,
         by: signed.by.to_string(),
@@ -34,7 +42,13 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let revision = service.kms().revision();
     let id = service.kms().find(&wanted.tenant, &wanted.name);
     let version = wanted.version(service, asked.version);
-    let valid = service.verify(&caller, &wanted.key(), version, input.message(), &signature)?;
+    let key = wanted.key();
+    let valid = match input.of_rsa(asked.padding.as_deref(), asked.salt_length)? {
+        None => service.verify(&caller, &key, version, input.message(), &signature)?,
+        Some((scheme, digest)) => {
+            service.verify_rsa(&caller, &key, version, scheme, (&digest, &signature))?
+        }
+    };
     let by = VersionId { key: id?, version };
     Reply::json(&Verified { valid, by: by.to_string(), revision })
 }
@@ -95,6 +109,39 @@ impl Input {
                 Err(Problem::bad("missing field `message`, or `digest` and `prehash`"))
             }
         }
+    }
+
+    /// How RSA signs it, where that is said, and its digest.
+    ///
+    /// # Errors
+    /// A context; a hash or a padding that there is none of.
+    fn of_rsa(
+        &self,
+        padding: Option<&str>,
+        salt: Option<u32>,
+    ) -> Result<Option<(Scheme, Vec<u8>)>, Problem> {
+        if padding.is_none() && salt.is_none() {
+            return Ok(None);
+        }
+        let (context, hash, digest) = match self {
+            Input::Pure { context, message } => {
+                (context, Hash::Sha256, Hash::Sha256.digest(message))
+            }
+            Input::Prehash { context, hash, digest } => (context, rsa_hash(*hash)?, digest.clone()),
+        };
+        if !context.is_empty() {
+            return Err(Problem::unsupported("RSA signs no context string"));
+        }
+        let scheme = match (padding.unwrap_or("pss"), salt) {
+            ("pss", salt) => {
+                let salt = salt.map_or(hash.digest_len(), |salt| salt as usize);
+                Scheme::Pss { hash, salt: Some(salt) }
+            }
+            ("pkcs1v15", None) => Scheme::Pkcs1 { hash },
+            ("pkcs1v15", Some(_)) => return Err(Problem::bad("`salt_length` is of pss")),
+            (_, _) => return Err(Problem::bad("unknown `padding`; expected pss or pkcs1v15")),
+        };
+        Ok(Some((scheme, digest)))
     }
 
     /// For the verbs.

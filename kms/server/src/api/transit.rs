@@ -4,12 +4,14 @@
 //! not passed over in silence; what is not known is refused by name.
 
 mod ciphers;
+mod imports;
 mod keys;
 mod names;
 mod signatures;
 mod tags;
 
 pub use ciphers::{datakey, decrypt, encrypt, random, rewrap};
+pub use imports::{import, import_version, wrapping_key};
 pub use keys::{LIST, config, create, delete, list, list_by_get, read, rotate};
 pub use signatures::{sign, verify};
 pub use tags::hmac;

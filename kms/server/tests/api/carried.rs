@@ -6,7 +6,7 @@ use gabion_engine::{Algorithm, Engine, OsEntropy};
 use gabion_kms_client::wire::{
     ConfigureKey, Decrypt, Encrypt, ExportKey, ImportKey, ImportVersion, Sign, Verify,
 };
-use gabion_kms_client::{Client, Secret, encode};
+use gabion_kms_client::{Client, Secret, encode, of_pem};
 use serde_json::{Value, json};
 
 use super::raw::Local;
@@ -46,7 +46,7 @@ fn what_one_service_exports_another_imports() {
         exportable(&here, &name);
         let given = here.export(&name, &how).unwrap();
         assert_eq!((given.version, &given.form), (1, &how.form.unwrap_or("pkcs8".into())));
-        let key = Some(given.private_key);
+        let key = given.private_key;
         let what = match given.form.as_str() {
             "raw" => ImportKey { raw: key, ..new(&name, algorithm) },
             _ => ImportKey { pkcs8: key, ..new(&name, algorithm) },
@@ -65,7 +65,7 @@ fn what_one_service_exports_another_imports() {
     assert_eq!(given.form, "raw");
     let pkcs8 = ExportKey { form: Some("pkcs8".into()), ..ExportKey::default() };
     assert_eq!(refused(here.export("data", &pkcs8)).code, "unsupported");
-    let raw = Some(given.private_key);
+    let raw = given.private_key;
     there.import(&ImportKey { raw, ..new("data", "XAES-256-GCM") }).unwrap();
     let plaintext = Secret::of_bytes(b"text");
     let made = here.encrypt(&Encrypt { key: "data".into(), plaintext, ..Encrypt::default() });
@@ -131,7 +131,8 @@ fn what_is_no_key_is_refused_and_not_shown() {
         (body("pkcs8", json!(seed)), "bad_request"),
         (body("pkcs8", json!([seed])), "bad_request"),
         (body("public", json!(seed)), "bad_request"),
-        (body("wrapped", json!(seed)), "bad_request"),
+        (body("wrapped", json!(seed)), "decrypt_failed"),
+        (body("wraped", json!(seed)), "bad_request"),
         (json!({"name": "x", "algorithm": "ml-dsa-44"}), "bad_request"),
         (json!({"name": "x", "algorithm": "ed25519", "raw": seed, "public": seed}), "bad_request"),
         (json!({"name": "x", "algorithm": "xaes-256-gcm", "public": seed}), "bad_request"),
@@ -154,7 +155,7 @@ fn what_is_no_key_is_refused_and_not_shown() {
         .unwrap();
     exportable(&client, "x");
     let how = ExportKey { form: Some("raw".into()), ..ExportKey::default() };
-    assert_eq!(client.export("x", &how).unwrap().private_key.expose(), seed);
+    assert_eq!(client.export("x", &how).unwrap().private_key.unwrap().expose(), seed);
     // Both are told of, with no key and no digest of one.
     let records: Value = client.get("/v1/kms/audit?limit=1000").unwrap();
     let (records, text) = (records["records"].as_array().unwrap(), records.to_string());
@@ -179,4 +180,86 @@ fn what_is_no_key_is_refused_and_not_shown() {
     // Whoever makes a key hears of it, also where they may not look at it later.
     assert_eq!(limited.import(&ImportKey { raw, ..new("y", "ed25519") }).unwrap().name, "y");
     assert_eq!(refused(limited.show("y")).code, "denied");
+}
+
+#[test]
+fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
+    let (here, there) = (Local::start(), Local::start());
+    let (here, there) = (here.client(), there.client());
+    let service = there.wrapping_key("x-wing").unwrap();
+    assert_eq!(service.kind, "x-wing");
+    let spki = of_pem(&service.public_key).unwrap();
+    for (name, algorithm) in [("sig", "ml-dsa-65"), ("data", "xaes-256-gcm")] {
+        create(&here, name, algorithm);
+        let how = ExportKey { wrap_for: Some(encode(&spki)), ..ExportKey::default() };
+        assert_eq!(refused(here.export(name, &how)).code, "not_exportable");
+        exportable(&here, name);
+        let given = here.export(name, &how).unwrap();
+        assert!(given.private_key.is_none());
+        assert_eq!(given.wrapping.as_deref(), Some("x-wing"));
+        assert_eq!(given.recipient.as_ref(), Some(&service.sha256));
+        let what = ImportKey { wrapped: given.wrapped, ..new(name, algorithm) };
+        assert_eq!(refused(here.import(&what)).code, "decrypt_failed");
+        let other = ImportKey { name: "other".into(), ..what.clone() };
+        assert_eq!(refused(there.import(&other)).code, "decrypt_failed");
+        assert_eq!(there.import(&what).unwrap().latest, 1);
+    }
+    assert!(verifies(&there, "sig", &signs(&here, "sig")));
+    let records: Value = here.get("/v1/kms/audit?limit=1000").unwrap();
+    let is_export = |record: &&Value| {
+        record["record"]["action"] == "export" && record["record"]["outcome"] == "ok"
+    };
+    let found: Vec<&Value> =
+        records["records"].as_array().unwrap().iter().filter(is_export).collect();
+    assert_eq!(found.len(), 2);
+    for record in found {
+        let digest = record["record"]["input"].to_string();
+        assert!(digest.contains(&service.sha256), "{record}");
+    }
+}
+
+#[test]
+fn what_is_wrapped_for_nobody_or_by_nothing_is_refused() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "k", "ed25519");
+    exportable(&client, "k");
+    let blob = encode(&[7; 1200]);
+    for (body, code) in [
+        (json!({"wrapped": blob}), "decrypt_failed"),
+        (json!({"wrapped": blob, "form": "raw"}), "decrypt_failed"),
+        (json!({"wrapped": ""}), "decrypt_failed"),
+        (json!({"wrapped": "*"}), "malformed"),
+        (json!({"wrapped": blob, "form": "pem"}), "bad_request"),
+        (json!({"wrapped": blob, "wrapping": "rsa"}), "bad_request"),
+        (json!({"wrapped": blob, "wraping": "x-wing"}), "bad_request"),
+        (json!({"wrapped": blob, "raw": blob}), "bad_request"),
+        (json!({"raw": blob, "form": "raw"}), "bad_request"),
+        (json!({"public": blob, "wrapping": "x-wing"}), "bad_request"),
+    ] {
+        let version = refused(client.post::<Value>("/v1/kms/keys/k/import", &body));
+        assert_eq!(version.code, code, "{body}: {version:?}");
+        let mut body = body;
+        body["name"] = json!("new");
+        body["algorithm"] = json!("ed25519");
+        let problem = refused(client.post::<Value>("/v1/kms/import", &body));
+        assert_eq!(problem.code, code, "{body}: {problem:?}");
+    }
+    for wrap_for in ["", "AAAA", &encode(&[0x30; 4000])] {
+        let body = json!({"wrap_for": wrap_for});
+        let problem = refused(client.post::<Value>("/v1/kms/keys/k/export", &body));
+        assert_eq!(problem.code, "bad_request", "{problem:?}");
+    }
+    let kind = refused(client.get::<Value>("/v1/kms/wrapping-key?kind=dh"));
+    assert!(kind.message.contains("expected x-wing or rsa"), "{kind:?}");
+    let unknown = refused(client.get::<Value>("/v1/kms/wrapping-key?knd=rsa"));
+    assert_eq!(unknown.code, "bad_request");
+    let wrapped = gabion_kms_server::wrapped(
+        &of_pem(&client.wrapping_key("x-wing").unwrap().public_key).unwrap(),
+        ["default", "mine", "Ed25519", "raw"],
+        &[3; 32],
+    );
+    let (wrapped, form) = (Some(encode(&wrapped.unwrap())), Some("raw".to_owned()));
+    let what = ImportKey { wrapped, form, ..new("mine", "ed25519") };
+    assert_eq!(client.import(&what).unwrap().name, "mine");
 }

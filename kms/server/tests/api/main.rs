@@ -5,12 +5,15 @@
 mod batch;
 mod carried;
 mod ends;
+mod imports;
 mod jwks;
 mod keys;
 mod load;
+mod once;
 mod policies;
 mod raw;
 mod refusals;
+mod rsa;
 mod secrets;
 mod serve;
 mod system;

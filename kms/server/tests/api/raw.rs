@@ -82,7 +82,8 @@ impl Local {
 /// What comes back from a socket of this machine until the server hangs up.
 pub fn exchange(path: &Path, request: &str) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // An RSA key of 4096 bits takes seconds, and many of them on a machine that does other things.
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     // Who refuses a request early may have hung up by now.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = String::new();

@@ -42,6 +42,31 @@ fn text(opened: Result<Decrypted, Error>) -> Vec<u8> {
 }
 
 #[test]
+fn a_wrapped_key_is_wrapped_anew_and_stays_wrapped() {
+    let (_local, client) = with_keys();
+    let wrap = Wrap { key: "data".into(), plaintext: Secret::of_bytes(TEXT), ..Wrap::default() };
+    let made = client.wrap(&wrap).unwrap();
+    client.rotate("data").unwrap();
+    let anew = Rewrap {
+        key: "data".into(),
+        version: 1,
+        ciphertext: made.ciphertext.clone(),
+        wrapped: Some(true),
+        ..Rewrap::default()
+    };
+    let newer = client.rewrap(&anew).unwrap();
+    assert_eq!(newer.version, 2);
+    assert_eq!(text(client.unwrap(&decrypt("data", &newer))), TEXT);
+    assert_eq!(refused(client.decrypt(&decrypt("data", &newer))).code, "decrypt_failed");
+    // Neither is the other.
+    let as_text = Rewrap { wrapped: None, ..anew.clone() };
+    assert_eq!(refused(client.rewrap(&as_text)).code, "decrypt_failed");
+    let ciphertext = client.encrypt(&encrypt("data")).unwrap().ciphertext;
+    let as_key = Rewrap { version: 2, ciphertext, ..anew };
+    assert_eq!(refused(client.rewrap(&as_key)).code, "decrypt_failed");
+}
+
+#[test]
 fn what_a_key_encrypts_it_decrypts_and_rewraps() {
     let (_local, client) = with_keys();
     for key in ["data", "gcm"] {

@@ -20,7 +20,7 @@ fn with_keys(keys: &[(&str, &str)]) -> Local {
 
 /// What an answer has to say.
 #[track_caller]
-fn data(answer: (u16, Value)) -> Value {
+pub fn data(answer: (u16, Value)) -> Value {
     assert_eq!(answer.0, 200, "{answer:?}");
     assert!(answer.1["request_id"].is_string());
     answer.1["data"].clone()
@@ -28,7 +28,7 @@ fn data(answer: (u16, Value)) -> Value {
 
 /// The one message of a refusal.
 #[track_caller]
-fn refused(answer: (u16, Value), status: u16) -> String {
+pub fn refused(answer: (u16, Value), status: u16) -> String {
     assert_eq!(answer.0, status, "{answer:?}");
     answer.1["errors"][0].as_str().unwrap().to_owned()
 }
@@ -70,7 +70,7 @@ fn keys_have_vaults_types_openbaos_and_ours() {
         ),
         (json!({"type": "hmac", "key_size": 64}), "unsupported: `key_size`"),
         (json!({"type": "ml-kem-768"}), "unsupported: there are no keys of the type"),
-        (json!({"type": "rsa-2048"}), "unsupported"),
+        (json!({"type": "rsa-1024"}), "unknown key type"),
         (json!({"type": "nonsense"}), "unknown key type"),
         (json!({"type": "ed25519", "derived": "true"}), "unsupported: `derived`"),
         (json!({"type": "ed25519", "exportable": true}), "unsupported: `exportable`"),

@@ -78,7 +78,10 @@ pub struct RewrapArgs {
     number: Option<u32>,
     #[command(flatten)]
     beside: Beside,
-    /// The line that `encrypt`, `rewrap` or `datakey` wrote; `-` is standard input
+    /// FILE is a key that `wrap` wrapped, and stays one
+    #[arg(long)]
+    wrapped: bool,
+    /// The line that `encrypt`, `rewrap`, `datakey` or `wrap` wrote; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -155,7 +158,8 @@ pub fn rewrap(args: RewrapArgs) -> Result<u8, Failure> {
         let (version, ciphertext) = read_line(&args.file)?;
         let (key, tenant, to) = (args.key.clone(), None, args.number);
         let associated_data = args.beside.sent();
-        let what = Rewrap { key, tenant, version, ciphertext, associated_data, to };
+        let wrapped = Some(true).filter(|_| args.wrapped);
+        let what = Rewrap { key, tenant, version, ciphertext, associated_data, to, wrapped };
         Ok(client()?.rewrap(&what)?)
     };
     args.out.put(&args.file, Form::Line, ask, line_of)

@@ -8,7 +8,7 @@ use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey};
 use serde_json::json;
 
 use super::shown::key;
-use super::transfer::{self, ExportArgs, ImportArgs};
+use super::transfer::{self, ExportArgs, ImportArgs, WrappingKeyArgs};
 use super::{client, say_json};
 use crate::failure::Failure;
 
@@ -26,6 +26,9 @@ pub struct Args {
     /// Print JSON: the service's answer on one line
     #[arg(long, global = true)]
     json: bool,
+    /// Your name for this change: asked for again within 24 hours it is not done again, and has the same answer
+    #[arg(long, global = true, value_name = "NAME")]
+    op_id: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -39,7 +42,7 @@ enum Command {
         /// What to call it: 1 to 64 of 0-9 A-Z a-z _ - .
         name: String,
         /// Its algorithm: of signatures or a KEM (`gabion algorithms`), XAES-256-GCM, AES256-GCM96,
-        /// ChaCha20-Poly1305, HMAC-SHA-256, HMAC-SHA-384 or HMAC-SHA-512
+        /// ChaCha20-Poly1305, HMAC-SHA-256, HMAC-SHA-384, HMAC-SHA-512, RSA-2048, RSA-3072 or RSA-4096
         #[arg(long)]
         algorithm: String,
         /// What it is for, a part of its id [default: transit]
@@ -81,7 +84,8 @@ enum Command {
     ///   gabion kms key import release --algorithm ML-DSA-65 key.pem
     ///
     /// Key files are read as by `gabion sign`; a symmetric key is a file of its bytes. With --public the public key alone is
-    /// taken. What comes is used once before it is kept.
+    /// taken. What comes is used once before it is kept. With --wrap nobody but the service sees the key, and with --wrapped
+    /// FILE is one that was wrapped elsewhere.
     #[command(verbatim_doc_comment)]
     Import(ImportArgs),
     /// Write the private half of a version to a file, if the key allows that
@@ -89,8 +93,17 @@ enum Command {
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key config web --exportable
     ///   gabion kms key export web --out web.pem
+    ///
+    /// With --wrap-for nobody but whoever has that key sees it. Wrapped for another service's `wrapping-key` it is imported
+    /// there by `import --wrapped`, under the same name.
     #[command(verbatim_doc_comment)]
     Export(ExportArgs),
+    /// Write the public key for which to wrap what is imported
+    ///
+    /// Example:
+    ///   gabion kms key wrapping-key --out service.pem
+    #[command(verbatim_doc_comment)]
+    WrappingKey(WrappingKeyArgs),
     /// Take a version out of use
     ///
     /// Example:
@@ -173,6 +186,9 @@ struct Config {
     /// Allow `export` to give out the private half, for good
     #[arg(long)]
     exportable: bool,
+    /// When a use is answered: durable (the disk has its record), written (the system has it), default
+    #[arg(long, value_parser = ["durable", "written", "default"])]
+    class: Option<String>,
     /// From when on it makes nothing new, in milliseconds since 1970; 0: never
     #[arg(long, value_name = "MS")]
     expires: Option<u64>,
@@ -189,6 +205,10 @@ const PAGE: u32 = 1000;
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let client = client()?;
+    let client = match &args.op_id {
+        Some(op_id) => client.once(op_id),
+        None => client,
+    };
     let json = args.json;
     match args.command {
         Command::Create { name, algorithm, purpose, conformance } => {
@@ -215,11 +235,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 labels: Some(labels).filter(|labels| !labels.is_empty()),
                 exportable: Some(true).filter(|_| config.exportable),
                 expires_ms: config.expires,
+                class: config.class,
             };
             key(json, &client.configure(&config.of.key, &to)?)
         }
         Command::Import(args) => transfer::import(&client, json, args),
         Command::Export(args) => transfer::export(&client, json, args),
+        Command::WrappingKey(args) => transfer::wrapping_key(&client, json, args),
         Command::Disable(of) => {
             done(json, &client.disable(&of.of.key, of.number)?, "the version is disabled")
         }

@@ -24,6 +24,12 @@ pub fn key(json: bool, key: &Key) -> Result<(), Failure> {
         oldest => say!("{makes:<11} {oldest} to {}", key.latest),
     }
     say!("{takes:<11} {oldest} to {}", key.latest);
+    if key.does == "sign_and_encrypt" {
+        say!("decrypts    {} to {}", key.min_decrypt, key.latest);
+    }
+    if let Some(class) = &key.class {
+        say!("class       {class}: when a use is answered");
+    }
     if key.exportable {
         say!("exportable  its private half may be given out");
     }

@@ -28,6 +28,12 @@ pub struct Args {
     number: Option<u32>,
     #[command(flatten)]
     mode: MessageArgs,
+    /// Of RSA: pss or pkcs1v15 [default: pss]
+    #[arg(long, value_parser = ["pss", "pkcs1v15"])]
+    padding: Option<String>,
+    /// Of RSA's pss: bytes of the salt [default: those of the digest]
+    #[arg(long, value_name = "BYTES")]
+    salt_length: Option<u32>,
     /// File for the signature; `-` is standard output, which then is no terminal
     #[arg(long, value_name = "SIG", default_value = "-")]
     out: PathBuf,
@@ -48,7 +54,17 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
     let Sent { message, digest, prehash, context } = args.mode.with_message(Sent::of)?;
     let (version, tenant) = (args.number, None);
-    let what = Sign { key: args.key, tenant, version, message, digest, prehash, context };
+    let what = Sign {
+        key: args.key,
+        tenant,
+        version,
+        message,
+        digest,
+        prehash,
+        context,
+        padding: args.padding,
+        salt_length: args.salt_length,
+    };
     let signed = client()?.sign(&what)?;
     if args.json {
         say_json(&signed)?;

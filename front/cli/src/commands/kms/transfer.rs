@@ -1,11 +1,11 @@
 //! `gabion kms key import` and `export`: keys that come and go.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gabion_engine::Algorithm;
 use gabion_engine::keys::PrivateKey;
 use gabion_kms_client::wire::{ExportKey, Exported, ImportKey, ImportVersion};
-use gabion_kms_client::{Client, Secret, encode};
+use gabion_kms_client::{Client, Secret, decode, encode, of_pem};
 use pkcs8::SecretDocument;
 use zeroize::Zeroizing;
 
@@ -32,6 +32,23 @@ pub struct ImportArgs {
     /// Take the public key alone: it verifies or encapsulates
     #[arg(long)]
     public: bool,
+    /// Wrap the key for the service here, so that nobody between sees it
+    #[arg(long, conflicts_with = "public")]
+    wrap: bool,
+    /// FILE was wrapped for the service's key already (`gabion kms key wrapping-key`) [default of the value: x-wing]
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        default_missing_value = "x-wing",
+        require_equals = true,
+        conflicts_with_all = ["public", "wrap", "passin"],
+        value_parser = ["x-wing", "rsa-oaep-sha256", "rsa-oaep-sha384", "rsa-oaep-sha512"]
+    )]
+    wrapped: Option<String>,
+    /// Of --wrapped: pkcs8 or raw [default: pkcs8, if a standard has it]
+    #[arg(long, requires = "wrapped", value_parser = ["pkcs8", "raw"])]
+    form: Option<String>,
     /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     passin: Option<PassIn>,
@@ -50,25 +67,65 @@ pub struct ExportArgs {
     /// pkcs8, or raw: a symmetric key's bytes, a seed, or the standard's encoding [default: pkcs8, if a standard has it]
     #[arg(long, value_parser = ["pkcs8", "raw"])]
     form: Option<String>,
-    /// File for the key, mode 0600: PEM of PKCS#8, or raw bytes; `-` is standard output
+    /// Wrap it for whoever has this public key, of X-Wing or RSA, PEM or DER; nobody else sees it
+    #[arg(long, value_name = "KEY")]
+    wrap_for: Option<PathBuf>,
+    /// File for the key, mode 0600: PEM of PKCS#8, or raw bytes, or what was wrapped; `-` is standard output
     #[arg(long, value_name = "OUT", default_value = "-")]
     out: PathBuf,
     #[command(flatten)]
     force: Force,
 }
 
-/// What is sent of a key: its private half or its public one.
+#[derive(clap::Args)]
+pub struct WrappingKeyArgs {
+    /// x-wing or rsa
+    #[arg(long, default_value = "x-wing", value_parser = ["x-wing", "rsa"])]
+    kind: String,
+    /// File for the public key, PEM; `-` is standard output
+    #[arg(long, value_name = "OUT", default_value = "-")]
+    out: PathBuf,
+    #[command(flatten)]
+    force: Force,
+}
+
+/// What is sent of a key: its private half, wrapped or not, or its public one.
 #[derive(Default)]
 struct Brought {
     raw: Option<Secret>,
+    pkcs8: Option<Secret>,
     public: Option<String>,
+    wrapped: Option<String>,
+    wrapping: Option<String>,
+    form: Option<String>,
+}
+
+/// Runs `wrapping-key`.
+pub fn wrapping_key(client: &Client, json: bool, args: WrappingKeyArgs) -> Result<(), Failure> {
+    let existing = args.force.existing();
+    let [place] = files::places([("--out", &args.out)], &[], existing)?;
+    let key = client.wrapping_key(&args.kind)?;
+    if json {
+        return say_json(&key);
+    }
+    files::commit([Output::prepare(place, key.public_key.as_bytes(), Access::Public, existing)?])
 }
 
 /// Runs `import`.
 pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failure> {
-    let Brought { raw, public } = brought(&args)?;
+    let brought = match &args.wrapped {
+        None => brought(&args)?,
+        Some(how) => Brought {
+            wrapped: Some(encode(&files::read(&args.file, files::SMALL_MAX)?)),
+            wrapping: Some(how.clone()),
+            form: args.form.clone(),
+            ..Brought::default()
+        },
+    };
+    let brought = if args.wrap { wrapped_here(client, &args, &brought)? } else { brought };
+    let Brought { raw, pkcs8, public, wrapped, wrapping, form } = brought;
     if args.new_version {
-        let what = ImportVersion { raw, public, ..ImportVersion::default() };
+        let what = ImportVersion { raw, pkcs8, public, wrapped, wrapping, form };
         let made = client.import_version(&args.name, &what)?;
         if json {
             return say_json(&made);
@@ -77,7 +134,18 @@ pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failu
         return Ok(());
     }
     let ImportArgs { name, algorithm, purpose, .. } = args;
-    let what = ImportKey { name, algorithm, purpose, raw, public, ..ImportKey::default() };
+    let what = ImportKey {
+        name,
+        algorithm,
+        purpose,
+        raw,
+        pkcs8,
+        public,
+        wrapped,
+        wrapping,
+        form,
+        ..ImportKey::default()
+    };
     shown::key(json, &client.import(&what)?)
 }
 
@@ -85,7 +153,8 @@ pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failu
 pub fn export(client: &Client, json: bool, args: ExportArgs) -> Result<(), Failure> {
     let existing = args.force.existing();
     let [place] = files::places([("--out", &args.out)], &[], existing)?;
-    let what = ExportKey { version: args.number, form: args.form };
+    let wrap_for = args.wrap_for.as_deref().map(recipient).transpose()?;
+    let what = ExportKey { version: args.number, form: args.form, wrap_for };
     if json {
         return say_json(&client.export(&args.key, &what)?);
     }
@@ -94,9 +163,44 @@ pub fn export(client: &Client, json: bool, args: ExportArgs) -> Result<(), Failu
     files::commit([Output::prepare(place, &bytes, Access::Secret, existing)?])
 }
 
+/// The same key, wrapped for the service.
+fn wrapped_here(client: &Client, args: &ImportArgs, brought: &Brought) -> Result<Brought, Failure> {
+    if args.name.contains('/') {
+        let why = "what is wrapped says the key's name; give that instead of its id";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let service = client.wrapping_key("x-wing")?.public_key;
+    let foreign = || Failure::NotReady("the service's answer has no public key".to_owned());
+    let service = of_pem(&service).ok_or_else(foreign)?;
+    let form = if brought.pkcs8.is_some() { "pkcs8" } else { "raw" };
+    let key = brought.raw.as_ref().or(brought.pkcs8.as_ref());
+    let key = key.map(decoded).transpose()?.unwrap_or_default();
+    // The command line knows no other tenant than the service does where nothing is said.
+    let place = ["default", &args.name, &args.algorithm, form];
+    let wrapped = gabion_kms_server::wrapped(&service, place, &key);
+    let wrapped = wrapped.map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Brought {
+        wrapped: Some(encode(&wrapped)),
+        wrapping: Some("x-wing".to_owned()),
+        form: Some(form.to_owned()),
+        ..Brought::default()
+    })
+}
+
+/// A public key as the wire has it: what it is, the service finds out.
+fn recipient(path: &Path) -> Result<String, Failure> {
+    let bytes = files::read(path, files::SMALL_MAX)?;
+    let der = std::str::from_utf8(&bytes).ok().and_then(of_pem);
+    Ok(encode(&der.unwrap_or_else(|| bytes.to_vec())))
+}
+
 /// What goes into a file.
 fn file_of(exported: &Exported) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let bytes = decoded(&exported.private_key)?;
+    let foreign = || Failure::NotReady("the service's answer has no key".to_owned());
+    if let Some(wrapped) = &exported.wrapped {
+        return Ok(Zeroizing::new(decode(wrapped).ok_or_else(foreign)?));
+    }
+    let bytes = decoded(exported.private_key.as_ref().ok_or_else(foreign)?)?;
     if exported.form != "pkcs8" {
         return Ok(bytes);
     }
@@ -109,6 +213,9 @@ fn file_of(exported: &Exported) -> Result<Zeroizing<Vec<u8>>, Failure> {
 /// What a file has: of the engine's algorithms a key that was read and found to be one, of others bytes.
 fn brought(args: &ImportArgs) -> Result<Brought, Failure> {
     let Some((algorithm, _)) = Algorithm::lookup(&args.algorithm) else {
+        if args.algorithm.to_ascii_lowercase().starts_with("rsa-") {
+            return brought_rsa(args);
+        }
         if args.public {
             return Err(Failure::Usage(format!("{} keys have no public half", args.algorithm)));
         }
@@ -128,6 +235,26 @@ fn brought(args: &ImportArgs) -> Result<Brought, Failure> {
     }
     let pair = of_file.private(engine, "importing", kind)?;
     Ok(Brought { raw: secret_of(&pair), ..Brought::default() })
+}
+
+/// What a file of RSA has: PKCS#8 or a public key, PEM or DER. The service finds out whether it is one.
+fn brought_rsa(args: &ImportArgs) -> Result<Brought, Failure> {
+    if args.public {
+        return Ok(Brought { public: Some(recipient(&args.file)?), ..Brought::default() });
+    }
+    let bytes = files::read(&args.file, files::SMALL_MAX)?;
+    let pem = std::str::from_utf8(&bytes).ok().and_then(|text| SecretDocument::from_pem(text).ok());
+    let pkcs8 = match pem {
+        Some(("PRIVATE KEY", document)) => Secret::of_bytes(document.as_bytes()),
+        Some((_, _)) => {
+            let name = files::shown(&args.file, "standard input");
+            return Err(Failure::Usage(format!(
+                "{name} has another key; expected RSA's in PKCS#8, not encrypted"
+            )));
+        }
+        None => Secret::of_bytes(&bytes),
+    };
+    Ok(Brought { pkcs8: Some(pkcs8), ..Brought::default() })
 }
 
 /// The seed where there is one, else the standard's encoding.

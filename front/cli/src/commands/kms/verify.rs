@@ -32,6 +32,12 @@ pub struct Args {
     sig: PathBuf,
     #[command(flatten)]
     mode: MessageArgs,
+    /// Of RSA: pss or pkcs1v15 [default: pss]
+    #[arg(long, value_parser = ["pss", "pkcs1v15"])]
+    padding: Option<String>,
+    /// Of RSA's pss: bytes of the salt [default: those of the digest]
+    #[arg(long, value_name = "BYTES")]
+    salt_length: Option<u32>,
     /// Print the service's answer as one JSON object: valid, by, revision
     #[arg(long)]
     json: bool,
@@ -46,8 +52,18 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let signature = encode(&files::read(&args.sig, files::SMALL_MAX)?);
     let Sent { message, digest, prehash, context } = args.mode.with_message(Sent::of)?;
     let (version, tenant) = (args.number, None);
-    let what =
-        Verify { key: args.key, tenant, version, message, digest, prehash, context, signature };
+    let what = Verify {
+        key: args.key,
+        tenant,
+        version,
+        message,
+        digest,
+        prehash,
+        context,
+        padding: args.padding,
+        salt_length: args.salt_length,
+        signature,
+    };
     let verified = client()?.verify(&what)?;
     if args.json {
         say_json(&verified)?;

@@ -2,7 +2,7 @@
 
 use gabion_engine::Algorithm;
 use gabion_kms::gate::Action;
-use gabion_kms::model::{Does, Label, Minimum};
+use gabion_kms::model::{Does, Label, Minimum, Origin};
 use gabion_kms::operations::{NewKey, Public};
 use gabion_kms_client::encode;
 use gabion_kms_client::transit::{Flag, Number, TransitConfig, TransitCreate, TransitRotate};
@@ -176,6 +176,10 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
     let key = service.describe(&caller, &wanted.key())?;
     let algorithm = key.id.algorithm;
     let does = algorithm.does();
+    let (signs, encrypts) = match does {
+        Does::SignAndEncrypt => (true, true),
+        does => (does == Does::Sign, does == Does::Encrypt),
+    };
     let (mut versions, mut after) = (Map::new(), key.min_verify.max(key.min_available) - 1);
     loop {
         let (id, page) = service.publics(&caller, &wanted.key(), after, PAGE)?;
@@ -214,14 +218,17 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
         "derived": false,
         "exportable": key.is_exportable,
         "allow_plaintext_backup": false,
-        "imported_key": false,
+        "imported_key": key.origin != Origin::Made,
         "auto_rotate_period": 0,
         "soft_deleted": key.deleted_ms.is_some(),
-        "supports_encryption": does == Does::Encrypt,
-        "supports_decryption": does == Does::Encrypt,
+        "supports_encryption": encrypts,
+        "supports_decryption": encrypts,
         "supports_derivation": false,
-        "supports_signing": does == Does::Sign,
+        "supports_signing": signs,
     });
+    if key.origin != Origin::Made {
+        about["imported_key_allow_rotation"] = json!(key.origin == Origin::Imported);
+    }
     if let Some(set) = set {
         about["parameter_set"] = json!(set);
     }

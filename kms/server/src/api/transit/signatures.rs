@@ -5,7 +5,8 @@ use gabion_kms::Message;
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::KeyAlgorithm;
-use gabion_kms::operations::Signed;
+use gabion_kms::operations::{Signed, rsa_hash};
+use gabion_kms::rsa::Scheme;
 use gabion_kms::service::{SignItem, VerifyItem};
 use gabion_kms_client::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
@@ -24,24 +25,30 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitSign = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed)?;
+    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
     Unsupported("context").text(asked.context.as_deref())?;
-    check_padding(asked.signature_algorithm.as_deref())?;
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
-    check_salt(asked.salt_length.as_ref())?;
     let of_all = version(asked.key_version)?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitSignItem| -> Result<(Option<u32>, Vec<u8>), Problem> {
         Unsupported("context").text(item.context.as_deref())?;
         Ok((version(item.key_version)?.or(of_all), form.input(item.input.as_deref())?))
     };
-    let item = |(version, input): &(Option<u32>, Vec<u8>)| {
-        service.sign(&caller, &wanted.key(), *version, form.message(input))
+    let item = |(version, input): &(Option<u32>, Vec<u8>)| match form.rsa {
+        None => service.sign(&caller, &wanted.key(), *version, form.message(input)),
+        Some(rsa) => {
+            service.sign_rsa(&caller, &wanted.key(), *version, rsa.scheme, &rsa.digest(input))
+        }
     };
     let told = |signed: Signed| made("signature", &signed.by, &signed.signature);
     match (asked.batch_input, asked.input) {
         (Some(items), None) => {
+            form.check_batch(call, (Action::Sign, &wanted), items.len())?;
             let together = |ready: &[&(Option<u32>, Vec<u8>)]| {
+                if form.rsa.is_some() {
+                    return ready.iter().map(|&one| item(one)).collect();
+                }
                 let items = ready.iter().map(|(version, input)| SignItem {
                     key: wanted.key(),
                     version: *version,
@@ -68,11 +75,10 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         return tags::verify(call, &wanted, asked);
     }
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed)?;
+    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
     Unsupported("context").text(asked.context.as_deref())?;
-    check_padding(asked.signature_algorithm.as_deref())?;
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
-    check_salt(asked.salt_length.as_ref())?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitVerifyItem| -> Result<(Vec<u8>, u32, Vec<u8>), Problem> {
         Unsupported("context").text(item.context.as_deref())?;
@@ -82,14 +88,22 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         let (version, signature) = opened("signature", text)?;
         Ok((input, version, signature))
     };
-    let item = |(input, version, signature): &(Vec<u8>, u32, Vec<u8>)| {
-        service.verify(&caller, &wanted.key(), *version, form.message(input), signature)
+    let item = |(input, version, signature): &(Vec<u8>, u32, Vec<u8>)| match form.rsa {
+        None => service.verify(&caller, &wanted.key(), *version, form.message(input), signature),
+        Some(rsa) => {
+            let (digest, key) = (rsa.digest(input), wanted.key());
+            service.verify_rsa(&caller, &key, *version, rsa.scheme, (&digest, signature))
+        }
     };
     let told = |valid: bool| json!({"valid": valid});
     let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
     match (batch_input, input.is_some() || signature.is_some()) {
         (Some(items), false) => {
+            form.check_batch(call, (Action::Verify, &wanted), items.len())?;
             let together = |ready: &[&(Vec<u8>, u32, Vec<u8>)]| {
+                if form.rsa.is_some() {
+                    return ready.iter().map(|&one| item(one)).collect();
+                }
                 let items = ready.iter().map(|(input, version, signature)| VerifyItem {
                     key: wanted.key(),
                     version: *version,
@@ -115,6 +129,51 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
 struct Form {
     /// The function that made the digests; none: inputs are messages.
     digests: Option<Hash>,
+    /// Of RSA: how it signs.
+    rsa: Option<OfRsa>,
+}
+
+/// How RSA signs.
+#[derive(Clone, Copy)]
+struct OfRsa {
+    scheme: Scheme,
+    /// Whether inputs are digests.
+    is_digest: bool,
+}
+
+impl OfRsa {
+    /// What Vault's fields say: `pss` with the longest salt where they say nothing, and any salt where it verifies.
+    fn new(
+        hash: Option<Option<Hash>>,
+        is_digest: bool,
+        (algorithm, salt): (Option<&str>, Option<&Value>),
+    ) -> Result<Self, Problem> {
+        let hash = match hash.unwrap_or(Some(Hash::Sha2_256)) {
+            Some(hash) => rsa_hash(hash)?,
+            None => {
+                return Err(Problem::unsupported(
+                    "RSA signs no digest without the name of its hash",
+                ));
+            }
+        };
+        let scheme = match algorithm.unwrap_or_default() {
+            "" | "pss" => Scheme::Pss { hash, salt: salt_of(salt, hash.digest_len())? },
+            "pkcs1v15" => {
+                check_salt(salt)?;
+                Scheme::Pkcs1 { hash }
+            }
+            _ => {
+                return Err(Problem::bad(
+                    "unknown `signature_algorithm`; expected pss or pkcs1v15",
+                ));
+            }
+        };
+        Ok(OfRsa { scheme, is_digest })
+    }
+
+    fn digest(&self, input: &[u8]) -> Vec<u8> {
+        if self.is_digest { input.to_vec() } else { self.scheme.hash().digest(input) }
+    }
 }
 
 impl Form {
@@ -123,12 +182,35 @@ impl Form {
         (action, wanted): (Action, &Wanted),
         hashes: &[&Option<String>],
         prehashed: Option<Flag>,
+        of_rsa: (Option<&str>, Option<&Value>),
     ) -> Result<Self, Problem> {
         let (service, caller) = call.caller()?;
         let algorithm = service.algorithm(&caller, action, &wanted.key(), 1);
         let algorithm = algorithm.map_err(|error| of_operation(error.into()))?;
         let hash = said_hash(call, hashes)?;
-        Form::of(algorithm, hash, prehashed.is_some_and(|flag| flag.0))
+        let is_digest = prehashed.is_some_and(|flag| flag.0);
+        if algorithm.rsa().is_some() {
+            let rsa = Some(OfRsa::new(hash, is_digest, of_rsa)?);
+            return Ok(Form { digests: None, rsa });
+        }
+        check_padding(of_rsa.0)?;
+        check_salt(of_rsa.1)?;
+        Form::of(algorithm, hash, is_digest)
+    }
+
+    /// Whether so many may be asked for at once, of what is not signed together.
+    fn check_batch(
+        &self,
+        call: &Call,
+        (action, wanted): (Action, &Wanted),
+        items: usize,
+    ) -> Result<(), Problem> {
+        if self.rsa.is_some() {
+            let (service, caller) = call.caller()?;
+            let may = service.algorithm(&caller, action, &wanted.key(), items);
+            may.map_err(|error| of_operation(error.into()))?;
+        }
+        Ok(())
     }
 
     /// What an algorithm does with a hash that was asked for: none, `none`, or one.
@@ -146,14 +228,14 @@ impl Form {
             Some(Algorithm::Ed25519) if is_digest => {
                 return refuse("signs messages here and no digests; leave `prehashed` out");
             }
-            Some(Algorithm::Ed25519) => return Ok(Form { digests: None }),
+            Some(Algorithm::Ed25519) => return Ok(Form { digests: None, rsa: None }),
             _ => None,
         };
         match (own, hash, is_digest) {
             // Vault's SHA-256 where nothing is said.
             (Some(own), hash, is_digest) => {
                 match hash.unwrap_or(Some(Hash::Sha2_256)) == Some(own) {
-                    true => Ok(Form { digests: is_digest.then_some(own) }),
+                    true => Ok(Form { digests: is_digest.then_some(own), rsa: None }),
                     false => refuse(&format!(
                         "signs by {} here, and `hash_algorithm` is SHA2-256 where nothing is said; say {}",
                         own.name(),
@@ -161,12 +243,12 @@ impl Form {
                     )),
                 }
             }
-            (None, None | Some(None), false) => Ok(Form { digests: None }),
+            (None, None | Some(None), false) => Ok(Form { digests: None, rsa: None }),
             (None, Some(Some(_)), false) => refuse(
                 "hashes messages itself; leave `hash_algorithm` out, or send the digest with `prehashed`",
             ),
             (None, hash, true) => match hash.unwrap_or(Some(Hash::Sha2_256)) {
-                Some(hash) => Ok(Form { digests: Some(hash) }),
+                Some(hash) => Ok(Form { digests: Some(hash), rsa: None }),
                 None => refuse("signs no digest without the name of its hash"),
             },
         }
@@ -198,6 +280,26 @@ fn check_padding(name: Option<&str>) -> Result<(), Problem> {
     match name {
         None | Some("" | "pss" | "pkcs1v15") => Ok(()),
         Some(_) => Err(Problem::bad("unknown `signature_algorithm`; expected pss or pkcs1v15")),
+    }
+}
+
+/// RSA's salt: none for `auto`. As Vault: 0 is `auto`, and -1 is `hash`.
+fn salt_of(value: Option<&Value>, digest: usize) -> Result<Option<usize>, Problem> {
+    let refused = || Problem::bad("`salt_length` is auto, hash or a number of bytes");
+    let number = match value {
+        None | Some(Value::Null) => 0,
+        Some(Value::String(text)) => match text.as_str() {
+            "" | "auto" => 0,
+            "hash" => -1,
+            text => text.parse().map_err(|_| refused())?,
+        },
+        Some(Value::Number(number)) => number.as_i64().ok_or_else(refused)?,
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => return Err(refused()),
+    };
+    match number {
+        0 => Ok(None),
+        -1 => Ok(Some(digest)),
+        number => usize::try_from(number).map(Some).map_err(|_| refused()),
     }
 }
 

@@ -1,0 +1,118 @@
+//! The service's own keys, for which others wrap what they import. They are made when somebody first asks for them, and
+//! sealed; their private halves leave no process.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use gabion_engine::keys::PrivateKey;
+use gabion_engine::{Algorithm, KemPrivateKey, OsEntropy};
+use zeroize::Zeroizing;
+
+use super::kms::Kms;
+use super::records::{damaged, opened_bytes};
+use crate::error::Error;
+use crate::model::Rsa;
+use crate::rsa;
+use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::transport::{
+    Form, Place, Recipient, Unwrapped, Wrapper, Wrapping, open_by_rsa, open_by_x_wing,
+};
+
+/// What was opened of them.
+#[derive(Default)]
+pub struct Wrappers {
+    x_wing: OnceLock<KemPrivateKey>,
+    rsa: OnceLock<rsa::PrivateKey>,
+    /// An RSA key takes seconds: nobody makes a second one meanwhile, and other changes go on.
+    drawing: Mutex<()>,
+}
+
+impl Kms {
+    /// The public key for which others wrap what they import.
+    ///
+    /// # Errors
+    /// The engine's, the store's.
+    pub fn wrapping_key(&self, of: Wrapper) -> Result<Recipient, Error> {
+        match of {
+            Wrapper::XWing => Recipient::of_x_wing(self.own_x_wing()?.public()),
+            Wrapper::Rsa => Recipient::of_rsa(self.own_rsa()?.public().clone()),
+        }
+    }
+
+    /// Unwraps what somebody wrapped for the service.
+    pub(super) fn unwrapped(
+        &self,
+        place: &Place<'_>,
+        wrapping: Wrapping,
+        wrapped: &[u8],
+    ) -> Result<Unwrapped, Error> {
+        match wrapping {
+            Wrapping::XWing => {
+                open_by_x_wing(&self.kept.engine, self.own_x_wing()?, &place.info(), wrapped)
+            }
+            Wrapping::RsaOaep(hash) => open_by_rsa(self.own_rsa()?, hash, wrapped),
+        }
+    }
+
+    fn own_x_wing(&self) -> Result<&KemPrivateKey, Error> {
+        if let Some(known) = self.wrappers.x_wing.get() {
+            return Ok(known);
+        }
+        let (engine, algorithm) = (&self.kept.engine, Algorithm::XWing);
+        let draw = || {
+            let pair = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
+            pair.pairwise_test(engine, &OsEntropy)?;
+            Ok(Zeroizing::new(pair.seed().unwrap_or_default().to_vec()))
+        };
+        let (path, seed) = self.own("wrapping-x-wing", draw)?;
+        let key = engine.kem_from_seed(algorithm, &seed);
+        let key = key.map_err(|error| damaged(&path, &error.to_string()))?;
+        Ok(self.wrappers.x_wing.get_or_init(|| key))
+    }
+
+    fn own_rsa(&self) -> Result<&rsa::PrivateKey, Error> {
+        if let Some(known) = self.wrappers.rsa.get() {
+            return Ok(known);
+        }
+        let draw = || {
+            let pair = rsa::PrivateKey::drawn(Rsa::Rsa4096.bits())?;
+            Ok(Zeroizing::new(pair.bytes().to_vec()))
+        };
+        let (path, bytes) = self.own("wrapping-rsa", draw)?;
+        let key = rsa::PrivateKey::of_pkcs1(Rsa::Rsa4096.bits(), &bytes);
+        let key = key.map_err(|error| damaged(&path, &error.to_string()))?;
+        Ok(self.wrappers.rsa.get_or_init(|| key))
+    }
+
+    /// What a record of the service itself says. One that is missing is made.
+    fn own(
+        &self,
+        name: &str,
+        draw: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Error>,
+    ) -> Result<(RecordPath, Zeroizing<Vec<u8>>), Error> {
+        let path = RecordPath::new(format!("system/{name}"))?;
+        let _drawing = self.wrappers.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((bytes, _)) = opened_bytes(&self.kept, &path)? {
+            return Ok((path, bytes));
+        }
+        let new = draw()?;
+        let _changing = self.changing();
+        let sealed = self.kept.sealer.seal(&path, 1, &new)?;
+        match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
+            // What is there is read below, whosever it is.
+            Settled::Committed | Settled::Conflict(_) => {}
+            Settled::Unknown => return Err(Error::OutcomeUnknown),
+        }
+        match opened_bytes(&self.kept, &path)? {
+            Some((bytes, _)) => Ok((path, bytes)),
+            None => Err(damaged(&path, "it is missing")),
+        }
+    }
+}
+
+/// A form, for whoever reads what was unwrapped.
+pub fn import_of(form: Form, bytes: &[u8]) -> super::Import<'_> {
+    match form {
+        Form::Raw => super::Import::Raw(bytes),
+        Form::Pkcs8 => super::Import::Pkcs8(bytes),
+    }
+}

@@ -1,0 +1,563 @@
+//! RSA (RFC 8017), as Transit's users have it: signatures of digests under any hash and salt, and encryption by OAEP.
+//!
+//! ```text
+//!   digest --Scheme--> signature, verified before it is given out
+//!   plain  --OAEP----> ciphertext --OAEP--> plain, or nothing: what was wrong with it is not told
+//! ```
+//!
+//! The engine has RSA within composites alone. Keys are PKCS#1 (RFC 8017, A.1), with e = 65537, and in the one encoding
+//! that DER allows. There is no decryption by PKCS#1 v1.5: its padding tells too much (RFC 8017, section 7.2). The crate
+//! computes with the private key in constant time and blinded.
+
+use std::convert::Infallible;
+
+use gabion_engine::{Entropy, Error as EngineError, OsEntropy, ct, with_room};
+use rsa::pkcs1::{
+    DecodeRsaPrivateKey, DecodeRsaPublicKey, EncodeRsaPrivateKey, EncodeRsaPublicKey,
+};
+use rsa::pkcs8::{
+    DecodePublicKey, EncodePrivateKey, EncodePublicKey, LineEnding, PrivateKeyInfoRef,
+};
+use rsa::rand_core::{TryCryptoRng, TryRng};
+use rsa::sha2::digest::FixedOutputReset;
+use rsa::sha2::{Digest, Sha256, Sha384, Sha512};
+use rsa::traits::PublicKeyParts;
+use rsa::{BoxedUint, Oaep, Pkcs1v15Sign, Pss, RsaPrivateKey, RsaPublicKey};
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+
+/// Bits of the moduli that there are keys of.
+pub const BITS: [usize; 3] = [2048, 3072, 4096];
+
+/// The only public exponent.
+const E: u32 = 65537;
+
+/// The identifier of RSA keys that are for everything (RFC 8017, A.1).
+const RSA_ENCRYPTION: &str = "1.2.840.113549.1.1.1";
+
+/// Bytes that all randomness of a key or an operation is made of.
+const SEED: usize = 32;
+
+/// A private key with its public key.
+pub struct PrivateKey {
+    key: RsaPrivateKey,
+    bytes: Zeroizing<Vec<u8>>,
+    public: PublicKey,
+}
+
+/// A public key.
+#[derive(Clone, Debug)]
+pub struct PublicKey {
+    key: RsaPublicKey,
+    bytes: Vec<u8>,
+}
+
+/// A hash, of a message and of the mask beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hash {
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+/// How a digest is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// RSASSA-PSS (RFC 8017, section 8.1), whose mask is of the same hash.
+    Pss {
+        /// What made the digest.
+        hash: Hash,
+        /// Bytes of the salt. None: as many as there is room for, and any that a signature has.
+        salt: Option<usize>,
+    },
+    /// RSASSA-PKCS1-v1_5 (RFC 8017, section 8.2).
+    Pkcs1 {
+        /// What made the digest.
+        hash: Hash,
+    },
+}
+
+/// Runs an expression with `$D` as the hash.
+macro_rules! with_hash {
+    ($hash:expr, $D:ident => $run:expr) => {
+        match $hash {
+            Hash::Sha256 => {
+                type $D = Sha256;
+                $run
+            }
+            Hash::Sha384 => {
+                type $D = Sha384;
+                $run
+            }
+            Hash::Sha512 => {
+                type $D = Sha512;
+                $run
+            }
+        }
+    };
+}
+
+impl Hash {
+    /// Every one.
+    pub const ALL: [Hash; 3] = [Hash::Sha256, Hash::Sha384, Hash::Sha512];
+
+    /// Bytes of a digest.
+    pub const fn digest_len(self) -> usize {
+        match self {
+            Hash::Sha256 => 32,
+            Hash::Sha384 => 48,
+            Hash::Sha512 => 64,
+        }
+    }
+
+    /// The digest of a message.
+    pub fn digest(self, message: &[u8]) -> Vec<u8> {
+        with_hash!(self, D => D::digest(message).to_vec())
+    }
+}
+
+impl Scheme {
+    /// The hash that makes the digests that it signs.
+    pub fn hash(self) -> Hash {
+        match self {
+            Scheme::Pss { hash, .. } | Scheme::Pkcs1 { hash } => hash,
+        }
+    }
+
+    /// Refuses a digest of another length than its hash makes, and a salt that a key has no room for.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check(self, bits: usize, digest: &[u8]) -> Result<(), Error> {
+        let (wanted, got) = (self.hash().digest_len(), digest.len());
+        if wanted != got {
+            return Err(Error::Parameter(format!("the digest has {got} bytes; expected {wanted}")));
+        }
+        match self.fits(bits) {
+            true => Ok(()),
+            false => {
+                Err(Error::Parameter("the salt is longer than the key has room for".to_owned()))
+            }
+        }
+    }
+
+    /// Whether a key has room for the salt.
+    fn fits(self, bits: usize) -> bool {
+        match self {
+            Scheme::Pss { hash, salt: Some(salt) } => salt <= salt_len_max(bits, hash),
+            Scheme::Pss { salt: None, .. } | Scheme::Pkcs1 { .. } => true,
+        }
+    }
+}
+
+/// The longest salt of a signature (RFC 8017, section 9.1.1, step 3).
+const fn salt_len_max(bits: usize, hash: Hash) -> usize {
+    bits / 8 - hash.digest_len() - 2
+}
+
+/// The longest message that OAEP encrypts (RFC 8017, section 7.1.1, step 1).
+pub const fn plain_len_max(bits: usize, hash: Hash) -> usize {
+    bits / 8 - 2 * hash.digest_len() - 2
+}
+
+fn pss<D: Digest>(salt: Option<usize>) -> Pss<D> {
+    Pss { blinded: true, digest: D::new(), salt_len: salt }
+}
+
+fn oaep<D: Digest + FixedOutputReset>(label: &[u8]) -> Oaep<D, D> {
+    Oaep::new_with_label(label.to_vec())
+}
+
+impl PublicKey {
+    /// Decodes an RSAPublicKey of any of the sizes.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn of_pkcs1(bytes: &[u8]) -> Result<Self, Error> {
+        let key = RsaPublicKey::from_pkcs1_der(bytes).map_err(|_| refuse("no RSAPublicKey"))?;
+        let key = Self::new(key)?;
+        match key.bytes == bytes {
+            true => Ok(key),
+            false => Err(refuse("it is not encoded as DER prescribes")),
+        }
+    }
+
+    /// Decodes a SubjectPublicKeyInfo, as DER.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn of_spki(der: &[u8]) -> Result<Self, Error> {
+        let key = RsaPublicKey::from_public_key_der(der)
+            .map_err(|_| refuse("no SubjectPublicKeyInfo of RSA"))?;
+        let key = Self::new(key)?;
+        match key.spki()? == der {
+            true => Ok(key),
+            false => Err(refuse("it is not encoded as DER prescribes")),
+        }
+    }
+
+    fn new(key: RsaPublicKey) -> Result<Self, Error> {
+        if !BITS.contains(&(key.n().bits() as usize)) {
+            return Err(refuse("its modulus has neither 2048, 3072 nor 4096 bits"));
+        }
+        if *key.e() != BoxedUint::from(E) {
+            return Err(refuse("its exponent is not 65537"));
+        }
+        let bytes = key.to_pkcs1_der().map_err(|_| refuse("it can't be encoded"))?.into_vec();
+        Ok(PublicKey { key, bytes })
+    }
+
+    /// The RSAPublicKey.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bits of the modulus.
+    pub fn bits(&self) -> usize {
+        self.key.n().bits() as usize
+    }
+
+    /// The SubjectPublicKeyInfo, as DER.
+    ///
+    /// # Errors
+    /// None that happens.
+    pub fn spki(&self) -> Result<Vec<u8>, Error> {
+        let der = self.key.to_public_key_der().map_err(|_| refuse("it can't be encoded"))?;
+        Ok(der.into_vec())
+    }
+
+    /// The SubjectPublicKeyInfo, as PEM.
+    ///
+    /// # Errors
+    /// None that happens.
+    pub fn pem(&self) -> Result<String, Error> {
+        self.key.to_public_key_pem(LineEnding::LF).map_err(|_| refuse("it can't be encoded"))
+    }
+
+    /// Whether a signature of a digest verifies.
+    pub fn verify_digest(&self, scheme: Scheme, digest: &[u8], sig: &[u8]) -> bool {
+        if sig.len() != self.bits() / 8
+            || digest.len() != scheme.hash().digest_len()
+            || !scheme.fits(self.bits())
+        {
+            return false;
+        }
+        let verified = match scheme {
+            Scheme::Pss { hash, salt } => {
+                with_hash!(hash, D => self.key.verify(pss::<D>(salt), digest, sig))
+            }
+            Scheme::Pkcs1 { hash } => {
+                with_hash!(hash, D => self.key.verify(Pkcs1v15Sign::new::<D>(), digest, sig))
+            }
+        };
+        verified.is_ok()
+    }
+
+    /// Encrypts by RSAES-OAEP (RFC 8017, section 7.1), whose mask is of the same hash.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; no randomness.
+    pub fn encrypt(&self, hash: Hash, plain: &[u8], label: &[u8]) -> Result<Vec<u8>, Error> {
+        let (most, got) = (plain_len_max(self.bits(), hash), plain.len());
+        let too_large = || Error::TooLarge { what: "bytes to encrypt", most, got };
+        let mut rng = Randomness::drawn()?;
+        let sealed = with_hash!(hash, D => self.key.encrypt(&mut rng, oaep::<D>(label), plain));
+        sealed.map_err(|_| too_large())
+    }
+}
+
+impl PrivateKey {
+    /// Makes a key pair of a size, and uses both halves of it once. It takes seconds.
+    ///
+    /// # Errors
+    /// No randomness, no memory.
+    pub fn drawn(bits: usize) -> Result<Self, Error> {
+        let pair = Self::of_randomness(bits, Randomness::drawn()?)?;
+        pair.check_pair()?;
+        Ok(pair)
+    }
+
+    /// The key pair of a seed, always the same, for tests.
+    ///
+    /// # Errors
+    /// As [`Self::drawn`].
+    pub fn testing_only_of_seed(bits: usize, seed: [u8; 32]) -> Result<Self, Error> {
+        Self::of_randomness(bits, Randomness::of_seed(Zeroizing::new(seed)))
+    }
+
+    /// More stack is used than some callers have.
+    fn of_randomness(bits: usize, mut rng: Randomness) -> Result<Self, Error> {
+        let made = with_room(|| RsaPrivateKey::new(&mut rng, bits)).map_err(EngineError::from)?;
+        Self::new(bits, made.map_err(|_| Error::Engine(EngineError::Lost))?)
+    }
+
+    /// Decodes an RSAPrivateKey of a size, with the parts that the Chinese remainder theorem needs and two primes.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn of_pkcs1(bits: usize, bytes: &[u8]) -> Result<Self, Error> {
+        let key = RsaPrivateKey::from_pkcs1_der(bytes)
+            .map_err(|_| refuse("no RSAPrivateKey of two primes that belong together"))?;
+        let key = Self::new(bits, key)?;
+        // What the crate does not look at, it would have written otherwise.
+        let is_same = key.bytes.len() == bytes.len() && ct::eq_mask(&key.bytes, bytes) == u64::MAX;
+        match is_same {
+            true => Ok(key),
+            false => Err(refuse("its parts do not belong together, or it is not DER")),
+        }
+    }
+
+    /// Decodes a PrivateKeyInfo (PKCS#8, RFC 5958) of a size, as DER and not encrypted.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn of_pkcs8(bits: usize, der: &[u8]) -> Result<Self, Error> {
+        let info = PrivateKeyInfoRef::try_from(der).map_err(|_| refuse("no PKCS#8"))?;
+        if info.algorithm.oid.to_string() != RSA_ENCRYPTION {
+            return Err(refuse("the PKCS#8 is of another algorithm"));
+        }
+        if info.algorithm.parameters.is_some_and(|parameters| !parameters.is_null()) {
+            return Err(refuse("parameters stand beside the identifier of RSA"));
+        }
+        Self::of_pkcs1(bits, info.private_key.as_bytes())
+    }
+
+    fn new(bits: usize, mut key: RsaPrivateKey) -> Result<Self, Error> {
+        let public = PublicKey::new(key.to_public_key())?;
+        if public.bits() != bits {
+            return Err(refuse("its modulus has another size than the algorithm's"));
+        }
+        key.precompute().map_err(|_| refuse("its parts do not belong together"))?;
+        let bytes = key.to_pkcs1_der().map_err(|_| refuse("it can't be encoded"))?.to_bytes();
+        Ok(PrivateKey { key, bytes, public })
+    }
+
+    /// The RSAPrivateKey. Secret.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The public key that belongs to it.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// The PrivateKeyInfo (PKCS#8), as DER. Secret.
+    ///
+    /// # Errors
+    /// None that happens.
+    pub fn pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        Ok(self.key.to_pkcs8_der().map_err(|_| refuse("it can't be encoded"))?.to_bytes())
+    }
+
+    /// Uses both halves once.
+    ///
+    /// # Errors
+    /// Halves that do not belong together; no randomness.
+    pub fn check_pair(&self) -> Result<(), Error> {
+        let sealed = self.public.encrypt(Hash::Sha256, b"pairwise test", b"")?;
+        match self.decrypt(Hash::Sha256, &sealed, b"").is_ok_and(|it| **it == *b"pairwise test") {
+            true => Ok(()),
+            false => Err(Error::Engine(EngineError::Lost)),
+        }
+    }
+
+    /// Signs a digest, and verifies that.
+    ///
+    /// # Errors
+    /// A digest of another length than its hash makes; a salt that has no room; no randomness; a computation that failed a
+    /// check.
+    pub fn sign_digest(&self, scheme: Scheme, digest: &[u8]) -> Result<Vec<u8>, Error> {
+        let bits = self.public.bits();
+        scheme.check(bits, digest)?;
+        let mut rng = Randomness::drawn()?;
+        let sig = match scheme {
+            Scheme::Pss { hash, salt } => {
+                let salt = Some(salt.unwrap_or(salt_len_max(bits, hash)));
+                with_hash!(hash, D => self.key.sign_with_rng(&mut rng, pss::<D>(salt), digest))
+            }
+            Scheme::Pkcs1 { hash } => {
+                let of = with_hash!(hash, D => Pkcs1v15Sign::new::<D>());
+                self.key.sign_with_rng(&mut rng, of, digest)
+            }
+        };
+        let sig = sig.ok().filter(|sig| self.public.verify_digest(scheme, digest, sig));
+        sig.ok_or(Error::Engine(EngineError::Lost))
+    }
+
+    /// Decrypts what [`PublicKey::encrypt`] made.
+    ///
+    /// # Errors
+    /// [`Error::DecryptFailed`] of anything else, whatever is wrong with it; no randomness.
+    pub fn decrypt(
+        &self,
+        hash: Hash,
+        sealed: &[u8],
+        label: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        if sealed.len() != self.public.bits() / 8 {
+            return Err(Error::DecryptFailed);
+        }
+        let mut rng = Randomness::drawn()?;
+        let plain = with_hash!(
+            hash, D => self.key.decrypt_blinded(&mut rng, oaep::<D>(label), sealed)
+        );
+        plain.map(Zeroizing::new).map_err(|_| Error::DecryptFailed)
+    }
+}
+
+fn refuse(reason: &str) -> Error {
+    Error::Parameter(format!("the RSA key: {reason}"))
+}
+
+/// Random bytes that do not fail, as the crate draws them: SHA-256 of a seed of the system's and a counter.
+struct Randomness {
+    seed: Zeroizing<[u8; SEED]>,
+    counter: u64,
+}
+
+impl Randomness {
+    fn drawn() -> Result<Self, Error> {
+        let mut seed = Zeroizing::new([0; SEED]);
+        OsEntropy.fill(&mut seed[..]).map_err(EngineError::from)?;
+        Ok(Self::of_seed(seed))
+    }
+
+    fn of_seed(seed: Zeroizing<[u8; SEED]>) -> Self {
+        Randomness { seed, counter: 0 }
+    }
+}
+
+impl TryCryptoRng for Randomness {}
+
+impl TryRng for Randomness {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+        for piece in out.chunks_mut(SEED) {
+            let mut sha = Sha256::new();
+            sha.update(&self.seed[..]);
+            sha.update(self.counter.to_be_bytes());
+            self.counter += 1;
+            piece.copy_from_slice(&sha.finalize()[..piece.len()]);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> PrivateKey {
+        PrivateKey::testing_only_of_seed(2048, [6; 32]).unwrap()
+    }
+
+    #[test]
+    fn digests_are_signed_under_every_hash_and_salt() {
+        let key = key();
+        for hash in Hash::ALL {
+            let digest = hash.digest(b"m");
+            let longest = salt_len_max(2048, hash);
+            let salts = [None, Some(0), Some(20), Some(hash.digest_len()), Some(longest)];
+            for salt in salts {
+                let scheme = Scheme::Pss { hash, salt };
+                let sig = key.sign_digest(scheme, &digest).unwrap();
+                let is_its = |scheme| key.public().verify_digest(scheme, &digest, &sig);
+                // Whoever names no salt takes any; whoever names one takes no other.
+                assert!(is_its(scheme) && is_its(Scheme::Pss { hash, salt: None }), "{salt:?}");
+                assert!(!is_its(Scheme::Pss { hash, salt: Some(21) }));
+                assert!(!is_its(Scheme::Pkcs1 { hash }));
+                assert!(!key.public().verify_digest(scheme, &hash.digest(b"n"), &sig));
+                assert!(!key.public().verify_digest(scheme, &digest, &sig[1..]));
+            }
+            let too_long = Scheme::Pss { hash, salt: Some(longest + 1) };
+            assert!(key.sign_digest(too_long, &digest).is_err());
+            assert!(!key.public().verify_digest(too_long, &digest, &[0; 256]));
+            let scheme = Scheme::Pkcs1 { hash };
+            let sig = key.sign_digest(scheme, &digest).unwrap();
+            assert!(key.public().verify_digest(scheme, &digest, &sig));
+            assert!(key.sign_digest(scheme, &digest[1..]).is_err());
+            for other in Hash::ALL.into_iter().filter(|other| *other != hash) {
+                let scheme = Scheme::Pkcs1 { hash: other };
+                assert!(!key.public().verify_digest(scheme, &other.digest(b"m"), &sig));
+            }
+        }
+    }
+
+    #[test]
+    fn what_oaep_made_decrypts_and_nothing_else_does() {
+        let key = key();
+        for hash in Hash::ALL {
+            let most = plain_len_max(2048, hash);
+            for len in [0, 1, most] {
+                let plain = vec![5; len];
+                let sealed = key.public().encrypt(hash, &plain, b"l").unwrap();
+                let open = |hash, sealed: &[u8], label: &[u8]| key.decrypt(hash, sealed, label);
+                assert_eq!(**open(hash, &sealed, b"l").unwrap(), *plain);
+                assert_eq!(open(hash, &sealed, b"").err(), Some(Error::DecryptFailed));
+                assert_eq!(open(hash, &sealed[1..], b"l").err(), Some(Error::DecryptFailed));
+                assert_eq!(
+                    open(hash, &[&[0], &sealed[..]].concat(), b"l").err(),
+                    Some(Error::DecryptFailed)
+                );
+                assert_eq!(open(hash, &[0xff; 256], b"l").err(), Some(Error::DecryptFailed));
+                for place in [0, 100, 255] {
+                    let mut other = sealed.clone();
+                    other[place] ^= 1;
+                    assert_eq!(
+                        open(hash, &other, b"l").err(),
+                        Some(Error::DecryptFailed),
+                        "{place}"
+                    );
+                }
+                for other in Hash::ALL.into_iter().filter(|other| *other != hash) {
+                    assert_eq!(open(other, &sealed, b"l").err(), Some(Error::DecryptFailed));
+                }
+            }
+            let longer = vec![5; most + 1];
+            assert!(key.public().encrypt(hash, &longer, b"").is_err());
+        }
+    }
+
+    #[test]
+    fn files_are_read_as_they_are_written_and_others_are_refused() {
+        let key = key();
+        let der = key.pkcs8().unwrap();
+        assert_eq!(PrivateKey::of_pkcs8(2048, &der).unwrap().bytes(), key.bytes());
+        assert!(PrivateKey::of_pkcs8(3072, &der).is_err());
+        let spki = key.public().spki().unwrap();
+        assert_eq!(PublicKey::of_spki(&spki).unwrap().bytes(), key.public().bytes());
+        assert_eq!(PublicKey::of_pkcs1(key.public().bytes()).unwrap().bits(), 2048);
+        assert!(PublicKey::of_pkcs1(&spki).is_err());
+        assert!(key.public().pem().unwrap().starts_with("-----BEGIN PUBLIC KEY-----\n"));
+        for len in (0..der.len()).step_by(13) {
+            assert!(PrivateKey::of_pkcs8(2048, &der[..len]).is_err());
+        }
+        for len in (0..spki.len()).step_by(7) {
+            assert!(PublicKey::of_spki(&spki[..len]).is_err());
+        }
+        // The identifier of PSS alone is another one.
+        let mut other = der.to_vec();
+        let at = der.windows(9).position(|it| it == b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01");
+        other[at.unwrap() + 8] = 10;
+        assert!(PrivateKey::of_pkcs8(2048, &other).is_err());
+        assert!(PublicKey::of_spki(&[&spki[..], &[0]].concat()).is_err());
+    }
+}

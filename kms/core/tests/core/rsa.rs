@@ -1,0 +1,158 @@
+//! RSA keys.
+
+use gabion_kms::model::{Does, VersionId};
+use gabion_kms::operations::{Import, Item, Kms, NewKey, ToSign};
+use gabion_kms::rsa::{Hash, PrivateKey, PublicKey, Scheme};
+use gabion_kms::transport::Form;
+use gabion_kms::{Code, Error, Message, Prehash};
+
+use crate::verbs::{create, label, pure};
+
+fn code<T>(result: Result<T, Error>) -> Code {
+    result.err().unwrap().code()
+}
+
+fn new(name: &str, algorithm: &str) -> NewKey {
+    let [tenant, purpose, name] = ["default", "transit", name].map(label);
+    NewKey { tenant, purpose, name, algorithm: algorithm.parse().unwrap() }
+}
+
+/// The public key of a version, by what the service says of it.
+fn public(kms: &Kms, id: &VersionId) -> PublicKey {
+    let found = kms.publics(&id.key, id.version - 1, 1).unwrap();
+    assert!(found[0].pem(&id.key).unwrap().starts_with("-----BEGIN PUBLIC KEY-----\n"));
+    PublicKey::of_pkcs1(&found[0].bytes).unwrap()
+}
+
+#[test]
+fn an_rsa_key_signs_and_encrypts_and_rotates() {
+    let kms = Kms::in_memory().unwrap();
+    let first = create(&kms, "r", "rsa-2048");
+    assert_eq!(first.key.algorithm.does(), Does::SignAndEncrypt);
+    let key = public(&kms, &first);
+    assert_eq!(key.bits(), 2048);
+
+    // Where nothing is said: PSS, SHA-256, a salt as long as the digest.
+    let signed = kms.sign(&first.key, None, pure(b"m")).unwrap();
+    let usual = Scheme::Pss { hash: Hash::Sha256, salt: Some(32) };
+    assert!(key.verify_digest(usual, &Hash::Sha256.digest(b"m"), &signed.signature));
+    assert_eq!(kms.verify(&first, pure(b"m"), &signed.signature), Ok(true));
+    assert_eq!(kms.verify(&first, pure(b"n"), &signed.signature), Ok(false));
+    assert_eq!(code(kms.verify(&first, pure(b"m"), &signed.signature[1..])), Code::Malformed);
+    let digest = Hash::Sha384.digest(b"m");
+    let prehash = Message::Prehash { context: b"", hash: Prehash::Sha2_384, digest: &digest };
+    let by_digest = kms.sign(&first.key, None, prehash).unwrap();
+    assert_eq!(kms.verify(&first, prehash, &by_digest.signature), Ok(true));
+
+    for scheme in [
+        Scheme::Pkcs1 { hash: Hash::Sha384 },
+        Scheme::Pss { hash: Hash::Sha384, salt: None },
+        Scheme::Pss { hash: Hash::Sha384, salt: Some(0) },
+    ] {
+        let signed = kms.sign_rsa(&first.key, None, scheme, &digest).unwrap();
+        assert!(key.verify_digest(scheme, &digest, &signed.signature));
+        let verified = |scheme| kms.verify_rsa(&first, scheme, &digest, &signed.signature);
+        assert_eq!(verified(scheme), Ok(true));
+        let other = Scheme::Pss { hash: Hash::Sha384, salt: Some(7) };
+        assert_eq!(verified(other), Ok(false));
+        assert_eq!(code(kms.sign_rsa(&first.key, None, scheme, &digest[1..])), Code::BadRequest);
+    }
+    let too_long = Scheme::Pss { hash: Hash::Sha384, salt: Some(300) };
+    assert_eq!(code(kms.sign_rsa(&first.key, None, too_long, &digest)), Code::BadRequest);
+    let context = Message::Pure { context: b"c", message: b"m" };
+    assert_eq!(code(kms.sign(&first.key, None, context)), Code::Unsupported);
+    let sha3 = Message::Prehash { context: b"", hash: Prehash::Sha3_256, digest: &[0; 32] };
+    assert_eq!(code(kms.sign(&first.key, None, sha3)), Code::Unsupported);
+
+    // OAEP, whose label is what stands beside.
+    let made = kms.encrypt(&first.key, None, b"secret", b"row 7").unwrap();
+    assert_eq!(made.ciphertext.len(), 256);
+    assert_eq!(**kms.decrypt(&first, &made.ciphertext, b"row 7").unwrap(), *b"secret");
+    assert_eq!(code(kms.decrypt(&first, &made.ciphertext, b"row 8")), Code::DecryptFailed);
+    assert_eq!(code(kms.decrypt(&first, &made.ciphertext[1..], b"row 7")), Code::DecryptFailed);
+    assert_eq!(code(kms.decrypt(&first, b"", b"row 7")), Code::DecryptFailed);
+    assert_eq!(code(kms.decrypt(&first, &[0xff; 256], b"row 7")), Code::DecryptFailed);
+    assert_eq!(code(kms.encrypt(&first.key, None, &[0; 191], b"")), Code::TooLarge);
+    let wrapped = kms.wrap(&first.key, None, &[5; 32], b"").unwrap();
+    assert_eq!(code(kms.decrypt(&first, &wrapped.ciphertext, b"")), Code::DecryptFailed);
+    assert_eq!(*kms.unwrap(&first, &wrapped.ciphertext, b"").unwrap(), [5; 32]);
+
+    let second = kms.rotate(&first.key).unwrap();
+    assert_ne!(public(&kms, &second).bytes(), key.bytes());
+    let again = kms.rewrap(&first, &made.ciphertext, b"row 7", None).unwrap();
+    assert_eq!(again.by, second);
+    assert_eq!(**kms.decrypt(&second, &again.ciphertext, b"row 7").unwrap(), *b"secret");
+    assert_eq!(code(kms.hmac(&first.key, None, b"x")), Code::Unsupported);
+    assert_eq!(code(kms.encaps(&first.key, None)), Code::Unsupported);
+    let ed25519 = create(&kms, "e", "ed25519");
+    assert_eq!(
+        code(kms.sign_rsa(&ed25519.key, None, usual, &Hash::Sha256.digest(b"m"))),
+        Code::Unsupported
+    );
+}
+
+#[test]
+fn batches_have_rsa_among_others() {
+    let kms = Kms::in_memory().unwrap();
+    let keys = [create(&kms, "r", "rsa-2048"), create(&kms, "e", "ed25519")];
+    let items: Vec<ToSign<'_>> = [0, 1, 0, 1]
+        .map(|place| ToSign { key: &keys[place].key, version: None, message: pure(b"m") })
+        .to_vec();
+    let signed: Vec<_> = kms.sign_batch(&items).into_iter().map(Result::unwrap).collect();
+    let bad = vec![0; 256];
+    let items = [
+        Item { by: &keys[0], message: pure(b"m"), signature: &signed[0].signature },
+        Item { by: &keys[1], message: pure(b"m"), signature: &signed[1].signature },
+        Item { by: &keys[0], message: pure(b"n"), signature: &signed[2].signature },
+        Item { by: &keys[0], message: pure(b"m"), signature: &signed[1].signature },
+        Item { by: &keys[0], message: pure(b"m"), signature: &bad },
+    ];
+    let verdicts = kms.verify_batch(&items);
+    assert_eq!(verdicts[..3], [Ok(true), Ok(true), Ok(false)]);
+    assert_eq!(code(verdicts[3].clone()), Code::Malformed);
+    assert_eq!(verdicts[4], Ok(false));
+    // As by themselves.
+    for (item, verdict) in items.iter().zip(&verdicts) {
+        assert_eq!(&kms.verify(item.by, item.message, item.signature), verdict);
+    }
+}
+
+#[test]
+fn rsa_keys_come_and_go_as_files() {
+    let (kms, other) = (Kms::in_memory().unwrap(), Kms::in_memory().unwrap());
+    let pair = PrivateKey::testing_only_of_seed(2048, [3; 32]).unwrap();
+    let der = pair.pkcs8().unwrap();
+    let id = kms.import(&new("a", "rsa-2048"), Import::Pkcs8(&der)).unwrap();
+    assert_eq!(code(kms.import(&new("b", "rsa-2048"), Import::Raw(pair.bytes()))), Code::Exists);
+    kms.allow_export(&id.key).unwrap();
+    assert_eq!(*kms.export(&id, Form::Pkcs8).unwrap(), *der);
+    assert_eq!(*kms.export(&id, Form::Raw).unwrap(), *pair.bytes());
+    let spki = pair.public().spki().unwrap();
+    let public = other.import(&new("a", "rsa-2048"), Import::Spki(&spki)).unwrap();
+    let signed = kms.sign(&id.key, None, pure(b"m")).unwrap();
+    assert_eq!(other.verify(&public, pure(b"m"), &signed.signature), Ok(true));
+    assert_eq!(code(other.sign(&public.key, None, pure(b"m"))), Code::Unsupported);
+    assert_eq!(code(other.rotate(&public.key)), Code::Unsupported);
+    let made = other.encrypt(&public.key, None, b"x", b"").unwrap();
+    assert_eq!(**kms.decrypt(&id, &made.ciphertext, b"").unwrap(), *b"x");
+    assert_eq!(code(other.decrypt(&public, &made.ciphertext, b"")), Code::Unsupported);
+
+    let mut torn = der.to_vec();
+    let last = torn.len() - 1;
+    torn[last] ^= 1;
+    for (algorithm, import) in [
+        ("rsa-3072", Import::Pkcs8(&der)),
+        ("rsa-2048", Import::Pkcs8(&der[1..])),
+        ("rsa-2048", Import::Pkcs8(&torn)),
+        ("rsa-2048", Import::Pkcs8(pair.bytes())),
+        ("rsa-2048", Import::Raw(&der)),
+        ("rsa-2048", Import::Raw(b"")),
+        ("rsa-4096", Import::Public(pair.public().bytes())),
+        ("rsa-2048", Import::Public(b"x")),
+        ("rsa-2048", Import::Spki(&spki[..100])),
+        ("ed25519", Import::Spki(&spki)),
+        ("ed25519", Import::Pkcs8(&der)),
+    ] {
+        assert_eq!(code(kms.import(&new("x", algorithm), import)), Code::BadRequest, "{algorithm}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Changes that are asked for again under an `op_id`, and done once.
+
+use gabion_kms::model::Label;
+use gabion_kms::service::{Begun, Ended, OpRequest};
+use serde_json::Value;
+use sha2_hmac::{Digest, Sha256};
+use zeroize::Zeroize;
+
+use super::{Call, JSON, Reply, TENANT, Wanted};
+use crate::json;
+use crate::problem::Problem;
+use crate::routes::Route;
+
+/// The parameter, and what it is.
+pub const OP_ID: (&str, &str) = (
+    "op_id",
+    "A name of the caller's for this change: asked for again within 24 hours it is not done again, and has the same answer.",
+);
+
+/// Answers a call of a route. What was done under its op_id is not done again.
+pub fn answered(route: &Route, call: &Call) -> Result<Reply, Problem> {
+    let (Some(action), Some(op_id)) = (route.once, call.query.text(OP_ID.0)) else {
+        return (route.handler)(call);
+    };
+    let (service, caller) = call.caller()?;
+    let body: Value = json::read(&call.body)?;
+    let (wanted, request) = (wanted(call, &body), digest(route, call, &body));
+    wipe(body);
+    let Wanted { tenant, name } = wanted?;
+    let asked = OpRequest { op_id, request, action, tenant: &tenant, key: &name };
+    let op = match service.op_begin(&caller, &asked)? {
+        Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body }),
+        Begun::New(op) => op,
+    };
+    let answer = (route.handler)(call);
+    let ended = match &answer {
+        Ok(reply) => Ended::Done(&reply.body),
+        // Whoever asks for what can't be is told before anything is done.
+        Err(problem) if (400..500).contains(&problem.status) => Ended::Not,
+        Err(_) => Ended::Unknown,
+    };
+    let noted = service.op_end(op, ended);
+    // What was done stays so, also where that can't be noted: who asks again is told that nobody knows.
+    if answer.is_err() {
+        noted?;
+    }
+    answer
+}
+
+/// The key that a change is about: the path's, or that which the body makes.
+fn wanted(call: &Call, body: &Value) -> Result<Wanted, Problem> {
+    let (service, _) = call.caller()?;
+    if !call.key().is_empty() {
+        return Wanted::new(service, call.query.text("tenant"), call.key());
+    }
+    let text = |field: &str| body.get(field).and_then(Value::as_str);
+    Ok(Wanted {
+        tenant: Label::new("tenant", text("tenant").unwrap_or(TENANT))?,
+        name: Label::new("key", text("name").unwrap_or_default())?,
+    })
+}
+
+/// SHA-256 of a request in one form: its route, the open parts of its path, its tenant, and its body.
+fn digest(route: &Route, call: &Call, body: &Value) -> [u8; 32] {
+    let mut sha = Sha256::new();
+    let tenant = call.query.text("tenant").unwrap_or_default();
+    let parts = call.parts.iter().map(String::as_str);
+    for text in [route.method, route.path, tenant].into_iter().chain(parts) {
+        feed_text(&mut sha, text);
+    }
+    feed(&mut sha, body);
+    sha.finalize().into()
+}
+
+/// Feeds a value: fields in the order of their names, and without those that are null, which are as good as not there.
+fn feed(sha: &mut Sha256, value: &Value) {
+    match value {
+        Value::Null => sha.update(b"n"),
+        Value::Bool(is_true) => sha.update(if *is_true { b"t" } else { b"f" }),
+        Value::Number(number) => {
+            sha.update(b"#");
+            feed_text(sha, &number.to_string());
+        }
+        Value::String(text) => {
+            sha.update(b"s");
+            feed_text(sha, text);
+        }
+        Value::Array(items) => {
+            sha.update(b"[");
+            sha.update((items.len() as u64).to_be_bytes());
+            items.iter().for_each(|item| feed(sha, item));
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_null()).collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            sha.update(b"{");
+            sha.update((fields.len() as u64).to_be_bytes());
+            for (name, value) in fields {
+                feed_text(sha, name);
+                feed(sha, value);
+            }
+        }
+    }
+}
+
+fn feed_text(sha: &mut Sha256, text: &str) {
+    sha.update((text.len() as u64).to_be_bytes());
+    sha.update(text);
+}
+
+/// Wipes what a body has: an imported key, say.
+fn wipe(value: Value) {
+    match value {
+        Value::String(mut text) => text.zeroize(),
+        Value::Array(items) => items.into_iter().for_each(wipe),
+        Value::Object(fields) => fields.into_iter().for_each(|(_, value)| wipe(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fed(value: &Value) -> [u8; 32] {
+        let mut sha = Sha256::new();
+        feed(&mut sha, value);
+        sha.finalize().into()
+    }
+
+    #[test]
+    fn one_request_has_one_digest_and_another_has_another() {
+        let one = serde_json::from_str(r#"{"a": 1, "b": {"x": "y"}, "c": null}"#).unwrap();
+        let same = serde_json::from_str(r#"{ "b":{"x":"\u0079"}, "a":1}"#).unwrap();
+        assert_eq!(fed(&one), fed(&same));
+        let others = [
+            json!({"a": 1, "b": {"x": "z"}}),
+            json!({"a": "1", "b": {"x": "y"}}),
+            json!({"a": 1, "x": "y"}),
+            json!({"a": 1, "b": ["x", "y"]}),
+            json!({"a": 1}),
+            json!({"a": true, "b": {"x": "y"}}),
+        ];
+        for (place, other) in others.iter().enumerate() {
+            assert_ne!(fed(other), fed(&one), "{other}");
+            for before in &others[..place] {
+                assert_ne!(fed(other), fed(before));
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Keys that come by Vault's paths: wrapped for the service's RSA key, or public ones.
+
+use gabion_kms::gate::Action;
+use gabion_kms::model::{KeyAlgorithm, Label};
+use gabion_kms::operations::{Import, NewKey};
+use gabion_kms::transport::{Form, Wrapper, Wrapping};
+use gabion_kms_client::of_pem;
+use gabion_kms_client::transit::{Flag, TransitImport, TransitImportVersion};
+use serde_json::json;
+
+use super::super::bytes::bytes;
+use super::super::{Call, JSON, Reply, vault};
+use super::{Unsupported, names, of_operation, wanted};
+use crate::json;
+use crate::problem::Problem;
+
+/// The public key for which to wrap what is imported.
+pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
+    let (service, _) = call.caller()?;
+    let key = service.kms().wrapping_key(Wrapper::Rsa)?;
+    vault::data(call, json!({"public_key": key.pem()}), &[])
+}
+
+pub fn import(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitImport = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    Unsupported("derived").flag(asked.derived)?;
+    Unsupported("context").text(asked.context.as_deref())?;
+    Unsupported("exportable").flag(asked.exportable)?;
+    Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
+    Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
+    let algorithm = names::algorithm(asked.r#type.as_deref(), asked.parameter_set.as_deref())?;
+    let brought = Brought::read(
+        asked.ciphertext.as_deref(),
+        asked.public_key.as_deref(),
+        asked.hash_function.as_deref(),
+    )?;
+    let new = NewKey {
+        tenant: wanted.tenant.clone(),
+        purpose: Label::new("purpose", "transit")?,
+        name: wanted.name.clone(),
+        algorithm,
+    };
+    // As Vault: nobody rotates it here unless that was said.
+    let rotates = asked.allow_rotation == Some(Flag(true));
+    let made = service.import_as(&caller, &new, brought.import(algorithm), rotates);
+    made.map_err(|error| match of_operation(error.into()) {
+        problem if problem.code == "exists" => Problem { status: 400, ..problem },
+        problem => problem,
+    })?;
+    Ok(nothing())
+}
+
+pub fn import_version(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitImportVersion = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    // The private half of a version that has only a public one.
+    Unsupported("version").number(asked.version)?;
+    let brought = Brought::read(
+        asked.ciphertext.as_deref(),
+        asked.public_key.as_deref(),
+        asked.hash_function.as_deref(),
+    )?;
+    let refused = |error: gabion_kms::Error| of_operation(error.into());
+    let algorithm =
+        service.algorithm(&caller, Action::Import, &wanted.key(), 1).map_err(refused)?;
+    service.import_version(&caller, &wanted.key(), brought.import(algorithm)).map_err(refused)?;
+    Ok(nothing())
+}
+
+fn nothing() -> Reply {
+    Reply { status: 204, kind: JSON, body: Vec::new() }
+}
+
+/// What somebody brings.
+enum Brought {
+    Wrapped(Wrapping, Vec<u8>),
+    Spki(Vec<u8>),
+}
+
+impl Brought {
+    fn read(
+        ciphertext: Option<&str>,
+        public_key: Option<&str>,
+        hash: Option<&str>,
+    ) -> Result<Self, Problem> {
+        let said = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+        match (said(ciphertext), said(public_key)) {
+            (Some(text), None) => {
+                Ok(Brought::Wrapped(wrapping(hash)?, bytes("ciphertext", &text)?))
+            }
+            (None, Some(pem)) => {
+                let der = of_pem(&pem);
+                let refused = || Problem::malformed("`public_key` is no PEM of a public key");
+                Ok(Brought::Spki(der.ok_or_else(refused)?))
+            }
+            (_, _) => Err(Problem::bad("expected one of `ciphertext` and `public_key`")),
+        }
+    }
+
+    /// As Vault: symmetric keys are their bytes, all others PKCS#8.
+    fn import(&self, algorithm: KeyAlgorithm) -> Import<'_> {
+        let form = match algorithm.symmetric() {
+            Some(_) => Form::Raw,
+            None => Form::Pkcs8,
+        };
+        match self {
+            Brought::Wrapped(wrapping, wrapped) => {
+                Import::Wrapped { wrapping: *wrapping, form, wrapped }
+            }
+            Brought::Spki(der) => Import::Spki(der),
+        }
+    }
+}
+
+/// The hash of OAEP, by Vault's name.
+fn wrapping(hash: Option<&str>) -> Result<Wrapping, Problem> {
+    let name = match hash.unwrap_or_default() {
+        "" | "SHA256" | "sha256" => "rsa-oaep-sha256",
+        "SHA384" | "sha384" => "rsa-oaep-sha384",
+        "SHA512" | "sha512" => "rsa-oaep-sha512",
+        "SHA1" | "sha1" | "SHA224" | "sha224" => {
+            return Err(Problem::unsupported(
+                "`hash_function` SHA1 and SHA224 are not supported; expected SHA256, SHA384 or SHA512",
+            ));
+        }
+        _ => {
+            return Err(Problem::bad("unknown `hash_function`; expected SHA256, SHA384 or SHA512"));
+        }
+    };
+    Ok(name.parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_have_vaults_names() {
+        for (hash, code) in [("SHA1", "unsupported"), ("MD5", "bad_request")] {
+            assert_eq!(wrapping(Some(hash)).unwrap_err().code, code);
+        }
+        assert_eq!(wrapping(None).unwrap(), wrapping(Some("SHA256")).unwrap());
+    }
+}

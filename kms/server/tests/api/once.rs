@@ -1,0 +1,93 @@
+//! Changes that are asked for again.
+
+use gabion_kms_client::Client;
+use gabion_kms_client::wire::{ConfigureKey, CreateKey, ImportKey};
+use gabion_kms_client::{Secret, encode};
+use serde_json::{Value, json};
+
+use super::raw::Local;
+use super::{create, refused};
+
+fn once(local: &Local, op_id: &str) -> Client {
+    local.client().once(op_id)
+}
+
+fn new(name: &str) -> CreateKey {
+    CreateKey { name: name.into(), algorithm: "ed25519".into(), ..CreateKey::default() }
+}
+
+#[test]
+fn a_change_that_is_asked_for_again_is_done_once() {
+    let mut local = Local::start();
+    let made = once(&local, "c-1").create(&new("k")).unwrap();
+    assert_eq!(once(&local, "c-1").create(&new("k")).unwrap(), made);
+    assert_eq!(refused(local.client().create(&new("k"))).code, "exists");
+    assert_eq!(refused(once(&local, "c-2").create(&new("k"))).code, "exists");
+    // What was refused was not done, and may be asked for again.
+    assert_eq!(once(&local, "c-2").create(&new("other")).unwrap().name, "other");
+
+    let first = once(&local, "r-1").rotate("k").unwrap();
+    assert_eq!((first.version, once(&local, "r-1").rotate("k").unwrap()), (2, first.clone()));
+    assert_eq!(once(&local, "r-2").rotate("k").unwrap().version, 3);
+    assert_eq!(once(&local, "r-1").rotate("k").unwrap(), first);
+    assert_eq!(local.client().show("k").unwrap().latest, 3);
+
+    // Another request under the same name: another key, another body, another path.
+    for problem in [
+        refused(once(&local, "r-1").rotate("other")),
+        refused(once(&local, "c-1").create(&new("another"))),
+        refused(once(&local, "c-1").rotate("k")),
+        refused(once(&local, "r-1").configure("k", &ConfigureKey::default())),
+    ] {
+        assert_eq!((problem.code.as_str(), problem.retryable), ("op_id_reused", false));
+    }
+
+    // Another principal has names of its own.
+    let all = std::mem::take(&mut local.token);
+    local.token = all.clone();
+    let other = local.client().create_token(&gabion_kms_client::wire::CreateToken {
+        principal: "other".into(),
+        ..Default::default()
+    });
+    local.token = zeroize::Zeroizing::new(other.unwrap().token.expose().to_owned());
+    assert_eq!(once(&local, "r-1").rotate("k").unwrap().version, 4);
+
+    // Who may no longer rotate is not told of what was done either.
+    local.token = gabion_kms_server::attenuated(&all, &["actions=show".into()]).unwrap();
+    assert_eq!(refused(once(&local, "r-1").rotate("k")).code, "denied");
+    local.token = all;
+    local.client().delete("k").unwrap();
+    assert_eq!(refused(once(&local, "r-1").rotate("k")).code, "key_deleted");
+    once(&local, "d-1").destroy("k").unwrap();
+    assert_eq!(refused(once(&local, "r-1").rotate("k")).code, "not_found");
+    once(&local, "d-1").destroy("k").unwrap();
+    assert_eq!(refused(once(&local, "d-2").destroy("k")).code, "not_found");
+}
+
+#[test]
+fn what_is_no_change_of_a_key_takes_no_op_id() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "k", "xaes-256-gcm");
+    let paths = ["sign", "decrypt", "datakey", "random", "unwrap", "decaps", "tokens"]
+        .map(|verb| format!("/v1/kms/{verb}?op_id=x"));
+    for path in paths.iter().map(String::as_str).chain(["/v1/kms/keys/k/export?op_id=x"]) {
+        let problem = refused(client.post::<Value>(path, &json!({})));
+        assert!(problem.message.contains("unknown parameter `op_id`"), "{path}: {problem:?}");
+    }
+    for op_id in ["", "a b", &"x".repeat(129), "\u{e4}"] {
+        let problem = refused(once(&local, op_id).create(&new("x")));
+        assert_eq!(problem.code, "bad_request", "{op_id}");
+    }
+    // An imported key is in no answer, and its digest tells it from another.
+    let import = |byte: u8| ImportKey {
+        raw: Some(Secret::of_bytes(&[byte; 32])),
+        name: "i".into(),
+        algorithm: "xaes-256-gcm".into(),
+        ..ImportKey::default()
+    };
+    let made = once(&local, "i-1").import(&import(1)).unwrap();
+    assert_eq!(once(&local, "i-1").import(&import(1)).unwrap(), made);
+    assert!(!serde_json::to_string(&made).unwrap().contains(&encode(&[1; 32])));
+    assert_eq!(refused(once(&local, "i-1").import(&import(2))).code, "op_id_reused");
+}
