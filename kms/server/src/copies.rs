@@ -19,7 +19,6 @@ use gabion_kms::service::Service;
 
 use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
-use crate::keeper::Keeper;
 
 /// Most bytes of a checkpoint: some 4 KB are one.
 const NOTE_MAX: u64 = 64 << 10;
@@ -47,18 +46,22 @@ pub struct Copies {
 }
 
 impl Copies {
-    pub fn start(keeper: Arc<Keeper>, folder: PathBuf) -> Result<Self, Error> {
+    /// Starts it: what the newest one is, it asks each second.
+    pub fn start(
+        folder: PathBuf,
+        newest: impl Fn() -> Option<Checkpoint> + Send + 'static,
+        failures: Arc<Failures>,
+    ) -> Result<Self, Error> {
         let ((stop, stopped), (end, ended)) = (mpsc::channel(), mpsc::channel());
         let run = move || {
             let mut written = 0;
             let mut write = || {
-                let Some(newest) = keeper.checkpoint().filter(|newest| newest.size > written)
-                else {
+                let Some(newest) = newest().filter(|newest| newest.size > written) else {
                     return;
                 };
                 match copy(&folder, &newest) {
                     Ok(()) => written = newest.size,
-                    Err(_) => _ = keeper.copies_failed().0.fetch_add(1, Ordering::Relaxed),
+                    Err(_) => _ = failures.0.fetch_add(1, Ordering::Relaxed),
                 }
             };
             while stopped.recv_timeout(EACH) == Err(mpsc::RecvTimeoutError::Timeout) {

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gabion_kms::audit::{Archived, Checkpoint, Keep};
 use gabion_kms::gate::{self, Action, Principal};
@@ -34,11 +36,13 @@ pub struct Keeper {
     archive: Option<PathBuf>,
     /// A second place for checkpoints.
     copies: Option<PathBuf>,
-    copies_failed: Failures,
+    copies_failed: Arc<Failures>,
     kms: operations::Options,
     service: Options,
     is_initialized: AtomicBool,
     open: RwLock<Option<Arc<Service>>>,
+    /// What was closed, and is there for as long as something of it still runs.
+    closing: Mutex<Weak<Service>>,
     /// Shares that were given, and are too few so far. Held while the seal is opened: once at a time.
     given: Mutex<Vec<Share>>,
     /// The same, for a new administrator. Taken before `given`.
@@ -67,6 +71,9 @@ pub struct Initial<'a> {
     pub certificate: Option<&'a [u8]>,
 }
 
+/// How long whoever opens the seal waits for the end of what ran when it was closed.
+const CLOSING: Duration = Duration::from_secs(10);
+
 /// Most shares that wait for others.
 const GIVEN_MAX: usize = 255;
 
@@ -89,11 +96,12 @@ impl Keeper {
             backups: None,
             archive: None,
             copies: None,
-            copies_failed: Failures::default(),
+            copies_failed: Arc::default(),
             kms: operations::Options::default(),
             service: Options { gate, ..Options::default() },
             is_initialized: AtomicBool::new(true),
             open: RwLock::new(None),
+            closing: Mutex::default(),
             given: Mutex::default(),
             recovering: Mutex::default(),
         };
@@ -220,11 +228,12 @@ impl Keeper {
             backups: config.backup.folder.clone(),
             archive: config.audit.archive.clone(),
             copies: config.audit.checkpoints.clone(),
-            copies_failed: Failures::default(),
+            copies_failed: Arc::default(),
             kms: operations::Options { cache_bytes_max: (config.store.cache_mib as usize) << 20 },
             service: config.service(),
             is_initialized,
             open: RwLock::new(None),
+            closing: Mutex::default(),
             given: Mutex::default(),
             recovering: Mutex::default(),
         })
@@ -403,6 +412,12 @@ impl Keeper {
     }
 
     fn unsealed(&self, sealer: Sealer) -> Result<(), gabion_kms::Error> {
+        // The log is that one's until it has ended. Longer than this it takes nobody; then the log says that it is in use.
+        let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let start = Instant::now();
+        while closing.strong_count() > 0 && start.elapsed() < CLOSING {
+            thread::sleep(Duration::from_millis(5));
+        }
         let service = self.opened(sealer)?;
         self.is_initialized.store(true, Ordering::Release);
         self.set(Some(service));
@@ -428,7 +443,7 @@ impl Keeper {
     }
 
     /// How often that could not be written.
-    pub(crate) fn copies_failed(&self) -> &Failures {
+    pub(crate) fn copies_failed(&self) -> &Arc<Failures> {
         &self.copies_failed
     }
 
@@ -443,6 +458,9 @@ impl Keeper {
             std::mem::replace(&mut *open, service.map(Arc::new))
         };
         if let Some(service) = closed {
+            let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+            *closing = Arc::downgrade(&service);
+            drop(closing);
             // The log says how far it came.
             let _ = service.checkpoint();
         }

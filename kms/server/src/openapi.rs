@@ -69,12 +69,17 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
         Some(schema) => json!({"application/json": {"schema": schema(schemas)}}),
         None => json!({"*/*": {}}),
     };
+    // As Vault, which has nothing to say of what is gone.
+    let (status, done) = match route.is_vaults() && route.method == "DELETE" {
+        true => ("204", json!({"description": "Done."})),
+        false => ("200", json!({"description": "Done.", "content": answer})),
+    };
     let mut operation = json!({
         "operationId": route.name,
         "summary": route.about,
         "parameters": parameters,
         "responses": {
-            "200": {"description": "Done.", "content": answer},
+            (status): done,
             "default": {
                 "description": "Not done.",
                 "content": {"application/json": {"schema": refusal}},
@@ -88,6 +93,11 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
         let is_required = name.and_then(|name| schemas.get(name)).is_some_and(|schema| {
             schema["required"].as_array().is_some_and(|fields| !fields.is_empty())
         });
+        // Vault's own client writes `null` where it has nothing to say.
+        let schema = match route.is_vaults() && !is_required {
+            true => json!({"anyOf": [schema, {"type": "null"}]}),
+            false => schema,
+        };
         let content = json!({"application/json": {"schema": schema}});
         operation["requestBody"] = json!({"required": is_required, "content": content});
     }

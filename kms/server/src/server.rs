@@ -1,6 +1,5 @@
 //! A server: its sockets, its threads, and how it ends.
 
-use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -79,9 +78,14 @@ impl Server {
             runtime.spawn(listen::accept(bound, state, connections, ended.clone()));
         }
         let clock = Some(Clock::start(state.keeper.clone())?);
-        let folder = state.keeper.copies().map(Path::to_owned);
-        let copies =
-            folder.map(|folder| Copies::start(state.keeper.clone(), folder)).transpose()?;
+        let copies = match state.keeper.copies() {
+            None => None,
+            Some(folder) => {
+                let keeper = state.keeper.clone();
+                let failures = keeper.copies_failed().clone();
+                Some(Copies::start(folder.to_owned(), move || keeper.checkpoint(), failures)?)
+            }
+        };
         let (connections_max, drain) = (options.connections_max, options.drain);
         let runtime = Some(runtime);
         Ok(Server {

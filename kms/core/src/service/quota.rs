@@ -175,7 +175,7 @@ mod tests {
         // It is never more than full, also where the clock stands or jumps.
         assert_eq!(take(&a, 2000, 60_000), Ok(()));
         assert!(take(&a, 1, 60_000).is_err() && take(&a, 1, 0).is_err());
-        assert_eq!(quota.refused(), 7);
+        assert_eq!(quota.refused(), 6);
         assert_eq!(take(&b, u64::MAX, 60_000), Ok(()));
         let Err(Exceeded { retry_after_s, .. }) = take(&b, 1, 60_000) else { panic!() };
         assert!(retry_after_s > 1 << 50, "{retry_after_s}");

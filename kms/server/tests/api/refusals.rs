@@ -135,6 +135,45 @@ fn a_client_of_another_authority_does_not_connect() {
     assert!(matches!(client.status(), Err(Error::Unreachable { .. })));
 }
 
+/// The refusals of every verb that takes a key.
+fn asked_every_way(who: &Client, key: &str) -> Vec<Problem> {
+    let path = |verb: &str| format!("/v1/kms/keys/{}{verb}", key.replace('/', "%2F"));
+    let (message, none) = (encode(b"m"), json!({}));
+    let post = |path: &str, body: &Value| refused(who.post::<Value>(path, body));
+    let mut all = vec![
+        refused(who.get::<Value>(&path(""))),
+        refused(who.get::<Value>(&path("/versions"))),
+        post(&path("/rotate"), &none),
+        post(&path("/disable"), &json!({"version": 1})),
+        post(&path("/config"), &json!({"min_sign": 1})),
+        post(&path("/export"), &none),
+        post(&path("/destroy"), &none),
+    ];
+    for (verb, more) in [
+        ("sign", json!({"message": message})),
+        ("verify", json!({"message": message, "signature": encode(&[0; 64])})),
+        ("attest", none.clone()),
+        ("encrypt", json!({"plaintext": message})),
+        ("hmac", json!({"message": message})),
+        ("encaps", none.clone()),
+    ] {
+        let mut body = more;
+        body["key"] = json!(key);
+        all.push(post(&format!("/v1/kms/{verb}"), &body));
+    }
+    let items = json!({"items": [
+        {"op": "sign", "key": key, "message": message},
+        {"op": "verify", "key": key, "message": message, "signature": encode(&[0; 64])},
+    ]});
+    let batch: Value = who.post("/v1/kms/batch", &items).unwrap();
+    for result in batch["results"].as_array().unwrap() {
+        let text = |name: &str| result["problem"][name].as_str().unwrap().to_owned();
+        let (code, message) = (text("code"), text("message"));
+        all.push(Problem { code, message, ..all[0].clone() });
+    }
+    all
+}
+
 /// Whoever knows an id learns by no refusal what its key is called, nor that it was there.
 #[test]
 fn a_hidden_key_does_not_tell_its_name_to_who_knows_its_id() {
@@ -151,48 +190,11 @@ fn a_hidden_key_does_not_tell_its_name_to_who_knows_its_id() {
         let token = admin.create_token(&asked).unwrap().token.expose().to_owned();
         Client::new(&Settings { token: Some(token.into()), ..settings(&server) }).unwrap()
     };
-    let ask = |who: &Client, key: &str| -> Vec<Problem> {
-        let path = |verb: &str| format!("/v1/kms/keys/{}{verb}", key.replace('/', "%2F"));
-        let (message, none) = (encode(b"m"), json!({}));
-        let post = |path: &str, body: &Value| refused(who.post::<Value>(path, body));
-        let mut all = vec![
-            refused(who.get::<Value>(&path(""))),
-            refused(who.get::<Value>(&path("/versions"))),
-            post(&path("/rotate"), &none),
-            post(&path("/disable"), &json!({"version": 1})),
-            post(&path("/config"), &json!({"min_sign": 1})),
-            post(&path("/export"), &none),
-            post(&path("/destroy"), &none),
-        ];
-        for (verb, more) in [
-            ("sign", json!({"message": message})),
-            ("verify", json!({"message": message, "signature": encode(&[0; 64])})),
-            ("attest", none.clone()),
-            ("encrypt", json!({"plaintext": message})),
-            ("hmac", json!({"message": message})),
-            ("encaps", none.clone()),
-        ] {
-            let mut body = more;
-            body["key"] = json!(key);
-            all.push(post(&format!("/v1/kms/{verb}"), &body));
-        }
-        let items = json!({"items": [
-            {"op": "sign", "key": key, "message": message},
-            {"op": "verify", "key": key, "message": message, "signature": encode(&[0; 64])},
-        ]});
-        let batch: Value = who.post("/v1/kms/batch", &items).unwrap();
-        for result in batch["results"].as_array().unwrap() {
-            let text = |name: &str| result["problem"][name].as_str().unwrap().to_owned();
-            let (code, message) = (text("code"), text("message"));
-            all.push(Problem { code, message, ..all[0].clone() });
-        }
-        all
-    };
     let less = [with(&["key_prefix=web-"]), with(&["tenant=other"])];
     let nowhere = "default/transit/ed25519/0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c".to_owned();
     for who in &less {
         for key in [&secret.id, &gone.id, &sealed.id, &nowhere] {
-            for problem in ask(who, key) {
+            for problem in asked_every_way(who, key) {
                 assert_eq!(problem.code, "not_found", "{problem:?}");
                 assert_eq!(problem.message, format!("there is no key `{key}`"));
             }
@@ -208,7 +210,8 @@ fn a_hidden_key_does_not_tell_its_name_to_who_knows_its_id() {
                 permit(principal == Token::\"ci\", action == Action::\"verify\", resource);";
     admin.put_policy("all", text).unwrap();
     let ci = with(&[]);
-    for problem in ask(&ci, &sealed.id).into_iter().filter(|problem| problem.code != "unsupported")
+    for problem in
+        asked_every_way(&ci, &sealed.id).into_iter().filter(|problem| problem.code != "unsupported")
     {
         assert!(!problem.message.contains("project-"), "{problem:?}");
     }

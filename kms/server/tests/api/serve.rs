@@ -279,6 +279,28 @@ fn a_copy_is_made_and_restored() {
     assert!(place.admin().verify(&verify).unwrap().valid);
 }
 
+/// What runs while the seal is closed goes on to its end, and the next one does not find its log in use.
+#[test]
+fn a_seal_that_is_closed_under_work_opens_again_at_once() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    let algorithm = "slh-dsa-sha2-128s".to_owned();
+    admin.create(&CreateKey { name: "slow".into(), algorithm, ..CreateKey::default() }).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            // Signed, withheld or refused: the seal is closed meanwhile.
+            scope.spawn(|| drop(place.admin().sign(&sign("slow"))));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        admin.seal().unwrap();
+        let passphrase = Some("correct".to_owned().into());
+        let opened = admin.unseal(&Unseal { passphrase, ..Unseal::default() }).unwrap();
+        assert!(!opened.sealed);
+    });
+}
+
 /// Whoever watches /readyz hears that no request is served any more.
 #[test]
 fn a_store_that_was_moved_away_is_not_ready() {
@@ -458,6 +480,27 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
+/// What is in a folder, in the order of the names.
+fn listed(folder: &Path) -> Vec<String> {
+    let all = std::fs::read_dir(folder).unwrap();
+    let mut all: Vec<String> =
+        all.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Why a server does not open although enough shares are there.
+fn not_opened(place: &Place, config: &Config) -> gabion_kms_client::wire::Problem {
+    let keeper = Arc::new(Keeper::open(config).unwrap());
+    let server = Server::start(keeper, &config.options().unwrap()).unwrap();
+    for share in &place.shares[..2] {
+        place.admin().unseal(&share_of(share)).unwrap();
+    }
+    let problem = refused(place.admin().unseal(&share_of(&place.shares[2])));
+    server.stop();
+    problem
+}
+
 /// The store notes how far its log had come, and both are put back: the second place knows.
 #[test]
 fn a_store_and_a_log_that_are_put_back_together_are_refused() {
@@ -480,16 +523,13 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     place.unseal();
     create(&place.admin(), "k");
     server.stop();
-    let names = |folder: &Path| {
-        let all = std::fs::read_dir(folder).unwrap();
-        let mut all: Vec<String> =
-            all.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        all.sort_unstable();
-        all
-    };
-    let there = names(witness.path());
+    let there = listed(witness.path());
     assert_eq!((there.len(), there[1].as_str()), (2, "checkpoint"), "{there:?}");
     assert!(there[0].starts_with("20") && there[0].len() == 10, "{there:?}");
+    // Its last thread may still be closing the store.
+    while Keeper::open(&config).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     // Both as they were, from before something more was done.
     let before = tempfile::tempdir().unwrap();
     copied(place.folder.path(), before.path());
@@ -500,28 +540,17 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     let newest = std::fs::read(witness.path().join("checkpoint")).unwrap();
     std::fs::remove_dir_all(place.folder.path()).unwrap();
     copied(before.path(), place.folder.path());
-    let server = serve();
-    for share in &place.shares[..2] {
-        place.admin().unseal(&share_of(share)).unwrap();
-    }
-    let problem = refused(place.admin().unseal(&share_of(&place.shares[2])));
+    let problem = not_opened(&place, &config);
     assert_eq!(problem.code, "integrity_failed");
     assert!(problem.message.contains("an older copy of log and store?"), "{}", problem.message);
-    server.stop();
     assert_eq!(std::fs::read(witness.path().join("checkpoint")).unwrap(), newest);
     // Nor is what is no checkpoint of this log's taken for one.
     let text = String::from_utf8(newest).unwrap();
     let line = text.lines().nth(1).unwrap();
     for other in [String::new(), text.replacen(line, "1", 1), "x".repeat(1 << 17), "\0".into()] {
         std::fs::write(witness.path().join("checkpoint"), &other).unwrap();
-        let keeper = Keeper::open(&config).unwrap();
-        let server = Server::start(Arc::new(keeper), &config.options().unwrap()).unwrap();
-        for share in &place.shares[..2] {
-            place.admin().unseal(&share_of(share)).unwrap();
-        }
-        let problem = refused(place.admin().unseal(&share_of(&place.shares[2])));
+        let problem = not_opened(&place, &config);
         assert_eq!(problem.code, "integrity_failed", "{other:.20}");
-        server.stop();
     }
     // Whoever knows why moves it away. What can't be written there stops nothing.
     std::fs::remove_file(witness.path().join("checkpoint")).unwrap();
