@@ -76,6 +76,8 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-state", "gabion-backend"),
     ("gabion-state", "gabion-scheme"),
+    ("gabion-tests", "gabion-cuda"),
+    ("gabion-tests", "gabion-cuda-hosted"),
 ];
 
 /// Asks cargo for the workspace's crates and compares what they depend on with the layers.

@@ -34,6 +34,7 @@ fn signed() -> &'static Signed {
         let record = Record {
             time_ms: 1,
             request_id: "r".to_owned(),
+            trace: None,
             principal: Principal::new("ci").unwrap(),
             method: "local".to_owned(),
             action: Action::Sign,

@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod composites;
+mod cuda;
 mod curves;
 mod ed25519;
 mod fn_dsa;

@@ -268,7 +268,8 @@ impl Service {
             .map(|(place, answer)| record(call, &requests[place], tell(place, answer)))
             .collect();
         // All together are told of as the most careful of them asks for.
-        let class = requests.iter().map(|request| self.class_of(request)).max().unwrap_or(self.class);
+        let class =
+            requests.iter().map(|request| self.class_of(request)).max().unwrap_or(self.class);
         if let Err(error) = self.tell(call, &records, class) {
             return answers.iter().map(|_| Err(error.clone())).collect();
         }

@@ -26,7 +26,7 @@ pub fn answered(route: &Route, call: &Call) -> Result<Reply, Problem> {
     let body: Value = json::read(&call.body)?;
     let (wanted, request) = (wanted(call, &body), digest(route, call, &body));
     wipe(body);
-    let Wanted { tenant, name } = wanted?;
+    let Wanted { tenant, name, .. } = wanted?;
     let asked = OpRequest { op_id, request, action, tenant: &tenant, key: &name };
     let op = match service.op_begin(&caller, &asked)? {
         Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body }),
@@ -49,14 +49,14 @@ pub fn answered(route: &Route, call: &Call) -> Result<Reply, Problem> {
 
 /// The key that a change is about: the path's, or that which the body makes.
 fn wanted(call: &Call, body: &Value) -> Result<Wanted, Problem> {
-    let (service, _) = call.caller()?;
     if !call.key().is_empty() {
-        return Wanted::new(service, call.query.text("tenant"), call.key());
+        return Wanted::new(call, call.query.text("tenant"), call.key());
     }
     let text = |field: &str| body.get(field).and_then(Value::as_str);
     Ok(Wanted {
         tenant: Label::new("tenant", text("tenant").unwrap_or(TENANT))?,
         name: Label::new("key", text("name").unwrap_or_default())?,
+        id: None,
     })
 }
 

