@@ -100,7 +100,7 @@ fn a_key_says_when_its_uses_are_answered() {
         let service = Service::open(Kms::in_memory().unwrap(), &at, options).unwrap();
         let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
         let who = service.authenticate(&token, &Peer::default()).unwrap();
-        let call = Call { who: &who, request_id: "r" };
+        let call = Call::new(&who, "r");
         let tenant = label("default");
         let names: [Label; 2] = ["a", "b"].map(label);
         let keys = names.each_ref().map(|name| KeyRef { tenant: &tenant, name });

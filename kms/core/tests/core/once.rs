@@ -44,12 +44,12 @@ fn asked<'a>(op_id: &'a str, request: u8, tenant: &'a Label, key: &'a Label) -> 
 
 #[track_caller]
 fn begun(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Begun {
-    service.op_begin(&Call { who, request_id: "r" }, asked).unwrap()
+    service.op_begin(&Call::new(who, "r"), asked).unwrap()
 }
 
 #[track_caller]
 fn refused(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Error {
-    service.op_begin(&Call { who, request_id: "r" }, asked).err().unwrap()
+    service.op_begin(&Call::new(who, "r"), asked).err().unwrap()
 }
 
 #[test]

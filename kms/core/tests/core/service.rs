@@ -124,6 +124,7 @@ fn what_takes_long_runs_aside_and_nothing_else() {
         act();
     };
     let (tenant, quick, slow) = (label("a"), label("quick"), label("slow"));
+    let none = label("none");
     for class in [Class::Written, Class::Durable] {
         let options = Options { class, ..options() };
         let service = Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options).unwrap();
@@ -141,7 +142,7 @@ fn what_takes_long_runs_aside_and_nothing_else() {
         assert_eq!(sign(&quick), (true, told));
         assert_eq!(sign(&slow), (true, 1 + told));
         // A refusal is told of, too.
-        assert_eq!(sign(&label("none")), (false, told));
+        assert_eq!(sign(&none), (false, told));
         let item = |key| SignItem { key, version: None, message: text(b"abc") };
         let (batch, times) = aside(|| service.sign_batch(&call, &[item(key(&quick))]));
         assert_eq!((batch[0].is_ok(), times), (true, told));
