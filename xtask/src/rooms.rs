@@ -28,6 +28,7 @@ const ROOTS: &[&str] = &[
     "front/capi/src/lib.rs",
     "front/cli/src/lib.rs",
     "tests/src/lib.rs",
+    "tests/constant-time/src/main.rs",
     "xtask/src/main.rs",
 ];
 

@@ -18,7 +18,8 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 use sha2_hmac::{Digest, Sha256};
 
-use crate::api::{Call, JSON, JWKS, Reply, once, vault};
+use crate::api::once::{self, Once};
+use crate::api::{Call, JSON, JWKS, Reply, vault};
 use crate::json;
 use crate::peers::Connected;
 use crate::problem::Problem;
@@ -87,7 +88,9 @@ async fn reply(
     let bytes = AtomicUsize::new(body.len());
     let asked = OnceLock::new();
     let call = Call { state, id, trace, asked, caller, parts, namespace, query, body, bytes };
-    let handle = move || once::answered(route, &call).map_err(|problem| call.refusal(problem));
+    let Route { method, path, once: action, handler, .. } = *route;
+    let of_route = Once { method, path, action, handler };
+    let handle = move || once::answered(&of_route, &call).map_err(|problem| call.refusal(problem));
     // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others find
     // threads there, and their turn.
     let handled = match route.is_quick && is_short && running.is_alone() {

@@ -10,7 +10,6 @@ use super::kms::Kms;
 use super::material::New;
 use super::metrics::Verb;
 use super::records::{opened, public_path, read_key, sealed};
-use super::wrapping::import_of;
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, Origin, Rsa, Symmetric, VersionId};
 use crate::rsa;
@@ -98,7 +97,11 @@ impl Kms {
         };
         let place = place(form);
         let key = self.unwrapped(&place, wrapping, wrapped)?;
-        self.brought_open(place.algorithm, import_of(form, &key))
+        let key = match form {
+            Form::Raw => Import::Raw(&key),
+            Form::Pkcs8 => Import::Pkcs8(&key),
+        };
+        self.brought_open(place.algorithm, key)
     }
 
     fn brought_open(&self, algorithm: KeyAlgorithm, import: Import<'_>) -> Result<New, Error> {

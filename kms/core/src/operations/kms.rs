@@ -11,7 +11,7 @@ use super::left::Left;
 use super::metrics::{Metrics, Verb};
 use super::names::Names;
 use super::records::{self, Kept};
-use super::wrapping::Wrappers;
+use super::wrappers::Wrappers;
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, Label, Use};
 use crate::seal::Sealer;

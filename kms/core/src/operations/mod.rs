@@ -36,9 +36,10 @@ mod sign_batch;
 mod verify;
 mod verify_batch;
 mod wrap;
+mod wrappers;
 mod wrapping;
 
-pub use self::rsa::hash_of as rsa_hash;
+pub use crate::rsa::hash_of as rsa_hash;
 pub use attest::{Attest, Attested};
 pub(crate) use cache::KeyView;
 pub use create::NewKey;

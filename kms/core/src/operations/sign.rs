@@ -6,9 +6,9 @@ use super::cache::{KeyView, VersionView};
 use super::kms::{Kms, now_ms};
 use super::material::Material;
 use super::metrics::Verb;
-use super::rsa::usual;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
+use crate::rsa;
 
 /// A signature, and which version made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,6 @@ impl Kms {
 
 /// Signs by RSA as it does where nothing is said.
 pub fn rsa_signed(material: &Material, message: &Message<'_>) -> Result<Vec<u8>, Error> {
-    let (scheme, digest) = usual(message)?;
+    let (scheme, digest) = rsa::usual(message)?;
     material.rsa_private()?.sign_digest(scheme, &digest)
 }

@@ -4,9 +4,9 @@ use gabion_engine::{Error as EngineError, Message, Size, VerifyKey};
 
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::rsa::{usual, verified};
 use crate::error::Error;
 use crate::model::{Use, VersionId};
+use crate::rsa;
 
 impl Kms {
     /// Whether a signature is that version's. One that can't be a signature is an error, one that is wrong is false.
@@ -24,8 +24,8 @@ impl Kms {
             let may = || self.permitted(&id.key, id.version, Use::Verify, false);
             self.used(may, |view| {
                 if let Some(key) = view.material.rsa_public() {
-                    let (scheme, digest) = usual(&message)?;
-                    return verified(key, scheme, &digest, signature);
+                    let (scheme, digest) = rsa::usual(&message)?;
+                    return rsa::verified(key, scheme, &digest, signature);
                 }
                 let key = view.material.verify()?;
                 check_form(key, signature)?;

@@ -8,10 +8,10 @@ use super::batch::{Lane, Plan};
 use super::cache::VersionView;
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::rsa;
 use super::verify::check_form;
 use crate::error::Error;
 use crate::model::{Use, VersionId};
+use crate::rsa;
 
 /// A signature to verify.
 #[derive(Clone, Copy)]

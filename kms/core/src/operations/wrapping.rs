@@ -1,7 +1,7 @@
 //! The service's own keys, for which others wrap what they import. They are made when somebody first asks for them, and
 //! sealed; their private halves leave no process.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::PoisonError;
 
 use gabion_engine::keys::PrivateKey;
 use gabion_engine::{Algorithm, KemPrivateKey, OsEntropy};
@@ -14,17 +14,8 @@ use crate::model::Rsa;
 use crate::rsa;
 use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::transport::{
-    Form, Place, Recipient, Unwrapped, Wrapper, Wrapping, open_by_rsa, open_by_x_wing,
+    Place, Recipient, Unwrapped, Wrapper, Wrapping, open_by_rsa, open_by_x_wing,
 };
-
-/// What was opened of them.
-#[derive(Default)]
-pub struct Wrappers {
-    x_wing: OnceLock<KemPrivateKey>,
-    rsa: OnceLock<rsa::PrivateKey>,
-    /// An RSA key takes seconds: nobody makes a second one meanwhile, and other changes go on.
-    drawing: Mutex<()>,
-}
 
 impl Kms {
     /// The public key for which others wrap what they import.
@@ -106,13 +97,5 @@ impl Kms {
             Some((bytes, _)) => Ok((path, bytes)),
             None => Err(damaged(&path, "it is missing")),
         }
-    }
-}
-
-/// A form, for whoever reads what was unwrapped.
-pub fn import_of(form: Form, bytes: &[u8]) -> super::Import<'_> {
-    match form {
-        Form::Raw => super::Import::Raw(bytes),
-        Form::Pkcs8 => super::Import::Pkcs8(bytes),
     }
 }

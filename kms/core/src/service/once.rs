@@ -9,13 +9,12 @@
 //! What is noted belongs to a tenant and a principal, and is sealed. A record is used again when a day has passed, so that
 //! the store does not grow with each change.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
-use serde::{Deserialize, Serialize};
 use sha2_hmac::{Digest as _, Sha256};
 
 use super::changes::of;
+use super::ops::{Noted, Slot};
 use super::run::{Call, KeyRef, Service, now_ms};
 use crate::error::Error;
 use crate::gate::Action;
@@ -23,9 +22,6 @@ use crate::model::Label;
 use crate::operations::{Kept, damaged};
 use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::text::{base64, hex, of_base64, of_hex};
-
-/// How long an answer is kept, in milliseconds: 24 hours.
-pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Most answers that are kept of a tenant.
 pub const OPS_MAX: usize = 1024;
@@ -80,31 +76,6 @@ pub enum Ended<'a> {
     Not,
     /// Nobody knows.
     Unknown,
-}
-
-/// What is known of changes, a tenant each.
-#[derive(Default)]
-pub struct Ops(Mutex<HashMap<Label, Vec<Slot>>>);
-
-/// A record, as it is in memory.
-struct Slot {
-    generation: u64,
-    noted: Option<Noted>,
-    is_running: bool,
-}
-
-/// A record, as it is written; `null` where it is free.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Noted {
-    /// Whose, and under which name: a digest.
-    id: String,
-    /// SHA-256 of what was asked for.
-    request: String,
-    /// When.
-    at_ms: u64,
-    /// What was answered, in base64. None: the end was never noted.
-    answer: Option<String>,
 }
 
 impl Service {
@@ -206,13 +177,6 @@ impl Service {
             self.kms.describe(&self.find(&key)?)?.check_not_deleted()?;
         }
         of_base64(answer).ok_or(Error::OutcomeUnknown)
-    }
-}
-
-impl Noted {
-    /// Whether it counts still, by a clock that may be wrong.
-    fn is_kept(&self, now_ms: u64) -> bool {
-        self.at_ms.saturating_add(KEPT_MS) > now_ms
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use gabion_state::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
-use super::once::Ops;
+use super::ops::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
 use super::run::{Service, now_ms};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
 use super::cost::{REQUEST_US, bytes_us, item_us};
-use super::once::Ops;
+use super::ops::Ops;
 use super::queue::{Place, Queues};
 use super::quota::Quota;
 use crate::audit::{Class, Digest, Log, Outcome, Record};

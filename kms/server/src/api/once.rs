@@ -1,5 +1,6 @@
 //! Changes that are asked for again under an `op_id`, and done once.
 
+use gabion_kms::gate::Action;
 use gabion_kms::model::Label;
 use gabion_kms::service::{Begun, Ended, OpRequest};
 use serde_json::Value;
@@ -9,7 +10,15 @@ use zeroize::Zeroize;
 use super::{Call, JSON, Reply, TENANT, Wanted};
 use crate::json;
 use crate::problem::Problem;
-use crate::routes::Route;
+
+/// What is known of a route.
+pub struct Once {
+    pub method: &'static str,
+    pub path: &'static str,
+    /// Which change it is, if it may be asked for again.
+    pub action: Option<Action>,
+    pub handler: fn(&Call) -> Result<Reply, Problem>,
+}
 
 /// The parameter, and what it is.
 pub const OP_ID: (&str, &str) = (
@@ -17,9 +26,9 @@ pub const OP_ID: (&str, &str) = (
     "A name of the caller's for this change: asked for again within 24 hours it is not done again, and has the same answer.",
 );
 
-/// Answers a call of a route. What was done under its op_id is not done again.
-pub fn answered(route: &Route, call: &Call) -> Result<Reply, Problem> {
-    let (Some(action), Some(op_id)) = (route.once, call.query.text(OP_ID.0)) else {
+/// Answers a call by a handler. What was done under its op_id is not done again.
+pub fn answered(route: &Once, call: &Call) -> Result<Reply, Problem> {
+    let (Some(action), Some(op_id)) = (route.action, call.query.text(OP_ID.0)) else {
         return (route.handler)(call);
     };
     let (service, caller) = call.caller()?;
@@ -61,7 +70,7 @@ fn wanted(call: &Call, body: &Value) -> Result<Wanted, Problem> {
 }
 
 /// SHA-256 of a request in one form: its route, the open parts of its path, its tenant, and its body.
-fn digest(route: &Route, call: &Call, body: &Value) -> [u8; 32] {
+fn digest(route: &Once, call: &Call, body: &Value) -> [u8; 32] {
     let mut sha = Sha256::new();
     let tenant = call.query.text("tenant").unwrap_or_default();
     let parts = call.parts.iter().map(String::as_str);
