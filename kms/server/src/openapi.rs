@@ -120,6 +120,7 @@ fn about(name: &str) -> &'static str {
         "hash" => "The hash, as `hash_algorithm` has it.",
         "form" => "`plaintext` or `wrapped`: with its bytes, or without.",
         "bytes" => "How many.",
+        "tenant" => "Whose keys.",
         _ => "",
     }
 }
