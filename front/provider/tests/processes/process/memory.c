@@ -102,6 +102,7 @@ static void first(const char *name) {
     for (long n = 1; more; n += 1 + n / 2) {
         pid_t child = fork();
         if (child == 0) {
+            alarm(60); /* No child has its parent's. */
             snprintf(text, sizeof text, "first use, allocation %ld and all behind it", n);
             where = text;
             more = with_failing(name, n, 1L << 60);
