@@ -3,7 +3,7 @@
 //! ```text
 //!   listen   sockets, TLS 1.3 by gabion-rustls, limits of connections, drain
 //!      |
-//!   http     one request: path --> route --> caller --> body, bounded --> handler on a thread of its own --> answer
+//!   http     one request: path --> route --> caller --> body, bounded --> handler, as below --> answer
 //!      |
 //!   routes   one table: what is served, and what /openapi.json says of it
 //!      |
@@ -12,8 +12,9 @@
 //!   keeper   the service behind its seal
 //! ```
 //!
-//! - What computes or waits for a disk runs on threads for that, never on the few that move bytes. A change that began
-//!   ends, also when the caller has gone: only the socket is let go.
+//! - What computes or waits for a disk runs on threads for that, not on the few that move bytes. A request that is alone,
+//!   short and quick is the exception: the thread that read it answers it, and hands its other work on before it does what
+//!   takes long. A change that began ends, also when the caller has gone: only the socket is let go.
 //! - No lock is held across an await.
 //! - Requests are closed types: a field, parameter or path that is not known is refused by name.
 

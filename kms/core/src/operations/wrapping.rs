@@ -52,7 +52,8 @@ impl Kms {
         let draw = || {
             let pair = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
             pair.pairwise_test(engine, &OsEntropy)?;
-            Ok(Zeroizing::new(pair.seed().unwrap_or_default().to_vec()))
+            let seed = pair.seed().ok_or(gabion_engine::Error::Lost)?;
+            Ok(Zeroizing::new(seed.to_vec()))
         };
         let (path, seed) = self.own("wrapping-x-wing", draw)?;
         let key = engine.kem_from_seed(algorithm, &seed);
