@@ -32,7 +32,9 @@ template <class Kernel> void blocks(const void *given, uint32_t count) {
 
 #define KERNEL(name, ...) {#name, sizeof(__VA_ARGS__::Arguments), __VA_ARGS__::JOBS, blocks<__VA_ARGS__>},
 static const GabionHostedKernel KERNELS[] = {
-#include "list.inc"
+#include "hash.inc"
+#include "ml_dsa.inc"
+#include "ml_kem.inc"
 };
 #undef KERNEL
 

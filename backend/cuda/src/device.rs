@@ -22,7 +22,7 @@ pub unsafe trait Arguments: Copy {}
 /// One kernel over some blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Its name, as in `kernels/list.inc`.
+    /// Its name, as in `kernels/*.inc`.
     pub kernel: &'a str,
     /// Its arguments' bytes.
     pub arguments: &'a [u8],
