@@ -1,4 +1,9 @@
 //! Some lanes of a batch in a slot, with the canary after them: what every operation does to send, run, check and fetch.
+//!
+//! Chunks of a batch overlap: while one runs, another one is copied to the device and a third one from it.
+//! [`chunks`] begins each, which asks the device for all of it, and lands it, which waits and checks.
+
+use std::collections::VecDeque;
 
 use gabion_backend::{Keys, Ran};
 use gabion_scheme::{Status, ct};
@@ -15,44 +20,92 @@ pub(crate) const PER_WARP: u32 = 4;
 const DONE: u32 = 0xa500_0000;
 const INVALID_KEY: u32 = 0x3c00_0000;
 const INVALID_SIGNATURE: u32 = 0x6900_0000;
+/// Chunks of one batch on the device together, at most.
+const TOGETHER: usize = 3;
 
 /// A kernel: its name after the parameter set's, jobs of an operation, and jobs of a block.
 pub(crate) type Step = (&'static str, u32, u32);
 
-/// Runs a batch in chunks of at most `fit` lanes, each with a slot: `(slot, first lane, lanes)`.
-pub(crate) fn chunks<D: Device>(
-    cuda: &Cuda<D>,
-    fit: usize,
-    lanes: usize,
-    mut each: impl FnMut(&mut Taken<'_, D>, usize, usize) -> Result<(), Fault>,
-) -> Ran {
-    if fit == 0 {
-        return Ran::Declined;
+/// Equal pieces of `lanes` lanes, of at most `fit` each; as many as may run together, if that leaves `enough` for each.
+pub(crate) fn pieces(lanes: usize, fit: usize, enough: usize) -> Vec<usize> {
+    if fit == 0 || lanes == 0 {
+        return Vec::new();
     }
-    let mut from = 0;
-    while from < lanes {
-        let now = fit.min(lanes - from);
-        let mut taken = match cuda.slot() {
-            Ok(taken) => taken,
-            Err(ran) => return ran,
-        };
-        if each(&mut taken, from, now).is_err() {
-            return Ran::Lost;
-        }
-        from += now;
-    }
-    Ran::Done
+    let at_least = lanes.div_ceil(fit);
+    let count = at_least.max((lanes / enough.max(1)).min(2 * TOGETHER)).max(1);
+    let (each, more) = (lanes / count, lanes % count);
+    (0..count).map(|i| each + usize::from(i < more)).collect()
 }
 
-/// Remembers in the slot that its device is not to be trusted, if anything went wrong.
-pub(crate) fn checked<D: Device>(
-    taken: &mut Taken<'_, D>,
-    done: Result<(), Fault>,
-) -> Result<(), Fault> {
-    if done.is_err() {
-        taken.distrust();
+/// Runs a batch in chunks of these sizes, each with a slot: `begin` is given the slot, the first lane and the lanes.
+/// Chunks land in order. Outputs of a batch that is not done may hold anything.
+pub(crate) fn chunks<'a, D: Device>(
+    cuda: &'a Cuda<D>,
+    sizes: &[usize],
+    mut begin: impl FnMut(&mut Taken<'a, D>, usize, usize) -> Result<Flying<'a>, Fault>,
+) -> Ran {
+    let mut flying: VecDeque<(Taken<'a, D>, Flying<'a>)> = VecDeque::new();
+    let land = |(mut taken, flying): (Taken<'a, D>, Flying<'a>)| {
+        let landed = flying.land(&mut taken);
+        if landed.is_err() {
+            taken.distrust();
+        }
+        landed.is_ok()
+    };
+    let mut from = 0;
+    for &lanes in sizes {
+        let mut taken = loop {
+            let slot = if flying.is_empty() {
+                match cuda.slot() {
+                    Ok(taken) => Some(taken),
+                    Err(ran) => return ran,
+                }
+            } else if flying.len() < TOGETHER {
+                cuda.slot_now()
+            } else {
+                None
+            };
+            match (slot, flying.is_empty()) {
+                (Some(taken), _) => break taken,
+                (None, true) => return Ran::Lost,
+                (None, false) => {
+                    if !flying.pop_front().is_none_or(land) {
+                        return Ran::Lost;
+                    }
+                }
+            }
+        };
+        match begin(&mut taken, from, lanes) {
+            Ok(begun) => flying.push_back((taken, begun)),
+            Err(_) => {
+                taken.distrust();
+                return Ran::Lost;
+            }
+        }
+        from += lanes;
     }
-    done
+    if flying.into_iter().map(land).fold(true, |all, one| all & one) {
+        Ran::Done
+    } else {
+        Ran::Lost
+    }
+}
+
+/// A slice that is given out piece by piece.
+pub(crate) struct Rest<'a, T>(&'a mut [T]);
+
+impl<'a, T> Rest<'a, T> {
+    pub(crate) fn new(all: &'a mut [T]) -> Self {
+        Rest(all)
+    }
+
+    /// The next `n`, or as many as there are.
+    pub(crate) fn next(&mut self, n: usize) -> &'a mut [T] {
+        let all = std::mem::take(&mut self.0);
+        let (now, later) = all.split_at_mut(n.min(all.len()));
+        self.0 = later;
+        now
+    }
 }
 
 /// The encoded keys of a chunk, wherever they are.
@@ -81,9 +134,9 @@ impl<'a> KeyBytes<'a> {
     }
 }
 
-/// A chunk that runs: its slot, and what its kernels are given.
-pub(crate) struct Chunk<'a, 'b, D: Device, A: Arguments> {
-    pub(crate) taken: &'a mut Taken<'b, D>,
+/// A chunk that begins: its slot, and what its kernels are given.
+pub(crate) struct Chunk<'t, 'a, D: Device, A: Arguments> {
+    pub(crate) taken: &'t mut Taken<'a, D>,
     /// How the parameter set is called in the kernels' names.
     pub(crate) set: &'static str,
     /// Of the kernels of that set; every address in them is of an array of the slot, for all lanes and canaries.
@@ -92,61 +145,108 @@ pub(crate) struct Chunk<'a, 'b, D: Device, A: Arguments> {
     pub(crate) canaries: usize,
     /// Where the status words are.
     pub(crate) status: Place,
+    /// What the canary has to come to.
+    pub(crate) answers: Vec<Answer>,
 }
 
-impl<D: Device, A: Arguments> Chunk<'_, '_, D, A> {
+/// What was fetched of the canary, by its number, and what it should be.
+pub(crate) struct Answer {
+    fetched: usize,
+    expected: Vec<u8>,
+}
+
+impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
     /// Sends an array, and what the canary has there after it.
-    pub(crate) fn send(&mut self, to: Place, bytes: &[u8], canary: &[&[u8]]) -> Result<(), Fault> {
-        let mut offset = to.offset;
-        for part in [bytes].iter().chain(canary) {
-            self.taken.upload(offset, part)?;
-            offset += part.len();
-        }
-        Ok(())
+    pub(crate) fn send(
+        &mut self,
+        to: Place,
+        bytes: &'a [u8],
+        canary: &[&[u8]],
+    ) -> Result<(), Fault> {
+        self.taken.upload(to.offset, bytes)?;
+        self.taken.upload_own(to.offset + bytes.len(), canary.concat())
+    }
+
+    /// Sends an array that was made for this, the canary's part with it.
+    pub(crate) fn send_own(&mut self, to: Place, bytes: Vec<u8>) -> Result<(), Fault> {
+        self.taken.upload_own(to.offset, bytes)
     }
 
     /// Sends keys, and the canary's once for each of its lanes.
     pub(crate) fn send_keys(
         &mut self,
         to: Place,
-        keys: &KeyBytes<'_>,
+        keys: &KeyBytes<'a>,
         canary: &[u8],
     ) -> Result<(), Fault> {
         let canaries = vec![canary; self.canaries];
         match keys {
             KeyBytes::Together(bytes) => self.send(to, bytes, &canaries),
             KeyBytes::Apart(keys) => {
-                let mut bytes = keys.concat();
-                let sent = self.send(to, &bytes, &canaries);
-                ct::wipe(&mut bytes);
-                sent
+                // In one allocation from the start: what grows leaves copies behind.
+                let mut bytes = Vec::with_capacity(to.bytes);
+                keys.iter().chain(&canaries).for_each(|key| bytes.extend_from_slice(key));
+                self.send_own(to, bytes)
             }
         }
     }
 
-    /// Runs the kernels one after the other, and waits for the last one.
+    /// Runs the kernels one after the other.
     pub(crate) fn run(&mut self, steps: &[Step]) -> Result<(), Fault> {
         let n = (self.lanes + self.canaries) as u32;
+        self.taken.clear(self.status.offset, self.status.bytes)?;
         for (step, jobs, of_block) in steps {
             let kernel = format!("gabion_{}_{step}", self.set);
-            let launch = Launch::new(&kernel, &self.arguments, (n * jobs).div_ceil(*of_block));
+            let blocks = (u64::from(n) * u64::from(*jobs)).div_ceil(u64::from(*of_block));
+            let blocks = u32::try_from(blocks).map_err(|_| Fault::NoMemory)?;
+            let launch = Launch::new(&kernel, &self.arguments, blocks);
             // SAFETY: who made the chunk laid out the arrays for as many operations as the arguments say, and the
             // arguments are those of the kernels of this set.
             unsafe { self.taken.launch(&launch)? };
         }
-        self.taken.finish()
+        Ok(())
     }
 
-    /// The verdicts of all lanes, if each has one of this owner's and those of the canary are as `expected`.
-    pub(crate) fn verdicts(
-        &mut self,
-        status: &mut [Status],
-        expected: &[Status],
-    ) -> Result<(), Fault> {
-        let generation = self.taken.generation();
-        let mut words = vec![0u8; self.status.bytes];
-        self.taken.download(self.status.offset, &mut words)?;
-        let mut all = words.chunks_exact(4).map(|word| {
+    /// Says what the canary's part of an array, at the end of it, has to be.
+    pub(crate) fn expect(&mut self, place: Place, expected: &[&[u8]]) -> Result<(), Fault> {
+        let expected = expected.concat();
+        let fetched =
+            self.taken.fetch(place.offset + place.bytes - expected.len(), expected.len())?;
+        self.answers.push(Answer { fetched, expected });
+        Ok(())
+    }
+
+    /// Fetches the lanes of an array.
+    pub(crate) fn fetch(&mut self, place: Place, out: &'a mut [u8]) -> Result<(), Fault> {
+        self.taken.download(place.offset, out)
+    }
+
+    /// All was asked for; `verdicts` are the canary's.
+    pub(crate) fn fly(
+        self,
+        status: &'a mut [Status],
+        verdicts: &[Status],
+    ) -> Result<Flying<'a>, Fault> {
+        let words = self.taken.fetch(self.status.offset, self.status.bytes)?;
+        Ok(Flying { status, words, verdicts: verdicts.to_vec(), answers: self.answers })
+    }
+}
+
+/// A chunk that the device works on.
+pub(crate) struct Flying<'a> {
+    status: &'a mut [Status],
+    /// The number of the status words among what was fetched.
+    words: usize,
+    verdicts: Vec<Status>,
+    answers: Vec<Answer>,
+}
+
+impl Flying<'_> {
+    /// Waits, checks, and clears the outputs of lanes without success.
+    fn land<D: Device>(self, taken: &mut Taken<'_, D>) -> Result<(), Fault> {
+        taken.finish()?;
+        let generation = taken.generation();
+        let mut all = taken.fetched(self.words).chunks_exact(4).map(|word| {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             match word ^ generation {
                 DONE => Some(Status::Ok),
@@ -155,37 +255,40 @@ impl<D: Device, A: Arguments> Chunk<'_, '_, D, A> {
                 _ => None,
             }
         });
-        for status in &mut *status {
+        for status in &mut *self.status {
             *status = all.next().flatten().ok_or(Fault::Failed)?;
         }
-        if all.eq(expected.iter().map(|&status| Some(status))) {
-            Ok(())
-        } else {
-            Err(Fault::Failed)
+        if !all.eq(self.verdicts.iter().map(|&status| Some(status))) {
+            return Err(Fault::Failed);
         }
-    }
-
-    /// Whether the canary's part of an array, at the end of it, is what it should be.
-    pub(crate) fn canary_is(&mut self, place: Place, expected: &[&[u8]]) -> Result<(), Fault> {
-        let mut got = vec![0; expected.iter().map(|part| part.len()).sum()];
-        self.taken.download(place.offset + place.bytes - got.len(), &mut got)?;
-        if got == expected.concat() { Ok(()) } else { Err(Fault::Failed) }
-    }
-
-    /// Fetches the lanes of an array, and clears those without success.
-    pub(crate) fn fetch(
-        &mut self,
-        place: Place,
-        status: &[Status],
-        out: &mut [u8],
-    ) -> Result<(), Fault> {
-        self.taken.download(place.offset, out)?;
-        let len = out.len() / self.lanes.max(1);
-        for (status, out) in status.iter().zip(out.chunks_exact_mut(len)) {
-            if !status.is_ok() {
-                ct::wipe(out);
+        if self.answers.iter().any(|it| taken.fetched(it.fetched) != it.expected) {
+            return Err(Fault::Failed);
+        }
+        for out in taken.outputs() {
+            let len = out.len() / self.status.len().max(1);
+            for (status, out) in self.status.iter().zip(out.chunks_exact_mut(len.max(1))) {
+                if !status.is_ok() {
+                    ct::wipe(out);
+                }
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_equal_and_all_of_it() {
+        assert_eq!(pieces(0, 10, 1), [0; 0]);
+        assert_eq!(pieces(5, 0, 1), [0; 0]);
+        assert_eq!(pieces(5, 10, 10), [5]);
+        assert_eq!(pieces(11, 5, 100), [4, 4, 3]);
+        // Enough for some that run together.
+        assert_eq!(pieces(100, 100, 40), [50, 50]);
+        assert_eq!(pieces(6000, 6000, 10), [1000; 6]);
+        assert_eq!(pieces(1, 1, 1), [1]);
     }
 }

@@ -8,8 +8,8 @@ use gabion_backend::{Ran, forks};
 use crate::device::Device;
 use crate::slots::{Refused, Slots, Taken};
 
-/// Slots: one is copied to, one runs and one is copied from.
-const SLOTS: usize = 3;
+/// Slots: one is copied to, one runs and one is copied from, of two batches at once.
+const SLOTS: usize = 6;
 /// How often, and how long each time, a batch waits for a slot before it is declined: 50 ms.
 const POLLS: usize = 500;
 const POLL: Duration = Duration::from_micros(100);
@@ -49,6 +49,11 @@ impl<D: Device> Cuda<D> {
     /// Bytes of a slot, which bound the lanes that run together.
     pub(crate) fn slot_bytes(&self) -> usize {
         self.slots.bytes()
+    }
+
+    /// A slot, if one is free now.
+    pub(crate) fn slot_now(&self) -> Option<Taken<'_, D>> {
+        self.slots.take().ok()
     }
 
     /// A slot, or how the batch is answered without one.

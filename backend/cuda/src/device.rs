@@ -1,6 +1,15 @@
 //! What is asked of a device.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 use std::time::Duration;
+
+use gabion_scheme::ct;
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
 
 /// Why a device did not do what it was asked for. Nobody can tell what its memory holds then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +49,65 @@ impl<'a> Launch<'a> {
     }
 }
 
+/// Bytes of the host at an address that is a multiple of a page's 4096, wiped when they are dropped.
+pub struct Pinned {
+    start: NonNull<u8>,
+    layout: Layout,
+    /// What the device's driver gives up before the memory goes.
+    hold: Option<Box<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: it owns its memory.
+unsafe impl Send for Pinned {}
+// SAFETY: as a slice of bytes.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// So many bytes, all zero, that no driver knows yet.
+    ///
+    /// # Errors
+    /// [`Fault::NoMemory`].
+    pub fn new(bytes: usize) -> Result<Self, Fault> {
+        let bytes = bytes.max(1).next_multiple_of(PAGE);
+        let layout = Layout::from_size_align(bytes, PAGE).map_err(|_| Fault::NoMemory)?;
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Fault::NoMemory)?;
+        Ok(Pinned { start, layout, hold: None })
+    }
+
+    /// Keeps a value that is dropped before the memory is given up.
+    #[must_use]
+    pub fn holding(mut self, hold: Box<dyn Any + Send + Sync>) -> Self {
+        self.hold = Some(hold);
+        self
+    }
+}
+
+impl Deref for Pinned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: its own memory, initialised with zeros.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl DerefMut for Pinned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and nobody else has it.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        ct::wipe(self);
+        self.hold = None;
+        // SAFETY: allocated with this layout, and nobody has it any more.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
 /// A device: memory, copies and launches. What is asked for on one stream happens in order, and may happen later,
 /// up to [`Device::finish`].
 pub trait Device: Send + Sync {
@@ -49,11 +117,27 @@ pub trait Device: Send + Sync {
     /// A [`Fault`].
     fn allocate(&self, bytes: usize) -> Result<u64, Fault>;
 
-    /// Copies bytes to the device; what they were can change afterwards.
+    /// Memory of the host from and to which the device copies by itself, all zero. Copies between other memory and
+    /// the device go by way of memory of the device's driver.
     ///
     /// # Errors
     /// A [`Fault`].
-    fn upload(&self, stream: usize, to: u64, bytes: &[u8]) -> Result<(), Fault>;
+    fn pin(&self, bytes: usize) -> Result<Pinned, Fault>;
+
+    /// Copies bytes to the device.
+    ///
+    /// # Safety
+    /// `from` has `bytes` bytes, which stay and do not change until [`Device::finish`] of this stream returned.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    unsafe fn upload(
+        &self,
+        stream: usize,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault>;
 
     /// Makes memory zero.
     ///
@@ -71,20 +155,31 @@ pub trait Device: Send + Sync {
     /// A [`Fault`].
     unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault>;
 
-    /// Waits for all that the stream was asked for.
+    /// Copies bytes from the device. They are there once [`Device::finish`] returned without an error.
+    ///
+    /// # Safety
+    /// `to` has room for `bytes` bytes, and nobody else reads or writes them until [`Device::finish`] of this stream
+    /// returned.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    unsafe fn download(
+        &self,
+        stream: usize,
+        from: u64,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Fault>;
+
+    /// Waits for all that the stream was asked for. Afterwards no memory of the host is read or written for it, error
+    /// or not.
     ///
     /// # Errors
     /// A [`Fault`]; [`Fault::TimedOut`] if that takes longer than `at_most`.
     fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault>;
 
-    /// Copies bytes from the device, after [`Device::finish`].
-    ///
-    /// # Errors
-    /// A [`Fault`].
-    fn download(&self, stream: usize, from: u64, bytes: &mut [u8]) -> Result<(), Fault>;
-
     /// Gives up all memory and all that was asked for, and begins anew. Nothing that was launched before writes to
-    /// memory that is allocated afterwards.
+    /// memory that is allocated afterwards. Memory that was pinned stays, and may be slower.
     ///
     /// # Errors
     /// A [`Fault`], if the device is gone.

@@ -10,7 +10,7 @@ use gabion_scheme::ml_dsa::{MU_LEN, Params};
 
 use crate::arguments::DsaArguments;
 use crate::canary::DsaCanary;
-use crate::chunk::{Chunk, KeyBytes, PER_THREAD, PER_WARP, checked};
+use crate::chunk::{Chunk, Flying, KeyBytes, PER_THREAD, PER_WARP, Rest, chunks};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
 use crate::layout::{Layout, Place};
@@ -30,32 +30,29 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, dsa: &mut Dsa<'_>, status: &mut [St
     let Dsa::Verify { params: p, keys, messages, sig } = dsa else {
         return Ran::Declined;
     };
-    let Some(pieces) = pieces(p, messages, cuda.slot_bytes()) else {
+    let (p, messages, sig) = (*p, *messages, *sig);
+    let Some(sizes) = pieces(p, messages, cuda.slot_bytes()) else {
         return Ran::Declined;
     };
-    let mut from = 0;
-    for lanes in pieces {
-        let mut taken = match cuda.slot() {
-            Ok(taken) => taken,
-            Err(ran) => {
-                status.fill(Status::NotRun);
-                return ran;
-            }
-        };
-        let keys = KeyBytes::new(keys, from, lanes, p.pk_len(), |key| key.bytes());
+    let mut statuses = Rest::new(status);
+    let ran = chunks(cuda, &sizes, |taken, from, lanes| {
         let inputs = Inputs {
-            keys,
+            keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| key.bytes()),
             messages: &messages[from..from + lanes],
             sig: &sig[from * p.sig_len()..(from + lanes) * p.sig_len()],
         };
-        let done = verify(&mut taken, p, &inputs, &mut status[from..from + lanes]);
-        if checked(&mut taken, done).is_err() {
-            status.fill(Status::NotRun);
-            return Ran::Lost;
-        }
-        from += lanes;
+        verify(taken, p, inputs, statuses.next(lanes))
+    });
+    if ran != Ran::Done {
+        status.fill(Status::NotRun);
+        return ran;
     }
-    Ran::Done
+    for (status, message) in status.iter_mut().zip(messages) {
+        if message.check().is_err() {
+            *status = Status::InvalidInput;
+        }
+    }
+    ran
 }
 
 /// Lanes of each chunk, so that arrays and messages of a chunk fit into a slot; none if those of one lane don't.
@@ -154,12 +151,12 @@ impl Packed {
     }
 }
 
-fn verify<D: Device>(
-    taken: &mut Taken<'_, D>,
+fn verify<'a, D: Device>(
+    taken: &mut Taken<'a, D>,
     p: &'static Params,
-    inputs: &Inputs<'_>,
-    status: &mut [Status],
-) -> Result<(), Fault> {
+    inputs: Inputs<'a>,
+    status: &'a mut [Status],
+) -> Result<Flying<'a>, Fault> {
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let mut packed = Packed::default();
     inputs.messages.iter().for_each(|message| packed.push(message));
@@ -170,9 +167,9 @@ fn verify<D: Device>(
     let (mut chunk, at) = lay_out(taken, p, n, packed.bytes.len())?;
     chunk.send_keys(at.pk, &inputs.keys, &canary.pk)?;
     chunk.send(at.sig, inputs.sig, &[&canary.sig, &canary.bad_sig])?;
-    chunk.send(at.messages, &packed.bytes, &[])?;
-    chunk.send(at.spans, &packed.spans, &[])?;
-    chunk.send(at.mu, &packed.mu, &[])?;
+    chunk.send_own(at.messages, packed.bytes)?;
+    chunk.send_own(at.spans, packed.spans)?;
+    chunk.send_own(at.mu, packed.mu)?;
     let (k, l) = (p.k as u32, p.l as u32);
     chunk.run(&[
         ("hash", 1, PER_THREAD),
@@ -182,29 +179,23 @@ fn verify<D: Device>(
         ("row", k, PER_WARP),
         ("finish", 1, PER_THREAD),
     ])?;
-    chunk.verdicts(status, &[Status::Ok, Status::InvalidSignature])?;
-    for (status, message) in status.iter_mut().zip(inputs.messages) {
-        if message.check().is_err() {
-            *status = Status::InvalidInput;
-        }
-    }
-    Ok(())
+    chunk.fly(status, &[Status::Ok, Status::InvalidSignature])
 }
 
 /// Lays out the arrays for `n` lanes, canaries among them.
-fn lay_out<'a, 'b, D: Device>(
-    taken: &'a mut Taken<'b, D>,
+fn lay_out<'t, 'a, D: Device>(
+    taken: &'t mut Taken<'a, D>,
     p: &Params,
     n: usize,
     message_bytes: usize,
-) -> Result<(Chunk<'a, 'b, D, DsaArguments>, Arrays), Fault> {
+) -> Result<(Chunk<'t, 'a, D, DsaArguments>, Arrays), Fault> {
     let set = match p.algorithm {
         Algorithm::MlDsa44 => "dsa44",
         Algorithm::MlDsa65 => "dsa65",
         _ => "dsa87",
     };
     let arrays = Arrays::new(p, n, message_bytes);
-    taken.reserve(arrays.bytes)?;
+    taken.reserve(arrays.bytes, 0)?;
     let at = |place: Place| taken.address(place.offset);
     let arguments = DsaArguments {
         pk: at(arrays.pk),
@@ -221,6 +212,6 @@ fn lay_out<'a, 'b, D: Device>(
         n: n as u32,
         generation: taken.generation(),
     };
-    let (lanes, status) = (n - CANARIES, arrays.status);
-    Ok((Chunk { taken, set, arguments, lanes, canaries: CANARIES, status }, arrays))
+    let (lanes, status, answers) = (n - CANARIES, arrays.status, Vec::new());
+    Ok((Chunk { taken, set, arguments, lanes, canaries: CANARIES, status, answers }, arrays))
 }

@@ -2,14 +2,14 @@
 //!
 //! The canary is one lane, and for decapsulation a second one whose ciphertext is rejected.
 
-use gabion_backend::{Kem, Ran};
+use gabion_backend::{Kem, Ran, Task};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::ml_kem::{Params, SECRET_LEN, SEED_LEN};
 use gabion_scheme::{Status, ct};
 
 use crate::arguments::KemArguments;
 use crate::canary::KemCanary;
-use crate::chunk::{Chunk, KeyBytes, PER_THREAD, PER_WARP, checked, chunks};
+use crate::chunk::{Chunk, Flying, KeyBytes, PER_THREAD, PER_WARP, Rest, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
 use crate::layout::{Layout, Place};
@@ -19,39 +19,36 @@ use crate::slots::Taken;
 const POLY: usize = 512;
 /// Lanes of the canary, at most.
 const CANARIES: usize = 2;
+/// Lanes of a chunk that fill a device, below which a batch is not cut.
+const ENOUGH: usize = 16384;
 
 /// Runs a checked batch.
 pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [Status]) -> Ran {
+    let lanes = status.len();
+    let sizes = |p: &Params, task| pieces(lanes, fitting(p, task, cuda.slot_bytes()), ENOUGH);
+    let mut statuses = Rest::new(status);
     let ran = match kem {
-        Kem::Keygen { params, seeds, ek, dk } => {
-            chunks(cuda, fitting(params, cuda.slot_bytes()), status.len(), |taken, from, lanes| {
-                let (ek_len, dk_len) = (params.ek_len(), params.dk_len());
-                let outputs = (
-                    &mut ek[from * ek_len..(from + lanes) * ek_len],
-                    &mut dk[from * dk_len..(from + lanes) * dk_len],
-                );
-                let status = &mut status[from..from + lanes];
-                keygen(taken, params, &seeds[from..from + lanes], outputs, status)
+        Kem::Keygen { params: p, seeds, ek, dk } => {
+            let (mut eks, mut dks) = (Rest::new(ek), Rest::new(dk));
+            chunks(cuda, &sizes(p, Task::Keygen), |taken, from, lanes| {
+                let out = (eks.next(lanes * p.ek_len()), dks.next(lanes * p.dk_len()));
+                keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
             })
         }
-        Kem::Encaps { params, keys, m, ct, shared } => {
-            chunks(cuda, fitting(params, cuda.slot_bytes()), status.len(), |taken, from, lanes| {
-                let ct_len = params.ct_len();
-                let keys = KeyBytes::new(keys, from, lanes, params.ek_len(), |key| key.bytes());
-                let ct = &mut ct[from * ct_len..(from + lanes) * ct_len];
-                let outputs = (ct, &mut shared[from..from + lanes]);
-                let status = &mut status[from..from + lanes];
-                encaps(taken, params, &keys, &m[from..from + lanes], outputs, status)
+        Kem::Encaps { params: p, keys, m, ct, shared } => {
+            let (mut cts, mut secrets) = (Rest::new(ct), Rest::new(shared));
+            chunks(cuda, &sizes(p, Task::Encaps), |taken, from, lanes| {
+                let keys = KeyBytes::new(keys, from, lanes, p.ek_len(), |key| key.bytes());
+                let out = (cts.next(lanes * p.ct_len()), secrets.next(lanes));
+                encaps(taken, p, &keys, &m[from..from + lanes], out, statuses.next(lanes))
             })
         }
-        Kem::Decaps { params, keys, ct, shared } => {
-            chunks(cuda, fitting(params, cuda.slot_bytes()), status.len(), |taken, from, lanes| {
-                let ct_len = params.ct_len();
-                let keys = KeyBytes::new(keys, from, lanes, params.dk_len(), |key| key.bytes());
-                let ct = &ct[from * ct_len..(from + lanes) * ct_len];
-                let (shared, status) =
-                    (&mut shared[from..from + lanes], &mut status[from..from + lanes]);
-                decaps(taken, params, &keys, ct, shared, status)
+        Kem::Decaps { params: p, keys, ct, shared } => {
+            let mut secrets = Rest::new(shared);
+            chunks(cuda, &sizes(p, Task::Decaps), |taken, from, lanes| {
+                let keys = KeyBytes::new(keys, from, lanes, p.dk_len(), |key| key.bytes());
+                let ct = &ct[from * p.ct_len()..(from + lanes) * p.ct_len()];
+                decaps(taken, p, &keys, ct, secrets.next(lanes), statuses.next(lanes))
             })
         }
         Kem::Generate { .. } | Kem::DecodePublic { .. } | Kem::DecodePrivate { .. } => {
@@ -82,79 +79,89 @@ fn forget(kem: &mut Kem<'_>, status: &mut [Status]) {
 }
 
 /// Lanes that fit into a slot beside the canary.
-fn fitting(p: &Params, slot_bytes: usize) -> usize {
-    let with = |lanes: usize| Arrays::new(p, lanes + CANARIES).bytes;
+fn fitting(p: &Params, task: Task, slot_bytes: usize) -> usize {
+    let with = |lanes: usize| Arrays::new(p, task, lanes + CANARIES).bytes;
     // What a lane takes, not counting what alignment adds.
     let each = (with(1 << 20) - with(0)) >> 20;
-    let mut fit = slot_bytes.saturating_sub(with(0)) / each;
+    let mut fit = slot_bytes.saturating_sub(with(0)) / each.max(1);
     while fit > 0 && with(fit) > slot_bytes {
         fit -= 1;
     }
     fit
 }
 
-/// Where the arrays of all three operations lie.
+/// Where the arrays of an operation lie; those that it does not need are empty.
 struct Arrays {
     seeds: Place,
-    ek: Place,
     dk: Place,
     message: Place,
-    ct: Place,
-    again: Place,
     shared: Place,
     pairs: Place,
     rejected: Place,
-    matrix: Place,
     hat: Place,
     noise: Place,
+    again: Place,
+    ek: Place,
+    ct: Place,
+    matrix: Place,
     valid: Place,
     status: Place,
     bytes: usize,
+    secret: usize,
 }
 
 impl Arrays {
-    fn new(p: &Params, n: usize) -> Self {
+    fn new(p: &Params, task: Task, n: usize) -> Self {
         let mut layout = Layout::default();
+        let of = |is_needed: bool| if is_needed { n } else { 0 };
+        let (keygen, decaps) = (task == Task::Keygen, task == Task::Decaps);
         let mut arrays = Arrays {
-            seeds: layout.array(n, SEED_LEN),
-            ek: layout.array(n, p.ek_len()),
-            dk: layout.array(n, p.dk_len()),
-            message: layout.array(n, SECRET_LEN),
-            ct: layout.array(n, p.ct_len()),
-            again: layout.array(n, p.ct_len()),
-            shared: layout.array(n, SECRET_LEN),
+            seeds: layout.array(of(keygen), SEED_LEN),
+            dk: layout.array(of(keygen || decaps), p.dk_len()),
+            message: layout.array(of(!keygen), SECRET_LEN),
+            shared: layout.array(of(!keygen), SECRET_LEN),
             pairs: layout.array(n, 2 * SECRET_LEN),
-            rejected: layout.array(n, SECRET_LEN),
-            matrix: layout.array(n, p.k * p.k * POLY),
+            rejected: layout.array(of(decaps), SECRET_LEN),
             hat: layout.array(n, p.k * POLY),
             noise: layout.array(n, (p.k + 1) * POLY),
-            valid: layout.array(n, size_of::<u32>()),
-            status: layout.array(n, size_of::<u32>()),
+            again: layout.array(of(decaps), p.ct_len()),
+            ek: Place::default(),
+            ct: Place::default(),
+            matrix: Place::default(),
+            valid: Place::default(),
+            status: Place::default(),
             bytes: 0,
+            secret: 0,
         };
-        arrays.bytes = layout.bytes();
+        layout.secrets_end();
+        arrays.ek = layout.array(of(!decaps), p.ek_len());
+        arrays.ct = layout.array(of(!keygen), p.ct_len());
+        arrays.matrix = layout.array(n, p.k * p.k * POLY);
+        arrays.valid = layout.array(n, size_of::<u32>());
+        arrays.status = layout.array(n, size_of::<u32>());
+        (arrays.bytes, arrays.secret) = (layout.bytes(), layout.secret());
         arrays
     }
 }
 
-/// Lays out the arrays for `lanes` lanes and the canaries after them. `ek_in_dk` where encapsulation keys are those within
-/// decapsulation keys.
-fn lay_out<'a, 'b, D: Device>(
-    taken: &'a mut Taken<'b, D>,
+/// Lays out the arrays for `lanes` lanes and the canaries after them.
+fn lay_out<'t, 'a, D: Device>(
+    taken: &'t mut Taken<'a, D>,
     p: &Params,
+    task: Task,
     (lanes, canaries): (usize, usize),
-    ek_in_dk: bool,
-) -> Result<(Chunk<'a, 'b, D, KemArguments>, Arrays), Fault> {
+) -> Result<(Chunk<'t, 'a, D, KemArguments>, Arrays), Fault> {
     let set = match p.algorithm {
         Algorithm::MlKem512 => "kem512",
         Algorithm::MlKem768 => "kem768",
         _ => "kem1024",
     };
     let n = lanes + canaries;
-    let arrays = Arrays::new(p, n);
-    taken.reserve(arrays.bytes)?;
+    let arrays = Arrays::new(p, task, n);
+    taken.reserve(arrays.bytes, arrays.secret)?;
     let at = |place: Place| taken.address(place.offset);
-    let (ek, ek_stride) = if ek_in_dk {
+    // In decapsulation those within decapsulation keys.
+    let (ek, ek_stride) = if task == Task::Decaps {
         (at(arrays.dk) + 384 * p.k as u64, p.dk_len())
     } else {
         (at(arrays.ek), p.ek_len())
@@ -179,102 +186,90 @@ fn lay_out<'a, 'b, D: Device>(
         generation: taken.generation(),
         reserved: 0,
     };
-    Ok((Chunk { taken, set, arguments, lanes, canaries, status: arrays.status }, arrays))
+    let (answers, status) = (Vec::new(), arrays.status);
+    Ok((Chunk { taken, set, arguments, lanes, canaries, status, answers }, arrays))
 }
 
-fn keygen<D: Device>(
-    taken: &mut Taken<'_, D>,
+fn keygen<'a, D: Device>(
+    taken: &mut Taken<'a, D>,
     p: &'static Params,
-    seeds: &[[u8; SEED_LEN]],
-    (ek, dk): (&mut [u8], &mut [u8]),
-    status: &mut [Status],
-) -> Result<(), Fault> {
+    seeds: &'a [[u8; SEED_LEN]],
+    (ek, dk): (&'a mut [u8], &'a mut [u8]),
+    status: &'a mut [Status],
+) -> Result<Flying<'a>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let mut run = || {
-        let (mut chunk, at) = lay_out(taken, p, (seeds.len(), 1), false)?;
-        chunk.send(at.seeds, seeds.as_flattened(), &[canary.seed.as_flattened()])?;
-        chunk.run(&[
-            ("seed", 1, PER_THREAD),
-            ("sample_matrix", k * k, PER_THREAD),
-            ("keygen_noise", 2 * k, PER_THREAD),
-            ("transform_all", 2 * k, PER_WARP),
-            ("keygen_row", k, PER_WARP),
-            ("keygen_finish", 1, PER_THREAD),
-        ])?;
-        chunk.verdicts(status, &[Status::Ok])?;
-        chunk.canary_is(at.ek, &[&canary.ek])?;
-        chunk.canary_is(at.dk, &[&canary.dk])?;
-        chunk.fetch(at.ek, status, ek)?;
-        chunk.fetch(at.dk, status, dk)
-    };
-    let done = run();
-    checked(taken, done)
+    let (mut chunk, at) = lay_out(taken, p, Task::Keygen, (seeds.len(), 1))?;
+    chunk.send(at.seeds, seeds.as_flattened(), &[canary.seed.as_flattened()])?;
+    chunk.run(&[
+        ("seed", 1, PER_THREAD),
+        ("sample_matrix", k * k, PER_THREAD),
+        ("keygen_noise", 2 * k, PER_THREAD),
+        ("transform_all", 2 * k, PER_WARP),
+        ("keygen_row", k, PER_WARP),
+        ("keygen_finish", 1, PER_THREAD),
+    ])?;
+    chunk.expect(at.ek, &[&canary.ek])?;
+    chunk.expect(at.dk, &[&canary.dk])?;
+    chunk.fetch(at.ek, ek)?;
+    chunk.fetch(at.dk, dk)?;
+    chunk.fly(status, &[Status::Ok])
 }
 
-fn encaps<D: Device>(
-    taken: &mut Taken<'_, D>,
+fn encaps<'a, D: Device>(
+    taken: &mut Taken<'a, D>,
     p: &'static Params,
-    keys: &KeyBytes<'_>,
-    m: &[[u8; SECRET_LEN]],
-    (ct, shared): (&mut [u8], &mut [[u8; SECRET_LEN]]),
-    status: &mut [Status],
-) -> Result<(), Fault> {
+    keys: &KeyBytes<'a>,
+    m: &'a [[u8; SECRET_LEN]],
+    (ct, shared): (&'a mut [u8], &'a mut [[u8; SECRET_LEN]]),
+    status: &'a mut [Status],
+) -> Result<Flying<'a>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let mut run = || {
-        let (mut chunk, at) = lay_out(taken, p, (m.len(), 1), false)?;
-        chunk.send_keys(at.ek, keys, &canary.ek)?;
-        chunk.send(at.message, m.as_flattened(), &[canary.m.as_flattened()])?;
-        chunk.run(&[
-            ("encaps_hash", 1, PER_THREAD),
-            ("sample_matrix", k * k, PER_THREAD),
-            ("sample_y", k, PER_THREAD),
-            ("sample_e", k + 1, PER_THREAD),
-            ("transform", k, PER_WARP),
-            ("encrypt_row", k + 1, PER_WARP),
-            ("encaps_finish", 1, PER_THREAD),
-        ])?;
-        chunk.verdicts(status, &[Status::Ok])?;
-        chunk.canary_is(at.ct, &[&canary.ct])?;
-        chunk.canary_is(at.shared, &[canary.shared.as_flattened()])?;
-        chunk.fetch(at.ct, status, ct)?;
-        chunk.fetch(at.shared, status, shared.as_flattened_mut())
-    };
-    let done = run();
-    checked(taken, done)
+    let (mut chunk, at) = lay_out(taken, p, Task::Encaps, (m.len(), 1))?;
+    chunk.send_keys(at.ek, keys, &canary.ek)?;
+    chunk.send(at.message, m.as_flattened(), &[canary.m.as_flattened()])?;
+    chunk.run(&[
+        ("encaps_hash", 1, PER_THREAD),
+        ("sample_matrix", k * k, PER_THREAD),
+        ("sample_y", k, PER_THREAD),
+        ("sample_e", k + 1, PER_THREAD),
+        ("transform", k, PER_WARP),
+        ("encrypt_row", k + 1, PER_WARP),
+        ("encaps_finish", 1, PER_THREAD),
+    ])?;
+    chunk.expect(at.ct, &[&canary.ct])?;
+    chunk.expect(at.shared, &[canary.shared.as_flattened()])?;
+    chunk.fetch(at.ct, ct)?;
+    chunk.fetch(at.shared, shared.as_flattened_mut())?;
+    chunk.fly(status, &[Status::Ok])
 }
 
-fn decaps<D: Device>(
-    taken: &mut Taken<'_, D>,
+fn decaps<'a, D: Device>(
+    taken: &mut Taken<'a, D>,
     p: &'static Params,
-    keys: &KeyBytes<'_>,
-    ct: &[u8],
-    shared: &mut [[u8; SECRET_LEN]],
-    status: &mut [Status],
-) -> Result<(), Fault> {
+    keys: &KeyBytes<'a>,
+    ct: &'a [u8],
+    shared: &'a mut [[u8; SECRET_LEN]],
+    status: &'a mut [Status],
+) -> Result<Flying<'a>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let mut run = || {
-        let (mut chunk, at) = lay_out(taken, p, (shared.len(), 2), true)?;
-        chunk.send_keys(at.dk, keys, &canary.dk)?;
-        chunk.send(at.ct, ct, &[&canary.ct, &canary.bad_ct])?;
-        chunk.run(&[
-            ("decaps_unpack", k, PER_WARP),
-            ("decaps_message", 1, PER_WARP),
-            ("decaps_hash", 1, PER_THREAD),
-            ("sample_matrix", k * k, PER_THREAD),
-            ("sample_y", k, PER_THREAD),
-            ("sample_e", k + 1, PER_THREAD),
-            ("transform", k, PER_WARP),
-            ("encrypt_row_again", k + 1, PER_WARP),
-            ("decaps_finish", 1, PER_THREAD),
-        ])?;
-        chunk.verdicts(status, &[Status::Ok; 2])?;
-        let expected = [canary.shared.as_flattened(), canary.bad_shared.as_flattened()];
-        chunk.canary_is(at.shared, &expected)?;
-        chunk.fetch(at.shared, status, shared.as_flattened_mut())
-    };
-    let done = run();
-    checked(taken, done)
+    let (mut chunk, at) = lay_out(taken, p, Task::Decaps, (shared.len(), 2))?;
+    chunk.send_keys(at.dk, keys, &canary.dk)?;
+    chunk.send(at.ct, ct, &[&canary.ct, &canary.bad_ct])?;
+    chunk.run(&[
+        ("decaps_unpack", k, PER_WARP),
+        ("decaps_message", 1, PER_WARP),
+        ("decaps_hash", 1, PER_THREAD),
+        ("sample_matrix", k * k, PER_THREAD),
+        ("sample_y", k, PER_THREAD),
+        ("sample_e", k + 1, PER_THREAD),
+        ("transform", k, PER_WARP),
+        ("encrypt_row_again", k + 1, PER_WARP),
+        ("decaps_finish", 1, PER_THREAD),
+    ])?;
+    chunk.expect(at.shared, &[canary.shared.as_flattened(), canary.bad_shared.as_flattened()])?;
+    chunk.fetch(at.shared, shared.as_flattened_mut())?;
+    chunk.fly(status, &[Status::Ok; 2])
 }

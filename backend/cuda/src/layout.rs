@@ -7,6 +7,7 @@ const ALIGNMENT: usize = 256;
 #[derive(Default)]
 pub(crate) struct Layout {
     end: usize,
+    secret: usize,
 }
 
 /// A place in a slot: so many bytes from there on.
@@ -22,6 +23,16 @@ impl Layout {
         let place = Place { offset: self.end, bytes: n * each };
         self.end = (self.end + place.bytes).next_multiple_of(ALIGNMENT);
         place
+    }
+
+    /// Says that secrets are in the arrays up to here, and in none after them.
+    pub(crate) fn secrets_end(&mut self) {
+        self.secret = self.end;
+    }
+
+    /// Bytes from the front that may hold secrets.
+    pub(crate) fn secret(&self) -> usize {
+        self.secret
     }
 
     /// Bytes of all of it.
@@ -41,6 +52,9 @@ mod tests {
         assert_eq!(places[0], Place { offset: 0, bytes: 3552 });
         assert_eq!(places[1], Place { offset: 3584, bytes: 0 });
         assert_eq!(places[2], Place { offset: 3584, bytes: 1 });
-        assert_eq!(layout.bytes(), 3840);
+        assert_eq!((layout.bytes(), layout.secret()), (3840, 0));
+        layout.secrets_end();
+        layout.array(1, 7);
+        assert_eq!((layout.bytes(), layout.secret()), (4096, 3840));
     }
 }

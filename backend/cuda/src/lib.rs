@@ -32,4 +32,4 @@ mod slots;
 
 pub use arguments::{DsaArguments, HashArguments, KemArguments};
 pub use cuda::Cuda;
-pub use device::{Arguments, Device, Fault, Launch};
+pub use device::{Arguments, Device, Fault, Launch, Pinned};

@@ -1,7 +1,7 @@
 //! Slots: memory on the device, each with one owner at a time.
 //!
 //! ```text
-//!   free --take--> taken, generation n --drop: cleared--> free
+//!   free --take--> taken, generation n --drop: secrets cleared--> free
 //!                     |
 //!                     +--a fault--> the device is broken: it is restarted when all slots are back, and gives none before
 //! ```
@@ -11,6 +11,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use gabion_scheme::ct;
 
 use crate::device::{Device, Fault, Launch};
 
@@ -70,7 +72,7 @@ impl<D: Device> Slots<D> {
         self.lock().slots.len()
     }
 
-    /// A slot that is nobody else's, all zero.
+    /// A slot that is nobody else's. It holds no secret of whoever had it before.
     pub(crate) fn take(&self) -> Result<Taken<'_, D>, Refused> {
         let mut inner = self.lock();
         if inner.broken {
@@ -89,7 +91,19 @@ impl<D: Device> Slots<D> {
         inner.slots[index].is_taken = true;
         let address = inner.slots[index].address;
         let generation = inner.generation;
-        Ok(Taken { slots: self, index, address, generation, used: 0, fault: None })
+        Ok(Taken {
+            slots: self,
+            index,
+            address,
+            generation,
+            used: 0,
+            secret: 0,
+            is_open: false,
+            fault: None,
+            sent: Vec::new(),
+            fetched: Vec::new(),
+            outputs: Vec::new(),
+        })
     }
 
     /// Begins anew once nobody has a slot.
@@ -115,18 +129,36 @@ fn next_generation(generation: u32) -> u32 {
     }
 }
 
-/// A slot with its owner. It is cleared when it is given back.
+/// A slot with its owner. What it was asked to copy is lent to it until it has finished; what holds secrets is cleared
+/// when it is given back.
 pub(crate) struct Taken<'a, D: Device> {
     slots: &'a Slots<D>,
     index: usize,
     address: u64,
     generation: u32,
-    /// Bytes from the front that may hold something.
+    /// Bytes that are used, and bytes from the front that may hold secrets.
     used: usize,
+    secret: usize,
+    /// Whether anything was asked for since it finished.
+    is_open: bool,
     fault: Option<Fault>,
+    /// Copies of its own: what is sent, and what is fetched.
+    sent: Vec<Wiped>,
+    fetched: Vec<Wiped>,
+    /// Outputs that are written until it has finished.
+    outputs: Vec<&'a mut [u8]>,
 }
 
-impl<D: Device> Taken<'_, D> {
+/// Bytes that are wiped when they are dropped.
+struct Wiped(Vec<u8>);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        ct::wipe(&mut self.0);
+    }
+}
+
+impl<'a, D: Device> Taken<'a, D> {
     /// What this owner's status words carry.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
@@ -137,29 +169,88 @@ impl<D: Device> Taken<'_, D> {
         self.address + offset as u64
     }
 
-    /// Says how much of the slot is used from here on.
+    /// Says how much of the slot is used from here on, and how much of that, from the front, may hold secrets.
     ///
     /// # Errors
     /// [`Fault::NoMemory`] if the slot is smaller.
-    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Fault> {
-        if bytes > self.slots.bytes {
+    pub(crate) fn reserve(&mut self, bytes: usize, secret: usize) -> Result<(), Fault> {
+        if bytes > self.slots.bytes || secret > bytes {
             return Err(Fault::NoMemory);
         }
         self.used = self.used.max(bytes);
+        self.secret = self.secret.max(secret);
         Ok(())
     }
 
     /// Copies bytes into the slot.
-    pub(crate) fn upload(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Fault> {
-        self.within(offset, bytes.len())?;
-        let done = self.slots.device.upload(self.index, self.address(offset), bytes);
+    pub(crate) fn upload(&mut self, offset: usize, bytes: &'a [u8]) -> Result<(), Fault> {
+        // SAFETY: lent for as long as this lives, and it ends by finishing.
+        unsafe { self.upload_from(offset, bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Copies bytes into the slot, and keeps them for as long as that takes.
+    pub(crate) fn upload_own(&mut self, offset: usize, bytes: Vec<u8>) -> Result<(), Fault> {
+        let (start, len) = (bytes.as_ptr(), bytes.len());
+        self.sent.push(Wiped(bytes));
+        // SAFETY: kept until it has finished, and never changed.
+        unsafe { self.upload_from(offset, start, len) }
+    }
+
+    /// # Safety
+    /// As for [`Device::upload`].
+    unsafe fn upload_from(
+        &mut self,
+        offset: usize,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        self.within(offset, bytes)?;
+        self.is_open = true;
+        let (stream, to) = (self.index, self.address(offset));
+        // SAFETY: the caller's.
+        let done = unsafe { self.slots.device.upload(stream, to, from, bytes) };
         self.noted(done)
     }
 
-    /// Copies bytes out of the slot, after [`Self::finish`].
-    pub(crate) fn download(&mut self, offset: usize, bytes: &mut [u8]) -> Result<(), Fault> {
-        self.within(offset, bytes.len())?;
-        let done = self.slots.device.download(self.index, self.address(offset), bytes);
+    /// Makes bytes of the slot zero.
+    pub(crate) fn clear(&mut self, offset: usize, bytes: usize) -> Result<(), Fault> {
+        self.within(offset, bytes)?;
+        self.is_open = true;
+        let done = self.slots.device.clear(self.index, self.address(offset), bytes);
+        self.noted(done)
+    }
+
+    /// Copies bytes out of the slot; [`Self::outputs`] gives them back.
+    pub(crate) fn download(&mut self, offset: usize, out: &'a mut [u8]) -> Result<(), Fault> {
+        let (start, len) = (out.as_mut_ptr(), out.len());
+        self.outputs.push(out);
+        // SAFETY: lent, and not touched before it has finished.
+        unsafe { self.download_to(offset, start, len) }
+    }
+
+    /// Copies bytes out of the slot into memory of its own; [`Self::fetched`] has them, by the number that this gives.
+    pub(crate) fn fetch(&mut self, offset: usize, bytes: usize) -> Result<usize, Fault> {
+        let mut out = vec![0; bytes];
+        let start = out.as_mut_ptr();
+        self.fetched.push(Wiped(out));
+        // SAFETY: kept, and not touched before it has finished.
+        unsafe { self.download_to(offset, start, bytes)? };
+        Ok(self.fetched.len() - 1)
+    }
+
+    /// # Safety
+    /// As for [`Device::download`].
+    unsafe fn download_to(
+        &mut self,
+        offset: usize,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        self.within(offset, bytes)?;
+        self.is_open = true;
+        let (stream, from) = (self.index, self.address(offset));
+        // SAFETY: the caller's.
+        let done = unsafe { self.slots.device.download(stream, from, to, bytes) };
         self.noted(done)
     }
 
@@ -168,6 +259,7 @@ impl<D: Device> Taken<'_, D> {
     /// # Safety
     /// As for [`Device::launch`]; addresses are of what was reserved of this slot.
     pub(crate) unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Fault> {
+        self.is_open = true;
         // SAFETY: the caller's.
         let done = unsafe { self.slots.device.launch(self.index, launch) };
         self.noted(done)
@@ -176,7 +268,20 @@ impl<D: Device> Taken<'_, D> {
     /// Waits for all that was asked for.
     pub(crate) fn finish(&mut self) -> Result<(), Fault> {
         let done = self.slots.device.finish(self.index, self.slots.at_most);
+        self.is_open = false;
+        self.sent.clear();
         self.noted(done)
+    }
+
+    /// What was fetched, once it has finished.
+    pub(crate) fn fetched(&self, number: usize) -> &[u8] {
+        let it = self.fetched.get(number).filter(|_| !self.is_open);
+        it.map_or(&[], |bytes| &bytes.0)
+    }
+
+    /// The outputs in the order in which they were asked for, once it has finished.
+    pub(crate) fn outputs(&mut self) -> Vec<&'a mut [u8]> {
+        if self.is_open { Vec::new() } else { std::mem::take(&mut self.outputs) }
     }
 
     /// Says that the device gave a wrong answer.
@@ -201,10 +306,14 @@ impl<D: Device> Taken<'_, D> {
 
 impl<D: Device> Drop for Taken<'_, D> {
     fn drop(&mut self) {
-        if self.fault.is_none() && self.used > 0 {
-            let cleared = self.slots.device.clear(self.index, self.address, self.used);
-            self.fault = cleared.and_then(|()| self.finish()).err();
+        if self.fault.is_none() && self.secret > 0 {
+            self.fault = self.clear(0, self.secret).err();
         }
+        if self.is_open {
+            // Before what it was lent goes back, and what it keeps goes away.
+            let _ = self.finish();
+        }
+        self.fetched.clear();
         let mut inner = self.slots.lock();
         inner.slots[self.index].is_taken = false;
         inner.broken |= self.fault.is_some();

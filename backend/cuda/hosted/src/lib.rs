@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gabion_cuda::{Arguments, Device, Fault, Launch};
+use gabion_cuda::{Arguments, Device, Fault, Launch, Pinned};
 use gabion_scheme::ct;
 
 /// What `Device::allocate` promises.
@@ -65,14 +65,13 @@ impl Hosted {
         self.lock().len()
     }
 
-    /// Bytes that are allocated and not zero.
-    pub fn dirty(&self) -> usize {
-        let memory = self.lock();
-        let bytes = memory.iter().flat_map(|(&address, &bytes)| {
+    /// Whether these bytes stand anywhere in memory that is allocated, at a multiple of their number.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        self.lock().iter().any(|(&address, &len)| {
             // SAFETY: allocated, and nobody else uses it while the caller looks.
-            unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }
-        });
-        bytes.filter(|&&byte| byte != 0).count()
+            let all = unsafe { std::slice::from_raw_parts(address as *const u8, len) };
+            all.chunks_exact(bytes.len().max(1)).any(|chunk| chunk == bytes)
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
@@ -127,11 +126,21 @@ impl Device for Hosted {
         Ok(start as u64)
     }
 
-    fn upload(&self, _stream: usize, to: u64, bytes: &[u8]) -> Result<(), Fault> {
+    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+        Pinned::new(bytes)
+    }
+
+    unsafe fn upload(
+        &self,
+        _stream: usize,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
         let memory = self.lock();
-        within(&memory, to, bytes.len())?;
-        // SAFETY: within an allocation, which is no memory of Rust's.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+        within(&memory, to, bytes)?;
+        // SAFETY: within an allocation, which is no memory of Rust's; the other one is the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
         Ok(())
     }
 
@@ -152,13 +161,17 @@ impl Device for Hosted {
         Ok(())
     }
 
-    fn download(&self, _stream: usize, from: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+    unsafe fn download(
+        &self,
+        _stream: usize,
+        from: u64,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
         let memory = self.lock();
-        within(&memory, from, bytes.len())?;
-        // SAFETY: within an allocation, which is no memory of Rust's.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len())
-        };
+        within(&memory, from, bytes)?;
+        // SAFETY: within an allocation, which is no memory of Rust's; the other one is the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to, bytes) };
         Ok(())
     }
 
@@ -189,9 +202,11 @@ pub unsafe fn run_on<A: Arguments>(
 ) -> Result<(), Fault> {
     let device = Hosted::new();
     let address = device.allocate(bytes.len())?;
-    device.upload(0, address, bytes)?;
     let arguments = arguments(address);
-    // SAFETY: the caller's.
-    unsafe { device.launch(0, &Launch::new(kernel, &arguments, blocks))? };
-    device.download(0, address, bytes)
+    // SAFETY: copies happen at once, of as many bytes as there are; the launch is the caller's.
+    unsafe {
+        device.upload(0, address, bytes.as_ptr(), bytes.len())?;
+        device.launch(0, &Launch::new(kernel, &arguments, blocks))?;
+        device.download(0, address, bytes.as_mut_ptr(), bytes.len())
+    }
 }
