@@ -77,12 +77,13 @@ template <class P> static void check(const char *name, uint32_t n) {
     constexpr unsigned K = P::K;
     Array<> seeds(64 * n), ek(P::EK * n), dk(P::DK * n), message(32 * n), ct(P::CT * n), again(P::CT * n), shared(32 * n),
         pairs(64 * n), rejected(32 * n), first(32 * n);
-    Array<uint16_t> matrix(K * K * N * n), hat(K * N * n), noise((K + 1) * N * n);
+    Array<uint16_t> matrix(K * K * N * n), hat(K * N * n), noise(K * N * n);
+    Array<> prf((2 * K + 1) * P::PRF * n);
     Array<uint32_t> valid(n), status(n);
     KemArguments a{};
     a.seeds = seeds.items, a.ek = ek.items, a.dk = dk.items, a.message = message.items, a.ct = ct.items;
     a.again = again.items, a.shared = shared.items, a.pairs = pairs.items, a.rejected = rejected.items;
-    a.matrix = matrix.items, a.hat = hat.items, a.noise = noise.items, a.valid = valid.items, a.status = status.items;
+    a.matrix = matrix.items, a.hat = hat.items, a.noise = noise.items, a.prf = prf.items, a.valid = valid.items, a.status = status.items;
     a.ek_stride = P::EK, a.n = n, a.generation = 0x123456;
 
     seeds.fill();
@@ -99,8 +100,7 @@ template <class P> static void check(const char *name, uint32_t n) {
     SECRET(message.items, message.count);
     launch("encaps_hash", a, 1, false);
     launch("sample_matrix", a, K * K, false);
-    launch("sample_y", a, K, false);
-    launch("sample_e", a, K + 1, false);
+    launch("noise", a, 2 * K + 1, false);
     launch("transform", a, K, true);
     launch("encrypt_row", a, K + 1, true);
     launch("encaps_finish", a, 1, false);
@@ -116,8 +116,7 @@ template <class P> static void check(const char *name, uint32_t n) {
     launch("decaps_message", a, 1, true);
     launch("decaps_hash", a, 1, false);
     launch("sample_matrix", a, K * K, false);
-    launch("sample_y", a, K, false);
-    launch("sample_e", a, K + 1, false);
+    launch("noise", a, 2 * K + 1, false);
     launch("transform", a, K, true);
     launch("encrypt_row_again", a, K + 1, true);
     launch("decaps_finish", a, 1, false);

@@ -22,6 +22,21 @@ template <class Kernel, class Of> struct PerThread {
     }
 };
 
+// A kernel with a thread for each job, and a `Buffer` in shared memory for each thread.
+template <class Kernel, class Of, class Buffer> struct PerThreadWith {
+    using Arguments = Of;
+    struct Shared {
+        Buffer buffer[BLOCK];
+    };
+    static constexpr unsigned STEPS = 1, JOBS = BLOCK;
+    template <unsigned STEP> static GABION_FN void step(const Of &arguments, Shared &shared, Position at) {
+        const uint64_t job = static_cast<uint64_t>(at.block) * BLOCK + at.thread;
+        if (job < static_cast<uint64_t>(arguments.n) * Kernel::PER_OP)
+            Kernel::run(arguments, static_cast<uint32_t>(job / Kernel::PER_OP), static_cast<uint32_t>(job % Kernel::PER_OP),
+                        shared.buffer[at.thread]);
+    }
+};
+
 // A kernel with a warp for each job, and a polynomial in shared memory for each warp.
 template <class Kernel, class Of> struct PerWarp {
     using Arguments = Of;

@@ -1,21 +1,22 @@
 // ML-KEM (FIPS 203) over a batch, split into kernels by what a thread has to do.
 //
-//   keygen   Seed (thread an op) -> SampleMatrix, SampleNoise (thread a polynomial) -> Transform (warp a polynomial)
+//   keygen   Seed (thread an op) -> SampleMatrix, Noise (thread a polynomial) -> Transform (warp a polynomial)
 //            -> KeygenRow (warp a row) -> KeygenFinish (thread an op)
-//   encaps   EncapsHash (thread an op) -> SampleMatrix, SampleNoise -> Transform -> EncryptRow (warp a row)
+//   encaps   EncapsHash (thread an op) -> SampleMatrix, Noise -> Transform -> EncryptRow (warp a row)
 //            -> EncapsFinish (thread an op)
 //   decaps   DecapsUnpack (warp a polynomial) -> DecapsMessage (warp an op) -> DecapsHash (thread an op)
-//            -> SampleMatrix, SampleNoise -> Transform -> EncryptRow -> DecapsFinish (thread an op)
+//            -> SampleMatrix, Noise -> Transform -> EncryptRow -> DecapsFinish (thread an op)
 //
 // One thread runs a sponge by itself: an operation's hashes follow each other, so a warp that shared one operation
-// would mostly wait. Polynomials between kernels are 16-bit coefficients below q, in order.
+// would mostly wait. Polynomials between kernels are 16-bit coefficients below q, in order;
+// those that are short stay as the bytes that they are sampled from, which are a quarter of that, until a warp loads them.
 //
 // Constant time: no branch and no address depends on a secret. What is sampled from rho is public, and so is whether a
 // key passed its checks.
 #pragma once
 
 #include "frame.cuh"
-#include "sponge.cuh"
+#include "sample.cuh"
 
 namespace gabion {
 
@@ -39,6 +40,7 @@ GABION_FN const KemRoots &kem_roots() {
 template <unsigned K_, unsigned ETA1_, unsigned DU_, unsigned DV_> struct KemSet {
     static constexpr unsigned K = K_, ETA1 = ETA1_, ETA2 = 2, DU = DU_, DV = DV_;
     static constexpr uint32_t EK = 384 * K + 32, DK = 768 * K + 96, CT = 32 * (DU * K + DV);
+    static constexpr uint32_t PRF = 64 * ETA1; // a polynomial's part of `prf`
 };
 using MlKem512 = KemSet<2, 3, 10, 4>;
 using MlKem768 = KemSet<3, 2, 10, 4>;
@@ -48,7 +50,7 @@ using MlKem1024 = KemSet<4, 2, 11, 5>;
 struct KemArguments {
     const uint8_t *seeds; // keygen: d || z, 64 bytes an op
     uint8_t *ek;          // encapsulation keys; in decaps those within `dk`
-    uint8_t *dk;          // decapsulation keys
+    uint8_t *dk;          // decapsulation keys; none in keygen if seeds are the keys
     uint8_t *message;     // m, 32 bytes an op: given in encaps, made in decaps
     uint8_t *ct;          // ciphertexts
     uint8_t *again;       // decaps: ciphertexts, encrypted again
@@ -57,7 +59,8 @@ struct KemArguments {
     uint8_t *rejected;    // decaps: K-bar, 32 bytes an op
     uint16_t *matrix;     // A-hat, [op][row][column]
     uint16_t *hat;        // s or y, or u of a ciphertext, [op][k]
-    uint16_t *noise;      // e; or e1 and e2, [op][k + 1]
+    uint16_t *noise;      // keygen: e, [op][k]
+    uint8_t *prf;         // what s and e, or y, e1 and e2 are sampled from, [op][2 k + 1][64 eta_1]
     uint32_t *valid;      // whether the key passed its checks: all ones, or zero
     uint32_t *status;     // a Verdict an op
     uint32_t ek_stride;   // from one `ek` to the next
@@ -194,34 +197,31 @@ template <unsigned D> GABION_FN uint32_t kem_decompress(uint32_t y) {
 
 // --- Sampling -------------------------------------------------------------------------------------------------------
 
+using KemSieve = Sieve<uint16_t, 12>;
+
 // SampleNTT (Algorithm 7) from rho and two index bytes. Time depends on rho, which is public.
-GABION_FN void kem_sample_ntt_vartime(const uint8_t *rho, uint32_t first, uint32_t second, uint16_t *poly) {
+GABION_FN void kem_sample_ntt_vartime(const uint8_t *rho, uint32_t first, uint32_t second, KemSieve &sieve, uint16_t *poly) {
     uint64_t a[25];
     absorb<RATE_SHAKE128>(a, Seeded{rho, first | second << 8, 2}, SHAKE);
-    uint64_t held = 0;
-    unsigned count = 0;
-    while (true) {
+    sample_uniform_vartime<KEM_Q, 0xfff>(a, sieve, poly);
+}
+
+// PRF_eta(seed, index) (equation 4.3), 64 eta bytes.
+template <unsigned ETA> GABION_FN void kem_prf(const uint8_t *seed, uint32_t index, uint8_t *out) {
+    static_assert(ETA == 2 || ETA == 3, "the standard has these two");
+    uint64_t a[25];
+    absorb<RATE_256>(a, Seeded{seed, index, 1}, SHAKE);
 #pragma unroll
-        for (unsigned group = 0; group < RATE_SHAKE128 / 24; group++) {
-#pragma unroll
-            for (unsigned i = 0; i < 16; i++) {
-                // Bits 12 i to 12 i + 11 of three words.
-                const unsigned bit = 12 * i, word = 3 * group + bit / 64, shift = bit % 64;
-                uint64_t candidate = a[word] >> shift;
-                if (shift > 52)
-                    candidate |= a[word + 1] << (64 - shift);
-                candidate &= 0xfff;
-                if (candidate < KEM_Q && count < N) {
-                    held = held >> 16 | candidate << 48;
-                    count++;
-                    if (count % 4 == 0)
-                        store64(reinterpret_cast<uint8_t *>(poly + count - 4), held);
-                }
-            }
-        }
-        if (count == N)
-            return;
+    for (unsigned i = 0; i < 8; i++)
+        store128(out + 16 * i, Sixteen{a[2 * i], a[2 * i + 1]});
+    if constexpr (ETA == 3) {
+        // Eight words more: the last one of this block, and seven of the next.
+        const uint64_t last = a[16];
         keccak_f(a);
+        store128(out + 128, Sixteen{last, a[0]});
+#pragma unroll
+        for (unsigned i = 0; i < 3; i++)
+            store128(out + 144 + 16 * i, Sixteen{a[2 * i + 1], a[2 * i + 2]});
     }
 }
 
@@ -231,53 +231,24 @@ GABION_FN uint32_t kem_centred(uint32_t plus, uint32_t minus) {
     return minimum(value, value - KEM_Q);
 }
 
-// SamplePolyCBD_eta (Algorithm 8) of PRF_eta(seed, index) (equation 4.3).
-template <unsigned ETA> GABION_FN void kem_sample_cbd(const uint8_t *seed, uint32_t index, uint16_t *poly) {
-    uint64_t a[25];
-    absorb<RATE_256>(a, Seeded{seed, index, 1}, SHAKE);
+// A thread's eight coefficients of SamplePolyCBD_eta (Algorithm 8), along, of the 64 eta bytes that PRF_eta gave.
+template <unsigned ETA> GABION_FN void kem_sample_cbd8(const uint8_t *prf, unsigned thread, uint32_t (&c)[LANE]) {
     if constexpr (ETA == 2) {
+        const uint32_t bits = load32(prf + 4 * thread);
+        // Sums of two bits, in each two bits.
+        const uint32_t sums = (bits & 0x55555555) + (bits >> 1 & 0x55555555);
 #pragma unroll
-        for (unsigned i = 0; i < N / 16; i++) {
-            // Sums of two bits, in each two bits.
-            const uint64_t sums = (a[i] & 0x5555555555555555) + (a[i] >> 1 & 0x5555555555555555);
-#pragma unroll
-            for (unsigned quarter = 0; quarter < 4; quarter++) {
-                uint64_t word = 0;
-#pragma unroll
-                for (unsigned j = 0; j < 4; j++) {
-                    const uint32_t pair = static_cast<uint32_t>(sums >> (16 * quarter + 4 * j)) & 0xf;
-                    word |= static_cast<uint64_t>(kem_centred(pair & 3, pair >> 2)) << (16 * j);
-                }
-                store64(reinterpret_cast<uint8_t *>(poly + 16 * i + 4 * quarter), word);
-            }
-        }
+        for (unsigned i = 0; i < LANE; i++)
+            c[i] = kem_centred(sums >> (4 * i) & 3, sums >> (4 * i + 2) & 3);
     } else {
-        static_assert(ETA == 3, "the standard has these two");
-        // 192 bytes: 17 words of the first block and seven of the next.
-        uint64_t words[24];
+        const uint32_t halves[3] = {load16(prf + 6 * thread), load16(prf + 6 * thread + 2), load16(prf + 6 * thread + 4)};
+        const uint32_t groups[2] = {(halves[0] | halves[1] << 16) & 0xffffff, halves[1] >> 8 | halves[2] << 8};
 #pragma unroll
-        for (unsigned i = 0; i < 17; i++)
-            words[i] = a[i];
-        keccak_f(a);
-#pragma unroll
-        for (unsigned i = 17; i < 24; i++)
-            words[i] = a[i - 17];
-#pragma unroll
-        for (unsigned quad = 0; quad < N / 4; quad++) {
-            const unsigned bit = 24 * quad, shift = bit % 64;
-            uint64_t bits = words[bit / 64] >> shift;
-            if (shift > 40)
-                bits |= words[bit / 64 + 1] << (64 - shift);
+        for (unsigned i = 0; i < LANE; i++) {
             // Sums of three bits, in each three bits.
-            const uint32_t group = static_cast<uint32_t>(bits);
+            const uint32_t group = groups[i / 4];
             const uint32_t sums = (group & 0x249249) + (group >> 1 & 0x249249) + (group >> 2 & 0x249249);
-            uint64_t word = 0;
-#pragma unroll
-            for (unsigned j = 0; j < 4; j++) {
-                const uint32_t pair = sums >> (6 * j) & 0x3f;
-                word |= static_cast<uint64_t>(kem_centred(pair & 7, pair >> 3)) << (16 * j);
-            }
-            store64(reinterpret_cast<uint8_t *>(poly + 4 * quad), word);
+            c[i] = kem_centred(sums >> (6 * (i % 4)) & 7, sums >> (6 * (i % 4) + 3) & 7);
         }
     }
 }
@@ -299,52 +270,35 @@ template <class P> struct KemSeed : PerThread<KemSeed<P>, KemArguments> {
 };
 
 // A-hat[i, j] from rho, which ends every encapsulation key (Algorithm 13, lines 3 to 7).
-template <class P> struct KemSampleMatrix : PerThread<KemSampleMatrix<P>, KemArguments> {
+template <class P> struct KemSampleMatrix : PerThreadWith<KemSampleMatrix<P>, KemArguments, KemSieve> {
     static constexpr unsigned PER_OP = P::K * P::K;
-    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t entry) {
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t entry, KemSieve &sieve) {
         const uint8_t *rho = a.ek + a.ek_stride * static_cast<size_t>(op) + 384 * P::K;
-        kem_sample_ntt_vartime(rho, entry % P::K, entry / P::K, a.matrix + (static_cast<size_t>(op) * PER_OP + entry) * N);
+        kem_sample_ntt_vartime(rho, entry % P::K, entry / P::K, sieve, a.matrix + (static_cast<size_t>(op) * PER_OP + entry) * N);
     }
 };
 
-// s and e (Algorithm 13, lines 8 to 15).
-template <class P> struct KemKeygenNoise : PerThread<KemKeygenNoise<P>, KemArguments> {
-    static constexpr unsigned PER_OP = 2 * P::K;
+// What s and e are sampled from (Algorithm 13, lines 8 to 15), or y, e1 and e2 (Algorithm 14, lines 9 to 17).
+template <class P, bool KEYGEN> struct KemNoise : PerThread<KemNoise<P, KEYGEN>, KemArguments> {
+    static constexpr unsigned PER_OP = KEYGEN ? 2 * P::K : 2 * P::K + 1;
     static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t index) {
-        uint16_t *poly = index < P::K ? a.hat + (static_cast<size_t>(op) * P::K + index) * N
-                                      : a.noise + (static_cast<size_t>(op) * (P::K + 1) + index - P::K) * N;
-        kem_sample_cbd<P::ETA1>(a.pairs + 64 * static_cast<size_t>(op) + 32, index, poly);
+        const uint8_t *seed = a.pairs + 64 * static_cast<size_t>(op) + 32;
+        uint8_t *out = a.prf + (static_cast<size_t>(op) * (2 * P::K + 1) + index) * P::PRF;
+        if (KEYGEN || index < P::K)
+            kem_prf<P::ETA1>(seed, index, out);
+        else
+            kem_prf<P::ETA2>(seed, index, out);
     }
 };
 
-// y (Algorithm 14, lines 9 to 12).
-template <class P> struct KemSampleY : PerThread<KemSampleY<P>, KemArguments> {
-    static constexpr unsigned PER_OP = P::K;
-    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t index) {
-        kem_sample_cbd<P::ETA1>(a.pairs + 64 * static_cast<size_t>(op) + 32, index,
-                                a.hat + (static_cast<size_t>(op) * P::K + index) * N);
-    }
-};
-
-// e1 and e2 (Algorithm 14, lines 13 to 17).
-template <class P> struct KemSampleE : PerThread<KemSampleE<P>, KemArguments> {
-    static constexpr unsigned PER_OP = P::K + 1;
-    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t index) {
-        kem_sample_cbd<P::ETA2>(a.pairs + 64 * static_cast<size_t>(op) + 32, P::K + index,
-                                a.noise + (static_cast<size_t>(op) * PER_OP + index) * N);
-    }
-};
-
-// NTT of the k polynomials of `hat`, and with `NOISE` of the first k of `noise`.
+// NTT of s or y into `hat`, and with `NOISE` of e into `noise`.
 template <class P, bool NOISE> struct KemTransform : PerWarp<KemTransform<P, NOISE>, KemArguments> {
     static constexpr unsigned PER_OP = NOISE ? 2 * P::K : P::K, STEPS = 4;
     template <unsigned STEP>
     static GABION_FN void part(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t index, unsigned thread) {
-        uint16_t *poly = index < P::K ? a.hat + (static_cast<size_t>(op) * P::K + index) * N
-                                      : a.noise + (static_cast<size_t>(op) * (P::K + 1) + index - P::K) * N;
         uint32_t c[LANE];
         if (STEP == 0) {
-            load8(poly, thread, c);
+            kem_sample_cbd8<P::ETA1>(a.prf + (static_cast<size_t>(op) * (2 * P::K + 1) + index) * P::PRF, thread, c);
             scatter<Arrangement::ALONG>(shared, thread, c);
         } else if (STEP == 1) {
             kem_ntt_across(shared, thread);
@@ -352,12 +306,15 @@ template <class P, bool NOISE> struct KemTransform : PerWarp<KemTransform<P, NOI
             kem_ntt_middle(shared, thread);
         } else {
             kem_ntt_along(shared, thread, c);
+            uint16_t *poly = index < P::K ? a.hat + (static_cast<size_t>(op) * P::K + index) * N
+                                          : a.noise + (static_cast<size_t>(op) * P::K + index - P::K) * N;
             store8(poly, thread, c);
         }
     }
 };
 
-// t-hat = A s-hat + e-hat, encoded, and s-hat, encoded (Algorithm 13, lines 18 to 20).
+// t-hat = A s-hat + e-hat, encoded, and s-hat, encoded (Algorithm 13, lines 18 to 20), and the first of these once more
+// within the decapsulation key. Without `dk` the key is its seed.
 template <class P> struct KemKeygenRow : PerWarp<KemKeygenRow<P>, KemArguments> {
     static constexpr unsigned PER_OP = P::K, STEPS = 1;
     template <unsigned STEP>
@@ -371,34 +328,38 @@ template <class P> struct KemKeygenRow : PerWarp<KemKeygenRow<P>, KemArguments> 
             sum.add(entry, s);
         }
         sum.finish(thread, t);
-        load8(a.noise + (static_cast<size_t>(op) * (P::K + 1) + row) * N, thread, entry);
+        load8(a.noise + (static_cast<size_t>(op) * P::K + row) * N, thread, entry);
 #pragma unroll
         for (unsigned i = 0; i < LANE; i++) {
             const uint32_t value = t[i] + entry[i];
             t[i] = minimum(value, value - KEM_Q);
         }
+        GABION_DECLASSIFY(t, sizeof t); // The public key.
         const unsigned at = 384 * row + 12 * thread;
-        uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op) + at;
-        pack8<12>(t, ek);
-        GABION_DECLASSIFY(ek, 12); // The public key.
+        pack_aligned8<12>(t, a.ek + a.ek_stride * static_cast<size_t>(op) + at);
+        if (a.dk == nullptr)
+            return;
+        uint8_t *dk = a.dk + P::DK * static_cast<size_t>(op);
+        pack_aligned8<12>(t, dk + 384 * P::K + at);
         load8(a.hat + (static_cast<size_t>(op) * P::K + row) * N, thread, s);
-        pack8<12>(s, a.dk + P::DK * static_cast<size_t>(op) + at);
+        pack_aligned8<12>(s, dk + at);
     }
 };
 
-// The rest of the decapsulation key: ek || H(ek) || z (Algorithm 16, line 3).
+// The rest of the decapsulation key: rho, H(ek) and z (Algorithm 16, line 3).
 template <class P> struct KemKeygenFinish : PerThread<KemKeygenFinish<P>, KemArguments> {
     static constexpr unsigned PER_OP = 1;
     static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
-        const uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op);
-        uint8_t *dk = a.dk + P::DK * static_cast<size_t>(op);
-#pragma unroll 1
-        for (unsigned i = 0; i < P::EK; i += 8)
-            store64(dk + 384 * P::K + i, load64(ek + i));
-        sha3_256(Words{ek, P::EK}, dk + P::DK - 64);
-        for (unsigned i = 0; i < 32; i += 8)
-            store64(dk + P::DK - 32 + i, load64(a.seeds + 64 * static_cast<size_t>(op) + 32 + i));
         a.status[op] = status_word(OK, a.generation);
+        if (a.dk == nullptr)
+            return;
+        const uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op);
+        uint8_t *rest = a.dk + P::DK * static_cast<size_t>(op) + P::DK - 96;
+        sha3_256(Words{ek, P::EK}, rest + 32);
+        for (unsigned i = 0; i < 32; i += 8) {
+            store64(rest + i, load64(ek + 384 * P::K + i));
+            store64(rest + 64 + i, load64(a.seeds + 64 * static_cast<size_t>(op) + 32 + i));
+        }
     }
 };
 
@@ -448,7 +409,7 @@ template <class P, bool AGAIN> struct KemEncryptRow : PerWarp<KemEncryptRow<P, A
                 if (row < P::K)
                     load8(a.matrix + ((static_cast<size_t>(op) * P::K + j) * P::K + row) * N, thread, c);
                 else
-                    unpack8<12>(a.ek + a.ek_stride * static_cast<size_t>(op) + 384 * j + 12 * thread, c);
+                    unpack_aligned8<12>(a.ek + a.ek_stride * static_cast<size_t>(op) + 384 * j + 12 * thread, c);
                 load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, y);
                 sum.add(c, y);
             }
@@ -467,7 +428,7 @@ template <class P, bool AGAIN> struct KemEncryptRow : PerWarp<KemEncryptRow<P, A
     static GABION_FN void finish(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t row, unsigned thread) {
         uint32_t c[LANE], e[LANE];
         gather<Arrangement::ALONG>(shared, thread, c);
-        load8(a.noise + (static_cast<size_t>(op) * PER_OP + row) * N, thread, e);
+        kem_sample_cbd8<P::ETA2>(a.prf + (static_cast<size_t>(op) * (2 * P::K + 1) + P::K + row) * P::PRF, thread, e);
         uint8_t *ct = (AGAIN ? a.again : a.ct) + P::CT * static_cast<size_t>(op);
         // Eight coefficients of v take eight bits of m.
         const uint32_t bits = row == P::K ? a.message[32 * static_cast<size_t>(op) + thread] : 0;
@@ -480,12 +441,12 @@ template <class P, bool AGAIN> struct KemEncryptRow : PerWarp<KemEncryptRow<P, A
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 c[i] = kem_compress<P::DU>(c[i]);
-            pack8<P::DU>(c, ct + 32 * P::DU * row + P::DU * thread);
+            pack_aligned8<P::DU>(c, ct + 32 * P::DU * row + P::DU * thread);
         } else {
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 c[i] = kem_compress<P::DV>(c[i]);
-            pack8<P::DV>(c, ct + 32 * P::DU * P::K + P::DV * thread);
+            pack_aligned8<P::DV>(c, ct + 32 * P::DU * P::K + P::DV * thread);
         }
     }
 };
@@ -515,7 +476,7 @@ template <class P> struct KemDecapsUnpack : PerWarp<KemDecapsUnpack<P>, KemArgum
     static GABION_FN void part(const KemArguments &a, SharedPoly &shared, uint32_t op, uint32_t index, unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
-            unpack8<P::DU>(a.ct + P::CT * static_cast<size_t>(op) + 32 * P::DU * index + P::DU * thread, c);
+            unpack_aligned8<P::DU>(a.ct + P::CT * static_cast<size_t>(op) + 32 * P::DU * index + P::DU * thread, c);
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 c[i] = kem_decompress<P::DU>(c[i]);
@@ -542,7 +503,7 @@ template <class P> struct KemDecapsMessage : PerWarp<KemDecapsMessage<P>, KemArg
             KemSum sum;
 #pragma unroll
             for (unsigned j = 0; j < P::K; j++) {
-                unpack8<12>(a.dk + P::DK * static_cast<size_t>(op) + 384 * j + 12 * thread, s);
+                unpack_aligned8<12>(a.dk + P::DK * static_cast<size_t>(op) + 384 * j + 12 * thread, s);
                 load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, c);
                 sum.add(s, c);
             }
@@ -555,7 +516,7 @@ template <class P> struct KemDecapsMessage : PerWarp<KemDecapsMessage<P>, KemArg
         } else {
             uint32_t v[LANE], byte = 0;
             gather<Arrangement::ALONG>(shared, thread, c);
-            unpack8<P::DV>(a.ct + P::CT * static_cast<size_t>(op) + 32 * P::DU * P::K + P::DV * thread, v);
+            unpack_aligned8<P::DV>(a.ct + P::CT * static_cast<size_t>(op) + 32 * P::DU * P::K + P::DV * thread, v);
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 byte |= kem_compress<1>(reduce<KEM_Q>(kem_decompress<P::DV>(v[i]) + KEM_Q - c[i])) << i;

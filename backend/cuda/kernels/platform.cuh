@@ -146,4 +146,68 @@ GABION_FN void store64(uint8_t *bytes, uint64_t word) {
 #endif
 }
 
+// Sixteen bytes at an address that is a multiple of sixteen, in one access on a device.
+struct Sixteen {
+    uint64_t low, high;
+};
+GABION_FN Sixteen load128(const void *address) {
+#if defined(__CUDA_ARCH__)
+    const ulonglong2 words = *static_cast<const ulonglong2 *>(address);
+    return Sixteen{words.x, words.y};
+#else
+    const uint8_t *bytes = static_cast<const uint8_t *>(address);
+    return Sixteen{load64(bytes), load64(bytes + 8)};
+#endif
+}
+GABION_FN void store128(void *address, Sixteen sixteen) {
+#if defined(__CUDA_ARCH__)
+    *static_cast<ulonglong2 *>(address) = make_ulonglong2(sixteen.low, sixteen.high);
+#else
+    uint8_t *bytes = static_cast<uint8_t *>(address);
+    store64(bytes, sixteen.low);
+    store64(bytes + 8, sixteen.high);
+#endif
+}
+
+// Four and two bytes, likewise at a multiple of their number.
+GABION_FN uint32_t load32(const uint8_t *bytes) {
+#if defined(__CUDA_ARCH__)
+    return *reinterpret_cast<const uint32_t *>(bytes);
+#else
+    return bytes[0] | static_cast<uint32_t>(bytes[1]) << 8 | static_cast<uint32_t>(bytes[2]) << 16 | static_cast<uint32_t>(bytes[3]) << 24;
+#endif
+}
+GABION_FN void store32(uint8_t *bytes, uint32_t word) {
+#if defined(__CUDA_ARCH__)
+    *reinterpret_cast<uint32_t *>(bytes) = word;
+#else
+    for (unsigned i = 0; i < 4; i++)
+        bytes[i] = static_cast<uint8_t>(word >> (8 * i));
+#endif
+}
+GABION_FN uint32_t load16(const uint8_t *bytes) {
+#if defined(__CUDA_ARCH__)
+    return *reinterpret_cast<const uint16_t *>(bytes);
+#else
+    return bytes[0] | static_cast<uint32_t>(bytes[1]) << 8;
+#endif
+}
+GABION_FN void store16(uint8_t *bytes, uint32_t half) {
+#if defined(__CUDA_ARCH__)
+    *reinterpret_cast<uint16_t *>(bytes) = static_cast<uint16_t>(half);
+#else
+    bytes[0] = static_cast<uint8_t>(half);
+    bytes[1] = static_cast<uint8_t>(half >> 8);
+#endif
+}
+
+// 32 bits from bit `N` of two words on, 0 <= N < 32.
+template <unsigned N> GABION_FN uint32_t funnel(uint32_t low, uint32_t high) {
+#if defined(__CUDA_ARCH__)
+    return __funnelshift_r(low, high, N);
+#else
+    return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> N);
+#endif
+}
+
 } // namespace gabion

@@ -169,4 +169,48 @@ template <unsigned BITS> GABION_FN void pack8(const uint32_t (&c)[LANE], uint8_t
     }
 }
 
+// The same two, where the bytes stand at a multiple of four, if four divides `BITS`, or of two, if two does: in words.
+template <unsigned BITS> GABION_FN void unpack_aligned8(const uint8_t *bytes, uint32_t (&c)[LANE]) {
+    constexpr unsigned UNIT = BITS % 4 == 0 ? 4 : BITS % 2 == 0 ? 2 : 1;
+    uint32_t words[BITS / 4 + 2];
+#pragma unroll
+    for (unsigned i = 0; i < BITS / 4 + 2; i++)
+        words[i] = 0;
+#pragma unroll
+    for (unsigned i = 0; i < BITS / UNIT; i++) {
+        const uint32_t unit = UNIT == 4 ? load32(bytes + 4 * i) : UNIT == 2 ? load16(bytes + 2 * i) : bytes[i];
+        words[i * UNIT / 4] |= unit << (8 * (i * UNIT % 4));
+    }
+#pragma unroll
+    for (unsigned i = 0; i < LANE; i++) {
+        const unsigned word = BITS * i / 32, shift = BITS * i % 32;
+        const uint64_t two = static_cast<uint64_t>(words[word + 1]) << 32 | words[word];
+        c[i] = static_cast<uint32_t>(two >> shift) & ((1u << BITS) - 1);
+    }
+}
+template <unsigned BITS> GABION_FN void pack_aligned8(const uint32_t (&c)[LANE], uint8_t *bytes) {
+    constexpr unsigned UNIT = BITS % 4 == 0 ? 4 : BITS % 2 == 0 ? 2 : 1;
+    uint32_t words[BITS / 4 + 2];
+#pragma unroll
+    for (unsigned i = 0; i < BITS / 4 + 2; i++)
+        words[i] = 0;
+#pragma unroll
+    for (unsigned i = 0; i < LANE; i++) {
+        const unsigned word = BITS * i / 32, shift = BITS * i % 32;
+        words[word] |= c[i] << shift;
+        if (shift + BITS > 32)
+            words[word + 1] |= c[i] >> (32 - shift);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < BITS / UNIT; i++) {
+        const uint32_t unit = words[i * UNIT / 4] >> (8 * (i * UNIT % 4));
+        if (UNIT == 4)
+            store32(bytes + 4 * i, unit);
+        else if (UNIT == 2)
+            store16(bytes + 2 * i, unit);
+        else
+            bytes[i] = static_cast<uint8_t>(unit);
+    }
+}
+
 } // namespace gabion

@@ -10,7 +10,7 @@ pub struct KemArguments {
     pub seeds: u64,
     /// Encapsulation keys.
     pub ek: u64,
-    /// Decapsulation keys.
+    /// Decapsulation keys; 0 in key generation if seeds are the keys.
     pub dk: u64,
     /// m, 32 bytes an operation.
     pub message: u64,
@@ -28,8 +28,10 @@ pub struct KemArguments {
     pub matrix: u64,
     /// s, y or u, k polynomials an operation.
     pub hat: u64,
-    /// e; or e1 and e2; k + 1 polynomials an operation.
+    /// e, k polynomials an operation.
     pub noise: u64,
+    /// What short polynomials are sampled from, 2 k + 1 times 64 eta_1 bytes an operation.
+    pub prf: u64,
     /// Whether the key passed its checks, a word an operation.
     pub valid: u64,
     /// Status words.
@@ -44,7 +46,7 @@ pub struct KemArguments {
     pub reserved: u32,
 }
 
-// SAFETY: fourteen words of eight bytes and four of four bytes, without padding.
+// SAFETY: fifteen words of eight bytes and four of four bytes, without padding.
 unsafe impl Arguments for KemArguments {}
 
 /// `DsaArguments` of `kernels/ml_dsa.cuh`.

@@ -27,23 +27,25 @@ const TOGETHER: usize = 3;
 pub(crate) type Step = (&'static str, u32, u32);
 
 /// Equal pieces of `lanes` lanes, of at most `fit` each; as many as may run together, if that leaves `enough` for each.
-pub(crate) fn pieces(lanes: usize, fit: usize, enough: usize) -> Vec<usize> {
-    if fit == 0 || lanes == 0 {
-        return Vec::new();
+/// None if not even one lane fits.
+pub(crate) fn pieces(lanes: usize, fit: usize, enough: usize) -> Option<Vec<usize>> {
+    if lanes > 0 && fit == 0 {
+        return None;
     }
-    let at_least = lanes.div_ceil(fit);
-    let count = at_least.max((lanes / enough.max(1)).min(2 * TOGETHER)).max(1);
-    let (each, more) = (lanes / count, lanes % count);
-    (0..count).map(|i| each + usize::from(i < more)).collect()
+    let at_least = lanes.div_ceil(fit.max(1));
+    let count = at_least.max((lanes / enough.max(1)).min(2 * TOGETHER));
+    let piece = |i| lanes / count + usize::from(i < lanes % count);
+    Some((0..count).map(piece).collect())
 }
 
 /// Runs a batch in chunks of these sizes, each with a slot: `begin` is given the slot, the first lane and the lanes.
-/// Chunks land in order. Outputs of a batch that is not done may hold anything.
+/// Chunks land in order. No sizes: what the batch needs does not fit, and it is declined. Outputs of a batch that is not done may hold anything.
 pub(crate) fn chunks<'a, D: Device>(
     cuda: &'a Cuda<D>,
-    sizes: &[usize],
+    sizes: Option<Vec<usize>>,
     mut begin: impl FnMut(&mut Taken<'a, D>, usize, usize) -> Result<Flying<'a>, Fault>,
 ) -> Ran {
+    let Some(sizes) = sizes else { return Ran::Declined };
     let mut flying: VecDeque<(Taken<'a, D>, Flying<'a>)> = VecDeque::new();
     let land = |(mut taken, flying): (Taken<'a, D>, Flying<'a>)| {
         let landed = flying.land(&mut taken);
@@ -53,7 +55,7 @@ pub(crate) fn chunks<'a, D: Device>(
         landed.is_ok()
     };
     let mut from = 0;
-    for &lanes in sizes {
+    for lanes in sizes {
         let mut taken = loop {
             let slot = if flying.is_empty() {
                 match cuda.slot() {
@@ -282,13 +284,13 @@ mod tests {
 
     #[test]
     fn pieces_are_equal_and_all_of_it() {
-        assert_eq!(pieces(0, 10, 1), [0; 0]);
-        assert_eq!(pieces(5, 0, 1), [0; 0]);
-        assert_eq!(pieces(5, 10, 10), [5]);
-        assert_eq!(pieces(11, 5, 100), [4, 4, 3]);
+        assert_eq!(pieces(0, 10, 1), Some(vec![]));
+        assert_eq!(pieces(5, 0, 1), None);
+        assert_eq!(pieces(5, 10, 10), Some(vec![5]));
+        assert_eq!(pieces(11, 5, 100), Some(vec![4, 4, 3]));
         // Enough for some that run together.
-        assert_eq!(pieces(100, 100, 40), [50, 50]);
-        assert_eq!(pieces(6000, 6000, 10), [1000; 6]);
-        assert_eq!(pieces(1, 1, 1), [1]);
+        assert_eq!(pieces(100, 100, 40), Some(vec![50, 50]));
+        assert_eq!(pieces(6000, 6000, 10), Some(vec![1000; 6]));
+        assert_eq!(pieces(1, 1, 1), Some(vec![1]));
     }
 }

@@ -31,11 +31,9 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, dsa: &mut Dsa<'_>, status: &mut [St
         return Ran::Declined;
     };
     let (p, messages, sig) = (*p, *messages, *sig);
-    let Some(sizes) = pieces(p, messages, cuda.slot_bytes()) else {
-        return Ran::Declined;
-    };
+    let sizes = pieces(p, messages, cuda.slot_bytes());
     let mut statuses = Rest::new(status);
-    let ran = chunks(cuda, &sizes, |taken, from, lanes| {
+    let ran = chunks(cuda, sizes, |taken, from, lanes| {
         let inputs = Inputs {
             keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| key.bytes()),
             messages: &messages[from..from + lanes],

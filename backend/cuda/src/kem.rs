@@ -30,14 +30,14 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [St
     let ran = match kem {
         Kem::Keygen { params: p, seeds, ek, dk } => {
             let (mut eks, mut dks) = (Rest::new(ek), Rest::new(dk));
-            chunks(cuda, &sizes(p, Task::Keygen), |taken, from, lanes| {
+            chunks(cuda, sizes(p, Task::Keygen), |taken, from, lanes| {
                 let out = (eks.next(lanes * p.ek_len()), dks.next(lanes * p.dk_len()));
                 keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
             })
         }
         Kem::Encaps { params: p, keys, m, ct, shared } => {
             let (mut cts, mut secrets) = (Rest::new(ct), Rest::new(shared));
-            chunks(cuda, &sizes(p, Task::Encaps), |taken, from, lanes| {
+            chunks(cuda, sizes(p, Task::Encaps), |taken, from, lanes| {
                 let keys = KeyBytes::new(keys, from, lanes, p.ek_len(), |key| key.bytes());
                 let out = (cts.next(lanes * p.ct_len()), secrets.next(lanes));
                 encaps(taken, p, &keys, &m[from..from + lanes], out, statuses.next(lanes))
@@ -45,7 +45,7 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [St
         }
         Kem::Decaps { params: p, keys, ct, shared } => {
             let mut secrets = Rest::new(shared);
-            chunks(cuda, &sizes(p, Task::Decaps), |taken, from, lanes| {
+            chunks(cuda, sizes(p, Task::Decaps), |taken, from, lanes| {
                 let keys = KeyBytes::new(keys, from, lanes, p.dk_len(), |key| key.bytes());
                 let ct = &ct[from * p.ct_len()..(from + lanes) * p.ct_len()];
                 decaps(taken, p, &keys, ct, secrets.next(lanes), statuses.next(lanes))
@@ -100,6 +100,7 @@ struct Arrays {
     rejected: Place,
     hat: Place,
     noise: Place,
+    prf: Place,
     again: Place,
     ek: Place,
     ct: Place,
@@ -123,7 +124,8 @@ impl Arrays {
             pairs: layout.array(n, 2 * SECRET_LEN),
             rejected: layout.array(of(decaps), SECRET_LEN),
             hat: layout.array(n, p.k * POLY),
-            noise: layout.array(n, (p.k + 1) * POLY),
+            noise: layout.array(of(keygen), p.k * POLY),
+            prf: layout.array(n, (2 * p.k + 1) * 64 * p.eta1),
             again: layout.array(of(decaps), p.ct_len()),
             ek: Place::default(),
             ct: Place::default(),
@@ -179,6 +181,7 @@ fn lay_out<'t, 'a, D: Device>(
         matrix: at(arrays.matrix),
         hat: at(arrays.hat),
         noise: at(arrays.noise),
+        prf: at(arrays.prf),
         valid: at(arrays.valid),
         status: at(arrays.status),
         ek_stride: ek_stride as u32,
@@ -232,8 +235,7 @@ fn encaps<'a, D: Device>(
     chunk.run(&[
         ("encaps_hash", 1, PER_THREAD),
         ("sample_matrix", k * k, PER_THREAD),
-        ("sample_y", k, PER_THREAD),
-        ("sample_e", k + 1, PER_THREAD),
+        ("noise", 2 * k + 1, PER_THREAD),
         ("transform", k, PER_WARP),
         ("encrypt_row", k + 1, PER_WARP),
         ("encaps_finish", 1, PER_THREAD),
@@ -263,8 +265,7 @@ fn decaps<'a, D: Device>(
         ("decaps_message", 1, PER_WARP),
         ("decaps_hash", 1, PER_THREAD),
         ("sample_matrix", k * k, PER_THREAD),
-        ("sample_y", k, PER_THREAD),
-        ("sample_e", k + 1, PER_THREAD),
+        ("noise", 2 * k + 1, PER_THREAD),
         ("transform", k, PER_WARP),
         ("encrypt_row_again", k + 1, PER_WARP),
         ("decaps_finish", 1, PER_THREAD),
