@@ -9,7 +9,18 @@
 //!   each gives the next numbers to keys of its own. Who serves several processes names the process, too.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What hears of the numbers of keys that are dropped.
+static ON_DROP: OnceLock<fn(u64)> = OnceLock::new();
+
+/// Has a function called with the number of each key that has one and is dropped, or becomes another key, from now on: of a
+/// clone, too, while others with the number may live on. It is called wherever keys are dropped, so it must not wait,
+/// allocate or panic. The first function stays; others are not heard of.
+pub fn on_drop(heard: fn(u64)) {
+    let _ = ON_DROP.set(heard);
+}
 
 /// The number of a key; 0 as long as nobody asked.
 pub(crate) struct Identity(AtomicU64);
@@ -30,7 +41,18 @@ impl Identity {
 
     /// Of a key that becomes another one.
     pub(crate) fn renew(&mut self) {
+        self.gone();
         *self.0.get_mut() = 0;
+    }
+
+    /// Says that what has this number goes.
+    fn gone(&mut self) {
+        let number = *self.0.get_mut();
+        if number != 0
+            && let Some(heard) = ON_DROP.get()
+        {
+            heard(number);
+        }
     }
 
     /// Gives the next number, unless another thread was first, whose number stays.
@@ -40,6 +62,12 @@ impl Identity {
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let order = (Ordering::Relaxed, Ordering::Relaxed);
         self.0.compare_exchange(0, next, order.0, order.1).map_or_else(|given| given, |_| next)
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        self.gone();
     }
 }
 
@@ -73,6 +101,21 @@ mod tests {
         assert_eq!(clone.get(), number);
         let unasked = Identity::new();
         assert_eq!(unasked.clone().get(), unasked.get());
+    }
+
+    #[test]
+    fn who_wants_to_know_hears_of_what_goes() {
+        use std::sync::Mutex;
+        static HEARD: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+        let heard = |number: u64| HEARD.lock().unwrap().contains(&number);
+        on_drop(|number| HEARD.lock().unwrap().push(number));
+        let (mut one, other) = (Identity::new(), Identity::new());
+        let numbers = (one.get(), other.get());
+        drop(Identity::new()); // Nobody asked for its number.
+        assert!(!heard(numbers.0) && !heard(numbers.1) && !heard(0));
+        one.renew();
+        drop(other);
+        assert!(heard(numbers.0) && heard(numbers.1) && !heard(0));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub mod ed25519;
 pub mod error;
 pub mod fn_dsa;
 mod hbs;
-mod identity;
+pub mod identity;
 pub mod kernels;
 pub mod lms;
 pub mod message;

@@ -61,13 +61,29 @@ struct KemArguments {
     uint16_t *hat;        // s or y, or u of a ciphertext, [op][k]
     uint16_t *noise;      // keygen: e, [op][k]
     uint8_t *prf;         // what s and e, or y, e1 and e2 are sampled from, [op][2 k + 1][64 eta_1]
+    const uint64_t *keys; // the address of each op's resident key (below); none: keys are in `ek` or `dk`
     uint32_t *valid;      // whether the key passed its checks: all ones, or zero
     uint32_t *status;     // a Verdict an op
-    uint32_t ek_stride;   // from one `ek` to the next
+    uint32_t ek_stride;   // from one `ek` to the next, or in a resident key from its begin
     uint32_t n;
     uint32_t generation; // what the slot's owner tells its status words by
     uint32_t reserved;   // zero
 };
+
+// A resident key: A-hat, then the encoded key, which passed its checks, then H(ek) if it is an encapsulation key. Where `keys`
+// is given, that is where a kernel finds an op's key and A-hat.
+template <class P> static constexpr uint32_t KEM_MATRIX = 2 * P::K * P::K * N;
+
+template <class P> GABION_FN uint16_t *kem_matrix(const KemArguments &a, uint32_t op) {
+    return a.keys != nullptr ? reinterpret_cast<uint16_t *>(a.keys[op]) : a.matrix + static_cast<size_t>(op) * P::K * P::K * N;
+}
+template <class P> GABION_FN uint8_t *kem_dk(const KemArguments &a, uint32_t op) {
+    return a.keys != nullptr ? reinterpret_cast<uint8_t *>(a.keys[op]) + KEM_MATRIX<P> : a.dk + P::DK * static_cast<size_t>(op);
+}
+// `ek_stride` of a resident key is where `ek` begins in it.
+GABION_FN uint8_t *kem_ek(const KemArguments &a, uint32_t op) {
+    return a.keys != nullptr ? reinterpret_cast<uint8_t *>(a.keys[op]) + a.ek_stride : a.ek + a.ek_stride * static_cast<size_t>(op);
+}
 
 // --- Arithmetic -----------------------------------------------------------------------------------------------------
 
@@ -273,8 +289,8 @@ template <class P> struct KemSeed : PerThread<KemSeed<P>, KemArguments> {
 template <class P> struct KemSampleMatrix : PerThreadWith<KemSampleMatrix<P>, KemArguments, KemSieve> {
     static constexpr unsigned PER_OP = P::K * P::K;
     static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t entry, KemSieve &sieve) {
-        const uint8_t *rho = a.ek + a.ek_stride * static_cast<size_t>(op) + 384 * P::K;
-        kem_sample_ntt_vartime(rho, entry % P::K, entry / P::K, sieve, a.matrix + (static_cast<size_t>(op) * PER_OP + entry) * N);
+        const uint8_t *rho = kem_ek(a, op) + 384 * P::K;
+        kem_sample_ntt_vartime(rho, entry % P::K, entry / P::K, sieve, kem_matrix<P>(a, op) + entry * N);
     }
 };
 
@@ -323,7 +339,7 @@ template <class P> struct KemKeygenRow : PerWarp<KemKeygenRow<P>, KemArguments> 
         KemSum sum;
 #pragma unroll
         for (unsigned j = 0; j < P::K; j++) {
-            load8(a.matrix + ((static_cast<size_t>(op) * P::K + row) * P::K + j) * N, thread, entry);
+            load8(kem_matrix<P>(a, op) + (row * P::K + j) * N, thread, entry);
             load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, s);
             sum.add(entry, s);
         }
@@ -385,12 +401,25 @@ template <class P> GABION_FN uint32_t kem_all_below_q(const uint8_t *bytes) {
 template <class P> struct KemEncapsHash : PerThread<KemEncapsHash<P>, KemArguments> {
     static constexpr unsigned PER_OP = 1;
     static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
-        const uint8_t *ek = a.ek + a.ek_stride * static_cast<size_t>(op);
+        const uint8_t *ek = kem_ek(a, op);
         // H(ek) stands where G's output goes afterwards.
         uint8_t *pair = a.pairs + 64 * static_cast<size_t>(op);
-        sha3_256(Words{ek, P::EK}, pair);
-        sha3_512(TwoWords{a.message + 32 * static_cast<size_t>(op), 32, pair, 32}, pair);
-        a.valid[op] = kem_all_below_q<P>(ek);
+        const uint8_t *hash = pair;
+        if (a.keys != nullptr)
+            hash = ek + P::EK;
+        else
+            sha3_256(Words{ek, P::EK}, pair);
+        sha3_512(TwoWords{a.message + 32 * static_cast<size_t>(op), 32, hash, 32}, pair);
+        a.valid[op] = a.keys != nullptr ? ~0u : kem_all_below_q<P>(ek);
+    }
+};
+
+// H(ek) of encapsulation keys that become resident.
+template <class P> struct KemResidentHash : PerThread<KemResidentHash<P>, KemArguments> {
+    static constexpr unsigned PER_OP = 1;
+    static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
+        uint8_t *ek = kem_ek(a, op);
+        sha3_256(Words{ek, P::EK}, ek + P::EK);
     }
 };
 
@@ -407,9 +436,9 @@ template <class P, bool AGAIN> struct KemEncryptRow : PerWarp<KemEncryptRow<P, A
 #pragma unroll
             for (unsigned j = 0; j < P::K; j++) {
                 if (row < P::K)
-                    load8(a.matrix + ((static_cast<size_t>(op) * P::K + j) * P::K + row) * N, thread, c);
+                    load8(kem_matrix<P>(a, op) + (j * P::K + row) * N, thread, c);
                 else
-                    unpack_aligned8<12>(a.ek + a.ek_stride * static_cast<size_t>(op) + 384 * j + 12 * thread, c);
+                    unpack_aligned8<12>(kem_ek(a, op) + 384 * j + 12 * thread, c);
                 load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, y);
                 sum.add(c, y);
             }
@@ -503,7 +532,7 @@ template <class P> struct KemDecapsMessage : PerWarp<KemDecapsMessage<P>, KemArg
             KemSum sum;
 #pragma unroll
             for (unsigned j = 0; j < P::K; j++) {
-                unpack_aligned8<12>(a.dk + P::DK * static_cast<size_t>(op) + 384 * j + 12 * thread, s);
+                unpack_aligned8<12>(kem_dk<P>(a, op) + 384 * j + 12 * thread, s);
                 load8(a.hat + (static_cast<size_t>(op) * P::K + j) * N, thread, c);
                 sum.add(s, c);
             }
@@ -530,20 +559,27 @@ template <class P> struct KemDecapsMessage : PerWarp<KemDecapsMessage<P>, KemArg
 template <class P> struct KemDecapsHash : PerThread<KemDecapsHash<P>, KemArguments> {
     static constexpr unsigned PER_OP = 1;
     static GABION_FN void run(const KemArguments &a, uint32_t op, uint32_t) {
-        const uint8_t *dk = a.dk + P::DK * static_cast<size_t>(op), *ek = dk + 384 * P::K, *hash = dk + P::DK - 64;
+        const uint8_t *dk = kem_dk<P>(a, op), *hash = dk + P::DK - 64;
         uint8_t *pair = a.pairs + 64 * static_cast<size_t>(op);
-        sha3_256(Words{ek, P::EK}, pair);
-        uint64_t difference = 0;
-#pragma unroll
-        for (unsigned i = 0; i < 32; i += 8)
-            difference |= load64(pair + i) ^ load64(hash + i);
-        uint32_t valid = mask_if_zero(static_cast<uint32_t>(difference) | static_cast<uint32_t>(difference >> 32));
-        valid &= kem_all_below_q<P>(dk) & kem_all_below_q<P>(ek);
-        GABION_DECLASSIFY(&valid, sizeof valid); // A refused key is reported.
-        a.valid[op] = valid;
+        a.valid[op] = a.keys != nullptr ? ~0u : check(dk, hash, pair);
         sha3_512(TwoWords{a.message + 32 * static_cast<size_t>(op), 32, hash, 32}, pair);
         shake256<32>(TwoWords{dk + P::DK - 32, 32, a.ct + P::CT * static_cast<size_t>(op), P::CT},
                      a.rejected + 32 * static_cast<size_t>(op));
+    }
+
+  private:
+    // `made` has room for 32 bytes.
+    static GABION_FN uint32_t check(const uint8_t *dk, const uint8_t *hash, uint8_t *made) {
+        const uint8_t *ek = dk + 384 * P::K;
+        sha3_256(Words{ek, P::EK}, made);
+        uint64_t difference = 0;
+#pragma unroll
+        for (unsigned i = 0; i < 32; i += 8)
+            difference |= load64(made + i) ^ load64(hash + i);
+        uint32_t valid = mask_if_zero(static_cast<uint32_t>(difference) | static_cast<uint32_t>(difference >> 32));
+        valid &= kem_all_below_q<P>(dk) & kem_all_below_q<P>(ek);
+        GABION_DECLASSIFY(&valid, sizeof valid); // A refused key is reported.
+        return valid;
     }
 };
 

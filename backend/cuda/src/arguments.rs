@@ -32,11 +32,13 @@ pub struct KemArguments {
     pub noise: u64,
     /// What short polynomials are sampled from, 2 k + 1 times 64 eta_1 bytes an operation.
     pub prf: u64,
+    /// The address of each operation's resident key; 0 if there are none.
+    pub keys: u64,
     /// Whether the key passed its checks, a word an operation.
     pub valid: u64,
     /// Status words.
     pub status: u64,
-    /// Bytes from one encapsulation key to the next.
+    /// Bytes from one encapsulation key to the next, or from the begin of a resident key to it.
     pub ek_stride: u32,
     /// Operations.
     pub n: u32,
@@ -46,7 +48,7 @@ pub struct KemArguments {
     pub reserved: u32,
 }
 
-// SAFETY: fifteen words of eight bytes and four of four bytes, without padding.
+// SAFETY: sixteen words of eight bytes and four of four bytes, without padding.
 unsafe impl Arguments for KemArguments {}
 
 /// `DsaArguments` of `kernels/ml_dsa.cuh`.

@@ -11,6 +11,7 @@ use gabion_scheme::{Status, ct};
 use crate::cuda::Cuda;
 use crate::device::{Arguments, Device, Fault, Launch};
 use crate::layout::Place;
+use crate::resident::{CANARY, Kind};
 use crate::slots::Taken;
 
 /// Jobs of a block of 128 threads: a thread each, or a warp each.
@@ -23,7 +24,7 @@ const INVALID_SIGNATURE: u32 = 0x6900_0000;
 /// Chunks of one batch on the device together, at most.
 const TOGETHER: usize = 3;
 
-/// A kernel: its name after the parameter set's, jobs of an operation, and jobs of a block.
+/// A kernel: its name after the parameter set's, jobs of an operation, and jobs of a block. Without jobs it is left out.
 pub(crate) type Step = (&'static str, u32, u32);
 
 /// Equal pieces of `lanes` lanes, of at most `fit` each; as many as may run together, if that leaves `enough` for each.
@@ -114,23 +115,23 @@ impl<'a, T> Rest<'a, T> {
 pub(crate) enum KeyBytes<'a> {
     /// One after the other.
     Together(&'a [u8]),
-    /// Each by itself.
-    Apart(Vec<&'a [u8]>),
+    /// Each by itself, with the number that names it.
+    Apart(Vec<(u64, &'a [u8])>),
 }
 
 impl<'a> KeyBytes<'a> {
-    /// Those of `lanes` lanes; an encoded key has `len` bytes, which are `bytes` of a known one.
+    /// Those of `lanes` lanes; an encoded key has `len` bytes; of a known one its number and bytes are `known`.
     pub(crate) fn new<T>(
         keys: &Keys<'a, T>,
         from: usize,
         lanes: usize,
         len: usize,
-        bytes: impl Fn(&'a T) -> &'a [u8],
+        known: impl Fn(&'a T) -> (u64, &'a [u8]),
     ) -> Self {
         match keys {
             Keys::Fresh(all) => KeyBytes::Together(&all[from * len..(from + lanes) * len]),
             Keys::Known(keys) => {
-                KeyBytes::Apart(keys[from..from + lanes].iter().map(|key| bytes(key)).collect())
+                KeyBytes::Apart(keys[from..from + lanes].iter().map(|key| known(key)).collect())
             }
         }
     }
@@ -187,7 +188,8 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
             KeyBytes::Apart(keys) => {
                 // In one allocation from the start: what grows leaves copies behind.
                 let mut bytes = Vec::with_capacity(to.bytes);
-                keys.iter().chain(&canaries).for_each(|key| bytes.extend_from_slice(key));
+                let all = keys.iter().map(|(_, key)| *key).chain(canaries);
+                all.for_each(|key| bytes.extend_from_slice(key));
                 self.send_own(to, bytes)
             }
         }
@@ -195,18 +197,53 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
 
     /// Runs the kernels one after the other.
     pub(crate) fn run(&mut self, steps: &[Step]) -> Result<(), Fault> {
-        let n = (self.lanes + self.canaries) as u32;
+        let arguments = self.arguments;
         self.taken.clear(self.status.offset, self.status.bytes)?;
-        for (step, jobs, of_block) in steps {
+        self.run_with(&arguments, self.lanes + self.canaries, steps)
+    }
+
+    /// Runs kernels over `n` operations, which these arguments are for.
+    pub(crate) fn run_with(
+        &mut self,
+        arguments: &A,
+        n: usize,
+        steps: &[Step],
+    ) -> Result<(), Fault> {
+        for (step, jobs, of_block) in steps.iter().filter(|(_, jobs, _)| *jobs > 0) {
             let kernel = format!("gabion_{}_{step}", self.set);
-            let blocks = (u64::from(n) * u64::from(*jobs)).div_ceil(u64::from(*of_block));
+            let blocks = (n as u64 * u64::from(*jobs)).div_ceil(u64::from(*of_block));
             let blocks = u32::try_from(blocks).map_err(|_| Fault::NoMemory)?;
-            let launch = Launch::new(&kernel, &self.arguments, blocks);
+            let launch = Launch::new(&kernel, arguments, blocks);
             // SAFETY: who made the chunk laid out the arrays for as many operations as the arguments say, and the
             // arguments are those of the kernels of this set.
             unsafe { self.taken.launch(&launch)? };
         }
         Ok(())
+    }
+
+    /// Has the keys of all lanes resident, if they are known and can be: one entry of `each` bytes for a key, with the
+    /// encoded key at `offset`. Gives the address of each lane's entry, and those of the entries that are new and have
+    /// to be made something of.
+    pub(crate) fn hold(
+        &mut self,
+        kind: Kind,
+        (each, offset): (usize, usize),
+        keys: &KeyBytes<'a>,
+        canary: &'static [u8],
+    ) -> Result<Option<(Vec<u64>, Vec<u64>)>, Fault> {
+        let KeyBytes::Apart(known) = keys else { return Ok(None) };
+        let mut ids: Vec<u64> = known.iter().map(|(id, _)| *id).collect();
+        ids.resize(ids.len() + self.canaries, CANARY);
+        let Some((addresses, missing)) = self.taken.hold(kind, each, &ids)? else {
+            return Ok(None);
+        };
+        for &lane in &missing {
+            let bytes = known.get(lane).map_or(canary, |(_, bytes)| *bytes);
+            // SAFETY: an entry of `each` bytes, in which the key fits at `offset`.
+            unsafe { self.taken.fill(addresses[lane] + offset as u64, bytes)? };
+        }
+        let new = missing.iter().map(|&lane| addresses[lane]).collect();
+        Ok(Some((addresses, new)))
     }
 
     /// Says what the canary's part of an array, at the end of it, has to be.

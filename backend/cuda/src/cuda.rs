@@ -68,3 +68,11 @@ impl<D: Device> Cuda<D> {
         Err(Ran::Declined)
     }
 }
+
+impl<D: Device> Drop for Cuda<D> {
+    fn drop(&mut self) {
+        if self.is_here() {
+            self.slots.clear_residents();
+        }
+    }
+}

@@ -35,7 +35,7 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, dsa: &mut Dsa<'_>, status: &mut [St
     let mut statuses = Rest::new(status);
     let ran = chunks(cuda, sizes, |taken, from, lanes| {
         let inputs = Inputs {
-            keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| key.bytes()),
+            keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| (key.id(), key.bytes())),
             messages: &messages[from..from + lanes],
             sig: &sig[from * p.sig_len()..(from + lanes) * p.sig_len()],
         };

@@ -2,7 +2,7 @@
 //!
 //! The canary is one lane, and for decapsulation a second one whose ciphertext is rejected.
 
-use gabion_backend::{Kem, Ran, Task};
+use gabion_backend::{Kem, Ran};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::ml_kem::{Params, SECRET_LEN, SEED_LEN};
 use gabion_scheme::{Status, ct};
@@ -19,34 +19,47 @@ use crate::slots::Taken;
 const POLY: usize = 512;
 /// Lanes of the canary, at most.
 const CANARIES: usize = 2;
+/// Bytes of H(ek).
+const HASH_LEN: usize = 32;
+/// Entries of resident keys begin at multiples of this.
+const ENTRY_ALIGNMENT: usize = 256;
 /// Lanes of a chunk that fill a device, below which a batch is not cut.
 const ENOUGH: usize = 16384;
 
 /// Runs a checked batch.
 pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [Status]) -> Ran {
     let lanes = status.len();
-    let sizes = |p: &Params, task| pieces(lanes, fitting(p, task, cuda.slot_bytes()), ENOUGH);
+    let sizes = |p: &Params, what| pieces(lanes, fitting(p, what, cuda.slot_bytes()), ENOUGH);
     let mut statuses = Rest::new(status);
     let ran = match kem {
         Kem::Keygen { params: p, seeds, ek, dk } => {
             let (mut eks, mut dks) = (Rest::new(ek), Rest::new(dk));
-            chunks(cuda, sizes(p, Task::Keygen), |taken, from, lanes| {
+            chunks(cuda, sizes(p, What::Keygen), |taken, from, lanes| {
                 let out = (eks.next(lanes * p.ek_len()), dks.next(lanes * p.dk_len()));
+                keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
+            })
+        }
+        Kem::Publish { params: p, seeds, ek } => {
+            let mut eks = Rest::new(ek);
+            chunks(cuda, sizes(p, What::Publish), |taken, from, lanes| {
+                let out = (eks.next(lanes * p.ek_len()), &mut [][..]);
                 keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
             })
         }
         Kem::Encaps { params: p, keys, m, ct, shared } => {
             let (mut cts, mut secrets) = (Rest::new(ct), Rest::new(shared));
-            chunks(cuda, sizes(p, Task::Encaps), |taken, from, lanes| {
-                let keys = KeyBytes::new(keys, from, lanes, p.ek_len(), |key| key.bytes());
+            chunks(cuda, sizes(p, What::Encaps), |taken, from, lanes| {
+                let keys =
+                    KeyBytes::new(keys, from, lanes, p.ek_len(), |key| (key.id(), key.bytes()));
                 let out = (cts.next(lanes * p.ct_len()), secrets.next(lanes));
                 encaps(taken, p, &keys, &m[from..from + lanes], out, statuses.next(lanes))
             })
         }
         Kem::Decaps { params: p, keys, ct, shared } => {
             let mut secrets = Rest::new(shared);
-            chunks(cuda, sizes(p, Task::Decaps), |taken, from, lanes| {
-                let keys = KeyBytes::new(keys, from, lanes, p.dk_len(), |key| key.bytes());
+            chunks(cuda, sizes(p, What::Decaps), |taken, from, lanes| {
+                let keys =
+                    KeyBytes::new(keys, from, lanes, p.dk_len(), |key| (key.id(), key.bytes()));
                 let ct = &ct[from * p.ct_len()..(from + lanes) * p.ct_len()];
                 decaps(taken, p, &keys, ct, secrets.next(lanes), statuses.next(lanes))
             })
@@ -68,6 +81,7 @@ fn forget(kem: &mut Kem<'_>, status: &mut [Status]) {
             ct::wipe(ek);
             ct::wipe(dk);
         }
+        Kem::Publish { ek, .. } => ct::wipe(ek),
         Kem::Encaps { ct, shared, .. } => {
             ct::wipe(ct);
             ct::wipe(shared);
@@ -78,9 +92,19 @@ fn forget(kem: &mut Kem<'_>, status: &mut [Status]) {
     status.fill(Status::NotRun);
 }
 
+/// What a batch does, which says what arrays it needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Keygen,
+    /// Key generation without decapsulation keys.
+    Publish,
+    Encaps,
+    Decaps,
+}
+
 /// Lanes that fit into a slot beside the canary.
-fn fitting(p: &Params, task: Task, slot_bytes: usize) -> usize {
-    let with = |lanes: usize| Arrays::new(p, task, lanes + CANARIES).bytes;
+fn fitting(p: &Params, what: What, slot_bytes: usize) -> usize {
+    let with = |lanes: usize| Arrays::new(p, what, lanes + CANARIES).bytes;
     // What a lane takes, not counting what alignment adds.
     let each = (with(1 << 20) - with(0)) >> 20;
     let mut fit = slot_bytes.saturating_sub(with(0)) / each.max(1);
@@ -102,6 +126,8 @@ struct Arrays {
     noise: Place,
     prf: Place,
     again: Place,
+    keys: Place,
+    new_keys: Place,
     ek: Place,
     ct: Place,
     matrix: Place,
@@ -112,13 +138,14 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn new(p: &Params, task: Task, n: usize) -> Self {
+    fn new(p: &Params, what: What, n: usize) -> Self {
         let mut layout = Layout::default();
         let of = |is_needed: bool| if is_needed { n } else { 0 };
-        let (keygen, decaps) = (task == Task::Keygen, task == Task::Decaps);
+        let decaps = what == What::Decaps;
+        let keygen = matches!(what, What::Keygen | What::Publish);
         let mut arrays = Arrays {
             seeds: layout.array(of(keygen), SEED_LEN),
-            dk: layout.array(of(keygen || decaps), p.dk_len()),
+            dk: layout.array(of(decaps || what == What::Keygen), p.dk_len()),
             message: layout.array(of(!keygen), SECRET_LEN),
             shared: layout.array(of(!keygen), SECRET_LEN),
             pairs: layout.array(n, 2 * SECRET_LEN),
@@ -127,6 +154,8 @@ impl Arrays {
             noise: layout.array(of(keygen), p.k * POLY),
             prf: layout.array(n, (2 * p.k + 1) * 64 * p.eta1),
             again: layout.array(of(decaps), p.ct_len()),
+            keys: Place::default(),
+            new_keys: Place::default(),
             ek: Place::default(),
             ct: Place::default(),
             matrix: Place::default(),
@@ -136,6 +165,8 @@ impl Arrays {
             secret: 0,
         };
         layout.secrets_end();
+        arrays.keys = layout.array(of(!keygen), size_of::<u64>());
+        arrays.new_keys = layout.array(of(!keygen), size_of::<u64>());
         arrays.ek = layout.array(of(!decaps), p.ek_len());
         arrays.ct = layout.array(of(!keygen), p.ct_len());
         arrays.matrix = layout.array(n, p.k * p.k * POLY);
@@ -150,7 +181,7 @@ impl Arrays {
 fn lay_out<'t, 'a, D: Device>(
     taken: &'t mut Taken<'a, D>,
     p: &Params,
-    task: Task,
+    what: What,
     (lanes, canaries): (usize, usize),
 ) -> Result<(Chunk<'t, 'a, D, KemArguments>, Arrays), Fault> {
     let set = match p.algorithm {
@@ -159,11 +190,11 @@ fn lay_out<'t, 'a, D: Device>(
         _ => "kem1024",
     };
     let n = lanes + canaries;
-    let arrays = Arrays::new(p, task, n);
+    let arrays = Arrays::new(p, what, n);
     taken.reserve(arrays.bytes, arrays.secret)?;
     let at = |place: Place| taken.address(place.offset);
     // In decapsulation those within decapsulation keys.
-    let (ek, ek_stride) = if task == Task::Decaps {
+    let (ek, ek_stride) = if what == What::Decaps {
         (at(arrays.dk) + 384 * p.k as u64, p.dk_len())
     } else {
         (at(arrays.ek), p.ek_len())
@@ -171,7 +202,7 @@ fn lay_out<'t, 'a, D: Device>(
     let arguments = KemArguments {
         seeds: at(arrays.seeds),
         ek,
-        dk: at(arrays.dk),
+        dk: if what == What::Publish { 0 } else { at(arrays.dk) },
         message: at(arrays.message),
         ct: at(arrays.ct),
         again: at(arrays.again),
@@ -182,6 +213,7 @@ fn lay_out<'t, 'a, D: Device>(
         hat: at(arrays.hat),
         noise: at(arrays.noise),
         prf: at(arrays.prf),
+        keys: 0,
         valid: at(arrays.valid),
         status: at(arrays.status),
         ek_stride: ek_stride as u32,
@@ -193,6 +225,40 @@ fn lay_out<'t, 'a, D: Device>(
     Ok((Chunk { taken, set, arguments, lanes, canaries, status, answers }, arrays))
 }
 
+/// Has the keys of a chunk in place: resident if they can be, and sent otherwise. Whether A-hat has to be sampled.
+fn place_keys<'a, D: Device>(
+    chunk: &mut Chunk<'_, 'a, D, KemArguments>,
+    at: &Arrays,
+    (p, what): (&'static Params, What),
+    keys: &KeyBytes<'a>,
+    canary: &'static [u8],
+) -> Result<bool, Fault> {
+    let is_private = what == What::Decaps;
+    let (matrix, k) = (p.k * p.k * POLY, p.k as u32);
+    let each = matrix + if is_private { p.dk_len() } else { p.ek_len() + HASH_LEN };
+    let each = each.next_multiple_of(ENTRY_ALIGNMENT);
+    let kind = (p.algorithm, is_private);
+    let Some((addresses, new)) = chunk.hold(kind, (each, matrix), keys, canary)? else {
+        chunk.send_keys(if is_private { at.dk } else { at.ek }, keys, canary)?;
+        return Ok(true);
+    };
+    let words = |addresses: &[u64]| addresses.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let ek_at = if is_private { matrix + 384 * p.k } else { matrix };
+    chunk.arguments.ek_stride = ek_at as u32;
+    if !new.is_empty() {
+        chunk.send_own(at.new_keys, words(&new))?;
+        let keys = chunk.taken.address(at.new_keys.offset);
+        let arguments = KemArguments { keys, n: new.len() as u32, ..chunk.arguments };
+        chunk.run_with(&arguments, new.len(), &[("sample_matrix", k * k, PER_THREAD)])?;
+        if !is_private {
+            chunk.run_with(&arguments, new.len(), &[("resident_hash", 1, PER_THREAD)])?;
+        }
+    }
+    chunk.send_own(at.keys, words(&addresses))?;
+    chunk.arguments.keys = chunk.taken.address(at.keys.offset);
+    Ok(false)
+}
+
 fn keygen<'a, D: Device>(
     taken: &mut Taken<'a, D>,
     p: &'static Params,
@@ -202,7 +268,8 @@ fn keygen<'a, D: Device>(
 ) -> Result<Flying<'a>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let (mut chunk, at) = lay_out(taken, p, Task::Keygen, (seeds.len(), 1))?;
+    let what = if dk.is_empty() { What::Publish } else { What::Keygen };
+    let (mut chunk, at) = lay_out(taken, p, what, (seeds.len(), 1))?;
     chunk.send(at.seeds, seeds.as_flattened(), &[canary.seed.as_flattened()])?;
     chunk.run(&[
         ("seed", 1, PER_THREAD),
@@ -213,9 +280,11 @@ fn keygen<'a, D: Device>(
         ("keygen_finish", 1, PER_THREAD),
     ])?;
     chunk.expect(at.ek, &[&canary.ek])?;
-    chunk.expect(at.dk, &[&canary.dk])?;
     chunk.fetch(at.ek, ek)?;
-    chunk.fetch(at.dk, dk)?;
+    if what == What::Keygen {
+        chunk.expect(at.dk, &[&canary.dk])?;
+        chunk.fetch(at.dk, dk)?;
+    }
     chunk.fly(status, &[Status::Ok])
 }
 
@@ -229,12 +298,12 @@ fn encaps<'a, D: Device>(
 ) -> Result<Flying<'a>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let (mut chunk, at) = lay_out(taken, p, Task::Encaps, (m.len(), 1))?;
-    chunk.send_keys(at.ek, keys, &canary.ek)?;
+    let (mut chunk, at) = lay_out(taken, p, What::Encaps, (m.len(), 1))?;
+    let samples = place_keys(&mut chunk, &at, (p, What::Encaps), keys, &canary.ek)?;
     chunk.send(at.message, m.as_flattened(), &[canary.m.as_flattened()])?;
     chunk.run(&[
         ("encaps_hash", 1, PER_THREAD),
-        ("sample_matrix", k * k, PER_THREAD),
+        ("sample_matrix", if samples { k * k } else { 0 }, PER_THREAD),
         ("noise", 2 * k + 1, PER_THREAD),
         ("transform", k, PER_WARP),
         ("encrypt_row", k + 1, PER_WARP),
@@ -257,14 +326,14 @@ fn decaps<'a, D: Device>(
 ) -> Result<Flying<'a>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let (mut chunk, at) = lay_out(taken, p, Task::Decaps, (shared.len(), 2))?;
-    chunk.send_keys(at.dk, keys, &canary.dk)?;
+    let (mut chunk, at) = lay_out(taken, p, What::Decaps, (shared.len(), 2))?;
+    let samples = place_keys(&mut chunk, &at, (p, What::Decaps), keys, &canary.dk)?;
     chunk.send(at.ct, ct, &[&canary.ct, &canary.bad_ct])?;
     chunk.run(&[
         ("decaps_unpack", k, PER_WARP),
         ("decaps_message", 1, PER_WARP),
         ("decaps_hash", 1, PER_THREAD),
-        ("sample_matrix", k * k, PER_THREAD),
+        ("sample_matrix", if samples { k * k } else { 0 }, PER_THREAD),
         ("noise", 2 * k + 1, PER_THREAD),
         ("transform", k, PER_WARP),
         ("encrypt_row_again", k + 1, PER_WARP),

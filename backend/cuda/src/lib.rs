@@ -28,6 +28,7 @@ mod device;
 mod dsa;
 mod kem;
 mod layout;
+mod resident;
 mod slots;
 
 pub use arguments::{DsaArguments, HashArguments, KemArguments};

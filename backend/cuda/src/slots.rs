@@ -15,9 +15,13 @@ use std::time::Duration;
 use gabion_scheme::ct;
 
 use crate::device::{Device, Fault, Launch};
+use crate::resident::{Held, Kind, Residents, Swept};
 
 /// Low bits of a status word, which hold the generation.
 const GENERATION_BITS: u32 = 24;
+
+/// Bytes for resident keys of each kind, at most: 4600 private keys of ML-KEM-768.
+const RESIDENT_BYTES: usize = 32 << 20;
 
 /// The slots of a device.
 pub(crate) struct Slots<D: Device> {
@@ -25,6 +29,7 @@ pub(crate) struct Slots<D: Device> {
     bytes: usize,
     at_most: Duration,
     inner: Mutex<Inner>,
+    residents: Residents,
 }
 
 struct Inner {
@@ -54,7 +59,8 @@ impl<D: Device> Slots<D> {
     pub(crate) fn new(device: D, slots: usize, bytes: usize, at_most: Duration) -> Self {
         let slots = vec![Slot::default(); slots];
         let inner = Mutex::new(Inner { slots, generation: 0, broken: false });
-        Slots { device, bytes, at_most, inner }
+        let residents = Residents::new(bytes.min(RESIDENT_BYTES));
+        Slots { device, bytes, at_most, inner, residents }
     }
 
     /// The device.
@@ -91,7 +97,8 @@ impl<D: Device> Slots<D> {
         inner.slots[index].is_taken = true;
         let address = inner.slots[index].address;
         let generation = inner.generation;
-        Ok(Taken {
+        drop(inner);
+        let mut taken = Taken {
             slots: self,
             index,
             address,
@@ -100,10 +107,14 @@ impl<D: Device> Slots<D> {
             secret: 0,
             is_open: false,
             fault: None,
+            held: None,
+            swept: Swept::default(),
             sent: Vec::new(),
             fetched: Vec::new(),
             outputs: Vec::new(),
-        })
+        };
+        taken.sweep();
+        Ok(taken)
     }
 
     /// Begins anew once nobody has a slot.
@@ -112,12 +123,23 @@ impl<D: Device> Slots<D> {
             return Err(Refused::Broken);
         }
         inner.slots.fill(Slot::default());
+        self.residents.forget();
         inner.broken = false;
         Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Device> Slots<D> {
+    /// Clears resident keys, for a device that goes.
+    pub(crate) fn clear_residents(&self) {
+        for (address, bytes) in self.residents.memory() {
+            let _ = self.device.clear(0, address, bytes);
+        }
+        let _ = self.device.finish(0, self.at_most);
     }
 }
 
@@ -142,6 +164,9 @@ pub(crate) struct Taken<'a, D: Device> {
     /// Whether anything was asked for since it finished.
     is_open: bool,
     fault: Option<Fault>,
+    /// Resident keys that it uses, and entries of dropped ones that it clears.
+    held: Option<Held>,
+    swept: Swept,
     /// Copies of its own: what is sent, and what is fetched.
     sent: Vec<Wiped>,
     fetched: Vec<Wiped>,
@@ -180,6 +205,48 @@ impl<'a, D: Device> Taken<'a, D> {
         self.used = self.used.max(bytes);
         self.secret = self.secret.max(secret);
         Ok(())
+    }
+
+    /// Uses resident keys: one number a lane, `each` bytes an entry. Gives the address of each lane's entry, and a lane of
+    /// each key that has to be filled in; nothing if they can't all be resident.
+    pub(crate) fn hold(
+        &mut self,
+        kind: Kind,
+        each: usize,
+        lanes: &[u64],
+    ) -> Result<Option<(Vec<u64>, Vec<usize>)>, Fault> {
+        let held = self.slots.residents.hold(&self.slots.device, kind, each, lanes);
+        if let Err(fault) = held {
+            self.fault = Some(fault);
+        }
+        let mut held = held?;
+        let keys = held
+            .as_mut()
+            .map(|held| (std::mem::take(&mut held.addresses), std::mem::take(&mut held.missing)));
+        self.held = held;
+        Ok(keys)
+    }
+
+    /// Copies bytes to an address of an entry that it fills in.
+    ///
+    /// # Safety
+    /// So many bytes at the address are of an entry that [`Self::hold`] gave.
+    pub(crate) unsafe fn fill(&mut self, address: u64, bytes: &'a [u8]) -> Result<(), Fault> {
+        self.is_open = true;
+        let device = &self.slots.device;
+        // SAFETY: lent for as long as this lives; the address is the caller's.
+        let done = unsafe { device.upload(self.index, address, bytes.as_ptr(), bytes.len()) };
+        self.noted(done)
+    }
+
+    /// Clears what keys left that were dropped.
+    fn sweep(&mut self) {
+        self.swept = self.slots.residents.sweep();
+        for (address, bytes) in std::mem::take(&mut self.swept.memory) {
+            self.is_open = true;
+            let done = self.slots.device.clear(self.index, address, bytes);
+            let _ = self.noted(done);
+        }
     }
 
     /// Copies bytes into the slot.
@@ -312,6 +379,12 @@ impl<D: Device> Drop for Taken<'_, D> {
         if self.is_open {
             // Before what it was lent goes back, and what it keeps goes away.
             let _ = self.finish();
+        }
+        if let Some(held) = self.held.take() {
+            self.slots.residents.release(&held, self.fault.is_none());
+        }
+        if self.fault.is_none() {
+            self.slots.residents.cleared(&mut self.swept);
         }
         self.fetched.clear();
         let mut inner = self.slots.lock();

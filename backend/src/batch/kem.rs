@@ -20,6 +20,15 @@ pub enum Kem<'a> {
         /// Decapsulation keys.
         dk: &'a mut [u8],
     },
+    /// The public half alone of key pairs whose seeds are kept as the private half (FIPS 203, section 3.3): `ek[n][ek_len]`.
+    Publish {
+        /// The parameter set.
+        params: &'static Params,
+        /// Seeds (d, z).
+        seeds: &'a [[u8; SEED_LEN]],
+        /// Encapsulation keys.
+        ek: &'a mut [u8],
+    },
     /// Key pairs from seeds, expanded for use.
     Generate {
         /// The parameter set.
@@ -77,6 +86,7 @@ impl<'a> Kem<'a> {
     fn params(&self) -> &'static Params {
         match self {
             Kem::Keygen { params, .. }
+            | Kem::Publish { params, .. }
             | Kem::Generate { params, .. }
             | Kem::DecodePublic { params, .. }
             | Kem::DecodePrivate { params, .. }
@@ -93,7 +103,7 @@ impl<'a> Kem<'a> {
     /// What it does, for messages.
     pub(super) fn task(&self) -> Task {
         match self {
-            Kem::Keygen { .. } | Kem::Generate { .. } => Task::Keygen,
+            Kem::Keygen { .. } | Kem::Publish { .. } | Kem::Generate { .. } => Task::Keygen,
             Kem::DecodePublic { .. } => Task::DecodePublic,
             Kem::DecodePrivate { .. } => Task::DecodePrivate,
             Kem::Encaps { .. } => Task::Encaps,
@@ -107,6 +117,7 @@ impl<'a> Kem<'a> {
             Kem::Keygen { params: p, seeds, ek, dk } => {
                 seeds.len() == n && ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len()
             }
+            Kem::Publish { params: p, seeds, ek } => seeds.len() == n && ek.len() == n * p.ek_len(),
             Kem::Generate { params: p, seeds, keys } => {
                 seeds.len() == n && keys.len() == n && keys.iter().all(|key| key.params() == *p)
             }
@@ -141,6 +152,7 @@ impl<'a> Kem<'a> {
                 wipe(ek, lane, params.ek_len());
                 wipe(dk, lane, params.dk_len());
             }
+            Kem::Publish { params, ek, .. } => wipe(ek, lane, params.ek_len()),
             Kem::Generate { params, keys, .. } | Kem::DecodePrivate { params, keys, .. } => {
                 keys[lane] = DecapsKey::blank(params);
             }
@@ -158,6 +170,9 @@ impl<'a> Kem<'a> {
         match self {
             Kem::Keygen { params, seeds, ek, dk } => halves!(lane, Kem::Keygen { params;
                 each seeds, bytes_mut ek[ek_len], bytes_mut dk[dk_len] }),
+            Kem::Publish { params, seeds, ek } => {
+                halves!(lane, Kem::Publish { params; each seeds, bytes_mut ek[ek_len] })
+            }
             Kem::Generate { params, seeds, keys } => {
                 halves!(lane, Kem::Generate { params; each seeds, each_mut keys })
             }
@@ -178,6 +193,7 @@ impl<'a> Kem<'a> {
     pub(super) fn reborrow(&mut self) -> Kem<'_> {
         match self {
             Kem::Keygen { params, seeds, ek, dk } => Kem::Keygen { params, seeds, ek, dk },
+            Kem::Publish { params, seeds, ek } => Kem::Publish { params, seeds, ek },
             Kem::Generate { params, seeds, keys } => Kem::Generate { params, seeds, keys },
             Kem::DecodePublic { params, bytes, keys } => Kem::DecodePublic { params, bytes, keys },
             Kem::DecodePrivate { params, bytes, keys } => {

@@ -33,6 +33,13 @@ pub(super) fn run<K: Kernels>(
             keygen(k, params, seeds, ek, dk, scratch);
             status.fill(Status::Ok);
         }
+        Kem::Publish { params, seeds, ek } => {
+            let chunks = seeds.chunks(CHUNK).zip(ek.chunks_mut(CHUNK * params.ek_len()));
+            for (seeds, ek) in chunks {
+                ml_kem::publish(k, params, seeds, ek, &mut scratch.flow);
+            }
+            status.fill(Status::Ok);
+        }
         Kem::Generate { params, seeds, keys } => {
             generate(k, params, seeds, keys, scratch);
             status.fill(Status::Ok);

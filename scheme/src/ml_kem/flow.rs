@@ -103,6 +103,26 @@ pub fn keygen_encoded<K: Kernels>(
     k.sponge_many(&mut jobs);
 }
 
+/// The encapsulation keys alone, for who keeps seeds as private keys (FIPS 203, section 3.3): `ek[lane][ek_len]`.
+///
+/// # Panics
+/// If the lengths of the arguments do not fit each other (misuse).
+pub fn publish<K: Kernels>(
+    k: &K,
+    p: &Params,
+    seeds: &[[u8; SEED_LEN]],
+    ek: &mut [u8],
+    scratch: &mut Scratch,
+) {
+    assert!(ek.len() == seeds.len() * p.ek_len(), "one slot a seed");
+    let mut slots = ek.chunks_exact_mut(p.ek_len());
+    k_pke_keygen(k, p, seeds, scratch, |_, made| {
+        if let Some(ek) = slots.next() {
+            made.encode_public(k, p, ek);
+        }
+    });
+}
+
 /// What K-PKE.KeyGen makes of one seed.
 struct Made<'a> {
     rho: &'a [u8],
@@ -116,13 +136,18 @@ impl Made<'_> {
     /// Algorithm 13, lines 19 and 20, and what Algorithm 16, line 3, takes from them: all of the
     /// decapsulation key but its last 64 bytes, H(ek) and z.
     fn encode<K: Kernels>(&self, k: &K, p: &Params, ek: &mut [u8], dk: &mut [u8]) {
+        self.encode_public(k, p, ek);
+        let (s_part, rest) = dk.split_at_mut(384 * p.k);
+        k.kem_encode12(self.s_hat, s_part);
+        rest[..p.ek_len()].copy_from_slice(ek);
+    }
+
+    /// Algorithm 13, line 19.
+    fn encode_public<K: Kernels>(&self, k: &K, p: &Params, ek: &mut [u8]) {
         let (t_part, rho_part) = ek.split_at_mut(384 * p.k);
         k.kem_encode12(self.t_hat, t_part);
         rho_part.copy_from_slice(self.rho);
         ct::declassify(ek); // The public key.
-        let (s_part, rest) = dk.split_at_mut(384 * p.k);
-        k.kem_encode12(self.s_hat, s_part);
-        rest[..p.ek_len()].copy_from_slice(ek);
     }
 }
 

@@ -14,7 +14,7 @@ mod flow;
 mod keys;
 mod scratch;
 
-pub use flow::{decaps, encaps, keygen, keygen_encoded};
+pub use flow::{decaps, encaps, keygen, keygen_encoded, publish};
 pub use keys::{DecapsKey, EncapsKey, expand_decaps_keys, expand_encaps_keys};
 pub use scratch::Scratch;
 

@@ -130,6 +130,22 @@ fn a_batch_that_is_larger_than_a_slot_runs_in_chunks() {
 }
 
 #[test]
+fn the_public_half_alone_is_that_of_the_pair() {
+    for params in SETS {
+        let (n, seeds) = (130, random(130));
+        let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
+        let pair = Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
+        assert!(run(&Cpu::new(Portable), pair, n).iter().all(|status| status.is_ok()));
+        for backend in [&hosted(32 << 20) as &dyn Backend, &Cpu::new(Portable)] {
+            let mut half = vec![0; ek.len()];
+            let kem = Kem::Publish { params, seeds: &seeds, ek: &mut half };
+            assert!(run(backend, kem, n).iter().all(|status| status.is_ok()));
+            assert!(half == ek, "{} on {}", params.algorithm.name(), backend.name());
+        }
+    }
+}
+
+#[test]
 fn a_slot_that_holds_no_lane_declines() {
     let (mut ek, mut dk) = (vec![0; ML_KEM_512.ek_len()], vec![0; ML_KEM_512.dk_len()]);
     let (params, seeds) = (&ML_KEM_512, [[1; 64]]);

@@ -1,0 +1,304 @@
+//! Keys that stay on the device, by the number that names each: expanded there once, and wiped when they go.
+//!
+//! ```text
+//!   absent --a batch that knows the key: sent, expanded--> filling --that batch landed--> ready
+//!     ^                                                                                     |
+//!     +-- cleared by the next batch <-- the key was dropped --------------------------------+
+//!     +-- overwritten <-- the one that was not used for longest makes room for another one --+
+//! ```
+//!
+//! - An entry that is in use by a batch stays. What another batch fills is not waited for: who needs it sends the key.
+//! - There is a bound on the memory for each kind of key. A batch with more keys than fit sends them.
+//! - A restart of the device forgets all of it.
+//! - A key that is dropped says so by a note that takes no lock and no memory, for it may be dropped anywhere.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gabion_scheme::algorithms::Algorithm;
+use gabion_scheme::identity;
+
+use crate::device::{Device, Fault};
+
+/// The number of the canary's key; no other key has it.
+pub(crate) const CANARY: u64 = 0;
+
+/// What a key is kept as: its parameter set, and whether it is the private half.
+pub(crate) type Kind = (Algorithm, bool);
+
+/// The keys of a device.
+pub(crate) struct Residents {
+    /// Bytes for each kind.
+    bytes: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    arenas: HashMap<Kind, Arena>,
+    /// Restarts; what was held before one is nothing any more.
+    epoch: u64,
+    /// Counts uses.
+    clock: u64,
+    /// Up to where notes of dropped keys were read.
+    read: u64,
+    /// Whether there may be entries of dropped keys.
+    has_dropped: bool,
+}
+
+/// The memory for one kind.
+struct Arena {
+    address: u64,
+    each: usize,
+    count: usize,
+    free: Vec<usize>,
+    entries: HashMap<u64, Entry>,
+}
+
+struct Entry {
+    index: usize,
+    users: usize,
+    is_ready: bool,
+    is_dropped: bool,
+    used: u64,
+}
+
+/// The entries that a batch uses, until it has landed.
+pub(crate) struct Held {
+    kind: Kind,
+    epoch: u64,
+    /// The address of each lane's entry.
+    pub(crate) addresses: Vec<u64>,
+    /// A lane of each key that this batch has to fill in.
+    pub(crate) missing: Vec<usize>,
+    ids: Vec<u64>,
+    filled: Vec<u64>,
+}
+
+/// Entries of keys that were dropped, which somebody clears.
+#[derive(Default)]
+pub(crate) struct Swept {
+    epoch: u64,
+    /// Addresses and bytes.
+    pub(crate) memory: Vec<(u64, usize)>,
+    places: Vec<(Kind, usize)>,
+}
+
+impl Residents {
+    /// For keys of so many bytes of each kind.
+    pub(crate) fn new(bytes: usize) -> Self {
+        identity::on_drop(note);
+        let inner = Inner { read: WRITTEN.load(Ordering::Acquire), ..Inner::default() };
+        Residents { bytes, inner: Mutex::new(inner) }
+    }
+
+    /// The entries of these keys, `each` bytes an entry, one number a lane; none if there are too many, or another batch
+    /// just fills one of them.
+    pub(crate) fn hold<D: Device>(
+        &self,
+        device: &D,
+        kind: Kind,
+        each: usize,
+        lanes: &[u64],
+    ) -> Result<Option<Held>, Fault> {
+        let mut inner = self.lock();
+        inner.make_arena(device, kind, each, self.bytes)?;
+        inner.clock += 1;
+        let (epoch, clock) = (inner.epoch, inner.clock);
+        let Some(arena) = inner.arenas.get_mut(&kind) else { return Ok(None) };
+        let mut ids = lanes.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.iter().any(|id| arena.entries.get(id).is_some_and(|entry| !entry.is_ready)) {
+            return Ok(None);
+        }
+        let filled: Vec<u64> =
+            ids.iter().copied().filter(|id| !arena.entries.contains_key(id)).collect();
+        if !arena.make_room(filled.len(), &ids) {
+            return Ok(None);
+        }
+        for &id in &filled {
+            let index = arena.free.pop().ok_or(Fault::NoMemory)?;
+            let entry = Entry { index, users: 0, is_ready: false, is_dropped: false, used: clock };
+            arena.entries.insert(id, entry);
+        }
+        for id in &ids {
+            if let Some(entry) = arena.entries.get_mut(id) {
+                (entry.users, entry.used) = (entry.users + 1, clock);
+            }
+        }
+        let addresses = lanes.iter().map(|id| arena.address_of(*id)).collect();
+        let missing =
+            filled.iter().filter_map(|id| lanes.iter().position(|lane| lane == id)).collect();
+        Ok(Some(Held { kind, epoch, addresses, missing, ids, filled }))
+    }
+
+    /// Gives entries back. Those that were filled are ready if the batch landed, and are no more otherwise: then the
+    /// device is restarted before anybody has their memory.
+    pub(crate) fn release(&self, held: &Held, landed: bool) {
+        let mut inner = self.lock();
+        if inner.epoch != held.epoch {
+            return;
+        }
+        let Some(arena) = inner.arenas.get_mut(&held.kind) else { return };
+        for id in &held.ids {
+            if let Some(entry) = arena.entries.get_mut(id) {
+                entry.users = entry.users.saturating_sub(1);
+            }
+        }
+        for id in &held.filled {
+            if landed {
+                arena.entries.entry(*id).and_modify(|entry| entry.is_ready = true);
+            } else {
+                arena.entries.remove(id);
+            }
+        }
+    }
+
+    /// The entries of keys that were dropped and that nobody uses.
+    pub(crate) fn sweep(&self) -> Swept {
+        let mut inner = self.lock();
+        inner.read_notes();
+        let mut swept = Swept { epoch: inner.epoch, ..Swept::default() };
+        if !inner.has_dropped {
+            return swept;
+        }
+        for (kind, arena) in &mut inner.arenas {
+            let gone: Vec<u64> = arena.dropped().collect();
+            for id in gone {
+                let address = arena.address_of(id);
+                if let Some(entry) = arena.entries.remove(&id) {
+                    swept.memory.push((address, arena.each));
+                    swept.places.push((*kind, entry.index));
+                }
+            }
+        }
+        let mut all = inner.arenas.values().flat_map(|arena| arena.entries.values());
+        inner.has_dropped = all.any(|entry| entry.is_dropped);
+        swept
+    }
+
+    /// Says that what was swept is clear; if it could not be cleared the device is restarted.
+    pub(crate) fn cleared(&self, swept: &mut Swept) {
+        let mut inner = self.lock();
+        if inner.epoch != swept.epoch {
+            return;
+        }
+        for (kind, index) in std::mem::take(&mut swept.places) {
+            if let Some(arena) = inner.arenas.get_mut(&kind) {
+                arena.free.push(index);
+            }
+        }
+    }
+
+    /// Forgets everything: the device was restarted.
+    pub(crate) fn forget(&self) {
+        let mut inner = self.lock();
+        inner.arenas.clear();
+        inner.epoch += 1;
+    }
+
+    /// Memory that holds keys, to be cleared before the device goes.
+    pub(crate) fn memory(&self) -> Vec<(u64, usize)> {
+        let inner = self.lock();
+        let used = inner.arenas.values().filter(|arena| arena.free.len() < arena.count);
+        used.map(|arena| (arena.address, arena.each * arena.count)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn make_arena<D: Device>(
+        &mut self,
+        device: &D,
+        kind: Kind,
+        each: usize,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        if self.arenas.contains_key(&kind) {
+            return Ok(());
+        }
+        let count = bytes / each.max(1);
+        let address = if count == 0 { 0 } else { device.allocate(count * each)? };
+        let free = (0..count).rev().collect();
+        self.arenas.insert(kind, Arena { address, each, count, free, entries: HashMap::new() });
+        Ok(())
+    }
+
+    /// Marks the entries of dropped keys, of all keys if notes were overwritten.
+    fn read_notes(&mut self) {
+        let written = WRITTEN.load(Ordering::Acquire);
+        if written - self.read > NOTES.len() as u64 {
+            let all = self.arenas.values_mut().flat_map(|arena| arena.entries.values_mut());
+            all.for_each(|entry| entry.is_dropped = true);
+            (self.read, self.has_dropped) = (written, true);
+        }
+        while self.read < written {
+            let value = NOTES[self.read as usize % NOTES.len()].load(Ordering::Acquire);
+            if value & LAP_MASK != lap(self.read) {
+                break; // Not written yet; it will be there the next time.
+            }
+            for arena in self.arenas.values_mut() {
+                if let Some(entry) = arena.entries.get_mut(&(value >> LAP_BITS)) {
+                    (entry.is_dropped, self.has_dropped) = (true, true);
+                }
+            }
+            self.read += 1;
+        }
+    }
+}
+
+impl Arena {
+    fn address_of(&self, id: u64) -> u64 {
+        let index = self.entries.get(&id).map_or(0, |entry| entry.index);
+        self.address + (index * self.each) as u64
+    }
+
+    fn dropped(&self) -> impl Iterator<Item = u64> {
+        let of = |entry: &Entry| entry.is_dropped && entry.is_ready && entry.users == 0;
+        self.entries.iter().filter(move |(_, entry)| of(entry)).map(|(&id, _)| id)
+    }
+
+    /// Has `wanted` free entries, by giving up those that were not used for longest and are not in `keep`; what they
+    /// hold is overwritten by who takes them. Whether that is possible.
+    fn make_room(&mut self, wanted: usize, keep: &[u64]) -> bool {
+        let Some(short) = wanted.checked_sub(self.free.len()).filter(|&short| short > 0) else {
+            return true;
+        };
+        let is_idle = |id: &u64, entry: &Entry| {
+            entry.users == 0 && entry.is_ready && keep.binary_search(id).is_err()
+        };
+        let idle = self.entries.iter().filter(|(id, entry)| is_idle(id, entry));
+        let mut idle: Vec<(u64, u64)> = idle.map(|(&id, entry)| (entry.used, id)).collect();
+        if idle.len() < short {
+            return false;
+        }
+        idle.sort_unstable();
+        for (_, id) in &idle[..short] {
+            self.free.extend(self.entries.remove(id).map(|entry| entry.index));
+        }
+        true
+    }
+}
+
+/// Numbers of keys that were dropped, in a ring that nobody waits for: the number, and in the low bits how often the ring
+/// came round, which tells what is written from what was there before.
+static NOTES: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
+/// Notes so far.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+const LAP_BITS: u32 = 8;
+const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+
+fn lap(at: u64) -> u64 {
+    (at / NOTES.len() as u64 + 1) & LAP_MASK
+}
+
+/// A key with this number was dropped.
+fn note(id: u64) {
+    let at = WRITTEN.fetch_add(1, Ordering::AcqRel);
+    NOTES[at as usize % NOTES.len()].store(id << LAP_BITS | lap(at), Ordering::Release);
+}
