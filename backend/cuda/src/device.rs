@@ -1,15 +1,13 @@
 //! What is asked of a device.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gabion_scheme::ct;
 
-/// Bytes of a page.
-const PAGE: usize = 4096;
+use crate::pages::{Home, Pages};
 
 /// Why a device did not do what it was asked for. Nobody can tell what its memory holds then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,37 +47,27 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// Bytes of the host at an address that is a multiple of a page's 4096, wiped when they are dropped.
+/// Bytes of the host at an address that is a multiple of a page's 4096, wiped when they are dropped. A forked child sees
+/// zeros.
 pub struct Pinned {
-    start: NonNull<u8>,
-    layout: Layout,
-    /// What the device's driver gives up before the memory goes.
-    hold: Option<Box<dyn Any + Send + Sync>>,
+    pages: ManuallyDrop<Pages>,
+    /// The driver that knows of them.
+    home: Option<Arc<dyn Home>>,
 }
 
-// SAFETY: it owns its memory.
-unsafe impl Send for Pinned {}
-// SAFETY: as a slice of bytes.
-unsafe impl Sync for Pinned {}
-
 impl Pinned {
-    /// So many bytes, all zero, that no driver knows yet.
+    /// So many bytes, all zero, that no driver knows.
     ///
     /// # Errors
     /// [`Fault::NoMemory`].
     pub fn new(bytes: usize) -> Result<Self, Fault> {
-        let bytes = bytes.max(1).next_multiple_of(PAGE);
-        let layout = Layout::from_size_align(bytes, PAGE).map_err(|_| Fault::NoMemory)?;
-        // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Fault::NoMemory)?;
-        Ok(Pinned { start, layout, hold: None })
+        let pages = Pages::new(bytes).ok_or(Fault::NoMemory)?;
+        Ok(Pinned { pages: ManuallyDrop::new(pages), home: None })
     }
 
-    /// Keeps a value that is dropped before the memory is given up.
-    #[must_use]
-    pub fn holding(mut self, hold: Box<dyn Any + Send + Sync>) -> Self {
-        self.hold = Some(hold);
-        self
+    /// Pages that a driver knows, and takes back.
+    pub(crate) fn of(pages: Pages, home: Arc<dyn Home>) -> Self {
+        Pinned { pages: ManuallyDrop::new(pages), home: Some(home) }
     }
 }
 
@@ -88,23 +76,26 @@ impl Deref for Pinned {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: its own memory, initialised with zeros.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+        unsafe { std::slice::from_raw_parts(self.pages.start(), self.pages.len()) }
     }
 }
 
 impl DerefMut for Pinned {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and nobody else has it.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+        unsafe { std::slice::from_raw_parts_mut(self.pages.start(), self.pages.len()) }
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
         ct::wipe(self);
-        self.hold = None;
-        // SAFETY: allocated with this layout, and nobody has it any more.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        // SAFETY: nobody takes them afterwards.
+        let pages = unsafe { ManuallyDrop::take(&mut self.pages) };
+        match &self.home {
+            Some(home) => home.take_back(pages),
+            None => drop(pages),
+        }
     }
 }
 

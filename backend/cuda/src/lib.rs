@@ -1,14 +1,14 @@
-//! Whole batches on an NVIDIA GPU: the part that needs none.
+//! Whole batches on an NVIDIA GPU.
 //!
 //! ```text
 //!   Batch --> Cuda<D>: a slot, canary, plan --> D: Device --> results --> checks --> outputs
 //!                                                |
-//!                        a driver's device, later; hosted::Hosted and faulty ones in tests
+//!                        driver::Nvidia; hosted::Hosted and faulty ones in tests
 //! ```
 //!
 //! [`Cuda`] is a [`gabion_backend::Backend`] over a [`Device`], which is all that it asks of a GPU. The kernels are in
-//! `kernels/`, in headers that compile for a device and for a processor. **There is no driver yet**: the one device is
-//! that of `gabion-cuda-hosted`, which runs the kernels on the processor, for tests, and no engine has this backend.
+//! `kernels/`, in headers that compile for a device and for a processor. [`driver`] has the device that is a GPU;
+//! `gabion-cuda-hosted` has one that runs the kernels on the processor, for tests.
 //!
 //! # What holds, whatever a device does
 //! - A slot has one owner, and a generation that its status words carry: no result of an earlier batch passes for one
@@ -25,9 +25,11 @@ mod canary;
 mod chunk;
 mod cuda;
 mod device;
+pub mod driver;
 mod dsa;
 mod kem;
 mod layout;
+mod pages;
 mod resident;
 mod slots;
 

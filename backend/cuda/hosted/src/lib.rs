@@ -34,17 +34,21 @@ unsafe extern "C" {
 
 /// The names of all kernels, with the jobs of a block.
 pub fn kernels() -> Vec<(String, u32)> {
-    let mut all = Vec::new();
-    loop {
-        // SAFETY: any number is allowed.
-        let entry = unsafe { gabion_hosted_kernel(all.len()) };
-        if entry.is_null() {
-            return all;
-        }
-        // SAFETY: an entry of a constant table, whose names are strings that end with a zero.
-        let (name, jobs) = unsafe { (CStr::from_ptr((*entry).name), (*entry).jobs) };
-        all.push((name.to_string_lossy().into_owned(), jobs));
-    }
+    (0..).map_while(entry).map(|(name, jobs, _)| (name, jobs)).collect()
+}
+
+/// Bytes of a kernel's arguments; none if there is no such kernel.
+pub fn arguments_len(kernel: &str) -> Option<usize> {
+    (0..).map_while(entry).find(|(name, ..)| name == kernel).map(|(_, _, arguments)| arguments)
+}
+
+/// A kernel by its number: its name, the jobs of a block, and bytes of its arguments.
+fn entry(number: usize) -> Option<(String, u32, usize)> {
+    // SAFETY: any number is allowed; what is not null is an entry of a constant table.
+    let entry = unsafe { gabion_hosted_kernel(number).as_ref()? };
+    // SAFETY: a string that ends with a zero.
+    let name = unsafe { CStr::from_ptr(entry.name) };
+    Some((name.to_string_lossy().into_owned(), entry.jobs, entry.arguments))
 }
 
 /// The processor as a device. What it is asked for is done before the call returns.
