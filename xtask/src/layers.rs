@@ -10,7 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-scheme", &[]),
     ("gabion-backend", &["gabion-scheme"]),
     ("gabion-cuda", &["gabion-scheme", "gabion-backend"]),
-    ("gabion-cuda-hosted", &["gabion-scheme", "gabion-cuda"]),
+    ("gabion-cuda-hosted", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
     ("gabion-engine", &["gabion-scheme", "gabion-backend"]),
     ("gabion-state", &["gabion-engine"]),
     ("gabion-rustls", &["gabion-engine"]),
@@ -72,7 +72,6 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// What tests of a crate may use besides.
 const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-bench", "gabion-ship"),
-    ("gabion-cuda-hosted", "gabion-backend"),
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-state", "gabion-backend"),
     ("gabion-state", "gabion-scheme"),

@@ -1,6 +1,8 @@
 //! A device that is this processor: it runs the kernels of `gabion-cuda`, compiled for it, block after block and step
 //! after step. For tests: what it computes is what a GPU computes, and how long it takes says nothing of one.
 
+mod chosen;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -9,6 +11,8 @@ use std::time::Duration;
 
 use gabion_cuda::{Arguments, Device, Fault, Launch, Pinned};
 use gabion_scheme::ct;
+
+pub use chosen::{Chosen, DEVICE, chosen};
 
 /// What `Device::allocate` promises.
 const ALIGNMENT: usize = 256;

@@ -1,12 +1,9 @@
 //! Verification of ML-DSA on the device against the portable backend: good signatures, every part of them changed,
 //! every form of a message.
 
-use std::time::Duration;
-
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Keys, Operation, Ran};
-use gabion_cuda::Cuda;
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda_hosted::chosen;
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
@@ -58,7 +55,7 @@ fn verify(
 #[test]
 fn good_and_changed_signatures() {
     for params in sets() {
-        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let cuda = chosen(64 << 20).unwrap();
         let text: Vec<u8> = (0..700).map(|i| i as u8).collect();
         let messages: Vec<_> = (0..130)
             .map(|i| Message::Pure { context: &text[..i], message: &text[i..5 * i] })
@@ -87,7 +84,7 @@ fn good_and_changed_signatures() {
 #[test]
 fn hints_and_norms_at_their_bounds() {
     for params in sets() {
-        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let cuda = chosen(64 << 20).unwrap();
         let messages = [Message::Internal(b"formatted"); 12];
         let (pk, sig) = signed(params, &messages);
         let (sig_len, hint) = (params.sig_len(), params.omega + params.k);
@@ -135,7 +132,7 @@ fn every_form_of_a_message() {
     }));
     for params in sets() {
         // Some eight lanes fit into a slot.
-        let cuda = Cuda::new(Hosted::new(), 1 << 20, Duration::from_secs(60));
+        let cuda = chosen(1 << 20).unwrap();
         let (pk, sig) = signed(params, &messages);
         let status = verify(&cuda, params, &pk, &messages, &sig);
         assert!(status.iter().all(|status| status.is_ok()), "{status:?}");
@@ -153,7 +150,7 @@ fn every_form_of_a_message() {
 #[test]
 fn what_does_not_fit_into_a_slot_and_what_is_no_verification_is_declined() {
     let params = params(Algorithm::MlDsa44).unwrap();
-    let cuda = Cuda::new(Hosted::new(), 400 << 10, Duration::from_secs(60));
+    let cuda = chosen(400 << 10).unwrap();
     let (text, short) = (vec![1; 400 << 10], Message::Internal(b"short"));
     let (pk, sig) = signed(params, &[short]);
     let messages = &[Message::Internal(&text)];

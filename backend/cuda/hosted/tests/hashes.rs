@@ -73,6 +73,42 @@ fn keccak_f_in_place() {
 }
 
 #[test]
+fn repeated_permutations_and_compressions() {
+    // The states of zeros and others, after five permutations at once and after one five times.
+    let mut bytes = vec![0u8; N * 200];
+    getrandom::fill(&mut bytes[200..]).unwrap();
+    let mut one_by_one = bytes.clone();
+    let times = |length: u32| {
+        move |at: u64| HashArguments { messages: at, out: at, length, n: N as u32 }
+    };
+    let blocks = N.div_ceil(128) as u32;
+    // SAFETY: as many states, which change in place.
+    unsafe { run_on("gabion_keccak_repeated", blocks, &mut bytes, times(5)) }.unwrap();
+    for _ in 0..5 {
+        // SAFETY: likewise.
+        unsafe { run_on("gabion_keccak_f", blocks, &mut one_by_one, times(200)) }.unwrap();
+    }
+    assert_eq!(bytes, one_by_one);
+
+    let mut bytes = vec![0u8; N * 32];
+    getrandom::fill(&mut bytes).unwrap();
+    let mut expected = bytes.clone();
+    // SAFETY: as many states, which change in place.
+    unsafe { run_on("gabion_sha256_repeated", blocks, &mut bytes, times(3)) }.unwrap();
+    for state in expected.chunks_exact_mut(32) {
+        let (words, _) = state.as_chunks_mut::<4>();
+        let mut h: [u32; 8] = std::array::from_fn(|i| u32::from_le_bytes(words[i]));
+        for _ in 0..3 {
+            let block: Vec<u8> = h.iter().chain(&h).flat_map(|word| word.to_be_bytes()).collect();
+            let block: [u8; 64] = block.try_into().unwrap();
+            sha2::compress256(&mut h, &[block.into()]);
+        }
+        words.iter_mut().zip(h).for_each(|(word, h)| *word = h.to_le_bytes());
+    }
+    assert_eq!(bytes, expected);
+}
+
+#[test]
 fn an_unknown_kernel_or_other_arguments_are_refused() {
     let mut bytes = vec![0; 256];
     let hash = |at: u64| HashArguments { messages: at, out: at, length: 0, n: 0 };

@@ -1,19 +1,16 @@
 //! ML-KEM on the device against the portable backend: random inputs, every number of lanes around a block, keys that
 //! are none, ciphertexts that are changed.
 
-use std::time::Duration;
-
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
-use gabion_cuda::Cuda;
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda_hosted::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
 
 const SETS: [&Params; 3] = [&ML_KEM_512, &ML_KEM_768, &ML_KEM_1024];
 
-fn hosted(slot_bytes: usize) -> Cuda<Hosted> {
-    Cuda::new(Hosted::new(), slot_bytes, Duration::from_secs(60))
+fn hosted(slot_bytes: usize) -> Chosen {
+    chosen(slot_bytes).unwrap()
 }
 
 fn run(backend: &dyn Backend, kem: Kem<'_>, lanes: usize) -> Vec<Status> {
