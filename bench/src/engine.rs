@@ -184,13 +184,18 @@ pub fn measure_on(
     Ok(())
 }
 
-fn check_ranges(config: &Config) -> Result<(), Error> {
-    if !(config.seconds > 0.0 && config.seconds <= 3600.0) {
-        return Err(Error::Usage(format!(
-            "--seconds {} is out of range; more than 0 and at most 3600 is possible",
-            config.seconds
-        )));
+/// Refuses a time that no row can take.
+pub(crate) fn check_seconds(seconds: f64) -> Result<(), Error> {
+    if seconds > 0.0 && seconds <= 3600.0 {
+        return Ok(());
     }
+    Err(Error::Usage(format!(
+        "--seconds {seconds} is out of range; more than 0 and at most 3600 is possible"
+    )))
+}
+
+fn check_ranges(config: &Config) -> Result<(), Error> {
+    check_seconds(config.seconds)?;
     for (name, value, max) in
         [("--batch", config.batch, BATCH_MAX), ("--threads", config.threads, THREADS_MAX)]
     {

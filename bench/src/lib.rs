@@ -3,10 +3,12 @@
 pub mod command;
 pub mod engine;
 mod error;
+pub mod gpu;
 pub mod hbs;
 #[cfg(feature = "kms")]
 pub mod kms;
 pub mod memory;
+pub mod offload;
 mod ossl;
 mod outcome;
 mod pairs;

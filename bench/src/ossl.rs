@@ -3,7 +3,7 @@
 //! ```text
 //! Ossl (function tables, one per process)
 //!   └─ Context (one OSSL_LIB_CTX: its providers, its default properties)
-//!        ├─ Key, Certificate        (pki)
+//!        ├─ Key, Certificate        (pki, operations)
 //!        └─ Endpoint (SSL_CTX) ──> Connection (SSL, memory BIOs)      (connection)
 //! ```
 //!
@@ -12,6 +12,7 @@
 //! turns in one process without seeing each other.
 
 mod connection;
+mod operations;
 mod pki;
 mod socket;
 mod symbols;

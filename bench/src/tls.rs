@@ -39,6 +39,7 @@ pub(crate) use credentials::{Credentials, HOST};
 use lane::Lane;
 use names::Group;
 pub(crate) use names::Signature;
+pub(crate) use remote::{SWITCH, judge_counts};
 
 /// What to measure.
 #[derive(Debug, Clone)]

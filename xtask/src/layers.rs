@@ -19,10 +19,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-kms-server", &["gabion-engine", "gabion-kms", "gabion-kms-client", "gabion-rustls"]),
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
-    // Kernels by themselves are timed for what hashes would cost.
+    // Kernels by themselves are timed for what hashes would cost, and a device for what its kernels take.
     (
         "gabion-bench",
         &[
+            "gabion-backend",
+            "gabion-cuda",
             "gabion-engine",
             "gabion-kms",
             "gabion-kms-client",
@@ -71,6 +73,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// What tests of a crate may use besides.
 const OF_TESTS: &[(&str, &str)] = &[
+    ("gabion-bench", "gabion-cuda-hosted"),
     ("gabion-bench", "gabion-ship"),
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-state", "gabion-backend"),

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod commands;
 pub mod compare;
 pub mod connections;
+pub mod gpu;
 pub mod handshakes;
 pub mod hbs;
 pub mod inputs;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::commands::{Pkeyutl, Speed};
 use crate::connections::{Memory, Wire};
+use crate::gpu::{Gpu, Offload, Profile};
 use crate::handshakes::{Connections, Handshake, Provider, RowSpread, Server, Stack, Switch};
 use crate::hbs::{Durable, Hbs};
 use crate::kms::Kms;
@@ -116,6 +117,12 @@ pub enum Row {
     Engine(Beside),
     /// bench/peers.
     Peer(Peer),
+    /// `gabion bench engine --backend cuda`.
+    Gpu(Box<Gpu>),
+    /// `gabion bench engine --backend cuda --profile`.
+    Profile(Box<Profile>),
+    /// `gabion bench offload`.
+    Offload(Box<Offload>),
     /// The example `threads`.
     Threads(Threads),
     /// `gabion bench wire`.
@@ -148,7 +155,13 @@ impl Row {
     /// The row of an object: of the kind that has such fields.
     fn of(value: &Value) -> Result<Row, String> {
         let has = |field: &str| value.get(field).is_some();
-        let row = if has("old_group") {
+        let row = if has("end_to_end") {
+            Row::Gpu(Box::new(parse("bench engine --backend cuda", value)?))
+        } else if has("kernel_name") {
+            Row::Profile(Box::new(parse("bench engine --profile", value)?))
+        } else if has("way") {
+            Row::Offload(Box::new(parse("bench offload", value)?))
+        } else if has("old_group") {
             Row::Connections(parse("bench tls --table seed", value)?)
         } else if has("server_us") {
             Row::Handshake(parse("bench tls", value)?)
@@ -332,6 +345,9 @@ mod tests {
                     Row::Connections(row) => serde_json::to_value(row),
                     Row::Engine(row) => serde_json::to_value(row),
                     Row::Peer(row) => serde_json::to_value(row),
+                    Row::Gpu(row) => serde_json::to_value(row),
+                    Row::Profile(row) => serde_json::to_value(row),
+                    Row::Offload(row) => serde_json::to_value(row),
                     Row::Threads(row) => serde_json::to_value(row),
                     Row::Wire(row) => serde_json::to_value(row),
                     Row::Memory(row) => serde_json::to_value(row),

@@ -28,7 +28,7 @@ pub(crate) enum KeyShape {
 /// A private key in one library context.
 pub(crate) struct Key {
     pub(super) raw: Owned<EvpPkey>,
-    context: Context,
+    pub(super) context: Context,
 }
 
 impl Key {
@@ -331,7 +331,10 @@ fn operation_provider(
 }
 
 /// Name of the provider that an initialised operation runs in.
-fn provider_of(context: &Context, operation: *const EvpPkeyCtx) -> Result<String, Error> {
+pub(super) fn provider_of(
+    context: &Context,
+    operation: *const EvpPkeyCtx,
+) -> Result<String, Error> {
     let crypto = &context.ossl().crypto;
     // SAFETY: a live operation; its provider outlives it, and so does the provider's name.
     unsafe {

@@ -108,6 +108,13 @@ table! {
         EVP_PKEY_keygen_init(*mut EvpPkeyCtx) -> c_int;
         EVP_PKEY_generate(*mut EvpPkeyCtx, *mut *mut EvpPkey) -> c_int;
         EVP_PKEY_encapsulate_init(*mut EvpPkeyCtx, *const OsslParam) -> c_int;
+        EVP_PKEY_encapsulate(
+            *mut EvpPkeyCtx, *mut c_uchar, *mut usize, *mut c_uchar, *mut usize,
+        ) -> c_int;
+        EVP_PKEY_decapsulate_init(*mut EvpPkeyCtx, *const OsslParam) -> c_int;
+        EVP_PKEY_decapsulate(
+            *mut EvpPkeyCtx, *mut c_uchar, *mut usize, *const c_uchar, usize,
+        ) -> c_int;
         EVP_PKEY_derive_init(*mut EvpPkeyCtx) -> c_int;
         EVP_MD_fetch(*mut OsslLibCtx, *const c_char, *const c_char) -> *mut EvpMd;
         EVP_MD_free(*mut EvpMd);
@@ -121,6 +128,10 @@ table! {
             *mut EvpMdCtx, *mut *mut EvpPkeyCtx, *const c_char, *mut OsslLibCtx, *const c_char,
             *mut EvpPkey, *const OsslParam,
         ) -> c_int;
+        EVP_DigestSign(
+            *mut EvpMdCtx, *mut c_uchar, *mut usize, *const c_uchar, usize,
+        ) -> c_int;
+        EVP_DigestVerify(*mut EvpMdCtx, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
 
         X509_new_ex(*mut OsslLibCtx, *const c_char) -> *mut X509;
         X509_free(*mut X509);

@@ -25,7 +25,7 @@ use super::{Plan, Probe, Provider};
 use crate::Error;
 
 /// The switch of the core patch.
-pub(super) const SWITCH: &str = "GABION_OFFLOAD";
+pub(crate) const SWITCH: &str = "GABION_OFFLOAD";
 
 /// What the other process is to measure.
 #[derive(Serialize, Deserialize)]
@@ -153,6 +153,24 @@ impl Remote {
 
 /// Reads what the patched libcrypto told about itself.
 fn judge(report: &str, plan: &Plan, handshakes: u64) -> Result<(), Error> {
+    let mut needed: Vec<&str> = Vec::new();
+    if plan.group.exchange.is_post_quantum() {
+        needed.extend(["encaps", "decaps"]);
+    }
+    if plan.signature.post_quantum {
+        needed.extend(["sign", "verify"]);
+    }
+    judge_counts(report, &needed, handshakes, "handshakes")
+}
+
+/// Refuses a report of the core patch in which libgabion did not do each of the operations `needed` so many times, for
+/// as many of `what`, or failed once.
+pub(crate) fn judge_counts(
+    report: &str,
+    needed: &[&str],
+    times: u64,
+    what: &str,
+) -> Result<(), Error> {
     let line = report.lines().find_map(|line| line.strip_prefix("gabion offload: served "));
     let Some((served, failed)) = line.and_then(|line| line.split_once(" failed ")) else {
         let said = report.lines().last().unwrap_or("it said nothing");
@@ -166,19 +184,12 @@ fn judge(report: &str, plan: &Plan, handshakes: u64) -> Result<(), Error> {
         let value = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         value.and_then(|value| value.parse().ok()).unwrap_or(0)
     };
-    let mut needed: Vec<&str> = Vec::new();
-    if plan.group.exchange.is_post_quantum() {
-        needed.extend(["encaps", "decaps"]);
-    }
-    if plan.signature.post_quantum {
-        needed.extend(["sign", "verify"]);
-    }
     for name in needed {
         let (done, missed) = (count(served, name), count(failed, name));
-        if done < handshakes || missed > 0 {
+        if done < times || missed > 0 {
             return Err(Error::Failed(format!(
-                "libgabion served {done} times `{name}` and failed {missed} times in {handshakes} \
-                 handshakes; the rest was OpenSSL's own code"
+                "libgabion served {done} times `{name}` and failed {missed} times in {times} \
+                 {what}; the rest was OpenSSL's own code"
             )));
         }
     }

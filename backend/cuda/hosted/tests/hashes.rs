@@ -78,9 +78,8 @@ fn repeated_permutations_and_compressions() {
     let mut bytes = vec![0u8; N * 200];
     getrandom::fill(&mut bytes[200..]).unwrap();
     let mut one_by_one = bytes.clone();
-    let times = |length: u32| {
-        move |at: u64| HashArguments { messages: at, out: at, length, n: N as u32 }
-    };
+    let times =
+        |length: u32| move |at: u64| HashArguments { messages: at, out: at, length, n: N as u32 };
     let blocks = N.div_ceil(128) as u32;
     // SAFETY: as many states, which change in place.
     unsafe { run_on("gabion_keccak_repeated", blocks, &mut bytes, times(5)) }.unwrap();

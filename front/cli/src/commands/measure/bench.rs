@@ -1,10 +1,12 @@
 //! `gabion bench`: what operations and handshakes cost.
 
 pub mod engine;
+mod gpu;
 mod hbs;
 #[cfg(feature = "kms")]
 mod kms;
 mod memory;
+mod offload;
 mod openssl;
 mod setup;
 mod size;
@@ -31,6 +33,7 @@ enum What {
     #[cfg(feature = "kms")]
     Kms(kms::Args),
     Memory(memory::Args),
+    Offload(offload::Args),
     Openssl(openssl::SpeedArgs),
     Pkeyutl(openssl::PkeyutlArgs),
     Size(size::Args),
@@ -50,6 +53,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         #[cfg(feature = "kms")]
         What::Kms(args) => kms::run(args),
         What::Memory(args) => memory::run(args),
+        What::Offload(args) => offload::run(args),
         What::Openssl(args) => openssl::run_speed(args),
         What::Pkeyutl(args) => openssl::run_pkeyutl(args),
         What::Size(args) => size::run(args),

@@ -6,6 +6,7 @@ use clap::Parser;
 use gabion_bench::engine::{self, Config, Row};
 use regex::Regex;
 
+use super::gpu;
 use crate::failure::Failure;
 use crate::stamp::Stamped;
 
@@ -20,6 +21,11 @@ use crate::stamp::Stamped;
 /// 1024 messages, whose numbers of attempts differ; everything else is a median. `fresh` decodes,
 /// checks and expands an encoded key on the way, `cached` uses an expanded one. Keys of RSA are not
 /// made: that takes seconds.
+///
+/// With `--backend cuda` every row is one of batches on a GPU: what its kernels take by themselves, by the device's
+/// own events, and what callers get, copies included, by the clock on the wall, with threads that each wait for a batch.
+/// An operation counts when its result was checked. The largest batch is measured once more with ordinary memory.
+/// What the GPU does not do is named on standard error.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -29,37 +35,58 @@ pub struct Args {
     /// Only this backend [default: the best one, or GABION_BACKEND]
     #[arg(long, value_name = "B")]
     backend: Option<String>,
-    /// Operations in one call
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    batch: usize,
-    /// Threads side by side
-    #[arg(long, value_name = "T", default_value_t = 1)]
-    threads: usize,
+    /// Operations in one call, one size or several: 64 or 1,4k,1M [default: 1; with cuda, nine sizes from 1 to 1M]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = gpu::size)]
+    batch: Vec<usize>,
+    /// Threads side by side [default: 1; with cuda, one for each core and 8 at most]
+    #[arg(long, value_name = "T")]
+    threads: Option<usize>,
     /// Time for each row; may be fractional
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    gpu: gpu::Options,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let config = Config {
+    if args.backend.as_deref() == Some(gpu::BACKEND) {
+        let usual = gabion_bench::gpu::Config::default();
+        let batches = if args.batch.is_empty() { usual.batches.clone() } else { args.batch };
+        let (filter, threads, seconds) = (args.filter, args.threads, args.seconds);
+        let config = gabion_bench::gpu::Config { filter, batches, threads, seconds, ..usual };
+        return args.gpu.run(config, args.json);
+    }
+    if let Some(option) = args.gpu.of_a_gpu() {
+        return Err(Failure::Usage(format!("{option} is for a GPU; expected --backend cuda, too")));
+    }
+    let mut config = Config {
         filter: args.filter,
         backend: args.backend,
-        batch: args.batch,
-        threads: args.threads,
+        batch: 1,
+        threads: args.threads.unwrap_or(1),
         seconds: args.seconds,
     };
+    let mut is_first = true;
+    for batch in if args.batch.is_empty() { vec![1] } else { args.batch } {
+        config.batch = batch;
+        measure(&config, args.json, &mut is_first)?;
+    }
+    Ok(0)
+}
+
+/// The rows of one size of a batch.
+fn measure(config: &Config, is_json: bool, is_first: &mut bool) -> Result<(), Failure> {
     let width = config.wanted().map(|case| case.algorithm.name().len()).max().unwrap_or(0).max(12);
     let mut failed = None;
-    let mut first = true;
-    engine::measure(&config, |row| {
-        let line = if args.json {
+    engine::measure(config, |row| {
+        let line = if is_json {
             serde_json::to_string(&Stamped::now(&row)).map_err(|cause| cause.to_string())
         } else {
-            let head = if std::mem::take(&mut first) { head(&row, width) } else { String::new() };
+            let head = if std::mem::take(is_first) { head(&row, width) } else { String::new() };
             Ok(head + &table_line(&row, width))
         };
         // Each row is printed as it comes: a run over everything takes many minutes.
@@ -71,7 +98,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         failed.is_none()
     })?;
     match failed {
-        None => Ok(0),
+        None => Ok(()),
         Some(cause) => Err(Failure::NotReady(format!("cannot write the result: {cause}"))),
     }
 }

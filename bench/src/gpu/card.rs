@@ -1,0 +1,129 @@
+//! A device under measurement: what goes over its bus is counted, and what it tells of itself is asked for.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use gabion_cuda::{Device, Fault, Launch, Pinned};
+use gabion_rows::gpu;
+
+/// What kernels of one name took, by the device's own events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Time {
+    /// The kernel.
+    pub kernel: String,
+    /// How often it ran.
+    pub launches: u64,
+    /// Nanoseconds of all of that.
+    pub ns: f64,
+}
+
+/// A device that tells of itself.
+pub trait Card: Device {
+    /// What it is.
+    fn describe(&self) -> gpu::Device;
+
+    /// Whether each kernel is timed from here on. Times of before are forgotten.
+    fn profile(&self, is_on: bool);
+
+    /// What kernels took since it was asked to time them.
+    fn times(&self) -> Vec<Time>;
+
+    /// Millijoules since the driver was loaded; none where it does not count them.
+    fn energy_mj(&self) -> Option<u64>;
+}
+
+/// How long a kernel may take that is timed.
+const AT_MOST: Duration = Duration::from_secs(60);
+
+/// A device whose copies are counted, and whose kernels run one after the other while they are timed: events around a
+/// kernel that shares the device with another one say nothing of either.
+pub struct Counted<D> {
+    device: D,
+    is_timed: AtomicBool,
+    to: AtomicU64,
+    from: AtomicU64,
+}
+
+impl<D: Card> Counted<D> {
+    /// A device of which nothing is counted yet.
+    pub fn new(device: D) -> Self {
+        Counted {
+            device,
+            is_timed: AtomicBool::new(false),
+            to: AtomicU64::new(0),
+            from: AtomicU64::new(0),
+        }
+    }
+
+    /// The device itself.
+    pub fn card(&self) -> &D {
+        &self.device
+    }
+
+    /// Whether each kernel is timed from here on, while one thread uses the device. Times of before are forgotten.
+    pub fn profile(&self, is_on: bool) {
+        self.is_timed.store(is_on, Ordering::Relaxed);
+        self.device.profile(is_on);
+    }
+
+    /// Bytes to the device and from it so far.
+    pub fn bytes(&self) -> [u64; 2] {
+        [self.to.load(Ordering::Relaxed), self.from.load(Ordering::Relaxed)]
+    }
+}
+
+impl<D: Card> Device for Counted<D> {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        self.device.allocate(bytes)
+    }
+
+    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+        self.device.pin(bytes)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: usize,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        self.to.fetch_add(bytes as u64, Ordering::Relaxed);
+        // SAFETY: the caller's.
+        unsafe { self.device.upload(stream, to, from, bytes) }
+    }
+
+    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        self.device.clear(stream, address, bytes)
+    }
+
+    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.launch(stream, launch)? };
+        if self.is_timed.load(Ordering::Relaxed) {
+            self.device.finish(stream, AT_MOST)
+        } else {
+            Ok(())
+        }
+    }
+
+    unsafe fn download(
+        &self,
+        stream: usize,
+        from: u64,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        self.from.fetch_add(bytes as u64, Ordering::Relaxed);
+        // SAFETY: the caller's.
+        unsafe { self.device.download(stream, from, to, bytes) }
+    }
+
+    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+        self.device.finish(stream, at_most)
+    }
+
+    fn restart(&self) -> Result<(), Fault> {
+        self.device.restart()
+    }
+}

@@ -1,0 +1,68 @@
+//! What can be measured.
+
+use gabion_engine::{Algorithm, Family};
+use gabion_rows::operations::{Key, Operation, Subject};
+
+use crate::inputs;
+
+/// A row that can be measured, but for the size of the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The parameter set.
+    pub algorithm: Algorithm,
+    /// The operation.
+    pub operation: Operation,
+    /// The state of its key.
+    pub key: Key,
+}
+
+impl Case {
+    /// Every case, in the order of the algorithms' table.
+    pub fn all() -> impl Iterator<Item = Case> {
+        use Operation::{Decaps, Encaps, Keygen, Sign, Verify};
+        Algorithm::all().flat_map(|algorithm| {
+            let operations: &'static [Operation] = match algorithm.info().family {
+                Family::MlKem => &[Keygen, Encaps, Decaps],
+                Family::MlDsa => &[Keygen, Sign, Verify],
+                // The seam has no encoded key pairs of it.
+                Family::SlhDsa => &[Sign, Verify],
+                _ => &[],
+            };
+            operations.iter().flat_map(move |&operation| {
+                [Key::Fresh, Key::Cached]
+                    .into_iter()
+                    .filter(move |&key| operation != Keygen || key == Key::Fresh)
+                    .map(move |key| Case { algorithm, operation, key })
+            })
+        })
+    }
+
+    /// `algorithm:operation:key`, what a filter matches.
+    pub fn name(&self) -> String {
+        format!("{}:{}:{}", self.algorithm, self.operation.word(), self.key.word())
+    }
+
+    /// What rows say of it.
+    pub fn subject(&self) -> Subject {
+        let algorithm = self.algorithm.name().to_owned();
+        Subject { algorithm, operation: self.operation, key: self.key }
+    }
+
+    /// What comes back from key generation.
+    pub fn returns(&self) -> Option<String> {
+        let words = match self.algorithm.info().family {
+            Family::MlKem => "ek, dk",
+            _ => "pk, sk",
+        };
+        (self.operation == Operation::Keygen).then(|| words.to_owned())
+    }
+
+    /// Items of a pool: signing takes as many attempts as the item says, and SLH-DSA takes a processor long.
+    pub fn items(&self) -> usize {
+        match (self.algorithm.info().family, self.algorithm.name().ends_with('s')) {
+            (Family::SlhDsa, true) => 8,
+            (Family::SlhDsa, false) => 64,
+            _ => inputs::MESSAGES,
+        }
+    }
+}
