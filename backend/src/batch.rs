@@ -42,6 +42,7 @@ pub use ed25519::Ed25519;
 pub use fn_dsa::FnDsa;
 pub use hss::Hss;
 pub use kem::Kem;
+pub use piece::of_processor as piece_of_processor;
 pub use slh::Slh;
 pub use task::Task;
 pub use x25519::X25519;
@@ -216,6 +217,12 @@ pub trait Backend: Send + Sync {
     /// Operations that run side by side for the price of about one.
     fn lanes(&self) -> usize;
 
+    /// Whether it does anything of an algorithm, for good, as far as it can say without being tested: what it does
+    /// not take it is never asked for, not in a self-test either.
+    fn takes(&self, _algorithm: Algorithm) -> bool {
+        true
+    }
+
     /// What it computes with, if that is a processor's: keys that signing uses up are made in pieces and sign with
     /// trees that they keep, which is no batch.
     fn kernels(&self) -> Option<&dyn Kernels> {
@@ -239,6 +246,6 @@ pub trait Backend: Send + Sync {
 
     /// Lanes of a piece at least, where a large batch is cut for several threads.
     fn piece(&self, algorithm: Algorithm, task: Task) -> usize {
-        piece::of_processor(algorithm, task)
+        piece_of_processor(algorithm, task)
     }
 }

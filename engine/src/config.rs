@@ -10,11 +10,17 @@ pub const BACKEND_VARIABLE: &str = "GABION_BACKEND";
 /// The environment variable that has every signature verified before it is given out, or made twice (SLH-DSA).
 pub const VERIFY_VARIABLE: &str = "GABION_VERIFY_AFTER_SIGN";
 
+/// The environment variable that forbids GPUs.
+pub const GPU_VARIABLE: &str = "GABION_GPU";
+
 /// What an engine may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Only the backend of this name; the best one that passes its self-test where `None`.
+    /// Only the backend of this name; the best one that passes its self-test where `None`, and a GPU where that is
+    /// faster. If it is a device (`cuda`), the processor's follow it for what it does not do, and for what it loses.
     pub backend: Option<String>,
+    /// Whether no GPU is used, or looked for.
+    pub without_gpu: bool,
     /// Whether [`Engine::sign`](crate::Engine::sign), its variants and
     /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they give it
     /// out. A computation that was disturbed, by an attacker who heats memory cells or by a
@@ -29,9 +35,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `GABION_BACKEND`; unset, empty and `auto` choose by detection. Reads
-    /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on. Reads neither in a program
-    /// that has more rights than its caller, who could so make every operation an error.
+    /// Reads `GABION_BACKEND`; unset, empty and `auto` choose by detection. Reads `GABION_GPU`; anything but unset,
+    /// empty and `auto` forbids GPUs, `off` among it. Reads
+    /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on. Reads none of them in a program
+    /// that has more rights than its caller, who could so make every operation an error; such a program uses no GPU.
     pub fn from_environment() -> Self {
         Config::from_variables(|name| std::env::var_os(name), rights::exceed_the_callers())
     }
@@ -40,17 +47,21 @@ impl Config {
         if elevated {
             return Config::default();
         }
-        let verify_after_sign = is_on(variable(VERIFY_VARIABLE));
-        Config { verify_after_sign, ..Config::from_variable(variable(BACKEND_VARIABLE)) }
+        Config {
+            backend: chosen(variable(BACKEND_VARIABLE)),
+            // Who writes `no`, `0` or `Off` means it; what only `off` turned off would serve by mistake.
+            without_gpu: chosen(variable(GPU_VARIABLE)).is_some(),
+            verify_after_sign: is_on(variable(VERIFY_VARIABLE)),
+        }
     }
+}
 
-    /// A value that is no text names no backend, and is not taken for an unset one.
-    fn from_variable(value: Option<OsString>) -> Self {
-        let backend = value
-            .map(|name| name.to_string_lossy().into_owned())
-            .filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("auto"));
-        Config { backend, ..Config::default() }
-    }
+/// What a variable says, unless it is unset, empty or `auto`. A value that is no text names no backend, and is not taken
+/// for an unset one.
+fn chosen(value: Option<OsString>) -> Option<String> {
+    value
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("auto"))
 }
 
 /// Whether a switch in the environment is on.
@@ -65,9 +76,8 @@ mod tests {
 
     #[test]
     fn only_unset_empty_and_auto_choose_by_detection() {
-        let chosen =
-            |value: &[u8]| Config::from_variable(Some(OsString::from_vec(value.to_vec()))).backend;
-        assert_eq!(Config::from_variable(None).backend, None);
+        let chosen = |value: &[u8]| chosen(Some(OsString::from_vec(value.to_vec())));
+        assert_eq!(super::chosen(None), None);
         assert_eq!((chosen(b""), chosen(b"Auto")), (None, None));
         assert_eq!(chosen(b"portable"), Some("portable".to_owned()));
         assert!(chosen(b"portable\xff").is_some_and(|name| name != "portable"));
@@ -78,11 +88,24 @@ mod tests {
         let variable = |name: &str| match name {
             BACKEND_VARIABLE => Some("portable".into()),
             VERIFY_VARIABLE => Some("1".into()),
+            GPU_VARIABLE => Some("off".into()),
             _ => None,
         };
         let read = Config::from_variables(variable, false);
         assert_eq!((read.backend.as_deref(), read.verify_after_sign), (Some("portable"), true));
+        assert!(read.without_gpu);
         assert_eq!(Config::from_variables(variable, true), Config::default());
+    }
+
+    #[test]
+    fn gpus_are_allowed_unless_something_else_is_said() {
+        let forbids = |value: &'static str| {
+            let variable = |name: &str| (name == GPU_VARIABLE).then(|| value.into());
+            Config::from_variables(variable, false).without_gpu
+        };
+        assert_eq!(["", "auto", "AUTO"].map(forbids), [false; 3]);
+        assert_eq!(["off", "OFF", "0", "no"].map(forbids), [true; 4]);
+        assert!(!Config::from_variables(|_| None, false).without_gpu);
     }
 
     #[test]

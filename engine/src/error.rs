@@ -142,6 +142,14 @@ pub enum Error {
         /// The names that could be given.
         available: String,
     },
+    /// Resource: `GABION_BACKEND` names a device's backend, and no device can be used.
+    #[error("backend `{wanted}`: {why}; unset GABION_BACKEND to go on without")]
+    NoDevice {
+        /// The name that was given.
+        wanted: String,
+        /// Why there is none.
+        why: String,
+    },
     /// Resource: as many jobs wait as may. Try again later, or run the operation without the queue.
     #[error("the queue is full; try again later, or call the engine directly")]
     Busy,

@@ -39,6 +39,8 @@ mod ecc;
 mod entropy;
 mod error;
 mod family;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 pub mod key_file;
 pub mod key_schedule;
 pub mod keys;
@@ -55,7 +57,7 @@ mod threads;
 
 pub use cache::{CacheStats, KeyCache};
 pub use code::code_of;
-pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
+pub use config::{BACKEND_VARIABLE, Config, GPU_VARIABLE, VERIFY_VARIABLE};
 pub use entropy::{Entropy, OsEntropy, Randomness};
 pub use error::{EntropyError, Error};
 pub use gabion_backend::{
@@ -79,4 +81,4 @@ pub use pieces::Pieces;
 #[cfg(fuzzing)]
 pub use queue::testing_only_schedule;
 pub use queue::{Limits, Queue, Ticket};
-pub use route::{BackendReport, BackendState, Engine};
+pub use route::{BackendReport, BackendState, Engine, Served, watch_devices};

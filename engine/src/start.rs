@@ -15,7 +15,8 @@ impl Engine {
     /// The engine of this process, set up from the environment at the first call.
     ///
     /// # Errors
-    /// [`Error::NoSuchBackend`] if `GABION_BACKEND` names none of this machine's backends.
+    /// [`Error::NoSuchBackend`] if `GABION_BACKEND` names none of this machine's backends, and [`Error::NoDevice`] if it
+    /// names a device that can't be used.
     pub fn global() -> Result<&'static Engine, Error> {
         // A process whose threads are first together makes two, and drops one: it never waits for itself.
         static GLOBAL: OnceBox<Result<Engine, Error>> = OnceBox::new();
@@ -33,34 +34,52 @@ impl Engine {
     ///
     /// // Signatures are verified before they are given out, and only portable code runs.
     /// let backend = Some("portable".to_owned());
-    /// let engine = Engine::new(&Config { backend, verify_after_sign: true })?;
+    /// let engine = Engine::new(&Config { backend, verify_after_sign: true, without_gpu: true })?;
     /// assert_eq!(engine.backend_for(Algorithm::MlKem768)?.name(), "portable");
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchBackend`] if the configuration names none of this machine's backends.
+    /// [`Error::NoSuchBackend`] if the configuration names none of this machine's backends, and [`Error::NoDevice`] if it
+    /// names a device that can't be used.
     pub fn new(config: &Config) -> Result<Engine, Error> {
-        Engine::with_backends(cpus(), config)
+        #[cfg(feature = "cuda")]
+        let backends = crate::gpu::with_processors(cpus(), config)?;
+        #[cfg(not(feature = "cuda"))]
+        let backends = cpus();
+        Engine::with_backends(backends, config)
     }
 
-    /// An engine over given backends, best first.
+    /// An engine over given backends, best first. If one is named that is no processor (it has no kernels), the processors
+    /// follow it.
     ///
     /// # Errors
     /// [`Error::NoSuchBackend`] if the configuration names none of them.
     pub fn with_backends(
-        mut backends: Vec<Box<dyn Backend>>,
+        backends: Vec<Box<dyn Backend>>,
         config: &Config,
     ) -> Result<Engine, Error> {
-        if let Some(wanted) = &config.backend {
-            let available: Vec<_> = backends.iter().map(|backend| backend.name()).collect();
-            let available = available.join(", ");
-            backends.retain(|backend| backend.name().eq_ignore_ascii_case(wanted));
-            if backends.is_empty() {
-                return Err(Error::NoSuchBackend { wanted: wanted.clone(), available });
-            }
-        }
+        let backends = match &config.backend {
+            Some(wanted) => named(backends, wanted)?,
+            None => backends,
+        };
         let clock: Clock = Arc::new(Instant::now);
         Ok(Engine::over(backends, TESTS, config.verify_after_sign, &clock))
     }
+}
+
+/// The backends of a name, with processors behind a device.
+fn named(backends: Vec<Box<dyn Backend>>, wanted: &str) -> Result<Vec<Box<dyn Backend>>, Error> {
+    let available: Vec<_> = backends.iter().map(|backend| backend.name()).collect();
+    let available = available.join(", ");
+    let is_wanted = |backend: &Box<dyn Backend>| backend.name().eq_ignore_ascii_case(wanted);
+    let (mut named, mut others): (Vec<_>, Vec<_>) = backends.into_iter().partition(is_wanted);
+    if named.is_empty() {
+        return Err(Error::NoSuchBackend { wanted: wanted.to_owned(), available });
+    }
+    if named.iter().all(|backend| backend.kernels().is_none()) {
+        others.retain(|backend| backend.kernels().is_some());
+        named.append(&mut others);
+    }
+    Ok(named)
 }

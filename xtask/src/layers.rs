@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-backend", &["gabion-scheme"]),
     ("gabion-cuda", &["gabion-scheme", "gabion-backend"]),
     ("gabion-cuda-hosted", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
-    ("gabion-engine", &["gabion-scheme", "gabion-backend"]),
+    ("gabion-engine", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
     ("gabion-state", &["gabion-engine"]),
     ("gabion-rustls", &["gabion-engine"]),
     ("gabion-kms", &["gabion-engine", "gabion-state"]),

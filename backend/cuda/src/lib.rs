@@ -29,6 +29,7 @@ pub mod driver;
 mod dsa;
 mod kem;
 mod layout;
+pub mod offload;
 mod pages;
 mod resident;
 mod slots;

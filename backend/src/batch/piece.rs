@@ -15,8 +15,8 @@ const HYBRID_LANES_MIN: usize = 16;
 /// themselves or not at all.
 const SLOW_LANES_MIN: usize = 4;
 
-/// Lanes of a piece at least.
-pub(super) fn of_processor(algorithm: Algorithm, task: Task) -> usize {
+/// Lanes of a piece at least that a processor runs, where a large batch is cut for several threads.
+pub fn of_processor(algorithm: Algorithm, task: Task) -> usize {
     let info = algorithm.info();
     match info.family {
         // A key of RSA takes longer than anything else here.

@@ -57,6 +57,9 @@ pub(super) struct Did {
 }
 
 impl Did {
+    /// Nothing, whatever it is asked.
+    pub(super) const NOTHING: Did = Did { done: Tasks(0), declined: Tasks(u16::MAX) };
+
     /// From what it did and what it declined, of which some may be the same.
     pub(super) fn new(done: Tasks, declined: Tasks) -> Self {
         Did { done, declined: declined.but(done) }

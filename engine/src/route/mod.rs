@@ -3,6 +3,7 @@
 mod aside;
 mod cost;
 mod known;
+mod served;
 pub(crate) mod slot;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -15,6 +16,7 @@ use gabion_scheme::{Algorithm, Status};
 
 use crate::error::{Error, check_built, lane_result};
 pub(crate) use aside::Clock;
+pub use served::{Served, watch_devices};
 use slot::{Answer, Fit, SelfTests, Slot};
 
 /// Slots at most: a batch remembers in a word which of them it has tried.
@@ -114,7 +116,8 @@ impl Engine {
     /// # Errors
     /// [`Error::NoBackend`] if every backend has failed the algorithm's self-test.
     pub fn backend_first(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
-        let slot = self.slots.iter().find(|slot| slot.is_unblamed(algorithm));
+        let is_first = |slot: &&Slot| slot.backend.takes(algorithm) && slot.is_unblamed(algorithm);
+        let slot = self.slots.iter().find(is_first);
         slot.map(|slot| &*slot.backend).ok_or(Error::NoBackend(algorithm))
     }
 
@@ -138,6 +141,12 @@ impl Engine {
                 BackendReport { name: slot.backend.name(), lanes: slot.backend.lanes(), state }
             })
             .collect()
+    }
+
+    /// What devices did for this engine so far, by backend, algorithm and task; nothing of what ran on this processor.
+    /// Self-tests are not counted.
+    pub fn served(&self) -> Vec<Served> {
+        self.slots.iter().flat_map(Slot::served).collect()
     }
 
     /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`, and what

@@ -38,6 +38,7 @@ use once_cell::race::OnceBox;
 
 use super::aside::{Aside, Clock, Turn};
 use super::known::{Did, Known, Verdict};
+use super::served::{Counts, Served};
 use super::watched::Watched;
 use crate::error::Error;
 
@@ -134,6 +135,8 @@ pub(crate) struct Slot {
     aside: Aside,
     /// Whether a panic was reported.
     panicked: AtomicBool,
+    /// What it did, if it is a device.
+    counts: Option<Counts>,
 }
 
 impl Slot {
@@ -142,7 +145,13 @@ impl Slot {
             Health { word: AtomicU64::new(Known::NOTHING.word()), reason: OnceBox::new() }
         }; ALGORITHMS.len()];
         let (aside, panicked) = (Aside::new(clock), AtomicBool::new(false));
-        Slot { backend, tests, health, aside, panicked }
+        let counts = backend.kernels().is_none().then(Counts::new);
+        Slot { backend, tests, health, aside, panicked, counts }
+    }
+
+    /// What it did, if it is a device.
+    pub(crate) fn served(&self) -> Vec<Served> {
+        self.counts.as_ref().map_or(Vec::new(), |counts| counts.all(self.backend.name()))
     }
 
     fn health(&self, algorithm: Algorithm) -> &Health {
@@ -187,7 +196,7 @@ impl Slot {
     pub(crate) fn may_be_fit(&self, algorithm: Algorithm, task: Task) -> bool {
         match self.verdict(algorithm, Some(task)) {
             Some(fit) => fit == Fit::Yes,
-            None => self.aside.may_be_asked(),
+            None => self.backend.takes(algorithm) && self.aside.may_be_asked(),
         }
     }
 
@@ -244,7 +253,11 @@ impl Slot {
         if self.aside.losses() != testing.losses {
             return Ok(Fit::NotNow);
         }
-        let tested = self.test_with_parts(algorithm);
+        let tested = if self.backend.takes(algorithm) {
+            self.test_with_parts(algorithm)
+        } else {
+            Ok(Tested::Passed(Did::NOTHING))
+        };
         let Ok(Tested::Passed(did)) = tested else {
             // Untested as before, unless the test failed or another one has passed meanwhile.
             health.replace(testing, Known::NOTHING);
@@ -345,6 +358,9 @@ impl Slot {
         let losses = self.aside.losses();
         let ran = catch_unwind(AssertUnwindSafe(|| self.backend.run(batch)));
         let (algorithm, task) = (batch.algorithm(), batch.task());
+        if let (Some(counts), &Ok(ran)) = (&self.counts, &ran) {
+            counts.add(self.backend.name(), (algorithm, task), batch.lanes(), ran);
+        }
         match ran {
             Ok(Ran::Done) => {}
             Ok(refused @ (Ran::Declined | Ran::Lost)) => {

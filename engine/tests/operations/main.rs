@@ -1,6 +1,7 @@
 //! What the engine computes, by every way in.
 
 mod curves;
+mod devices;
 mod ed25519;
 mod fn_dsa;
 mod hss;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gabion_engine::Kind;
+use gabion_engine::{Kind, watch_devices};
 use gabion_provider_stats::{Counters, STATS_VARIABLE, Table};
 use once_cell::race::OnceBox;
 
@@ -20,8 +20,10 @@ const POOLED: usize = SERVED.len() * OPERATIONS;
 const EPHEMERAL: usize = 11;
 /// Operations in paused jobs come next, a row for each algorithm.
 const PAUSED: usize = POOLED + EPHEMERAL;
+/// Operations on a GPU, a row for each algorithm.
+const GPU: usize = PAUSED + SERVED.len();
 /// The key schedule of TLS 1.3, behind all algorithms.
-const KEY_SCHEDULE: usize = PAUSED + SERVED.len();
+const KEY_SCHEDULE: usize = GPU + SERVED.len();
 const ROWS: usize = KEY_SCHEDULE + 1;
 
 /// The counter of an operation.
@@ -37,6 +39,15 @@ pub fn key_schedule() -> &'static Counter {
 /// Counts that the provider was loaded; opens the file.
 pub fn count_load() {
     counters().count_load();
+    watch_devices(count_device);
+}
+
+/// Counts a batch that a GPU was asked for. Those of hybrids and composites count for their parts.
+fn count_device(batch: &gabion_engine::Served) {
+    let served = Served { algorithm: batch.algorithm, hash: None };
+    if SERVED.contains(&served) {
+        counter(served, Operation::Gpu).add(batch.lanes, batch.lost);
+    }
 }
 
 /// Made by every thread that is first, and one is kept: a forked child would wait for ever for a lock that
@@ -81,6 +92,7 @@ fn place(algorithm: Served, operation: Operation) -> usize {
         // Only ephemeral keys have pools.
         Operation::Pooled => POOLED + algorithm.index() % EPHEMERAL,
         Operation::Paused => PAUSED + algorithm.index(),
+        Operation::Gpu => GPU + algorithm.index(),
     }
 }
 
@@ -88,6 +100,9 @@ fn place(algorithm: Served, operation: Operation) -> usize {
 fn row(index: usize) -> (&'static str, &'static str) {
     if index == KEY_SCHEDULE {
         return ("TLS13-KDF", "derive");
+    }
+    if index >= GPU {
+        return (SERVED[index - GPU].name(), Operation::Gpu.name());
     }
     if index >= PAUSED {
         return (SERVED[index - PAUSED].name(), Operation::Paused.name());
@@ -108,7 +123,9 @@ mod tests {
     #[test]
     fn every_operation_has_its_own_row() {
         for served in SERVED {
-            let all = operations(served.info().kind).into_iter().chain([Operation::Paused]);
+            let all = operations(served.info().kind)
+                .into_iter()
+                .chain([Operation::Paused, Operation::Gpu]);
             for operation in all {
                 assert_eq!(row(place(served, operation)), (served.name(), operation.name()));
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gabion_backend::{Backend, Batch, Ran};
 use gabion_cuda::Cuda;
+use gabion_cuda::driver::Nvidia;
 
 use crate::Hosted;
 
@@ -23,7 +24,10 @@ pub struct Chosen(Box<dyn Backend>);
 pub fn chosen(slot_bytes: usize) -> Result<Chosen, String> {
     match number(std::env::var(DEVICE).ok().as_deref())? {
         None => Ok(Chosen(Box::new(Cuda::new(Hosted::new(), slot_bytes, AT_MOST)))),
-        Some(number) => Err(format!("{DEVICE} is {number}, and there is no driver yet")),
+        Some(number) => match Nvidia::open(number) {
+            Ok(gpu) => Ok(Chosen(Box::new(Cuda::new(gpu, slot_bytes, AT_MOST)))),
+            Err(why) => Err(format!("{DEVICE} is {number}: {why}")),
+        },
     }
 }
 

@@ -99,6 +99,13 @@ fn begin(api: &Api) -> Result<(), NoDevice> {
     }
 }
 
+/// Whether the driver is recent enough.
+pub(super) fn check(api: &Api) -> Result<(), NoDevice> {
+    let version = version(api)?;
+    let least = DRIVER_LEAST;
+    if version < least { Err(NoDevice::OldDriver { version, least }) } else { Ok(()) }
+}
+
 fn version(api: &Api) -> Result<(u32, u32), NoDevice> {
     let mut version = 0;
     // SAFETY: a place for the answer.

@@ -50,6 +50,14 @@ pub fn devices() -> Result<Vec<DeviceInfo>, NoDevice> {
     devices::all(library::load()?)
 }
 
+/// Loads the driver and asks its version, and nothing else: a child that is forked afterwards can use devices.
+///
+/// # Errors
+/// [`NoDevice::NoLibrary`], [`NoDevice::NoFunction`], [`NoDevice::OldDriver`].
+pub fn check() -> Result<(), NoDevice> {
+    devices::check(library::load()?)
+}
+
 /// [`devices`] of another library.
 ///
 /// # Errors

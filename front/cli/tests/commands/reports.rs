@@ -215,6 +215,30 @@ fn doctor_without_a_bundle_says_how_to_get_one() {
     assert_eq!(report.json()["verdict"], "broken");
 }
 
+#[test]
+fn doctor_says_why_there_is_no_gpu() {
+    let work = Work::new();
+    let doctor = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = work.command(arguments);
+        command.env("GABION_OPENSSL_PREFIX", work.path("nothing")).envs(variables.iter().copied());
+        Done::of(command.output().unwrap())
+    };
+    let off = ("GABION_GPU", "off");
+    let report = doctor(&["doctor", "--json"], &[off]).ok().json();
+    assert!(names_and_verdicts(&report).contains(&("GPU".to_owned(), "off".to_owned())));
+    assert_eq!(report["gpus"], serde_json::json!([]));
+    doctor(&["doctor", "--measure-gpu"], &[off]).fails(3).says("GABION_GPU");
+    let report = doctor(&["doctor", "--json"], &[off, ("GABION_BACKEND", "cuda")]);
+    assert_eq!(report.code, Some(1));
+    let checks = report.json()["checks"].clone();
+    let gpu = checks.as_array().unwrap().iter().find(|check| check["name"] == "GPU").unwrap();
+    assert_eq!((&gpu["verdict"], &gpu["mend"]), (&"broken".into(), &"unset GABION_BACKEND".into()));
+    assert!(gpu["detail"].as_str().unwrap().starts_with("GABION_BACKEND=cuda: GABION_GPU"), "{gpu}");
+    assert!(!checks.to_string().contains("backend choice"), "{checks}");
+    // Whatever this machine has, each operation says why there is none.
+    doctor(&["algorithms"], &[off, ("GABION_BACKEND", "cuda")]).fails(3).says("backend `cuda`");
+}
+
 /// Building the bundle again would mend nothing where a variable is the cause.
 #[test]
 fn doctor_names_the_variable_that_is_the_cause() {

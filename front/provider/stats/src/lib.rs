@@ -14,7 +14,7 @@
 //! operations do not slow each other down. Without the variable the same counters live in memory.
 //!
 //! `pooled` counts the key generations that were served from a pool, `paused` the operations that paused
-//! an asynchronous job.
+//! an asynchronous job, `gpu` the operations that a GPU did.
 //!
 //! `calls` counts operations that were begun, `errors` those that ended in an OpenSSL error. A
 //! signature that does not verify is an answer, not an error. An import that fails is the way by which
@@ -65,6 +65,9 @@ pub enum Operation {
     Pooled,
     /// Of the operations, one that paused an asynchronous job.
     Paused,
+    /// Of the operations, and of the parts of hybrids and composites, one that a GPU did; an error is a batch that it
+    /// lost, and that the processor did.
+    Gpu,
 }
 
 impl Operation {
@@ -82,6 +85,7 @@ impl Operation {
             Operation::Peer => "peer",
             Operation::Pooled => "pooled",
             Operation::Paused => "paused",
+            Operation::Gpu => "gpu",
         }
     }
 }
@@ -121,6 +125,12 @@ impl Counter {
     #[inline]
     pub fn call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts several calls and errors.
+    pub fn add(&self, calls: u64, errors: u64) {
+        self.calls.fetch_add(calls, Ordering::Relaxed);
+        self.errors.fetch_add(errors, Ordering::Relaxed);
     }
 
     /// Counts an error.
@@ -264,7 +274,7 @@ pub enum StatsError {
 pub struct Row {
     /// The algorithm's name, as the standard has it.
     pub algorithm: String,
-    /// The operation: keygen, import, export, encaps, decaps, derive, peer, sign, verify, pooled, paused.
+    /// The operation: keygen, import, export, encaps, decaps, derive, peer, sign, verify, pooled, paused, gpu.
     pub operation: String,
     /// Operations that were begun.
     pub calls: u64,

@@ -1,6 +1,7 @@
 //! `gabion doctor`: what is there, what works, and what mends the rest.
 
 mod checks;
+mod gpu;
 
 use std::path::PathBuf;
 
@@ -12,14 +13,15 @@ use crate::failure::Failure;
 use crate::style::{self, Colour, paint};
 use crate::table::{Align, Table};
 
-/// Check the processor, the backends, OpenSSL, its FIPS provider and ours
+/// Check the processor, the backends, GPUs, OpenSSL, its FIPS provider and ours
 ///
 /// Example:
 ///   gabion doctor
 ///
 /// Each check says ok, off (not there, and nothing depends on it) or broken, and what mends it.
 /// Exits 1 when something is broken. With --stats, prints instead what a program that runs with
-/// GABION_STATS=FILE has counted so far.
+/// GABION_STATS=FILE has counted so far. With --measure-gpu, measures first from how many lanes on a
+/// batch is faster on each GPU, and keeps that for programs that start later.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -29,6 +31,9 @@ pub struct Args {
     /// Print the counters in this file, which GABION_STATS names
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// Measure every operation on the GPUs and on one core, some minutes each
+    #[arg(long, conflicts_with = "stats")]
+    measure_gpu: bool,
 }
 
 /// What a check found.
@@ -88,7 +93,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if let Some(file) = args.stats {
         return counters(&file, args.json);
     }
-    let report = checks::all();
+    let gpus = if args.measure_gpu { gpu::Gpus::measure()? } else { gpu::Gpus::find() };
+    let report = checks::all(&gpus);
     let broken = report.checks.iter().any(|check| check.verdict == Verdict::Broken);
     if args.json {
         let text = serde_json::to_string(&json!({
@@ -96,11 +102,15 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             "verdict": if broken { Verdict::Broken } else { Verdict::Ok },
             "checks": report.checks,
             "fips": report.fips,
+            "gpus": gpus.json(),
             "machine": gabion_bench::machine::Machine::detect(),
         }));
         say!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
     } else {
         print(&report.checks)?;
+        for table in gpus.tables() {
+            say!("\n{}", crate::failure::plain(&table));
+        }
     }
     Ok(u8::from(broken))
 }

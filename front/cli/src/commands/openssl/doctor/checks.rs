@@ -9,6 +9,7 @@ use gabion_ship::bundle::Layout;
 use gabion_ship::environment::{FipsMode, Settings};
 use gabion_ship::{pins, preflight, provider, sha256_file};
 
+use super::gpu::Gpus;
 use super::{Check, Verdict};
 use crate::openssl::Openssl;
 
@@ -71,10 +72,11 @@ pub struct Report {
     pub fips: Option<preflight::Report>,
 }
 
-/// Performs every check.
-pub fn all() -> Report {
+/// Performs every check; GPUs were looked for.
+pub fn all(gpus: &Gpus) -> Report {
     let mut report = Report { checks: vec![processor()], fips: None };
-    report.checks.extend(backends());
+    report.checks.extend(backends(gpus));
+    report.checks.extend(gpus.checks());
     report.checks.push(system_openssl());
     let settings = match Settings::from_process() {
         Ok(settings) => settings,
@@ -132,8 +134,10 @@ fn processor() -> Check {
 }
 
 /// Every backend that this machine has, and the vector backend where it lacks it.
-fn backends() -> Vec<Check> {
-    let engine = match Engine::new(&Config::default()) {
+fn backends(gpus: &Gpus) -> Vec<Check> {
+    // A GPU that is not there has a line of its own.
+    let config = Config { without_gpu: gpus.absent().is_some(), ..Config::default() };
+    let engine = match Engine::new(&config) {
         Ok(engine) => engine,
         Err(cause) => return vec![Check::new("backends", Verdict::Broken, cause.to_string())],
     };
@@ -154,7 +158,8 @@ fn backends() -> Vec<Check> {
             checks.push(Check::new(&check, Verdict::Off, format!("{detail} without")));
         }
     }
-    if let (Some(wanted), None) = (&wanted, used) {
+    let is_gpu = |wanted: &str| wanted.eq_ignore_ascii_case(gabion_engine::gpu::NAME);
+    if let (Some(wanted), None) = (wanted.filter(|wanted| !is_gpu(wanted)), used) {
         let names: Vec<&str> = found.iter().map(|backend| backend.name).collect();
         let detail = format!(
             "{BACKEND_VARIABLE}={wanted} names no healthy backend of this machine; there are {}",

@@ -1,0 +1,339 @@
+//! Devices as an engine has them: opened when that pays, several of them, one of which may fail, with costs that are
+//! kept.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran, Task, cpus};
+use gabion_cuda::offload::{About, Absent, Costs, Curve, Offload, Row, Source};
+use gabion_cuda::{Device, Fault, Launch, Pinned};
+use gabion_cuda_hosted::Hosted;
+use gabion_scheme::Status;
+use gabion_scheme::algorithms::Algorithm;
+use gabion_scheme::ml_kem::ML_KEM_512;
+
+const KEM: Algorithm = Algorithm::MlKem512;
+
+/// What a test says to devices and hears of them.
+#[derive(Default)]
+struct Strings {
+    opened: AtomicUsize,
+    /// Waits, by device.
+    finished: [AtomicUsize; 2],
+    /// Whether a device fails.
+    fails: [AtomicBool; 2],
+    /// How many batches meet within devices before any goes on.
+    meets: Mutex<usize>,
+    met: Condvar,
+}
+
+struct Devices {
+    count: Result<usize, Absent>,
+    strings: Arc<Strings>,
+}
+
+impl Devices {
+    fn new(count: usize) -> (Self, Arc<Strings>) {
+        let strings = Arc::new(Strings::default());
+        (Devices { count: Ok(count), strings: Arc::clone(&strings) }, strings)
+    }
+}
+
+struct Moved {
+    device: Hosted,
+    at: usize,
+    strings: Arc<Strings>,
+}
+
+impl Source for Devices {
+    type Device = Moved;
+
+    fn may_be_there(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), Absent> {
+        self.count.clone().map(drop)
+    }
+
+    fn open(&self) -> Result<Vec<(About, Moved)>, Absent> {
+        self.strings.opened.fetch_add(1, Ordering::Relaxed);
+        let device = |at| {
+            let about = About {
+                name: "a processor".to_owned(),
+                uuid: format!("GPU-{at}"),
+                capability: (0, at as u32),
+                memory_bytes: 64 << 20,
+                driver: "1.2".to_owned(),
+            };
+            (about, Moved { device: Hosted::new(), at, strings: Arc::clone(&self.strings) })
+        };
+        self.count.clone().map(|count| (0..count).map(device).collect())
+    }
+}
+
+impl Device for Moved {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        self.device.allocate(bytes)
+    }
+    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+        self.device.pin(bytes)
+    }
+    unsafe fn upload(
+        &self,
+        stream: usize,
+        to: u64,
+        from: *const u8,
+        n: usize,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.upload(stream, to, from, n) }
+    }
+    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        self.device.clear(stream, address, bytes)
+    }
+    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.launch(stream, launch) }
+    }
+    unsafe fn download(
+        &self,
+        stream: usize,
+        from: u64,
+        to: *mut u8,
+        n: usize,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.download(stream, from, to, n) }
+    }
+    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+        self.strings.finished[self.at].fetch_add(1, Ordering::Relaxed);
+        let mut meets = self.strings.meets.lock().unwrap();
+        *meets = meets.saturating_sub(1);
+        self.strings.met.notify_all();
+        let wait = |meets: &mut usize| *meets > 0;
+        let (meets, _) =
+            self.strings.met.wait_timeout_while(meets, Duration::from_secs(20), wait).unwrap();
+        drop(meets);
+        if self.strings.fails[self.at].load(Ordering::Relaxed) {
+            return Err(Fault::Failed);
+        }
+        self.device.finish(stream, at_most)
+    }
+    fn restart(&self) -> Result<(), Fault> {
+        self.device.restart()
+    }
+}
+
+/// A folder of a test's own, which is removed again.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("gabion-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Encapsulates on a backend, and checks what comes of it.
+fn encapsulate(backend: &dyn Backend, lanes: usize) -> Ran {
+    let p = &ML_KEM_512;
+    let best = cpus().remove(0);
+    let seeds = vec![[5; 64]; lanes];
+    let (mut ek, mut dk) = (vec![0; lanes * p.ek_len()], vec![0; lanes * p.dk_len()]);
+    let make = Kem::Keygen { params: p, seeds: &seeds, ek: &mut ek, dk: &mut dk };
+    assert_eq!(run(&*best, Operation::Kem(make), lanes).0, Ran::Done);
+    let m: Vec<[u8; 32]> = (0..lanes).map(|lane| [lane as u8; 32]).collect();
+    let made = |backend: &dyn Backend| {
+        let (mut ct, mut shared) = (vec![0; lanes * p.ct_len()], vec![[0; 32]; lanes]);
+        let keys = Keys::Fresh(&ek);
+        let operation = Kem::Encaps { params: p, keys, m: &m, ct: &mut ct, shared: &mut shared };
+        (run(backend, Operation::Kem(operation), lanes), ct, shared)
+    };
+    let (ran, ct, shared) = made(backend);
+    if ran.0 == Ran::Done {
+        assert_eq!((ran, ct, shared), made(&*best));
+        return Ran::Done;
+    }
+    assert!(shared.iter().all(|shared| *shared == [0; 32]));
+    assert!(ran.1.iter().all(|&status| status == Status::NotRun));
+    ran.0
+}
+
+fn run(backend: &dyn Backend, operation: Operation<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+    let mut status = vec![Status::NotRun; lanes];
+    let ran = backend.run(&mut Batch { operation, status: &mut status });
+    (ran, status)
+}
+
+#[test]
+fn nothing_is_opened_before_it_pays() {
+    let (devices, strings) = Devices::new(1);
+    let offload = Offload::keeping(devices, None);
+    let processor = offload.beside(cpus().remove(0));
+    assert!(offload.knows_costs() && processor.knows_costs() && offload.takes(KEM));
+    assert!(!offload.takes(Algorithm::X25519));
+    let cost = |lanes| offload.cost(KEM, Task::Encaps, lanes);
+    for lanes in [1, 64, 256, 100_000] {
+        assert_eq!((cost(lanes), processor.cost(KEM, Task::Encaps, lanes)), (None, None));
+    }
+    assert_eq!(encapsulate(&*processor, 300), Ran::Done);
+    assert_eq!(strings.opened.load(Ordering::Relaxed), 0);
+    // A batch so large that what it takes pays for all of it: it is measured, and from then on the cost is known of any.
+    assert!(cost(1_000_000).is_some());
+    assert_eq!(strings.opened.load(Ordering::Relaxed), 1);
+    let costs = [cost(1), processor.cost(KEM, Task::Encaps, 1)].map(Option::unwrap);
+    // A processor that runs kernels of a GPU is slower than one that does not.
+    assert!(costs[0] > costs[1] && costs[1] > 0, "{costs:?}");
+    assert_eq!(offload.cost(KEM, Task::Decaps, 1), None, "that was not measured");
+    assert_eq!(offload.cost(Algorithm::X25519, Task::Derive, 1_000_000), None);
+    assert_eq!(strings.opened.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn what_was_measured_is_kept_for_the_next_process() {
+    let folder = Folder::new("kept");
+    let (devices, _) = Devices::new(1);
+    let first = Offload::keeping(devices, Some(folder.0.clone()));
+    assert!(first.cost(KEM, Task::Keygen, 1_000_000).is_some());
+    let (report, files) = (first.report().unwrap(), folder.files());
+    assert_eq!(files, [folder.0.join("gpu-GPU-0.txt")]);
+    assert_eq!(report[0].file.as_ref(), files.first());
+    let rows = &report[0].costs.rows;
+    assert_eq!((rows.len(), rows[0].algorithm, rows[0].task), (1, KEM, Task::Keygen));
+    assert!(report[0].costs.measured > 1_700_000_000);
+    // Another process knows it once it has opened the device, whatever else it does not know.
+    let (devices, _) = Devices::new(1);
+    let next = Offload::keeping(devices, Some(folder.0.clone()));
+    assert_eq!(next.report().unwrap(), report);
+    let lanes = 8;
+    assert_eq!(next.cost(KEM, Task::Keygen, lanes), rows[0].device.at(lanes));
+    // A file that says nothing is measured again.
+    std::fs::write(&files[0], "gabion-gpu-costs 1\ngabion").unwrap();
+    let (devices, _) = Devices::new(1);
+    let last = Offload::keeping(devices, Some(folder.0.clone()));
+    assert_eq!(last.report().unwrap()[0].costs.rows, []);
+    assert!(last.cost(KEM, Task::Keygen, 1_000_000).is_some());
+    assert!(
+        std::fs::read_to_string(&files[0]).unwrap().contains("row ML-KEM-512 keygen device 1:")
+    );
+}
+
+#[test]
+fn all_is_measured_for_who_asks_for_it() {
+    let folder = Folder::new("measured");
+    let (devices, _) = Devices::new(2);
+    let offload = Offload::keeping(devices, Some(folder.0.clone()));
+    let operations = [(KEM, Task::Decaps), (Algorithm::MlDsa44, Task::Verify)];
+    let mut told = Vec::new();
+    let measured = offload
+        .measure(&operations, |about, algorithm, task| {
+            told.push((about.uuid.clone(), algorithm, task));
+        })
+        .unwrap();
+    assert_eq!((measured.len(), told.len(), folder.files().len()), (2, 4, 2));
+    for (report, kept) in measured {
+        assert!(kept.is_ok());
+        let Costs { rows, stamp, .. } = report.costs;
+        let of = rows.iter().map(|row| (row.algorithm, row.task));
+        assert_eq!(of.collect::<Vec<_>>(), operations);
+        assert!(
+            rows.iter().all(|row| row.crossover().is_none() && !row.processor.points().is_empty())
+        );
+        assert_eq!((stamp.device.as_str(), stamp.driver.as_str()), ("a processor", "1.2"));
+    }
+    assert!(offload.cost(KEM, Task::Decaps, 1).is_some());
+}
+
+#[test]
+fn the_backend_opens_what_it_is_asked_to_run_on() {
+    let (devices, strings) = Devices::new(1);
+    let offload = Offload::keeping(devices, None);
+    assert_eq!(encapsulate(&offload, 3), Ran::Done);
+    assert_eq!(encapsulate(&offload, 1), Ran::Done);
+    assert_eq!(strings.opened.load(Ordering::Relaxed), 1);
+    let devices = Devices { count: Err(Absent::NoDevice), strings: Arc::default() };
+    let none = Offload::keeping(devices, None);
+    assert_eq!(encapsulate(&none, 3), Ran::Lost);
+    assert_eq!(none.report(), Err(Absent::NoDevice));
+    assert_eq!(none.cost(KEM, Task::Encaps, 1 << 20), None);
+}
+
+#[test]
+fn batches_go_to_the_device_that_has_less_to_do() {
+    let (devices, strings) = Devices::new(2);
+    let offload = Offload::keeping(devices, None);
+    offload.report().unwrap();
+    // Neither goes on before the other one is on a device.
+    *strings.meets.lock().unwrap() = 2;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| assert_eq!(encapsulate(&offload, 4), Ran::Done));
+        }
+    });
+    let finished = strings.finished.each_ref().map(|finished| finished.load(Ordering::Relaxed));
+    assert!(finished[0] > 0 && finished[1] > 0, "{finished:?}");
+}
+
+#[test]
+fn what_one_device_loses_another_one_runs() {
+    let (devices, strings) = Devices::new(2);
+    let offload = Offload::keeping(devices, None);
+    strings.fails[0].store(true, Ordering::Relaxed);
+    assert_eq!(encapsulate(&offload, 3), Ran::Done);
+    let first = strings.finished[0].load(Ordering::Relaxed);
+    assert!(first > 0, "it was asked");
+    assert_eq!(encapsulate(&offload, 3), Ran::Done);
+    assert_eq!(strings.finished[0].load(Ordering::Relaxed), first, "it is left alone for a second");
+    strings.fails[1].store(true, Ordering::Relaxed);
+    assert_eq!(encapsulate(&offload, 3), Ran::Lost);
+    strings.fails.iter().for_each(|fails| fails.store(false, Ordering::Relaxed));
+    assert_eq!(encapsulate(&offload, 3), Ran::Done, "an engine asks again when it thinks fit");
+}
+
+#[test]
+fn a_forked_child_loses_what_its_parent_opened_and_opens_what_it_had_not() {
+    let (devices, _) = Devices::new(1);
+    let opened = Offload::keeping(devices, None);
+    assert_eq!(encapsulate(&opened, 2), Ran::Done);
+    assert!(opened.cost(KEM, Task::Encaps, 1_000_000).is_some());
+    let (devices, _) = Devices::new(1);
+    let later = Offload::keeping(devices, None);
+    // SAFETY: the child runs batches, which no other thread of this process was in the middle of, and ends by _exit.
+    let status = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let good = encapsulate(&opened, 2) == Ran::Lost
+                && opened.cost(KEM, Task::Encaps, 1).is_none()
+                && encapsulate(&later, 2) == Ran::Done;
+            libc::_exit(i32::from(!good));
+        }
+        let mut status = -1;
+        libc::waitpid(child, &mut status, 0);
+        status
+    };
+    assert_eq!(status, 0);
+    assert_eq!(encapsulate(&opened, 2), Ran::Done);
+}
+
+#[test]
+fn rows_say_from_where_on_the_device_is_faster() {
+    let curve = |points: &[(usize, u64)]| Curve::new(points.to_vec()).unwrap();
+    let (device, processor) = (curve(&[(1, 100), (100, 200)]), curve(&[(1, 10)]));
+    let row = Row { algorithm: KEM, task: Task::Encaps, device, processor };
+    assert_eq!(row.crossover(), Some(12));
+}

@@ -1,0 +1,56 @@
+//! What a device's start is paid from.
+//!
+//! To load a driver takes a good part of a second, and so does to measure. A process that only starts, or answers one
+//! request at a time, must not pay that, and one that runs large batches all day gains by it. Nobody knows beforehand
+//! which one a process is. So what its large batches took on the processor is put by, and a start is bought when there is
+//! enough: at worst all of it together takes twice what it had to.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lanes of a batch that may wait for a start. One that has fewer is one that somebody waits for.
+const LANES_MIN: usize = 256;
+/// What a lane takes a processor at least; by this much a batch counts that has not run yet.
+const LANE_NS: u64 = 2_000;
+
+/// Processor time of large batches that was not spent yet, in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Account(AtomicU64);
+
+impl Account {
+    /// Puts by what a batch took.
+    pub(super) fn add(&self, ns: u64) {
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |had| Some(had.saturating_add(ns)));
+    }
+
+    /// Whether a batch of so many lanes may buy something, which is paid then.
+    pub(super) fn pays(&self, lanes: usize, price_ns: u64) -> bool {
+        if lanes < LANES_MIN {
+            return false;
+        }
+        let own = LANE_NS.saturating_mul(lanes as u64);
+        let left = |had: u64| had.saturating_add(own).checked_sub(price_ns);
+        // What the batch itself counts for is no money of the account's.
+        let spend = |had: u64| left(had).map(|left| left.min(had));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_paid_once_and_only_by_large_batches() {
+        let account = Account::default();
+        assert!(!account.pays(1000, 100_000_000), "2 ms are not enough");
+        account.add(99_000_000);
+        assert!(!account.pays(1, 1) && !account.pays(255, 1), "somebody waits for it");
+        assert!(account.pays(1000, 100_000_000));
+        assert!(!account.pays(1000, 100_000_000), "it was paid already");
+        assert!(account.pays(50_000, 100_000_000), "a batch that is large enough by itself");
+        account.add(u64::MAX);
+        assert!(account.pays(256, u64::MAX));
+    }
+}

@@ -1,0 +1,228 @@
+//! How long a backend takes for batches of one operation.
+
+use std::time::{Duration, Instant};
+
+use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran, Slh, Task};
+use gabion_scheme::algorithms::{Algorithm, Family};
+use gabion_scheme::message::Message;
+use gabion_scheme::{Status, ml_dsa, ml_kem, slh_dsa};
+
+use super::curve::Curve;
+
+/// Lanes of the batches of a device.
+pub(super) const DEVICE_LANES: &[usize] = &[1, 16, 128, 1024, 8192, 32768];
+/// Lanes of the batches of a processor, whose times are in proportion once its registers are full.
+pub(super) const PROCESSOR_LANES: &[usize] = &[1, 8, 64];
+/// No larger batches follow one that took so long.
+const LONG: Duration = Duration::from_millis(60);
+/// The best of so many counts, or of fewer if they took that long.
+const REPEATS: usize = 3;
+
+const MESSAGE: Message<'_> = Message::Pure { context: b"", message: b"how long does this take?" };
+
+/// Every operation that a device may do and that can be measured.
+pub fn operations() -> impl Iterator<Item = (Algorithm, Task)> {
+    let tasks = |algorithm: Algorithm| match algorithm.info().family {
+        Family::MlKem => &[Task::Keygen, Task::Encaps, Task::Decaps][..],
+        Family::MlDsa => &[Task::Keygen, Task::Sign, Task::Verify][..],
+        Family::SlhDsa => &[Task::Sign, Task::Verify][..],
+        _ => &[],
+    };
+    let is_built = |algorithm: &Algorithm| algorithm.info().family.is_built();
+    Algorithm::all()
+        .filter(is_built)
+        .flat_map(move |algorithm| tasks(algorithm).iter().map(move |&task| (algorithm, task)))
+}
+
+/// What batches of so many lanes take on a backend, as far as it runs them; without a point if it declines. Inputs are
+/// made by another backend. None if one of them failed.
+pub(super) fn measure(
+    backend: &dyn Backend,
+    maker: &dyn Backend,
+    (algorithm, task): (Algorithm, Task),
+    lanes: &[usize],
+) -> Option<Curve> {
+    let inputs = Inputs::make(maker, algorithm)?;
+    let mut points = Vec::new();
+    for &lanes in lanes {
+        let mut arrays = Arrays::new(&inputs, task, lanes);
+        // The first one finds caches and memory cold.
+        match inputs.run(backend, task, &mut arrays)? {
+            (Ran::Done, _) => {}
+            (Ran::Declined, _) if points.is_empty() => return Some(Curve::default()),
+            (Ran::Declined | Ran::Lost, _) => return None,
+        }
+        let (begun, mut best) = (Instant::now(), Duration::MAX);
+        for _ in 0..REPEATS {
+            let (ran, took) = inputs.run(backend, task, &mut arrays)?;
+            if ran != Ran::Done {
+                return None;
+            }
+            best = best.min(took);
+            if begun.elapsed() > LONG {
+                break;
+            }
+        }
+        points.push((lanes, u64::try_from(best.as_nanos()).unwrap_or(u64::MAX)));
+        if best > LONG {
+            break;
+        }
+    }
+    Curve::new(points)
+}
+
+/// A key of an algorithm and what is done with it.
+enum Inputs {
+    Kem { params: &'static ml_kem::Params, key: Box<ml_kem::DecapsKey>, ct: Vec<u8> },
+    Dsa { params: &'static ml_dsa::Params, key: Box<ml_dsa::SigningKey>, sig: Vec<u8> },
+    Slh { params: &'static slh_dsa::Params, key: Box<slh_dsa::SigningKey>, sig: Vec<u8> },
+}
+
+/// Inputs and outputs of so many lanes.
+struct Arrays {
+    status: Vec<Status>,
+    first: Vec<u8>,
+    second: Vec<u8>,
+    secrets: Vec<[u8; 32]>,
+    randomness: Vec<[u8; 32]>,
+    seeds: Vec<[u8; 64]>,
+}
+
+impl Arrays {
+    fn new(inputs: &Inputs, task: Task, lanes: usize) -> Self {
+        let (first, second) = match (inputs, task) {
+            (Inputs::Kem { params, .. }, Task::Keygen) => {
+                (vec![0; lanes * params.ek_len()], vec![0; lanes * params.dk_len()])
+            }
+            (Inputs::Dsa { params, .. }, Task::Keygen) => {
+                (vec![0; lanes * params.pk_len()], vec![0; lanes * params.sk_len()])
+            }
+            (
+                Inputs::Kem { ct: bytes, .. }
+                | Inputs::Dsa { sig: bytes, .. }
+                | Inputs::Slh { sig: bytes, .. },
+                _,
+            ) => (bytes.repeat(lanes), Vec::new()),
+        };
+        // Each lane's own, so that signatures of ML-DSA take as many attempts as they do.
+        let seeds: Vec<[u8; 64]> = (0..lanes).map(numbered).collect();
+        let randomness: Vec<[u8; 32]> = (0..lanes).map(numbered).collect();
+        let (status, secrets) = (vec![Status::NotRun; lanes], vec![[0; 32]; lanes]);
+        Arrays { status, first, second, secrets, randomness, seeds }
+    }
+}
+
+impl Inputs {
+    fn make(maker: &dyn Backend, algorithm: Algorithm) -> Option<Self> {
+        let mut inputs = if let Some(params) = ml_kem::params(algorithm) {
+            let mut keys = [ml_kem::DecapsKey::blank(params)];
+            let make = Kem::Generate { params, seeds: &[[3; 64]], keys: &mut keys };
+            one(maker, Operation::Kem(make))?;
+            let [key] = keys;
+            Inputs::Kem { params, key: Box::new(key), ct: vec![0; params.ct_len()] }
+        } else if let Some(params) = ml_dsa::params(algorithm) {
+            let mut keys = [ml_dsa::SigningKey::blank(params)];
+            let make = Dsa::Generate { params, seeds: &[[3; 32]], keys: &mut keys };
+            one(maker, Operation::Dsa(make))?;
+            let [key] = keys;
+            Inputs::Dsa { params, key: Box::new(key), sig: vec![0; params.sig_len()] }
+        } else {
+            let params = slh_dsa::params(algorithm)?;
+            let mut keys = [slh_dsa::SigningKey::blank(params)];
+            let seeds = vec![3; params.seed_len()];
+            let make = Slh::Generate { params, seeds: &seeds, keys: &mut keys };
+            one(maker, Operation::Slh(make))?;
+            let [key] = keys;
+            Inputs::Slh { params, key: Box::new(key), sig: vec![0; params.sig_len()] }
+        };
+        let task = match inputs {
+            Inputs::Kem { .. } => Task::Encaps,
+            Inputs::Dsa { .. } | Inputs::Slh { .. } => Task::Sign,
+        };
+        let mut arrays = Arrays::new(&inputs, task, 1);
+        if inputs.run(maker, task, &mut arrays)?.0 != Ran::Done {
+            return None;
+        }
+        let (Inputs::Kem { ct: made, .. }
+        | Inputs::Dsa { sig: made, .. }
+        | Inputs::Slh { sig: made, .. }) = &mut inputs;
+        *made = arrays.first;
+        Some(inputs)
+    }
+
+    /// Runs a batch of all lanes of the arrays, with known keys, and says how long that took; none if it is done and
+    /// a lane failed.
+    fn run(
+        &self,
+        backend: &dyn Backend,
+        task: Task,
+        arrays: &mut Arrays,
+    ) -> Option<(Ran, Duration)> {
+        let Arrays { status, first, second, secrets, randomness, seeds } = arrays;
+        let n = status.len();
+        status.fill(Status::NotRun);
+        let messages = vec![MESSAGE; n];
+        let (decaps, encaps, signing, verifying);
+        let (slh_signing, slh_verifying);
+        let operation = match (self, task) {
+            (Inputs::Kem { params, .. }, Task::Keygen) => {
+                Operation::Kem(Kem::Keygen { params, seeds, ek: first, dk: second })
+            }
+            (Inputs::Kem { params, key, .. }, Task::Encaps) => {
+                encaps = vec![key.encaps_key(); n];
+                let keys = Keys::Known(&encaps);
+                let m = &*randomness;
+                Operation::Kem(Kem::Encaps { params, keys, m, ct: first, shared: secrets })
+            }
+            (Inputs::Kem { params, key, .. }, Task::Decaps) => {
+                decaps = vec![&**key; n];
+                let keys = Keys::Known(&decaps);
+                Operation::Kem(Kem::Decaps { params, keys, ct: first, shared: secrets })
+            }
+            (Inputs::Dsa { params, .. }, Task::Keygen) => {
+                let seeds = &*randomness;
+                Operation::Dsa(Dsa::Keygen { params, seeds, pk: first, sk: second })
+            }
+            (Inputs::Dsa { params, key, .. }, Task::Sign) => {
+                signing = vec![&**key; n];
+                let keys = Keys::Known(&signing);
+                let (messages, rnd) = (&messages[..], &randomness[..]);
+                Operation::Dsa(Dsa::Sign { params, keys, messages, rnd, sig: first })
+            }
+            (Inputs::Dsa { params, key, .. }, Task::Verify) => {
+                verifying = vec![key.verify_key(); n];
+                let keys = Keys::Known(&verifying);
+                Operation::Dsa(Dsa::Verify { params, keys, messages: &messages, sig: first })
+            }
+            (Inputs::Slh { params, key, .. }, Task::Sign) => {
+                slh_signing = vec![&**key; n];
+                let keys = Keys::Known(&slh_signing);
+                let (messages, opt_rand) = (&messages[..], None);
+                Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig: first })
+            }
+            (Inputs::Slh { params, key, .. }, Task::Verify) => {
+                slh_verifying = vec![key.verify_key(); n];
+                let keys = Keys::Known(&slh_verifying);
+                Operation::Slh(Slh::Verify { params, keys, messages: &messages, sig: first })
+            }
+            _ => return None,
+        };
+        let mut batch = Batch { operation, status };
+        let start = Instant::now();
+        let (ran, took) = (backend.run(&mut batch), start.elapsed());
+        let is_good = ran != Ran::Done || status.iter().all(|status| status.is_ok());
+        is_good.then_some((ran, took))
+    }
+}
+
+/// Bytes that begin with a lane's number.
+fn numbered<const N: usize>(lane: usize) -> [u8; N] {
+    std::array::from_fn(|at| lane.to_le_bytes().get(at).copied().unwrap_or(7))
+}
+
+/// Runs one lane to its end.
+fn one(backend: &dyn Backend, operation: Operation<'_>) -> Option<()> {
+    let mut status = [Status::NotRun];
+    let ran = backend.run(&mut Batch { operation, status: &mut status });
+    (ran == Ran::Done && status[0].is_ok()).then_some(())
+}

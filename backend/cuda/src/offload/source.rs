@@ -1,0 +1,42 @@
+//! Where devices come from.
+
+use crate::device::Device;
+
+use super::absent::Absent;
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// What it is called.
+    pub name: String,
+    /// What no other one is called.
+    pub uuid: String,
+    /// Its compute capability: major and minor.
+    pub capability: (u32, u32),
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// The driver's version.
+    pub driver: String,
+}
+
+/// Where devices come from.
+pub trait Source: Send + Sync + 'static {
+    /// What they are.
+    type Device: Device + 'static;
+
+    /// Whether there may be a device: a look at the file system that loads nothing.
+    fn may_be_there(&self) -> bool;
+
+    /// Refuses what is certain not to work, without any state that a forked child could not use.
+    ///
+    /// # Errors
+    /// Why.
+    fn check(&self) -> Result<(), Absent>;
+
+    /// Opens all devices that there are kernels for. This takes a good part of a second, and a child that is forked
+    /// afterwards can use none of them.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn open(&self) -> Result<Vec<(About, Self::Device)>, Absent>;
+}

@@ -1,0 +1,122 @@
+//! What devices did for an engine: batches that did not run on this processor, counted.
+//!
+//! A backend without kernels is a device. A self-test's batches are not counted: nobody asked for them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gabion_backend::{Ran, Task};
+use gabion_scheme::Algorithm;
+use gabion_scheme::algorithms::ALGORITHMS;
+use once_cell::race::OnceBox;
+
+/// What a device was asked for and did, of one operation of one algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Served {
+    /// The backend's name.
+    pub backend: &'static str,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// What was asked.
+    pub task: Task,
+    /// Lanes that it ran to their end.
+    pub lanes: u64,
+    /// The batches that they came in.
+    pub batches: u64,
+    /// Batches that it did not take.
+    pub declined: u64,
+    /// Batches that it lost, which another backend ran.
+    pub lost: u64,
+}
+
+/// Who is told of each batch that a device was asked for, as it ends. Threads call it at the same time.
+static WATCHER: OnceBox<fn(&Served)> = OnceBox::new();
+
+/// Has a function told of each batch that any engine of this process asks a device for, with that batch's counts
+/// alone: for fronts that count elsewhere. The first one stays.
+pub fn watch_devices(told: fn(&Served)) {
+    let _ = WATCHER.set(Box::new(told));
+}
+
+/// Operations of an algorithm, of which each has a place.
+const TASKS: usize = 8;
+
+#[derive(Default)]
+struct Count {
+    lanes: AtomicU64,
+    batches: AtomicU64,
+    declined: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// The counts of one device.
+pub(super) struct Counts(Box<[Count]>);
+
+impl Counts {
+    pub(super) fn new() -> Self {
+        Counts((0..ALGORITHMS.len() * TASKS).map(|_| Count::default()).collect())
+    }
+
+    /// Counts a batch.
+    pub(super) fn add(
+        &self,
+        backend: &'static str,
+        (algorithm, task): (Algorithm, Task),
+        lanes: usize,
+        ran: Ran,
+    ) {
+        let is = |of: Ran| u64::from(ran == of);
+        let batches = is(Ran::Done);
+        let (lanes, declined, lost) = (lanes as u64 * batches, is(Ran::Declined), is(Ran::Lost));
+        let served = Served { backend, algorithm, task, lanes, batches, declined, lost };
+        let count = &self.0[algorithm as usize * TASKS + task as usize];
+        for (count, more) in [
+            (&count.lanes, lanes),
+            (&count.batches, batches),
+            (&count.declined, declined),
+            (&count.lost, lost),
+        ] {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+        if let Some(told) = WATCHER.get() {
+            told(&served);
+        }
+    }
+
+    /// What was counted so far, without what was never asked.
+    pub(super) fn all(&self, backend: &'static str) -> Vec<Served> {
+        const ALL: [Task; TASKS] = [
+            Task::Keygen,
+            Task::DecodePublic,
+            Task::DecodePrivate,
+            Task::Encaps,
+            Task::Decaps,
+            Task::Derive,
+            Task::Sign,
+            Task::Verify,
+        ];
+        let mut served = Vec::new();
+        for algorithm in Algorithm::all() {
+            for task in ALL {
+                let count = &self.0[algorithm as usize * TASKS + task as usize];
+                let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
+                let (lanes, batches) = (read(&count.lanes), read(&count.batches));
+                let (declined, lost) = (read(&count.declined), read(&count.lost));
+                if batches + declined + lost > 0 {
+                    served.push(Served {
+                        backend,
+                        algorithm,
+                        task,
+                        lanes,
+                        batches,
+                        declined,
+                        lost,
+                    });
+                }
+            }
+        }
+        served
+    }
+}
+
+const _: () = assert!((Task::Verify as usize) < TASKS);
