@@ -131,6 +131,7 @@ mod tests {
         }
     }
 
+    #[allow(unsafe_code)] // None of these methods can be called.
     impl Device for Nothing {
         fn allocate(&self, _: usize) -> Result<u64, Fault> {
             match *self {}

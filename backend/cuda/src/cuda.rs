@@ -1,6 +1,5 @@
 //! A device with its slots, for the process that made it.
 
-use std::thread;
 use std::time::Duration;
 
 use gabion_backend::{Ran, forks};
@@ -10,9 +9,8 @@ use crate::slots::{Refused, Slots, Taken};
 
 /// Slots: one is copied to, one runs and one is copied from, of two batches at once.
 const SLOTS: usize = 6;
-/// How often, and how long each time, a batch waits for a slot before it is declined: 50 ms.
-const POLLS: usize = 500;
-const POLL: Duration = Duration::from_micros(100);
+/// How long a batch waits for a slot before it is declined.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Batches on a device.
 ///
@@ -58,14 +56,10 @@ impl<D: Device> Cuda<D> {
 
     /// A slot, or how the batch is answered without one.
     pub(crate) fn slot(&self) -> Result<Taken<'_, D>, Ran> {
-        for _ in 0..POLLS {
-            match self.slots.take() {
-                Ok(taken) => return Ok(taken),
-                Err(Refused::Broken) => return Err(Ran::Lost),
-                Err(Refused::Busy) => thread::sleep(POLL),
-            }
-        }
-        Err(Ran::Declined)
+        self.slots.take_within(PATIENCE).map_err(|refused| match refused {
+            Refused::Broken => Ran::Lost,
+            Refused::Busy => Ran::Declined,
+        })
     }
 }
 

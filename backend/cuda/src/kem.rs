@@ -242,7 +242,13 @@ fn place_keys<'a, D: Device>(
         chunk.send_keys(if is_private { at.dk } else { at.ek }, keys, canary)?;
         return Ok(true);
     };
-    let words = |addresses: &[u64]| addresses.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let words = |addresses: &[u64]| {
+        let mut bytes = vec![0; 8 * addresses.len()];
+        for (word, address) in bytes.as_chunks_mut().0.iter_mut().zip(addresses) {
+            *word = address.to_le_bytes();
+        }
+        bytes
+    };
     let ek_at = if is_private { matrix + 384 * p.k } else { matrix };
     chunk.arguments.ek_stride = ek_at as u32;
     if !new.is_empty() {

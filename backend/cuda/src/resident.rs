@@ -94,7 +94,7 @@ impl Residents {
     }
 
     /// The entries of these keys, `each` bytes an entry, one number a lane; none if there are too many, or another batch
-    /// just fills one of them.
+    /// just fills one of them. Others wait only while the numbers that differ are looked up, not for the lanes.
     pub(crate) fn hold<D: Device>(
         &self,
         device: &D,
@@ -102,36 +102,56 @@ impl Residents {
         each: usize,
         lanes: &[u64],
     ) -> Result<Option<Held>, Fault> {
+        let distinct = Distinct::new(lanes);
+        let Some((entries, filled, epoch)) = self.enter(device, kind, each, &distinct.ids)? else {
+            return Ok(None);
+        };
+        let addresses = distinct.of_lanes.iter().map(|&at| entries[at as usize]).collect();
+        let missing = filled.iter().map(|&at| distinct.first[at] as usize).collect();
+        let filled = filled.iter().map(|&at| distinct.ids[at]).collect();
+        Ok(Some(Held { kind, epoch, addresses, missing, ids: distinct.ids, filled }))
+    }
+
+    /// The entries of keys that all differ: their addresses, and the places of those that have to be filled in; and when
+    /// that was.
+    #[allow(clippy::type_complexity)] // Of one use.
+    fn enter<D: Device>(
+        &self,
+        device: &D,
+        kind: Kind,
+        each: usize,
+        ids: &[u64],
+    ) -> Result<Option<(Vec<u64>, Vec<usize>, u64)>, Fault> {
         let mut inner = self.lock();
         inner.make_arena(device, kind, each, self.bytes)?;
         inner.clock += 1;
         let (epoch, clock) = (inner.epoch, inner.clock);
         let Some(arena) = inner.arenas.get_mut(&kind) else { return Ok(None) };
-        let mut ids = lanes.to_vec();
-        ids.sort_unstable();
-        ids.dedup();
-        if ids.iter().any(|id| arena.entries.get(id).is_some_and(|entry| !entry.is_ready)) {
-            return Ok(None);
-        }
-        let filled: Vec<u64> =
-            ids.iter().copied().filter(|id| !arena.entries.contains_key(id)).collect();
-        if !arena.make_room(filled.len(), &ids) {
-            return Ok(None);
-        }
-        for &id in &filled {
-            let index = arena.free.pop().ok_or(Fault::NoMemory)?;
-            let entry = Entry { index, users: 0, is_ready: false, is_dropped: false, used: clock };
-            arena.entries.insert(id, entry);
-        }
-        for id in &ids {
-            if let Some(entry) = arena.entries.get_mut(id) {
-                (entry.users, entry.used) = (entry.users + 1, clock);
+        let mut filled = Vec::new();
+        for (at, id) in ids.iter().enumerate() {
+            match arena.entries.get_mut(id) {
+                Some(entry) if !entry.is_ready => return Ok(None),
+                // Before room is made: what is used now stays.
+                Some(entry) => entry.used = clock,
+                None => filled.push(at),
             }
         }
-        let addresses = lanes.iter().map(|id| arena.address_of(*id)).collect();
-        let missing =
-            filled.iter().filter_map(|id| lanes.iter().position(|lane| lane == id)).collect();
-        Ok(Some(Held { kind, epoch, addresses, missing, ids, filled }))
+        if !arena.make_room(filled.len(), clock) {
+            return Ok(None);
+        }
+        for &at in &filled {
+            let index = arena.free.pop().ok_or(Fault::NoMemory)?;
+            let entry = Entry { index, users: 0, is_ready: false, is_dropped: false, used: clock };
+            arena.entries.insert(ids[at], entry);
+        }
+        let mut addresses = Vec::with_capacity(ids.len());
+        for id in ids {
+            if let Some(entry) = arena.entries.get_mut(id) {
+                entry.users += 1;
+                addresses.push(arena.address + (entry.index * arena.each) as u64);
+            }
+        }
+        Ok(Some((addresses, filled, epoch)))
     }
 
     /// Gives entries back. Those that were filled are ready if the batch landed, and are no more otherwise: then the
@@ -263,16 +283,14 @@ impl Arena {
         self.entries.iter().filter(move |(_, entry)| of(entry)).map(|(&id, _)| id)
     }
 
-    /// Has `wanted` free entries, by giving up those that were not used for longest and are not in `keep`; what they
-    /// hold is overwritten by who takes them. Whether that is possible.
-    fn make_room(&mut self, wanted: usize, keep: &[u64]) -> bool {
+    /// Has `wanted` free entries, by giving up those that were not used for longest, and not at `clock`; what they hold is
+    /// overwritten by who takes them. Whether that is possible.
+    fn make_room(&mut self, wanted: usize, clock: u64) -> bool {
         let Some(short) = wanted.checked_sub(self.free.len()).filter(|&short| short > 0) else {
             return true;
         };
-        let is_idle = |id: &u64, entry: &Entry| {
-            entry.users == 0 && entry.is_ready && keep.binary_search(id).is_err()
-        };
-        let idle = self.entries.iter().filter(|(id, entry)| is_idle(id, entry));
+        let is_idle = |entry: &Entry| entry.users == 0 && entry.is_ready && entry.used != clock;
+        let idle = self.entries.iter().filter(|(_, entry)| is_idle(entry));
         let mut idle: Vec<(u64, u64)> = idle.map(|(&id, entry)| (entry.used, id)).collect();
         if idle.len() < short {
             return false;
@@ -282,6 +300,38 @@ impl Arena {
             self.free.extend(self.entries.remove(id).map(|entry| entry.index));
         }
         true
+    }
+}
+
+/// The numbers among those of some lanes that differ.
+struct Distinct {
+    ids: Vec<u64>,
+    /// The first lane of each.
+    first: Vec<u32>,
+    /// For each lane the place of its number.
+    of_lanes: Vec<u32>,
+}
+
+impl Distinct {
+    fn new(lanes: &[u64]) -> Self {
+        // Most lanes find their number where one of the same low bits stood last.
+        let mut recent = [(u64::MAX, 0); 256];
+        let mut places: HashMap<u64, u32> = HashMap::new();
+        let (mut ids, mut first) = (Vec::new(), Vec::new());
+        let mut of_lanes = Vec::with_capacity(lanes.len());
+        for (lane, &id) in (0..).zip(lanes) {
+            let last = &mut recent[id as usize % 256];
+            if last.0 != id {
+                let place = *places.entry(id).or_insert_with(|| {
+                    ids.push(id);
+                    first.push(lane);
+                    ids.len() as u32 - 1
+                });
+                *last = (id, place);
+            }
+            of_lanes.push(last.1);
+        }
+        Distinct { ids, first, of_lanes }
     }
 }
 
@@ -301,4 +351,17 @@ fn lap(at: u64) -> u64 {
 fn note(id: u64) {
     let at = WRITTEN.fetch_add(1, Ordering::AcqRel);
     NOTES[at as usize % NOTES.len()].store(id << LAP_BITS | lap(at), Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_differ_are_found_once() {
+        let distinct = Distinct::new(&[7, 263, 7, 0, 263, 519, 7]);
+        assert_eq!(distinct.ids, [7, 263, 0, 519]);
+        assert_eq!(distinct.first, [0, 1, 3, 5]);
+        assert_eq!(distinct.of_lanes, [0, 1, 0, 2, 1, 3, 0]);
+    }
 }

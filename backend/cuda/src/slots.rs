@@ -9,8 +9,9 @@
 //! A kernel that was launched before a fault may still write. So memory is not used again after one, not even by
 //! another slot, before the device was restarted.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use gabion_scheme::ct;
 
@@ -29,6 +30,8 @@ pub(crate) struct Slots<D: Device> {
     bytes: usize,
     at_most: Duration,
     inner: Mutex<Inner>,
+    /// Told when a slot is free.
+    freed: Condvar,
     residents: Residents,
 }
 
@@ -36,6 +39,9 @@ struct Inner {
     slots: Vec<Slot>,
     generation: u32,
     broken: bool,
+    /// Those who wait, in turn, by the numbers that they drew.
+    waiting: VecDeque<u64>,
+    drawn: u64,
 }
 
 /// One slot; its address is 0 before it is allocated.
@@ -58,9 +64,15 @@ impl<D: Device> Slots<D> {
     /// So many slots of so many bytes each, of which none is allocated yet. What a batch waits for takes `at_most`.
     pub(crate) fn new(device: D, slots: usize, bytes: usize, at_most: Duration) -> Self {
         let slots = vec![Slot::default(); slots];
-        let inner = Mutex::new(Inner { slots, generation: 0, broken: false });
+        let inner = Mutex::new(Inner {
+            slots,
+            generation: 0,
+            broken: false,
+            waiting: VecDeque::new(),
+            drawn: 0,
+        });
         let residents = Residents::new(bytes.min(RESIDENT_BYTES));
-        Slots { device, bytes, at_most, inner, residents }
+        Slots { device, bytes, at_most, inner, freed: Condvar::new(), residents }
     }
 
     /// The device.
@@ -78,9 +90,41 @@ impl<D: Device> Slots<D> {
         self.lock().slots.len()
     }
 
-    /// A slot that is nobody else's. It holds no secret of whoever had it before.
+    /// A slot that is nobody else's. It holds no secret of whoever had it before. None if all are taken, or others wait
+    /// for one.
     pub(crate) fn take(&self) -> Result<Taken<'_, D>, Refused> {
+        let inner = self.lock();
+        if inner.waiting.is_empty() { self.give(inner) } else { Err(Refused::Busy) }
+    }
+
+    /// The same, in turn with others who wait, for so long at most.
+    pub(crate) fn take_within(&self, patience: Duration) -> Result<Taken<'_, D>, Refused> {
+        let until = Instant::now() + patience;
         let mut inner = self.lock();
+        inner.drawn += 1;
+        let number = inner.drawn;
+        inner.waiting.push_back(number);
+        loop {
+            let is_next = inner.waiting.front() == Some(&number);
+            if is_next && inner.slots.iter().any(|slot| !slot.is_taken) {
+                break;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                inner.waiting.retain(|&other| other != number);
+                self.freed.notify_all();
+                return Err(Refused::Busy);
+            }
+            let woken = self.freed.wait_timeout(inner, left);
+            inner = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        inner.waiting.pop_front();
+        // There may be a slot for the next one, too.
+        self.freed.notify_all();
+        self.give(inner)
+    }
+
+    fn give<'a>(&'a self, mut inner: MutexGuard<'_, Inner>) -> Result<Taken<'a, D>, Refused> {
         if inner.broken {
             self.restart(&mut inner)?;
         }
@@ -394,6 +438,8 @@ impl<D: Device> Drop for Taken<'_, D> {
             // Now, if nobody else has a slot, since secrets are in there; if the device is gone, the next batch tries.
             let _ = self.slots.restart(&mut inner);
         }
+        drop(inner);
+        self.slots.freed.notify_all();
     }
 }
 
