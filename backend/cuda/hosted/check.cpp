@@ -18,6 +18,7 @@
 #include "hosted.hpp"
 #include "ml_dsa.cuh"
 #include "ml_kem.cuh"
+#include "xmss.cuh"
 
 #if defined(GABION_TAINT)
 #define SECRET(pointer, bytes) ((void)VALGRIND_MAKE_MEM_UNDEFINED(pointer, bytes))

@@ -5,6 +5,7 @@
 #include "hash.cuh"
 #include "ml_dsa.cuh"
 #include "ml_kem.cuh"
+#include "xmss.cuh"
 
 namespace gabion {
 
@@ -35,6 +36,7 @@ static const GabionHostedKernel KERNELS[] = {
 #include "hash.inc"
 #include "ml_dsa.inc"
 #include "ml_kem.inc"
+#include "xmss.inc"
 };
 #undef KERNEL
 

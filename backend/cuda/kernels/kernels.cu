@@ -2,3 +2,4 @@
 #include "hash.cu"
 #include "ml_dsa.cu"
 #include "ml_kem.cu"
+#include "xmss.cu"
