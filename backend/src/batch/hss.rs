@@ -1,7 +1,7 @@
 //! What a batch of HSS does.
 
 use gabion_scheme::Algorithm;
-use gabion_scheme::lms::VerifyKey;
+use gabion_scheme::lms::{Piece, VerifyKey};
 
 use super::Task;
 
@@ -16,22 +16,41 @@ pub enum Hss<'a> {
         /// Signatures, of any length: what is none fails its own lane.
         signatures: &'a [&'a [u8]],
     },
+    /// Nodes of the tree of a key that is made, one a lane: what a processor does in pieces.
+    Nodes {
+        /// The nodes, and where they go.
+        piece: Piece<'a>,
+    },
 }
 
 impl<'a> Hss<'a> {
     /// The operation for the lanes before `lane`, and for those from there on.
     pub(super) fn split_at(self, lane: usize) -> (Self, Self) {
-        let Hss::Verify { keys, messages, signatures } = self;
-        let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
-        let signatures = signatures.split_at(lane);
-        let piece = |keys, messages, signatures| Hss::Verify { keys, messages, signatures };
-        (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
+        match self {
+            Hss::Verify { keys, messages, signatures } => {
+                let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
+                let signatures = signatures.split_at(lane);
+                let piece =
+                    |keys, messages, signatures| Hss::Verify { keys, messages, signatures };
+                (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
+            }
+            Hss::Nodes { piece } => {
+                let (first, others) = piece.split_at(lane);
+                (Hss::Nodes { piece: first }, Hss::Nodes { piece: others })
+            }
+        }
     }
 
     /// The same operation for a shorter time.
     pub(super) fn reborrow(&mut self) -> Hss<'_> {
-        let Hss::Verify { keys, messages, signatures } = self;
-        Hss::Verify { keys, messages, signatures }
+        match self {
+            Hss::Verify { keys, messages, signatures } => {
+                Hss::Verify { keys, messages, signatures }
+            }
+            Hss::Nodes { piece } => {
+                Hss::Nodes { piece: piece.reborrow() }
+            }
+        }
     }
 
     pub(super) fn algorithm(&self) -> Algorithm {
@@ -41,16 +60,25 @@ impl<'a> Hss<'a> {
     pub(super) fn task(&self) -> Task {
         match self {
             Hss::Verify { .. } => Task::Verify,
+            Hss::Nodes { .. } => Task::Keygen,
         }
     }
 
     /// Whether the arrays are those of `n` lanes, and every key is one.
     pub(super) fn fits(&self, n: usize) -> bool {
-        let Hss::Verify { keys, messages, signatures } = self;
-        [keys.len(), messages.len(), signatures.len()] == [n; 3]
-            && keys.iter().all(|key| key.is_expanded())
+        match self {
+            Hss::Verify { keys, messages, signatures } => {
+                [keys.len(), messages.len(), signatures.len()] == [n; 3]
+                    && keys.iter().all(|key| key.is_expanded())
+            }
+            Hss::Nodes { piece, .. } => piece.nodes() == n,
+        }
     }
 
-    /// A verification has no output but its status.
-    pub(super) fn clear(&mut self, _lane: usize) {}
+    /// Clears the output of one lane: a verification has none but its status.
+    pub(super) fn clear(&mut self, lane: usize) {
+        if let Hss::Nodes { piece, .. } = self {
+            piece.clear(lane);
+        }
+    }
 }

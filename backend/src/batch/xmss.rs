@@ -1,7 +1,7 @@
 //! What a batch of XMSS and XMSS^MT does.
 
 use gabion_scheme::Algorithm;
-use gabion_scheme::xmss::{Scheme, VerifyKey};
+use gabion_scheme::xmss::{Piece, Scheme, VerifyKey};
 
 use super::Task;
 
@@ -18,43 +18,73 @@ pub enum Xmss<'a> {
         /// Signatures, of any length: what is none fails its own lane.
         signatures: &'a [&'a [u8]],
     },
+    /// Nodes of the tree of a key that is made, one a lane: what a processor does in pieces.
+    Nodes {
+        /// Of which of the two the key is.
+        scheme: Scheme,
+        /// The nodes, and where they go.
+        piece: Piece<'a>,
+    },
 }
 
 impl<'a> Xmss<'a> {
     /// The operation for the lanes before `lane`, and for those from there on.
     pub(super) fn split_at(self, lane: usize) -> (Self, Self) {
-        let Xmss::Verify { scheme, keys, messages, signatures } = self;
-        let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
-        let signatures = signatures.split_at(lane);
-        let piece =
-            |keys, messages, signatures| Xmss::Verify { scheme, keys, messages, signatures };
-        (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
+        match self {
+            Xmss::Verify { scheme, keys, messages, signatures } => {
+                let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
+                let signatures = signatures.split_at(lane);
+                let piece =
+                    |keys, messages, signatures| Xmss::Verify { scheme, keys, messages, signatures };
+                (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
+            }
+            Xmss::Nodes { scheme, piece } => {
+                let (first, others) = piece.split_at(lane);
+                (Xmss::Nodes { scheme, piece: first }, Xmss::Nodes { scheme, piece: others })
+            }
+        }
     }
 
     /// The same operation for a shorter time.
     pub(super) fn reborrow(&mut self) -> Xmss<'_> {
-        let &mut Xmss::Verify { scheme, keys, messages, signatures } = self;
-        Xmss::Verify { scheme, keys, messages, signatures }
+        match self {
+            Xmss::Verify { scheme, keys, messages, signatures } => {
+                Xmss::Verify { scheme: *scheme, keys, messages, signatures }
+            }
+            Xmss::Nodes { scheme, piece } => {
+                Xmss::Nodes { scheme: *scheme, piece: piece.reborrow() }
+            }
+        }
     }
 
     pub(super) fn algorithm(&self) -> Algorithm {
-        let Xmss::Verify { scheme, .. } = self;
-        (*scheme).into()
+        match self {
+            Xmss::Verify { scheme, .. } | Xmss::Nodes { scheme, .. } => (*scheme).into(),
+        }
     }
 
     pub(super) fn task(&self) -> Task {
         match self {
             Xmss::Verify { .. } => Task::Verify,
+            Xmss::Nodes { .. } => Task::Keygen,
         }
     }
 
     /// Whether the arrays are those of `n` lanes, and every key is one of the scheme.
     pub(super) fn fits(&self, n: usize) -> bool {
-        let Xmss::Verify { scheme, keys, messages, signatures } = self;
-        [keys.len(), messages.len(), signatures.len()] == [n; 3]
-            && keys.iter().all(|key| key.set().is_some_and(|set| set.scheme == *scheme))
+        match self {
+            Xmss::Verify { scheme, keys, messages, signatures } => {
+                [keys.len(), messages.len(), signatures.len()] == [n; 3]
+                    && keys.iter().all(|key| key.set().is_some_and(|set| set.scheme == *scheme))
+            }
+            Xmss::Nodes { piece, .. } => piece.nodes() == n,
+        }
     }
 
-    /// A verification has no output but its status.
-    pub(super) fn clear(&mut self, _lane: usize) {}
+    /// Clears the output of one lane: a verification has none but its status.
+    pub(super) fn clear(&mut self, lane: usize) {
+        if let Xmss::Nodes { piece, .. } = self {
+            piece.clear(lane);
+        }
+    }
 }

@@ -13,6 +13,16 @@ pub(super) fn run<K: Kernels>(
     status: &mut [Status],
     scratch: &mut lms::Scratch,
 ) {
-    let Hss::Verify { keys, messages, signatures } = operation;
-    lms::verify(k, keys, messages, signatures, status, scratch);
+    match operation {
+        Hss::Verify { keys, messages, signatures } => {
+            lms::verify(k, keys, messages, signatures, status, scratch);
+        }
+        Hss::Nodes { piece, .. } => {
+            let done = piece.run(k, scratch);
+            status.fill(done.as_ref().map_or_else(Status::of_key, |()| Status::Ok));
+            if done.is_err() {
+                (0..piece.nodes()).for_each(|node| piece.clear(node));
+            }
+        }
+    }
 }

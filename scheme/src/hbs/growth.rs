@@ -55,6 +55,14 @@ impl<S: TreeSecret> Growth<S> {
         pieces.map(move |(first, out)| Part { secret, low, first, out })
     }
 
+    /// The nodes of such a wave as one piece, for a backend that takes many at once; none if all is done.
+    pub(crate) fn span(&mut self, count: usize) -> Option<Part<'_, S>> {
+        let nodes = self.nodes_of_wave(count);
+        let Tree { secret, top, low, .. } = &mut self.0;
+        let (first, low) = (top.filled(), *low);
+        (nodes > 0).then(|| Part { secret: &*secret, low, first, out: top.next_mut(nodes) })
+    }
+
     /// Closes a wave of `count` pieces, all of which have run without an error.
     pub(crate) fn close<K: Kernels + ?Sized>(&mut self, k: &K, count: usize) {
         let nodes = self.nodes_of_wave(count);
@@ -87,7 +95,38 @@ impl<S: TreeSecret> Growth<S> {
     }
 }
 
-impl<S: TreeSecret> Part<'_, S> {
+impl<'a, S: TreeSecret> Part<'a, S> {
+    /// How many nodes it has.
+    pub(crate) fn nodes(&self) -> usize {
+        self.out.len() / self.secret.n()
+    }
+
+    /// What the leaves derive from, how high above them the nodes are, the number of the first node in its row, and where
+    /// they go.
+    pub(crate) fn parts(&mut self) -> (&'a S, u32, u32, &mut [u8]) {
+        (self.secret, self.low, self.first, &mut *self.out)
+    }
+
+    /// The nodes before `node`, and those from there on.
+    pub(crate) fn split_at(self, node: usize) -> (Self, Self) {
+        let Part { secret, low, first, out } = self;
+        let (before, behind) = out.split_at_mut(node * secret.n());
+        let second = Part { secret, low, first: first + node as u32, out: behind };
+        (Part { secret, low, first, out: before }, second)
+    }
+
+    /// Makes a node zero.
+    pub(crate) fn clear(&mut self, node: usize) {
+        let n = self.secret.n();
+        self.out[node * n..][..n].fill(0);
+    }
+
+    /// The same for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> Part<'_, S> {
+        let Part { secret, low, first, out } = self;
+        Part { secret: *secret, low: *low, first: *first, out: &mut **out }
+    }
+
     /// Works it out.
     ///
     /// # Errors

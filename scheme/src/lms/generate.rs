@@ -11,6 +11,7 @@
 
 use super::Scratch;
 use super::levels::Levels;
+use super::params::{LmOts, Lms};
 use super::secret::Secret;
 use super::sign::SigningKey;
 use crate::error::Error;
@@ -68,6 +69,11 @@ impl Generation {
         self.growth.wave(count).map(Piece).collect()
     }
 
+    /// The nodes of such a wave as one piece, for a backend that takes many at once; none if all is done.
+    pub fn span(&mut self, count: usize) -> Option<Piece<'_>> {
+        self.growth.span(count).map(Piece)
+    }
+
     /// Closes a wave of `count` pieces, all of which have run without an error.
     pub fn close<K: Kernels + ?Sized>(&mut self, k: &K, count: usize) {
         self.growth.close(k, count);
@@ -101,7 +107,60 @@ impl Generation {
     }
 }
 
-impl Piece<'_> {
+/// What a piece is made of, for a backend that has no kernels of this crate's: neighbouring nodes of one row.
+pub struct Nodes<'a> {
+    /// The sets.
+    pub lms: &'static Lms,
+    /// See `lms`.
+    pub ots: &'static LmOts,
+    /// The identifier I.
+    pub id: &'a [u8; 16],
+    /// SEED, which is secret.
+    pub seed: &'a [u8],
+    /// How high above the leaves the nodes are.
+    pub low: u32,
+    /// The first one's number in its row of the whole tree, also where this is of a sector.
+    pub first: u32,
+    /// `[node][n]`.
+    pub output: &'a mut [u8],
+}
+
+impl<'a> Piece<'a> {
+    /// What it is made of.
+    pub fn job(&mut self) -> Nodes<'_> {
+        let (secret, low, first, output) = self.0.parts();
+        let first = (secret.first() >> low) + first;
+        let (lms, ots, id, seed) = (secret.lms, secret.ots, &secret.id, secret.seed());
+        Nodes { lms, ots, id, seed, low, first, output }
+    }
+
+    /// How many nodes of the row it has.
+    pub fn nodes(&self) -> usize {
+        self.0.nodes()
+    }
+
+    /// The nodes before `node`, and those from there on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split_at(self, node: usize) -> (Self, Self) {
+        let (before, behind) = self.0.split_at(node);
+        (Piece(before), Piece(behind))
+    }
+
+    /// The same for a shorter time.
+    pub fn reborrow(&mut self) -> Piece<'_> {
+        Piece(self.0.reborrow())
+    }
+
+    /// Makes a node zero.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn clear(&mut self, node: usize) {
+        self.0.clear(node);
+    }
+
     /// Works it out.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ mod verify;
 
 pub use crate::hbs::Kept;
 pub use crate::kernels::lms::LmsFamily;
-pub use generate::{Generation, Piece, generate, ways_up};
+pub use generate::{Generation, Nodes, Piece, generate, ways_up};
 pub use keys::{VerifyKey, with_levels};
 pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};

@@ -40,7 +40,7 @@ pub use crate::kernels::xmss::XmssFamily;
 pub use keys::VerifyKey;
 pub use known::testing_only_signed;
 pub use params::{LAYERS_MAX, Scheme, Set, XMSS, XMSSMT};
-pub use sign::{Generation, Piece, SigningKey, generate};
+pub use sign::{Generation, Nodes, Piece, SigningKey, generate};
 pub use signature::index_of;
 pub use verify::verify;
 

@@ -47,6 +47,11 @@ impl Seeds {
         }
     }
 
+    /// S_XMSS. Secret.
+    pub(super) fn chains(&self) -> &[u8] {
+        self.chains.bytes()
+    }
+
     /// The randomizer of an index.
     pub(super) fn randomizer<K: Kernels + ?Sized>(&self, k: &K, index: u64, out: &mut [u8]) {
         randomizer(k, self.set.family, &self.randomizers, index, out);

@@ -324,6 +324,11 @@ impl Generation {
         self.growth.wave(count).map(Piece).collect()
     }
 
+    /// The nodes of such a wave as one piece, for a backend that takes many at once; none if all is done.
+    pub fn span(&mut self, count: usize) -> Option<Piece<'_>> {
+        self.growth.span(count).map(Piece)
+    }
+
     /// Closes a wave of `count` pieces, all of which have run without an error.
     pub fn close<K: Kernels + ?Sized>(&mut self, k: &K, count: usize) {
         self.growth.close(k, count);
@@ -338,7 +343,62 @@ impl Generation {
     }
 }
 
-impl Piece<'_> {
+/// What a piece is made of, for a backend that has no kernels of this crate's: neighbouring nodes of one row.
+pub struct Nodes<'a> {
+    /// The set.
+    pub set: &'static Set,
+    /// SEED.
+    pub seed: &'a [u8],
+    /// S_XMSS, which is secret.
+    pub secret: &'a [u8],
+    /// The layer of the tree, and which tree of that it is.
+    pub layer: u32,
+    /// See `layer`.
+    pub tree: u64,
+    /// How high above the leaves the nodes are.
+    pub low: u32,
+    /// The first one's number in its row.
+    pub first: u32,
+    /// `[node][n]`.
+    pub output: &'a mut [u8],
+}
+
+impl<'a> Piece<'a> {
+    /// What it is made of.
+    pub fn job(&mut self) -> Nodes<'_> {
+        let (secret, low, first, output) = self.0.parts();
+        let Secret { seeds, layer, tree } = secret;
+        let (seed, chains) = (seeds.context.seed(), seeds.chains());
+        Nodes { set: seeds.set, seed, secret: chains, layer: *layer, tree: *tree, low, first, output }
+    }
+
+    /// How many nodes of the row it has.
+    pub fn nodes(&self) -> usize {
+        self.0.nodes()
+    }
+
+    /// The nodes before `node`, and those from there on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split_at(self, node: usize) -> (Self, Self) {
+        let (before, behind) = self.0.split_at(node);
+        (Piece(before), Piece(behind))
+    }
+
+    /// The same for a shorter time.
+    pub fn reborrow(&mut self) -> Piece<'_> {
+        Piece(self.0.reborrow())
+    }
+
+    /// Makes a node zero.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn clear(&mut self, node: usize) {
+        self.0.clear(node);
+    }
+
     /// Works it out.
     ///
     /// # Errors
