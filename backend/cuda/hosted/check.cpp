@@ -16,6 +16,7 @@
 
 #include "hash.cuh"
 #include "hosted.hpp"
+#include "lms.cuh"
 #include "ml_dsa.cuh"
 #include "ml_kem.cuh"
 #include "xmss.cuh"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "hash.cuh"
+#include "lms.cuh"
 #include "ml_dsa.cuh"
 #include "ml_kem.cuh"
 #include "xmss.cuh"
@@ -34,6 +35,7 @@ template <class Kernel> void blocks(const void *given, uint32_t count) {
 #define KERNEL(name, ...) {#name, sizeof(__VA_ARGS__::Arguments), __VA_ARGS__::JOBS, blocks<__VA_ARGS__>},
 static const GabionHostedKernel KERNELS[] = {
 #include "hash.inc"
+#include "lms.inc"
 #include "ml_dsa.inc"
 #include "ml_kem.inc"
 #include "xmss.inc"
