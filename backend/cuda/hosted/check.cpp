@@ -186,6 +186,139 @@ template <class P> static void check_dsa(const char *name, uint32_t n) {
             fail("verify", name, n);
 }
 
+template <class Arguments> static void launch_jobs(const char *step, const Arguments &arguments, uint64_t jobs) {
+    char name[64];
+    snprintf(name, sizeof name, "gabion_%s_%s", set_name, step);
+    if (gabion_hosted_launch(name, &arguments, sizeof arguments, static_cast<uint32_t>((jobs + BLOCK - 1) / BLOCK)) != 0)
+        fail(name, set_name, arguments.n);
+}
+
+template <class Arguments> static void verdicts(const Array<uint32_t> &status, const Arguments &a, Verdict verdict) {
+    for (uint32_t i = 0; i < a.n; i++)
+        if (status.items[i] != status_word(verdict, a.generation))
+            fail("verdict", set_name, a.n);
+}
+
+template <class P> static void l_trees(XmssArguments &a, uint32_t leaves) {
+    a.level = 0;
+    for (uint32_t count = P::CHAINS; count > 1; count = (count + 1) / 2, a.level++)
+        launch_jobs("l_tree", a, leaves * static_cast<uint64_t>(count / 2));
+}
+
+// Two nodes of four leaves and the canary's, from secrets.
+template <class P> static void check_xmss_nodes(const char *name) {
+    set_name = name;
+    constexpr uint32_t N = P::BYTES, NODES = 3, LOW = 2, LEAVES = (2 << LOW) + 1;
+    Array<> keys(4 * N), secrets(2 * N), out(NODES * N);
+    Array<uint32_t> states(32), values(LEAVES * P::CHAINS * P::WORDS), status(NODES);
+    keys.fill(), secrets.fill();
+    SECRET(secrets.items, secrets.count);
+    XmssArguments a{};
+    a.keys = keys.items, a.secrets = secrets.items, a.states = states.items, a.values = values.items;
+    a.out = out.items, a.status = status.items;
+    a.tree = 5, a.layer = 1, a.first = 4, a.low = LOW, a.n = NODES, a.generation = 0x123456;
+    launch_jobs("begin", a, 2);
+    launch_jobs("secrets", a, LEAVES * P::CHAINS);
+    launch_jobs("chains", a, LEAVES * P::CHAINS);
+    l_trees<P>(a, LEAVES);
+    for (a.level = 0; a.level < LOW; a.level++)
+        launch_jobs("tree", a, (2 << (LOW - a.level - 1)) + 1);
+    launch_jobs("finish", a, NODES);
+    // Nodes are public.
+    for (size_t i = 0; i < out.count; i++)
+        if (out.items[i] == 0 && i % N < 3 && out.items[i + 1] == 0 && out.items[i + 2] == 0)
+            fail("a node of zeros", name, NODES);
+    verdicts(status, a, OK);
+}
+
+// Signatures that are none: random bytes, of trees of two heights and of one layer and two.
+template <class P> static void check_xmss(const char *name) {
+    set_name = name;
+    constexpr uint32_t N = P::BYTES, OPS = 3, MESSAGE = 100, LAYER = (P::CHAINS + 3) * N;
+    Array<> keys(OPS * 2 * N), input(OPS * (2 * LAYER + MESSAGE)), signed_(OPS * 64);
+    Array<uint32_t> states(OPS * 16), values(OPS * P::CHAINS * P::WORDS), status(OPS);
+    Array<XmssLane> lanes(OPS);
+    keys.fill(), input.fill();
+    uint64_t end = input.count;
+    for (uint32_t i = 0; i < OPS; i++) {
+        XmssLane &lane = lanes.items[i];
+        lane.height = 2 + i % 2, lane.depth = 1 + i % 2, lane.index = 3, lane.message_length = MESSAGE - i;
+        // Up to the last byte.
+        end -= lane.message_length, lane.message = end;
+        end -= lane.depth * (P::CHAINS + lane.height) * N, lane.layers = end;
+    }
+    XmssArguments a{};
+    a.keys = keys.items, a.input = input.items, a.lanes = lanes.items, a.states = states.items, a.signed_ = signed_.items;
+    a.values = values.items, a.status = status.items, a.n = OPS, a.generation = 0x123456;
+    launch_jobs("begin", a, OPS);
+    for (a.layer = 0; a.layer < 2; a.layer++) {
+        launch_jobs("chains", a, OPS * P::CHAINS);
+        l_trees<P>(a, OPS);
+        launch_jobs("climb", a, OPS);
+    }
+    launch_jobs("check", a, OPS);
+    verdicts(status, a, INVALID_SIGNATURE);
+}
+
+// The same of LMS: nodes from a seed, and signatures that are none.
+template <class P> static void check_lms(const char *name, uint32_t w, uint32_t chains, uint32_t shift) {
+    set_name = name;
+    constexpr uint32_t N = P::BYTES, NODES = 3, LOW = 2, LEAVES = (2 << LOW) + 1;
+    Array<> keys(2 * (16 + N)), out(NODES * N);
+    Array<uint32_t> values(LEAVES * chains * P::WORDS), nodes(LEAVES * P::WORDS), status(NODES);
+    keys.fill();
+    SECRET(keys.items + 16, N);
+    SECRET(keys.items + 16 + N + 16, N);
+    LmsArguments a{};
+    a.keys = keys.items, a.values = values.items, a.nodes = nodes.items, a.out = out.items, a.status = status.items;
+    a.w = w, a.chains = chains, a.shift = shift, a.first = 4, a.base = 32, a.low = LOW, a.n = NODES, a.generation = 0x123456;
+    launch_jobs("chains", a, LEAVES * chains);
+    launch_jobs("leaf", a, LEAVES);
+    for (a.level = 0; a.level < LOW; a.level++)
+        launch_jobs("tree", a, (2 << (LOW - a.level - 1)) + 1);
+    launch_jobs("finish", a, NODES);
+    verdicts(status, a, OK);
+
+    constexpr uint32_t OPS = 3, MESSAGE = 100;
+    Array<> public_(OPS * (16 + N)), input(OPS * ((chains + 3) * N + MESSAGE)), digests(OPS * 64);
+    Array<uint32_t> ends(OPS * chains * P::WORDS), leaves(OPS * P::WORDS);
+    Array<LmsPart> parts(OPS);
+    public_.fill(), input.fill();
+    uint64_t end = input.count;
+    for (uint32_t i = 0; i < OPS; i++) {
+        LmsPart &part = parts.items[i];
+        part.height = 2 + i % 2, part.q = 3, part.message_length = MESSAGE - i;
+        end -= part.message_length, part.message = end;
+        end -= part.height * N, part.path = end;
+        end -= chains * N, part.values = end;
+    }
+    a.keys = public_.items, a.input = input.items, a.parts = parts.items, a.digests = digests.items, a.values = ends.items;
+    a.nodes = leaves.items, a.n = OPS;
+    launch_jobs("digest", a, OPS);
+    launch_jobs("chains", a, OPS * chains);
+    launch_jobs("leaf", a, OPS);
+    launch_jobs("climb", a, OPS);
+    verdicts(status, a, INVALID_SIGNATURE);
+}
+
+static void check_hbs() {
+    check_xmss_nodes<XmssSha256n24>("xmss_sha256_n24");
+    check_xmss_nodes<XmssSha256n32>("xmss_sha256_n32");
+    check_xmss_nodes<XmssShake256n24>("xmss_shake256_n24");
+    check_xmss_nodes<XmssShake256n32>("xmss_shake256_n32");
+    check_xmss<XmssSha256n24>("xmss_sha256_n24");
+    check_xmss<XmssSha256n32>("xmss_sha256_n32");
+    check_xmss<XmssSha512n64>("xmss_sha512_n64");
+    check_xmss<XmssShake128n32>("xmss_shake128_n32");
+    check_xmss<XmssShake256n24>("xmss_shake256_n24");
+    check_xmss<XmssShake256n32>("xmss_shake256_n32");
+    check_xmss<XmssShake256n64>("xmss_shake256_n64");
+    check_lms<LmsSha256n24>("lms_sha256_n24", 1, 200, 8);
+    check_lms<LmsSha256n32>("lms_sha256_n32", 2, 133, 6);
+    check_lms<LmsShake256n24>("lms_shake256_n24", 4, 51, 4);
+    check_lms<LmsShake256n32>("lms_shake256_n32", 8, 34, 0);
+}
+
 static void branch() {
     Array<> secret(1);
     secret.fill();
@@ -236,6 +369,7 @@ int main(int count, char **arguments) {
     check_dsa<MlDsa44>("dsa44", 5);
     check_dsa<MlDsa65>("dsa65", 5);
     check_dsa<MlDsa87>("dsa87", 5);
+    check_hbs();
     printf("%u failures\n", failures);
     return failures != 0;
 }

@@ -69,13 +69,13 @@ struct LmsLeafPlace {
     uint32_t base;
 };
 
-// The canary of nodes has one leaf, the first one of all in a tree as high as the nodes.
+// The canary of nodes has one leaf, the first one of a tree that is five high.
 template <class P> GABION_FN LmsLeafPlace lms_place(const LmsArguments &a, uint32_t i) {
     constexpr size_t KEY = 16 + P::BYTES;
     if (a.parts != nullptr)
         return LmsLeafPlace{a.keys + KEY * i, a.parts[i].q, 1u << a.parts[i].height};
     if (i == lms_leaves(a))
-        return LmsLeafPlace{a.keys + KEY, 0, 1u << a.low};
+        return LmsLeafPlace{a.keys + KEY, 0, 32};
     return LmsLeafPlace{a.keys, a.first + i, a.base};
 }
 

@@ -102,3 +102,89 @@ pub struct HashArguments {
 
 // SAFETY: two words of eight bytes and two of four bytes, without padding.
 unsafe impl Arguments for HashArguments {}
+
+/// `XmssArguments` of `kernels/xmss.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct XmssArguments {
+    /// root || SEED of each key; for nodes of two keys, the second one the canary's.
+    pub keys: u64,
+    /// S_XMSS of both keys, for nodes.
+    pub secrets: u64,
+    /// Signatures, and messages of H_msg.
+    pub input: u64,
+    /// `XmssLane` of each signature; 0 for nodes.
+    pub lanes: u64,
+    /// Of each key two states of SHA-256.
+    pub states: u64,
+    /// What the next layer signs, 64 bytes a signature.
+    pub signed: u64,
+    /// Values of chains, `[leaf][chain][n]`.
+    pub values: u64,
+    /// Nodes, n bytes each.
+    pub out: u64,
+    /// Status words.
+    pub status: u64,
+    /// Which tree, for nodes.
+    pub tree: u64,
+    /// Its layer; of signatures the one that is climbed.
+    pub layer: u32,
+    /// The first leaf, for nodes.
+    pub first: u32,
+    /// How high above the leaves they are.
+    pub low: u32,
+    /// How high the children are whose pairs are hashed.
+    pub level: u32,
+    /// Nodes with the canary's, or signatures.
+    pub n: u32,
+    /// What the status words carry besides the verdict: the low 24 bits.
+    pub generation: u32,
+}
+
+// SAFETY: ten words of eight bytes and six of four bytes, without padding.
+unsafe impl Arguments for XmssArguments {}
+
+/// `LmsArguments` of `kernels/lms.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct LmsArguments {
+    /// I || T\[1\] of each part; for nodes I || SEED of two trees, the second one the canary's.
+    pub keys: u64,
+    /// Signatures, and messages of digests.
+    pub input: u64,
+    /// `LmsPart` of each part; 0 for nodes.
+    pub parts: u64,
+    /// Q and its checksum, 64 bytes a part.
+    pub digests: u64,
+    /// Values of chains, `[leaf][chain][n]`.
+    pub values: u64,
+    /// Leaves and nodes, n bytes each.
+    pub nodes: u64,
+    /// Nodes, n bytes each.
+    pub out: u64,
+    /// Status words.
+    pub status: u64,
+    /// Bits of a digit.
+    pub w: u32,
+    /// Chains: p.
+    pub chains: u32,
+    /// How far the checksum is shifted: ls.
+    pub shift: u32,
+    /// The first leaf, for nodes.
+    pub first: u32,
+    /// The number of leaf 0 in its tree: 2^h.
+    pub base: u32,
+    /// How high above the leaves the nodes are.
+    pub low: u32,
+    /// How high the children are whose pairs are hashed.
+    pub level: u32,
+    /// Nodes with the canary's, or parts.
+    pub n: u32,
+    /// What the status words carry besides the verdict: the low 24 bits.
+    pub generation: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+// SAFETY: eight words of eight bytes and ten of four bytes, without padding.
+unsafe impl Arguments for LmsArguments {}

@@ -4,7 +4,7 @@ use gabion_backend::{Backend, Batch, Operation, Ran};
 
 use crate::cuda::Cuda;
 use crate::device::Device;
-use crate::{dsa, kem};
+use crate::{dsa, hss, kem, xmss};
 
 impl<D: Device> Backend for Cuda<D> {
     fn name(&self) -> &'static str {
@@ -23,12 +23,12 @@ impl<D: Device> Backend for Cuda<D> {
         match &mut batch.operation {
             Operation::Kem(operation) => kem::run(self, operation, status),
             Operation::Dsa(operation) => dsa::run(self, operation, status),
+            Operation::Hss(operation) => hss::run(self, operation, status),
+            Operation::Xmss(operation) => xmss::run(self, operation, status),
             Operation::Slh(_)
             | Operation::Ed25519(_)
             | Operation::FnDsa(_)
-            | Operation::Hss(_)
-            | Operation::X25519(_)
-            | Operation::Xmss(_) => Ran::Declined,
+            | Operation::X25519(_) => Ran::Declined,
         }
     }
 }

@@ -198,8 +198,19 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
     /// Runs the kernels one after the other.
     pub(crate) fn run(&mut self, steps: &[Step]) -> Result<(), Fault> {
         let arguments = self.arguments;
-        self.taken.clear(self.status.offset, self.status.bytes)?;
+        self.clear_status()?;
         self.run_with(&arguments, self.lanes + self.canaries, steps)
+    }
+
+    /// Clears the status words, before anything runs.
+    pub(crate) fn clear_status(&mut self) -> Result<(), Fault> {
+        self.taken.clear(self.status.offset, self.status.bytes)
+    }
+
+    /// Runs a kernel over so many jobs, a thread each.
+    pub(crate) fn launch(&mut self, step: &'static str, jobs: usize) -> Result<(), Fault> {
+        let arguments = self.arguments;
+        self.run_with(&arguments, jobs, &[(step, 1, PER_THREAD)])
     }
 
     /// Runs kernels over `n` operations, which these arguments are for.

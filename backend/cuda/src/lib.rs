@@ -27,13 +27,16 @@ mod cuda;
 mod device;
 pub mod driver;
 mod dsa;
+mod hbs;
+mod hss;
 mod kem;
 mod layout;
 pub mod offload;
 mod pages;
 mod resident;
 mod slots;
+mod xmss;
 
-pub use arguments::{DsaArguments, HashArguments, KemArguments};
+pub use arguments::{DsaArguments, HashArguments, KemArguments, LmsArguments, XmssArguments};
 pub use cuda::Cuda;
 pub use device::{Arguments, Device, Fault, Launch, Pinned};

@@ -30,8 +30,7 @@ impl<'a> Hss<'a> {
             Hss::Verify { keys, messages, signatures } => {
                 let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
                 let signatures = signatures.split_at(lane);
-                let piece =
-                    |keys, messages, signatures| Hss::Verify { keys, messages, signatures };
+                let piece = |keys, messages, signatures| Hss::Verify { keys, messages, signatures };
                 (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
             }
             Hss::Nodes { piece } => {
@@ -47,9 +46,7 @@ impl<'a> Hss<'a> {
             Hss::Verify { keys, messages, signatures } => {
                 Hss::Verify { keys, messages, signatures }
             }
-            Hss::Nodes { piece } => {
-                Hss::Nodes { piece: piece.reborrow() }
-            }
+            Hss::Nodes { piece } => Hss::Nodes { piece: piece.reborrow() },
         }
     }
 

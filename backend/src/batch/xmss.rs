@@ -34,8 +34,12 @@ impl<'a> Xmss<'a> {
             Xmss::Verify { scheme, keys, messages, signatures } => {
                 let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
                 let signatures = signatures.split_at(lane);
-                let piece =
-                    |keys, messages, signatures| Xmss::Verify { scheme, keys, messages, signatures };
+                let piece = |keys, messages, signatures| Xmss::Verify {
+                    scheme,
+                    keys,
+                    messages,
+                    signatures,
+                };
                 (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
             }
             Xmss::Nodes { scheme, piece } => {

@@ -13,13 +13,15 @@ const NAME: &str = "HSS";
 
 /// An LMS public key within an HSS key or signature.
 #[derive(Clone, Copy)]
-pub(super) struct Public<'a> {
-    pub(super) lms: &'static Lms,
-    pub(super) ots: &'static LmOts,
+pub struct Public<'a> {
+    /// The set of the tree.
+    pub lms: &'static Lms,
+    /// That of its one-time signatures.
+    pub ots: &'static LmOts,
     /// The identifier I.
-    pub(super) id: &'a [u8; 16],
+    pub id: &'a [u8; 16],
     /// T[1].
-    pub(super) root: &'a [u8],
+    pub root: &'a [u8],
 }
 
 impl<'a> Public<'a> {

@@ -6,18 +6,19 @@ use crate::hbs::Reader;
 
 /// One tree's part of a signature: what it signs, and the key that is to verify it.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'a> {
-    pub(super) public: Public<'a>,
+pub struct Part<'a> {
+    /// The key.
+    pub public: Public<'a>,
     /// The leaf.
-    pub(super) q: u32,
+    pub q: u32,
     /// The randomizer C.
-    pub(super) randomizer: &'a [u8],
+    pub randomizer: &'a [u8],
     /// A value of each chain.
-    pub(super) values: &'a [u8],
+    pub values: &'a [u8],
     /// The authentication path, the leaf's sibling first.
-    pub(super) path: &'a [u8],
+    pub path: &'a [u8],
     /// What is signed: the message, or the public key of the next tree.
-    pub(super) message: &'a [u8],
+    pub message: &'a [u8],
 }
 
 impl Part<'_> {
@@ -37,7 +38,7 @@ impl Part<'_> {
 ///
 /// All that the standard compares before it hashes is compared here (Algorithm 6, steps 1 to 3;
 /// Algorithm 6a, steps 1 and 2; Algorithm 4b, step 2): levels, sets, the leaf's number, and the length to the byte.
-pub(super) fn parts<'a>(
+pub fn parts<'a>(
     key: &'a VerifyKey,
     message: &'a [u8],
     signature: &'a [u8],

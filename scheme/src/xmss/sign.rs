@@ -369,7 +369,16 @@ impl<'a> Piece<'a> {
         let (secret, low, first, output) = self.0.parts();
         let Secret { seeds, layer, tree } = secret;
         let (seed, chains) = (seeds.context.seed(), seeds.chains());
-        Nodes { set: seeds.set, seed, secret: chains, layer: *layer, tree: *tree, low, first, output }
+        Nodes {
+            set: seeds.set,
+            seed,
+            secret: chains,
+            layer: *layer,
+            tree: *tree,
+            low,
+            first,
+            output,
+        }
     }
 
     /// How many nodes of the row it has.

@@ -1,0 +1,268 @@
+//! What LMS and XMSS have in common on a device: how a batch is cut, and lanes with known answers.
+//!
+//! Nodes of a tree have a canary of one leaf under a key of its own, which is hashed with itself up to the nodes' row.
+//! Signatures have two, a good one, and one of which a bit is another. The portable backend makes the answers at first use.
+
+use gabion_backend::portable::Portable;
+use gabion_scheme::kernels::Kernels;
+use gabion_scheme::kernels::lms::{D_INTR, LmsHash, prefix};
+use gabion_scheme::kernels::xmss::{XmssAddress, XmssContext, XmssHash, address_type};
+use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, LmOts, Lms};
+use gabion_scheme::xmss::{self, Scheme, Set};
+use once_cell::race::OnceBox;
+
+/// Lanes of the canary among nodes, and among signatures.
+pub(crate) const NODE_CANARIES: usize = 1;
+pub(crate) const CANARIES: usize = 2;
+/// Operations of a chunk of signatures that are enough to fill a device, some 67 chains each.
+const ENOUGH: usize = 1024;
+/// Chunks of a batch, where each has enough.
+const CHUNKS: usize = 6;
+/// What is verified for the canary's sake.
+const MESSAGE: &[u8] = b"a canary of hash-based signatures";
+
+/// Operations of each chunk, whose inputs have these lengths, so that `fits` is true of the operations and the bytes of
+/// their inputs; none if one alone doesn't.
+pub(crate) fn sizes(
+    inputs: impl ExactSizeIterator<Item = usize>,
+    fits: impl Fn(usize, usize) -> bool,
+) -> Option<Vec<usize>> {
+    let most = ENOUGH.max(inputs.len().div_ceil(CHUNKS));
+    let mut sizes = Vec::new();
+    let (mut count, mut bytes) = (0, 0);
+    for len in inputs {
+        if count > 0 && (count == most || !fits(count + 1, bytes + len)) {
+            sizes.push(count);
+            (count, bytes) = (0, 0);
+        }
+        (count, bytes) = (count + 1, bytes + len);
+        if !fits(count, bytes) {
+            return None;
+        }
+    }
+    sizes.push(count);
+    Some(sizes)
+}
+
+/// As many nodes as fit, by what so many take; at most so many that their threads have numbers of 32 bits.
+pub(crate) fn nodes_that_fit(bytes: impl Fn(usize) -> usize, slot: usize, threads: usize) -> usize {
+    // What one takes, not counting what alignment adds.
+    let each = ((bytes(1 << 10) - bytes(0)) >> 10).max(1);
+    let mut fit = slot.saturating_sub(bytes(0)) / each;
+    while fit > 0 && bytes(fit) > slot {
+        fit -= 1;
+    }
+    fit.min((1 << 31) / threads)
+}
+
+/// Bytes that look like a secret's, and are the same in every process.
+fn pattern(first: u8) -> impl FnMut(usize) -> Vec<u8> {
+    let mut next = first;
+    move |len| {
+        let byte = |_| {
+            next = next.wrapping_mul(5).wrapping_add(0x3b);
+            next
+        };
+        (0..len).map(byte).collect()
+    }
+}
+
+/// A leaf of XMSS under a key of its own: the first one of all.
+pub(crate) struct XmssLeaf {
+    /// root || SEED, and S_XMSS; nobody asks for the root.
+    pub(crate) key: Vec<u8>,
+    pub(crate) secret: Vec<u8>,
+    context: XmssContext,
+    leaf: Vec<u8>,
+}
+
+/// A key of XMSS or XMSS^MT and signatures of [`MESSAGE`], of which the second one is none.
+pub(crate) struct XmssSigned {
+    pub(crate) key: xmss::VerifyKey,
+    pub(crate) message: &'static [u8],
+    pub(crate) signatures: [Vec<u8>; CANARIES],
+}
+
+/// The first set of a scheme with a set's hash function and n, and the number of all these before it.
+fn lowest(scheme: Scheme, set: &Set) -> Option<(usize, &'static Set)> {
+    let kind = |set: &Set| (set.family, set.n);
+    let sets = scheme.sets();
+    let at = sets.iter().position(|other| kind(other) == kind(set))?;
+    // All sets of a kind stand together.
+    let groups = sets[..at].chunk_by(|a, b| kind(a) == kind(b)).count();
+    Some((groups, &sets[at]))
+}
+
+impl XmssLeaf {
+    /// That of a set's hash function and n; none if the portable backend has none.
+    pub(crate) fn of(set: &Set) -> Option<&'static XmssLeaf> {
+        static ALL: [OnceBox<XmssLeaf>; 7] = [const { OnceBox::new() }; 7];
+        let (place, set) = lowest(Scheme::Xmss, set)?;
+        ALL.get(place)?.get_or_try_init(|| Self::make(set).map(Box::new).ok_or(())).ok()
+    }
+
+    fn make(set: &'static Set) -> Option<Self> {
+        let seeds = pattern(7)(3 * set.n);
+        let mut making = xmss::Generation::new(set, &seeds).ok()?;
+        let (mut first, _) = making.span(1)?.split_at(1);
+        first.run(&Portable, &mut xmss::Scratch::new()).ok()?;
+        let (secret, seed) = (seeds[..set.n].to_vec(), &seeds[2 * set.n..]);
+        let context = XmssContext::new(set.family, seed);
+        let (key, leaf) = ([&vec![0; set.n], seed].concat(), first.job().output.to_vec());
+        Some(XmssLeaf { key, secret, context, leaf })
+    }
+
+    /// What it comes to so high above the leaves.
+    pub(crate) fn node(&self, low: u32) -> Vec<u8> {
+        let mut node = self.leaf.clone();
+        for level in 0..low {
+            let address =
+                XmssAddress::new(0, 0, address_type::TREE).with(XmssAddress::CHAIN, level);
+            let (input, context) = ([&node[..], &node].concat(), &self.context);
+            Portable.xmss_hash_many(&mut [XmssHash {
+                context,
+                address,
+                input: &input,
+                output: &mut node,
+            }]);
+        }
+        node
+    }
+}
+
+impl XmssSigned {
+    /// Those of a scheme and a set's hash function and n.
+    pub(crate) fn of(scheme: Scheme, set: &Set) -> Option<&'static XmssSigned> {
+        static ALL: [OnceBox<XmssSigned>; 14] = [const { OnceBox::new() }; 14];
+        let (place, set) = lowest(scheme, set)?;
+        let place = place + if scheme == Scheme::Xmss { 0 } else { 7 };
+        ALL.get(place)?.get_or_try_init(|| Self::make(set).map(Box::new).ok_or(())).ok()
+    }
+
+    fn make(set: &'static Set) -> Option<Self> {
+        let index = set.signatures() / 3;
+        let (key, good) =
+            xmss::testing_only_signed(&Portable, set, index, &[MESSAGE], &mut pattern(11));
+        let key = xmss::VerifyKey::decode(set.scheme, &key).ok()?;
+        let good = good.into_iter().next()?;
+        let mut bad = good.clone();
+        *bad.last_mut()? ^= 1;
+        Some(XmssSigned { key, message: MESSAGE, signatures: [good, bad] })
+    }
+}
+
+/// A leaf of LMS under a key of its own: number 32 of a tree, below nobody.
+pub(crate) struct LmsLeaf {
+    /// I || SEED.
+    pub(crate) key: Vec<u8>,
+    lms: &'static Lms,
+    leaf: Vec<u8>,
+}
+
+/// A key of LMS in HSS's form and signatures of [`MESSAGE`], of which the second one is none.
+pub(crate) struct LmsSigned {
+    pub(crate) key: lms::VerifyKey,
+    pub(crate) message: &'static [u8],
+    pub(crate) signatures: [Vec<u8>; CANARIES],
+}
+
+/// The lowest tree with a one-time signature's hash function, and the place of its set among all.
+fn tree_of(ots: &LmOts) -> Option<(usize, &'static Lms, &'static LmOts)> {
+    let place = LM_OTS.iter().position(|set| set.typecode == ots.typecode)?;
+    let lms = LMS.iter().find(|lms| (lms.family, lms.n) == (ots.family, ots.n))?;
+    Some((place, lms, &LM_OTS[place]))
+}
+
+impl LmsLeaf {
+    /// That of a set of one-time signatures; none if the portable backend has none.
+    pub(crate) fn of(ots: &LmOts) -> Option<&'static LmsLeaf> {
+        static ALL: [OnceBox<LmsLeaf>; 16] = [const { OnceBox::new() }; 16];
+        let (place, lms, ots) = tree_of(ots)?;
+        ALL.get(place)?.get_or_try_init(|| Self::make(lms, ots).map(Box::new).ok_or(())).ok()
+    }
+
+    fn make(lms: &'static Lms, ots: &'static LmOts) -> Option<Self> {
+        let levels = Levels::new(&[(lms, ots)]).ok()?;
+        let (id, seed) = (std::array::from_fn(|at| at as u8 ^ 0x5a), pattern(13)(lms.n));
+        let mut making = lms::Generation::new(levels, &id, &seed).ok()?;
+        let (mut first, _) = making.span(1)?.split_at(1);
+        first.run(&Portable, &mut lms::Scratch::new()).ok()?;
+        let leaf = first.job().output.to_vec();
+        Some(LmsLeaf { key: [&id[..], &seed].concat(), lms, leaf })
+    }
+
+    /// What it comes to so high above the leaves.
+    pub(crate) fn node(&self, low: u32) -> Vec<u8> {
+        let (mut node, mut number) = (self.leaf.clone(), 1 << self.lms.h);
+        let id = std::array::from_fn(|at| self.key[at]);
+        for _ in 0..low {
+            number >>= 1;
+            let (input, family) = ([&node[..], &node].concat(), self.lms.family);
+            let prefix = prefix(&id, number, D_INTR);
+            Portable.lms_hash_many(&mut [LmsHash {
+                family,
+                prefix,
+                input: &input,
+                output: &mut node,
+            }]);
+        }
+        node
+    }
+}
+
+impl LmsSigned {
+    /// Those of a set of one-time signatures.
+    pub(crate) fn of(ots: &LmOts) -> Option<&'static LmsSigned> {
+        static ALL: [OnceBox<LmsSigned>; 16] = [const { OnceBox::new() }; 16];
+        let (place, lms, ots) = tree_of(ots)?;
+        ALL.get(place)?.get_or_try_init(|| Self::make(lms, ots).map(Box::new).ok_or(())).ok()
+    }
+
+    fn make(lms: &'static Lms, ots: &'static LmOts) -> Option<Self> {
+        let (key, good) =
+            lms::testing_only_signed(&Portable, (lms, ots), 21, &[MESSAGE], &mut pattern(17));
+        let key = lms::VerifyKey::decode(&[&[0, 0, 0, 1], &key[..]].concat()).ok()?;
+        let good = [&[0; 4], &good.into_iter().next()?[..]].concat();
+        let mut bad = good.clone();
+        *bad.last_mut()? ^= 1;
+        Some(LmsSigned { key, message: MESSAGE, signatures: [good, bad] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_as_large_as_fits() {
+        let fits = |count: usize, bytes: usize| count <= 4 && bytes <= 100;
+        assert_eq!(
+            sizes([30, 30, 30, 30, 100, 1, 1, 1, 1, 1].into_iter(), fits),
+            Some(vec![3, 1, 1, 4, 1])
+        );
+        assert_eq!(sizes([30, 101].into_iter(), fits), None);
+        assert_eq!(sizes([1; 3000].into_iter(), |_, _| true), Some(vec![1024, 1024, 952]));
+        assert_eq!(nodes_that_fit(|nodes| 100 + 7 * nodes, 800, 1), 100);
+        assert_eq!(nodes_that_fit(|nodes| 100 + 7 * nodes, 90, 1), 0);
+        assert_eq!(nodes_that_fit(|nodes| nodes, 800, 1 << 30), 2);
+    }
+
+    #[test]
+    fn every_set_has_a_canary() {
+        for ots in &LM_OTS {
+            assert!(LmsLeaf::of(ots).is_some_and(|leaf| leaf.node(3).len() == ots.n));
+            assert!(
+                LmsSigned::of(ots)
+                    .is_some_and(|signed| signed.key.sets().map(|sets| sets.1) == Some(ots))
+            );
+        }
+        for scheme in [Scheme::Xmss, Scheme::XmssMt] {
+            for set in scheme.sets() {
+                let signed = XmssSigned::of(scheme, set).and_then(|signed| signed.key.set());
+                let kind = |set: &Set| (set.scheme, set.family, set.n);
+                assert_eq!(signed.map(kind), Some(kind(set)), "{}", set.name);
+                assert_eq!(XmssLeaf::of(set).is_some(), set.can_sign(), "{}", set.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! LMS and HSS on a device: nodes of a tree that is made, and verification.
+//!
+//! A signature of HSS is one of LMS a level, none of which waits for another: each is an operation of its own, and the
+//! signature is good if all are. They run together with those of their set of one-time signatures, whatever the heights
+//! of their trees.
+
+use gabion_backend::{Hss, Ran};
+use gabion_scheme::Status;
+use gabion_scheme::kernels::lms::{D_MESG, prefix};
+use gabion_scheme::lms::{LmOts, LmsFamily, Nodes, Part, VerifyKey, parts};
+
+use crate::arguments::LmsArguments;
+use crate::chunk::{Chunk, Flying, Rest, chunks, pieces};
+use crate::cuda::Cuda;
+use crate::device::{Device, Fault};
+use crate::hbs::{CANARIES, LmsLeaf, LmsSigned, NODE_CANARIES, nodes_that_fit, sizes};
+use crate::layout::{Layout, Place};
+use crate::slots::Taken;
+
+/// Bytes of an `LmsPart` of `kernels/lms.cuh`, and of Q and its checksum.
+const PART: usize = 40;
+const DIGEST: usize = 64;
+/// Chains of a chunk of nodes that are enough to fill a device.
+const CHAINS_ENOUGH: usize = 1 << 19;
+
+/// Runs a checked batch.
+pub(crate) fn run<D: Device>(cuda: &Cuda<D>, hss: &mut Hss<'_>, status: &mut [Status]) -> Ran {
+    let ran = match hss {
+        Hss::Verify { keys, messages, signatures } => {
+            verify(cuda, (keys, messages, signatures), status)
+        }
+        Hss::Nodes { piece } => {
+            let ran = nodes(cuda, piece.job(), status);
+            if ran != Ran::Done {
+                (0..piece.nodes()).for_each(|node| piece.clear(node));
+            }
+            ran
+        }
+    };
+    if ran != Ran::Done {
+        status.fill(Status::NotRun);
+    }
+    ran
+}
+
+/// How a hash function and n are called in the kernels' names.
+fn name(ots: &LmOts) -> &'static str {
+    match (ots.family, ots.n) {
+        (LmsFamily::Sha256, 24) => "lms_sha256_n24",
+        (LmsFamily::Sha256, _) => "lms_sha256_n32",
+        (LmsFamily::Shake256, 24) => "lms_shake256_n24",
+        (LmsFamily::Shake256, _) => "lms_shake256_n32",
+    }
+}
+
+/// Where the arrays lie; those that an operation does not need are empty.
+#[derive(Default)]
+struct Arrays {
+    keys: Place,
+    values: Place,
+    nodes: Place,
+    input: Place,
+    parts: Place,
+    digests: Place,
+    out: Place,
+    status: Place,
+    bytes: usize,
+    secret: usize,
+}
+
+impl Arrays {
+    /// Of nodes so high, the canary's among them.
+    fn of_nodes(ots: &LmOts, n: usize, low: u32) -> Self {
+        let mut layout = Layout::default();
+        let leaves = ((n - NODE_CANARIES) << low) + NODE_CANARIES;
+        let mut arrays = Arrays {
+            keys: layout.array(2, 16 + ots.n),
+            values: layout.array(leaves, ots.chains() * ots.n),
+            ..Arrays::default()
+        };
+        layout.secrets_end();
+        arrays.nodes = layout.array(leaves, ots.n);
+        arrays.out = layout.array(n, ots.n);
+        arrays.end(layout, n)
+    }
+
+    /// Of parts, whose inputs have so many bytes together.
+    fn of_parts(ots: &LmOts, n: usize, input: usize) -> Self {
+        let mut layout = Layout::default();
+        let arrays = Arrays {
+            keys: layout.array(n, 16 + ots.n),
+            input: layout.array(1, input),
+            parts: layout.array(n, PART),
+            digests: layout.array(n, DIGEST),
+            values: layout.array(n, ots.chains() * ots.n),
+            nodes: layout.array(n, ots.n),
+            ..Arrays::default()
+        };
+        arrays.end(layout, n)
+    }
+
+    fn end(mut self, mut layout: Layout, n: usize) -> Self {
+        self.status = layout.array(n, size_of::<u32>());
+        (self.bytes, self.secret) = (layout.bytes(), layout.secret());
+        self
+    }
+
+    /// A chunk over them, for so many lanes and canaries.
+    fn chunk<'t, 'a, D: Device>(
+        &self,
+        taken: &'t mut Taken<'a, D>,
+        ots: &LmOts,
+        (lanes, canaries): (usize, usize),
+    ) -> Result<Chunk<'t, 'a, D, LmsArguments>, Fault> {
+        taken.reserve(self.bytes, self.secret)?;
+        let at = |place: Place| if place.bytes > 0 { taken.address(place.offset) } else { 0 };
+        let arguments = LmsArguments {
+            keys: at(self.keys),
+            input: at(self.input),
+            parts: at(self.parts),
+            digests: at(self.digests),
+            values: at(self.values),
+            nodes: at(self.nodes),
+            out: at(self.out),
+            status: at(self.status),
+            w: ots.w,
+            chains: ots.chains() as u32,
+            shift: ots.shift(),
+            n: (lanes + canaries) as u32,
+            generation: taken.generation(),
+            ..LmsArguments::default()
+        };
+        let (set, status, answers) = (name(ots), self.status, Vec::new());
+        Ok(Chunk { taken, set, arguments, lanes, canaries, status, answers })
+    }
+}
+
+// --- Nodes ----------------------------------------------------------------------------------------------------------
+
+/// Makes neighbouring nodes of a row.
+fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ran {
+    let Nodes { lms, ots, id, seed, low, first, output } = job;
+    let bytes = |nodes: usize| Arrays::of_nodes(ots, nodes + NODE_CANARIES, low).bytes;
+    let fit = nodes_that_fit(bytes, cuda.slot_bytes(), ots.chains() << low);
+    let sizes = pieces(status.len(), fit, CHAINS_ENOUGH.div_ceil(ots.chains() << low));
+    let (mut outputs, mut statuses) = (Rest::new(output), Rest::new(status));
+    chunks(cuda, sizes, |taken, from, nodes| {
+        let canary = LmsLeaf::of(ots).ok_or(Fault::NoMemory)?;
+        let at = Arrays::of_nodes(ots, nodes + NODE_CANARIES, low);
+        let mut chunk = at.chunk(taken, ots, (nodes, NODE_CANARIES))?;
+        chunk.arguments.low = low;
+        chunk.arguments.first = (first + from as u32) << low;
+        chunk.arguments.base = 1 << lms.h;
+        // In one allocation from the start: what grows leaves copies behind.
+        chunk.send_own(at.keys, [&id[..], seed, &canary.key].concat())?;
+        chunk.clear_status()?;
+        let leaves = (nodes << low) + NODE_CANARIES;
+        chunk.launch("chains", leaves * ots.chains())?;
+        chunk.launch("leaf", leaves)?;
+        for level in 0..low {
+            chunk.arguments.level = level;
+            chunk.launch("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
+        }
+        chunk.launch("finish", nodes + NODE_CANARIES)?;
+        chunk.expect(at.out, &[&canary.node(low)])?;
+        chunk.fetch(at.out, outputs.next(nodes * ots.n))?;
+        chunk.fly(statuses.next(nodes), &[Status::Ok])
+    })
+}
+
+// --- Signatures -----------------------------------------------------------------------------------------------------
+
+/// Bytes of a part's inputs: values, path, and the message of its digest.
+fn input_len(part: &Part<'_>) -> usize {
+    part.values.len()
+        + part.path.len()
+        + prefix(part.public.id, part.q, D_MESG).len()
+        + part.randomizer.len()
+        + part.message.len()
+}
+
+/// Parts as the kernels take them.
+#[derive(Default)]
+struct Packed {
+    keys: Vec<u8>,
+    input: Vec<u8>,
+    parts: Vec<u8>,
+}
+
+impl Packed {
+    fn push(&mut self, part: &Part<'_>) {
+        let Part { public, q, randomizer, values, path, message } = *part;
+        self.keys.extend_from_slice(public.id);
+        self.keys.extend_from_slice(public.root);
+        let values_at = self.input.len();
+        let path_at = values_at + values.len();
+        let begin = path_at + path.len();
+        // I || u32str(q) || u16str(D_MESG) || C || message (RFC 8554, Algorithm 4b).
+        for bytes in [values, path, &prefix(public.id, q, D_MESG), randomizer, message] {
+            self.input.extend_from_slice(bytes);
+        }
+        let length = (self.input.len() - begin) as u32;
+        for word in [values_at, path_at, begin] {
+            self.parts.extend_from_slice(&(word as u64).to_le_bytes());
+        }
+        for word in [length, q, public.lms.h, 0] {
+            self.parts.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// Verifies signatures of any form.
+fn verify<D: Device>(
+    cuda: &Cuda<D>,
+    (keys, messages, signatures): (&[&VerifyKey], &[&[u8]], &[&[u8]]),
+    status: &mut [Status],
+) -> Ran {
+    status.fill(Status::InvalidSignature);
+    let mut all = Vec::new();
+    let lanes = keys.iter().zip(messages).zip(signatures).zip(&mut *status).enumerate();
+    for (lane, (((key, message), signature), status)) in lanes {
+        if let Some(parts) = parts(key, message, signature) {
+            *status = Status::Ok;
+            all.extend(parts.into_iter().map(|part| (lane, part)));
+        }
+    }
+    let kind = |(_, part): &(usize, Part<'_>)| part.public.ots.typecode;
+    all.sort_by_key(kind);
+    for group in all.chunk_by(|a, b| kind(a) == kind(b)) {
+        let mut verdicts = vec![Status::NotRun; group.len()];
+        let ran = verify_group(cuda, group, &mut verdicts);
+        if ran != Ran::Done {
+            return ran;
+        }
+        for ((lane, _), verdict) in group.iter().zip(verdicts) {
+            if !verdict.is_ok() {
+                status[*lane] = verdict;
+            }
+        }
+    }
+    Ran::Done
+}
+
+/// Verifies parts of one set of one-time signatures.
+fn verify_group<D: Device>(
+    cuda: &Cuda<D>,
+    group: &[(usize, Part<'_>)],
+    verdicts: &mut [Status],
+) -> Ran {
+    let Some(ots) = group.first().map(|(_, part)| part.public.ots) else { return Ran::Done };
+    let Some(canary) = LmsSigned::of(ots) else { return Ran::Declined };
+    let own = canary.signatures.each_ref().map(|signature| {
+        parts(&canary.key, canary.message, signature).and_then(|parts| parts.into_iter().next())
+    });
+    let [Some(good), Some(bad)] = own else { return Ran::Declined };
+    let own = input_len(&good) + input_len(&bad);
+    let fits = |count, bytes| {
+        Arrays::of_parts(ots, count + CANARIES, bytes + own).bytes <= cuda.slot_bytes()
+    };
+    let sizes = sizes(group.iter().map(|(_, part)| input_len(part)), fits);
+    let mut statuses = Rest::new(verdicts);
+    chunks(cuda, sizes, |taken, from, lanes| {
+        verify_chunk(taken, ots, &group[from..from + lanes], [&good, &bad], statuses.next(lanes))
+    })
+}
+
+/// Begins a chunk of parts, the canary's after them.
+fn verify_chunk<'a, D: Device>(
+    taken: &mut Taken<'a, D>,
+    ots: &LmOts,
+    group: &[(usize, Part<'_>)],
+    own: [&Part<'_>; CANARIES],
+    verdicts: &'a mut [Status],
+) -> Result<Flying<'a>, Fault> {
+    let mut packed = Packed::default();
+    group.iter().map(|(_, part)| part).chain(own).for_each(|part| packed.push(part));
+    let n = group.len() + CANARIES;
+    let at = Arrays::of_parts(ots, group.len() + CANARIES, packed.input.len());
+    let mut chunk = at.chunk(taken, ots, (group.len(), CANARIES))?;
+    chunk.send_own(at.keys, packed.keys)?;
+    chunk.send_own(at.input, packed.input)?;
+    chunk.send_own(at.parts, packed.parts)?;
+    chunk.clear_status()?;
+    chunk.launch("digest", n)?;
+    chunk.launch("chains", n * ots.chains())?;
+    chunk.launch("leaf", n)?;
+    chunk.launch("climb", n)?;
+    chunk.fly(verdicts, &[Status::Ok, Status::InvalidSignature])
+}

@@ -1,0 +1,340 @@
+//! XMSS and XMSS^MT on a device: nodes of a tree that is made, and verification.
+//!
+//! A signature whose form is wrong is refused here. The others run together with those of their hash function and n,
+//! whatever their heights and layers.
+
+use gabion_backend::{Ran, Xmss};
+use gabion_scheme::Status;
+use gabion_scheme::kernels::xmss::{XmssFamily, domain, prefix};
+use gabion_scheme::xmss::{Nodes, Scheme, Set, VerifyKey, index_of};
+
+use crate::arguments::XmssArguments;
+use crate::chunk::{Chunk, Rest, chunks, pieces};
+use crate::cuda::Cuda;
+use crate::device::{Device, Fault};
+use crate::hbs::{CANARIES, NODE_CANARIES, XmssLeaf, XmssSigned, nodes_that_fit, sizes};
+use crate::layout::{Layout, Place};
+use crate::slots::Taken;
+
+/// Bytes of an `XmssLane` of `kernels/xmss.cuh`.
+const LANE: usize = 40;
+/// Bytes of two states of SHA-256, and of what a layer signs.
+const STATES: usize = 64;
+const SIGNED: usize = 64;
+/// Leaves of a chunk of nodes that are enough to fill a device, 51 chains or more each.
+const LEAVES_ENOUGH: usize = 1 << 13;
+
+/// Runs a checked batch.
+pub(crate) fn run<D: Device>(cuda: &Cuda<D>, xmss: &mut Xmss<'_>, status: &mut [Status]) -> Ran {
+    let ran = match xmss {
+        Xmss::Verify { scheme, keys, messages, signatures } => {
+            verify(cuda, *scheme, (keys, messages, signatures), status)
+        }
+        Xmss::Nodes { piece, .. } => {
+            let ran = nodes(cuda, piece.job(), status);
+            if ran != Ran::Done {
+                (0..piece.nodes()).for_each(|node| piece.clear(node));
+            }
+            ran
+        }
+    };
+    if ran != Ran::Done {
+        status.fill(Status::NotRun);
+    }
+    ran
+}
+
+/// How a hash function and n are called in the kernels' names.
+fn name(set: &Set) -> &'static str {
+    match (set.family, set.n) {
+        (XmssFamily::Sha256, 24) => "xmss_sha256_n24",
+        (XmssFamily::Sha256, _) => "xmss_sha256_n32",
+        (XmssFamily::Sha512, _) => "xmss_sha512_n64",
+        (XmssFamily::Shake128, _) => "xmss_shake128_n32",
+        (XmssFamily::Shake256, 24) => "xmss_shake256_n24",
+        (XmssFamily::Shake256, 32) => "xmss_shake256_n32",
+        (XmssFamily::Shake256, _) => "xmss_shake256_n64",
+    }
+}
+
+/// Where the arrays lie; those that an operation does not need are empty.
+#[derive(Default)]
+struct Arrays {
+    secrets: Place,
+    states: Place,
+    values: Place,
+    keys: Place,
+    input: Place,
+    lanes: Place,
+    signed: Place,
+    out: Place,
+    status: Place,
+    bytes: usize,
+    secret: usize,
+}
+
+impl Arrays {
+    /// Of nodes so high, the canary's among them.
+    fn of_nodes(set: &Set, n: usize, low: u32) -> Self {
+        let mut layout = Layout::default();
+        let leaves = ((n - NODE_CANARIES) << low) + NODE_CANARIES;
+        let mut arrays = Arrays {
+            secrets: layout.array(2, set.n),
+            states: layout.array(2, STATES),
+            values: layout.array(leaves, set.chains() * set.n),
+            ..Arrays::default()
+        };
+        layout.secrets_end();
+        arrays.keys = layout.array(2, 2 * set.n);
+        arrays.out = layout.array(n, set.n);
+        arrays.end(layout, n)
+    }
+
+    /// Of signatures, whose inputs have so many bytes together.
+    fn of_signatures(set: &Set, n: usize, input: usize) -> Self {
+        let mut layout = Layout::default();
+        let arrays = Arrays {
+            keys: layout.array(n, 2 * set.n),
+            input: layout.array(1, input),
+            lanes: layout.array(n, LANE),
+            states: layout.array(n, STATES),
+            signed: layout.array(n, SIGNED),
+            values: layout.array(n, set.chains() * set.n),
+            ..Arrays::default()
+        };
+        arrays.end(layout, n)
+    }
+
+    fn end(mut self, mut layout: Layout, n: usize) -> Self {
+        self.status = layout.array(n, size_of::<u32>());
+        (self.bytes, self.secret) = (layout.bytes(), layout.secret());
+        self
+    }
+
+    /// The arguments of kernels over them, for `n` operations.
+    fn arguments<D: Device>(&self, taken: &Taken<'_, D>, n: usize) -> XmssArguments {
+        let at = |place: Place| if place.bytes > 0 { taken.address(place.offset) } else { 0 };
+        XmssArguments {
+            keys: at(self.keys),
+            secrets: at(self.secrets),
+            input: at(self.input),
+            lanes: at(self.lanes),
+            states: at(self.states),
+            signed: at(self.signed),
+            values: at(self.values),
+            out: at(self.out),
+            status: at(self.status),
+            n: n as u32,
+            generation: taken.generation(),
+            ..XmssArguments::default()
+        }
+    }
+}
+
+/// Compresses one-time keys, so many of them: level by level, as long as there are pairs.
+fn l_trees<D: Device>(
+    chunk: &mut Chunk<'_, '_, D, XmssArguments>,
+    set: &Set,
+    leaves: usize,
+) -> Result<(), Fault> {
+    let mut count = set.chains();
+    chunk.arguments.level = 0;
+    while count > 1 {
+        chunk.launch("l_tree", leaves * (count / 2))?;
+        chunk.arguments.level += 1;
+        count = count.div_ceil(2);
+    }
+    Ok(())
+}
+
+// --- Nodes ----------------------------------------------------------------------------------------------------------
+
+/// Makes neighbouring nodes of a row.
+fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ran {
+    let Nodes { set, seed, secret, layer, tree, low, first, output } = job;
+    if !set.can_sign() {
+        return Ran::Declined;
+    }
+    let bytes = |nodes: usize| Arrays::of_nodes(set, nodes + NODE_CANARIES, low).bytes;
+    let fit = nodes_that_fit(bytes, cuda.slot_bytes(), set.chains() << low);
+    let sizes = pieces(status.len(), fit, LEAVES_ENOUGH.div_ceil(1 << low));
+    let (mut outputs, mut statuses) = (Rest::new(output), Rest::new(status));
+    chunks(cuda, sizes, |taken, from, nodes| {
+        let canary = XmssLeaf::of(set).ok_or(Fault::NoMemory)?;
+        let n = nodes + NODE_CANARIES;
+        let at = Arrays::of_nodes(set, n, low);
+        taken.reserve(at.bytes, at.secret)?;
+        let mut arguments = at.arguments(taken, n);
+        (arguments.layer, arguments.tree, arguments.low) = (layer, tree, low);
+        arguments.first = (first + from as u32) << low;
+        let mut chunk = chunk(taken, set, arguments, (nodes, NODE_CANARIES), at.status);
+        chunk.send(at.secrets, secret, &[&canary.secret])?;
+        // Nobody asks for the root.
+        chunk.send_own(at.keys, [&vec![0; set.n], seed, &canary.key].concat())?;
+        chunk.clear_status()?;
+        let leaves = (nodes << low) + NODE_CANARIES;
+        chunk.launch("begin", 2)?;
+        for step in ["secrets", "chains"] {
+            chunk.launch(step, leaves * set.chains())?;
+        }
+        l_trees(&mut chunk, set, leaves)?;
+        for level in 0..low {
+            chunk.arguments.level = level;
+            chunk.launch("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
+        }
+        chunk.launch("finish", n)?;
+        chunk.expect(at.out, &[&canary.node(low)])?;
+        chunk.fetch(at.out, outputs.next(nodes * set.n))?;
+        chunk.fly(statuses.next(nodes), &[Status::Ok])
+    })
+}
+
+fn chunk<'t, 'a, D: Device>(
+    taken: &'t mut Taken<'a, D>,
+    set: &Set,
+    arguments: XmssArguments,
+    (lanes, canaries): (usize, usize),
+    status: Place,
+) -> Chunk<'t, 'a, D, XmssArguments> {
+    let (set, answers) = (name(set), Vec::new());
+    Chunk { taken, set, arguments, lanes, canaries, status, answers }
+}
+
+// --- Signatures -----------------------------------------------------------------------------------------------------
+
+/// A signature whose form is right.
+struct Signed<'a> {
+    lane: usize,
+    set: &'static Set,
+    /// The encoding of the key.
+    key: &'a [u8],
+    message: &'a [u8],
+    signature: &'a [u8],
+    index: u64,
+}
+
+impl<'a> Signed<'a> {
+    fn new(
+        lane: usize,
+        key: &'a VerifyKey,
+        message: &'a [u8],
+        signature: &'a [u8],
+    ) -> Option<Self> {
+        let set = key.set()?;
+        let index = index_of(set, signature)?;
+        Some(Signed { lane, set, key: key.bytes(), message, signature, index })
+    }
+
+    /// Bytes of it and of the message of H_msg among the inputs.
+    fn input_len(&self) -> usize {
+        let Set { n, .. } = *self.set;
+        self.signature.len() + prefix(domain::H_MSG, n).len() + 3 * n + self.message.len()
+    }
+}
+
+/// Signatures as the kernels take them.
+#[derive(Default)]
+struct Packed {
+    keys: Vec<u8>,
+    input: Vec<u8>,
+    lanes: Vec<u8>,
+}
+
+impl Packed {
+    fn push(&mut self, signed: &Signed<'_>) {
+        let Signed { set, key, message, signature, index, .. } = *signed;
+        let n = set.n;
+        self.keys.extend_from_slice(&key[4..]);
+        let layers = self.input.len() + set.index_len() + n;
+        self.input.extend_from_slice(signature);
+        // toByte(2, padding) || r || root || toByte(index, n) || message (RFC 8391, section 4.1.9).
+        let begin = self.input.len();
+        let (randomizer, root) = (&signature[set.index_len()..][..n], &key[4..4 + n]);
+        for part in [prefix(domain::H_MSG, n), randomizer, root, &vec![0; n - 8]] {
+            self.input.extend_from_slice(part);
+        }
+        self.input.extend_from_slice(&index.to_be_bytes());
+        self.input.extend_from_slice(message);
+        let length = (self.input.len() - begin) as u32;
+        for word in [index, layers as u64, begin as u64] {
+            self.lanes.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [length, set.tree_height(), set.d, 0] {
+            self.lanes.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// Verifies signatures of any form.
+fn verify<D: Device>(
+    cuda: &Cuda<D>,
+    scheme: Scheme,
+    (keys, messages, signatures): (&[&VerifyKey], &[&[u8]], &[&[u8]]),
+    status: &mut [Status],
+) -> Ran {
+    status.fill(Status::InvalidSignature);
+    let lanes = keys.iter().zip(messages).zip(signatures).enumerate();
+    let signed = lanes.filter_map(|(lane, ((key, message), signature))| {
+        Signed::new(lane, key, message, signature)
+    });
+    let mut signed: Vec<_> = signed.collect();
+    let kind = |signed: &Signed<'_>| (signed.set.family, signed.set.n);
+    signed.sort_by_key(kind);
+    for group in signed.chunk_by(|a, b| kind(a) == kind(b)) {
+        let mut verdicts = vec![Status::NotRun; group.len()];
+        let ran = verify_group(cuda, scheme, group, &mut verdicts);
+        if ran != Ran::Done {
+            return ran;
+        }
+        for (signed, verdict) in group.iter().zip(verdicts) {
+            status[signed.lane] = verdict;
+        }
+    }
+    Ran::Done
+}
+
+/// Verifies signatures of one hash function and n.
+fn verify_group<D: Device>(
+    cuda: &Cuda<D>,
+    scheme: Scheme,
+    group: &[Signed<'_>],
+    verdicts: &mut [Status],
+) -> Ran {
+    let Some(set) = group.first().map(|signed| signed.set) else { return Ran::Done };
+    let Some(canary) = XmssSigned::of(scheme, set) else { return Ran::Declined };
+    let own = canary
+        .signatures
+        .each_ref()
+        .map(|signature| Signed::new(0, &canary.key, canary.message, signature));
+    let [Some(good), Some(bad)] = own else { return Ran::Declined };
+    let own = good.input_len() + bad.input_len();
+    let fits = |count, bytes| {
+        Arrays::of_signatures(set, count + CANARIES, bytes + own).bytes <= cuda.slot_bytes()
+    };
+    let sizes = sizes(group.iter().map(Signed::input_len), fits);
+    let mut statuses = Rest::new(verdicts);
+    chunks(cuda, sizes, |taken, from, lanes| {
+        let mut packed = Packed::default();
+        let all = group[from..from + lanes].iter().chain([&good, &bad]);
+        all.clone().for_each(|signed| packed.push(signed));
+        let depth = all.map(|signed| signed.set.d).max().unwrap_or(0);
+        let n = lanes + CANARIES;
+        let at = Arrays::of_signatures(set, n, packed.input.len());
+        taken.reserve(at.bytes, at.secret)?;
+        let arguments = at.arguments(taken, n);
+        let mut chunk = chunk(taken, set, arguments, (lanes, CANARIES), at.status);
+        chunk.send_own(at.keys, packed.keys)?;
+        chunk.send_own(at.input, packed.input)?;
+        chunk.send_own(at.lanes, packed.lanes)?;
+        chunk.clear_status()?;
+        chunk.launch("begin", n)?;
+        for layer in 0..depth {
+            chunk.arguments.layer = layer;
+            chunk.launch("chains", n * set.chains())?;
+            l_trees(&mut chunk, set, n)?;
+            chunk.launch("climb", n)?;
+        }
+        chunk.launch("check", n)?;
+        chunk.fly(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
+    })
+}
