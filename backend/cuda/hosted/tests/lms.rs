@@ -1,12 +1,11 @@
 //! LMS and HSS on the device against the portable backend: nodes of trees, and signatures of every set with every part of
 //! them changed.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Hss, Operation, Ran};
-use gabion_cuda::Cuda;
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda_hosted::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::lms::{
     Generation, LM_OTS, LMS, Levels, LmOts, Lms, Scratch, VerifyKey, generate, testing_only_signed,
@@ -14,8 +13,8 @@ use gabion_scheme::lms::{
 
 type Sets = (&'static Lms, &'static LmOts);
 
-fn device(slot_bytes: usize) -> Cuda<Hosted> {
-    Cuda::new(Hosted::new(), slot_bytes, Duration::from_secs(60))
+fn device(slot_bytes: usize) -> Chosen {
+    chosen(slot_bytes).unwrap()
 }
 
 fn run(backend: &dyn Backend, hss: Hss<'_>, lanes: usize) -> (Ran, Vec<Status>) {
@@ -74,6 +73,26 @@ fn nodes_are_those_of_the_portable_backend() {
         let range = (row - 3, if lms.h == 20 { 1 } else { 3 });
         let expected = nodes(&portable, &levels, &seed, range);
         assert_eq!(nodes(&cuda, &levels, &seed, range), expected, "{} {}", lms.name, ots.name);
+    }
+}
+
+/// Keys of a million leaves, some of which the portable backend makes too. Prints how long they take.
+#[test]
+#[ignore = "a second of a GPU, an hour of a processor"]
+fn keys_of_a_high_tree() {
+    let cuda = device(256 << 20);
+    for (lms, ots) in sets_with(&[20]).into_iter().filter(|(lms, ots)| lms.n == 32 && ots.w > 2) {
+        let levels = Levels::new(&[(lms, ots)]).unwrap();
+        let seed = random(lms.n);
+        nodes(&cuda, &levels, &seed, (0, 6 << 5));
+        let row = 1 << 15;
+        let started = Instant::now();
+        let made = nodes(&cuda, &levels, &seed, (0, row));
+        println!("{} {}: {:?}", lms.name, ots.name, started.elapsed());
+        for at in [0, row / 3, row - 1] {
+            let expected = nodes(&Cpu::new(Portable), &levels, &seed, (at, 1));
+            assert_eq!(made[at * lms.n..][..lms.n], expected, "{}: node {at}", ots.name);
+        }
     }
 }
 

@@ -1,20 +1,19 @@
 //! XMSS and XMSS^MT on the device against the portable backend: nodes of trees, and signatures of every set with every
 //! part of them changed.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Operation, Ran, Xmss};
-use gabion_cuda::Cuda;
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda_hosted::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::xmss::{Generation, Piece, Scheme, Set, VerifyKey, generate};
 use gabion_scheme::xmss::{Scratch, testing_only_signed};
 
 const SCHEMES: [Scheme; 2] = [Scheme::Xmss, Scheme::XmssMt];
 
-fn device(slot_bytes: usize) -> Cuda<Hosted> {
-    Cuda::new(Hosted::new(), slot_bytes, Duration::from_secs(60))
+fn device(slot_bytes: usize) -> Chosen {
+    chosen(slot_bytes).unwrap()
 }
 
 fn run(backend: &dyn Backend, xmss: Xmss<'_>, lanes: usize) -> (Ran, Vec<Status>) {
@@ -85,6 +84,25 @@ fn a_key_of_nodes_is_that_of_the_portable_backend() {
     making.close(&Portable, pieces);
     let key = making.finish().unwrap();
     assert_eq!(key.verify_key().bytes(), expected.verify_key().bytes());
+}
+
+/// A key of a million leaves, some of which the portable backend makes too. Prints how long it takes.
+#[test]
+#[ignore = "a second of a GPU, an hour of a processor"]
+fn a_key_of_the_highest_tree() {
+    for name in ["XMSS-SHA2_20_256", "XMSS-SHA2_20_192", "XMSS-SHAKE256_20_256"] {
+        let set = Set::of_name(name).unwrap();
+        let (seeds, cuda) = (random(3 * set.n), device(256 << 20));
+        nodes(&cuda, set, &seeds, 0, 6 << 5);
+        let row = 1 << 15;
+        let started = Instant::now();
+        let made = nodes(&cuda, set, &seeds, 0, row);
+        println!("{name}: {row} nodes above {} leaves in {:?}", row << 5, started.elapsed());
+        for at in [0, row / 3, row - 1] {
+            let expected = nodes(&Cpu::new(Portable), set, &seeds, at, 1);
+            assert_eq!(made[at * set.n..][..set.n], expected, "{name}: node {at}");
+        }
+    }
 }
 
 #[test]
