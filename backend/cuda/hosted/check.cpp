@@ -19,6 +19,7 @@
 #include "lms.cuh"
 #include "ml_dsa.cuh"
 #include "ml_kem.cuh"
+#include "slh_dsa.cuh"
 #include "xmss.cuh"
 
 #if defined(GABION_TAINT)
@@ -319,6 +320,98 @@ static void check_hbs() {
     check_lms<LmsShake256n32>("lms_shake256_n32", 8, 34, 0);
 }
 
+// A key, signatures and their verification, with trees that are a few nodes high: memory and secrets are those of any set.
+template <class F> static void check_slh(const char *name, uint32_t n, bool is_hedged) {
+    set_name = name;
+    SlhArguments a{};
+    a.d = 3, a.h_prime = 2, a.a = 3, a.k = 5, a.n = n, a.generation = 0x123456, a.reserved = 0;
+    a.key_stride = 4 * F::BYTES, a.pk_offset = 2 * F::BYTES;
+    const uint32_t leaves = n << a.h_prime;
+    const size_t sig_bytes = slh_sig_bytes<F>(a), tree = (2u << a.h_prime) - 1, fors_tree = (2u << a.a) - 1;
+    // Two layers at a time, and three trees of FORS.
+    Array<> keys(4 * F::BYTES * n), opt_rand(F::BYTES * n), messages(300), sig(sig_bytes * n), context(F::CONTEXT * n + 1);
+    Array<> room(SLH_ROOM * n), roots((a.d + 1) * F::BYTES * n), fors_roots(a.k * F::BYTES * n), walk(F::BYTES * n);
+    Array<> nodes(2 * tree * F::BYTES * n), fors_nodes(3 * fors_tree * F::BYTES * n);
+    Array<> ends(2 * leaves * F::LEN * F::BYTES), table(2 * 16 * F::LEN * F::BYTES * n), walk_ends(F::LEN * F::BYTES * n);
+    Array<uint64_t> spans(2 * n);
+    Array<uint32_t> indices(SLH_INDICES * n), status(n);
+    keys.fill(), opt_rand.fill(), messages.fill();
+    for (uint32_t i = 0; i < n; i++)
+        spans.items[2 * i] = i, spans.items[2 * i + 1] = i == 1 ? 0 : 300 - i;
+    a.keys = keys.items, a.opt_rand = is_hedged ? opt_rand.items : nullptr, a.messages = messages.items, a.spans = spans.items;
+    a.sig = sig.items, a.context = context.items, a.room = room.items, a.indices = indices.items, a.roots = roots.items;
+    a.fors_roots = fors_roots.items, a.walk = walk.items, a.status = status.items;
+    // PK.seed and PK.root are made public by the kernels.
+    SECRET(keys.items, keys.count);
+    SECRET(opt_rand.items, opt_rand.count);
+
+    const auto statuses_are = [&](Verdict verdict, const char *task) {
+        for (uint32_t i = 0; i < n; i++)
+            if (status.items[i] != status_word(verdict, a.generation))
+                fail(task, name, n);
+        memset(status.items, 0, status.count * sizeof(uint32_t));
+    };
+    const auto levels = [&](uint32_t height) {
+        for (a.level = 1; a.level <= height; a.level++)
+            launch("level", a, a.count << (height - a.level), false);
+    };
+    const auto hypertree = [&] {
+        a.kind = SLH_HYPERTREE, a.nodes = nodes.items, a.ends = ends.items;
+        launch("chains", a, (a.count << a.h_prime) * F::LEN, false);
+        launch("compress", a, a.count << a.h_prime, false);
+        levels(a.h_prime);
+    };
+    const auto walk_up = [&] {
+        a.kind = SLH_WALK, a.ends = walk_ends.items;
+        launch("walk_fors", a, a.k, false);
+        launch("compress", a, 1, false);
+        for (a.first = 0; a.first < a.d; a.first++) {
+            char kernel[64];
+            snprintf(kernel, sizeof kernel, "gabion_%s_walk_layer", name);
+            if (gabion_hosted_launch(kernel, &a, sizeof a, (n + 15) / 16) != 0)
+                fail(kernel, name, n);
+        }
+        launch("finish", a, 1, false);
+    };
+
+    a.task = SLH_KEYGEN, a.first = a.d - 1, a.count = 1;
+    launch("begin", a, 1, false);
+    hypertree();
+    launch("finish", a, 1, false);
+    statuses_are(OK, "keygen");
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(keys.items + F::BYTES * (4 * i + 3), slh_root<F>(a, i, a.d), F::BYTES);
+
+    a.task = SLH_SIGN;
+    launch("begin", a, 1, false);
+    a.kind = SLH_FORS, a.nodes = fors_nodes.items;
+    for (a.first = 0; a.first < a.k; a.first += 3) {
+        a.count = a.k - a.first < 3 ? a.k - a.first : 3;
+        launch("fors_leaves", a, a.count << a.a, false);
+        levels(a.a);
+    }
+    launch("compress", a, 1, false);
+    a.table = table.items;
+    for (a.first = 0; a.first < a.d; a.first += 2) {
+        a.count = a.d - a.first < 2 ? a.d - a.first : 2;
+        hypertree();
+        launch("reveal", a, a.count * F::LEN, false);
+    }
+    walk_up();
+    statuses_are(OK, "sign");
+
+    // What a verifier has: a signature, which is public by now, and the public key.
+    a.task = SLH_VERIFY, a.keys = keys.items + 2 * F::BYTES, a.pk_offset = 0;
+    launch("begin", a, 1, false);
+    walk_up();
+    statuses_are(OK, "verify");
+    for (uint32_t i = 0; i < n; i++)
+        sig.items[sig_bytes * i + (i + 1) * (sig_bytes - 1) / n] ^= 0x10;
+    launch("begin", a, 1, false);
+    walk_up();
+    statuses_are(INVALID_SIGNATURE, "verify");
+}
+
 static void branch() {
     Array<> secret(1);
     secret.fill();
@@ -370,6 +463,14 @@ int main(int count, char **arguments) {
     check_dsa<MlDsa65>("dsa65", 5);
     check_dsa<MlDsa87>("dsa87", 5);
     check_hbs();
+    for (uint32_t n : {2u, 17u}) {
+        check_slh<SlhSha2<16>>("slh_sha2_128", n, n == 2);
+        check_slh<SlhShake<16>>("slh_shake_128", n, n == 2);
+    }
+    check_slh<SlhSha2<24>>("slh_sha2_192", 2, true);
+    check_slh<SlhSha2<32>>("slh_sha2_256", 2, false);
+    check_slh<SlhShake<24>>("slh_shake_192", 2, true);
+    check_slh<SlhShake<32>>("slh_shake_256", 2, false);
     printf("%u failures\n", failures);
     return failures != 0;
 }

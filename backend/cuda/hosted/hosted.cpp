@@ -6,6 +6,7 @@
 #include "lms.cuh"
 #include "ml_dsa.cuh"
 #include "ml_kem.cuh"
+#include "slh_dsa.cuh"
 #include "xmss.cuh"
 
 namespace gabion {
@@ -38,6 +39,7 @@ static const GabionHostedKernel KERNELS[] = {
 #include "lms.inc"
 #include "ml_dsa.inc"
 #include "ml_kem.inc"
+#include "slh_dsa.inc"
 #include "xmss.inc"
 };
 #undef KERNEL

@@ -3,4 +3,5 @@
 #include "lms.cu"
 #include "ml_dsa.cu"
 #include "ml_kem.cu"
+#include "slh_dsa.cu"
 #include "xmss.cu"
