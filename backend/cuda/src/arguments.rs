@@ -86,6 +86,73 @@ pub struct DsaArguments {
 // SAFETY: eleven words of eight bytes and two of four bytes, without padding.
 unsafe impl Arguments for DsaArguments {}
 
+/// `SlhArguments` of `kernels/slh_dsa.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct SlhArguments {
+    /// Keys, `key_stride` bytes an operation.
+    pub keys: u64,
+    /// opt_rand, n bytes an operation; 0 for the deterministic variant.
+    pub opt_rand: u64,
+    /// Formatted messages M'.
+    pub messages: u64,
+    /// Of each operation where its M' begins in `messages`, and its length.
+    pub spans: u64,
+    /// Signatures.
+    pub sig: u64,
+    /// States of SHA-2, 96 bytes an operation.
+    pub context: u64,
+    /// What messages are hashed in, 320 bytes an operation.
+    pub room: u64,
+    /// Leaves of FORS, tree and leaf, 40 words an operation.
+    pub indices: u64,
+    /// The FORS key and the root of each layer, d + 1 values an operation.
+    pub roots: u64,
+    /// Roots of FORS trees, k values an operation.
+    pub fors_roots: u64,
+    /// Nodes of the trees of a group.
+    pub nodes: u64,
+    /// Ends of WOTS+ chains.
+    pub ends: u64,
+    /// Chains of the keys that sign, all sixteen values; 0 for key generation.
+    pub table: u64,
+    /// What the next layer signs, a value an operation.
+    pub walk: u64,
+    /// Status words.
+    pub status: u64,
+    /// Operations.
+    pub n: u32,
+    /// What the status words carry besides the verdict: the low 24 bits.
+    pub generation: u32,
+    /// Key generation, signing or verification: 0, 1 or 2.
+    pub task: u32,
+    /// The hypertree, FORS, or FORS on the walk: 0, 1 or 2.
+    pub kind: u32,
+    /// Bytes from one key to the next.
+    pub key_stride: u32,
+    /// Where PK.seed is in a key.
+    pub pk_offset: u32,
+    /// Layers.
+    pub d: u32,
+    /// Height of a layer's tree.
+    pub h_prime: u32,
+    /// Height of a FORS tree.
+    pub a: u32,
+    /// FORS trees.
+    pub k: u32,
+    /// The first tree of FORS, or layer, of a group.
+    pub first: u32,
+    /// How many a group has.
+    pub count: u32,
+    /// The level of the nodes to make.
+    pub level: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+// SAFETY: fifteen words of eight bytes and fourteen of four bytes, without padding.
+unsafe impl Arguments for SlhArguments {}
+
 /// `HashArguments` of `kernels/hash.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]

@@ -4,7 +4,7 @@ use gabion_backend::{Backend, Batch, Operation, Ran};
 
 use crate::cuda::Cuda;
 use crate::device::Device;
-use crate::{dsa, hss, kem, xmss};
+use crate::{dsa, hss, kem, slh, xmss};
 
 impl<D: Device> Backend for Cuda<D> {
     fn name(&self) -> &'static str {
@@ -23,10 +23,10 @@ impl<D: Device> Backend for Cuda<D> {
         match &mut batch.operation {
             Operation::Kem(operation) => kem::run(self, operation, status),
             Operation::Dsa(operation) => dsa::run(self, operation, status),
+            Operation::Slh(operation) => slh::run(self, operation, status),
             Operation::Hss(operation) => hss::run(self, operation, status),
             Operation::Xmss(operation) => xmss::run(self, operation, status),
-            Operation::Slh(_)
-            | Operation::Ed25519(_)
+            Operation::Ed25519(_)
             | Operation::FnDsa(_)
             | Operation::X25519(_) => Ran::Declined,
         }

@@ -1,12 +1,13 @@
 //! Lanes with known answers. The answers are the portable backend's, made at first use.
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Slh, cpus};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa;
 use gabion_scheme::ml_kem::{Params, SECRET_LEN, SEED_LEN};
+use gabion_scheme::slh_dsa::{self, SigningKey};
 use once_cell::race::OnceBox;
 
 /// A key pair of ML-KEM, a ciphertext and its secret.
@@ -96,10 +97,56 @@ impl DsaCanary {
     }
 }
 
+/// A key pair of SLH-DSA, a message, its deterministic signature, and another one that is none.
+pub(crate) struct SlhCanary {
+    pub(crate) sk: Vec<u8>,
+    pub(crate) pk: Vec<u8>,
+    pub(crate) message: Vec<u8>,
+    pub(crate) sig: Vec<u8>,
+    pub(crate) bad_sig: Vec<u8>,
+}
+
+impl SlhCanary {
+    /// What it signs.
+    pub(crate) const MESSAGE: &[u8] = b"a canary of SLH-DSA";
+
+    /// That of a parameter set; none if this machine's backends have none.
+    pub(crate) fn of(params: &'static slh_dsa::Params) -> Option<&'static SlhCanary> {
+        static CANARIES: [OnceBox<SlhCanary>; 12] = [const { OnceBox::new() }; 12];
+        let sets = Algorithm::all().filter_map(slh_dsa::params);
+        let (place, _) = CANARIES.iter().zip(sets).find(|(_, set)| *set == params)?;
+        place.get_or_try_init(|| Self::make(params).map(Box::new).ok_or(())).ok()
+    }
+
+    fn make(p: &'static slh_dsa::Params) -> Option<Self> {
+        // The portable backend takes seconds for a signature of a small set.
+        let backend = cpus().into_iter().next()?;
+        let seeds: Vec<u8> = (0..p.seed_len()).map(|i| 0x3a ^ i as u8).collect();
+        let mut keys = [SigningKey::blank(p)];
+        let made = Slh::Generate { params: p, seeds: &seeds, keys: &mut keys };
+        run_on(&*backend, Operation::Slh(made))?;
+        let message = Self::MESSAGE.to_vec();
+        let messages = &[Message::Pure { context: &[], message: &message }];
+        let mut sig = vec![0; p.sig_len()];
+        let (known, opt_rand) = (Keys::Known(&[&keys[0]][..]), None);
+        let made = Slh::Sign { params: p, keys: known, messages, opt_rand, sig: &mut sig };
+        run_on(&*backend, Operation::Slh(made))?;
+        // The last node of the path to PK.root.
+        let mut bad_sig = sig.clone();
+        *bad_sig.last_mut()? ^= 1;
+        let (sk, pk) = (keys[0].bytes().to_vec(), keys[0].verify_key().bytes().to_vec());
+        Some(SlhCanary { sk, pk, message, sig, bad_sig })
+    }
+}
+
 /// Runs one lane on the portable backend.
 fn run(operation: Operation<'_>) -> Option<()> {
+    run_on(&Cpu::new(Portable), operation)
+}
+
+fn run_on(backend: &dyn Backend, operation: Operation<'_>) -> Option<()> {
     let mut status = [Status::NotRun];
     let mut batch = Batch { operation, status: &mut status };
-    let ran = Cpu::new(Portable).run(&mut batch);
+    let ran = backend.run(&mut batch);
     (ran == Ran::Done && status[0].is_ok()).then_some(())
 }

@@ -232,6 +232,17 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         Ok(())
     }
 
+    /// Makes the status words those of no owner, before the first kernel.
+    pub(crate) fn clear_status(&mut self) -> Result<(), Fault> {
+        self.taken.clear(self.status.offset, self.status.bytes)
+    }
+
+    /// Runs one kernel over all operations.
+    pub(crate) fn launch(&mut self, step: Step) -> Result<(), Fault> {
+        let arguments = self.arguments;
+        self.run_with(&arguments, self.lanes + self.canaries, &[step])
+    }
+
     /// Has the keys of all lanes resident, if they are known and can be: one entry of `each` bytes for a key, with the
     /// encoded key at `offset`. Gives the address of each lane's entry, and those of the entries that are new and have
     /// to be made something of.

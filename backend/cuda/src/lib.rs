@@ -34,9 +34,12 @@ mod layout;
 pub mod offload;
 mod pages;
 mod resident;
+mod slh;
 mod slots;
 mod xmss;
 
-pub use arguments::{DsaArguments, HashArguments, KemArguments, LmsArguments, XmssArguments};
+pub use arguments::{
+    DsaArguments, HashArguments, KemArguments, LmsArguments, SlhArguments, XmssArguments,
+};
 pub use cuda::Cuda;
 pub use device::{Arguments, Device, Fault, Launch, Pinned};

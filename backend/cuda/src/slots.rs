@@ -293,6 +293,16 @@ impl<'a, D: Device> Taken<'a, D> {
         }
     }
 
+    /// Bytes of the slot.
+    pub(crate) fn slot_bytes(&self) -> usize {
+        self.slots.bytes
+    }
+
+    /// Bytes of what was reserved, from an offset on.
+    pub(crate) fn room(&self, offset: usize) -> usize {
+        self.used.saturating_sub(offset)
+    }
+
     /// Copies bytes into the slot.
     pub(crate) fn upload(&mut self, offset: usize, bytes: &'a [u8]) -> Result<(), Fault> {
         // SAFETY: lent for as long as this lives, and it ends by finishing.

@@ -88,6 +88,41 @@ pub fn expand_signing_keys<K: Kernels>(
     }
 }
 
+/// Makes keys whose top trees were worked out elsewhere: `bytes` holds one seed per key, or one encoding, and
+/// `trees` all nodes of each, the lowest level first, `[key][2^(h' + 1) - 1][n]`. A lane that is not [`Status::Ok`] is left
+/// alone; where PK.root of an encoding is not the tree's root it becomes [`Status::InvalidKey`], and the key blank.
+///
+/// # Panics
+/// If the lengths of `bytes`, `trees`, `keys` and `status` do not fit each other.
+pub fn from_trees(
+    p: &'static Params,
+    bytes: &[u8],
+    trees: &[u8],
+    keys: &mut [SigningKey],
+    status: &mut [Status],
+) {
+    let each = bytes.len() / keys.len().max(1);
+    assert!(each == p.seed_len() || each == p.sk_len() || keys.is_empty(), "a seed or an encoding");
+    assert_eq!(bytes.len(), keys.len() * each, "one seed or encoding per key");
+    assert_eq!(trees.len(), keys.len() * p.tree_len(), "one tree per key");
+    assert_eq!(status.len(), keys.len(), "one status per key");
+    ct::secret(bytes);
+    let parts = bytes.chunks_exact(each.max(1)).zip(trees.chunks_exact(p.tree_len()));
+    for ((key, (bytes, tree)), status) in keys.iter_mut().zip(parts).zip(status) {
+        if !status.is_ok() {
+            continue;
+        }
+        key.set(p, bytes);
+        key.parts_mut().2.copy_from_slice(tree);
+        if each == p.seed_len() || key.verify_key().root() == key.top_root() {
+            key.finish();
+        } else {
+            key.refuse();
+            *status = Status::InvalidKey;
+        }
+    }
+}
+
 /// The tree of the top layer, d - 1, of each key (Algorithm 18, lines 1 to 3).
 fn top_trees<K: Kernels>(kernels: &K, p: &Params, keys: &mut [SigningKey], scratch: &mut Scratch) {
     let mut trees: Vec<_> = keys

@@ -123,6 +123,22 @@ impl SigningKey {
         &self.public
     }
 
+    /// Whether this key has signed no other root than these near the top, for a signature that was made elsewhere:
+    /// `tree` is the tree of the lowest layer, and `roots` has the root of each layer, the lowest first, `[d][n]`. What it
+    /// had not signed before is remembered from here on. A signature for which this is not so must not leave.
+    ///
+    /// # Panics
+    /// If `roots` is not one root per layer.
+    pub fn holds(&self, mut tree: u64, roots: &[u8]) -> bool {
+        let p = self.params();
+        assert_eq!(roots.len(), p.d as usize * p.n, "one root per layer");
+        (0..).zip(roots.chunks_exact(p.n)).all(|(layer, root)| {
+            let place = Pins::place(p, layer, tree);
+            tree = tree.checked_shr(p.h_prime).unwrap_or(0);
+            place.is_none_or(|place| self.pins.holds(place, root))
+        })
+    }
+
     pub(super) fn sk_seed(&self) -> &[u8] {
         &self.bytes[..self.params().n]
     }

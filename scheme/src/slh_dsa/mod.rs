@@ -37,7 +37,7 @@ mod verify;
 mod walk;
 
 pub use crate::message::CONTEXT_MAX;
-pub use keygen::{expand_signing_keys, expand_verify_keys, keygen};
+pub use keygen::{expand_signing_keys, expand_verify_keys, from_trees, keygen};
 pub use keys::{SigningKey, VerifyKey};
 pub use params::{N_MAX, Params, params};
 pub use sign::sign;

@@ -127,6 +127,16 @@ impl Params {
         (self.len() + self.h_prime as usize) * self.n
     }
 
+    /// Chains of a WOTS+ key: len (equations 5.1 to 5.4).
+    pub const fn wots_chains(&self) -> usize {
+        self.len()
+    }
+
+    /// Bytes of a whole tree of the hypertree: 2^(h' + 1) - 1 nodes.
+    pub const fn top_tree_len(&self) -> usize {
+        self.tree_len()
+    }
+
     /// Bytes of a whole tree of the hypertree: 2^(h' + 1) - 1 nodes.
     pub(super) const fn tree_len(&self) -> usize {
         ((2 << self.h_prime) - 1) * self.n

@@ -1,0 +1,516 @@
+//! SLH-DSA on a device: which arrays lie where, and which kernels run over which trees.
+//!
+//! What a tree takes while it is worked out is much, for the small sets most of all: 1 MB for one tree of FORS of
+//! SLH-DSA-*-256s. So trees and layers come in groups, as many at a time as the slot has room for.
+//!
+//! The canary of a verification is a good signature and one that is not; of a signature and of a key it is one lane.
+//! A signature is verified on the device before it leaves, and near the top of the hypertree a known key says whether it
+//! signed other roots before.
+
+use gabion_backend::{Keys, Ran, Slh};
+use gabion_scheme::algorithms::Algorithm;
+use gabion_scheme::message::{Header, Message};
+use gabion_scheme::slh_dsa::{Params, SigningKey, from_trees};
+use gabion_scheme::{Status, ct};
+
+use crate::arguments::SlhArguments;
+use crate::canary::SlhCanary;
+use crate::chunk::{Chunk, KeyBytes, PER_THREAD, Rest, chunks, pieces};
+use crate::cuda::Cuda;
+use crate::device::{Device, Fault};
+use crate::layout::{Layout, Place};
+use crate::slots::Taken;
+
+/// `SlhTask` and `SlhKind` of `kernels/slh_dsa.cuh`.
+const KEYGEN: u32 = 0;
+const SIGN: u32 = 1;
+const VERIFY: u32 = 2;
+const HYPERTREE: u32 = 0;
+const FORS: u32 = 1;
+const WALK: u32 = 2;
+/// Words of an operation's indices, and which are the tree's; bytes of its messages' room; operations of a block of the walk.
+const INDICES: usize = 40;
+const TREE: usize = 36;
+const ROOM: usize = 320;
+const PER_WALK: u32 = 16;
+/// Values of a WOTS+ chain.
+const CHAIN: usize = 16;
+/// Lanes of the canary, at most.
+const CANARIES: usize = 2;
+/// Bytes of a message, at most: its bits are counted in a word.
+const MESSAGE_MAX: usize = 1 << 28;
+
+/// Lanes of a chunk that fill a device, below which a batch is not cut.
+fn enough(p: &Params, task: u32) -> usize {
+    match task {
+        VERIFY => 4096,
+        // Trees of 8 or 16 leaves, or of hundreds.
+        _ if p.h_prime <= 4 => 1024,
+        _ => 64,
+    }
+}
+
+/// Runs a checked batch.
+pub(crate) fn run<D: Device>(cuda: &Cuda<D>, slh: &mut Slh<'_>, status: &mut [Status]) -> Ran {
+    let ran = match slh {
+        Slh::Generate { params: p, seeds, keys } => {
+            let mut trees = vec![0; keys.len() * p.top_tree_len()];
+            let ran = top_trees(cuda, p, (seeds, p.seed_len()), &mut trees, status);
+            if ran == Ran::Done {
+                from_trees(p, seeds, &trees, keys, status);
+            }
+            ran
+        }
+        Slh::DecodePrivate { params: p, bytes, keys } => {
+            let mut trees = vec![0; keys.len() * p.top_tree_len()];
+            let ran = top_trees(cuda, p, (bytes, p.sk_len()), &mut trees, status);
+            if ran == Ran::Done {
+                from_trees(p, bytes, &trees, keys, status);
+            }
+            ran
+        }
+        Slh::DecodePublic { .. } => Ran::Declined,
+        Slh::Sign { params: p, keys, messages, opt_rand, sig } => {
+            let ran = sign(cuda, p, (keys, messages, *opt_rand), sig, status);
+            if ran != Ran::Done {
+                ct::wipe(sig);
+            }
+            ran
+        }
+        Slh::Verify { params: p, keys, messages, sig } => {
+            verify(cuda, p, keys, messages, sig, status)
+        }
+    };
+    if ran != Ran::Done {
+        status.fill(Status::NotRun);
+    }
+    ran
+}
+
+/// The top trees of keys, encoded or as seeds, of `len` bytes each.
+fn top_trees<D: Device>(
+    cuda: &Cuda<D>,
+    p: &'static Params,
+    (keys, len): (&[u8], usize),
+    trees: &mut [u8],
+    status: &mut [Status],
+) -> Ran {
+    let lanes = status.len();
+    let fits = |lanes| Arrays::new(p, KEYGEN, lanes + CANARIES, 0, len).bytes <= cuda.slot_bytes();
+    let sizes = pieces(lanes, fitting(lanes, fits), enough(p, KEYGEN));
+    let (mut trees, mut statuses) = (Rest::new(trees), Rest::new(status));
+    chunks(cuda, sizes, |taken, from, lanes| {
+        let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
+        let keys = &keys[from * len..(from + lanes) * len];
+        let mut chunk = begin(taken, p, KEYGEN, (lanes, 1), 0, len)?;
+        let at = Arrays::new(p, KEYGEN, lanes + 1, 0, len);
+        chunk.send(at.keys, keys, &[&canary.sk[..len]])?;
+        chunk.clear_status()?;
+        chunk.launch(("begin", 1, PER_THREAD))?;
+        chunk.arguments.count = 1;
+        chunk.arguments.first = p.d - 1;
+        hypertree(&mut chunk, p)?;
+        chunk.launch(("finish", 1, PER_THREAD))?;
+        chunk.expect(at.nodes, &[&canary.pk[p.n..]])?;
+        chunk.fetch(at.nodes, trees.next(lanes * p.top_tree_len()))?;
+        chunk.fly(statuses.next(lanes), &[Status::Ok])
+    })
+}
+
+fn sign<D: Device>(
+    cuda: &Cuda<D>,
+    p: &'static Params,
+    (keys, messages, opt_rand): (&Keys<'_, SigningKey>, &[Message<'_>], Option<&[u8]>),
+    sig: &mut [u8],
+    status: &mut [Status],
+) -> Ran {
+    let sizes = sizes(cuda, p, SIGN, messages);
+    let lanes = status.len();
+    let root_len = (p.d as usize + 1) * p.n;
+    // What known keys compare: the roots that were signed, and in which trees.
+    let is_known = matches!(keys, Keys::Known(_));
+    let known = if is_known { lanes } else { 0 };
+    let (mut roots, mut indices) = (vec![0; known * root_len], vec![0; known * INDICES * 4]);
+    {
+        let (mut sigs, mut statuses) = (Rest::new(sig), Rest::new(status));
+        let (mut all_roots, mut all_indices) = (Rest::new(&mut roots), Rest::new(&mut indices));
+        let ran = chunks(cuda, sizes, |taken, from, lanes| {
+            let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
+            let packed = Packed::new(&messages[from..from + lanes], &canary.message, 1);
+            let bytes = packed.bytes.len();
+            let keys = KeyBytes::new(keys, from, lanes, p.sk_len(), |key| (key.id(), key.bytes()));
+            let mut chunk = begin(taken, p, SIGN, (lanes, 1), bytes, p.sk_len())?;
+            let at = Arrays::new(p, SIGN, lanes + 1, bytes, p.sk_len());
+            chunk.send_keys(at.keys, &keys, &canary.sk)?;
+            chunk.send_own(at.messages, packed.bytes)?;
+            chunk.send_own(at.spans, packed.spans)?;
+            match opt_rand {
+                Some(all) => {
+                    let own = &all[from * p.n..(from + lanes) * p.n];
+                    // The deterministic variant.
+                    chunk.send(at.opt_rand, own, &[&canary.pk[..p.n]])?;
+                }
+                None => chunk.arguments.opt_rand = 0,
+            }
+            chunk.clear_status()?;
+            chunk.launch(("begin", 1, PER_THREAD))?;
+            trees(&mut chunk, p, &at)?;
+            if is_known {
+                chunk.fetch(at.roots, all_roots.next(lanes * root_len))?;
+                chunk.fetch(at.indices, all_indices.next(lanes * INDICES * 4))?;
+            }
+            walk(&mut chunk, p, &at)?;
+            chunk.expect(at.sig, &[&canary.sig])?;
+            chunk.fetch(at.sig, sigs.next(lanes * p.sig_len()))?;
+            chunk.fly(statuses.next(lanes), &[Status::Ok])
+        });
+        if ran != Ran::Done {
+            return ran;
+        }
+    }
+    let outputs = sig.chunks_exact_mut(p.sig_len()).zip(messages);
+    for (lane, ((sig, message), status)) in outputs.zip(&mut *status).enumerate() {
+        if !is_signable(message) {
+            *status = Status::InvalidInput;
+        } else if *status == Status::InvalidSignature {
+            *status = Status::Fault;
+        } else if let Keys::Known(keys) = keys {
+            let roots = &roots[lane * root_len + p.n..(lane + 1) * root_len];
+            let word = |at| -> u64 {
+                let bytes = &indices[4 * (lane * INDICES + at)..][..4];
+                u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into()
+            };
+            if !status.is_ok() || !keys[lane].holds(word(TREE) | word(TREE + 1) << 32, roots) {
+                *status = Status::Fault;
+            }
+        }
+        if !status.is_ok() {
+            ct::wipe(sig);
+        }
+    }
+    Ran::Done
+}
+
+fn verify<D: Device>(
+    cuda: &Cuda<D>,
+    p: &'static Params,
+    keys: &Keys<'_, gabion_scheme::slh_dsa::VerifyKey>,
+    messages: &[Message<'_>],
+    sig: &[u8],
+    status: &mut [Status],
+) -> Ran {
+    let sizes = sizes(cuda, p, VERIFY, messages);
+    let mut statuses = Rest::new(status);
+    let ran = chunks(cuda, sizes, |taken, from, lanes| {
+        let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
+        let packed = Packed::new(&messages[from..from + lanes], &canary.message, CANARIES);
+        let bytes = packed.bytes.len();
+        let keys = KeyBytes::new(keys, from, lanes, p.pk_len(), |key| (key.id(), key.bytes()));
+        let mut chunk = begin(taken, p, VERIFY, (lanes, CANARIES), bytes, p.pk_len())?;
+        let at = Arrays::new(p, VERIFY, lanes + CANARIES, bytes, p.pk_len());
+        chunk.send_keys(at.keys, &keys, &canary.pk)?;
+        chunk.send_own(at.messages, packed.bytes)?;
+        chunk.send_own(at.spans, packed.spans)?;
+        let sig = &sig[from * p.sig_len()..(from + lanes) * p.sig_len()];
+        chunk.send(at.sig, sig, &[&canary.sig, &canary.bad_sig])?;
+        chunk.clear_status()?;
+        chunk.launch(("begin", 1, PER_THREAD))?;
+        walk(&mut chunk, p, &at)?;
+        chunk.fly(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
+    });
+    if ran == Ran::Done {
+        for (status, message) in status.iter_mut().zip(messages) {
+            if !is_signable(message) {
+                *status = Status::InvalidInput;
+            }
+        }
+    }
+    ran
+}
+
+/// The trees of FORS, then those of the hypertree, and the WOTS+ signatures in between.
+fn trees<D: Device>(
+    chunk: &mut Chunk<'_, '_, D, SlhArguments>,
+    p: &Params,
+    at: &Arrays,
+) -> Result<(), Fault> {
+    let len = p.wots_chains() as u32;
+    let n = chunk.lanes + chunk.canaries;
+    let room = chunk.taken.room(at.nodes.offset) / n;
+    let of_group = |each: usize, all: usize| (room.saturating_sub(ALIGNED) / each).clamp(1, all);
+
+    let group = of_group(p.n * ((2 << p.a) - 1), p.k);
+    chunk.arguments.kind = FORS;
+    for first in (0..p.k).step_by(group) {
+        let count = group.min(p.k - first) as u32;
+        (chunk.arguments.first, chunk.arguments.count) = (first as u32, count);
+        chunk.launch(("fors_leaves", count << p.a, PER_THREAD))?;
+        levels(chunk, p.a)?;
+    }
+    chunk.launch(("compress", 1, PER_THREAD))?;
+
+    let group = of_group(Arrays::layer_len(p), p.d as usize);
+    for first in (0..p.d).step_by(group) {
+        let count = (group as u32).min(p.d - first);
+        (chunk.arguments.first, chunk.arguments.count) = (first, count);
+        // One after the other, where the nodes of FORS were.
+        let nodes = n * count as usize * p.top_tree_len();
+        let ends = n * ((count as usize) << p.h_prime) * p.wots_chains() * p.n;
+        let begin = chunk.arguments.nodes;
+        chunk.arguments.ends = begin + nodes.next_multiple_of(16) as u64;
+        chunk.arguments.table = chunk.arguments.ends + ends.next_multiple_of(16) as u64;
+        hypertree(chunk, p)?;
+        chunk.launch(("reveal", count * len, PER_THREAD))?;
+    }
+    Ok(())
+}
+
+/// What rounding addresses up takes of an operation's room, and more.
+const ALIGNED: usize = 64;
+
+/// The trees of a group of layers.
+fn hypertree<D: Device>(
+    chunk: &mut Chunk<'_, '_, D, SlhArguments>,
+    p: &Params,
+) -> Result<(), Fault> {
+    let leaves = chunk.arguments.count << p.h_prime;
+    chunk.arguments.kind = HYPERTREE;
+    chunk.launch(("chains", leaves * p.wots_chains() as u32, PER_THREAD))?;
+    chunk.launch(("compress", leaves, PER_THREAD))?;
+    levels(chunk, p.h_prime)
+}
+
+/// From leaves to roots.
+fn levels<D: Device>(chunk: &mut Chunk<'_, '_, D, SlhArguments>, height: u32) -> Result<(), Fault> {
+    for level in 1..=height {
+        chunk.arguments.level = level;
+        chunk.launch(("level", chunk.arguments.count << (height - level), PER_THREAD))?;
+    }
+    Ok(())
+}
+
+/// From signatures to verdicts.
+fn walk<D: Device>(
+    chunk: &mut Chunk<'_, '_, D, SlhArguments>,
+    p: &Params,
+    at: &Arrays,
+) -> Result<(), Fault> {
+    chunk.arguments.ends = chunk.taken.address(at.nodes.offset);
+    chunk.arguments.kind = WALK;
+    chunk.launch(("walk_fors", p.k as u32, PER_THREAD))?;
+    chunk.launch(("compress", 1, PER_THREAD))?;
+    for layer in 0..p.d {
+        chunk.arguments.first = layer;
+        chunk.launch(("walk_layer", 1, PER_WALK))?;
+    }
+    chunk.launch(("finish", 1, PER_THREAD))
+}
+
+fn is_signable(message: &Message<'_>) -> bool {
+    message.check().is_ok() && !matches!(message, Message::Mu(_))
+}
+
+/// Hands over M' in pieces: none of a message of the wrong form, which is refused whatever the device says.
+fn each_part(message: &Message<'_>, each: impl FnMut(&[u8])) {
+    if is_signable(message) {
+        Header::new(message).formatted(message).into_iter().for_each(each);
+    }
+}
+
+/// The messages of a chunk as the kernels take them: M' one after the other, and where each is.
+struct Packed {
+    bytes: Vec<u8>,
+    spans: Vec<u8>,
+}
+
+impl Packed {
+    fn new(messages: &[Message<'_>], canary: &[u8], canaries: usize) -> Self {
+        let mut packed = Packed { bytes: Vec::new(), spans: Vec::new() };
+        messages.iter().for_each(|message| packed.push(message));
+        let own = Message::Pure { context: &[], message: canary };
+        (0..canaries).for_each(|_| packed.push(&own));
+        packed
+    }
+
+    fn push(&mut self, message: &Message<'_>) {
+        let begin = self.bytes.len() as u64;
+        each_part(message, |part| self.bytes.extend_from_slice(part));
+        let length = self.bytes.len() as u64 - begin;
+        self.spans.extend_from_slice(&begin.to_le_bytes());
+        self.spans.extend_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// Lanes of each chunk, so that arrays and messages of a chunk fit into a slot; none if those of one lane don't.
+fn sizes<D: Device>(
+    cuda: &Cuda<D>,
+    p: &'static Params,
+    task: u32,
+    messages: &[Message<'_>],
+) -> Option<Vec<usize>> {
+    if messages.is_empty() {
+        return Some(Vec::new());
+    }
+    let canary = CANARIES * (SlhCanary::MESSAGE.len() + 2);
+    let key_len = if task == VERIFY { p.pk_len() } else { p.sk_len() };
+    let fits = |lanes: usize, bytes: usize| {
+        Arrays::new(p, task, lanes + CANARIES, bytes, key_len).bytes <= cuda.slot_bytes()
+    };
+    let fit = fitting(messages.len(), |lanes| fits(lanes, canary));
+    let even = pieces(messages.len(), fit, enough(p, task))?.first().copied()?;
+    let mut sizes = Vec::new();
+    let (mut lanes, mut bytes) = (0, canary);
+    for message in messages {
+        let mut len = 0;
+        each_part(message, |part| len += part.len());
+        if lanes > 0 && (lanes == even || !fits(lanes + 1, bytes + len)) {
+            sizes.push(lanes);
+            (lanes, bytes) = (0, canary);
+        }
+        (lanes, bytes) = (lanes + 1, bytes + len);
+        if len > MESSAGE_MAX || !fits(lanes, bytes) {
+            return None;
+        }
+    }
+    sizes.push(lanes);
+    Some(sizes)
+}
+
+/// The most lanes that fit, of `lanes`.
+fn fitting(lanes: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut some, mut many) = (0, lanes + 1);
+    while many - some > 1 {
+        let half = some + (many - some) / 2;
+        if fits(half) { some = half } else { many = half }
+    }
+    some
+}
+
+/// Where the arrays of an operation lie; those that it does not need are empty. What trees are worked out in comes last, with
+/// room for one at a time; the rest of the slot lets it have more.
+struct Arrays {
+    keys: Place,
+    opt_rand: Place,
+    messages: Place,
+    spans: Place,
+    context: Place,
+    room: Place,
+    indices: Place,
+    roots: Place,
+    fors_roots: Place,
+    walk: Place,
+    status: Place,
+    sig: Place,
+    nodes: Place,
+    bytes: usize,
+}
+
+impl Arrays {
+    fn new(p: &Params, task: u32, n: usize, message_bytes: usize, key_len: usize) -> Self {
+        let mut layout = Layout::default();
+        let of = |is_needed: bool| if is_needed { n } else { 0 };
+        let (signs, keygen) = (task == SIGN, task == KEYGEN);
+        let work = match task {
+            KEYGEN => p.top_tree_len(),
+            SIGN => ALIGNED + (p.n * ((2 << p.a) - 1)).max(Self::layer_len(p)),
+            _ => p.wots_chains() * p.n,
+        };
+        let mut arrays = Arrays {
+            keys: layout.array(n, key_len),
+            opt_rand: layout.array(of(signs), p.n),
+            messages: layout.array(usize::from(!keygen), message_bytes),
+            spans: layout.array(of(!keygen), 2 * size_of::<u64>()),
+            context: layout.array(n, 96),
+            room: layout.array(of(!keygen), ROOM),
+            indices: layout.array(n, INDICES * size_of::<u32>()),
+            roots: layout.array(n, (p.d as usize + 1) * p.n),
+            fors_roots: layout.array(of(!keygen), p.k * p.n),
+            walk: layout.array(of(!keygen), p.n),
+            status: layout.array(n, size_of::<u32>()),
+            sig: layout.array(of(!keygen), p.sig_len()),
+            nodes: layout.array(n, work),
+            bytes: 0,
+        };
+        if keygen {
+            layout.array(n, Self::ends_len(p));
+        }
+        arrays.bytes = layout.bytes();
+        arrays
+    }
+
+    /// Bytes of the ends of all chains of a tree.
+    fn ends_len(p: &Params) -> usize {
+        (p.wots_chains() * p.n) << p.h_prime
+    }
+
+    /// Bytes of what a layer of an operation is worked out in: nodes, ends of chains, and the chains that sign.
+    fn layer_len(p: &Params) -> usize {
+        p.top_tree_len() + Self::ends_len(p) + p.wots_chains() * CHAIN * p.n
+    }
+}
+
+/// How a parameter set's hash functions are called in the kernels' names.
+fn set_name(p: &Params) -> &'static str {
+    use Algorithm::*;
+    match p.algorithm {
+        SlhDsaSha2_128s | SlhDsaSha2_128f => "slh_sha2_128",
+        SlhDsaSha2_192s | SlhDsaSha2_192f => "slh_sha2_192",
+        SlhDsaSha2_256s | SlhDsaSha2_256f => "slh_sha2_256",
+        SlhDsaShake128s | SlhDsaShake128f => "slh_shake_128",
+        SlhDsaShake192s | SlhDsaShake192f => "slh_shake_192",
+        _ => "slh_shake_256",
+    }
+}
+
+/// Lays out the arrays for `lanes` lanes and the canaries after them; `key_len` bytes a key.
+fn begin<'t, 'a, D: Device>(
+    taken: &'t mut Taken<'a, D>,
+    p: &Params,
+    task: u32,
+    (lanes, canaries): (usize, usize),
+    message_bytes: usize,
+    key_len: usize,
+) -> Result<Chunk<'t, 'a, D, SlhArguments>, Fault> {
+    let n = lanes + canaries;
+    let arrays = Arrays::new(p, task, n, message_bytes, key_len);
+    // Signing takes what trees can use of the rest, too.
+    let all = match task {
+        SIGN => {
+            let most = (p.k * p.n * ((2 << p.a) - 1)).max(p.d as usize * Arrays::layer_len(p));
+            let wanted = arrays.nodes.offset + n * (most + ALIGNED);
+            arrays.bytes.max(wanted.min(taken.slot_bytes()))
+        }
+        _ => arrays.bytes,
+    };
+    taken.reserve(all, if task == VERIFY { 0 } else { all })?;
+    let at = |place: Place| taken.address(place.offset);
+    let arguments = SlhArguments {
+        keys: at(arrays.keys),
+        opt_rand: at(arrays.opt_rand),
+        messages: at(arrays.messages),
+        spans: at(arrays.spans),
+        sig: at(arrays.sig),
+        context: at(arrays.context),
+        room: at(arrays.room),
+        indices: at(arrays.indices),
+        roots: at(arrays.roots),
+        fors_roots: at(arrays.fors_roots),
+        nodes: at(arrays.nodes),
+        ends: taken.address(arrays.nodes.offset + arrays.nodes.bytes.next_multiple_of(256)),
+        table: 0,
+        walk: at(arrays.walk),
+        status: at(arrays.status),
+        n: n as u32,
+        generation: taken.generation(),
+        task,
+        key_stride: key_len as u32,
+        pk_offset: if task == VERIFY { 0 } else { 2 * p.n as u32 },
+        d: p.d,
+        h_prime: p.h_prime,
+        a: p.a,
+        k: p.k as u32,
+        ..SlhArguments::default()
+    };
+    let (set, status, answers) = (set_name(p), arrays.status, Vec::new());
+    Ok(Chunk { taken, set, arguments, lanes, canaries, status, answers })
+}
