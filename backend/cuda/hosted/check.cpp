@@ -324,7 +324,7 @@ static void check_hbs() {
 template <class F> static void check_slh(const char *name, uint32_t n, bool is_hedged) {
     set_name = name;
     SlhArguments a{};
-    a.d = 3, a.h_prime = 2, a.a = 3, a.k = 5, a.n = n, a.generation = 0x123456, a.reserved = 0;
+    a.d = 3, a.h_prime = 2, a.a = 3, a.k = 5, a.n = n, a.generation = 0x123456, a.of_walk = 3;
     a.key_stride = 4 * F::BYTES, a.pk_offset = 2 * F::BYTES;
     const uint32_t leaves = n << a.h_prime;
     const size_t sig_bytes = slh_sig_bytes<F>(a), tree = (2u << a.h_prime) - 1, fors_tree = (2u << a.a) - 1;
@@ -368,7 +368,7 @@ template <class F> static void check_slh(const char *name, uint32_t n, bool is_h
         for (a.first = 0; a.first < a.d; a.first++) {
             char kernel[64];
             snprintf(kernel, sizeof kernel, "gabion_%s_walk_layer", name);
-            if (gabion_hosted_launch(kernel, &a, sizeof a, (n + 15) / 16) != 0)
+            if (gabion_hosted_launch(kernel, &a, sizeof a, (n + a.of_walk - 1) / a.of_walk) != 0)
                 fail(kernel, name, n);
         }
         launch("finish", a, 1, false);

@@ -29,6 +29,8 @@ enum SlhKind : uint32_t { SLH_HYPERTREE, SLH_FORS, SLH_WALK };
 static constexpr unsigned SLH_INDICES = 40, SLH_TREE = 36, SLH_LEAF = 38;
 // Bytes of an operation in `room`: the digest first.
 static constexpr unsigned SLH_ROOM = 64 + 256;
+// Operations of a block of WalkLayer, at most.
+static constexpr unsigned SLH_OF_WALK = 16;
 
 // Where a batch of `n` operations lies. Every address but `messages` is a multiple of 16. Values have n bytes each; a
 // group is the trees of FORS or the layers from `first` on, `count` of them.
@@ -55,8 +57,8 @@ struct SlhArguments {
     uint32_t key_stride, pk_offset;
     uint32_t d, h_prime, a, k; // FIPS 205, table 2
     uint32_t first, count;
-    uint32_t level; // of the nodes to make
-    uint32_t reserved;
+    uint32_t level;   // of the nodes to make
+    uint32_t of_walk; // operations of a block of WalkLayer, SLH_OF_WALK at most
 };
 
 // --- Places ---------------------------------------------------------------------------------------------------------
@@ -366,7 +368,7 @@ GABION_FN uint32_t slh_add(uint32_t &word, uint32_t more) {
 // operations, sorted by what they take, the longest first; a thread whose chain has ended takes the next one. Digits are public.
 template <class F> struct SlhWalkLayer {
     using Arguments = SlhArguments;
-    static constexpr unsigned STEPS = 6, JOBS = 16;
+    static constexpr unsigned STEPS = 6, JOBS = SLH_OF_WALK;
     struct Shared {
         uint32_t next[17];            // of each digit where its next chain goes; then of all chains the next one to take
         uint16_t order[JOBS * F::LEN]; // chains, by their digits
@@ -374,7 +376,8 @@ template <class F> struct SlhWalkLayer {
     };
 
     template <unsigned STEP> static GABION_FN void step(const SlhArguments &a, Shared &shared, Position at) {
-        const uint32_t begin = at.block * JOBS, lanes = a.n - begin < JOBS ? a.n - begin : JOBS, jobs = lanes * F::LEN;
+        const uint32_t begin = at.block * a.of_walk, lanes = a.n - begin < a.of_walk ? a.n - begin : a.of_walk;
+        const uint32_t jobs = lanes * F::LEN;
         if constexpr (STEP == 0) {
             if (at.thread < 17)
                 shared.next[at.thread] = 0;

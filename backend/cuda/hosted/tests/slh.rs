@@ -2,12 +2,9 @@
 //!
 //! A signature of a small set takes seconds of one thread; `GABION_SOAK` has those of n = 24 and 32 made, too.
 
-use std::time::Duration;
-
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Keys, Operation, Ran, Slh};
-use gabion_cuda::Cuda;
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda_hosted::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
@@ -16,8 +13,8 @@ use gabion_scheme::slh_dsa::{Params, SigningKey, VerifyKey, params};
 
 const SLOT: usize = 16 << 20;
 
-fn cuda(slot_bytes: usize) -> Cuda<Hosted> {
-    Cuda::new(Hosted::new(), slot_bytes, Duration::from_secs(600))
+fn cuda(slot_bytes: usize) -> Chosen {
+    chosen(slot_bytes).unwrap()
 }
 
 fn sets(is_small: bool) -> impl Iterator<Item = &'static Params> {
