@@ -14,9 +14,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Batches on a device.
 ///
-/// It runs [`gabion_backend::Kem::Keygen`], [`gabion_backend::Kem::Encaps`], [`gabion_backend::Kem::Decaps`] and
-/// [`gabion_backend::Dsa::Verify`], with keys of either kind; known keys are sent encoded; and all of [`gabion_backend::Hss`]
-/// and [`gabion_backend::Xmss`]. It declines everything else.
+/// It runs [`gabion_backend::Kem`] but what expands keys for a processor, [`gabion_backend::Dsa`] likewise, all of
+/// [`gabion_backend::Hss`] and [`gabion_backend::Xmss`], and [`gabion_backend::Slh`] but decoding public keys. Keys are fresh
+/// or known; known ones of ML-KEM and ML-DSA stay on the device. It declines everything else.
 pub struct Cuda<D: Device> {
     slots: Slots<D>,
     /// The process that made it; a forked child has no device.
