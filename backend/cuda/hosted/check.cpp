@@ -17,7 +17,9 @@
 #include "hash.cuh"
 #include "hosted.hpp"
 #include "lms.cuh"
-#include "ml_dsa.cuh"
+#include "ml_dsa_keys.cuh"
+#include "ml_dsa_sign.cuh"
+#include "ml_dsa_verify.cuh"
 #include "ml_kem.cuh"
 #include "slh_dsa.cuh"
 #include "xmss.cuh"
@@ -157,34 +159,211 @@ static void check_hashes() {
         }
 }
 
-// Signatures that are none: random bytes, and in every second lane an empty hint and coefficients that are small.
+// --- ML-DSA ---
+
+static void launch_blocks(const char *step, const void *arguments, size_t length, uint32_t blocks) {
+    char name[64];
+    snprintf(name, sizeof name, "gabion_%s_%s", set_name, step);
+    if (gabion_hosted_launch(name, arguments, length, blocks) != 0)
+        fail(name, set_name, blocks);
+}
+
+// Blocks of a kernel that makes A-hat, and has `first` jobs besides.
+template <class P> static uint32_t with_matrix(uint32_t n, uint32_t first) {
+    return (n * first + BLOCK - 1) / BLOCK + (n * P::K * P::L + BLOCK - 1) / BLOCK;
+}
+
+// What every lane's status word has to be.
+static void expect_status(const Array<uint32_t> &status, const Array<uint32_t> &expected, const char *task) {
+    for (uint32_t i = 0; i < status.count; i++)
+        if (status.items[i] != status_word(static_cast<Verdict>(expected.items[i]), 0x123456))
+            fail(task, set_name, i);
+    memset(status.items, 0, status.count * sizeof(uint32_t));
+}
+
+// Arrays of keys, expanded: each an allocation of its own, with their addresses.
+struct DsaKeys {
+    Array<uint64_t> at;
+    DsaKeys(uint32_t n, size_t bytes) : at(n) {
+        for (uint32_t i = 0; i < n; i++)
+            at.items[i] = reinterpret_cast<uint64_t>(calloc(bytes, 1));
+    }
+    ~DsaKeys() {
+        for (size_t i = 0; i < at.count; i++)
+            free(reinterpret_cast<void *>(at.items[i]));
+    }
+};
+
+template <class P> struct DsaLanes {
+    static constexpr unsigned K = P::K, L = P::L;
+    static constexpr size_t MATRIX = 128 + 1024 * K * L;
+    uint32_t n;
+    Array<> pk, sk, seeds, rnd, messages, mu, sig;
+    Array<uint64_t> spans;
+    Array<uint32_t> status;
+    DsaKeys public_keys, private_keys;
+    explicit DsaLanes(uint32_t lanes)
+        : n(lanes), pk(P::PK * n), sk(P::SK * n), seeds(32 * n), rnd(32 * n), messages(104), mu(64 * n), sig(P::SIG * n),
+          spans(2 * n), status(n), public_keys(n, MATRIX + 1024 * K),
+          private_keys(n, MATRIX + 1024 * (P::S1_PAIRS + P::S2_PAIRS + K)) {
+        seeds.fill(), rnd.fill(), messages.fill(), mu.fill();
+        SECRET(seeds.items, seeds.count), SECRET(rnd.items, rnd.count);
+        memset(messages.items + 100, 0, 4);
+        for (uint32_t i = 0; i < n; i++)
+            spans.items[2 * i] = 8 * (i % 13), spans.items[2 * i + 1] = i == 2 ? MU_GIVEN : 100 - 8 * (i % 13);
+    }
+    void all(const char *task, Verdict verdict = OK) const {
+        Array<uint32_t> expected(n);
+        for (uint32_t i = 0; i < n; i++)
+            expected.items[i] = verdict;
+        expect_status(status, expected, task);
+    }
+
+    void keygen() {
+        Array<> rho_prime(64 * n);
+        Array<uint32_t> halves((L + K) * WARP * n), vectors(L * N * n);
+        DsaKeys matrices(n, MATRIX);
+        DsaKeyArguments a{};
+        a.seeds = seeds.items, a.pk = pk.items, a.sk = sk.items, a.rho_prime = rho_prime.items, a.halves = halves.items;
+        a.vectors = vectors.items, a.keys = matrices.at.items, a.status = status.items, a.n = n, a.generation = 0x123456;
+        launch("keygen_seed", a, 1, false);
+        launch_blocks("keygen_sample", &a, sizeof a, with_matrix<P>(n, L + K));
+        launch("keygen_transform", a, L + K, true);
+        launch("keygen_row", a, K, true);
+        launch("keygen_finish", a, 1, false);
+        all("keygen");
+    }
+
+    // Of private keys and of public ones; `verdict` of the former.
+    void expand(Verdict verdict) {
+        Array<> again(P::PK * n);
+        Array<uint32_t> vectors(L * N * n), faults(n);
+        DsaKeyArguments a{};
+        a.pk = again.items, a.sk = sk.items, a.vectors = vectors.items, a.keys = private_keys.at.items;
+        a.faults = faults.items, a.status = status.items, a.n = n, a.generation = 0x123456;
+        launch_blocks("expand_private", &a, sizeof a, with_matrix<P>(n, 1));
+        launch("private_transform", a, L + P::S1_PAIRS + P::S2_PAIRS + K, true);
+        launch("private_row", a, K, true);
+        launch("expand_finish", a, 1, false);
+        all("private keys", verdict);
+        if (verdict == OK && memcmp(again.items, pk.items, pk.count) != 0)
+            fail("another public key", set_name, n);
+        a.pk = pk.items, a.keys = public_keys.at.items;
+        launch_blocks("expand_public", &a, sizeof a, with_matrix<P>(n, 1));
+        launch("public_transform", a, K, true);
+        all("public keys");
+    }
+
+    // In rounds of at most `limit` attempts, `target` of them where there are few operations. Says how many rounds it took.
+    uint32_t sign(uint32_t limit, uint32_t target) {
+        const uint32_t rounds_max = 400, size = n > limit ? n : limit;
+        Array<> rho(64 * n), y(P::Z * L * limit), w1(P::W1 * limit), c_tilde(64 * limit);
+        Array<uint32_t> tried(n), ring(size), appended(rounds_max + 1), y_hat(L * N * limit), w(K * N * limit),
+            balls(BALL_WORDS * limit), c_hat(N * limit), hints(K * N / 32 * limit), verdicts(limit);
+        Array<DsaRound> rounds(rounds_max + 1);
+        DsaSignArguments a{};
+        a.keys = private_keys.at.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items, a.rnd = rnd.items;
+        a.rho = rho.items, a.tried = tried.items, a.ring = ring.items, a.rounds = rounds.items, a.appended = appended.items;
+        a.y = y.items, a.y_hat = y_hat.items, a.w = w.items, a.w1 = w1.items, a.c_tilde = c_tilde.items, a.balls = balls.items;
+        a.c_hat = c_hat.items, a.hints = hints.items, a.verdicts = verdicts.items, a.sig = sig.items, a.status = status.items;
+        a.n = n, a.generation = 0x123456, a.limit = limit, a.target = target, a.ring_size = size;
+        launch("sign_hash", a, 1, false);
+        for (; a.round < rounds_max; a.round++) {
+            const uint32_t r = a.round;
+            if (rounds.items[r].live - rounds.items[r].active + appended.items[r] == 0)
+                break;
+            const auto step = [&](const char *name, uint32_t jobs, uint32_t of_block) {
+                launch_blocks(name, &a, sizeof a, (limit * jobs + of_block - 1) / of_block);
+            };
+            step("sign_mask", L, BLOCK);
+            step("sign_mask_transform", L, WARPS);
+            step("sign_row", K, WARPS);
+            step("sign_challenge", 1, BLOCK);
+            step("sign_challenge_transform", 1, WARPS);
+            step("sign_low", P::S2_PAIRS, WARPS);
+            step("sign_response", P::S1_PAIRS, WARPS);
+            step("sign_hint", K, WARPS);
+            step("sign_select", 1, WARPS);
+        }
+        return a.round;
+    }
+
+    void verify(const Array<uint32_t> &expected) {
+        Array<> w1(P::W1 * n);
+        Array<uint32_t> balls(BALL_WORDS * n), vectors((L + 1) * N * n), valid(n);
+        DsaVerifyArguments a{};
+        a.keys = public_keys.at.items, a.sig = sig.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items;
+        a.balls = balls.items, a.vectors = vectors.items, a.w1 = w1.items, a.valid = valid.items, a.status = status.items;
+        a.n = n, a.generation = 0x123456;
+        launch("verify_hash", a, 1, false);
+        launch("verify_transform", a, L + 1, true);
+        launch("verify_row", a, K, true);
+        launch("verify_finish", a, 1, false);
+        expect_status(status, expected, "verify");
+    }
+};
+
+// Keys, signatures by several attempts at once and by one, and verification of them: all good, and then each with a bit
+// changed. The arrays of attempts are as small as may be, and operations more than them.
 template <class P> static void check_dsa(const char *name, uint32_t n) {
     set_name = name;
-    constexpr unsigned K = P::K, L = P::L;
-    Array<> pk(P::PK * n), sig(P::SIG * n), messages(100), mu(64 * n), stream(RATE_256 * n), w1(P::W1 * n);
-    Array<uint64_t> spans(2 * n);
-    Array<uint32_t> matrix(K * L * N * n), vectors((L + 1 + K) * N * n), valid(n), status(n);
-    pk.fill(), sig.fill(), messages.fill(), mu.fill();
-    for (uint32_t i = 0; i < n; i++) {
-        uint8_t *of = sig.items + P::SIG * static_cast<size_t>(i);
-        if (i % 2 == 1) {
-            memset(of + P::HINT, 0, P::OMEGA + K);
-            for (unsigned at = P::C_TILDE; at < P::HINT; at++)
-                of[at] = 0x55;
-        }
-        spans.items[2 * i] = i, spans.items[2 * i + 1] = i == 2 ? MU_GIVEN : 100 - i;
-    }
-    const DsaArguments a{pk.items,     sig.items,     messages.items, spans.items,  mu.items, stream.items, matrix.items,
-                         vectors.items, w1.items, valid.items,    status.items, n,        0x123456};
-    launch("hash", a, 1, false);
-    launch("sample_matrix", a, K * L, false);
-    launch("challenge", a, 1, false);
-    launch("transform", a, L + 1 + K, true);
-    launch("row", a, K, true);
-    launch("finish", a, 1, false);
+    DsaLanes<P> lanes(n);
+    lanes.keygen();
+    lanes.pk.publish();
+    lanes.expand(OK);
+    Array<uint32_t> good(n), bad(n);
     for (uint32_t i = 0; i < n; i++)
-        if (status.items[i] != status_word(INVALID_SIGNATURE, a.generation))
-            fail("verify", name, n);
+        good.items[i] = OK, bad.items[i] = INVALID_SIGNATURE;
+    const uint32_t slow = lanes.sign(2, 1);
+    lanes.all("sign");
+    Array<> first(P::SIG * n);
+    lanes.sig.publish();
+    memcpy(first.items, lanes.sig.items, first.count);
+    memset(lanes.sig.items, 0, first.count);
+    const uint32_t fast = lanes.sign(4 * n, 4 * n);
+    lanes.all("sign");
+    lanes.sig.publish();
+    if (memcmp(first.items, lanes.sig.items, first.count) != 0)
+        fail("several attempts at once change a signature", name, n);
+    if (fast >= slow)
+        fail("several attempts at once are no faster", name, n);
+    lanes.verify(good);
+    for (uint32_t i = 0; i < n; i++)
+        lanes.sig.items[P::SIG * i + i * (P::SIG - 1) / n] ^= 1;
+    lanes.verify(bad);
+    // Not even hints are well formed then.
+    lanes.sig.fill();
+    lanes.verify(bad);
+
+    // No private key: tr, s1, t0 changed in turns.
+    for (uint32_t i = 0; i < n; i++)
+        lanes.sk.items[P::SK * i + (i % 3 == 0 ? 64 : i % 3 == 1 ? P::S + 5 : P::T0 + 7)] ^= 1;
+    lanes.expand(INVALID_KEY);
+    lanes.sign(2 * n, 2 * n);
+    lanes.all("keys that are none", INVALID_KEY);
+}
+
+// The arithmetic of two small polynomials in one, and of decomposition, by their definitions.
+template <class P> static void check_dsa_arithmetic(const char *name) {
+    const int32_t beta = P::BETA, step = 2 * P::GAMMA2;
+    for (int32_t a = -beta; a <= beta; a++)
+        for (int32_t b = -beta; b <= beta; b++) {
+            int32_t x, y;
+            dsa_unpair<P>(static_cast<uint32_t>(a + 512 * b + (a + 512 * b < 0 ? static_cast<int32_t>(DSA_Q) : 0)), x, y);
+            if (x != a || y != b)
+                fail("a pair", name, static_cast<unsigned>(a));
+        }
+    for (uint32_t r = 0; r < DSA_Q; r++) {
+        const int32_t value = static_cast<int32_t>(r);
+        int32_t low = value % step;
+        low -= low > step / 2 ? step : 0;
+        uint32_t high = static_cast<uint32_t>((value - low) / step);
+        if (value - low == static_cast<int32_t>(DSA_Q) - 1)
+            high = 0, low--;
+        const DsaDecomposed<P> d(r);
+        if (d.low != low || d.high != high)
+            fail("decomposition", name, r);
+    }
 }
 
 template <class Arguments> static void launch_jobs(const char *step, const Arguments &arguments, uint64_t jobs) {
@@ -459,6 +638,9 @@ int main(int count, char **arguments) {
     }
     // More than a block of threads.
     check<MlKem512>("kem512", 130);
+    check_dsa_arithmetic<MlDsa44>("dsa44");
+    check_dsa_arithmetic<MlDsa65>("dsa65");
+    check_dsa_arithmetic<MlDsa87>("dsa87");
     check_dsa<MlDsa44>("dsa44", 5);
     check_dsa<MlDsa65>("dsa65", 5);
     check_dsa<MlDsa87>("dsa87", 5);

@@ -4,7 +4,9 @@
 
 #include "hash.cuh"
 #include "lms.cuh"
-#include "ml_dsa.cuh"
+#include "ml_dsa_keys.cuh"
+#include "ml_dsa_sign.cuh"
+#include "ml_dsa_verify.cuh"
 #include "ml_kem.cuh"
 #include "slh_dsa.cuh"
 #include "xmss.cuh"

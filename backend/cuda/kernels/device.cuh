@@ -9,7 +9,10 @@ template <class Kernel, unsigned STEP = 0>
 __device__ __forceinline__ void steps(const typename Kernel::Arguments &arguments, typename Kernel::Shared &shared, Position at) {
     Kernel::template step<STEP>(arguments, shared, at);
     if constexpr (STEP + 1 < Kernel::STEPS) {
-        __syncthreads();
+        if constexpr (WarpsAreApart<Kernel>::VALUE)
+            __syncwarp();
+        else
+            __syncthreads();
         steps<Kernel, STEP + 1>(arguments, shared, at);
     }
 }

@@ -10,6 +10,15 @@ static constexpr unsigned BLOCK = 128, WARPS = BLOCK / WARP;
 
 struct Nothing {};
 
+// Whether a warp of a kernel shares nothing with the others, so that its steps need no barrier of the block: a kernel that
+// says so has `WARPS_ARE_APART`.
+template <class Kernel, class = void> struct WarpsAreApart {
+    static constexpr bool VALUE = false;
+};
+template <class Kernel> struct WarpsAreApart<Kernel, decltype(void(Kernel::WARPS_ARE_APART))> {
+    static constexpr bool VALUE = Kernel::WARPS_ARE_APART;
+};
+
 // A kernel with a thread for each of `Kernel::jobs` jobs, which `Kernel::run` does.
 template <class Kernel, class Of> struct PerThread {
     using Arguments = Of;
@@ -44,6 +53,7 @@ template <class Kernel, class Of> struct PerWarp {
         SharedPoly poly[WARPS];
     };
     static constexpr unsigned JOBS = WARPS;
+    static constexpr bool WARPS_ARE_APART = true;
     template <unsigned STEP> static GABION_FN void step(const Of &arguments, Shared &shared, Position at) {
         const uint64_t job = static_cast<uint64_t>(at.block) * WARPS + at.thread / WARP;
         if (job < static_cast<uint64_t>(arguments.n) * Kernel::PER_OP)

@@ -43,7 +43,7 @@ template <Arrangement A> GABION_FN void scatter(SharedPoly &poly, unsigned threa
 }
 
 // A root of unity w below q, and floor(w 2^32 / q), with which a product by it is reduced (Shoup).
-struct Root {
+struct alignas(8) Root {
     uint32_t value;
     uint32_t quotient;
 };
