@@ -257,14 +257,14 @@ template <class P> struct DsaLanes {
     // In rounds of at most `limit` attempts, `target` of them where there are few operations. Says how many rounds it took.
     uint32_t sign(uint32_t limit, uint32_t target) {
         const uint32_t rounds_max = 400, size = n > limit ? n : limit;
-        Array<> rho(64 * n), y(P::Z * L * limit), w1(P::W1 * limit), c_tilde(64 * limit);
+        Array<> rho(64 * n), y(P::Z * L * limit), commitments(P::COMMITMENT * limit), c_tilde(64 * limit);
         Array<uint32_t> tried(n), ring(size), appended(rounds_max + 1), y_hat(L * N * limit), w(K * N * limit),
             balls(BALL_WORDS * limit), c_hat(N * limit), hints(K * N / 32 * limit), verdicts(limit);
         Array<DsaRound> rounds(rounds_max + 1);
         DsaSignArguments a{};
         a.keys = private_keys.at.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items, a.rnd = rnd.items;
         a.rho = rho.items, a.tried = tried.items, a.ring = ring.items, a.rounds = rounds.items, a.appended = appended.items;
-        a.y = y.items, a.y_hat = y_hat.items, a.w = w.items, a.w1 = w1.items, a.c_tilde = c_tilde.items, a.balls = balls.items;
+        a.y = y.items, a.y_hat = y_hat.items, a.w = w.items, a.commitments = commitments.items, a.c_tilde = c_tilde.items, a.balls = balls.items;
         a.c_hat = c_hat.items, a.hints = hints.items, a.verdicts = verdicts.items, a.sig = sig.items, a.status = status.items;
         a.n = n, a.generation = 0x123456, a.limit = limit, a.target = target, a.ring_size = size;
         launch("sign_hash", a, 1, false);
@@ -289,11 +289,11 @@ template <class P> struct DsaLanes {
     }
 
     void verify(const Array<uint32_t> &expected) {
-        Array<> w1(P::W1 * n);
+        Array<> commitments(P::COMMITMENT * n);
         Array<uint32_t> balls(BALL_WORDS * n), vectors((L + 1) * N * n), valid(n);
         DsaVerifyArguments a{};
         a.keys = public_keys.at.items, a.sig = sig.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items;
-        a.balls = balls.items, a.vectors = vectors.items, a.w1 = w1.items, a.valid = valid.items, a.status = status.items;
+        a.balls = balls.items, a.vectors = vectors.items, a.commitments = commitments.items, a.valid = valid.items, a.status = status.items;
         a.n = n, a.generation = 0x123456;
         launch("verify_hash", a, 1, false);
         launch("verify_transform", a, L + 1, true);

@@ -42,6 +42,7 @@ struct DsaSet {
     static constexpr uint32_t BETA = TAU * ETA, GAMMA1 = 1u << GAMMA1_BITS, GAMMA2 = (DSA_Q - 1) / GAMMA2_PARTS;
     static constexpr unsigned Z_BITS = GAMMA1_BITS + 1, W1_BITS = GAMMA2_PARTS == 88 ? 6 : 4, ETA_BITS = ETA == 2 ? 3 : 4;
     static constexpr uint32_t Z = 32 * Z_BITS, W1 = 32 * W1_BITS * K; // bytes of a polynomial of z, and of w1
+    static constexpr uint32_t COMMITMENT = 64 + W1;                   // bytes of mu and w1
     static constexpr uint32_t HINT = C_TILDE + Z * L;                 // where the hint begins in a signature
     static constexpr uint32_t PK = 32 + 320 * K, SIG = HINT + OMEGA + K;
     static constexpr uint32_t S = 128, T0 = S + 32 * ETA_BITS * (L + K), SK = T0 + 416 * K; // where s1 and t0 begin in sk
@@ -365,9 +366,14 @@ static constexpr uint64_t MU_GIVEN = ~static_cast<uint64_t>(0);
 
 // mu = H(tr || M') (Algorithm 7, line 6, and Algorithm 8, line 7), unless it is given. `span` is where M' begins in
 // `messages`, a multiple of 8, and its length; zero bytes follow it up to a multiple of 8.
-GABION_FN void dsa_represent(const uint8_t *tr, const uint8_t *messages, const uint64_t *span, uint8_t *mu) {
-    if (span[1] != MU_GIVEN)
+GABION_FN void dsa_represent(const uint8_t *tr, const uint8_t *messages, const uint64_t *span, const uint8_t *given, uint8_t *mu) {
+    if (span[1] != MU_GIVEN) {
         shake256<64>(TwoWords{tr, 64, messages + span[0], static_cast<uint32_t>(span[1])}, mu);
+    } else if (mu != given) {
+#pragma unroll 1
+        for (unsigned i = 0; i < 64; i += 8)
+            store64(mu + i, load64(given + i));
+    }
 }
 
 // Goes on to H(c~) where the first words of the state are c~ and all others zero.

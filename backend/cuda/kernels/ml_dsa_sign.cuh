@@ -34,7 +34,7 @@ struct DsaSignArguments {
     const uint64_t *keys;    // of each op, where its expanded private key is
     const uint8_t *messages; // formatted messages M', zero up to multiples of 8
     const uint64_t *spans;   // of each op where M' begins in `messages`, a multiple of 8, and its length; MU_GIVEN: `mu` is given
-    uint8_t *mu;             // representatives, 64 bytes an op
+    uint8_t *mu;             // representatives, 64 bytes an op: made, or given
     const uint8_t *rnd;      // 32 bytes an op
     uint8_t *rho;            // rho'', 64 bytes an op
     uint32_t *tried;         // attempts that failed, of each op
@@ -44,7 +44,7 @@ struct DsaSignArguments {
     uint8_t *y;              // y and then z, encoded, [attempt][l]
     uint32_t *y_hat;         // [attempt][l]
     uint32_t *w;             // w and then w - c s2, [attempt][k]
-    uint8_t *w1;             // w1, encoded
+    uint8_t *commitments;    // mu and w1, encoded
     uint8_t *c_tilde;        // 64 bytes an attempt
     uint32_t *balls;         // challenges, sixteen words an attempt
     uint32_t *c_hat;         // a polynomial an attempt
@@ -136,7 +136,7 @@ template <class P> struct DsaSignHash : PerThread<DsaSignHash<P>, DsaSignArgumen
             return;
         }
         uint8_t *mu = a.mu + 64 * static_cast<size_t>(op);
-        dsa_represent(key.tr(), a.messages, a.spans + 2 * static_cast<size_t>(op), mu);
+        dsa_represent(key.tr(), a.messages, a.spans + 2 * static_cast<size_t>(op), mu, mu);
         shake256<64>(DsaMaskSeed{key.k_seed(), a.rnd + 32 * static_cast<size_t>(op), mu}, a.rho + 64 * static_cast<size_t>(op));
         a.tried[op] = 0;
         a.ring[add_together(a.appended, 1)] = op;
@@ -232,8 +232,12 @@ template <class P> struct DsaSignRow : PerAttempt<DsaSignRow<P>> {
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 c[i] = DsaDecomposed<P>(c[i]).high;
-            pack_words<P::W1_BITS, P::W1_BITS == 4 ? 4 : 2>(c, a.w1 + P::W1 * static_cast<size_t>(attempt) +
-                                                                   P::W1_BITS * (WARP * row + thread));
+            uint8_t *commitment = a.commitments + P::COMMITMENT * static_cast<size_t>(attempt);
+            pack_words<P::W1_BITS, P::W1_BITS == 4 ? 4 : 2>(c, commitment + 64 + P::W1_BITS * (WARP * row + thread));
+            if (row == 0 && thread < 8) {
+                const uint32_t op = dsa_op(a, dsa_this_round(a), attempt);
+                store64(commitment + 8 * thread, load64(a.mu + 64 * static_cast<size_t>(op) + 8 * thread));
+            }
         }
     }
 };
@@ -248,9 +252,8 @@ template <class P> struct DsaSignChallenge {
         const uint32_t attempt = at.block * BLOCK + at.thread;
         if (attempt >= round.active << round.width)
             return;
-        const uint8_t *mu = a.mu + 64 * static_cast<size_t>(dsa_op(a, round, attempt));
         uint64_t s[25];
-        absorb<RATE_256>(s, TwoWords{mu, 64, a.w1 + P::W1 * static_cast<size_t>(attempt), P::W1}, SHAKE);
+        absorb<RATE_256>(s, Words{a.commitments + P::COMMITMENT * static_cast<size_t>(attempt), P::COMMITMENT}, SHAKE);
         GABION_DECLASSIFY(s, P::C_TILDE); // Public, see above.
         squeeze<P::C_TILDE>(s, a.c_tilde + 64 * static_cast<size_t>(attempt));
 #pragma unroll

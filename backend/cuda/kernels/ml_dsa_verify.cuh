@@ -15,10 +15,10 @@ struct DsaVerifyArguments {
     const uint8_t *sig;      // signatures
     const uint8_t *messages; // formatted messages M', zero up to multiples of 8
     const uint64_t *spans;   // of each op where M' begins in `messages`, a multiple of 8, and its length; MU_GIVEN: `mu` is given
-    uint8_t *mu;             // representatives, 64 bytes an op
+    const uint8_t *mu;       // representatives that are given, 64 bytes an op
     uint32_t *balls;         // challenges, sixteen words an op
     uint32_t *vectors;       // z-hat and c-hat, [op][l + 1]
-    uint8_t *w1;             // w1', encoded
+    uint8_t *commitments;    // mu and w1', encoded
     uint32_t *valid;         // zero if a check failed
     uint32_t *status;        // a Verdict an op
     uint32_t n;
@@ -60,7 +60,7 @@ template <class P> struct DsaVerifyHash {
         const uint8_t *sig = dsa_signature<P>(a, op);
         a.valid[op] = dsa_hint_is_well_formed<P>(sig + P::HINT) ? 1 : 0;
         dsa_represent(DsaKey<P>(a.keys[op]).tr(), a.messages, a.spans + 2 * static_cast<size_t>(op),
-                      a.mu + 64 * static_cast<size_t>(op));
+                      a.mu + 64 * static_cast<size_t>(op), a.commitments + P::COMMITMENT * static_cast<size_t>(op));
         uint32_t c_tilde[P::C_TILDE / 4];
         load_bytes<P::C_TILDE>(sig, c_tilde);
         uint64_t s[25];
@@ -144,7 +144,7 @@ template <class P> struct DsaVerifyRow {
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 c[i] = use_hint(c[i], hints[2 * thread + i / 4] >> (8 * (i % 4)) & 1);
-            pack_words<P::W1_BITS, P::W1_BITS == 4 ? 4 : 2>(c, a.w1 + P::W1 * static_cast<size_t>(op) +
+            pack_words<P::W1_BITS, P::W1_BITS == 4 ? 4 : 2>(c, a.commitments + P::COMMITMENT * static_cast<size_t>(op) + 64 +
                                                                    P::W1_BITS * (WARP * row + thread));
         }
     }
@@ -189,13 +189,15 @@ template <class P> struct DsaVerifyFinish : PerThread<DsaVerifyFinish<P>, DsaVer
     static constexpr unsigned PER_OP = 1;
     static GABION_FN void run(const DsaVerifyArguments &a, uint32_t op, uint32_t) {
         uint64_t s[25];
-        absorb<RATE_256>(s, TwoWords{a.mu + 64 * static_cast<size_t>(op), 64, a.w1 + P::W1 * static_cast<size_t>(op), P::W1}, SHAKE);
-        uint32_t c_tilde[P::C_TILDE / 4];
-        load_bytes<P::C_TILDE>(dsa_signature<P>(a, op), c_tilde);
+        absorb<RATE_256>(s, Words{a.commitments + P::COMMITMENT * static_cast<size_t>(op), P::COMMITMENT}, SHAKE);
+        const uint8_t *c_tilde = dsa_signature<P>(a, op);
         uint32_t difference = 0;
 #pragma unroll
-        for (unsigned i = 0; i < P::C_TILDE / 4; i++)
-            difference |= c_tilde[i] ^ static_cast<uint32_t>(s[i / 2] >> (32 * (i % 2)));
+        for (unsigned i = 0; i < P::C_TILDE / 8; i++) {
+            uint32_t words[2];
+            load_bytes<8>(c_tilde + 8 * i, words);
+            difference |= (words[0] ^ static_cast<uint32_t>(s[i])) | (words[1] ^ static_cast<uint32_t>(s[i] >> 32));
+        }
         const bool is_good = a.valid[op] != 0 && difference == 0;
         a.status[op] = status_word(is_good ? OK : INVALID_SIGNATURE, a.generation);
     }
