@@ -225,7 +225,8 @@ template <class P> struct DsaLanes {
         DsaKeys matrices(n, MATRIX);
         DsaKeyArguments a{};
         a.seeds = seeds.items, a.pk = pk.items, a.sk = sk.items, a.rho_prime = rho_prime.items, a.halves = halves.items;
-        a.vectors = vectors.items, a.keys = matrices.at.items, a.status = status.items, a.n = n, a.generation = 0x123456;
+        a.vectors = vectors.items, a.keys = matrices.at.items, a.status = status.items, a.n = n;
+        a.generation = 0x123456;
         launch("keygen_seed", a, 1, false);
         launch_blocks("keygen_sample", &a, sizeof a, with_matrix<P>(n, L + K));
         launch("keygen_transform", a, L + K, true);
@@ -256,16 +257,20 @@ template <class P> struct DsaLanes {
 
     // In rounds of at most `limit` attempts, `target` of them where there are few operations. Says how many rounds it took.
     uint32_t sign(uint32_t limit, uint32_t target) {
-        const uint32_t rounds_max = 400, size = n > limit ? n : limit;
+        const uint32_t rounds_max = 400, size = n + limit;
         Array<> rho(64 * n), y(P::Z * L * limit), commitments(P::COMMITMENT * limit), c_tilde(64 * limit);
         Array<uint32_t> tried(n), ring(size), appended(rounds_max + 1), y_hat(L * N * limit), w(K * N * limit),
             balls(BALL_WORDS * limit), c_hat(N * limit), hints(K * N / 32 * limit), verdicts(limit);
         Array<DsaRound> rounds(rounds_max + 1);
         DsaSignArguments a{};
-        a.keys = private_keys.at.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items, a.rnd = rnd.items;
-        a.rho = rho.items, a.tried = tried.items, a.ring = ring.items, a.rounds = rounds.items, a.appended = appended.items;
-        a.y = y.items, a.y_hat = y_hat.items, a.w = w.items, a.commitments = commitments.items, a.c_tilde = c_tilde.items, a.balls = balls.items;
-        a.c_hat = c_hat.items, a.hints = hints.items, a.verdicts = verdicts.items, a.sig = sig.items, a.status = status.items;
+        a.keys = private_keys.at.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items;
+        a.rnd = rnd.items;
+        a.rho = rho.items, a.tried = tried.items, a.ring = ring.items, a.rounds = rounds.items;
+        a.appended = appended.items;
+        a.y = y.items, a.y_hat = y_hat.items, a.w = w.items, a.commitments = commitments.items;
+        a.c_tilde = c_tilde.items, a.balls = balls.items;
+        a.c_hat = c_hat.items, a.hints = hints.items, a.verdicts = verdicts.items, a.sig = sig.items;
+        a.status = status.items;
         a.n = n, a.generation = 0x123456, a.limit = limit, a.target = target, a.ring_size = size;
         launch("sign_hash", a, 1, false);
         for (; a.round < rounds_max; a.round++) {
@@ -292,8 +297,10 @@ template <class P> struct DsaLanes {
         Array<> commitments(P::COMMITMENT * n);
         Array<uint32_t> balls(BALL_WORDS * n), vectors((L + 1) * N * n), valid(n);
         DsaVerifyArguments a{};
-        a.keys = public_keys.at.items, a.sig = sig.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items;
-        a.balls = balls.items, a.vectors = vectors.items, a.commitments = commitments.items, a.valid = valid.items, a.status = status.items;
+        a.keys = public_keys.at.items, a.sig = sig.items, a.messages = messages.items, a.spans = spans.items;
+        a.mu = mu.items;
+        a.balls = balls.items, a.vectors = vectors.items, a.commitments = commitments.items, a.valid = valid.items;
+        a.status = status.items;
         a.n = n, a.generation = 0x123456;
         launch("verify_hash", a, 1, false);
         launch("verify_transform", a, L + 1, true);

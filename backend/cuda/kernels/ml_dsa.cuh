@@ -35,17 +35,19 @@ GABION_FN const DsaRoots &dsa_roots_across() {
 }
 
 // FIPS 204, tables 1 and 2.
-template <unsigned K_, unsigned L_, unsigned ETA_, unsigned TAU_, unsigned GAMMA1_BITS, unsigned GAMMA2_PARTS, unsigned OMEGA_,
-          unsigned C_TILDE_>
+template <unsigned K_, unsigned L_, unsigned ETA_, unsigned TAU_, unsigned GAMMA1_BITS, unsigned GAMMA2_PARTS,
+          unsigned OMEGA_, unsigned C_TILDE_>
 struct DsaSet {
     static constexpr unsigned K = K_, L = L_, ETA = ETA_, TAU = TAU_, OMEGA = OMEGA_, C_TILDE = C_TILDE_;
     static constexpr uint32_t BETA = TAU * ETA, GAMMA1 = 1u << GAMMA1_BITS, GAMMA2 = (DSA_Q - 1) / GAMMA2_PARTS;
-    static constexpr unsigned Z_BITS = GAMMA1_BITS + 1, W1_BITS = GAMMA2_PARTS == 88 ? 6 : 4, ETA_BITS = ETA == 2 ? 3 : 4;
+    static constexpr unsigned Z_BITS = GAMMA1_BITS + 1, W1_BITS = GAMMA2_PARTS == 88 ? 6 : 4,
+        ETA_BITS = ETA == 2 ? 3 : 4;
     static constexpr uint32_t Z = 32 * Z_BITS, W1 = 32 * W1_BITS * K; // bytes of a polynomial of z, and of w1
     static constexpr uint32_t COMMITMENT = 64 + W1;                   // bytes of mu and w1
     static constexpr uint32_t HINT = C_TILDE + Z * L;                 // where the hint begins in a signature
     static constexpr uint32_t PK = 32 + 320 * K, SIG = HINT + OMEGA + K;
-    static constexpr uint32_t S = 128, T0 = S + 32 * ETA_BITS * (L + K), SK = T0 + 416 * K; // where s1 and t0 begin in sk
+    // Where s1 and t0 begin in sk.
+    static constexpr uint32_t S = 128, T0 = S + 32 * ETA_BITS * (L + K), SK = T0 + 416 * K;
     static constexpr unsigned S1_PAIRS = (L + 1) / 2, S2_PAIRS = K / 2;
 };
 using MlDsa44 = DsaSet<4, 4, 2, 39, 17, 88, 80, 32>;
@@ -59,8 +61,8 @@ using MlDsa87 = DsaSet<8, 7, 2, 60, 19, 32, 75, 64>;
 //   public keys: t1-hat, [k], of t1 2^d
 //   private keys: s1-hat and s2-hat in pairs, [(l + 1) / 2 + k / 2]; t0-hat, [k]
 //
-// A pair of small polynomials a and b is a + 2^9 b. Products by c have coefficients of beta < 2^8 at most, so those of both
-// can be read from the one product (dsa_unpair): half as many inverse transforms.
+// A pair of small polynomials a and b is a + 2^9 b. Products by c have coefficients of beta < 2^8 at most, so those of
+// both can be read from the one product (dsa_unpair): half as many inverse transforms.
 template <class P> struct DsaKey {
     static constexpr size_t HEADER = 128, MATRIX = P::K * P::L * N * sizeof(uint32_t);
     uint8_t *bytes;
@@ -91,8 +93,8 @@ GABION_FN void store8(uint32_t *poly, unsigned thread, const uint32_t (&c)[LANE]
         store4(poly + LANE * thread + i, c[i], c[i + 1], c[i + 2], c[i + 3]);
 }
 
-// Eight numbers of `BITS` bits from bytes at a multiple of `ALIGNMENT`, the lowest bit first (SimpleBitUnpack, Algorithm 18),
-// and back (Algorithm 16).
+// Eight numbers of `BITS` bits from bytes at a multiple of `ALIGNMENT`, the lowest bit first (SimpleBitUnpack,
+// Algorithm 18), and back (Algorithm 16).
 template <unsigned BITS, unsigned ALIGNMENT> GABION_FN void unpack_words(const uint8_t *bytes, uint32_t (&c)[LANE]) {
     uint32_t words[(BITS + 3) / 4];
     load_aligned<BITS, ALIGNMENT>(bytes, words);
@@ -133,7 +135,8 @@ GABION_FN uint32_t dsa_montgomery(uint64_t x) {
 static constexpr uint32_t DSA_OFFSET = 256 * DSA_Q;
 // 2^32 / 256: what the inverse transform and the Montgomery reduction before it are short of.
 static constexpr Root DSA_SCALE =
-    DsaRoots::root(static_cast<uint32_t>((static_cast<uint64_t>(1) << 32) % DSA_Q * DsaRoots::power(256, DSA_Q - 2) % DSA_Q));
+    DsaRoots::root(static_cast<uint32_t>(((static_cast<uint64_t>(1) << 32) % DSA_Q) * DsaRoots::power(256, DSA_Q - 2) %
+                                         DSA_Q));
 
 // The parts of a forward transform (Algorithm 41) of what stands in `poly`, along; it ends along, in `c`, below q.
 // Coefficients are below q at first and so below 17 q after eight layers.
@@ -157,8 +160,8 @@ GABION_FN void dsa_ntt_along(SharedPoly &poly, unsigned thread, uint32_t (&c)[LA
         c[i] = reduce<DSA_Q>(c[i]);
 }
 
-// The parts of an inverse transform (Algorithm 42) of what `c` is times 2^-32, along and below q; the result is along in
-// `poly`, below q. Sums are below 2^l q after l layers.
+// The parts of an inverse transform (Algorithm 42) of what `c` is times 2^-32, along and below q; the result is along
+// in `poly`, below q. Sums are below 2^l q after l layers.
 GABION_FN void dsa_inverse_along(SharedPoly &poly, unsigned thread, uint32_t (&c)[LANE]) {
     inverse_layers<DSA_Q, 1, DSA_OFFSET, 2>(c, LANE * thread, dsa_roots().inverse);
     scatter<Arrangement::ALONG>(poly, thread, c);
@@ -265,10 +268,10 @@ struct SharedAccepted {
 
 // A-hat[r, s] = RejNTTPoly(rho || s || r) (Algorithms 30 and 32). Time depends on rho, which is public.
 //
-// A thread writes its own polynomial. So it collects four coefficients for a store, in shared memory, where those of all
-// threads of a warp lie in different banks wherever each of them is.
-GABION_FN void dsa_sample_ntt_vartime(const uint8_t *rho, uint32_t row, uint32_t column, SharedAccepted &shared, unsigned thread,
-                                      uint32_t *poly) {
+// A thread writes its own polynomial. So it collects four coefficients for a store, in shared memory, where those of
+// all threads of a warp lie in different banks wherever each of them is.
+GABION_FN void dsa_sample_ntt_vartime(const uint8_t *rho, uint32_t row, uint32_t column, SharedAccepted &shared,
+                                      unsigned thread, uint32_t *poly) {
     uint64_t s[25];
     absorb<RATE_SHAKE128>(s, Seeded{rho, column | row << 8, 2}, SHAKE);
     uint32_t *const accepted = &shared.words[0][thread];
@@ -366,7 +369,8 @@ static constexpr uint64_t MU_GIVEN = ~static_cast<uint64_t>(0);
 
 // mu = H(tr || M') (Algorithm 7, line 6, and Algorithm 8, line 7), unless it is given. `span` is where M' begins in
 // `messages`, a multiple of 8, and its length; zero bytes follow it up to a multiple of 8.
-GABION_FN void dsa_represent(const uint8_t *tr, const uint8_t *messages, const uint64_t *span, const uint8_t *given, uint8_t *mu) {
+GABION_FN void dsa_represent(const uint8_t *tr, const uint8_t *messages, const uint64_t *span, const uint8_t *given,
+                             uint8_t *mu) {
     if (span[1] != MU_GIVEN) {
         shake256<64>(TwoWords{tr, 64, messages + span[0], static_cast<uint32_t>(span[1])}, mu);
     } else if (mu != given) {
@@ -385,8 +389,8 @@ template <class P> GABION_FN void dsa_absorb_c_tilde(uint64_t (&s)[25]) {
 
 // --- Frames ---------------------------------------------------------------------------------------------------------
 
-// Blocks of threads for the jobs that `Kernel::first` does, and then blocks that make A-hat, a thread a polynomial, of the
-// seed that `Kernel::rho` says.
+// Blocks of threads for the jobs that `Kernel::first` does, and then blocks that make A-hat, a thread a polynomial, of
+// the seed that `Kernel::rho` says.
 template <class P, class Kernel, class Of> struct WithMatrix {
     using Arguments = Of;
     using Shared = SharedAccepted;
@@ -397,18 +401,21 @@ template <class P, class Kernel, class Of> struct WithMatrix {
         if (at.block < blocks) {
             const uint64_t job = static_cast<uint64_t>(at.block) * BLOCK + at.thread;
             if (job < first)
-                Kernel::first(a, static_cast<uint32_t>(job / Kernel::FIRST_PER_OP), static_cast<uint32_t>(job % Kernel::FIRST_PER_OP));
+                Kernel::first(a, static_cast<uint32_t>(job / Kernel::FIRST_PER_OP),
+                              static_cast<uint32_t>(job % Kernel::FIRST_PER_OP));
         } else {
             const uint64_t job = static_cast<uint64_t>(at.block - blocks) * BLOCK + at.thread;
             if (job < static_cast<uint64_t>(a.n) * ENTRIES)
-                sample(a, static_cast<uint32_t>(job / ENTRIES), static_cast<uint32_t>(job % ENTRIES), shared, at.thread);
+                sample(a, static_cast<uint32_t>(job / ENTRIES), static_cast<uint32_t>(job % ENTRIES), shared,
+                       at.thread);
         }
     }
 
   private:
     static GABION_FN void sample(const Of &a, uint32_t op, uint32_t entry, SharedAccepted &shared, unsigned thread) {
         const uint32_t row = entry / P::L, column = entry % P::L;
-        dsa_sample_ntt_vartime(Kernel::rho(a, op), row, column, shared, thread, DsaKey<P>(a.keys[op]).matrix(row, column));
+        uint32_t *poly = DsaKey<P>(a.keys[op]).matrix(row, column);
+        dsa_sample_ntt_vartime(Kernel::rho(a, op), row, column, shared, thread, poly);
     }
 };
 

@@ -111,7 +111,8 @@ template <class P> GABION_FN void dsa_small_from_packed(uint32_t (&c)[LANE]) {
 template <class P> struct DsaKeygenTransform : PerWarp<DsaKeygenTransform<P>, DsaKeyArguments> {
     static constexpr unsigned PER_OP = P::L + P::K, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t index, unsigned thread) {
+    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t index,
+                               unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             const uint32_t eight = a.halves[(static_cast<size_t>(op) * PER_OP + index) * WARP + thread];
@@ -142,7 +143,8 @@ template <class P> struct DsaKeygenTransform : PerWarp<DsaKeygenTransform<P>, Ds
 template <class P, bool IS_NEW> struct DsaKeyRow : PerWarp<DsaKeyRow<P, IS_NEW>, DsaKeyArguments> {
     static constexpr unsigned PER_OP = P::K, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t row, unsigned thread) {
+    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t row,
+                               unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             DsaSum sum;
@@ -160,10 +162,12 @@ template <class P, bool IS_NEW> struct DsaKeyRow : PerWarp<DsaKeyRow<P, IS_NEW>,
     }
 
   private:
-    static GABION_FN void round(const DsaKeyArguments &a, uint32_t op, uint32_t row, unsigned thread, uint32_t (&c)[LANE]) {
+    static GABION_FN void round(const DsaKeyArguments &a, uint32_t op, uint32_t row, unsigned thread,
+                                uint32_t (&c)[LANE]) {
         uint8_t *sk = dsa_sk<P>(a, op);
         uint32_t s2[LANE], low[LANE];
-        unpack_words<P::ETA_BITS, P::ETA_BITS == 4 ? 4 : 1>(sk + P::S + P::ETA_BITS * (WARP * (P::L + row) + thread), s2);
+        unpack_words<P::ETA_BITS, P::ETA_BITS == 4 ? 4 : 1>(sk + P::S + P::ETA_BITS * (WARP * (P::L + row) + thread),
+                                                            s2);
         dsa_small_from_packed<P>(s2);
 #pragma unroll
         for (unsigned i = 0; i < LANE; i++) {
@@ -210,11 +214,12 @@ template <class P> struct DsaExpandPublic : WithMatrix<P, DsaExpandPublic<P>, Ds
     static GABION_FN const uint8_t *rho(const DsaKeyArguments &a, uint32_t op) { return dsa_pk<P>(a, op); }
 };
 
-// t1 2^d in the NTT domain (Algorithm 8, line 9). Where nothing but expansion is asked for, its status words are the last.
+// t1 2^d in the NTT domain (Algorithm 8, line 9). It is the last kernel of an expansion.
 template <class P> struct DsaPublicTransform : PerWarp<DsaPublicTransform<P>, DsaKeyArguments> {
     static constexpr unsigned PER_OP = P::K, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t row, unsigned thread) {
+    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t row,
+                               unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             unpack_words<10, 2>(dsa_pk<P>(a, op) + 32 + 10 * (WARP * row + thread), c);
@@ -260,13 +265,15 @@ template <class P> struct DsaExpandPrivate : WithMatrix<P, DsaExpandPrivate<P>, 
     }
 };
 
-// s1-hat for the check; s1-hat and s2-hat in pairs and t0-hat for the expanded key (Algorithm 7, lines 2 to 4); whether s1
-// and s2 are in range (Algorithm 25, whose BitUnpack may give other values for bytes that no key has).
+// s1-hat for the check; s1-hat and s2-hat in pairs and t0-hat for the expanded key (Algorithm 7, lines 2 to 4); whether
+// s1 and s2 are in range (Algorithm 25, whose BitUnpack may give other values for bytes that no key has).
 template <class P> struct DsaPrivateTransform : PerWarp<DsaPrivateTransform<P>, DsaKeyArguments> {
-    static constexpr unsigned S2 = P::L + P::S1_PAIRS, T0 = S2 + P::S2_PAIRS; // where s2's pairs and t0 begin among the jobs
+    // Where s2's pairs and t0 begin among the jobs.
+    static constexpr unsigned S2 = P::L + P::S1_PAIRS, T0 = S2 + P::S2_PAIRS;
     static constexpr unsigned PER_OP = T0 + P::K, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t index, unsigned thread) {
+    static GABION_FN void part(const DsaKeyArguments &a, SharedPoly &shared, uint32_t op, uint32_t index,
+                               unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             decode(a, op, index, thread, c);
@@ -284,7 +291,8 @@ template <class P> struct DsaPrivateTransform : PerWarp<DsaPrivateTransform<P>, 
     }
 
   private:
-    static GABION_FN void decode(const DsaKeyArguments &a, uint32_t op, uint32_t index, unsigned thread, uint32_t (&c)[LANE]) {
+    static GABION_FN void decode(const DsaKeyArguments &a, uint32_t op, uint32_t index, unsigned thread,
+                                 uint32_t (&c)[LANE]) {
         const uint8_t *sk = dsa_sk<P>(a, op);
         if (index >= T0) {
             unpack_words<13, 1>(sk + P::T0 + 13 * (WARP * (index - T0) + thread), c);

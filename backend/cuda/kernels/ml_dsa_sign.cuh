@@ -6,16 +6,17 @@
 //            -> SignLow (warp two rows: r0) -> SignResponse (warp two polynomials of z) -> SignHint (warp a row)
 //            -> SignSelect (warp an op): the signature, or the op into the queue again
 //
-// The queue is a ring of operations. A round takes some from its front, gives each one attempt or several, and the first
-// of an operation's attempts that is good, by kappa, is its signature, as in the standard's loop: so neither the order of
-// the queue nor the number of attempts at once changes a signature. Ops that have none go to the queue's end. The host
-// asks for a number of rounds without waiting; a round that finds less work than it has threads does less, and one that
-// finds none does nothing.
+// The queue is a ring of operations. A round takes some from its front, gives each one attempt or several, and the
+// first of an operation's attempts that is good, by kappa, is its signature, as in the standard's loop: so neither the
+// order of the queue nor the number of attempts at once changes a signature. Ops that have none go to the queue's end.
+// The host asks for a number of rounds without waiting; a round that finds less work than it has threads does less, and
+// one that finds none does nothing.
 //
 // Constant time: no branch and no address depends on a secret. Public are, as in the CPU backends, c~ of every attempt
-// (SampleInBall runs in variable time on it: it is a hash of w1, which hides y as it does in a signature) and whether an
-// attempt is accepted, and at which of the checks r0, z, hint it fails (the distribution of a rejected coefficient is the
-// same for every key: Dilithium, round 3 specification, section 5.5). z and the hint are public once they are accepted.
+// (SampleInBall runs in variable time on it: it is a hash of w1, which hides y as it does in a signature) and whether
+// an attempt is accepted, and at which of the checks r0, z, hint it fails (the distribution of a rejected coefficient
+// is the same for every key: Dilithium, round 3 specification, section 5.5). z and the hint are public once they are
+// accepted.
 #pragma once
 
 #include "ml_dsa.cuh"
@@ -28,12 +29,12 @@ struct DsaRound {
     uint32_t head, live, active, width;
 };
 
-// Where a batch of `n` operations lies, and the attempts of a round. Signatures stand one after the other; what else is an
-// address is a multiple of 16.
+// Where a batch of `n` operations lies, and the attempts of a round. Signatures stand one after the other; what else is
+// an address is a multiple of 16.
 struct DsaSignArguments {
     const uint64_t *keys;    // of each op, where its expanded private key is
     const uint8_t *messages; // formatted messages M', zero up to multiples of 8
-    const uint64_t *spans;   // of each op where M' begins in `messages`, a multiple of 8, and its length; MU_GIVEN: `mu` is given
+    const uint64_t *spans;   // of each op where M' begins in `messages`, and its length, as dsa_represent takes them
     uint8_t *mu;             // representatives, 64 bytes an op: made, or given
     const uint8_t *rnd;      // 32 bytes an op
     uint8_t *rho;            // rho'', 64 bytes an op
@@ -57,7 +58,7 @@ struct DsaSignArguments {
     uint32_t round;      // counts from 0
     uint32_t limit;      // attempts of this round, at most
     uint32_t target;     // an op gets several attempts where all of these are no more than this; at most `limit`
-    uint32_t ring_size;  // at least `n` and the largest `limit`
+    uint32_t ring_size;  // at least `n` and the largest `limit` together: a round puts none where it takes others from
 };
 
 // Attempts of one op in a round, at most: 2^this.
@@ -82,7 +83,7 @@ GABION_FN DsaRound dsa_next_round(const DsaSignArguments &a) {
 }
 GABION_FN const DsaRound &dsa_this_round(const DsaSignArguments &a) { return a.rounds[a.round + 1]; }
 
-// A place in the queue, `at` after its front: less than two rings.
+// A place in the queue, `at` after its front, which is less than two rings after it.
 GABION_FN uint32_t *dsa_queued(const DsaSignArguments &a, const DsaRound &round, uint32_t at) {
     uint32_t place = round.head + at;
     if (place >= a.ring_size)
@@ -112,7 +113,8 @@ template <class Kernel> struct PerAttempt {
         const uint64_t job = static_cast<uint64_t>(at.block) * WARPS + at.thread / WARP;
         const DsaRound &round = dsa_this_round(a);
         if (job < static_cast<uint64_t>(round.active << round.width) * Kernel::PER_ATTEMPT)
-            Kernel::template part<STEP>(a, shared.poly[at.thread / WARP], static_cast<uint32_t>(job / Kernel::PER_ATTEMPT),
+            Kernel::template part<STEP>(a, shared.poly[at.thread / WARP],
+                                        static_cast<uint32_t>(job / Kernel::PER_ATTEMPT),
                                         static_cast<uint32_t>(job % Kernel::PER_ATTEMPT), at.thread % WARP);
     }
 };
@@ -137,7 +139,8 @@ template <class P> struct DsaSignHash : PerThread<DsaSignHash<P>, DsaSignArgumen
         }
         uint8_t *mu = a.mu + 64 * static_cast<size_t>(op);
         dsa_represent(key.tr(), a.messages, a.spans + 2 * static_cast<size_t>(op), mu, mu);
-        shake256<64>(DsaMaskSeed{key.k_seed(), a.rnd + 32 * static_cast<size_t>(op), mu}, a.rho + 64 * static_cast<size_t>(op));
+        shake256<64>(DsaMaskSeed{key.k_seed(), a.rnd + 32 * static_cast<size_t>(op), mu},
+                     a.rho + 64 * static_cast<size_t>(op));
         a.tried[op] = 0;
         a.ring[add_together(a.appended, 1)] = op;
     }
@@ -190,7 +193,8 @@ template <class P> struct DsaSignMask {
 template <class P> struct DsaSignMaskTransform : PerAttempt<DsaSignMaskTransform<P>> {
     static constexpr unsigned PER_ATTEMPT = P::L, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t r, unsigned thread) {
+    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t r,
+                               unsigned thread) {
         const size_t poly = static_cast<size_t>(attempt) * P::L + r;
         uint32_t c[LANE];
         if (STEP == 0) {
@@ -214,12 +218,14 @@ template <class P> struct DsaSignMaskTransform : PerAttempt<DsaSignMaskTransform
 template <class P> struct DsaSignRow : PerAttempt<DsaSignRow<P>> {
     static constexpr unsigned PER_ATTEMPT = P::K, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t row, unsigned thread) {
+    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t row,
+                               unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             const uint32_t op = dsa_op(a, dsa_this_round(a), attempt);
             DsaSum sum;
-            dsa_row_product<P>(DsaKey<P>(a.keys[op]), a.y_hat + static_cast<size_t>(attempt) * P::L * N, row, thread, sum);
+            dsa_row_product<P>(DsaKey<P>(a.keys[op]), a.y_hat + static_cast<size_t>(attempt) * P::L * N, row, thread,
+                               sum);
             sum.finish(c);
             dsa_inverse_along(shared, thread, c);
         } else if (STEP == 1) {
@@ -269,7 +275,8 @@ template <class P> struct DsaSignChallenge {
 template <class P> struct DsaSignChallengeTransform : PerAttempt<DsaSignChallengeTransform<P>> {
     static constexpr unsigned PER_ATTEMPT = 1, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t, unsigned thread) {
+    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t,
+                               unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             dsa_load_ball(a.balls + BALL_WORDS * static_cast<size_t>(attempt), thread, c);
@@ -287,7 +294,8 @@ template <class P> struct DsaSignChallengeTransform : PerAttempt<DsaSignChalleng
 
 // The product of c and a polynomial of the key, after steps 0 to 2 along in `shared`.
 template <class P, unsigned STEP>
-GABION_FN void dsa_times_challenge(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t index, unsigned thread) {
+GABION_FN void dsa_times_challenge(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t index,
+                                   unsigned thread) {
     if (STEP == 0) {
         const uint32_t op = dsa_op(a, dsa_this_round(a), attempt);
         uint32_t x[LANE], y[LANE];
@@ -304,12 +312,13 @@ GABION_FN void dsa_times_challenge(const DsaSignArguments &a, SharedPoly &shared
     }
 }
 
-// Two rows of w - c s2, and whether r0 = LowBits of it is short enough (Algorithm 7, lines 19, 21 and 23). w0 - c s2 is r0
-// where it is short, and where it is not, r0 is neither.
+// Two rows of w - c s2, and whether r0 = LowBits of it is short enough (Algorithm 7, lines 19, 21 and 23). w0 - c s2 is
+// r0 where it is short, and where it is not, r0 is neither.
 template <class P> struct DsaSignLow : PerAttempt<DsaSignLow<P>> {
     static constexpr unsigned PER_ATTEMPT = P::S2_PAIRS, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t pair, unsigned thread) {
+    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t pair,
+                               unsigned thread) {
         if (STEP < 3) {
             dsa_times_challenge<P, STEP>(a, shared, attempt, P::S1_PAIRS + pair, thread);
             return;
@@ -339,11 +348,13 @@ template <class P> struct DsaSignLow : PerAttempt<DsaSignLow<P>> {
     }
 };
 
-// Two polynomials of z = y + c s1, encoded where y was, and whether they are short enough (Algorithm 7, lines 18, 20 and 23).
+// Two polynomials of z = y + c s1, encoded where y was, and whether they are short enough (Algorithm 7, lines 18, 20
+// and 23).
 template <class P> struct DsaSignResponse : PerAttempt<DsaSignResponse<P>> {
     static constexpr unsigned PER_ATTEMPT = P::S1_PAIRS, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t pair, unsigned thread) {
+    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t pair,
+                               unsigned thread) {
         if (dsa_is_rejected(a, attempt))
             return;
         if (STEP < 3) {
@@ -385,7 +396,8 @@ template <class P> struct DsaSignResponse : PerAttempt<DsaSignResponse<P>> {
 template <class P> struct DsaSignHint : PerAttempt<DsaSignHint<P>> {
     static constexpr unsigned PER_ATTEMPT = P::K, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t row, unsigned thread) {
+    static GABION_FN void part(const DsaSignArguments &a, SharedPoly &shared, uint32_t attempt, uint32_t row,
+                               unsigned thread) {
         if (dsa_is_rejected(a, attempt))
             return;
         if (STEP < 3) {
@@ -418,7 +430,8 @@ template <class P> struct DsaSignSelect {
         const uint32_t place = at.block * WARPS + at.thread / WARP;
         if (place >= round.active)
             return;
-        const uint32_t op = *dsa_queued(a, round, place), first = place << round.width, end = (place + 1) << round.width;
+        const uint32_t op = *dsa_queued(a, round, place), first = place << round.width,
+            end = (place + 1) << round.width;
         uint32_t attempt = first;
         while (attempt < end && !is_good(a, attempt))
             attempt++;
@@ -438,7 +451,8 @@ template <class P> struct DsaSignSelect {
 
     static GABION_FN void write(const Arguments &a, uint32_t op, uint32_t attempt, unsigned thread) {
         uint8_t *sig = a.sig + P::SIG * static_cast<size_t>(op);
-        const uint8_t *c_tilde = a.c_tilde + 64 * static_cast<size_t>(attempt), *z = a.y + P::L * P::Z * static_cast<size_t>(attempt);
+        const uint8_t *c_tilde = a.c_tilde + 64 * static_cast<size_t>(attempt),
+            *z = a.y + P::L * P::Z * static_cast<size_t>(attempt);
         const uint32_t *hints = a.hints + static_cast<size_t>(attempt) * P::K * (N / 32);
         GABION_DECLASSIFY(z, P::L * P::Z); // The signature.
         GABION_DECLASSIFY(hints, P::K * N / 8);

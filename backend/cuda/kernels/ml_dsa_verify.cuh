@@ -1,20 +1,21 @@
-// ML-DSA: verification of a batch by expanded public keys (ml_dsa_keys.cuh). Everything here is public, and time depends on it.
+// ML-DSA: verification of a batch by expanded public keys (ml_dsa_keys.cuh). Everything here is public, and time
+// depends on it.
 //
-//   VerifyHash (thread an op: mu, and the challenge) -> VerifyTransform (warp a polynomial) -> VerifyRow (warp a row of A)
-//   -> VerifyFinish (thread an op)
+//   VerifyHash (thread an op: mu, and the challenge) -> VerifyTransform (warp a polynomial)
+//   -> VerifyRow (warp a row) -> VerifyFinish (thread an op)
 #pragma once
 
 #include "ml_dsa.cuh"
 
 namespace gabion {
 
-// Where a batch of `n` operations lies. Signatures stand one after the other at any address; what else is an address is a
-// multiple of 16.
+// Where a batch of `n` operations lies. Signatures stand one after the other at any address; what else is an address is
+// a multiple of 16.
 struct DsaVerifyArguments {
     const uint64_t *keys;    // of each op, where its expanded public key is
     const uint8_t *sig;      // signatures
     const uint8_t *messages; // formatted messages M', zero up to multiples of 8
-    const uint64_t *spans;   // of each op where M' begins in `messages`, a multiple of 8, and its length; MU_GIVEN: `mu` is given
+    const uint64_t *spans;   // of each op where M' begins in `messages`, and its length, as dsa_represent takes them
     const uint8_t *mu;       // representatives that are given, 64 bytes an op
     uint32_t *balls;         // challenges, sixteen words an op
     uint32_t *vectors;       // z-hat and c-hat, [op][l + 1]
@@ -76,7 +77,8 @@ template <class P> struct DsaVerifyHash {
 template <class P> struct DsaVerifyTransform : PerWarp<DsaVerifyTransform<P>, DsaVerifyArguments> {
     static constexpr unsigned PER_OP = P::L + 1, STEPS = 4;
     template <unsigned STEP>
-    static GABION_FN void part(const DsaVerifyArguments &a, SharedPoly &shared, uint32_t op, uint32_t index, unsigned thread) {
+    static GABION_FN void part(const DsaVerifyArguments &a, SharedPoly &shared, uint32_t op, uint32_t index,
+                               unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             if (index < P::L)
@@ -95,7 +97,8 @@ template <class P> struct DsaVerifyTransform : PerWarp<DsaVerifyTransform<P>, Ds
     }
 
   private:
-    static GABION_FN void decode(const DsaVerifyArguments &a, uint32_t op, uint32_t index, unsigned thread, uint32_t (&c)[LANE]) {
+    static GABION_FN void decode(const DsaVerifyArguments &a, uint32_t op, uint32_t index, unsigned thread,
+                                 uint32_t (&c)[LANE]) {
         unpack_words<P::Z_BITS, 1>(dsa_signature<P>(a, op) + P::C_TILDE + P::Z_BITS * (WARP * index + thread), c);
         uint32_t is_long = 0;
 #pragma unroll
@@ -121,14 +124,15 @@ template <class P> struct DsaVerifyRow {
     template <unsigned STEP> static GABION_FN void step(const Arguments &a, Shared &shared, Position at) {
         const uint64_t job = static_cast<uint64_t>(at.block) * WARPS + at.thread / WARP;
         if (job < static_cast<uint64_t>(a.n) * PER_OP)
-            part<STEP>(a, shared.poly[at.thread / WARP], shared.hints[at.thread / WARP], static_cast<uint32_t>(job / PER_OP),
+            part<STEP>(a, shared.poly[at.thread / WARP], shared.hints[at.thread / WARP],
+                       static_cast<uint32_t>(job / PER_OP),
                        static_cast<uint32_t>(job % PER_OP), at.thread % WARP);
     }
 
   private:
     template <unsigned STEP>
-    static GABION_FN void part(const Arguments &a, SharedPoly &shared, uint32_t (&hints)[N / 4], uint32_t op, uint32_t row,
-                               unsigned thread) {
+    static GABION_FN void part(const Arguments &a, SharedPoly &shared, uint32_t (&hints)[N / 4], uint32_t op,
+                               uint32_t row, unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
             hints[2 * thread] = 0, hints[2 * thread + 1] = 0;
@@ -144,8 +148,8 @@ template <class P> struct DsaVerifyRow {
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 c[i] = use_hint(c[i], hints[2 * thread + i / 4] >> (8 * (i % 4)) & 1);
-            pack_words<P::W1_BITS, P::W1_BITS == 4 ? 4 : 2>(c, a.commitments + P::COMMITMENT * static_cast<size_t>(op) + 64 +
-                                                                   P::W1_BITS * (WARP * row + thread));
+            uint8_t *w1 = a.commitments + P::COMMITMENT * static_cast<size_t>(op) + 64;
+            pack_words<P::W1_BITS, P::W1_BITS == 4 ? 4 : 2>(c, w1 + P::W1_BITS * (WARP * row + thread));
         }
     }
 
@@ -165,7 +169,7 @@ template <class P> struct DsaVerifyRow {
         sum.finish(c);
     }
 
-    // A byte for each hint of the row: positions in a row differ. A hint that is not well formed reads nothing beyond itself.
+    // A byte for each hint of the row, whose positions differ. A hint that is not well formed reads nothing beyond it.
     static GABION_FN void mark(const uint8_t *y, uint32_t row, unsigned thread, uint8_t *hints) {
         const unsigned begin = row == 0 ? 0 : y[P::OMEGA + row - 1], end = minimum(y[P::OMEGA + row], P::OMEGA);
 #pragma unroll 1

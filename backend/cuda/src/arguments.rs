@@ -51,28 +51,120 @@ pub struct KemArguments {
 // SAFETY: sixteen words of eight bytes and four of four bytes, without padding.
 unsafe impl Arguments for KemArguments {}
 
-/// `DsaArguments` of `kernels/ml_dsa.cuh`.
+/// `DsaKeyArguments` of `kernels/ml_dsa_keys.cuh`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct DsaArguments {
+pub struct DsaKeyArguments {
+    /// xi, 32 bytes an operation.
+    pub seeds: u64,
     /// Public keys.
     pub pk: u64,
-    /// Signatures.
-    pub sig: u64,
-    /// Formatted messages M'.
+    /// Private keys.
+    pub sk: u64,
+    /// rho', 64 bytes an operation.
+    pub rho_prime: u64,
+    /// s1 and s2, half a byte a coefficient, l + k polynomials an operation.
+    pub halves: u64,
+    /// s1-hat, l polynomials of 1024 bytes an operation.
+    pub vectors: u64,
+    /// Of each operation the address of its expanded key.
+    pub keys: u64,
+    /// How many checks failed, a word an operation.
+    pub faults: u64,
+    /// Status words.
+    pub status: u64,
+    /// Operations.
+    pub n: u32,
+    /// What the status words carry besides the verdict: the low 24 bits.
+    pub generation: u32,
+}
+
+// SAFETY: nine words of eight bytes and two of four bytes, without padding.
+unsafe impl Arguments for DsaKeyArguments {}
+
+/// `DsaSignArguments` of `kernels/ml_dsa_sign.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct DsaSignArguments {
+    /// Of each operation the address of its expanded private key.
+    pub keys: u64,
+    /// Formatted messages M', each with zeros up to a multiple of 8 bytes.
     pub messages: u64,
     /// Of each operation where its M' begins in `messages`, and its length; all ones if mu is given.
     pub spans: u64,
     /// Representatives, 64 bytes an operation.
     pub mu: u64,
-    /// SampleInBall's bytes, 136 an operation.
-    pub stream: u64,
-    /// A-hat, k l polynomials of 1024 bytes an operation.
-    pub matrix: u64,
-    /// z, c and t1, l + 1 + k polynomials an operation.
+    /// rnd, 32 bytes an operation.
+    pub rnd: u64,
+    /// rho'', 64 bytes an operation.
+    pub rho: u64,
+    /// Attempts that failed, a word an operation.
+    pub tried: u64,
+    /// The queue: `ring_size` words.
+    pub ring: u64,
+    /// `DsaRound`, 16 bytes for each round and one more; the first is zero.
+    pub rounds: u64,
+    /// How many operations went into the queue: a word for each round and one more, all zero at first.
+    pub appended: u64,
+    /// y and z, encoded, l polynomials an attempt.
+    pub y: u64,
+    /// y-hat, l polynomials of 1024 bytes an attempt.
+    pub y_hat: u64,
+    /// w, k polynomials an attempt.
+    pub w: u64,
+    /// mu and w1, encoded.
+    pub commitments: u64,
+    /// c~, 64 bytes an attempt.
+    pub c_tilde: u64,
+    /// c, 64 bytes an attempt.
+    pub balls: u64,
+    /// c-hat, a polynomial an attempt.
+    pub c_hat: u64,
+    /// Hints, 32 k bytes an attempt.
+    pub hints: u64,
+    /// What the checks gave, a word an attempt.
+    pub verdicts: u64,
+    /// Signatures.
+    pub sig: u64,
+    /// Status words.
+    pub status: u64,
+    /// Operations.
+    pub n: u32,
+    /// What the status words carry besides the verdict: the low 24 bits.
+    pub generation: u32,
+    /// The number of the round.
+    pub round: u32,
+    /// Attempts of the round, at most.
+    pub limit: u32,
+    /// Attempts up to which an operation gets several.
+    pub target: u32,
+    /// Places in the queue.
+    pub ring_size: u32,
+}
+
+// SAFETY: twenty-one words of eight bytes and six of four bytes, without padding.
+unsafe impl Arguments for DsaSignArguments {}
+
+/// `DsaVerifyArguments` of `kernels/ml_dsa_verify.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct DsaVerifyArguments {
+    /// Of each operation the address of its expanded public key.
+    pub keys: u64,
+    /// Signatures.
+    pub sig: u64,
+    /// Formatted messages M', each with zeros up to a multiple of 8 bytes.
+    pub messages: u64,
+    /// Of each operation where its M' begins in `messages`, and its length; all ones if mu is given.
+    pub spans: u64,
+    /// Representatives that are given, 64 bytes an operation.
+    pub mu: u64,
+    /// c, 64 bytes an operation.
+    pub balls: u64,
+    /// z and c, l + 1 polynomials of 1024 bytes an operation.
     pub vectors: u64,
-    /// w1', encoded.
-    pub w1: u64,
+    /// mu and w1', encoded.
+    pub commitments: u64,
     /// Zero if a check failed, a word an operation.
     pub valid: u64,
     /// Status words.
@@ -83,8 +175,8 @@ pub struct DsaArguments {
     pub generation: u32,
 }
 
-// SAFETY: eleven words of eight bytes and two of four bytes, without padding.
-unsafe impl Arguments for DsaArguments {}
+// SAFETY: ten words of eight bytes and two of four bytes, without padding.
+unsafe impl Arguments for DsaVerifyArguments {}
 
 /// `SlhArguments` of `kernels/slh_dsa.cuh`.
 #[derive(Clone, Copy, Debug, Default)]

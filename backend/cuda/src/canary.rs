@@ -59,9 +59,13 @@ impl KemCanary {
     }
 }
 
-/// A public key of ML-DSA, a message, its signature, and another one that is not.
+/// A key pair of ML-DSA, a message, its signature without randomness, and what is neither key nor signature.
 pub(crate) struct DsaCanary {
+    pub(crate) seed: [[u8; ml_dsa::SEED_LEN]; 1],
     pub(crate) pk: Vec<u8>,
+    pub(crate) sk: Vec<u8>,
+    /// A private key whose tr is not the hash of its public key.
+    pub(crate) bad_sk: Vec<u8>,
     pub(crate) message: Vec<u8>,
     pub(crate) sig: Vec<u8>,
     pub(crate) bad_sig: Vec<u8>,
@@ -83,8 +87,8 @@ impl DsaCanary {
 
     fn make(p: &'static ml_dsa::Params) -> Option<Self> {
         let (mut pk, mut sk) = (vec![0; p.pk_len()], vec![0; p.sk_len()]);
-        let (pk_out, seeds) = (&mut pk[..], &[[0x5c; ml_dsa::SEED_LEN]]);
-        run(Operation::Dsa(Dsa::Keygen { params: p, seeds, pk: pk_out, sk: &mut sk }))?;
+        let (pk_out, seed) = (&mut pk[..], [[0x5c; ml_dsa::SEED_LEN]]);
+        run(Operation::Dsa(Dsa::Keygen { params: p, seeds: &seed, pk: pk_out, sk: &mut sk }))?;
         let message = b"a canary of ML-DSA".to_vec();
         let messages = &[Message::Pure { context: &[], message: &message }];
         let mut sig = vec![0; p.sig_len()];
@@ -93,7 +97,10 @@ impl DsaCanary {
         // A bit of z, which still is in range: another w1'.
         let mut bad_sig = sig.clone();
         bad_sig[p.c_tilde_len] ^= 1;
-        Some(DsaCanary { pk, message, sig, bad_sig })
+        // tr comes after two seeds.
+        let mut bad_sk = sk.clone();
+        bad_sk[2 * ml_dsa::SEED_LEN] ^= 1;
+        Some(DsaCanary { seed, pk, sk, bad_sk, message, sig, bad_sig })
     }
 }
 

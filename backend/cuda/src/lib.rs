@@ -39,7 +39,8 @@ mod slots;
 mod xmss;
 
 pub use arguments::{
-    DsaArguments, HashArguments, KemArguments, LmsArguments, SlhArguments, XmssArguments,
+    DsaKeyArguments, DsaSignArguments, DsaVerifyArguments, HashArguments, KemArguments,
+    LmsArguments, SlhArguments, XmssArguments,
 };
 pub use cuda::Cuda;
 pub use device::{Arguments, Device, Fault, Launch, Pinned};

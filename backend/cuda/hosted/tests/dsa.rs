@@ -1,5 +1,5 @@
-//! Verification of ML-DSA on the device against the portable backend: good signatures, every part of them changed,
-//! every form of a message.
+//! ML-DSA on the device against the portable backend: keys; signatures by fresh and by known keys, by keys that are none,
+//! of every form of a message; verification of good signatures and of every part of them changed.
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Keys, Operation, Ran};
@@ -7,8 +7,10 @@ use gabion_cuda_hosted::chosen;
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
-use gabion_scheme::ml_dsa::{Params, params};
+use gabion_scheme::ml_dsa::{Params, SigningKey, VerifyKey, params};
 use gabion_scheme::prehash::Prehash;
+use sha3::Shake128;
+use sha3::digest::{ExtendableOutput, Update, XofReader};
 
 fn sets() -> [&'static Params; 3] {
     [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87].map(|set| params(set).unwrap())
@@ -19,6 +21,54 @@ fn run(backend: &dyn Backend, dsa: Dsa<'_>, lanes: usize) -> (Ran, Vec<Status>) 
     let mut batch = Batch { operation: Operation::Dsa(dsa), status: &mut status };
     batch.check().unwrap();
     (backend.run(&mut batch), status)
+}
+
+/// Bytes that look random and differ by their seed.
+fn bytes(seed: u8, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    let mut reader = Shake128::default().chain([seed]).finalize_xof();
+    XofReader::read(&mut reader, &mut out);
+    out
+}
+
+/// Key pairs of both backends, which are the same.
+fn keygen(cuda: &dyn Backend, params: &'static Params, seeds: &[[u8; 32]]) -> (Vec<u8>, Vec<u8>) {
+    let n = seeds.len();
+    let [cuda, portable] = [cuda, &Cpu::new(Portable)].map(|backend| {
+        let (mut pk, mut sk) = (vec![1; n * params.pk_len()], vec![1; n * params.sk_len()]);
+        let dsa = Dsa::Keygen { params, seeds, pk: &mut pk, sk: &mut sk };
+        let (ran, status) = run(backend, dsa, n);
+        assert_eq!(ran, Ran::Done);
+        assert!(status.iter().all(|status| status.is_ok()));
+        (pk, sk)
+    });
+    assert!(cuda == portable, "{n} keys of {}", params.name());
+    cuda
+}
+
+/// Signatures and statuses of both backends, which are the same.
+fn sign(
+    cuda: &dyn Backend,
+    params: &'static Params,
+    keys: Keys<'_, SigningKey>,
+    messages: &[Message<'_>],
+    rnd: &[[u8; 32]],
+) -> (Vec<u8>, Vec<Status>) {
+    let n = messages.len();
+    let [cuda, portable] = [cuda, &Cpu::new(Portable)].map(|backend| {
+        let keys = match &keys {
+            Keys::Fresh(keys) => Keys::Fresh(*keys),
+            Keys::Known(keys) => Keys::Known(*keys),
+        };
+        let mut sig = vec![1; n * params.sig_len()];
+        let (ran, status) =
+            run(backend, Dsa::Sign { params, keys, messages, rnd, sig: &mut sig }, n);
+        assert_eq!(ran, Ran::Done);
+        (sig, status)
+    });
+    assert_eq!(cuda.1, portable.1, "{n} signatures of {}", params.name());
+    assert!(cuda.0 == portable.0, "{n} signatures of {}", params.name());
+    cuda
 }
 
 /// Keys of `n` lanes and signatures of `messages`, by the portable backend.
@@ -148,7 +198,118 @@ fn every_form_of_a_message() {
 }
 
 #[test]
-fn what_does_not_fit_into_a_slot_and_what_is_no_verification_is_declined() {
+fn keys() {
+    for params in sets() {
+        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        for n in [1, 3, 4, 127, 129] {
+            let seeds: Vec<_> = (0..n).map(|lane| bytes(lane, 32).try_into().unwrap()).collect();
+            keygen(&cuda, params, &seeds);
+        }
+        // In more than one chunk.
+        let cuda = Cuda::new(Hosted::new(), 400 << 10, Duration::from_secs(60));
+        keygen(&cuda, params, &[[1; 32]; 11]);
+    }
+}
+
+#[test]
+fn signatures_by_fresh_and_by_known_keys() {
+    let text = bytes(7, 1000);
+    for params in sets() {
+        let big = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        // A chunk of some lanes, in rounds of as many attempts.
+        let small = Cuda::new(Hosted::new(), 1 << 20, Duration::from_secs(60));
+        for n in [1, 2, 5, 130] {
+            let seeds: Vec<_> =
+                (0..n).map(|lane| bytes(lane as u8, 32).try_into().unwrap()).collect();
+            let (_, sk) = keygen(&big, params, &seeds);
+            let rnd: Vec<_> = (0..n)
+                .map(|lane| if lane % 3 == 0 { [0; 32] } else { [lane as u8 ^ 0x33; 32] })
+                .collect();
+            let messages: Vec<_> = (0..n)
+                .map(|i| Message::Pure { context: &text[..i], message: &text[i..5 * i] })
+                .collect();
+            let cuda = if n % 2 == 0 { &big } else { &small };
+            let (sig, status) = sign(cuda, params, Keys::Fresh(&sk), &messages, &rnd);
+            assert!(status.iter().all(|status| status.is_ok()));
+            let known: Vec<_> =
+                seeds.iter().map(|seed| SigningKey::from_seed(&Portable, params, seed)).collect();
+            let known: Vec<_> = known.iter().collect();
+            let (again, _) = sign(cuda, params, Keys::Known(&known), &messages, &rnd);
+            assert!(again == sig);
+        }
+    }
+}
+
+#[test]
+fn every_form_of_a_message_is_signed_and_keys_that_are_none_are_refused() {
+    let long = bytes(1, 5000);
+    let digest = Prehash::all().map(|hash| (hash, hash.digest(b"message"))).collect::<Vec<_>>();
+    let mut messages = vec![
+        Message::Pure { context: &[], message: &[] },
+        Message::Pure { context: &long[..256], message: &long }, // too long a context
+        Message::Pure { context: &long[..255], message: &long },
+        Message::Internal(&[]),
+        Message::Internal(&long[..135]),
+        Message::Internal(&long[..72]), // a block of SHAKE256 with tr before it
+        Message::Mu(&[0x33; 64]),
+    ];
+    messages.extend(digest.iter().map(|(hash, digest)| Message::Prehash {
+        context: b"context",
+        hash: *hash,
+        digest,
+    }));
+    let n = messages.len();
+    for params in sets() {
+        let cuda = Cuda::new(Hosted::new(), 8 << 20, Duration::from_secs(60));
+        let seeds: Vec<_> = (0..n).map(|lane| [lane as u8 ^ 0x77; 32]).collect();
+        let (pk, mut sk) = keygen(&cuda, params, &seeds);
+        let rnd = vec![[9; 32]; n];
+        let (sig, status) = sign(&cuda, params, Keys::Fresh(&sk), &messages, &rnd);
+        assert_eq!(status[1], Status::InvalidInput);
+        assert_eq!(status.iter().filter(|status| status.is_ok()).count(), n - 1);
+        assert!(sig[params.sig_len()..][..params.sig_len()].iter().all(|&byte| byte == 0));
+        let verified = verify(&cuda, params, &pk, &messages, &sig);
+        assert_eq!(verified, status);
+        // A bit of every part but K, which nothing can check: rho, tr, s1, s2, t0; s1 out of its range.
+        let (s1, t0) = (128, params.sk_len() - 416 * params.k);
+        let places = [0, 64, s1, t0 - 1, t0, params.sk_len() - 1];
+        let mut bad = 0;
+        for (lane, key) in sk.chunks_exact_mut(params.sk_len()).enumerate().skip(1) {
+            match places.get(lane - 1) {
+                Some(&place) => key[place] ^= 1,
+                None if lane == places.len() + 1 => key[s1..s1 + 3].fill(0xff),
+                None => continue,
+            }
+            bad += 1;
+        }
+        let (sig, status) = sign(&cuda, params, Keys::Fresh(&sk), &messages, &rnd);
+        assert!(status[1..=bad].iter().all(|status| *status == Status::InvalidKey), "{status:?}");
+        assert!(status[bad + 1..].iter().all(|status| status.is_ok()) && status[0].is_ok());
+        assert!(sig[params.sig_len()..][..bad * params.sig_len()].iter().all(|&byte| byte == 0));
+    }
+}
+
+#[test]
+fn known_keys_verify() {
+    let messages = [Message::Internal(b"formatted"); 5];
+    for params in sets() {
+        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let (pk, mut sig) = signed(params, &messages);
+        sig[0] ^= 1;
+        let keys: Vec<_> = pk
+            .chunks_exact(params.pk_len())
+            .map(|pk| VerifyKey::decode(&Portable, params, pk).unwrap())
+            .collect();
+        let keys: Vec<_> = keys.iter().collect();
+        let dsa = Dsa::Verify { params, keys: Keys::Known(&keys), messages: &messages, sig: &sig };
+        let (ran, status) = run(&cuda, dsa, 5);
+        assert_eq!((ran, status[0]), (Ran::Done, Status::InvalidSignature));
+        assert!(status[1..].iter().all(|status| status.is_ok()));
+    }
+}
+
+#[test]
+fn what_does_not_fit_into_a_slot_and_what_expands_keys_is_declined() {
     let params = params(Algorithm::MlDsa44).unwrap();
     let cuda = chosen(400 << 10).unwrap();
     let (text, short) = (vec![1; 400 << 10], Message::Internal(b"short"));
@@ -157,7 +318,16 @@ fn what_does_not_fit_into_a_slot_and_what_is_no_verification_is_declined() {
     let dsa = Dsa::Verify { params, keys: Keys::Fresh(&pk), messages, sig: &sig };
     let (ran, status) = run(&cuda, dsa, 1);
     assert_eq!((ran, status[0]), (Ran::Declined, Status::NotRun));
+    let (sk, mut sig) = (vec![0; params.sk_len()], vec![1; params.sig_len()]);
+    let keys = Keys::Fresh(&sk[..]);
+    let dsa = Dsa::Sign { params, keys, messages, rnd: &[[0; 32]], sig: &mut sig };
+    assert_eq!(run(&cuda, dsa, 1).0, Ran::Declined);
+    assert!(sig.iter().all(|&byte| byte == 0));
+    let tiny = Cuda::new(Hosted::new(), 10 << 10, Duration::from_secs(60));
     let (mut pk, mut sk) = (vec![0; params.pk_len()], vec![0; params.sk_len()]);
     let dsa = Dsa::Keygen { params, seeds: &[[1; 32]], pk: &mut pk, sk: &mut sk };
+    assert_eq!(run(&tiny, dsa, 1).0, Ran::Declined);
+    let mut keys = [VerifyKey::blank(params)];
+    let dsa = Dsa::DecodePublic { params, bytes: &pk, keys: &mut keys };
     assert_eq!(run(&cuda, dsa, 1).0, Ran::Declined);
 }

@@ -1,0 +1,373 @@
+//! Signing: Algorithm 7's loop as rounds over a queue on the device (`kernels/ml_dsa_sign.cuh`).
+//!
+//! How many attempts a signature takes is known once the device has made it. So all rounds are asked for at once, as
+//! many as nearly every chunk needs, of as many attempts as nearly never are more: the device works on what is in its
+//! queue, and a round that finds nothing there does nothing. A chunk in which a lane has no signature after the last
+//! round, which is less likely than 2^-40, is lost like one with a fault, and other processors sign it.
+//!
+//! The canary is two lanes: a private key that is none, and a signature.
+
+use gabion_backend::{Keys, Ran};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{MU_LEN, Params, SigningKey};
+use gabion_scheme::{Status, ct};
+
+use super::keys::{expand_private, private_bytes};
+use super::{
+    CANARIES, POLY, Packed, Texts, addresses, canary_text, launch, pieces_with_messages, threads,
+    warps,
+};
+use crate::arguments::{DsaKeyArguments, DsaSignArguments};
+use crate::canary::DsaCanary;
+use crate::chunk::{Chunk, Flying, KeyBytes, Rest, chunks};
+use crate::cuda::Cuda;
+use crate::device::{Device, Fault};
+use crate::layout::{Layout, Place};
+use crate::slots::Taken;
+
+/// Lanes of a chunk that fill a device, below which a batch is not cut.
+const ENOUGH: usize = 32768;
+/// Attempts of a round, at most: 128 threads with one each, of which the hash of an attempt is the work, for twice the
+/// multiprocessors that the largest devices have.
+const ATTEMPTS: usize = 32768;
+/// Attempts up to which an operation gets several in a round: where there are no more of them, a round takes as long as its
+/// hashes take one after the other, however many there are.
+const TARGET: usize = 8192;
+/// Attempts of one operation in a round, at most, as a power of two (`DSA_WIDTH` in the kernels).
+const WIDTH: u32 = 4;
+/// How often a chunk may have too few rounds.
+const TOO_FEW: f64 = 1.0 / (1u64 << 40) as f64;
+
+/// Runs a checked batch; `(messages, rnd)` and `sig` as in [`gabion_backend::Dsa::Sign`].
+pub(super) fn run<D: Device>(
+    cuda: &Cuda<D>,
+    p: &'static Params,
+    keys: &Keys<'_, SigningKey>,
+    (messages, rnd): (&[Message<'_>], &[[u8; 32]]),
+    sig: &mut [u8],
+    status: &mut [Status],
+) -> Ran {
+    let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
+        return Ran::Declined;
+    };
+    let bytes = |lanes: usize, text| {
+        let n = lanes + CANARIES;
+        Arrays::new(p, n, text + own, n.min(ATTEMPTS)).bytes
+    };
+    let slot_bytes = cuda.slot_bytes();
+    let Some(sizes) = pieces_with_messages(messages, slot_bytes, ENOUGH, bytes) else {
+        return Ran::Declined;
+    };
+    let (mut sigs, mut statuses) = (Rest::new(&mut *sig), Rest::new(&mut *status));
+    let ran = chunks(cuda, &sizes, |taken, from, lanes| {
+        let inputs = Inputs {
+            keys: KeyBytes::new(keys, from, lanes, p.sk_len(), |key| key.bytes()),
+            messages: &messages[from..from + lanes],
+            rnd: &rnd[from..from + lanes],
+            slot_bytes,
+        };
+        sign(taken, p, inputs, sigs.next(lanes * p.sig_len()), statuses.next(lanes))
+    });
+    if ran == Ran::Done {
+        let lanes = status.iter_mut().zip(messages).zip(sig.chunks_exact_mut(p.sig_len()));
+        for ((status, message), sig) in lanes {
+            if status.is_ok() && message.check().is_err() {
+                *status = Status::InvalidInput;
+                ct::wipe(sig);
+            }
+        }
+    }
+    ran
+}
+
+/// Where the arrays lie.
+struct Arrays {
+    sk: Place,
+    rnd: Place,
+    expanded: Place,
+    vectors: Place,
+    faults: Place,
+    rho: Place,
+    y: Place,
+    y_hat: Place,
+    w: Place,
+    commitments: Place,
+    c_tilde: Place,
+    balls: Place,
+    c_hat: Place,
+    hints: Place,
+    verdicts: Place,
+    secret: usize,
+    pk: Place,
+    texts: Texts,
+    keys: Place,
+    key_status: Place,
+    tried: Place,
+    ring: Place,
+    rounds: Place,
+    appended: Place,
+    sig: Place,
+    status: Place,
+    bytes: usize,
+}
+
+impl Arrays {
+    /// For `n` lanes, canaries among them, and so many attempts in a round.
+    fn new(p: &Params, n: usize, message_bytes: usize, attempts: usize) -> Self {
+        let mut layout = Layout::default();
+        let word = size_of::<u32>();
+        let rounds = rounds_max(n, attempts) + 1;
+        let (sk, rnd) = (layout.array(n, p.sk_len()), layout.array(n, 32));
+        let (expanded, vectors) = (layout.array(n, private_bytes(p)), layout.array(n, p.l * POLY));
+        let (faults, rho) = (layout.array(n, word), layout.array(n, 64));
+        let (y, y_hat) =
+            (layout.array(attempts, p.l * 32 * p.z_bits), layout.array(attempts, p.l * POLY));
+        let w = layout.array(attempts, p.k * POLY);
+        let commitments = layout.array(attempts, MU_LEN + 32 * p.w1_bits * p.k);
+        let (c_tilde, balls) = (layout.array(attempts, 64), layout.array(attempts, 64));
+        let (c_hat, hints) = (layout.array(attempts, POLY), layout.array(attempts, p.k * 32));
+        let verdicts = layout.array(attempts, word);
+        layout.secrets_end();
+        Arrays {
+            sk,
+            rnd,
+            expanded,
+            vectors,
+            faults,
+            rho,
+            y,
+            y_hat,
+            w,
+            commitments,
+            c_tilde,
+            balls,
+            c_hat,
+            hints,
+            verdicts,
+            secret: layout.secret(),
+            pk: layout.array(n, p.pk_len()),
+            texts: Texts::new(&mut layout, n, message_bytes),
+            keys: layout.array(n, size_of::<u64>()),
+            key_status: layout.array(n, word),
+            tried: layout.array(n, word),
+            ring: layout.array(n + attempts, word),
+            rounds: layout.array(rounds, 4 * word),
+            appended: layout.array(rounds, word),
+            sig: layout.array(n, p.sig_len()),
+            status: layout.array(n, word),
+            bytes: layout.bytes(),
+        }
+    }
+
+    /// The same with more attempts in a round than operations, where these are few and the slot has room.
+    fn with_spare(p: &Params, n: usize, message_bytes: usize, slot_bytes: usize) -> (Self, usize) {
+        let mut attempts = n.min(ATTEMPTS);
+        for width in 1..=WIDTH {
+            let more = n << width;
+            if more <= TARGET && Self::new(p, n, message_bytes, more).bytes <= slot_bytes {
+                attempts = more;
+            }
+        }
+        (Self::new(p, n, message_bytes, attempts), attempts)
+    }
+}
+
+/// What a chunk signs.
+struct Inputs<'a> {
+    keys: KeyBytes<'a>,
+    messages: &'a [Message<'a>],
+    rnd: &'a [[u8; 32]],
+    slot_bytes: usize,
+}
+
+fn sign<'a, D: Device>(
+    taken: &mut Taken<'a, D>,
+    p: &'static Params,
+    inputs: Inputs<'a>,
+    sig: &'a mut [u8],
+    status: &'a mut [Status],
+) -> Result<Flying<'a>, Fault> {
+    let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
+    let packed = Packed::new(inputs.messages, &canary.message);
+    let n = status.len() + CANARIES;
+    let (at, attempts) = Arrays::with_spare(p, n, packed.bytes.len(), inputs.slot_bytes);
+    taken.reserve(at.bytes, at.secret)?;
+    let (arguments, of_keys) = arguments(taken, &at, n, n + attempts);
+    let expanded = addresses(taken.address(at.expanded.offset), n, private_bytes(p));
+    let (lanes, canaries, answers) = (status.len(), CANARIES, Vec::new());
+    let set = super::set(p);
+    let mut chunk = Chunk { taken, set, arguments, lanes, canaries, status: at.status, answers };
+    match &inputs.keys {
+        KeyBytes::Together(keys) => chunk.send(at.sk, keys, &[&canary.bad_sk, &canary.sk])?,
+        KeyBytes::Apart(keys) => {
+            // In one allocation from the start: what grows leaves copies behind.
+            let mut bytes = Vec::with_capacity(at.sk.bytes);
+            let all = keys.iter().copied().chain([&canary.bad_sk[..], &canary.sk]);
+            all.for_each(|key| bytes.extend_from_slice(key));
+            chunk.send_own(at.sk, bytes)?;
+        }
+    }
+    chunk.send(at.rnd, inputs.rnd.as_flattened(), &[&[0; CANARIES * 32]])?;
+    chunk.send_own(at.texts.messages, packed.bytes)?;
+    chunk.send_own(at.texts.spans, packed.spans)?;
+    chunk.send_own(at.texts.mu, packed.mu)?;
+    chunk.send_own(at.keys, expanded)?;
+    for place in [at.rounds, at.appended, at.status] {
+        chunk.taken.clear(place.offset, place.bytes)?;
+    }
+    // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
+    unsafe {
+        expand_private(chunk.taken, p, &of_keys)?;
+        launch(chunk.taken, p, "sign_hash", &arguments, threads(n))?;
+    }
+    for (number, limit) in schedule(p, n, attempts).into_iter().enumerate() {
+        let (round, limit) = (number as u32, limit as u32);
+        let target = limit.min(TARGET as u32);
+        run_round(chunk.taken, p, &DsaSignArguments { round, limit, target, ..arguments })?;
+    }
+    chunk.expect(at.sig, &[&canary.sig])?;
+    chunk.fetch(at.sig, sig)?;
+    chunk.fly(status, &[Status::InvalidKey, Status::Ok])
+}
+
+/// One iteration of Algorithm 7's loop for what is in the queue.
+fn run_round<D: Device>(
+    taken: &mut Taken<'_, D>,
+    p: &Params,
+    arguments: &DsaSignArguments,
+) -> Result<(), Fault> {
+    let attempts = arguments.limit as usize;
+    let blocks = [
+        ("sign_mask", threads(attempts * p.l)),
+        ("sign_mask_transform", warps(attempts * p.l)),
+        ("sign_row", warps(attempts * p.k)),
+        ("sign_challenge", threads(attempts)),
+        ("sign_challenge_transform", warps(attempts)),
+        ("sign_low", warps(attempts * (p.k / 2))),
+        ("sign_response", warps(attempts * p.l.div_ceil(2))),
+        ("sign_hint", warps(attempts * p.k)),
+        ("sign_select", warps(attempts)),
+    ];
+    for (step, blocks) in blocks {
+        // SAFETY: the arguments of these kernels; arrays of attempts are laid out for `limit` of them and more, those of
+        // rounds for more than `round`.
+        unsafe { launch(taken, p, step, arguments, blocks)? };
+    }
+    Ok(())
+}
+
+/// What the kernels are given, for `n` operations.
+fn arguments<D: Device>(
+    taken: &Taken<'_, D>,
+    at: &Arrays,
+    n: usize,
+    ring_size: usize,
+) -> (DsaSignArguments, DsaKeyArguments) {
+    let address = |place: Place| taken.address(place.offset);
+    let sign = DsaSignArguments {
+        keys: address(at.keys),
+        messages: address(at.texts.messages),
+        spans: address(at.texts.spans),
+        mu: address(at.texts.mu),
+        rnd: address(at.rnd),
+        rho: address(at.rho),
+        tried: address(at.tried),
+        ring: address(at.ring),
+        rounds: address(at.rounds),
+        appended: address(at.appended),
+        y: address(at.y),
+        y_hat: address(at.y_hat),
+        w: address(at.w),
+        commitments: address(at.commitments),
+        c_tilde: address(at.c_tilde),
+        balls: address(at.balls),
+        c_hat: address(at.c_hat),
+        hints: address(at.hints),
+        verdicts: address(at.verdicts),
+        sig: address(at.sig),
+        status: address(at.status),
+        n: n as u32,
+        generation: taken.generation(),
+        round: 0,
+        limit: 0,
+        target: 0,
+        ring_size: ring_size as u32,
+    };
+    let keys = DsaKeyArguments {
+        pk: address(at.pk),
+        sk: address(at.sk),
+        vectors: address(at.vectors),
+        keys: address(at.keys),
+        faults: address(at.faults),
+        status: address(at.key_status),
+        n: n as u32,
+        generation: taken.generation(),
+        ..DsaKeyArguments::default()
+    };
+    (sign, keys)
+}
+
+/// The share of attempts that are rejected, rounded up. FIPS 204, table 1, has the expected number of attempts: 4.25, 5.1
+/// and 3.85.
+fn rejected(p: &Params) -> f64 {
+    match p.l {
+        4 => 0.77,
+        5 => 0.81,
+        _ => 0.745,
+    }
+}
+
+/// Rounds for `n` operations with room for so many attempts, at most.
+fn rounds_max(n: usize, attempts: usize) -> usize {
+    64 + 6 * n.div_ceil(attempts.max(1))
+}
+
+/// Attempts of each round for `n` operations with room for `attempts`: as many rounds as are enough but for one chunk in
+/// 2^40, and as many attempts as are left to make but for rare rounds, whose rest the next ones do.
+fn schedule(p: &Params, n: usize, attempts: usize) -> Vec<usize> {
+    let mut limits = Vec::new();
+    // Operations in the queue, on average; below 1 how likely one is.
+    let mut queued = n as f64;
+    while queued > TOO_FEW && limits.len() < rounds_max(n, attempts) {
+        let nearly_all = (queued + 6.0 * queued.sqrt() + 8.0).min(n as f64).ceil() as usize;
+        let active = nearly_all.min(attempts);
+        let width = (1..=WIDTH).rev().find(|width| active << width <= attempts.min(TARGET));
+        let width = width.unwrap_or(0);
+        limits.push(active << width);
+        let rejected = rejected(p).powi(1 << width);
+        queued -= queued.min(active as f64) * (1.0 - rejected);
+    }
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use gabion_scheme::algorithms::Algorithm;
+    use gabion_scheme::ml_dsa::params;
+
+    use super::*;
+
+    #[test]
+    fn rounds_are_enough_and_attempts_have_room() {
+        for set in [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87] {
+            let p = params(set).unwrap();
+            for (n, attempts) in [
+                (3, 3),
+                (3, 48),
+                (100, 100),
+                (100, 1600),
+                (5000, 5000),
+                (5000, 8192),
+                (65538, 32768),
+                (1 << 20, 32768),
+            ] {
+                let limits = schedule(p, n, attempts);
+                assert!(limits.iter().all(|&limit| limit <= attempts && limit > 0));
+                assert!(limits.len() < rounds_max(n, attempts), "{n} {attempts} {}", limits.len());
+                // One attempt after the other: as many as the last one of `n` needs, with the probability that is meant.
+                let all: usize = limits.iter().sum();
+                assert!(all as f64 > n as f64 / (1.0 - rejected(p)));
+            }
+        }
+    }
+}

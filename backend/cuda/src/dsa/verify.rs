@@ -1,0 +1,161 @@
+//! Verification.
+//!
+//! The canary is two lanes: a good signature, and one that is not.
+
+use gabion_backend::{Keys, Ran};
+use gabion_scheme::Status;
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{MU_LEN, Params, VerifyKey};
+
+use super::keys::{expand_public, public_bytes};
+use super::{
+    CANARIES, POLY, Packed, Texts, addresses, canary_text, launch, pieces_with_messages, threads,
+    warps,
+};
+use crate::arguments::{DsaKeyArguments, DsaVerifyArguments};
+use crate::canary::DsaCanary;
+use crate::chunk::{Chunk, Flying, KeyBytes, Rest, chunks};
+use crate::cuda::Cuda;
+use crate::device::{Device, Fault};
+use crate::layout::{Layout, Place};
+use crate::slots::Taken;
+
+/// Lanes of a chunk that fill a device, below which a batch is not cut.
+const ENOUGH: usize = 16384;
+
+/// Runs a checked verification; `(messages, sig)` as in [`gabion_backend::Dsa::Verify`].
+pub(super) fn run<D: Device>(
+    cuda: &Cuda<D>,
+    p: &'static Params,
+    keys: &Keys<'_, VerifyKey>,
+    (messages, sig): (&[Message<'_>], &[u8]),
+    status: &mut [Status],
+) -> Ran {
+    let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
+        return Ran::Declined;
+    };
+    let bytes = |lanes, text| Arrays::new(p, lanes + CANARIES, text + own).bytes;
+    let Some(sizes) = pieces_with_messages(messages, cuda.slot_bytes(), ENOUGH, bytes) else {
+        return Ran::Declined;
+    };
+    let mut statuses = Rest::new(status);
+    let ran = chunks(cuda, &sizes, |taken, from, lanes| {
+        let inputs = Inputs {
+            keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| key.bytes()),
+            messages: &messages[from..from + lanes],
+            sig: &sig[from * p.sig_len()..(from + lanes) * p.sig_len()],
+        };
+        verify(taken, p, inputs, statuses.next(lanes))
+    });
+    if ran == Ran::Done {
+        for (status, message) in status.iter_mut().zip(messages) {
+            if message.check().is_err() {
+                *status = Status::InvalidInput;
+            }
+        }
+    }
+    ran
+}
+
+/// Where the arrays lie.
+struct Arrays {
+    pk: Place,
+    sig: Place,
+    texts: Texts,
+    keys: Place,
+    expanded: Place,
+    key_status: Place,
+    balls: Place,
+    vectors: Place,
+    commitments: Place,
+    valid: Place,
+    status: Place,
+    bytes: usize,
+}
+
+impl Arrays {
+    /// For `n` lanes, canaries among them.
+    fn new(p: &Params, n: usize, message_bytes: usize) -> Self {
+        let mut layout = Layout::default();
+        let mut arrays = Arrays {
+            pk: layout.array(n, p.pk_len()),
+            sig: layout.array(n, p.sig_len()),
+            texts: Texts::new(&mut layout, n, message_bytes),
+            keys: layout.array(n, size_of::<u64>()),
+            expanded: layout.array(n, public_bytes(p)),
+            key_status: layout.array(n, size_of::<u32>()),
+            balls: layout.array(n, 64),
+            vectors: layout.array(n, (p.l + 1) * POLY),
+            commitments: layout.array(n, MU_LEN + 32 * p.w1_bits * p.k),
+            valid: layout.array(n, size_of::<u32>()),
+            status: layout.array(n, size_of::<u32>()),
+            bytes: 0,
+        };
+        arrays.bytes = layout.bytes();
+        arrays
+    }
+}
+
+/// What a chunk verifies.
+struct Inputs<'a> {
+    keys: KeyBytes<'a>,
+    messages: &'a [Message<'a>],
+    sig: &'a [u8],
+}
+
+fn verify<'a, D: Device>(
+    taken: &mut Taken<'a, D>,
+    p: &'static Params,
+    inputs: Inputs<'a>,
+    status: &'a mut [Status],
+) -> Result<Flying<'a>, Fault> {
+    let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
+    let packed = Packed::new(inputs.messages, &canary.message);
+    let n = status.len() + CANARIES;
+    let at = Arrays::new(p, n, packed.bytes.len());
+    // Everything is public.
+    taken.reserve(at.bytes, 0)?;
+    let address = |place: Place| taken.address(place.offset);
+    let arguments = DsaVerifyArguments {
+        keys: address(at.keys),
+        sig: address(at.sig),
+        messages: address(at.texts.messages),
+        spans: address(at.texts.spans),
+        mu: address(at.texts.mu),
+        balls: address(at.balls),
+        vectors: address(at.vectors),
+        commitments: address(at.commitments),
+        valid: address(at.valid),
+        status: address(at.status),
+        n: n as u32,
+        generation: taken.generation(),
+    };
+    let of_keys = DsaKeyArguments {
+        pk: address(at.pk),
+        keys: address(at.keys),
+        status: address(at.key_status),
+        n: n as u32,
+        generation: taken.generation(),
+        ..DsaKeyArguments::default()
+    };
+    let expanded = addresses(address(at.expanded), n, public_bytes(p));
+    let (lanes, canaries, answers) = (status.len(), CANARIES, Vec::new());
+    let set = super::set(p);
+    let mut chunk = Chunk { taken, set, arguments, lanes, canaries, status: at.status, answers };
+    chunk.send_keys(at.pk, &inputs.keys, &canary.pk)?;
+    chunk.send(at.sig, inputs.sig, &[&canary.sig, &canary.bad_sig])?;
+    chunk.send_own(at.texts.messages, packed.bytes)?;
+    chunk.send_own(at.texts.spans, packed.spans)?;
+    chunk.send_own(at.texts.mu, packed.mu)?;
+    chunk.send_own(at.keys, expanded)?;
+    chunk.taken.clear(at.status.offset, at.status.bytes)?;
+    // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
+    unsafe {
+        expand_public(chunk.taken, p, &of_keys)?;
+        launch(chunk.taken, p, "verify_hash", &arguments, threads(n))?;
+        launch(chunk.taken, p, "verify_transform", &arguments, warps(n * (p.l + 1)))?;
+        launch(chunk.taken, p, "verify_row", &arguments, warps(n * p.k))?;
+        launch(chunk.taken, p, "verify_finish", &arguments, threads(n))?;
+    }
+    chunk.fly(status, &[Status::Ok, Status::InvalidSignature])
+}
