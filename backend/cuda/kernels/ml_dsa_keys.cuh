@@ -27,13 +27,19 @@ struct DsaKeyArguments {
     uint32_t *status;     // a Verdict an op
     uint32_t n;
     uint32_t generation; // what the slot's owner tells its status words by
+    uint32_t encoded_at; // where the key that is given begins after the expanded one does; 0: it is in `pk` or `sk`
+    uint32_t reserved;   // zero
 };
 
 template <class P> GABION_FN uint8_t *dsa_pk(const DsaKeyArguments &a, uint32_t op) {
     return a.pk + P::PK * static_cast<size_t>(op);
 }
+template <class P> GABION_FN uint8_t *dsa_given_pk(const DsaKeyArguments &a, uint32_t op) {
+    return a.encoded_at != 0 ? reinterpret_cast<uint8_t *>(a.keys[op] + a.encoded_at) : dsa_pk<P>(a, op);
+}
 template <class P> GABION_FN uint8_t *dsa_sk(const DsaKeyArguments &a, uint32_t op) {
-    return a.sk + P::SK * static_cast<size_t>(op);
+    return a.encoded_at != 0 ? reinterpret_cast<uint8_t *>(a.keys[op] + a.encoded_at)
+                             : a.sk + P::SK * static_cast<size_t>(op);
 }
 
 // --- Key generation -------------------------------------------------------------------------------------------------
@@ -208,10 +214,10 @@ template <class P> struct DsaExpandPublic : WithMatrix<P, DsaExpandPublic<P>, Ds
     static constexpr unsigned FIRST_PER_OP = 1;
     static GABION_FN void first(const DsaKeyArguments &a, uint32_t op, uint32_t) {
         const DsaKey<P> key(a.keys[op]);
-        shake256<64>(Words{dsa_pk<P>(a, op), P::PK}, key.tr());
+        shake256<64>(Words{dsa_given_pk<P>(a, op), P::PK}, key.tr());
         *key.is_key() = 1;
     }
-    static GABION_FN const uint8_t *rho(const DsaKeyArguments &a, uint32_t op) { return dsa_pk<P>(a, op); }
+    static GABION_FN const uint8_t *rho(const DsaKeyArguments &a, uint32_t op) { return dsa_given_pk<P>(a, op); }
 };
 
 // t1 2^d in the NTT domain (Algorithm 8, line 9). It is the last kernel of an expansion.
@@ -222,7 +228,7 @@ template <class P> struct DsaPublicTransform : PerWarp<DsaPublicTransform<P>, Ds
                                unsigned thread) {
         uint32_t c[LANE];
         if (STEP == 0) {
-            unpack_words<10, 2>(dsa_pk<P>(a, op) + 32 + 10 * (WARP * row + thread), c);
+            unpack_words<10, 2>(dsa_given_pk<P>(a, op) + 32 + 10 * (WARP * row + thread), c);
 #pragma unroll
             for (unsigned i = 0; i < LANE; i++)
                 c[i] <<= 13;

@@ -77,9 +77,13 @@ pub struct DsaKeyArguments {
     pub n: u32,
     /// What the status words carry besides the verdict: the low 24 bits.
     pub generation: u32,
+    /// Bytes from an expanded key to the encoded one that it is made of; zero: that is in `pk` or `sk`.
+    pub encoded_at: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-// SAFETY: nine words of eight bytes and two of four bytes, without padding.
+// SAFETY: nine words of eight bytes and four of four bytes, without padding.
 unsafe impl Arguments for DsaKeyArguments {}
 
 /// `DsaSignArguments` of `kernels/ml_dsa_sign.cuh`.

@@ -576,7 +576,8 @@ fn dsa_acvp_keys_and_signatures() {
     for name in DSA_SETS {
         let of_set: Vec<_> =
             keys.iter().filter(|case| case.group["parameterSet"] == name).collect();
-        let seed = |case: &&vectors::AcvpCase| hex(&case.prompt["seed"]).try_into().expect("32 bytes");
+        let seed =
+            |case: &&vectors::AcvpCase| hex(&case.prompt["seed"]).try_into().expect("32 bytes");
         let seeds: Vec<[u8; 32]> = of_set.iter().map(seed).collect();
         assert!(!seeds.is_empty(), "no {name}");
         let (pk, sk) = dsa_keygen(&cuda(), dsa_of(name), &seeds);

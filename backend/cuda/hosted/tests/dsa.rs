@@ -200,13 +200,13 @@ fn every_form_of_a_message() {
 #[test]
 fn keys() {
     for params in sets() {
-        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let cuda = chosen(64 << 20).unwrap();
         for n in [1, 3, 4, 127, 129] {
             let seeds: Vec<_> = (0..n).map(|lane| bytes(lane, 32).try_into().unwrap()).collect();
             keygen(&cuda, params, &seeds);
         }
         // In more than one chunk.
-        let cuda = Cuda::new(Hosted::new(), 400 << 10, Duration::from_secs(60));
+        let cuda = chosen(400 << 10).unwrap();
         keygen(&cuda, params, &[[1; 32]; 11]);
     }
 }
@@ -215,9 +215,9 @@ fn keys() {
 fn signatures_by_fresh_and_by_known_keys() {
     let text = bytes(7, 1000);
     for params in sets() {
-        let big = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let big = chosen(64 << 20).unwrap();
         // A chunk of some lanes, in rounds of as many attempts.
-        let small = Cuda::new(Hosted::new(), 1 << 20, Duration::from_secs(60));
+        let small = chosen(1 << 20).unwrap();
         for n in [1, 2, 5, 130] {
             let seeds: Vec<_> =
                 (0..n).map(|lane| bytes(lane as u8, 32).try_into().unwrap()).collect();
@@ -260,7 +260,7 @@ fn every_form_of_a_message_is_signed_and_keys_that_are_none_are_refused() {
     }));
     let n = messages.len();
     for params in sets() {
-        let cuda = Cuda::new(Hosted::new(), 8 << 20, Duration::from_secs(60));
+        let cuda = chosen(8 << 20).unwrap();
         let seeds: Vec<_> = (0..n).map(|lane| [lane as u8 ^ 0x77; 32]).collect();
         let (pk, mut sk) = keygen(&cuda, params, &seeds);
         let rnd = vec![[9; 32]; n];
@@ -293,7 +293,7 @@ fn every_form_of_a_message_is_signed_and_keys_that_are_none_are_refused() {
 fn known_keys_verify() {
     let messages = [Message::Internal(b"formatted"); 5];
     for params in sets() {
-        let cuda = Cuda::new(Hosted::new(), 64 << 20, Duration::from_secs(60));
+        let cuda = chosen(64 << 20).unwrap();
         let (pk, mut sig) = signed(params, &messages);
         sig[0] ^= 1;
         let keys: Vec<_> = pk
@@ -323,7 +323,7 @@ fn what_does_not_fit_into_a_slot_and_what_expands_keys_is_declined() {
     let dsa = Dsa::Sign { params, keys, messages, rnd: &[[0; 32]], sig: &mut sig };
     assert_eq!(run(&cuda, dsa, 1).0, Ran::Declined);
     assert!(sig.iter().all(|&byte| byte == 0));
-    let tiny = Cuda::new(Hosted::new(), 10 << 10, Duration::from_secs(60));
+    let tiny = chosen(10 << 10).unwrap();
     let (mut pk, mut sk) = (vec![0; params.pk_len()], vec![0; params.sk_len()]);
     let dsa = Dsa::Keygen { params, seeds: &[[1; 32]], pk: &mut pk, sk: &mut sk };
     assert_eq!(run(&tiny, dsa, 1).0, Ran::Declined);

@@ -2,21 +2,25 @@
 //!
 //! The canary of key generation is one lane.
 
-use gabion_backend::Ran;
+use std::collections::HashMap;
+
+use gabion_backend::{Keys, Ran};
 use gabion_scheme::Status;
 use gabion_scheme::ml_dsa::{MU_LEN, Params, SEED_LEN};
 
-use super::{POLY, addresses, launch, threads, warps};
+use super::{CANARIES, POLY, launch, threads, warps, words};
 use crate::arguments::DsaKeyArguments;
 use crate::canary::DsaCanary;
-use crate::chunk::{Chunk, Flying, Rest, chunks, pieces};
+use crate::chunk::{Chunk, Flying, KeyBytes, Rest, chunks, pieces};
 use crate::cuda::Cuda;
-use crate::device::{Device, Fault};
+use crate::device::{Arguments, Device, Fault};
 use crate::layout::{Layout, Place};
 use crate::slots::Taken;
 
 /// Lanes of a chunk that fill a device, below which a batch is not cut.
 const ENOUGH: usize = 16384;
+/// Entries of resident keys begin at multiples of this.
+const ENTRY_ALIGNMENT: usize = 256;
 /// Bytes of an expanded key before its polynomials (`DsaKey` in `kernels/ml_dsa.cuh`).
 const HEADER: usize = 128;
 
@@ -39,11 +43,8 @@ pub(super) fn run<D: Device>(
     status: &mut [Status],
 ) -> Ran {
     let sizes = pieces(status.len(), fitting(p, cuda.slot_bytes()), ENOUGH);
-    if sizes.is_empty() && !status.is_empty() {
-        return Ran::Declined;
-    }
     let (mut pks, mut sks, mut statuses) = (Rest::new(pk), Rest::new(sk), Rest::new(status));
-    chunks(cuda, &sizes, |taken, from, lanes| {
+    chunks(cuda, sizes, |taken, from, lanes| {
         let out = (pks.next(lanes * p.pk_len()), sks.next(lanes * p.sk_len()));
         keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
     })
@@ -121,12 +122,13 @@ fn keygen<'a, D: Device>(
         halves: address(at.halves),
         vectors: address(at.vectors),
         keys: address(at.keys),
-        faults: 0,
         status: address(at.status),
         n: n as u32,
         generation: taken.generation(),
+        ..DsaKeyArguments::default()
     };
-    let matrices = addresses(address(at.matrix), n, HEADER + p.k * p.l * POLY);
+    let (matrix, each) = (address(at.matrix), HEADER + p.k * p.l * POLY);
+    let matrices = words((0..n).map(|i| matrix + (i * each) as u64));
     let (lanes, status_words, answers) = (seeds.len(), at.status, Vec::new());
     let mut chunk = Chunk {
         taken,
@@ -158,39 +160,122 @@ fn keygen<'a, D: Device>(
     chunk.fly(status, &[Status::Ok])
 }
 
-/// Expands public keys: `pk`, `keys`, `status` and `n` of the arguments.
-///
-/// # Safety
-/// The arguments are of arrays in what was reserved of the slot.
-pub(super) unsafe fn expand_public<D: Device>(
-    taken: &mut Taken<'_, D>,
-    p: &Params,
-    arguments: &DsaKeyArguments,
-) -> Result<(), Fault> {
-    let n = arguments.n as usize;
-    // SAFETY: the caller's.
-    unsafe {
-        launch(taken, p, "expand_public", arguments, threads(n) + threads(n * p.k * p.l))?;
-        launch(taken, p, "public_transform", arguments, warps(n * p.k))
+/// How many different keys a batch has; as many as lanes where they are sent encoded.
+pub(super) fn count<T>(keys: &Keys<'_, T>, id: impl Fn(&T) -> u64) -> usize {
+    match keys {
+        Keys::Fresh(_) => usize::MAX,
+        Keys::Known(keys) => {
+            let mut ids: Vec<u64> = keys.iter().map(|key| id(key)).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids.len()
+        }
     }
 }
 
-/// Expands and checks private keys: all of the arguments but what key generation needs.
-///
-/// # Safety
-/// The arguments are of arrays in what was reserved of the slot.
-pub(super) unsafe fn expand_private<D: Device>(
-    taken: &mut Taken<'_, D>,
-    p: &Params,
-    arguments: &DsaKeyArguments,
-) -> Result<(), Fault> {
-    let n = arguments.n as usize;
-    let polys = p.l + p.l.div_ceil(2) + p.k / 2 + p.k;
-    // SAFETY: the caller's.
-    unsafe {
-        launch(taken, p, "expand_private", arguments, threads(n) + threads(n * p.k * p.l))?;
-        launch(taken, p, "private_transform", arguments, warps(n * polys))?;
-        launch(taken, p, "private_row", arguments, warps(n * p.k))?;
-        launch(taken, p, "expand_finish", arguments, threads(n))
+/// Keys that a chunk of so many lanes has room for, at most, if the batch has `count` different ones: one for each lane,
+/// or each once and the canary's.
+pub(super) fn room(count: usize, lanes: usize) -> usize {
+    if count == usize::MAX { lanes + CANARIES } else { count.min(lanes) + 1 }
+}
+
+/// The keys of a chunk: what is sent, what it is expanded to, and where.
+pub(super) struct Expansion {
+    pub(super) params: &'static Params,
+    pub(super) is_private: bool,
+    /// Room for encoded keys and for expanded ones, and the addresses of the latter: of each lane, and of those that are
+    /// made.
+    pub(super) encoded: Place,
+    pub(super) expanded: Place,
+    pub(super) keys: Place,
+    pub(super) new_keys: Place,
+    /// The canary's keys.
+    pub(super) canary: [&'static [u8]; CANARIES],
+}
+
+impl Expansion {
+    /// Has the keys expanded: where they are resident, if they can be, or else in the slot. `arguments` are for arrays of
+    /// as many operations as there is room for keys.
+    pub(super) fn run<'a, D: Device, A: Arguments>(
+        &self,
+        chunk: &mut Chunk<'_, 'a, D, A>,
+        keys: &KeyBytes<'a>,
+        arguments: DsaKeyArguments,
+    ) -> Result<(), Fault> {
+        let p = self.params;
+        let (expanded, encoded) = if self.is_private {
+            (private_bytes(p), p.sk_len())
+        } else {
+            (public_bytes(p), p.pk_len())
+        };
+        // An entry of a resident key: the expanded one, and the encoded one after it.
+        let each = (expanded + encoded).next_multiple_of(ENTRY_ALIGNMENT);
+        let kind = (p.algorithm, self.is_private);
+        let canary = self.canary[CANARIES - 1];
+        if let Some((resident, new)) = chunk.hold(kind, (each, expanded), keys, canary)? {
+            if !new.is_empty() {
+                let n = new.len() as u32;
+                chunk.send_own(self.new_keys, words(new.into_iter()))?;
+                let keys = chunk.taken.address(self.new_keys.offset);
+                let encoded_at = expanded as u32;
+                self.expand(chunk, &DsaKeyArguments { keys, n, encoded_at, ..arguments })?;
+            }
+            return chunk.send_own(self.keys, words(resident.into_iter()));
+        }
+        let start = chunk.taken.address(self.expanded.offset);
+        let address = |index: usize| start + (index * expanded) as u64;
+        let count = match keys {
+            KeyBytes::Together(bytes) => {
+                chunk.send(self.encoded, bytes, &self.canary)?;
+                let n = chunk.lanes + chunk.canaries;
+                chunk.send_own(self.keys, words((0..n).map(address)))?;
+                n
+            }
+            KeyBytes::Apart(keys) => {
+                // Each key once, and the canary's.
+                let mut places = HashMap::new();
+                let mut bytes = Vec::with_capacity(self.encoded.bytes);
+                let mut lanes = Vec::with_capacity(chunk.lanes + chunk.canaries);
+                for (id, key) in keys {
+                    let next = places.len();
+                    let place = *places.entry(*id).or_insert(next);
+                    if place == next {
+                        bytes.extend_from_slice(key);
+                    }
+                    lanes.push(address(place));
+                }
+                bytes.extend_from_slice(canary);
+                lanes.resize(chunk.lanes + chunk.canaries, address(places.len()));
+                chunk.send_own(self.encoded, bytes)?;
+                chunk.send_own(self.keys, words(lanes.into_iter()))?;
+                places.len() + 1
+            }
+        };
+        chunk.send_own(self.new_keys, words((0..count).map(address)))?;
+        let keys = chunk.taken.address(self.new_keys.offset);
+        self.expand(chunk, &DsaKeyArguments { keys, n: count as u32, ..arguments })
+    }
+
+    /// Runs the kernels that expand `n` keys.
+    fn expand<D: Device, A: Arguments>(
+        &self,
+        chunk: &mut Chunk<'_, '_, D, A>,
+        arguments: &DsaKeyArguments,
+    ) -> Result<(), Fault> {
+        let (p, n) = (self.params, arguments.n as usize);
+        let first = threads(n) + threads(n * p.k * p.l);
+        let polys = p.l + p.l.div_ceil(2) + p.k / 2 + p.k;
+        let private = [
+            ("expand_private", first),
+            ("private_transform", warps(n * polys)),
+            ("private_row", warps(n * p.k)),
+            ("expand_finish", threads(n)),
+        ];
+        let public = [("expand_public", first), ("public_transform", warps(n * p.k))];
+        for &(step, blocks) in if self.is_private { &private[..] } else { &public } {
+            // SAFETY: the arguments of these kernels; there is room for `n` keys, and each is where the arguments say.
+            unsafe { launch(chunk.taken, p, step, arguments, blocks)? };
+        }
+        Ok(())
     }
 }

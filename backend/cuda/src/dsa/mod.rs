@@ -1,4 +1,4 @@
-//! ML-DSA on a device: key generation, signing and verification, by keys that come encoded.
+//! ML-DSA on a device: key generation, signing and verification.
 //!
 //! - `keys`: key generation; expansion of encoded keys to what the kernels use.
 //! - `sign`: the loop of signing as rounds over a queue that is on the device.
@@ -96,9 +96,9 @@ fn warps(jobs: usize) -> usize {
     jobs.div_ceil(PER_WARP as usize)
 }
 
-/// The addresses of `n` items one after the other, as bytes.
-fn addresses(start: u64, n: usize, each: usize) -> Vec<u8> {
-    (0..n as u64).flat_map(|i| (start + i * each as u64).to_le_bytes()).collect()
+/// Words as the device has them.
+fn words(words: impl Iterator<Item = u64>) -> Vec<u8> {
+    words.flat_map(u64::to_le_bytes).collect()
 }
 
 /// Lanes of each chunk of operations on messages, so that its arrays fit into a slot; none if those of one lane don't.
@@ -110,7 +110,7 @@ fn pieces_with_messages(
     enough: usize,
     bytes: impl Fn(usize, usize) -> usize,
 ) -> Option<Vec<usize>> {
-    let lanes_max = pieces(messages.len(), usize::MAX, enough).first().copied().unwrap_or(1);
+    let lanes_max = pieces(messages.len(), usize::MAX, enough)?.first().copied().unwrap_or(1);
     let mut pieces = Vec::new();
     let (mut lanes, mut text) = (0, 0);
     for message in messages {
@@ -124,7 +124,7 @@ fn pieces_with_messages(
             return None;
         }
     }
-    pieces.push(lanes);
+    pieces.extend(Some(lanes).filter(|&lanes| lanes > 0));
     Some(pieces)
 }
 

@@ -5,17 +5,16 @@
 //! queue, and a round that finds nothing there does nothing. A chunk in which a lane has no signature after the last
 //! round, which is less likely than 2^-40, is lost like one with a fault, and other processors sign it.
 //!
-//! The canary is two lanes: a private key that is none, and a signature.
+//! The canary is two lanes: a private key that is none, where keys are sent to be checked, and a signature.
 
 use gabion_backend::{Keys, Ran};
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa::{MU_LEN, Params, SigningKey};
 use gabion_scheme::{Status, ct};
 
-use super::keys::{expand_private, private_bytes};
+use super::keys::{self, Expansion, private_bytes};
 use super::{
-    CANARIES, POLY, Packed, Texts, addresses, canary_text, launch, pieces_with_messages, threads,
-    warps,
+    CANARIES, POLY, Packed, Texts, canary_text, launch, pieces_with_messages, threads, warps,
 };
 use crate::arguments::{DsaKeyArguments, DsaSignArguments};
 use crate::canary::DsaCanary;
@@ -50,20 +49,20 @@ pub(super) fn run<D: Device>(
     let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
         return Ran::Declined;
     };
+    let count = keys::count(keys, SigningKey::id);
     let bytes = |lanes: usize, text| {
         let n = lanes + CANARIES;
-        Arrays::new(p, n, text + own, n.min(ATTEMPTS)).bytes
+        Arrays::new(p, (n, keys::room(count, lanes)), text + own, n.min(TARGET)).bytes
     };
     let slot_bytes = cuda.slot_bytes();
-    let Some(sizes) = pieces_with_messages(messages, slot_bytes, ENOUGH, bytes) else {
-        return Ran::Declined;
-    };
+    let sizes = pieces_with_messages(messages, slot_bytes, ENOUGH, bytes);
     let (mut sigs, mut statuses) = (Rest::new(&mut *sig), Rest::new(&mut *status));
-    let ran = chunks(cuda, &sizes, |taken, from, lanes| {
+    let ran = chunks(cuda, sizes, |taken, from, lanes| {
         let inputs = Inputs {
-            keys: KeyBytes::new(keys, from, lanes, p.sk_len(), |key| key.bytes()),
+            keys: KeyBytes::new(keys, from, lanes, p.sk_len(), |key| (key.id(), key.bytes())),
             messages: &messages[from..from + lanes],
             rnd: &rnd[from..from + lanes],
+            room: keys::room(count, lanes),
             slot_bytes,
         };
         sign(taken, p, inputs, sigs.next(lanes * p.sig_len()), statuses.next(lanes))
@@ -101,6 +100,7 @@ struct Arrays {
     pk: Place,
     texts: Texts,
     keys: Place,
+    new_keys: Place,
     key_status: Place,
     tried: Place,
     ring: Place,
@@ -112,14 +112,15 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// For `n` lanes, canaries among them, and so many attempts in a round.
-    fn new(p: &Params, n: usize, message_bytes: usize, attempts: usize) -> Self {
+    /// For `n` lanes, canaries among them, and so many keys, and attempts in a round.
+    fn new(p: &Params, (n, keys): (usize, usize), message_bytes: usize, attempts: usize) -> Self {
         let mut layout = Layout::default();
         let word = size_of::<u32>();
         let rounds = rounds_max(n, attempts) + 1;
-        let (sk, rnd) = (layout.array(n, p.sk_len()), layout.array(n, 32));
-        let (expanded, vectors) = (layout.array(n, private_bytes(p)), layout.array(n, p.l * POLY));
-        let (faults, rho) = (layout.array(n, word), layout.array(n, 64));
+        let (sk, rnd) = (layout.array(keys, p.sk_len()), layout.array(n, 32));
+        let expanded = layout.array(keys, private_bytes(p));
+        let vectors = layout.array(keys, p.l * POLY);
+        let (faults, rho) = (layout.array(keys, word), layout.array(n, 64));
         let (y, y_hat) =
             (layout.array(attempts, p.l * 32 * p.z_bits), layout.array(attempts, p.l * POLY));
         let w = layout.array(attempts, p.k * POLY);
@@ -145,10 +146,11 @@ impl Arrays {
             hints,
             verdicts,
             secret: layout.secret(),
-            pk: layout.array(n, p.pk_len()),
+            pk: layout.array(keys, p.pk_len()),
             texts: Texts::new(&mut layout, n, message_bytes),
             keys: layout.array(n, size_of::<u64>()),
-            key_status: layout.array(n, word),
+            new_keys: layout.array(keys, size_of::<u64>()),
+            key_status: layout.array(keys, word),
             tried: layout.array(n, word),
             ring: layout.array(n + attempts, word),
             rounds: layout.array(rounds, 4 * word),
@@ -159,16 +161,22 @@ impl Arrays {
         }
     }
 
-    /// The same with more attempts in a round than operations, where these are few and the slot has room.
-    fn with_spare(p: &Params, n: usize, message_bytes: usize, slot_bytes: usize) -> (Self, usize) {
-        let mut attempts = n.min(ATTEMPTS);
-        for width in 1..=WIDTH {
-            let more = n << width;
-            if more <= TARGET && Self::new(p, n, message_bytes, more).bytes <= slot_bytes {
-                attempts = more;
-            }
-        }
-        (Self::new(p, n, message_bytes, attempts), attempts)
+    /// With as many attempts in a round as the slot has room for, and as are of use: one for each operation, or several
+    /// where these are few.
+    fn with_attempts(
+        p: &Params,
+        (n, keys): (usize, usize),
+        message_bytes: usize,
+        slot_bytes: usize,
+    ) -> (Self, usize) {
+        let several = (1..=WIDTH).rev().map(|width| n << width).filter(|&all| all <= TARGET);
+        let fewer = [ATTEMPTS, ATTEMPTS / 2].map(|all| n.min(all));
+        let mut choices = several
+            .chain(fewer)
+            .map(|attempts| (Self::new(p, (n, keys), message_bytes, attempts), attempts));
+        let fits = choices.find(|(arrays, _)| arrays.bytes <= slot_bytes);
+        let least = n.min(TARGET);
+        fits.unwrap_or_else(|| (Self::new(p, (n, keys), message_bytes, least), least))
     }
 }
 
@@ -177,6 +185,7 @@ struct Inputs<'a> {
     keys: KeyBytes<'a>,
     messages: &'a [Message<'a>],
     rnd: &'a [[u8; 32]],
+    room: usize,
     slot_bytes: usize,
 }
 
@@ -190,34 +199,32 @@ fn sign<'a, D: Device>(
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let packed = Packed::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
-    let (at, attempts) = Arrays::with_spare(p, n, packed.bytes.len(), inputs.slot_bytes);
+    let size = (n, inputs.room);
+    let (at, attempts) = Arrays::with_attempts(p, size, packed.bytes.len(), inputs.slot_bytes);
     taken.reserve(at.bytes, at.secret)?;
     let (arguments, of_keys) = arguments(taken, &at, n, n + attempts);
-    let expanded = addresses(taken.address(at.expanded.offset), n, private_bytes(p));
     let (lanes, canaries, answers) = (status.len(), CANARIES, Vec::new());
     let set = super::set(p);
     let mut chunk = Chunk { taken, set, arguments, lanes, canaries, status: at.status, answers };
-    match &inputs.keys {
-        KeyBytes::Together(keys) => chunk.send(at.sk, keys, &[&canary.bad_sk, &canary.sk])?,
-        KeyBytes::Apart(keys) => {
-            // In one allocation from the start: what grows leaves copies behind.
-            let mut bytes = Vec::with_capacity(at.sk.bytes);
-            let all = keys.iter().copied().chain([&canary.bad_sk[..], &canary.sk]);
-            all.for_each(|key| bytes.extend_from_slice(key));
-            chunk.send_own(at.sk, bytes)?;
-        }
-    }
+    let expansion = Expansion {
+        params: p,
+        is_private: true,
+        encoded: at.sk,
+        expanded: at.expanded,
+        keys: at.keys,
+        new_keys: at.new_keys,
+        canary: [&canary.bad_sk, &canary.sk],
+    };
+    expansion.run(&mut chunk, &inputs.keys, of_keys)?;
     chunk.send(at.rnd, inputs.rnd.as_flattened(), &[&[0; CANARIES * 32]])?;
     chunk.send_own(at.texts.messages, packed.bytes)?;
     chunk.send_own(at.texts.spans, packed.spans)?;
     chunk.send_own(at.texts.mu, packed.mu)?;
-    chunk.send_own(at.keys, expanded)?;
     for place in [at.rounds, at.appended, at.status] {
         chunk.taken.clear(place.offset, place.bytes)?;
     }
     // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
     unsafe {
-        expand_private(chunk.taken, p, &of_keys)?;
         launch(chunk.taken, p, "sign_hash", &arguments, threads(n))?;
     }
     for (number, limit) in schedule(p, n, attempts).into_iter().enumerate() {
@@ -227,7 +234,10 @@ fn sign<'a, D: Device>(
     }
     chunk.expect(at.sig, &[&canary.sig])?;
     chunk.fetch(at.sig, sig)?;
-    chunk.fly(status, &[Status::InvalidKey, Status::Ok])
+    // By known keys the canary signs twice.
+    let is_known = matches!(inputs.keys, KeyBytes::Apart(_));
+    let first = if is_known { Status::Ok } else { Status::InvalidKey };
+    chunk.fly(status, &[first, Status::Ok])
 }
 
 /// One iteration of Algorithm 7's loop for what is in the queue.
@@ -297,10 +307,8 @@ fn arguments<D: Device>(
         pk: address(at.pk),
         sk: address(at.sk),
         vectors: address(at.vectors),
-        keys: address(at.keys),
         faults: address(at.faults),
         status: address(at.key_status),
-        n: n as u32,
         generation: taken.generation(),
         ..DsaKeyArguments::default()
     };

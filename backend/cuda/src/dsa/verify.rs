@@ -7,10 +7,9 @@ use gabion_scheme::Status;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa::{MU_LEN, Params, VerifyKey};
 
-use super::keys::{expand_public, public_bytes};
+use super::keys::{self, Expansion, public_bytes};
 use super::{
-    CANARIES, POLY, Packed, Texts, addresses, canary_text, launch, pieces_with_messages, threads,
-    warps,
+    CANARIES, POLY, Packed, Texts, canary_text, launch, pieces_with_messages, threads, warps,
 };
 use crate::arguments::{DsaKeyArguments, DsaVerifyArguments};
 use crate::canary::DsaCanary;
@@ -34,16 +33,18 @@ pub(super) fn run<D: Device>(
     let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
         return Ran::Declined;
     };
-    let bytes = |lanes, text| Arrays::new(p, lanes + CANARIES, text + own).bytes;
-    let Some(sizes) = pieces_with_messages(messages, cuda.slot_bytes(), ENOUGH, bytes) else {
-        return Ran::Declined;
+    let count = keys::count(keys, VerifyKey::id);
+    let bytes = |lanes: usize, text| {
+        Arrays::new(p, lanes + CANARIES, keys::room(count, lanes), text + own).bytes
     };
+    let sizes = pieces_with_messages(messages, cuda.slot_bytes(), ENOUGH, bytes);
     let mut statuses = Rest::new(status);
-    let ran = chunks(cuda, &sizes, |taken, from, lanes| {
+    let ran = chunks(cuda, sizes, |taken, from, lanes| {
         let inputs = Inputs {
-            keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| key.bytes()),
+            keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| (key.id(), key.bytes())),
             messages: &messages[from..from + lanes],
             sig: &sig[from * p.sig_len()..(from + lanes) * p.sig_len()],
+            room: keys::room(count, lanes),
         };
         verify(taken, p, inputs, statuses.next(lanes))
     });
@@ -63,6 +64,7 @@ struct Arrays {
     sig: Place,
     texts: Texts,
     keys: Place,
+    new_keys: Place,
     expanded: Place,
     key_status: Place,
     balls: Place,
@@ -74,16 +76,17 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// For `n` lanes, canaries among them.
-    fn new(p: &Params, n: usize, message_bytes: usize) -> Self {
+    /// For `n` lanes, canaries among them, and so many keys.
+    fn new(p: &Params, n: usize, keys: usize, message_bytes: usize) -> Self {
         let mut layout = Layout::default();
         let mut arrays = Arrays {
-            pk: layout.array(n, p.pk_len()),
+            pk: layout.array(keys, p.pk_len()),
             sig: layout.array(n, p.sig_len()),
             texts: Texts::new(&mut layout, n, message_bytes),
             keys: layout.array(n, size_of::<u64>()),
-            expanded: layout.array(n, public_bytes(p)),
-            key_status: layout.array(n, size_of::<u32>()),
+            new_keys: layout.array(keys, size_of::<u64>()),
+            expanded: layout.array(keys, public_bytes(p)),
+            key_status: layout.array(keys, size_of::<u32>()),
             balls: layout.array(n, 64),
             vectors: layout.array(n, (p.l + 1) * POLY),
             commitments: layout.array(n, MU_LEN + 32 * p.w1_bits * p.k),
@@ -101,6 +104,7 @@ struct Inputs<'a> {
     keys: KeyBytes<'a>,
     messages: &'a [Message<'a>],
     sig: &'a [u8],
+    room: usize,
 }
 
 fn verify<'a, D: Device>(
@@ -112,7 +116,7 @@ fn verify<'a, D: Device>(
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let packed = Packed::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
-    let at = Arrays::new(p, n, packed.bytes.len());
+    let at = Arrays::new(p, n, inputs.room, packed.bytes.len());
     // Everything is public.
     taken.reserve(at.bytes, 0)?;
     let address = |place: Place| taken.address(place.offset);
@@ -132,26 +136,30 @@ fn verify<'a, D: Device>(
     };
     let of_keys = DsaKeyArguments {
         pk: address(at.pk),
-        keys: address(at.keys),
         status: address(at.key_status),
-        n: n as u32,
         generation: taken.generation(),
         ..DsaKeyArguments::default()
     };
-    let expanded = addresses(address(at.expanded), n, public_bytes(p));
     let (lanes, canaries, answers) = (status.len(), CANARIES, Vec::new());
     let set = super::set(p);
     let mut chunk = Chunk { taken, set, arguments, lanes, canaries, status: at.status, answers };
-    chunk.send_keys(at.pk, &inputs.keys, &canary.pk)?;
+    let expansion = Expansion {
+        params: p,
+        is_private: false,
+        encoded: at.pk,
+        expanded: at.expanded,
+        keys: at.keys,
+        new_keys: at.new_keys,
+        canary: [&canary.pk; CANARIES],
+    };
+    expansion.run(&mut chunk, &inputs.keys, of_keys)?;
     chunk.send(at.sig, inputs.sig, &[&canary.sig, &canary.bad_sig])?;
     chunk.send_own(at.texts.messages, packed.bytes)?;
     chunk.send_own(at.texts.spans, packed.spans)?;
     chunk.send_own(at.texts.mu, packed.mu)?;
-    chunk.send_own(at.keys, expanded)?;
     chunk.taken.clear(at.status.offset, at.status.bytes)?;
     // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
     unsafe {
-        expand_public(chunk.taken, p, &of_keys)?;
         launch(chunk.taken, p, "verify_hash", &arguments, threads(n))?;
         launch(chunk.taken, p, "verify_transform", &arguments, warps(n * (p.l + 1)))?;
         launch(chunk.taken, p, "verify_row", &arguments, warps(n * p.k))?;

@@ -233,7 +233,10 @@ fn doctor_says_why_there_is_no_gpu() {
     let checks = report.json()["checks"].clone();
     let gpu = checks.as_array().unwrap().iter().find(|check| check["name"] == "GPU").unwrap();
     assert_eq!((&gpu["verdict"], &gpu["mend"]), (&"broken".into(), &"unset GABION_BACKEND".into()));
-    assert!(gpu["detail"].as_str().unwrap().starts_with("GABION_BACKEND=cuda: GABION_GPU"), "{gpu}");
+    assert!(
+        gpu["detail"].as_str().unwrap().starts_with("GABION_BACKEND=cuda: GABION_GPU"),
+        "{gpu}"
+    );
     assert!(!checks.to_string().contains("backend choice"), "{checks}");
     // Whatever this machine has, each operation says why there is none.
     doctor(&["algorithms"], &[off, ("GABION_BACKEND", "cuda")]).fails(3).says("backend `cuda`");
