@@ -480,7 +480,7 @@ fn dsa_of(name: &str) -> &'static ml_dsa::Params {
 
 /// Encoded key pairs of seeds.
 fn dsa_keygen(
-    cuda: &Cuda<Hosted>,
+    cuda: &Chosen,
     params: &'static ml_dsa::Params,
     seeds: &[[u8; 32]],
 ) -> (Vec<u8>, Vec<u8>) {
@@ -497,7 +497,7 @@ fn check_sign(name: &str, cases: &[Sign]) {
     let (mut lanes, mut keys) = (Vec::new(), Vec::new());
     for case in cases {
         let sk = match &case.private {
-            Private::Seed(seed) => dsa_keygen(&cuda, params, &[*seed]).1,
+            Private::Seed(seed) => dsa_keygen(cuda, params, &[*seed]).1,
             Private::Expanded(sk) => sk.clone(),
         };
         if sk.len() != params.sk_len() {
@@ -513,7 +513,7 @@ fn check_sign(name: &str, cases: &[Sign]) {
     let mut sig = vec![0; n * params.sig_len()];
     let (keys, messages) = (Keys::Fresh(&keys[..]), &messages[..]);
     let dsa = Dsa::Sign { params, keys, messages, rnd: &rnd, sig: &mut sig };
-    let status = run(&cuda, Operation::Dsa(dsa), n);
+    let status = run(cuda, Operation::Dsa(dsa), n);
     for ((case, status), sig) in lanes.iter().zip(status).zip(sig.chunks(params.sig_len())) {
         assert_eq!(status.is_ok(), case.expected.is_some(), "{}: {status:?}", case.name);
         if let Some(expected) = &case.expected {
@@ -580,7 +580,7 @@ fn dsa_acvp_keys_and_signatures() {
             |case: &&vectors::AcvpCase| hex(&case.prompt["seed"]).try_into().expect("32 bytes");
         let seeds: Vec<[u8; 32]> = of_set.iter().map(seed).collect();
         assert!(!seeds.is_empty(), "no {name}");
-        let (pk, sk) = dsa_keygen(&cuda(), dsa_of(name), &seeds);
+        let (pk, sk) = dsa_keygen(cuda(), dsa_of(name), &seeds);
         let expected = |part: &str| {
             of_set.iter().flat_map(|case| hex(&case.expected[part])).collect::<Vec<_>>()
         };
@@ -619,13 +619,13 @@ fn dsa_accumulated() {
         for _ in 0..count / STEP {
             let mut seeds = vec![[0; 32]; STEP];
             seeds.iter_mut().for_each(|seed| XofReader::read(&mut source, seed));
-            let (pk, sk) = dsa_keygen(&cuda, params, &seeds);
+            let (pk, sk) = dsa_keygen(cuda, params, &seeds);
             let mut sig = vec![0; STEP * params.sig_len()];
             let (messages, rnd) =
                 ([Message::Pure { context: &[], message: &[] }; STEP], [[0; 32]; STEP]);
             let keys = Keys::Fresh(&sk[..]);
             let dsa = Dsa::Sign { params, keys, messages: &messages, rnd: &rnd, sig: &mut sig };
-            assert!(run(&cuda, Operation::Dsa(dsa), STEP).iter().all(|status| status.is_ok()));
+            assert!(run(cuda, Operation::Dsa(dsa), STEP).iter().all(|status| status.is_ok()));
             for (pk, sig) in pk.chunks(params.pk_len()).zip(sig.chunks(params.sig_len())) {
                 sink.update(pk);
                 sink.update(sig);
