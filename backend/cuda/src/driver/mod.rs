@@ -55,7 +55,16 @@ pub fn devices() -> Result<Vec<DeviceInfo>, NoDevice> {
 /// # Errors
 /// [`NoDevice::NoLibrary`], [`NoDevice::NoFunction`], [`NoDevice::OldDriver`].
 pub fn check() -> Result<(), NoDevice> {
-    devices::check(library::load()?)
+    check_over(library::load()?)
+}
+
+/// [`check`] of another library.
+///
+/// # Errors
+/// As for [`check`].
+#[doc(hidden)]
+pub fn check_over(api: &'static Api) -> Result<(), NoDevice> {
+    devices::check(api)
 }
 
 /// [`devices`] of another library.

@@ -1,7 +1,7 @@
 //! A libcuda without a GPU: its functions over memory of this process and kernels of `gabion-cuda-hosted`.
 //!
-//! Nothing happens when it is asked for. What a stream was asked for happens one thing after the other, one at each
-//! query of an event, and what is left happens when a test says so: late. There is one world, so tests take turns.
+//! Nothing happens when it is asked for. What a stream was asked for happens one thing after the other, three at
+//! each query of an event, and what is left happens when a test says so: late. There is one world, so tests take turns.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
@@ -598,7 +598,7 @@ unsafe extern "C" fn event_query(event: Handle) -> Code {
         let context = world.current()?;
         if !is_stuck {
             let all: Vec<Handle> = context.streams.keys().copied().collect();
-            for stream in all {
+            for stream in all.into_iter().flat_map(|stream| [stream; 3]) {
                 context.step(stream);
             }
         }

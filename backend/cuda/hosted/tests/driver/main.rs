@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Kem, Operation, Ran};
-use gabion_cuda::driver::{NoDevice, Nvidia, devices_over};
+use gabion_cuda::driver::{NoDevice, Nvidia, check_over, devices_over};
 use gabion_cuda::{Cuda, Device, Fault, HashArguments, Launch};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::ML_KEM_768;
@@ -133,6 +133,8 @@ fn contexts() -> usize {
 #[test]
 fn devices_are_told_of_and_old_ones_refused() {
     let _alone = alone();
+    assert_eq!(check_over(&LIBRARY), Ok(()));
+    world(|world| assert_eq!(world.call, 1, "nothing is begun"));
     let all = devices_over(&LIBRARY).unwrap();
     assert_eq!(all.len(), 2);
     let one = &all[1];
@@ -145,6 +147,7 @@ fn devices_are_told_of_and_old_ones_refused() {
     assert_eq!(refused(2), NoDevice::NoSuchGpu { ordinal: 2, count: 2 });
     world(|world| world.version = 12080);
     assert_eq!(refused(0), NoDevice::OldDriver { version: (12, 8), least: (13, 0) });
+    assert_eq!(check_over(&LIBRARY), Err(refused(0)));
     world(|world| (world.version, world.capability) = (13000, (7, 0)));
     let old = NoDevice::OldGpu { name: "Fake 0".into(), capability: (7, 0), least: (7, 5) };
     assert_eq!(refused(0), old);
@@ -375,8 +378,9 @@ fn where_nothing_can_be_locked_copies_are_right_all_the_same() {
     let _alone = alone();
     world(|world| world.locks_nothing = true);
     let device = open();
-    for is_pinned in [false, true] {
+    for (batches, is_pinned) in [(1, false), (2, true)] {
         assert_eq!(batch(&device, 0, is_pinned, LONG), Ok(()));
+        assert_eq!(device.counters().staged, batches * (N * LENGTH + N * OUT) as u64);
         assert_eq!(device.restart(), Ok(()));
     }
     world(|world| assert!(world.unlocked_copies > 0 && world.locked.is_empty()));
