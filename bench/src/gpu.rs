@@ -14,11 +14,16 @@
 mod card;
 mod cases;
 mod lanes;
+mod nvidia;
 mod pool;
 mod raw;
+mod stateful;
 mod timing;
 
+use std::time::Duration;
+
 use gabion_backend::cpus;
+use gabion_cuda::driver::Nvidia;
 use gabion_cuda::{Cuda, Device, Pinned};
 pub use gabion_rows::gpu::{Gpu as Row, HostMemory, Profile};
 use regex::Regex;
@@ -41,6 +46,10 @@ pub const BATCH_MAX: usize = 1 << 20;
 const THREADS_USUAL: usize = 8;
 /// Bytes of the host's memory for buffers if none are named.
 pub const MEMORY: usize = 4 << 30;
+/// Bytes of a slot of the device if none are named.
+pub const SLOT: usize = 256 << 20;
+/// How long a chunk may take.
+const AT_MOST: Duration = Duration::from_secs(60);
 /// A batch that would take so many times as long as its row may is left out.
 const TOO_LONG: f64 = 8.0;
 
@@ -57,6 +66,8 @@ pub struct Config {
     pub seconds: f64,
     /// Bytes of the host's memory for buffers.
     pub memory: usize,
+    /// Bytes of a slot of the device.
+    pub slot: usize,
     /// Whether the largest batch is measured once more, with buffers in ordinary memory.
     pub ordinary: bool,
     /// Whether kernels have rows of their own.
@@ -71,6 +82,7 @@ impl Default for Config {
             threads: None,
             seconds: 1.0,
             memory: MEMORY,
+            slot: SLOT,
             ordinary: true,
             profile: false,
         }
@@ -132,10 +144,12 @@ impl Memory {
 /// As [`measure`]; `NotReady` if there is no such GPU.
 pub fn measure_device(
     number: u32,
-    _config: &Config,
-    _emit: impl FnMut(Event) -> bool,
+    config: &Config,
+    emit: impl FnMut(Event) -> bool,
 ) -> Result<(), Error> {
-    Err(Error::NotReady(format!("GPU {number} can't be used: there is no driver yet")))
+    config.check()?;
+    let device = Nvidia::open(number).map_err(|why| Error::NotReady(why.to_string()))?;
+    measure(&Cuda::new(Counted::new(device), config.slot, AT_MOST), config, emit)
 }
 
 /// Measures what the filter picks on a device; `emit` gets each row as soon as it is there, and ends the measurement by `false`.

@@ -12,7 +12,7 @@
 //! are full, and those that wait for each other at the price of one chain by itself.
 
 pub mod durable;
-mod sets;
+pub(crate) mod sets;
 
 use std::cell::RefCell;
 use std::convert::Infallible;

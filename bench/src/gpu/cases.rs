@@ -3,6 +3,7 @@
 use gabion_engine::{Algorithm, Family};
 use gabion_rows::operations::{Key, Operation, Subject};
 
+use super::stateful::{MEASURED, SIGNATURES};
 use crate::inputs;
 
 /// A row that can be measured, but for the size of the batch.
@@ -14,13 +15,21 @@ pub struct Case {
     pub operation: Operation,
     /// The state of its key.
     pub key: Key,
+    /// The set, of a family that has one algorithm for many.
+    pub set: Option<&'static str>,
 }
 
 impl Case {
     /// Every case, in the order of the algorithms' table.
     pub fn all() -> impl Iterator<Item = Case> {
         use Operation::{Decaps, Encaps, Keygen, Sign, Verify};
-        Algorithm::all().flat_map(|algorithm| {
+        let stateful = MEASURED.into_iter().map(|(set, algorithm)| Case {
+            algorithm,
+            operation: Verify,
+            key: Key::Cached,
+            set: Some(set),
+        });
+        let of_table = Algorithm::all().flat_map(|algorithm| {
             let operations: &'static [Operation] = match algorithm.info().family {
                 Family::MlKem => &[Keygen, Encaps, Decaps],
                 Family::MlDsa => &[Keygen, Sign, Verify],
@@ -32,19 +41,25 @@ impl Case {
                 [Key::Fresh, Key::Cached]
                     .into_iter()
                     .filter(move |&key| operation != Keygen || key == Key::Fresh)
-                    .map(move |key| Case { algorithm, operation, key })
+                    .map(move |key| Case { algorithm, operation, key, set: None })
             })
-        })
+        });
+        of_table.chain(stateful)
+    }
+
+    /// The set's name, or the algorithm's.
+    pub fn of(&self) -> &'static str {
+        self.set.unwrap_or_else(|| self.algorithm.name())
     }
 
     /// `algorithm:operation:key`, what a filter matches.
     pub fn name(&self) -> String {
-        format!("{}:{}:{}", self.algorithm, self.operation.word(), self.key.word())
+        format!("{}:{}:{}", self.of(), self.operation.word(), self.key.word())
     }
 
     /// What rows say of it.
     pub fn subject(&self) -> Subject {
-        let algorithm = self.algorithm.name().to_owned();
+        let algorithm = self.of().to_owned();
         Subject { algorithm, operation: self.operation, key: self.key }
     }
 
@@ -62,6 +77,7 @@ impl Case {
         match (self.algorithm.info().family, self.algorithm.name().ends_with('s')) {
             (Family::SlhDsa, true) => 8,
             (Family::SlhDsa, false) => 64,
+            (Family::Hss | Family::Xmss, _) => SIGNATURES,
             _ => inputs::MESSAGES,
         }
     }

@@ -3,12 +3,13 @@
 //! Lane `i` is item `i + shift` of the pool, round and round, so that a batch of a million takes no longer to make than to
 //! copy.
 
-use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation as Work, Ran, Slh};
-use gabion_engine::{Message, Status, ml_dsa, ml_kem, slh_dsa};
+use gabion_backend::{Backend, Batch, Dsa, Hss, Kem, Keys, Operation as Work, Ran, Slh, Xmss};
+use gabion_engine::{Message, Status, lms, ml_dsa, ml_kem, slh_dsa, xmss};
 use gabion_rows::operations::{Key, Operation};
 
 use super::cases::Case;
 use super::pool::{Column, KEYS, Pool, pure};
+use super::stateful::Public;
 use crate::Error;
 
 /// One batch of a case in buffers of somebody's.
@@ -24,6 +25,7 @@ pub struct Lanes<'a> {
     dsa_verify: Vec<&'a ml_dsa::VerifyKey>,
     slh_sign: Vec<&'a slh_dsa::SigningKey>,
     slh_verify: Vec<&'a slh_dsa::VerifyKey>,
+    stateful: Stateful<'a>,
     status: Vec<Status>,
     sample: Vec<usize>,
 }
@@ -68,6 +70,7 @@ impl<'a> Lanes<'a> {
         let step = (lanes / SAMPLE).max(1);
         let mut sample: Vec<usize> = (0..lanes).step_by(step).collect();
         sample.push(lanes - 1);
+        let first = inputs.first().copied().unwrap_or_default();
         Lanes {
             pool,
             shift,
@@ -80,6 +83,7 @@ impl<'a> Lanes<'a> {
             dsa_verify: of(dsa.len()).map(|key| dsa[key].verify_key()).collect(),
             slh_sign: of(slh.len()).map(|key| &slh[key]).collect(),
             slh_verify: of(slh.len()).map(|key| slh[key].verify_key()).collect(),
+            stateful: Stateful::new(pool, lanes, shift, first),
             status: vec![Status::NotRun; lanes],
             sample,
         }
@@ -102,6 +106,9 @@ impl<'a> Lanes<'a> {
 
     /// Runs the batch.
     pub fn run(&mut self, backend: &dyn Backend) -> Ran {
+        if let Some(operation) = self.stateful.operation() {
+            return backend.run(&mut Batch { operation, status: &mut self.status });
+        }
         let operation = operation(
             self.pool.case,
             &self.inputs,
@@ -148,6 +155,38 @@ impl<'a> Lanes<'a> {
             }
             None => Ok(if is_whole { self.count() } else { self.sample.len() } as u64),
         }
+    }
+}
+
+/// Slices, one a lane, of a family that takes its arrays so.
+#[derive(Default)]
+struct Stateful<'a> {
+    hss: Vec<&'a lms::VerifyKey>,
+    xmss: Vec<&'a xmss::VerifyKey>,
+    messages: Vec<&'a [u8]>,
+    signatures: Vec<&'a [u8]>,
+}
+
+impl<'a> Stateful<'a> {
+    fn new(pool: &'a Pool, lanes: usize, shift: usize, signatures: &'a [u8]) -> Self {
+        let (hss, xmss) = match &pool.known.stateful {
+            None => return Stateful::default(),
+            Some(Public::Hss(key)) => (vec![key; lanes], Vec::new()),
+            Some(Public::Xmss(key)) => (Vec::new(), vec![key; lanes]),
+        };
+        let message = |lane: usize| &pool.messages[(shift + lane) % pool.items()][..];
+        let messages = (0..lanes).map(message).collect();
+        let signatures = signatures.chunks_exact((signatures.len() / lanes).max(1)).collect();
+        Stateful { hss, xmss, messages, signatures }
+    }
+
+    fn operation(&self) -> Option<Work<'_>> {
+        let Stateful { hss, xmss, messages, signatures } = self;
+        if !hss.is_empty() {
+            return Some(Work::Hss(Hss::Verify { keys: hss, messages, signatures }));
+        }
+        let scheme = xmss.first()?.set()?.scheme;
+        Some(Work::Xmss(Xmss::Verify { scheme, keys: xmss, messages, signatures }))
     }
 }
 

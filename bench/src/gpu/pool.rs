@@ -9,6 +9,7 @@ use gabion_engine::{Message, Status, ml_dsa, ml_kem, slh_dsa};
 use gabion_rows::operations::{Key, Operation};
 
 use super::cases::Case;
+use super::stateful::{Public, signed};
 use crate::Error;
 use crate::inputs;
 
@@ -53,6 +54,7 @@ pub(super) struct Known {
     pub(super) kem: Vec<ml_kem::DecapsKey>,
     pub(super) dsa: Vec<ml_dsa::SigningKey>,
     pub(super) slh: Vec<slh_dsa::SigningKey>,
+    pub(super) stateful: Option<Public>,
 }
 
 /// What batches of a case are made of.
@@ -75,8 +77,11 @@ impl Pool {
     /// # Errors
     /// `Failed` if the processor does not do it.
     pub fn new(case: Case, items: usize, cpu: &dyn Backend) -> Result<Self, Error> {
-        let known = Known::new(case, cpu)?;
         let messages: Vec<_> = (0..items).map(inputs::message).collect();
+        if let Some(set) = case.set {
+            return Self::stateful(case, set, messages);
+        }
+        let known = Known::new(case, cpu)?;
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
         let each = items.div_ceil(threads);
         let parts: Result<Vec<Part>, Error> = std::thread::scope(|scope| {
@@ -96,6 +101,20 @@ impl Pool {
             }
         }
         Ok(Pool { case, known, messages, inputs, outputs })
+    }
+
+    /// Signatures of one key, which only its own code makes.
+    fn stateful(
+        case: Case,
+        set: &str,
+        messages: Vec<[u8; inputs::MESSAGE_BYTES]>,
+    ) -> Result<Self, Error> {
+        let texts: Vec<&[u8]> = messages.iter().map(|message| &message[..]).collect();
+        let (public, signatures) = signed(set, &texts)?;
+        let each = signatures.first().map_or(0, Vec::len);
+        let known = Known { stateful: Some(public), ..Known::default() };
+        let inputs = vec![Column::new(each, signatures.concat())];
+        Ok(Pool { case, known, messages, inputs, outputs: Vec::new() })
     }
 
     /// Items.

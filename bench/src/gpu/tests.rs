@@ -128,6 +128,7 @@ fn config(filter: &str, batches: &[usize]) -> Config {
         threads: Some(2),
         seconds: 0.002,
         memory: 64 << 20,
+        slot: 16 << 20,
         ordinary: true,
         profile: false,
     }
@@ -200,6 +201,26 @@ fn signatures_are_verified_and_what_is_declined_is_said() {
     // 4096 of either are more than a MiB.
     let left_out = events.iter().filter(|event| matches!(event, Event::LeftOut(_))).count();
     assert_eq!(left_out, 2, "{events:?}");
+}
+
+/// Without a device: what goes in and what must come out are the processor's own.
+#[test]
+fn every_case_has_inputs_that_a_processor_takes() {
+    let all = cpus();
+    for case in Case::all() {
+        // Signatures of small sets take long.
+        if case.algorithm.name().ends_with('s') {
+            continue;
+        }
+        let pool = Pool::new(case, 4, &*all[0]).unwrap();
+        let mut memory = vec![0; Lanes::bytes(&pool, 7)];
+        let mut lanes = Lanes::new(&pool, 7, 2, &mut memory);
+        lanes.forget();
+        assert_eq!(lanes.run(&*all[0]), gabion_backend::Ran::Done, "{}", case.name());
+        assert_eq!(lanes.check(true), Ok(7), "{}", case.name());
+        lanes.forget();
+        assert!(lanes.check(false).is_err(), "{}", case.name());
+    }
 }
 
 #[test]

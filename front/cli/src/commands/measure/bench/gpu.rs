@@ -20,6 +20,9 @@ pub struct Options {
     /// Memory of the host for batches, in MiB, with --backend cuda
     #[arg(long, value_name = "MIB", default_value_t = gpu::MEMORY >> 20)]
     memory: usize,
+    /// Memory of the device for each chunk that is on its way, in MiB, with --backend cuda
+    #[arg(long, value_name = "MIB", default_value_t = gpu::SLOT >> 20)]
+    slot: usize,
     /// Show what each kernel takes, too, with --backend cuda
     #[arg(long)]
     profile: bool,
@@ -34,6 +37,7 @@ impl Options {
         let is_asked = [
             ("--device", self.device != 0),
             ("--memory", self.memory != gpu::MEMORY >> 20),
+            ("--slot", self.slot != gpu::SLOT >> 20),
             ("--profile", self.profile),
             ("--pinned-only", self.pinned_only),
         ];
@@ -42,12 +46,16 @@ impl Options {
 
     /// Measures; `config` has the other options.
     pub fn run(&self, config: Config, is_json: bool) -> Result<u8, Failure> {
-        let memory = self.memory.checked_mul(1 << 20).filter(|&memory| memory > 0);
-        let memory = memory.ok_or_else(|| {
-            Failure::Usage(format!("--memory {} is out of range; expected MiB", self.memory))
-        })?;
-        let config =
-            Config { memory, profile: self.profile, ordinary: !self.pinned_only, ..config };
+        let bytes = |option, mib: usize| {
+            let bytes = mib.checked_mul(1 << 20).filter(|&bytes| bytes > 0);
+            bytes.ok_or_else(|| {
+                Failure::Usage(format!("{option} {mib} is out of range; expected MiB"))
+            })
+        };
+        let memory = bytes("--memory", self.memory)?;
+        let slot = bytes("--slot", self.slot)?;
+        let (profile, ordinary) = (self.profile, !self.pinned_only);
+        let config = Config { memory, slot, profile, ordinary, ..config };
         let mut table = Table { is_json, is_headed: false };
         let mut failed = None;
         gpu::measure_device(self.device, &config, |event| {

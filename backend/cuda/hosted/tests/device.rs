@@ -1,0 +1,243 @@
+//! Faults of a GPU that is there: what takes too long, a kernel that touches memory that it does not have, no memory, a
+//! context that goes away under a batch. No result is wrong, nothing hangs, and it works again.
+//!
+//! Only on the GPU that `GABION_CUDA_DEVICE` names; elsewhere nothing runs here, and tests/faults.rs has a device that fails on
+//! purpose. The GPU is never reset from outside: each fault is one of this process's own context.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
+use gabion_cuda::driver::Nvidia;
+use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned};
+use gabion_cuda_hosted::DEVICE;
+use gabion_scheme::Status;
+use gabion_scheme::ml_kem::ML_KEM_768;
+
+/// A device that is hurried, or one of whose launches is given an address that it does not have.
+struct Meddled {
+    device: Nvidia,
+    is_hurried: AtomicBool,
+    /// Launches until the one that is spoilt; none at 0.
+    spoils: AtomicUsize,
+}
+
+/// The GPU that is named, if one is.
+fn named() -> Option<Meddled> {
+    let Some(number) = std::env::var(DEVICE).ok().filter(|named| !named.is_empty()) else {
+        println!("{DEVICE} names no GPU");
+        return None;
+    };
+    let device = Nvidia::open(number.parse().unwrap()).unwrap();
+    let (is_hurried, spoils) = (AtomicBool::new(false), AtomicUsize::new(0));
+    Some(Meddled { device, is_hurried, spoils })
+}
+
+impl Device for Meddled {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        self.device.allocate(bytes)
+    }
+
+    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+        self.device.pin(bytes)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: usize,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.upload(stream, to, from, bytes) }
+    }
+
+    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        self.device.clear(stream, address, bytes)
+    }
+
+    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        let left = self
+            .spoils
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let mut arguments = launch.arguments.to_vec();
+        if left == Ok(1) {
+            // Every address: nothing of the process is at the first page, and the device stops at it.
+            let (words, _) = arguments.as_chunks_mut::<8>();
+            for word in words.iter_mut().filter(|word| u64::from_le_bytes(**word) > 1 << 32) {
+                *word = 256u64.to_le_bytes();
+            }
+        }
+        let launch = Launch { arguments: &arguments, ..*launch };
+        // SAFETY: the caller's, or a launch that the device stops.
+        unsafe { self.device.launch(stream, &launch) }
+    }
+
+    unsafe fn download(
+        &self,
+        stream: usize,
+        from: u64,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.download(stream, from, to, bytes) }
+    }
+
+    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+        let is_hurried = self.is_hurried.load(Ordering::Relaxed);
+        self.device.finish(stream, if is_hurried { Duration::from_micros(1) } else { at_most })
+    }
+
+    fn restart(&self) -> Result<(), Fault> {
+        self.device.restart()
+    }
+}
+
+/// Key pairs and what they are.
+struct Case {
+    seeds: Vec<[u8; 64]>,
+    ek: Vec<u8>,
+    dk: Vec<u8>,
+    ct: Vec<u8>,
+    shared: Vec<[u8; 32]>,
+}
+
+fn run(backend: &dyn Backend, kem: Kem<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+    let mut status = vec![Status::NotRun; lanes];
+    let mut batch = Batch { operation: Operation::Kem(kem), status: &mut status };
+    batch.check().unwrap();
+    (backend.run(&mut batch), status)
+}
+
+impl Case {
+    fn new(n: usize) -> Self {
+        let (params, cpu) = (&ML_KEM_768, Cpu::new(Portable));
+        let mut seeds = vec![[0; 64]; n];
+        getrandom::fill(seeds.as_flattened_mut()).unwrap();
+        let mut case = Case {
+            seeds,
+            ek: vec![0; n * params.ek_len()],
+            dk: vec![0; n * params.dk_len()],
+            ct: vec![0; n * params.ct_len()],
+            shared: vec![[0; 32]; n],
+        };
+        let Case { seeds, ek, dk, ct, shared } = &mut case;
+        let m: Vec<[u8; 32]> = seeds.iter().map(|seed| seed[..32].try_into().unwrap()).collect();
+        assert_eq!(run(&cpu, Kem::Keygen { params, seeds, ek, dk }, n).0, Ran::Done);
+        let encaps = Kem::Encaps { params, keys: Keys::Fresh(ek), m: &m, ct, shared };
+        assert_eq!(run(&cpu, encaps, n).0, Ran::Done);
+        case
+    }
+
+    /// Runs a key generation and a decapsulation: what is done is right, and of what is not nothing left.
+    fn check(&self, backend: &dyn Backend) -> Ran {
+        let (params, n) = (&ML_KEM_768, self.seeds.len());
+        let (mut ek, mut dk) = (vec![0; self.ek.len()], vec![0; self.dk.len()]);
+        let keygen = Kem::Keygen { params, seeds: &self.seeds, ek: &mut ek, dk: &mut dk };
+        let (ran, status) = run(backend, keygen, n);
+        match ran {
+            Ran::Done => {
+                assert!(status.iter().all(|status| status.is_ok()));
+                assert!(ek == self.ek && dk == self.dk, "wrong keys");
+            }
+            Ran::Lost | Ran::Declined => {
+                assert!(status.iter().all(|&status| status == Status::NotRun));
+                assert!(
+                    ek.iter().chain(&dk).all(|&byte| byte == 0),
+                    "keys of a batch that is lost"
+                );
+                return ran;
+            }
+        }
+        let mut shared = vec![[0; 32]; n];
+        let keys = Keys::Fresh(&self.dk[..]);
+        let decaps = Kem::Decaps { params, keys, ct: &self.ct, shared: &mut shared };
+        let (ran, status) = run(backend, decaps, n);
+        if ran == Ran::Done {
+            assert!(status.iter().all(|status| status.is_ok()));
+            assert!(shared == self.shared, "wrong secrets");
+        } else {
+            assert!(shared.iter().all(|shared| *shared == [0; 32]));
+        }
+        ran
+    }
+}
+
+/// How long a batch waits at most, without faults.
+const AT_MOST: Duration = Duration::from_secs(10);
+
+#[test]
+fn what_takes_too_long_is_lost_and_the_next_batch_is_done() {
+    let Some(device) = named() else { return };
+    let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(2000));
+    assert_eq!(case.check(&cuda), Ran::Done);
+    for _ in 0..5 {
+        cuda.device().is_hurried.store(true, Ordering::Relaxed);
+        assert_eq!(case.check(&cuda), Ran::Lost);
+        cuda.device().is_hurried.store(false, Ordering::Relaxed);
+        assert_eq!(case.check(&cuda), Ran::Done);
+    }
+}
+
+#[test]
+fn a_kernel_that_touches_what_it_does_not_have_loses_its_batch_only() {
+    let Some(device) = named() else { return };
+    let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(300));
+    assert_eq!(case.check(&cuda), Ran::Done);
+    for launch in 1..6 {
+        cuda.device().spoils.store(launch, Ordering::Relaxed);
+        let begun = Instant::now();
+        assert_eq!(case.check(&cuda), Ran::Lost, "launch {launch}");
+        assert!(begun.elapsed() < AT_MOST + Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert_eq!(case.check(&cuda), Ran::Done, "after launch {launch}");
+    }
+}
+
+#[test]
+fn without_memory_a_batch_is_lost() {
+    let Some(device) = named() else { return };
+    let free = device.device.free_bytes().unwrap() as usize;
+    let case = Case::new(3);
+    // A slot may fit; all of them do not.
+    let cuda = Cuda::new(device, free / 2 + free / 4, AT_MOST);
+    let answers: Vec<Ran> = (0..2).map(|_| case.check(&cuda)).collect();
+    assert!(answers.iter().all(|ran| *ran != Ran::Declined), "{answers:?}");
+    let Some(device) = named() else { return };
+    let cuda = Cuda::new(device, 1 << 44, AT_MOST);
+    assert_eq!(case.check(&cuda), Ran::Lost);
+    drop(cuda);
+    let Some(device) = named() else { return };
+    assert_eq!(case.check(&Cuda::new(device, 64 << 20, AT_MOST)), Ran::Done);
+}
+
+#[test]
+fn a_context_that_goes_away_under_batches_loses_them_and_no_more() {
+    let Some(device) = named() else { return };
+    let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(1000));
+    assert_eq!(case.check(&cuda), Ran::Done);
+    let is_over = AtomicBool::new(false);
+    let counts = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    counts[case.check(&cuda) as usize].fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..8u64 {
+            std::thread::sleep(Duration::from_millis(40 + 7 * round));
+            // Whether it came back is the next batches' concern.
+            let _ = cuda.device().restart();
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let [done, declined, lost] = counts.map(AtomicUsize::into_inner);
+    println!("{done} done, {declined} declined, {lost} lost");
+    assert!(done > 0 && lost > 0);
+    assert_eq!(case.check(&cuda), Ran::Done);
+}
