@@ -15,6 +15,8 @@ pub struct Case {
     pub operation: Operation,
     /// The state of its key.
     pub key: Key,
+    /// Whether the private half of a key that is made stays its seed, so that the public one alone comes back.
+    pub is_seed: bool,
     /// The set, of a family that has one algorithm for many.
     pub set: Option<&'static str>,
 }
@@ -38,10 +40,16 @@ impl Case {
                 _ => &[],
             };
             operations.iter().flat_map(move |&operation| {
-                [Key::Fresh, Key::Cached]
-                    .into_iter()
-                    .filter(move |&key| operation != Keygen || key == Key::Fresh)
-                    .map(move |key| Case { algorithm, operation, key, set: None })
+                let case =
+                    move |key, is_seed| Case { algorithm, operation, key, is_seed, set: None };
+                let is_kem = algorithm.info().family == Family::MlKem;
+                let all = [(Key::Fresh, true), (Key::Fresh, false), (Key::Cached, false)];
+                all.into_iter()
+                    .filter(move |&(key, is_seed)| match operation {
+                        Keygen => key == Key::Fresh && (is_kem || !is_seed),
+                        _ => !is_seed,
+                    })
+                    .map(move |(key, is_seed)| case(key, is_seed))
             })
         });
         of_table.chain(stateful)
@@ -52,9 +60,10 @@ impl Case {
         self.set.unwrap_or_else(|| self.algorithm.name())
     }
 
-    /// `algorithm:operation:key`, what a filter matches.
+    /// `algorithm:operation:key`, what a filter matches; `seed` stands where the key is one that stays its seed.
     pub fn name(&self) -> String {
-        format!("{}:{}:{}", self.of(), self.operation.word(), self.key.word())
+        let key = if self.is_seed { "seed" } else { self.key.word() };
+        format!("{}:{}:{key}", self.of(), self.operation.word())
     }
 
     /// What rows say of it.
@@ -66,6 +75,7 @@ impl Case {
     /// What comes back from key generation.
     pub fn returns(&self) -> Option<String> {
         let words = match self.algorithm.info().family {
+            Family::MlKem if self.is_seed => "ek",
             Family::MlKem => "ek, dk",
             _ => "pk, sk",
         };

@@ -220,6 +220,9 @@ fn operation<'a>(
     }
     if let Some(params) = ml_kem::params(set) {
         return Some(Work::Kem(match case.operation {
+            Operation::Keygen if case.is_seed => {
+                Kem::Publish { params, seeds: last.as_chunks().0, ek: out()? }
+            }
             Operation::Keygen => {
                 let seeds = last.as_chunks().0;
                 Kem::Keygen { params, seeds, ek: out()?, dk: out()? }

@@ -212,7 +212,8 @@ fn kem_part(
     let column = |each, bytes| Column::new(each, bytes);
     if case.operation == Operation::Keygen {
         let seeds = column(ml_kem::SEED_LEN, seeds.concat());
-        return Ok((vec![seeds], vec![column(p.ek_len(), ek), column(p.dk_len(), dk)]));
+        let dk = (!case.is_seed).then(|| column(p.dk_len(), dk));
+        return Ok((vec![seeds], [column(p.ek_len(), ek)].into_iter().chain(dk).collect()));
     }
     let m: Vec<_> = range.clone().map(inputs::kem_message).collect();
     let (mut ct, mut shared) = (vec![0; n * p.ct_len()], vec![[0; ml_kem::SECRET_LEN]; n]);
