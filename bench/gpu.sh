@@ -37,24 +37,22 @@ fail() {
     exit 2
 }
 
-# The test programs that run on a device: their crates and names.
-tests='gabion-tests:vectors gabion-cuda-hosted:random gabion-cuda-hosted:device gabion-cuda-hosted:kem gabion-cuda-hosted:dsa
-    gabion-cuda-hosted:slh gabion-cuda-hosted:lms gabion-cuda-hosted:xmss'
+# The test programs of gabion-cuda-hosted that run on a device.
+tests='published random device kem dsa slh lms xmss driver'
 # What the tests of vectors read.
 vectors='acvp/ML-KEM-* acvp/ML-DSA-* acvp/SLH-DSA-* acvp/LMS-* wycheproof/mlkem_* wycheproof/mldsa_* cctv'
 
 # --- pack ---
 
-# newest NAME  the program that cargo's messages on standard input name last for a target.
-newest() {
+# programs FOLDER  copies the test programs that cargo's messages on standard input name.
+programs() {
     python3 -c '
-import json, sys
-found = ""
+import json, shutil, sys
+names = sys.argv[2:]
 for line in sys.stdin:
     message = json.loads(line) if line.startswith("{") else {}
-    if message.get("executable") and message["target"]["name"] == sys.argv[1]:
-        found = message["executable"]
-print(found)' "$1"
+    if message.get("executable") and message["target"]["name"] in names and "test" in message["target"]["kind"]:
+        shutil.copy(message["executable"], sys.argv[1] + "/test-" + message["target"]["name"])' "$@"
 }
 
 pack() {
@@ -66,18 +64,14 @@ pack() {
     tree=$packed/tree
     rm -rf "$tree"
     mkdir -p "$tree/bin" "$tree/vectors" "$tree/modules"
-    cargo build --locked --profile "$profile" --package gabion-cli --package gabion-provider
+    # Without the key management service, which has nothing to do there.
+    cargo build --locked --profile "$profile" --package gabion-cli --package gabion-provider \
+        --no-default-features --features gabion-provider/default
     cp "$built/gabion" "$tree/bin/gabion"
     cp "$built/libgabion_provider.so" "$tree/modules/gabion.so"
-    for test in $tests; do
-        name=${test#*:} folder=backend/cuda/hosted/tests
-        case $test in gabion-tests:*) folder=tests/tests ;; esac
-        # Families come one after the other.
-        [ -e "$folder/$name.rs" ] || [ -d "$folder/$name" ] || continue
-        program=$(cargo test --locked --no-run --package "${test%:*}" --test "$name" --message-format json | newest "$name")
-        [ -n "$program" ] || fail "no program of the test $test"
-        cp "$program" "$tree/bin/test-$name"
-    done
+    # shellcheck disable=SC2086 # several words
+    cargo test --locked --no-run --package gabion-cuda-hosted --features vectors --message-format json | programs "$tree/bin" $tests
+    [ -x "$tree/bin/test-published" ] || fail 'the tests of vectors were not built'
     strip "$tree"/bin/* "$tree/modules/gabion.so"
     from=${GABION_VECTORS:-../shared/vectors}
     if [ -d "$from" ]; then
@@ -195,11 +189,10 @@ part_build() {
 }
 
 part_vectors() {
-    # Of the processor's tests only those of the kernels are run.
     skip=
     [ -z "$short" ] || skip='--skip slh'
     # shellcheck disable=SC2086 # several words, or none
-    run_test vectors cuda:: $skip
+    run_test published $skip
     for family in kem dsa slh lms xmss; do
         [ -z "$short" ] || [ "$family" = kem ] || [ "$family" = dsa ] || continue
         run_test "$family"
@@ -213,6 +206,7 @@ part_differential() {
 part_faults() {
     [ -n "$has_device" ] || return $skipped
     run_test device --nocapture --test-threads 1
+    run_test driver gpu:: --nocapture --test-threads 1
 }
 
 part_sanitizer() {

@@ -1,0 +1,10 @@
+//! The tests of published vectors that the crate `gabion-tests` has, as a program that needs nothing else of that crate: what
+//! bench/gpu.sh takes to a machine with a GPU.
+
+extern crate self as gabion_tests;
+
+#[path = "../../../../tests/tests/vectors/cuda.rs"]
+mod cuda;
+#[allow(dead_code)] // Other tests use the rest.
+#[path = "../../../../tests/src/vectors.rs"]
+pub mod vectors;
