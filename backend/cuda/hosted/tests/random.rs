@@ -149,7 +149,16 @@ fn kem(random: &mut Random, cpu: &dyn Backend, set: usize, n: usize) -> (String,
         let (ran, status) = run(backend, Operation::Kem(kem), n);
         (ran, (status, vec![ek, dk]))
     };
-    let which = random.below(5);
+    let which = random.below(6);
+    if which == 5 {
+        let task = Box::new(move |backend: &dyn Backend| {
+            let mut ek = vec![0; n * params.ek_len()];
+            let kem = Kem::Publish { params, seeds: &seeds, ek: &mut ek };
+            let (ran, status) = run(backend, Operation::Kem(kem), n);
+            (ran, (status, vec![ek]))
+        });
+        return (format!("{name}:keygen:seed"), task);
+    }
     if which == 0 {
         let task = Box::new(move |backend: &dyn Backend| keygen(backend, &seeds));
         return (format!("{name}:keygen"), task);
