@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran, Slh, Task};
+use gabion_backend::{Backend, Batch, Dsa, Hss, Kem, Keys, Operation, Ran, Slh, Task, Xmss};
 use gabion_scheme::algorithms::{Algorithm, Family};
 use gabion_scheme::message::Message;
-use gabion_scheme::{Status, ml_dsa, ml_kem, slh_dsa};
+use gabion_scheme::{Status, lms, ml_dsa, ml_kem, slh_dsa, xmss};
 
 use super::curve::Curve;
 
@@ -18,7 +18,15 @@ const LONG: Duration = Duration::from_millis(60);
 /// The best of so many counts, or of fewer if they took that long.
 const REPEATS: usize = 3;
 
-const MESSAGE: Message<'_> = Message::Pure { context: b"", message: b"how long does this take?" };
+const TEXT: &[u8] = b"how long does this take?";
+const MESSAGE: Message<'_> = Message::Pure { context: b"", message: TEXT };
+
+/// The numbers of the sets that stand for all of HSS: LMS_SHA256_M32_H20 with LMOTS_SHA256_N32_W8 (RFC 8554, sections
+/// 4.1 and 5.1).
+const LMS_SETS: [u32; 2] = [8, 4];
+/// The same of XMSS, XMSS-SHA2_20_256, and of XMSS^MT, XMSSMT-SHA2_20/2_256 (RFC 8391, sections 5.3 and 5.4).
+const XMSS_SET: u32 = 3;
+const XMSS_MT_SET: u32 = 1;
 
 /// Every operation that a device may do and that can be measured.
 pub fn operations() -> impl Iterator<Item = (Algorithm, Task)> {
@@ -26,6 +34,7 @@ pub fn operations() -> impl Iterator<Item = (Algorithm, Task)> {
         Family::MlKem => &[Task::Keygen, Task::Encaps, Task::Decaps][..],
         Family::MlDsa => &[Task::Keygen, Task::Sign, Task::Verify][..],
         Family::SlhDsa => &[Task::Sign, Task::Verify][..],
+        Family::Hss | Family::Xmss => &[Task::Verify][..],
         _ => &[],
     };
     let is_built = |algorithm: &Algorithm| algorithm.info().family.is_built();
@@ -76,6 +85,9 @@ enum Inputs {
     Kem { params: &'static ml_kem::Params, key: Box<ml_kem::DecapsKey>, ct: Vec<u8> },
     Dsa { params: &'static ml_dsa::Params, key: Box<ml_dsa::SigningKey>, sig: Vec<u8> },
     Slh { params: &'static slh_dsa::Params, key: Box<slh_dsa::SigningKey>, sig: Vec<u8> },
+    // Signatures that lead to another root than the key's, which takes as long as to the right one.
+    Hss { key: Box<lms::VerifyKey>, sig: Vec<u8> },
+    Xmss { scheme: xmss::Scheme, key: Box<xmss::VerifyKey>, sig: Vec<u8> },
 }
 
 /// Inputs and outputs of so many lanes.
@@ -100,7 +112,9 @@ impl Arrays {
             (
                 Inputs::Kem { ct: bytes, .. }
                 | Inputs::Dsa { sig: bytes, .. }
-                | Inputs::Slh { sig: bytes, .. },
+                | Inputs::Slh { sig: bytes, .. }
+                | Inputs::Hss { sig: bytes, .. }
+                | Inputs::Xmss { sig: bytes, .. },
                 _,
             ) => (bytes.repeat(lanes), Vec::new()),
         };
@@ -126,6 +140,22 @@ impl Inputs {
             one(maker, Operation::Dsa(make))?;
             let [key] = keys;
             Inputs::Dsa { params, key: Box::new(key), sig: vec![0; params.sig_len()] }
+        } else if algorithm == Algorithm::Hss {
+            let [tree, one_time] = LMS_SETS.map(u32::to_be_bytes);
+            let key = [&[0, 0, 0, 1][..], &tree, &one_time, &[3; 16 + 32]].concat();
+            let key = Box::new(lms::VerifyKey::decode(&key).ok()?);
+            let mut sig = vec![5; key.signature_len()?];
+            // No level below, leaf 0 and its set; the tree's set stands before a path of 20 nodes.
+            sig[..12].copy_from_slice(&[&[0; 8][..], &one_time].concat());
+            let path = sig.len().checked_sub(20 * 32 + 4)?;
+            sig[path..path + 4].copy_from_slice(&tree);
+            return Some(Inputs::Hss { key, sig });
+        } else if let Some(scheme) = algorithm.xmss() {
+            let set = if algorithm == Algorithm::XmssMt { XMSS_MT_SET } else { XMSS_SET };
+            let key = [&set.to_be_bytes()[..], &[3; 64]].concat();
+            let key = Box::new(xmss::VerifyKey::decode(scheme, &key).ok()?);
+            let sig = vec![0; key.signature_len()];
+            return Some(Inputs::Xmss { scheme, key, sig });
         } else {
             let params = slh_dsa::params(algorithm)?;
             let mut keys = [slh_dsa::SigningKey::blank(params)];
@@ -137,7 +167,7 @@ impl Inputs {
         };
         let task = match inputs {
             Inputs::Kem { .. } => Task::Encaps,
-            Inputs::Dsa { .. } | Inputs::Slh { .. } => Task::Sign,
+            _ => Task::Sign,
         };
         let mut arrays = Arrays::new(&inputs, task, 1);
         if inputs.run(maker, task, &mut arrays)?.0 != Ran::Done {
@@ -145,7 +175,9 @@ impl Inputs {
         }
         let (Inputs::Kem { ct: made, .. }
         | Inputs::Dsa { sig: made, .. }
-        | Inputs::Slh { sig: made, .. }) = &mut inputs;
+        | Inputs::Slh { sig: made, .. }
+        | Inputs::Hss { sig: made, .. }
+        | Inputs::Xmss { sig: made, .. }) = &mut inputs;
         *made = arrays.first;
         Some(inputs)
     }
@@ -163,7 +195,9 @@ impl Inputs {
         status.fill(Status::NotRun);
         let messages = vec![MESSAGE; n];
         let (decaps, encaps, signing, verifying);
-        let (slh_signing, slh_verifying);
+        let (slh_signing, slh_verifying, lms_verifying, xmss_verifying);
+        let texts = vec![TEXT; n];
+        let apart: Vec<&[u8]>;
         let operation = match (self, task) {
             (Inputs::Kem { params, .. }, Task::Keygen) => {
                 Operation::Kem(Kem::Keygen { params, seeds, ek: first, dk: second })
@@ -205,12 +239,28 @@ impl Inputs {
                 let keys = Keys::Known(&slh_verifying);
                 Operation::Slh(Slh::Verify { params, keys, messages: &messages, sig: first })
             }
+            (Inputs::Hss { key, sig }, Task::Verify) => {
+                lms_verifying = vec![&**key; n];
+                apart = first.chunks_exact(sig.len()).collect();
+                let (keys, messages, signatures) = (&lms_verifying[..], &texts[..], &apart[..]);
+                Operation::Hss(Hss::Verify { keys, messages, signatures })
+            }
+            (Inputs::Xmss { scheme, key, sig }, Task::Verify) => {
+                xmss_verifying = vec![&**key; n];
+                apart = first.chunks_exact(sig.len()).collect();
+                let (keys, messages, signatures) = (&xmss_verifying[..], &texts[..], &apart[..]);
+                Operation::Xmss(Xmss::Verify { scheme: *scheme, keys, messages, signatures })
+            }
             _ => return None,
+        };
+        let right = match self {
+            Inputs::Hss { .. } | Inputs::Xmss { .. } => Status::InvalidSignature,
+            _ => Status::Ok,
         };
         let mut batch = Batch { operation, status };
         let start = Instant::now();
         let (ran, took) = (backend.run(&mut batch), start.elapsed());
-        let is_good = ran != Ran::Done || status.iter().all(|status| status.is_ok());
+        let is_good = ran != Ran::Done || status.iter().all(|&status| status == right);
         is_good.then_some((ran, took))
     }
 }
@@ -225,4 +275,30 @@ fn one(backend: &dyn Backend, operation: Operation<'_>) -> Option<()> {
     let mut status = [Status::NotRun];
     let ran = backend.run(&mut Batch { operation, status: &mut status });
     (ran == Ran::Done && status[0].is_ok()).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use gabion_backend::cpus;
+
+    use super::*;
+
+    /// On every operation, with one lane and two: what is measured is what was asked for.
+    #[test]
+    fn every_operation_can_be_measured() {
+        let (best, mut families) = (cpus().remove(0), Vec::new());
+        for (algorithm, task) in operations() {
+            let family = algorithm.info().family;
+            // The small sets of SLH-DSA sign for a second.
+            if families.contains(&(family, task)) || algorithm.info().name.ends_with('s') {
+                continue;
+            }
+            families.push((family, task));
+            let curve = measure(&*best, &*best, (algorithm, task), &[1, 2]).unwrap();
+            assert!(curve.points().iter().all(|&(_, ns)| ns > 0), "{algorithm} {task}");
+            assert!(!curve.points().is_empty(), "{algorithm} {task}");
+        }
+        // Three of ML-KEM and ML-DSA, two of SLH-DSA, and one of HSS and of XMSS.
+        assert_eq!(families.len(), 10, "{families:?}");
+    }
 }
