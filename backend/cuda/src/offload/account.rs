@@ -24,9 +24,14 @@ impl Account {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |had| Some(had.saturating_add(ns)));
     }
 
-    /// Whether a batch of so many lanes may buy something, which is paid then.
+    /// Whether a batch of so many lanes may buy anything.
+    pub(super) fn may_pay(lanes: usize) -> bool {
+        lanes >= LANES_MIN
+    }
+
+    /// Whether a batch of so many lanes buys something, which is paid then.
     pub(super) fn pays(&self, lanes: usize, price_ns: u64) -> bool {
-        if lanes < LANES_MIN {
+        if !Self::may_pay(lanes) {
             return false;
         }
         let own = LANE_NS.saturating_mul(lanes as u64);

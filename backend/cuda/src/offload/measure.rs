@@ -15,6 +15,8 @@ pub(super) const DEVICE_LANES: &[usize] = &[1, 16, 128, 1024, 8192, 32768];
 pub(super) const PROCESSOR_LANES: &[usize] = &[1, 8, 64];
 /// No larger batches follow one that took so long.
 const LONG: Duration = Duration::from_millis(60);
+/// Bytes of the largest array of a batch, at most.
+const BYTES_MAX: usize = 256 << 20;
 /// The best of so many counts, or of fewer if they took that long.
 const REPEATS: usize = 3;
 
@@ -53,7 +55,9 @@ pub(super) fn measure(
 ) -> Option<Curve> {
     let inputs = Inputs::make(maker, algorithm)?;
     let mut points = Vec::new();
-    for &lanes in lanes {
+    let (public, private) = inputs.key_lens();
+    let each = inputs.bytes().len().max(public + private);
+    for &lanes in lanes.iter().take_while(|&&lanes| lanes * each <= BYTES_MAX) {
         let mut arrays = Arrays::new(&inputs, task, lanes);
         // The first one finds caches and memory cold.
         match inputs.run(backend, task, &mut arrays)? {
@@ -103,20 +107,11 @@ struct Arrays {
 impl Arrays {
     fn new(inputs: &Inputs, task: Task, lanes: usize) -> Self {
         let (first, second) = match (inputs, task) {
-            (Inputs::Kem { params, .. }, Task::Keygen) => {
-                (vec![0; lanes * params.ek_len()], vec![0; lanes * params.dk_len()])
+            (Inputs::Kem { .. } | Inputs::Dsa { .. }, Task::Keygen) => {
+                let (public, private) = inputs.key_lens();
+                (vec![0; lanes * public], vec![0; lanes * private])
             }
-            (Inputs::Dsa { params, .. }, Task::Keygen) => {
-                (vec![0; lanes * params.pk_len()], vec![0; lanes * params.sk_len()])
-            }
-            (
-                Inputs::Kem { ct: bytes, .. }
-                | Inputs::Dsa { sig: bytes, .. }
-                | Inputs::Slh { sig: bytes, .. }
-                | Inputs::Hss { sig: bytes, .. }
-                | Inputs::Xmss { sig: bytes, .. },
-                _,
-            ) => (bytes.repeat(lanes), Vec::new()),
+            _ => (inputs.bytes().repeat(lanes), Vec::new()),
         };
         // Each lane's own, so that signatures of ML-DSA take as many attempts as they do.
         let seeds: Vec<[u8; 64]> = (0..lanes).map(numbered).collect();
@@ -127,6 +122,26 @@ impl Arrays {
 }
 
 impl Inputs {
+    /// The ciphertext or signature.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Inputs::Kem { ct: bytes, .. }
+            | Inputs::Dsa { sig: bytes, .. }
+            | Inputs::Slh { sig: bytes, .. }
+            | Inputs::Hss { sig: bytes, .. }
+            | Inputs::Xmss { sig: bytes, .. } => bytes,
+        }
+    }
+
+    /// Bytes of the keys that are made.
+    fn key_lens(&self) -> (usize, usize) {
+        match self {
+            Inputs::Kem { params, .. } => (params.ek_len(), params.dk_len()),
+            Inputs::Dsa { params, .. } => (params.pk_len(), params.sk_len()),
+            _ => (0, 0),
+        }
+    }
+
     fn make(maker: &dyn Backend, algorithm: Algorithm) -> Option<Self> {
         let mut inputs = if let Some(params) = ml_kem::params(algorithm) {
             let mut keys = [ml_kem::DecapsKey::blank(params)];
@@ -190,79 +205,119 @@ impl Inputs {
         task: Task,
         arrays: &mut Arrays,
     ) -> Option<(Ran, Duration)> {
-        let Arrays { status, first, second, secrets, randomness, seeds } = arrays;
-        let n = status.len();
-        status.fill(Status::NotRun);
-        let messages = vec![MESSAGE; n];
-        let (decaps, encaps, signing, verifying);
-        let (slh_signing, slh_verifying, lms_verifying, xmss_verifying);
-        let texts = vec![TEXT; n];
-        let apart: Vec<&[u8]>;
-        let operation = match (self, task) {
-            (Inputs::Kem { params, .. }, Task::Keygen) => {
-                Operation::Kem(Kem::Keygen { params, seeds, ek: first, dk: second })
+        arrays.status.fill(Status::NotRun);
+        match self {
+            Inputs::Kem { params, key, .. } => kem(backend, task, params, key, arrays),
+            Inputs::Dsa { params, key, .. } => dsa(backend, task, params, key, arrays),
+            Inputs::Slh { params, key, .. } => slh(backend, task, params, key, arrays),
+            Inputs::Hss { key, sig } => {
+                let n = arrays.status.len();
+                let signatures: Vec<_> = arrays.first.chunks_exact(sig.len()).collect();
+                let (keys, messages) = (&vec![&**key; n][..], &vec![TEXT; n][..]);
+                let verify = Hss::Verify { keys, messages, signatures: &signatures };
+                let wrong = Status::InvalidSignature;
+                timed(backend, Operation::Hss(verify), &mut arrays.status, wrong)
             }
-            (Inputs::Kem { params, key, .. }, Task::Encaps) => {
-                encaps = vec![key.encaps_key(); n];
-                let keys = Keys::Known(&encaps);
-                let m = &*randomness;
-                Operation::Kem(Kem::Encaps { params, keys, m, ct: first, shared: secrets })
+            Inputs::Xmss { scheme, key, sig } => {
+                let (n, scheme) = (arrays.status.len(), *scheme);
+                let signatures: Vec<_> = arrays.first.chunks_exact(sig.len()).collect();
+                let (keys, messages) = (&vec![&**key; n][..], &vec![TEXT; n][..]);
+                let verify = Xmss::Verify { scheme, keys, messages, signatures: &signatures };
+                let wrong = Status::InvalidSignature;
+                timed(backend, Operation::Xmss(verify), &mut arrays.status, wrong)
             }
-            (Inputs::Kem { params, key, .. }, Task::Decaps) => {
-                decaps = vec![&**key; n];
-                let keys = Keys::Known(&decaps);
-                Operation::Kem(Kem::Decaps { params, keys, ct: first, shared: secrets })
-            }
-            (Inputs::Dsa { params, .. }, Task::Keygen) => {
-                let seeds = &*randomness;
-                Operation::Dsa(Dsa::Keygen { params, seeds, pk: first, sk: second })
-            }
-            (Inputs::Dsa { params, key, .. }, Task::Sign) => {
-                signing = vec![&**key; n];
-                let keys = Keys::Known(&signing);
-                let (messages, rnd) = (&messages[..], &randomness[..]);
-                Operation::Dsa(Dsa::Sign { params, keys, messages, rnd, sig: first })
-            }
-            (Inputs::Dsa { params, key, .. }, Task::Verify) => {
-                verifying = vec![key.verify_key(); n];
-                let keys = Keys::Known(&verifying);
-                Operation::Dsa(Dsa::Verify { params, keys, messages: &messages, sig: first })
-            }
-            (Inputs::Slh { params, key, .. }, Task::Sign) => {
-                slh_signing = vec![&**key; n];
-                let keys = Keys::Known(&slh_signing);
-                let (messages, opt_rand) = (&messages[..], None);
-                Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig: first })
-            }
-            (Inputs::Slh { params, key, .. }, Task::Verify) => {
-                slh_verifying = vec![key.verify_key(); n];
-                let keys = Keys::Known(&slh_verifying);
-                Operation::Slh(Slh::Verify { params, keys, messages: &messages, sig: first })
-            }
-            (Inputs::Hss { key, sig }, Task::Verify) => {
-                lms_verifying = vec![&**key; n];
-                apart = first.chunks_exact(sig.len()).collect();
-                let (keys, messages, signatures) = (&lms_verifying[..], &texts[..], &apart[..]);
-                Operation::Hss(Hss::Verify { keys, messages, signatures })
-            }
-            (Inputs::Xmss { scheme, key, sig }, Task::Verify) => {
-                xmss_verifying = vec![&**key; n];
-                apart = first.chunks_exact(sig.len()).collect();
-                let (keys, messages, signatures) = (&xmss_verifying[..], &texts[..], &apart[..]);
-                Operation::Xmss(Xmss::Verify { scheme: *scheme, keys, messages, signatures })
-            }
-            _ => return None,
-        };
-        let right = match self {
-            Inputs::Hss { .. } | Inputs::Xmss { .. } => Status::InvalidSignature,
-            _ => Status::Ok,
-        };
-        let mut batch = Batch { operation, status };
-        let start = Instant::now();
-        let (ran, took) = (backend.run(&mut batch), start.elapsed());
-        let is_good = ran != Ran::Done || status.iter().all(|&status| status == right);
-        is_good.then_some((ran, took))
+        }
     }
+}
+
+fn kem(
+    backend: &dyn Backend,
+    task: Task,
+    params: &'static ml_kem::Params,
+    key: &ml_kem::DecapsKey,
+    arrays: &mut Arrays,
+) -> Option<(Ran, Duration)> {
+    let Arrays { status, first, second, secrets, randomness, seeds } = arrays;
+    let n = status.len();
+    let (decaps, encaps) = (vec![key; n], vec![key.encaps_key(); n]);
+    let operation = match task {
+        Task::Keygen => Kem::Keygen { params, seeds, ek: first, dk: second },
+        Task::Encaps => {
+            let (keys, m) = (Keys::Known(&encaps), &randomness[..]);
+            Kem::Encaps { params, keys, m, ct: first, shared: secrets }
+        }
+        Task::Decaps => {
+            let keys = Keys::Known(&decaps);
+            Kem::Decaps { params, keys, ct: first, shared: secrets }
+        }
+        _ => return None,
+    };
+    timed(backend, Operation::Kem(operation), status, Status::Ok)
+}
+
+fn dsa(
+    backend: &dyn Backend,
+    task: Task,
+    params: &'static ml_dsa::Params,
+    key: &ml_dsa::SigningKey,
+    arrays: &mut Arrays,
+) -> Option<(Ran, Duration)> {
+    let Arrays { status, first, second, randomness, .. } = arrays;
+    let n = status.len();
+    let messages = &vec![MESSAGE; n][..];
+    let (signing, verifying) = (vec![key; n], vec![key.verify_key(); n]);
+    let operation = match task {
+        Task::Keygen => Dsa::Keygen { params, seeds: randomness, pk: first, sk: second },
+        Task::Sign => {
+            let (keys, rnd) = (Keys::Known(&signing), &randomness[..]);
+            Dsa::Sign { params, keys, messages, rnd, sig: first }
+        }
+        Task::Verify => {
+            let keys = Keys::Known(&verifying);
+            Dsa::Verify { params, keys, messages, sig: first }
+        }
+        _ => return None,
+    };
+    timed(backend, Operation::Dsa(operation), status, Status::Ok)
+}
+
+fn slh(
+    backend: &dyn Backend,
+    task: Task,
+    params: &'static slh_dsa::Params,
+    key: &slh_dsa::SigningKey,
+    arrays: &mut Arrays,
+) -> Option<(Ran, Duration)> {
+    let Arrays { status, first, .. } = arrays;
+    let n = status.len();
+    let messages = &vec![MESSAGE; n][..];
+    let (signing, verifying) = (vec![key; n], vec![key.verify_key(); n]);
+    let operation = match task {
+        Task::Sign => {
+            let keys = Keys::Known(&signing);
+            Slh::Sign { params, keys, messages, opt_rand: None, sig: first }
+        }
+        Task::Verify => {
+            let keys = Keys::Known(&verifying);
+            Slh::Verify { params, keys, messages, sig: first }
+        }
+        _ => return None,
+    };
+    timed(backend, Operation::Slh(operation), status, Status::Ok)
+}
+
+/// Runs a batch and says how long that took; none if it is done and a lane says something else than `right`.
+fn timed(
+    backend: &dyn Backend,
+    operation: Operation<'_>,
+    status: &mut [Status],
+    right: Status,
+) -> Option<(Ran, Duration)> {
+    let mut batch = Batch { operation, status };
+    let start = Instant::now();
+    let (ran, took) = (backend.run(&mut batch), start.elapsed());
+    let is_good = ran != Ran::Done || status.iter().all(|&status| status == right);
+    is_good.then_some((ran, took))
 }
 
 /// Bytes that begin with a lane's number.

@@ -242,7 +242,8 @@ impl<S: Source> Offload<S> {
         task: Task,
         lanes: usize,
     ) -> Option<&'a Row> {
-        if !operations().any(|operation| operation == (algorithm, task))
+        if !Account::may_pay(lanes)
+            || !operations().any(|operation| operation == (algorithm, task))
             || self.0.measures.load(Ordering::Acquire)
             || !self.0.account.pays(lanes, MEASURE_NS)
             || self.0.measures.swap(true, Ordering::AcqRel)
