@@ -98,16 +98,11 @@ pub fn measure(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::time::Duration;
-
     use gabion_backend::cpus;
-    use gabion_cuda::{Device, Fault, Launch, Pinned};
+    use gabion_cuda::driver::Nvidia;
 
     use super::*;
     use crate::Engine;
-
-    /// Nobody has one.
-    enum Nothing {}
 
     /// A system without a device, or with one that is never opened.
     struct System {
@@ -116,7 +111,7 @@ mod tests {
     }
 
     impl Source for System {
-        type Device = Nothing;
+        type Device = Nvidia;
 
         fn may_be_there(&self) -> bool {
             self.may_be_there
@@ -126,36 +121,8 @@ mod tests {
             if self.has_one { Ok(()) } else { Err(Absent::Unusable("no driver".to_owned())) }
         }
 
-        fn open(&self) -> Result<Vec<(About, Nothing)>, Absent> {
+        fn open(&self) -> Result<Vec<(About, Nvidia)>, Absent> {
             panic!("nobody asked for a batch")
-        }
-    }
-
-    #[allow(unsafe_code)] // None of these methods can be called.
-    impl Device for Nothing {
-        fn allocate(&self, _: usize) -> Result<u64, Fault> {
-            match *self {}
-        }
-        fn pin(&self, _: usize) -> Result<Pinned, Fault> {
-            match *self {}
-        }
-        unsafe fn upload(&self, _: usize, _: u64, _: *const u8, _: usize) -> Result<(), Fault> {
-            match *self {}
-        }
-        fn clear(&self, _: usize, _: u64, _: usize) -> Result<(), Fault> {
-            match *self {}
-        }
-        unsafe fn launch(&self, _: usize, _: &Launch<'_>) -> Result<(), Fault> {
-            match *self {}
-        }
-        unsafe fn download(&self, _: usize, _: u64, _: *mut u8, _: usize) -> Result<(), Fault> {
-            match *self {}
-        }
-        fn finish(&self, _: usize, _: Duration) -> Result<(), Fault> {
-            match *self {}
-        }
-        fn restart(&self) -> Result<(), Fault> {
-            match *self {}
         }
     }
 

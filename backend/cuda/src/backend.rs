@@ -26,9 +26,7 @@ impl<D: Device> Backend for Cuda<D> {
             Operation::Slh(operation) => slh::run(self, operation, status),
             Operation::Hss(operation) => hss::run(self, operation, status),
             Operation::Xmss(operation) => xmss::run(self, operation, status),
-            Operation::Ed25519(_)
-            | Operation::FnDsa(_)
-            | Operation::X25519(_) => Ran::Declined,
+            Operation::Ed25519(_) | Operation::FnDsa(_) | Operation::X25519(_) => Ran::Declined,
         }
     }
 }

@@ -208,7 +208,7 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
     }
 
     /// Runs a kernel over so many jobs, a thread each.
-    pub(crate) fn launch(&mut self, step: &'static str, jobs: usize) -> Result<(), Fault> {
+    pub(crate) fn launch_jobs(&mut self, step: &'static str, jobs: usize) -> Result<(), Fault> {
         let arguments = self.arguments;
         self.run_with(&arguments, jobs, &[(step, 1, PER_THREAD)])
     }
@@ -230,11 +230,6 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
             unsafe { self.taken.launch(&launch)? };
         }
         Ok(())
-    }
-
-    /// Makes the status words those of no owner, before the first kernel.
-    pub(crate) fn clear_status(&mut self) -> Result<(), Fault> {
-        self.taken.clear(self.status.offset, self.status.bytes)
     }
 
     /// Runs one kernel over all operations.

@@ -155,13 +155,13 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
         chunk.send_own(at.keys, [&id[..], seed, &canary.key].concat())?;
         chunk.clear_status()?;
         let leaves = (nodes << low) + NODE_CANARIES;
-        chunk.launch("chains", leaves * ots.chains())?;
-        chunk.launch("leaf", leaves)?;
+        chunk.launch_jobs("chains", leaves * ots.chains())?;
+        chunk.launch_jobs("leaf", leaves)?;
         for level in 0..low {
             chunk.arguments.level = level;
-            chunk.launch("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
+            chunk.launch_jobs("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
         }
-        chunk.launch("finish", nodes + NODE_CANARIES)?;
+        chunk.launch_jobs("finish", nodes + NODE_CANARIES)?;
         chunk.expect(at.out, &[&canary.node(low)])?;
         chunk.fetch(at.out, outputs.next(nodes * ots.n))?;
         chunk.fly(statuses.next(nodes), &[Status::Ok])
@@ -281,9 +281,9 @@ fn verify_chunk<'a, D: Device>(
     chunk.send_own(at.input, packed.input)?;
     chunk.send_own(at.parts, packed.parts)?;
     chunk.clear_status()?;
-    chunk.launch("digest", n)?;
-    chunk.launch("chains", n * ots.chains())?;
-    chunk.launch("leaf", n)?;
-    chunk.launch("climb", n)?;
+    chunk.launch_jobs("digest", n)?;
+    chunk.launch_jobs("chains", n * ots.chains())?;
+    chunk.launch_jobs("leaf", n)?;
+    chunk.launch_jobs("climb", n)?;
     chunk.fly(verdicts, &[Status::Ok, Status::InvalidSignature])
 }

@@ -140,7 +140,7 @@ fn l_trees<D: Device>(
     let mut count = set.chains();
     chunk.arguments.level = 0;
     while count > 1 {
-        chunk.launch("l_tree", leaves * (count / 2))?;
+        chunk.launch_jobs("l_tree", leaves * (count / 2))?;
         chunk.arguments.level += 1;
         count = count.div_ceil(2);
     }
@@ -173,16 +173,16 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
         chunk.send_own(at.keys, [&vec![0; set.n], seed, &canary.key].concat())?;
         chunk.clear_status()?;
         let leaves = (nodes << low) + NODE_CANARIES;
-        chunk.launch("begin", 2)?;
+        chunk.launch_jobs("begin", 2)?;
         for step in ["secrets", "chains"] {
-            chunk.launch(step, leaves * set.chains())?;
+            chunk.launch_jobs(step, leaves * set.chains())?;
         }
         l_trees(&mut chunk, set, leaves)?;
         for level in 0..low {
             chunk.arguments.level = level;
-            chunk.launch("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
+            chunk.launch_jobs("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
         }
-        chunk.launch("finish", n)?;
+        chunk.launch_jobs("finish", n)?;
         chunk.expect(at.out, &[&canary.node(low)])?;
         chunk.fetch(at.out, outputs.next(nodes * set.n))?;
         chunk.fly(statuses.next(nodes), &[Status::Ok])
@@ -327,14 +327,14 @@ fn verify_group<D: Device>(
         chunk.send_own(at.input, packed.input)?;
         chunk.send_own(at.lanes, packed.lanes)?;
         chunk.clear_status()?;
-        chunk.launch("begin", n)?;
+        chunk.launch_jobs("begin", n)?;
         for layer in 0..depth {
             chunk.arguments.layer = layer;
-            chunk.launch("chains", n * set.chains())?;
+            chunk.launch_jobs("chains", n * set.chains())?;
             l_trees(&mut chunk, set, n)?;
-            chunk.launch("climb", n)?;
+            chunk.launch_jobs("climb", n)?;
         }
-        chunk.launch("check", n)?;
+        chunk.launch_jobs("check", n)?;
         chunk.fly(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
     })
 }
