@@ -29,6 +29,7 @@ impl Case {
             algorithm,
             operation: Verify,
             key: Key::Cached,
+            is_seed: false,
             set: Some(set),
         });
         let of_table = Algorithm::all().flat_map(|algorithm| {
