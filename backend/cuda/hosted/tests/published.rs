@@ -5,6 +5,8 @@ extern crate self as gabion_tests;
 
 #[path = "../../../../tests/tests/vectors/cuda.rs"]
 mod cuda;
+#[path = "../../../../tests/tests/vectors/cuda_slh_dsa.rs"]
+mod cuda_slh_dsa;
 #[allow(dead_code)] // Other tests use the rest.
 #[path = "../../../../tests/src/vectors.rs"]
 pub mod vectors;
