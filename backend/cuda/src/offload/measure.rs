@@ -35,7 +35,7 @@ pub fn operations() -> impl Iterator<Item = (Algorithm, Task)> {
     let tasks = |algorithm: Algorithm| match algorithm.info().family {
         Family::MlKem => &[Task::Keygen, Task::Encaps, Task::Decaps][..],
         Family::MlDsa => &[Task::Keygen, Task::Sign, Task::Verify][..],
-        Family::SlhDsa => &[Task::Sign, Task::Verify][..],
+        Family::SlhDsa => &[Task::Keygen, Task::Sign, Task::Verify][..],
         Family::Hss | Family::Xmss => &[Task::Verify][..],
         _ => &[],
     };
@@ -292,7 +292,13 @@ fn slh(
     let n = status.len();
     let messages = &vec![MESSAGE; n][..];
     let (signing, verifying) = (vec![key; n], vec![key.verify_key(); n]);
+    let (seeds, mut made);
     let operation = match task {
+        Task::Keygen => {
+            seeds = vec![7; n * params.seed_len()];
+            made = (0..n).map(|_| slh_dsa::SigningKey::blank(params)).collect::<Vec<_>>();
+            Slh::Generate { params, seeds: &seeds, keys: &mut made }
+        }
         Task::Sign => {
             let keys = Keys::Known(&signing);
             Slh::Sign { params, keys, messages, opt_rand: None, sig: first }
@@ -353,7 +359,7 @@ mod tests {
             assert!(curve.points().iter().all(|&(_, ns)| ns > 0), "{algorithm} {task}");
             assert!(!curve.points().is_empty(), "{algorithm} {task}");
         }
-        // Three of ML-KEM and ML-DSA, two of SLH-DSA, and one of HSS and of XMSS.
-        assert_eq!(families.len(), 10, "{families:?}");
+        // Three of ML-KEM, ML-DSA and SLH-DSA, and one of HSS and of XMSS.
+        assert_eq!(families.len(), 11, "{families:?}");
     }
 }

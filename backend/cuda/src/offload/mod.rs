@@ -55,8 +55,10 @@ const SLOT_BYTES: u64 = 256 << 20;
 const SLOT_PART: u64 = 32;
 /// A batch whose chunk takes longer is lost.
 const AT_MOST: Duration = Duration::from_secs(30);
-/// Lanes of a piece of a large batch at least: a device has as many threads of some kernels.
+/// Lanes of a piece of a large batch at least: some kernels have a thread a lane, and a device has as many.
 const PIECE: usize = 8192;
+/// The same of hash-based signatures, of which each has hundreds or thousands of chains at once.
+const HASHED_PIECE: usize = 512;
 /// How often, and how long each time, a batch waits for another thread that opens: 20 s.
 const POLLS: usize = 20_000;
 const POLL: Duration = Duration::from_millis(1);
@@ -374,10 +376,11 @@ impl<S: Source> Backend for Offload<S> {
     }
 
     fn piece(&self, algorithm: Algorithm, task: Task) -> usize {
-        match task {
+        match (algorithm.info().family, task) {
             // Keys that are made for use are made on the processor, and go by the same name.
-            Task::Keygen => piece_of_processor(algorithm, task),
-            _ => PIECE,
+            (Family::MlKem | Family::MlDsa, Task::Keygen) => piece_of_processor(algorithm, task),
+            (Family::MlKem | Family::MlDsa, _) => PIECE,
+            _ => HASHED_PIECE,
         }
     }
 }
