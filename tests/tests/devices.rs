@@ -3,15 +3,19 @@
 #![allow(clippy::unwrap_used, missing_docs)] // A panic is how a test fails.
 
 use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use gabion_backend::{Backend, cpus};
 use gabion_cuda::offload::{About, Absent, Offload, Source};
 use gabion_cuda_hosted::Hosted;
+use gabion_engine::keys::stateful::{hss, xmss};
 use gabion_engine::{
     Algorithm, BackendState, Batch, Config, Engine, Kem, Keys, Limits, Message, Operation,
     OsEntropy, Queue, Status, Task, ml_kem,
 };
+use gabion_scheme::lms::{LM_OTS, LMS};
+use gabion_scheme::xmss::Set;
 
 struct Here;
 
@@ -121,6 +125,30 @@ fn a_named_device_runs_what_it_serves_of_any_size() {
     assert_eq!(served(&engine, Algorithm::MlDsa44, Task::Verify), (2, 2, 0));
     exchange(&engine, Algorithm::X25519MlKem768);
     assert_eq!(served(&engine, Algorithm::MlKem768, Task::Encaps), (2, 2, 0));
+}
+
+#[test]
+fn trees_of_keys_that_signing_uses_up_are_made_there() {
+    let (engine, processor) = (named(), Engine::with_backends(cpus(), &Config::default()).unwrap());
+    let threads = NonZero::<usize>::MIN;
+    let levels = hss::Levels::new(&[(&LMS[0], &LM_OTS[2]), (&LMS[1], &LM_OTS[0])]).unwrap();
+    let secret = hss::HssSecret::draw(levels, &OsEntropy).unwrap();
+    let [key, same] = [&engine, &processor].map(|engine| {
+        let mut go_on = |_: hss::Progress<'_>| ControlFlow::Continue(());
+        hss::StatefulKey::generate(engine, &secret, &[], threads, &mut go_on).unwrap().unwrap()
+    });
+    assert_eq!(key.verify_key().bytes(), same.verify_key().bytes());
+    // A leaf is a lane, of the top tree.
+    assert_eq!(served(&engine, Algorithm::Hss, Task::Keygen), (32, 1, 0));
+    let set = Set::of_name("XMSSMT-SHAKE256_20/4_192").unwrap();
+    let secret = xmss::XmssSecret::draw(set, &OsEntropy).unwrap();
+    let [key, same] = [&engine, &processor].map(|engine| {
+        let mut go_on = |_: xmss::Progress<'_>| ControlFlow::Continue(());
+        xmss::StatefulKey::generate(engine, &secret, &[], threads, &mut go_on).unwrap().unwrap()
+    });
+    assert_eq!(key.verify_key().bytes(), same.verify_key().bytes());
+    assert_eq!(served(&engine, Algorithm::XmssMt, Task::Keygen), (32, 1, 0));
+    assert!(processor.served().is_empty());
 }
 
 #[test]

@@ -21,6 +21,8 @@ use slot::{Answer, Fit, SelfTests, Slot};
 
 /// Slots at most: a batch remembers in a word which of them it has tried.
 const SLOTS_MAX: usize = u64::BITS as usize;
+/// Leaves of which a processor of sixteen cores makes what takes it as long as opening a device does, about a second.
+const LEAVES_MIN: u32 = 1 << 17;
 
 /// What is known of a backend's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +190,25 @@ impl Engine {
         }
         batch.reset();
         Err(error)
+    }
+
+    /// Whether nodes of a tree that lacks so many leaves are asked of devices: of those that are named always, beside
+    /// processors if opening them takes no longer than the leaves.
+    pub(crate) fn asks_devices_for(&self, leaves: u32) -> bool {
+        let is_named = self.slots.first().is_some_and(Slot::is_device);
+        is_named || leaves >= LEAVES_MIN && self.slots.iter().any(Slot::is_device)
+    }
+
+    /// Runs a batch on devices alone. Whether one did; if not, nothing of it came out.
+    pub(crate) fn run_on_devices(&self, batch: &mut Batch<'_>) -> bool {
+        batch.status.fill(Status::NotRun);
+        let done = self.slots.iter().filter(|slot| slot.is_device()).any(|slot| {
+            matches!(fit(slot, batch), Ok(Fit::Yes)) && matches!(slot.run(batch), Answer::Done)
+        });
+        if !done {
+            batch.reset();
+        }
+        done
     }
 
     /// Which of the untried slots is next, and where it stands: the first, or a later one that is cheaper.

@@ -149,6 +149,11 @@ impl Slot {
         Slot { backend, tests, health, aside, panicked, counts }
     }
 
+    /// Whether it is a device: it has no kernels.
+    pub(crate) fn is_device(&self) -> bool {
+        self.counts.is_some()
+    }
+
     /// What it did, if it is a device.
     pub(crate) fn served(&self) -> Vec<Served> {
         self.counts.as_ref().map_or(Vec::new(), |counts| counts.all(self.backend.name()))

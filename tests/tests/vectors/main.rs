@@ -3,6 +3,7 @@
 mod artifacts;
 mod composites;
 mod cuda;
+mod cuda_lms;
 mod cuda_slh_dsa;
 mod curves;
 mod ed25519;

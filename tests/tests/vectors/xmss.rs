@@ -7,6 +7,7 @@
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
+use gabion_backend::{Operation, Xmss};
 use gabion_engine::Engine;
 use gabion_engine::keys::stateful::xmss::{Progress, StatefulKey, XmssSecret};
 use gabion_scheme::error::Status;
@@ -14,6 +15,8 @@ use gabion_scheme::kernels::Kernels;
 use gabion_scheme::xmss::{self, Scheme, Scratch, Set, VerifyKey};
 use gabion_tests::der;
 use gabion_tests::vectors::{self, hex, text, unhex};
+
+use crate::cuda;
 
 gabion_tests::on_every_backend!(
     liboqs,
@@ -53,7 +56,7 @@ impl Case {
     }
 }
 
-/// The verdicts on cases, in one batch.
+/// The verdicts on cases, in one batch. Beside the portable backend stands a device's.
 fn verdicts<K: Kernels>(k: &K, cases: &[Case]) -> Vec<Status> {
     let keys = cases.iter().map(|case| VerifyKey::decode(case.scheme, &case.key).expect("a key"));
     let keys: Vec<_> = keys.collect();
@@ -62,6 +65,20 @@ fn verdicts<K: Kernels>(k: &K, cases: &[Case]) -> Vec<Status> {
     let signatures: Vec<_> = cases.iter().map(|case| &case.signature[..]).collect();
     let mut status = vec![Status::NotRun; cases.len()];
     xmss::verify(k, &keys, &messages, &signatures, &mut status, &mut Scratch::new());
+    if k.name() == "portable" {
+        for scheme in [Scheme::Xmss, Scheme::XmssMt] {
+            let lanes: Vec<_> =
+                (0..cases.len()).filter(|&lane| cases[lane].scheme == scheme).collect();
+            let keys: Vec<_> = lanes.iter().map(|&lane| keys[lane]).collect();
+            let messages: Vec<_> = lanes.iter().map(|&lane| messages[lane]).collect();
+            let signatures: Vec<_> = lanes.iter().map(|&lane| signatures[lane]).collect();
+            let expected: Vec<_> = lanes.iter().map(|&lane| status[lane]).collect();
+            let (keys, messages, signatures) = (&keys[..], &messages[..], &signatures[..]);
+            let verify = Operation::Xmss(Xmss::Verify { scheme, keys, messages, signatures });
+            let found = cuda::run(cuda::cuda(), verify, lanes.len());
+            assert_eq!(found, expected, "the device's verdicts");
+        }
+    }
     status
 }
 

@@ -7,6 +7,8 @@ extern crate self as gabion_tests;
 mod cuda;
 #[path = "../../../../tests/tests/vectors/cuda_slh_dsa.rs"]
 mod cuda_slh_dsa;
+#[path = "../../../../tests/tests/vectors/cuda_lms.rs"]
+mod cuda_lms;
 #[allow(dead_code)] // Other tests use the rest.
 #[path = "../../../../tests/src/vectors.rs"]
 pub mod vectors;

@@ -6,7 +6,8 @@
 
 use gabion_backend::{Backend, Batch, Hss, Operation};
 use gabion_scheme::Status;
-use gabion_scheme::lms::{LmOts, Lms, VerifyKey};
+use gabion_scheme::lms::{Generation, Levels, LmOts, Lms, VerifyKey};
+use gabion_scheme::prehash::Prehash;
 
 use super::known_keys;
 
@@ -28,6 +29,15 @@ const CASES: [(u32, u32, u32, &str); 12] = [
 ];
 /// The leaf that signs the first key of [`CASES`], by the sets of the second, and the root.
 const ABOVE: (u32, &str) = (77, "360a62052fb8e3c62c25d835c4e6d31e6f638ad75effc59ed8002d388739fa60");
+
+/// The numbers of tree and one-time signature, and SHA-256 of two nodes that are two above the leaves, number 5 and 6: each
+/// hash function and length. By the program, too, which comes to the roots of [`known_keys`].
+const NODES: [(u32, u32, &str); 4] = [
+    (5, 3, "4508b59c25f1a2379eedb51c75cb1818f04ab804cfa5fc76f327d8105e9fcc2c"),
+    (10, 5, "f50d3a52ad18bed83d44b3ffc799d964d4f700e950a124317d5280682334a501"),
+    (15, 9, "c487eb067dcd48770cd892255c5a48a5f0345e105b1473414ba3af82664df4cf"),
+    (20, 13, "03a9d6a82d92c695f6b09cbceb70e83d04d1832f9a27ea450bb33d90093d7b18"),
+];
 
 /// What is verified in a lane.
 struct Lane {
@@ -65,7 +75,32 @@ pub(crate) fn run(backend: &dyn Backend) -> Result<(), String> {
         let what = format!("signatures with a fault ({turn})");
         all_say(backend, &wrong.iter().collect::<Vec<_>>(), &expected, &what)?;
     }
+    nodes(backend)?;
     backend.kernels().map_or(Ok(()), known_keys::run)
+}
+
+/// What a key's trees are made of.
+fn nodes(backend: &dyn Backend) -> Result<(), String> {
+    for (tree, one_time, expected) in NODES {
+        let sets = Lms::of_typecode(tree).zip(LmOts::of_typecode(one_time));
+        let levels = Levels::new(&[sets.ok_or("a set is missing")?]);
+        let levels = levels.map_err(|error| error.to_string())?.keeping(4);
+        let seed: Vec<u8> = (0..levels.n() as u8).map(|at| 0x2f - at).collect();
+        let id = std::array::from_fn(|at| 0x0f - at as u8);
+        let making = Generation::new(levels, &id, &seed);
+        let mut making = making.map_err(|error| error.to_string())?;
+        let all = making.span(usize::MAX).ok_or("a row without nodes")?;
+        let mut piece = all.split_at(7).0.split_at(5).1;
+        let mut status = [Status::NotRun; 2];
+        let operation = Operation::Hss(Hss::Nodes { piece: piece.reborrow() });
+        backend.run(&mut Batch { operation, status: &mut status }).check_done(&status)?;
+        let digest = Prehash::Sha2_256.digest(piece.job().output);
+        let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        if found != expected || status != [Status::Ok; 2] {
+            return Err(format!("nodes of {tree}/{one_time} have the digest {found}: {status:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// One lane for each of [`CASES`], and one of two levels.

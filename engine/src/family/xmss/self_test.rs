@@ -11,7 +11,7 @@ use gabion_scheme::kernels::xmss::{
     XmssAddress, XmssContext, XmssSecret, XmssSecretSeed, address_type,
 };
 use gabion_scheme::prehash::Prehash;
-use gabion_scheme::xmss::{Scheme, Set, VerifyKey, XmssFamily, testing_only_signed};
+use gabion_scheme::xmss::{Generation, Scheme, Set, VerifyKey, XmssFamily, testing_only_signed};
 
 /// The number of a set, the index, and the root that the lane's bytes lead to: every hash function and length.
 const CASES: [(u32, u64, &str); 7] = [
@@ -52,6 +52,27 @@ const OF_SECRETS: [(XmssFamily, usize, &str); 4] = [
 /// Two groups of lanes, and some more.
 const SECRETS: u32 = 37;
 
+/// Sets that sign, one for each hash function and length, and SHA-256 of some nodes of a key: the leaves 5 to 7 of XMSS.
+const NODES: [(&str, &str); 4] = [
+    ("XMSS-SHA2_10_192", "f812043f52caf44f09980ab8ff0715901cb3a910aa983597821b8e1252454dbf"),
+    ("XMSS-SHA2_10_256", "d60fb0710b17df638d698f9011d4c59f53e192733f8c93a3a755584048f24239"),
+    ("XMSS-SHAKE256_10_192", "a220511bf8ecbdf92166e54abda3d615a13fe92b1f301e1ec7e4dd299d7f2ebb"),
+    ("XMSS-SHAKE256_10_256", "78ab1861adb76a922d82cb5c733762b7c06833e34990b2c391eaf29261c50869"),
+];
+/// The same of XMSS^MT: a node of the top tree that is two above its leaves, number 6. All are by the program, too.
+const NODES_OF_LAYERS: [(&str, &str); 4] = [
+    ("XMSSMT-SHA2_20/4_192", "384b1d3b2f9cb9ab3c5539ebe0c9acf4f71e9f6cb9f60b9b89403ee43148cf16"),
+    ("XMSSMT-SHA2_20/4_256", "0ac1641c69cf323b30b6885dc72c61a77406eaf732c8e0d24a50c9ec605a2920"),
+    (
+        "XMSSMT-SHAKE256_20/4_192",
+        "3cab5c628a78afa5c9ba43b164cee35bb9ab798e4183fd454129ff842574e374",
+    ),
+    (
+        "XMSSMT-SHAKE256_20/4_256",
+        "0435415af6aec26325705a45316ff0a7077beaea3e7eb85da668be49262b60d1",
+    ),
+];
+
 /// What is verified in a lane.
 #[derive(Clone)]
 struct Lane {
@@ -79,6 +100,7 @@ pub(crate) fn run(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
         let what = format!("signatures with a fault ({turn})");
         all_say(backend, scheme, &wrong, &expected, &what)?;
     }
+    nodes(backend, scheme)?;
     backend.kernels().map_or(Ok(()), secrets)
 }
 
@@ -101,6 +123,30 @@ fn secrets(k: &dyn Kernels) -> Result<(), String> {
         let found = hex(&Prehash::Sha2_256.digest(&secrets));
         if found != expected {
             return Err(format!("secrets of {family:?} with {n} bytes have the digest {found}"));
+        }
+    }
+    Ok(())
+}
+
+/// What a key's trees are made of.
+fn nodes(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
+    let (cases, levels, range) = match scheme {
+        Scheme::Xmss => (NODES, 10, 5..8),
+        Scheme::XmssMt => (NODES_OF_LAYERS, 4, 6..7),
+    };
+    for (name, expected) in cases {
+        let set = Set::of_name(name).ok_or("a set is missing")?;
+        let seeds: Vec<u8> = (0..3 * set.n).map(|at| (7 * at + set.n) as u8).collect();
+        let making = Generation::keeping(set, levels, &seeds);
+        let mut making = making.map_err(|error| error.to_string())?;
+        let all = making.span(usize::MAX).ok_or("a row without nodes")?;
+        let mut piece = all.split_at(range.end).0.split_at(range.start).1;
+        let mut status = vec![Status::NotRun; range.len()];
+        let operation = Operation::Xmss(Xmss::Nodes { scheme, piece: piece.reborrow() });
+        backend.run(&mut Batch { operation, status: &mut status }).check_done(&status)?;
+        let found = hex(&Prehash::Sha2_256.digest(piece.job().output));
+        if found != expected || status.iter().any(|status| !status.is_ok()) {
+            return Err(format!("nodes of {name} have the digest {found}: {status:?}"));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::fmt;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
-use gabion_backend::Task;
+use gabion_backend::{Hss, Operation, Task};
 use gabion_scheme::Algorithm;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::lms::{self, Generation, LmOts, Lms, SigningKey};
@@ -227,6 +227,11 @@ impl Secret for HssSecret {
 
     fn begin(&self) -> Result<Generation, gabion_scheme::Error> {
         Generation::new(self.levels.clone(), &self.id, &self.seed)
+    }
+
+    fn batch<'a>(&self, piece: Self::Piece<'a>) -> (Operation<'a>, usize) {
+        let nodes = piece.nodes();
+        (Operation::Hss(Hss::Nodes { piece }), nodes)
     }
 
     fn signatures(key: &SigningKey) -> u64 {

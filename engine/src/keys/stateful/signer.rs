@@ -21,7 +21,7 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gabion_backend::Task;
+use gabion_backend::{Batch, Operation, Task};
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::lms::Kept;
 use gabion_scheme::{Algorithm, Status, ct};
@@ -34,6 +34,8 @@ use crate::threads::on_threads;
 
 /// Pieces of a wave for each thread: some tens of milliseconds, beside which starting threads is nothing.
 const PIECES_EACH: usize = 8;
+/// The same for a device: 2^17 leaves, some tenths of a second.
+const PIECES_OF_DEVICE: usize = 1 << 11;
 /// Bytes before the row of a tree in [`StatefulKey::trees`]: level, number, length of the row, length of what the tree
 /// above says of it.
 const KEPT_HEAD: usize = 4 + 8 + 8 + 4;
@@ -96,6 +98,12 @@ pub trait Secret {
 
     /// As `Generation::wave`.
     fn wave(making: &mut Self::Making, count: usize) -> Vec<Self::Piece<'_>>;
+
+    /// As `Generation::span`.
+    fn span(making: &mut Self::Making, count: usize) -> Option<Self::Piece<'_>>;
+
+    /// What makes the nodes of a piece in a batch, and how many there are.
+    fn batch<'a>(&self, piece: Self::Piece<'a>) -> (Operation<'a>, usize);
 
     /// As `Piece::run`.
     ///
@@ -185,6 +193,10 @@ macro_rules! of_scheme {
             making.wave(count)
         }
 
+        fn span(making: &mut Self::Making, count: usize) -> Option<Self::Piece<'_>> {
+            making.span(count)
+        }
+
         fn run(
             mut piece: Self::Piece<'_>,
             k: &dyn gabion_scheme::kernels::Kernels,
@@ -243,6 +255,15 @@ macro_rules! of_scheme {
 }
 pub(super) use of_scheme;
 
+/// Has devices make the next pieces. Whether they did; if not, the pieces are as they were.
+fn made_by_devices<S: Secret>(engine: &Engine, secret: &S, made: &mut S::Making) -> bool {
+    let Some(piece) = S::span(made, PIECES_OF_DEVICE) else { return false };
+    let (operation, nodes) = secret.batch(piece);
+    let mut status = vec![Status::NotRun; nodes];
+    let done = engine.run_on_devices(&mut Batch { operation, status: &mut status });
+    done && status.iter().all(|status| status.is_ok())
+}
+
 /// A private key that signs, with the trees it signs with.
 pub struct StatefulKey<'e, S: Secret> {
     engine: &'e Engine,
@@ -273,6 +294,8 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         let made = guarded((algorithm, Task::Keygen), || {
             let mut made = S::resume(secret.begin()?, kernels, row)?;
             let pieces = threads.get().saturating_mul(PIECES_EACH);
+            let (done, all) = S::progress(&made);
+            let mut on_devices = engine.asks_devices_for(all - done);
             loop {
                 let (done, all) = S::progress(&made);
                 if watch(Progress { done, all, row: S::row(&made) }).is_break() {
@@ -280,6 +303,11 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
                 }
                 if done == all {
                     return Ok(Some(S::finish(made)?));
+                }
+                on_devices = on_devices && made_by_devices(engine, secret, &mut made);
+                if on_devices {
+                    S::close(&mut made, kernels, PIECES_OF_DEVICE);
+                    continue;
                 }
                 let run = |piece: S::Piece<'_>| S::run(piece, kernels).map_err(Error::from);
                 on_threads(threads.get(), S::wave(&mut made, pieces), run)?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use gabion_backend::{Operation, Xmss};
 use gabion_scheme::Algorithm;
 use gabion_scheme::xmss::{self, Generation, Set, SigningKey};
 use zeroize::Zeroizing;
@@ -93,6 +94,11 @@ impl Secret for XmssSecret {
 
     fn begin(&self) -> Result<Generation, gabion_scheme::Error> {
         Generation::new(self.set, &self.seeds)
+    }
+
+    fn batch<'a>(&self, piece: Self::Piece<'a>) -> (Operation<'a>, usize) {
+        let nodes = piece.nodes();
+        (Operation::Xmss(Xmss::Nodes { scheme: self.set.scheme, piece }), nodes)
     }
 
     fn signatures(key: &SigningKey) -> u64 {
