@@ -44,11 +44,11 @@ pub(crate) fn pieces(lanes: usize, fit: usize, enough: usize) -> Option<Vec<usiz
 pub(crate) fn chunks<'a, D: Device>(
     cuda: &'a Cuda<D>,
     sizes: Option<Vec<usize>>,
-    mut begin: impl FnMut(&mut Taken<'a, D>, usize, usize) -> Result<Flying<'a>, Fault>,
+    mut begin: impl FnMut(&mut Taken<'a, D>, usize, usize) -> Result<Flying<'a, D>, Fault>,
 ) -> Ran {
     let Some(sizes) = sizes else { return Ran::Declined };
-    let mut flying: VecDeque<(Taken<'a, D>, Flying<'a>)> = VecDeque::new();
-    let land = |(mut taken, flying): (Taken<'a, D>, Flying<'a>)| {
+    let mut flying: VecDeque<(Taken<'a, D>, Flying<'a, D>)> = VecDeque::new();
+    let land = |(mut taken, flying): (Taken<'a, D>, Flying<'a, D>)| {
         let landed = flying.land(&mut taken);
         if landed.is_err() {
             taken.distrust();
@@ -282,25 +282,43 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         self,
         status: &'a mut [Status],
         verdicts: &[Status],
-    ) -> Result<Flying<'a>, Fault> {
+    ) -> Result<Flying<'a, D>, Fault> {
         let words = self.taken.fetch(self.status.offset, self.status.bytes)?;
-        Ok(Flying { status, words, verdicts: verdicts.to_vec(), answers: self.answers })
+        let verdicts = verdicts.to_vec();
+        Ok(Flying { status, words, verdicts, answers: self.answers, more: None })
     }
 }
 
+/// Asks the device for more of the work, unless it was enough.
+pub(crate) type More<'a, D> = Box<dyn FnMut(&mut Taken<'a, D>) -> Result<bool, Fault> + 'a>;
+
 /// A chunk that the device works on.
-pub(crate) struct Flying<'a> {
+pub(crate) struct Flying<'a, D: Device> {
     status: &'a mut [Status],
     /// The number of the status words among what was fetched.
     words: usize,
     verdicts: Vec<Status>,
     answers: Vec<Answer>,
+    more: Option<More<'a, D>>,
 }
 
-impl Flying<'_> {
+impl<'a, D: Device> Flying<'a, D> {
+    /// With work that goes on while a lane has no status word: what was asked for is enough nearly always.
+    pub(crate) fn with_more(mut self, more: More<'a, D>) -> Self {
+        self.more = Some(more);
+        self
+    }
+
     /// Waits, checks, and clears the outputs of lanes without success.
-    fn land<D: Device>(self, taken: &mut Taken<'_, D>) -> Result<(), Fault> {
+    fn land(mut self, taken: &mut Taken<'a, D>) -> Result<(), Fault> {
         taken.finish()?;
+        if let Some(more) = &mut self.more {
+            let is_open = |words: &[u8]| words.chunks_exact(4).any(|word| word == [0; 4]);
+            while is_open(taken.fetched(self.words)) && more(taken)? {
+                taken.download_again()?;
+                taken.finish()?;
+            }
+        }
         let generation = taken.generation();
         let mut all = taken.fetched(self.words).chunks_exact(4).map(|word| {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);

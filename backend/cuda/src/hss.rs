@@ -271,7 +271,7 @@ fn verify_chunk<'a, D: Device>(
     group: &[(usize, Part<'_>)],
     own: [&Part<'_>; CANARIES],
     verdicts: &'a mut [Status],
-) -> Result<Flying<'a>, Fault> {
+) -> Result<Flying<'a, D>, Fault> {
     let mut packed = Packed::default();
     group.iter().map(|(_, part)| part).chain(own).for_each(|part| packed.push(part));
     let n = group.len() + CANARIES;

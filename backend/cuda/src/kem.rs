@@ -271,7 +271,7 @@ fn keygen<'a, D: Device>(
     seeds: &'a [[u8; SEED_LEN]],
     (ek, dk): (&'a mut [u8], &'a mut [u8]),
     status: &'a mut [Status],
-) -> Result<Flying<'a>, Fault> {
+) -> Result<Flying<'a, D>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
     let what = if dk.is_empty() { What::Publish } else { What::Keygen };
@@ -301,7 +301,7 @@ fn encaps<'a, D: Device>(
     m: &'a [[u8; SECRET_LEN]],
     (ct, shared): (&'a mut [u8], &'a mut [[u8; SECRET_LEN]]),
     status: &'a mut [Status],
-) -> Result<Flying<'a>, Fault> {
+) -> Result<Flying<'a, D>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
     let (mut chunk, at) = lay_out(taken, p, What::Encaps, (m.len(), 1))?;
@@ -329,7 +329,7 @@ fn decaps<'a, D: Device>(
     ct: &'a [u8],
     shared: &'a mut [[u8; SECRET_LEN]],
     status: &'a mut [Status],
-) -> Result<Flying<'a>, Fault> {
+) -> Result<Flying<'a, D>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
     let (mut chunk, at) = lay_out(taken, p, What::Decaps, (shared.len(), 2))?;

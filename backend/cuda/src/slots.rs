@@ -156,6 +156,7 @@ impl<D: Device> Slots<D> {
             sent: Vec::new(),
             fetched: Vec::new(),
             outputs: Vec::new(),
+            copied: Vec::new(),
         };
         taken.sweep();
         Ok(taken)
@@ -216,6 +217,8 @@ pub(crate) struct Taken<'a, D: Device> {
     fetched: Vec<Wiped>,
     /// Outputs that are written until it has finished.
     outputs: Vec<&'a mut [u8]>,
+    /// What was copied out, and where to: into these two.
+    copied: Vec<(usize, *mut u8, usize)>,
 }
 
 /// Bytes that are wiped when they are dropped.
@@ -369,10 +372,20 @@ impl<'a, D: Device> Taken<'a, D> {
     ) -> Result<(), Fault> {
         self.within(offset, bytes)?;
         self.is_open = true;
+        self.copied.push((offset, to, bytes));
         let (stream, from) = (self.index, self.address(offset));
         // SAFETY: the caller's.
         let done = unsafe { self.slots.device.download(stream, from, to, bytes) };
         self.noted(done)
+    }
+
+    /// Copies everything once more that was copied out, after work that went on; not after [`Self::outputs`].
+    pub(crate) fn download_again(&mut self) -> Result<(), Fault> {
+        for (offset, to, bytes) in std::mem::take(&mut self.copied) {
+            // SAFETY: kept or lent as before.
+            unsafe { self.download_to(offset, to, bytes)? };
+        }
+        Ok(())
     }
 
     /// Runs a kernel.
@@ -402,6 +415,7 @@ impl<'a, D: Device> Taken<'a, D> {
 
     /// The outputs in the order in which they were asked for, once it has finished.
     pub(crate) fn outputs(&mut self) -> Vec<&'a mut [u8]> {
+        self.copied.clear();
         if self.is_open { Vec::new() } else { std::mem::take(&mut self.outputs) }
     }
 

@@ -108,7 +108,7 @@ fn keygen<'a, D: Device>(
     seeds: &'a [[u8; SEED_LEN]],
     (pk, sk): (&'a mut [u8], &'a mut [u8]),
     status: &'a mut [Status],
-) -> Result<Flying<'a>, Fault> {
+) -> Result<Flying<'a, D>, Fault> {
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let n = seeds.len() + 1;
     let at = Arrays::new(p, n);

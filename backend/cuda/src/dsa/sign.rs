@@ -34,8 +34,11 @@ const ATTEMPTS: usize = 32768;
 const TARGET: usize = 8192;
 /// Attempts of one operation in a round, at most, as a power of two (`DSA_WIDTH` in the kernels).
 const WIDTH: u32 = 4;
-/// How often a chunk may have too few rounds.
+/// How often a chunk of operations that all differ may have too few rounds. Equal ones take equally many attempts, so those
+/// may need more.
 const TOO_FEW: f64 = 1.0 / (1u64 << 40) as f64;
+/// Rounds that are asked for together where those were too few.
+const MORE: usize = 16;
 
 /// Runs a checked batch; `(messages, rnd)` and `sig` as in [`gabion_backend::Dsa::Sign`].
 pub(super) fn run<D: Device>(
@@ -195,7 +198,7 @@ fn sign<'a, D: Device>(
     inputs: Inputs<'a>,
     sig: &'a mut [u8],
     status: &'a mut [Status],
-) -> Result<Flying<'a>, Fault> {
+) -> Result<Flying<'a, D>, Fault> {
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let packed = Packed::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
@@ -227,17 +230,26 @@ fn sign<'a, D: Device>(
     unsafe {
         launch(chunk.taken, p, "sign_hash", &arguments, threads(n))?;
     }
-    for (number, limit) in schedule(p, n, attempts).into_iter().enumerate() {
-        let (round, limit) = (number as u32, limit as u32);
-        let target = limit.min(TARGET as u32);
-        run_round(chunk.taken, p, &DsaSignArguments { round, limit, target, ..arguments })?;
+    let limits = schedule(p, n, attempts);
+    let asked = limits.len();
+    for (number, limit) in limits.into_iter().enumerate() {
+        run_round(chunk.taken, p, &arguments, (number, limit))?;
     }
     chunk.expect(at.sig, &[&canary.sig])?;
     chunk.fetch(at.sig, sig)?;
     // By known keys the canary signs twice.
     let is_known = matches!(inputs.keys, KeyBytes::Apart(_));
     let first = if is_known { Status::Ok } else { Status::InvalidKey };
-    chunk.fly(status, &[first, Status::Ok])
+    let mut rounds = asked..rounds_max(n, attempts);
+    let more = move |taken: &mut Taken<'a, D>| {
+        let mut is_more = false;
+        for number in rounds.by_ref().take(MORE) {
+            run_round(taken, p, &arguments, (number, n.min(attempts)))?;
+            is_more = true;
+        }
+        Ok(is_more)
+    };
+    Ok(chunk.fly(status, &[first, Status::Ok])?.with_more(Box::new(more)))
 }
 
 /// One iteration of Algorithm 7's loop for what is in the queue.
@@ -245,8 +257,11 @@ fn run_round<D: Device>(
     taken: &mut Taken<'_, D>,
     p: &Params,
     arguments: &DsaSignArguments,
+    (number, attempts): (usize, usize),
 ) -> Result<(), Fault> {
-    let attempts = arguments.limit as usize;
+    let (round, limit) = (number as u32, attempts as u32);
+    let target = limit.min(TARGET as u32);
+    let arguments = &DsaSignArguments { round, limit, target, ..*arguments };
     let blocks = [
         ("sign_mask", threads(attempts * p.l)),
         ("sign_mask_transform", warps(attempts * p.l)),
@@ -325,9 +340,10 @@ fn rejected(p: &Params) -> f64 {
     }
 }
 
-/// Rounds for `n` operations with room for so many attempts, at most.
+/// Rounds for `n` operations with room for so many attempts, at most: 160 attempts of each, of which one is good but with a
+/// probability below 2^-48, even where all operations are the same.
 fn rounds_max(n: usize, attempts: usize) -> usize {
-    64 + 6 * n.div_ceil(attempts.max(1))
+    64 + 160 * n.div_ceil(attempts.max(1))
 }
 
 /// Attempts of each round for `n` operations with room for `attempts`: as many rounds as are enough but for one chunk in

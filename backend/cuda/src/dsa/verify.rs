@@ -112,7 +112,7 @@ fn verify<'a, D: Device>(
     p: &'static Params,
     inputs: Inputs<'a>,
     status: &'a mut [Status],
-) -> Result<Flying<'a>, Fault> {
+) -> Result<Flying<'a, D>, Fault> {
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let packed = Packed::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
