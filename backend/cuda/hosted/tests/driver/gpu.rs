@@ -35,6 +35,7 @@ fn a_gpu_does_what_is_expected_of_it() {
     drop(device);
     let again = Nvidia::open(0).unwrap();
     assert_eq!(batch(&again, 0, true, LONG), Ok(()));
+    a_wrong_address_is_an_error_for_now_or_for_good(&again);
 }
 
 fn memory_is_zero(device: &Nvidia) {
@@ -100,15 +101,14 @@ fn launches_are_timed(device: &Nvidia) {
 fn errors_are_over_after_a_restart(device: &Nvidia) {
     let mut kept = device.pin(4096).unwrap();
     kept.fill(5);
-    for trouble in 0..4 {
-        let arguments = HashArguments { messages: 256, out: 256, length: 200, n: 1 };
-        let launch = Launch::new("gabion_keccak_f", &arguments, 1);
-        // SAFETY: nothing runs but the kernel that is given a wrong address, which is an error of its context.
+    for trouble in 0..3 {
+        let launch = wrong_launch();
+        let launch = Launch::new("gabion_keccak_f", &launch, 1);
+        // SAFETY: nothing runs.
         let asked = unsafe {
             match trouble {
                 0 => device.launch(0, &Launch { kernel: "gabion_sha1", ..launch }),
                 1 => device.launch(0, &Launch { arguments: &[0; 8], ..launch }),
-                2 => device.launch(0, &launch),
                 _ => device.upload(0, 256, kept.as_ptr(), 4096),
             }
         };
@@ -129,6 +129,27 @@ fn errors_are_over_after_a_restart(device: &Nvidia) {
         assert_eq!((device.finish(1, LONG), device.counters().staged), (Ok(()), staged));
     }
     assert!(kept.iter().all(|&byte| byte == 5));
+}
+
+/// At an address that is nobody's.
+fn wrong_launch() -> HashArguments {
+    HashArguments { messages: 256, out: 256, length: 200, n: 1 }
+}
+
+/// A wrong address in a kernel can leave a process without CUDA for good (CUDA_ERROR_ILLEGAL_ADDRESS, CUDA Driver API).
+/// Then every call fails, and none hangs.
+fn a_wrong_address_is_an_error_for_now_or_for_good(device: &Nvidia) {
+    // SAFETY: nothing runs but the kernel that is given a wrong address, which is an error of its context.
+    let asked = unsafe { device.launch(0, &Launch::new("gabion_keccak_f", &wrong_launch(), 1)) };
+    assert_eq!(asked.and(device.finish(0, LONG)), Err(Fault::Failed));
+    match device.restart() {
+        Ok(()) => assert_eq!(batch(device, 0, true, LONG), Ok(())),
+        Err(fault) => {
+            println!("no restart after a wrong address: {fault:?}");
+            assert_eq!(batch(device, 0, false, LONG), Err(Fault::Failed));
+            assert_eq!(device.allocate(1), Err(Fault::Failed));
+        }
+    }
 }
 
 fn time_outs_are_over_after_a_restart(device: &Nvidia) {
