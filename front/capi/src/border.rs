@@ -76,9 +76,10 @@ impl From<Error> for Failure {
             Error::Lane { status, .. } => of_lane(*status),
             Error::BadSignature => code::SIGNATURE,
             Error::Entropy(_) => code::RANDOMNESS,
-            Error::NoSuchBackend { .. } | Error::NoBackend(_) | Error::Unserved { .. } => {
-                code::BACKEND
-            }
+            Error::NoSuchBackend { .. }
+            | Error::NoDevice { .. }
+            | Error::NoBackend(_)
+            | Error::Unserved { .. } => code::BACKEND,
             Error::NoMemory(_) => code::MEMORY,
             Error::Ledger(LedgerError::RequestId) => code::INPUT,
             Error::Ledger(_) => code::STATE,

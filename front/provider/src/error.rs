@@ -163,7 +163,9 @@ impl Failure {
                 PASSED_INVALID_ARGUMENT
             }
             Failure::Engine(Error::Entropy(_)) => ERROR_RETRIEVING_ENTROPY,
-            Failure::Engine(Error::NoSuchBackend { .. } | Error::Unserved { .. }) => NOT_SUPPORTED,
+            Failure::Engine(
+                Error::NoSuchBackend { .. } | Error::NoDevice { .. } | Error::Unserved { .. },
+            ) => NOT_SUPPORTED,
             Failure::Engine(Error::Pairwise(_) | Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
             Failure::Engine(Error::Ledger(_)) => OPERATION_FAIL,
             Failure::Panic(_) => INTERNAL_ERROR,
@@ -183,6 +185,7 @@ impl Failure {
             Failure::Engine(
                 Error::Entropy(_)
                     | Error::NoSuchBackend { .. }
+                    | Error::NoDevice { .. }
                     | Error::NoBackend(_)
                     | Error::Pairwise(_)
             ) | Failure::Panic(_)

@@ -31,14 +31,15 @@ impl Gpus {
         let tell = |about: &gpu::About, algorithm: gabion_engine::Algorithm, task| {
             eprintln!("measuring {}: {algorithm} {task}", about.name);
         };
-        let not_ready = |why: String| Failure::NotReady(why);
         let measured = gpu::measure(&Config::from_environment(), tell);
-        let measured = measured.map_err(|why| not_ready(format!("no GPU to measure: {why}")))?;
+        let measured =
+            measured.map_err(|why| Failure::NotReady(format!("no GPU to measure: {why}")))?;
         let mut reports = Vec::new();
         for (report, kept) in measured {
             if let (Err(cause), Some(file)) = (kept, &report.file) {
                 let file = crate::files::shown(file, "-");
-                return Err(not_ready(format!("cannot keep what was measured in {file}: {cause}")));
+                let what = format!("cannot keep what was measured in {file}: {cause}");
+                return Err(Failure::NotReady(what));
             }
             reports.push(report);
         }
