@@ -25,7 +25,7 @@
 #        offload     many threads with one operation each: OpenSSL, the provider, the engine, the GPU
 #        tls         a handshake of TLS 1.3 whose ML-KEM ran on the GPU
 #
-# A part that ends well leaves a stamp, and the next run goes on after it. Each takes less than ten minutes. The device's settings
+# A part that ends well leaves a stamp, and the next run with the same --out goes on after it. Each takes less than ten minutes. The device's settings
 # stay as they are, and it is never reset from outside.
 
 set -eu
@@ -67,12 +67,13 @@ pack() {
     rm -rf "$tree"
     mkdir -p "$tree/bin" "$tree/vectors" "$tree/modules"
     # Without the key management service, which has nothing to do there.
-    cargo build --locked --profile "$profile" --package gabion-cli --package gabion-provider \
+    # shellcheck disable=SC2086 # several words, or none
+    cargo build --locked ${CARGO_OPTIONS-} --profile "$profile" --package gabion-cli --package gabion-provider \
         --no-default-features --features gabion-provider/default
     cp "$built/gabion" "$tree/bin/gabion"
     cp "$built/libgabion_provider.so" "$tree/modules/gabion.so"
     # shellcheck disable=SC2086 # several words
-    cargo test --locked --no-run --package gabion-cuda-hosted --features vectors --message-format json | programs "$tree/bin" $tests
+    cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-cuda-hosted --features vectors --message-format json | programs "$tree/bin" $tests
     [ -x "$tree/bin/test-published" ] || fail 'the tests of vectors were not built'
     strip "$tree"/bin/* "$tree/modules/gabion.so"
     from=${GABION_VECTORS:-../shared/vectors}
@@ -107,7 +108,7 @@ pack() {
 }
 
 if [ "${1-}" = pack ]; then
-    [ $# -eq 1 ] || fail 'pack takes no option; PROFILE=dev builds without the optimisations of a release'
+    [ $# -eq 1 ] || fail 'pack takes no option; PROFILE=dev builds in less time than a release, and CARGO_OPTIONS are for cargo'
     pack
     exit 0
 fi
@@ -343,7 +344,7 @@ part_offload() {
 
 failed=0
 for part in ${only:-$parts}; do
-    stamp=$out/$part.stamp
+    stamp=$out/$part${short:+.short}.stamp
     if [ -e "$stamp" ] && [ -z "$again" ]; then
         echo "$part: done before"
         continue
