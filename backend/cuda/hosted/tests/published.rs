@@ -5,10 +5,10 @@ extern crate self as gabion_tests;
 
 #[path = "../../../../tests/tests/vectors/cuda.rs"]
 mod cuda;
-#[path = "../../../../tests/tests/vectors/cuda_slh_dsa.rs"]
-mod cuda_slh_dsa;
 #[path = "../../../../tests/tests/vectors/cuda_lms.rs"]
 mod cuda_lms;
+#[path = "../../../../tests/tests/vectors/cuda_slh_dsa.rs"]
+mod cuda_slh_dsa;
 #[allow(dead_code)] // Other tests use the rest.
 #[path = "../../../../tests/src/vectors.rs"]
 pub mod vectors;
