@@ -13,11 +13,11 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use gabion_engine::{Algorithm, Engine, Kind, Limits, Message, OsEntropy, Queue};
+use gabion_engine::{Algorithm, Engine, Kind, Limits, Message, OsEntropy, Queue, Served, Task};
 pub use gabion_rows::gpu::Offload as Row;
 
 use crate::Error;
@@ -232,7 +232,7 @@ fn by_queue(config: &Config, is_kem: bool) -> Result<(Figures, String), Error> {
         _ => gabion_backend::cpus().first().map(|backend| backend.name().to_owned()),
     };
     let engine = Engine::new(&gabion_engine::Config { backend, ..Default::default() })?;
-    let engine = std::sync::Arc::new(engine);
+    let engine = Arc::new(engine);
     let backend = engine.backend_for(algorithm)?;
     let code = gabion_engine::code_of(algorithm, backend);
     if (backend.name() == "cuda") != (config.way == Way::Cuda) {
@@ -245,7 +245,7 @@ fn by_queue(config: &Config, is_kem: bool) -> Result<(Figures, String), Error> {
         limits.leaders_max = NonZero::<usize>::MIN;
         limits.lanes_max = NonZero::new(config.jobs).unwrap_or(limits.lanes_max);
     }
-    let queue = Queue::new(engine, OsEntropy, limits);
+    let queue = Queue::new(Arc::clone(&engine), OsEntropy, limits);
     let queue = &queue;
     let figures = on_threads(config, || -> Result<Job<'_>, Error> {
         if is_kem {
@@ -264,7 +264,34 @@ fn by_queue(config: &Config, is_kem: bool) -> Result<(Figures, String), Error> {
             Ok(queue.verify(&key.public(), message, &signature)?)
         }))
     })?;
+    if config.way == Way::Cuda {
+        let tasks = if is_kem { [Task::Encaps, Task::Decaps] } else { [Task::Sign, Task::Verify] };
+        let lanes = on_device(&engine.served(), algorithm, tasks, figures.checked)?;
+        return Ok((figures, format!("{code}, {lanes:.1} jobs a batch")));
+    }
     Ok((figures, code))
+}
+
+/// Refuses figures of a device that did not do all jobs itself; otherwise how many of them came in a batch.
+fn on_device(
+    served: &[Served],
+    algorithm: Algorithm,
+    tasks: [Task; 2],
+    jobs: u64,
+) -> Result<f64, Error> {
+    let (mut lanes, mut batches) = (0, 0);
+    for task in tasks {
+        let of = served.iter().find(|one| (one.algorithm, one.task) == (algorithm, task));
+        let (did, lost) = of.map_or((0, 0), |one| (one.lanes, one.lost));
+        if did < jobs || lost > 0 {
+            return Err(Error::Failed(format!(
+                "the device did {did} of {jobs} jobs ({task:?}) and lost {lost} batches; the processor did the rest"
+            )));
+        }
+        lanes += did;
+        batches += of.map_or(0, |one| one.batches);
+    }
+    Ok(lanes as f64 / batches.max(1) as f64)
 }
 
 /// Refuses the report of a process with the core patch's switch on, if it did not do all jobs.
@@ -382,6 +409,16 @@ mod tests {
         assert_eq!(judge(&report(50), &row), Ok(()));
         assert!(matches!(judge(&report(49), &row), Err(Error::Failed(_))));
         assert!(matches!(judge("", &row), Err(Error::NotReady(_))));
+    }
+
+    #[test]
+    fn a_device_that_did_nothing_has_no_figures() {
+        let tasks = [Task::Encaps, Task::Decaps];
+        let none = on_device(&[], Algorithm::MlKem768, tasks, 1).unwrap_err();
+        assert!(none.to_string().contains("0 of 1 jobs (Encaps)"), "{none}");
+        // The processor's queue asks no device.
+        let engine = Engine::new(&gabion_engine::Config::default()).unwrap();
+        assert!(on_device(&engine.served(), Algorithm::MlKem768, tasks, 1).is_err());
     }
 
     #[test]
