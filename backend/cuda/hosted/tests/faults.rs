@@ -6,12 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Xmss};
 use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned};
 use gabion_cuda_hosted::Hosted;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_kem::ML_KEM_768;
+use gabion_scheme::xmss::{Generation, Set};
 use gabion_scheme::{Status, ml_dsa};
 
 /// What goes wrong, at one call of the device or from there on.
@@ -200,13 +201,20 @@ struct Case {
     shared: Vec<[u8; 32]>,
     pk: Vec<u8>,
     sig: Vec<u8>,
+    tree: Vec<u8>,
+    nodes: Vec<u8>,
 }
 
 const LANES: usize = 3;
-const TASKS: usize = 4;
+const TASKS: usize = 5;
 
 fn dsa() -> &'static ml_dsa::Params {
     ml_dsa::params(Algorithm::MlDsa44).unwrap()
+}
+
+/// A set whose trees are quickly made; S_XMSS has 24 bytes.
+fn xmss() -> &'static Set {
+    Set::of_name("XMSSMT-SHA2_20/4_192").unwrap()
 }
 
 impl Case {
@@ -221,9 +229,11 @@ impl Case {
             shared: vec![[0; 32]; LANES],
             pk: vec![0; LANES * dsa.pk_len()],
             sig: vec![0; LANES * dsa.sig_len()],
+            tree: (0..72).map(|i| 3 * i + 1).collect(),
+            nodes: Vec::new(),
         };
         let portable = Cpu::new(Portable);
-        let Case { seeds, ek, dk, m, ct, shared, pk, sig } = &mut case;
+        let Case { seeds, ek, dk, m, ct, shared, pk, sig, .. } = &mut case;
         let _ = run(&portable, Operation::Kem(Kem::Keygen { params: kem, seeds, ek, dk }));
         let keys = Keys::Fresh(&ek[..]);
         let _ = run(&portable, Operation::Kem(Kem::Encaps { params: kem, keys, m, ct, shared }));
@@ -234,11 +244,19 @@ impl Case {
         // The last one is not good.
         let last = sig.len() - dsa.sig_len();
         sig[last + 40] ^= 1;
+        let mut making = Generation::new(xmss(), &case.tree).unwrap();
+        let mut piece = making.span(1).unwrap().split_at(LANES).0;
+        let (scheme, of) = (xmss().scheme, piece.reborrow());
+        let _ = run(&portable, Operation::Xmss(Xmss::Nodes { scheme, piece: of }));
+        case.nodes = piece.job().output.to_vec();
         case
     }
 
     /// Whether a secret of any task stands anywhere on the device.
     fn stays(&self, device: &Hosted) -> bool {
+        if device.holds(&self.tree[..24]) {
+            return true;
+        }
         let lanes = self.seeds.iter().zip(&self.m).zip(&self.shared).zip(self.dk.chunks(2400));
         lanes.into_iter().any(|(((seed, m), shared), dk)| {
             [&seed[..], m, shared, &dk[..32]].into_iter().any(|secret| device.holds(secret))
@@ -250,7 +268,10 @@ impl Case {
         let kem = &ML_KEM_768;
         let (mut ek, mut dk) = (vec![0; self.ek.len()], vec![0; self.dk.len()]);
         let (mut ct, mut shared) = (vec![0; self.ct.len()], vec![[0; 32]; LANES]);
+        let mut making = Generation::new(xmss(), &self.tree).unwrap();
+        let mut piece = making.span(1).unwrap().split_at(LANES).0;
         let operation = match task {
+            4 => Operation::Xmss(Xmss::Nodes { scheme: xmss().scheme, piece: piece.reborrow() }),
             0 => Operation::Kem(Kem::Keygen {
                 params: kem,
                 seeds: &self.seeds,
@@ -278,10 +299,12 @@ impl Case {
             }),
         };
         let (ran, status) = run(backend, operation);
+        let nodes = piece.job().output;
         if ran != Ran::Done {
             assert!(status.iter().all(|&status| status == Status::NotRun), "{status:?}");
             let zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
             assert!(zero(&ek) && zero(&dk) && zero(&ct) && zero(shared.as_flattened()));
+            assert!(zero(nodes));
             return ran;
         }
         let good = [Status::Ok; LANES];
@@ -289,6 +312,7 @@ impl Case {
             0 => assert!(status == good && ek == self.ek && dk == self.dk),
             1 => assert!(status == good && ct == self.ct && shared == self.shared),
             2 => assert!(status == good && shared == self.shared),
+            4 => assert!(status == good && nodes == self.nodes),
             _ => assert_eq!(status, [Status::Ok, Status::Ok, Status::InvalidSignature]),
         }
         ran
@@ -341,9 +365,9 @@ fn whatever_fails_at_any_call_nothing_wrong_leaves_and_it_works_again() {
 fn canary_and_status_words_catch_what_comes_back_changed() {
     let case = Case::new();
     for task in 0..TASKS {
-        // The canary's parts of two arrays, two, one and none come first, and the status words last. A bit that changes in
+        // The canary's parts of two arrays, two, one, none and one come first, and the status words last. A bit that changes in
         // an output, which is what comes between, is beyond what a check of ours sees: memory and bus have their own.
-        let copies: [&[usize]; TASKS] = [&[0, 2, 4], &[0, 1, 4], &[0, 2], &[0]];
+        let copies: [&[usize]; TASKS] = [&[0, 2, 4], &[0, 1, 4], &[0, 2], &[0], &[0, 2]];
         for &at in copies[task] {
             let cuda = troubled(Trouble::Corrupts, at);
             assert_eq!(case.check(&cuda, task), Ran::Lost, "copy {at} of task {task}");
@@ -391,7 +415,7 @@ fn chunks_of_one_batch_overlap_and_come_back_in_order() {
     let case = Case::new();
     for task in 0..TASKS {
         // A lane or two and the canary in a slot.
-        let slot_bytes = [40 << 10, 40 << 10, 50 << 10, 120 << 10][task];
+        let slot_bytes = [40 << 10, 40 << 10, 50 << 10, 120 << 10, 4 << 10][task];
         let cuda = Cuda::new(Hosted::new(), slot_bytes, Duration::from_secs(60));
         assert_eq!(case.check(&cuda, task), Ran::Done);
         assert!(!case.stays(cuda.device()));
