@@ -260,7 +260,7 @@ template <class P> struct DsaLanes {
         const uint32_t rounds_max = 400, size = n + limit;
         Array<> rho(64 * n), y(P::Z * L * limit), commitments(P::COMMITMENT * limit), c_tilde(64 * limit);
         Array<uint32_t> tried(n), ring(size), appended(rounds_max + 1), y_hat(L * N * limit), w(K * N * limit),
-            balls(BALL_WORDS * limit), c_hat(N * limit), hints(K * N / 32 * limit), verdicts(limit);
+            balls(BALL_WORDS * limit), c_hat(N * limit), hints(K * N / 32 * limit), verdicts(limit), done(limit);
         Array<DsaRound> rounds(rounds_max + 1);
         DsaSignArguments a{};
         a.keys = private_keys.at.items, a.messages = messages.items, a.spans = spans.items, a.mu = mu.items;
@@ -269,7 +269,7 @@ template <class P> struct DsaLanes {
         a.appended = appended.items;
         a.y = y.items, a.y_hat = y_hat.items, a.w = w.items, a.commitments = commitments.items;
         a.c_tilde = c_tilde.items, a.balls = balls.items;
-        a.c_hat = c_hat.items, a.hints = hints.items, a.verdicts = verdicts.items, a.sig = sig.items;
+        a.c_hat = c_hat.items, a.hints = hints.items, a.verdicts = verdicts.items, a.done = done.items, a.sig = sig.items;
         a.status = status.items;
         a.n = n, a.generation = 0x123456, a.limit = limit, a.target = target, a.ring_size = size;
         launch("sign_hash", a, 1, false);

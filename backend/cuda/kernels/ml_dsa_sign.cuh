@@ -12,6 +12,10 @@
 // The host asks for a number of rounds without waiting; a round that finds less work than it has threads does less, and
 // one that finds none does nothing.
 //
+// Each kernel of a round counts what it did for each attempt, and only an attempt for which all of it was done can be a
+// signature: a launch that a device leaves out must not pass, since a mask that serves twice, or a check that was not
+// made, gives the private key away.
+//
 // Constant time: no branch and no address depends on a secret. Public are, as in the CPU backends, c~ of every attempt
 // (SampleInBall runs in variable time on it: it is a hash of w1, which hides y as it does in a signature) and whether
 // an attempt is accepted, and at which of the checks r0, z, hint it fails (the distribution of a rejected coefficient
@@ -51,6 +55,7 @@ struct DsaSignArguments {
     uint32_t *c_hat;         // a polynomial an attempt
     uint32_t *hints;         // a bit for each coefficient, [attempt][k][8]
     uint32_t *verdicts;      // of each attempt: 2^16 for each check that failed, and how many ones its hint has
+    uint32_t *done;          // of each attempt, the jobs that were done for it in this round; zero before the first one
     uint8_t *sig;            // signatures
     uint32_t *status;        // a Verdict an op
     uint32_t n;
@@ -112,10 +117,13 @@ template <class Kernel> struct PerAttempt {
     template <unsigned STEP> static GABION_FN void step(const Arguments &a, Shared &shared, Position at) {
         const uint64_t job = static_cast<uint64_t>(at.block) * WARPS + at.thread / WARP;
         const DsaRound &round = dsa_this_round(a);
-        if (job < static_cast<uint64_t>(round.active << round.width) * Kernel::PER_ATTEMPT)
-            Kernel::template part<STEP>(a, shared.poly[at.thread / WARP],
-                                        static_cast<uint32_t>(job / Kernel::PER_ATTEMPT),
-                                        static_cast<uint32_t>(job % Kernel::PER_ATTEMPT), at.thread % WARP);
+        if (job >= static_cast<uint64_t>(round.active << round.width) * Kernel::PER_ATTEMPT)
+            return;
+        const uint32_t attempt = static_cast<uint32_t>(job / Kernel::PER_ATTEMPT);
+        Kernel::template part<STEP>(a, shared.poly[at.thread / WARP], attempt,
+                                    static_cast<uint32_t>(job % Kernel::PER_ATTEMPT), at.thread % WARP);
+        if (STEP + 1 == Kernel::STEPS && at.thread % WARP == 0)
+            add_together(a.done + attempt, 1);
     }
 };
 
@@ -161,6 +169,7 @@ template <class P> struct DsaSignMask {
         const uint32_t attempt = static_cast<uint32_t>(job / P::L), r = static_cast<uint32_t>(job % P::L);
         const uint32_t op = dsa_op(a, round, attempt), number = a.tried[op] + (attempt & ((1u << round.width) - 1));
         squeeze_mask(a.rho + 64 * static_cast<size_t>(op), (number * P::L + r) & 0xffff, a.y + job * P::Z);
+        add_together(a.done + attempt, 1);
     }
 
   private:
@@ -268,6 +277,7 @@ template <class P> struct DsaSignChallenge {
         dsa_absorb_c_tilde<P>(s);
         dsa_sample_in_ball_vartime<P>(s, shared, at.thread, a.balls + BALL_WORDS * static_cast<size_t>(attempt));
         a.verdicts[attempt] = 0;
+        add_together(a.done + attempt, 1);
     }
 };
 
@@ -424,7 +434,10 @@ template <class P> struct DsaSignHint : PerAttempt<DsaSignHint<P>> {
 template <class P> struct DsaSignSelect {
     using Arguments = DsaSignArguments;
     using Shared = Nothing;
-    static constexpr unsigned STEPS = 1, JOBS = WARPS, PER_ATTEMPT = 1; // of ops, which are no more than attempts
+    static constexpr unsigned STEPS = 2, JOBS = WARPS, PER_ATTEMPT = 1; // of ops, which are no more than attempts
+    static constexpr bool WARPS_ARE_APART = true;
+    // Of an attempt that is not rejected on the way: the jobs of all kernels from SignMask to SignHint.
+    static constexpr uint32_t ALL = 2 * P::L + 2 * P::K + 2 + P::S1_PAIRS + P::S2_PAIRS;
     template <unsigned STEP> static GABION_FN void step(const Arguments &a, Shared &, Position at) {
         const DsaRound &round = dsa_this_round(a);
         const uint32_t place = at.block * WARPS + at.thread / WARP;
@@ -432,6 +445,12 @@ template <class P> struct DsaSignSelect {
             return;
         const uint32_t op = *dsa_queued(a, round, place), first = place << round.width,
             end = (place + 1) << round.width;
+        if (STEP == 1) {
+            // For the next round; no more attempts than threads.
+            if (first + at.thread % WARP < end)
+                a.done[first + at.thread % WARP] = 0;
+            return;
+        }
         uint32_t attempt = first;
         while (attempt < end && !is_good(a, attempt))
             attempt++;
@@ -446,7 +465,7 @@ template <class P> struct DsaSignSelect {
   private:
     static GABION_FN bool is_good(const Arguments &a, uint32_t attempt) {
         GABION_DECLASSIFY(a.verdicts + attempt, sizeof(uint32_t)); // Public, see above.
-        return a.verdicts[attempt] <= P::OMEGA;
+        return a.verdicts[attempt] <= P::OMEGA && a.done[attempt] == ALL;
     }
 
     static GABION_FN void write(const Arguments &a, uint32_t op, uint32_t attempt, unsigned thread) {

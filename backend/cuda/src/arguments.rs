@@ -128,6 +128,8 @@ pub struct DsaSignArguments {
     pub hints: u64,
     /// What the checks gave, a word an attempt.
     pub verdicts: u64,
+    /// How many jobs were done for each attempt of a round, a word each.
+    pub done: u64,
     /// Signatures.
     pub sig: u64,
     /// Status words.
@@ -146,7 +148,7 @@ pub struct DsaSignArguments {
     pub ring_size: u32,
 }
 
-// SAFETY: twenty-one words of eight bytes and six of four bytes, without padding.
+// SAFETY: twenty-two words of eight bytes and six of four bytes, without padding.
 unsafe impl Arguments for DsaSignArguments {}
 
 /// `DsaVerifyArguments` of `kernels/ml_dsa_verify.cuh`.

@@ -66,6 +66,7 @@ struct Arrays {
     status: Place,
     bytes: usize,
     secret: usize,
+    tails: Vec<Place>,
 }
 
 impl Arrays {
@@ -102,6 +103,7 @@ impl Arrays {
     fn end(mut self, mut layout: Layout, n: usize) -> Self {
         self.status = layout.array(n, size_of::<u32>());
         (self.bytes, self.secret) = (layout.bytes(), layout.secret());
+        self.tails = layout.tails();
         self
     }
 
@@ -112,7 +114,7 @@ impl Arrays {
         ots: &LmOts,
         (lanes, canaries): (usize, usize),
     ) -> Result<Chunk<'t, 'a, D, LmsArguments>, Fault> {
-        taken.reserve(self.bytes, self.secret)?;
+        taken.reserve(self.bytes, self.secret, &self.tails)?;
         let at = |place: Place| if place.bytes > 0 { taken.address(place.offset) } else { 0 };
         let arguments = LmsArguments {
             keys: at(self.keys),

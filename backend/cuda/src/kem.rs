@@ -135,6 +135,7 @@ struct Arrays {
     status: Place,
     bytes: usize,
     secret: usize,
+    tails: Vec<Place>,
 }
 
 impl Arrays {
@@ -163,6 +164,7 @@ impl Arrays {
             status: Place::default(),
             bytes: 0,
             secret: 0,
+            tails: Vec::new(),
         };
         layout.secrets_end();
         arrays.keys = layout.array(of(!keygen), size_of::<u64>());
@@ -173,6 +175,7 @@ impl Arrays {
         arrays.valid = layout.array(n, size_of::<u32>());
         arrays.status = layout.array(n, size_of::<u32>());
         (arrays.bytes, arrays.secret) = (layout.bytes(), layout.secret());
+        arrays.tails = layout.tails();
         arrays
     }
 }
@@ -191,7 +194,7 @@ fn lay_out<'t, 'a, D: Device>(
     };
     let n = lanes + canaries;
     let arrays = Arrays::new(p, what, n);
-    taken.reserve(arrays.bytes, arrays.secret)?;
+    taken.reserve(arrays.bytes, arrays.secret, &arrays.tails)?;
     let at = |place: Place| taken.address(place.offset);
     // In decapsulation those within decapsulation keys.
     let (ek, ek_stride) = if what == What::Decaps {

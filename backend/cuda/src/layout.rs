@@ -3,11 +3,15 @@
 /// Addresses of arrays are multiples of this.
 const ALIGNMENT: usize = 256;
 
+/// Items at the end of an array that may be the canary's.
+const TAIL: usize = 2;
+
 /// Gives out places in a slot, one after the other.
 #[derive(Default)]
 pub(crate) struct Layout {
     end: usize,
     secret: usize,
+    tails: Vec<Place>,
 }
 
 /// A place in a slot: so many bytes from there on.
@@ -21,6 +25,10 @@ impl Layout {
     /// The next place, for `n` items of `each` bytes.
     pub(crate) fn array(&mut self, n: usize, each: usize) -> Place {
         let place = Place { offset: self.end, bytes: n * each };
+        let tail = n.min(TAIL) * each;
+        if tail > 0 {
+            self.tails.push(Place { offset: place.offset + place.bytes - tail, bytes: tail });
+        }
         self.end = (self.end + place.bytes).next_multiple_of(ALIGNMENT);
         place
     }
@@ -33,6 +41,12 @@ impl Layout {
     /// Bytes from the front that may hold secrets.
     pub(crate) fn secret(&self) -> usize {
         self.secret
+    }
+
+    /// The ends of the arrays without secrets. They are cleared before a batch: what a batch before this one left of the
+    /// same canary there would pass for this one's, where a kernel did not run.
+    pub(crate) fn tails(&self) -> Vec<Place> {
+        self.tails.iter().copied().filter(|tail| tail.offset >= self.secret).collect()
     }
 
     /// Bytes of all of it.
@@ -56,5 +70,8 @@ mod tests {
         layout.secrets_end();
         layout.array(1, 7);
         assert_eq!((layout.bytes(), layout.secret()), (4096, 3840));
+        layout.array(5, 100);
+        let tails = [Place { offset: 3840, bytes: 7 }, Place { offset: 4096 + 300, bytes: 200 }];
+        assert_eq!(layout.tails(), tails);
     }
 }

@@ -405,6 +405,7 @@ struct Arrays {
     sig: Place,
     nodes: Place,
     bytes: usize,
+    tails: Vec<Place>,
 }
 
 impl Arrays {
@@ -432,11 +433,12 @@ impl Arrays {
             sig: layout.array(of(!keygen), p.sig_len()),
             nodes: layout.array(n, work),
             bytes: 0,
+            tails: Vec::new(),
         };
         if keygen {
             layout.array(n, Self::ends_len(p));
         }
-        arrays.bytes = layout.bytes();
+        (arrays.bytes, arrays.tails) = (layout.bytes(), layout.tails());
         arrays
     }
 
@@ -484,7 +486,11 @@ fn begin<'t, 'a, D: Device>(
         }
         _ => arrays.bytes,
     };
-    taken.reserve(all, if task == VERIFY { 0 } else { all })?;
+    // Of verification everything is public; of the rest everything is cleared afterwards.
+    match task {
+        VERIFY => taken.reserve(all, 0, &arrays.tails)?,
+        _ => taken.reserve(all, all, &[])?,
+    }
     let at = |place: Place| taken.address(place.offset);
     let arguments = SlhArguments {
         keys: at(arrays.keys),

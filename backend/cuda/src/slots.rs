@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use gabion_scheme::ct;
 
 use crate::device::{Device, Fault, Launch};
+use crate::layout::Place;
 use crate::resident::{Held, Kind, Residents, Swept};
 
 /// Low bits of a status word, which hold the generation.
@@ -241,17 +242,23 @@ impl<'a, D: Device> Taken<'a, D> {
         self.address + offset as u64
     }
 
-    /// Says how much of the slot is used from here on, and how much of that, from the front, may hold secrets.
+    /// Says how much of the slot is used from here on, and how much of that, from the front, may hold secrets; and makes
+    /// `tails` zero (`Layout::tails`).
     ///
     /// # Errors
     /// [`Fault::NoMemory`] if the slot is smaller.
-    pub(crate) fn reserve(&mut self, bytes: usize, secret: usize) -> Result<(), Fault> {
+    pub(crate) fn reserve(
+        &mut self,
+        bytes: usize,
+        secret: usize,
+        tails: &[Place],
+    ) -> Result<(), Fault> {
         if bytes > self.slots.bytes || secret > bytes {
             return Err(Fault::NoMemory);
         }
         self.used = self.used.max(bytes);
         self.secret = self.secret.max(secret);
-        Ok(())
+        tails.iter().try_for_each(|tail| self.clear(tail.offset, tail.bytes))
     }
 
     /// Uses resident keys: one number a lane, `each` bytes an entry. Gives the address of each lane's entry, and a lane of

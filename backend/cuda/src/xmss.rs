@@ -71,6 +71,7 @@ struct Arrays {
     status: Place,
     bytes: usize,
     secret: usize,
+    tails: Vec<Place>,
 }
 
 impl Arrays {
@@ -108,6 +109,7 @@ impl Arrays {
     fn end(mut self, mut layout: Layout, n: usize) -> Self {
         self.status = layout.array(n, size_of::<u32>());
         (self.bytes, self.secret) = (layout.bytes(), layout.secret());
+        self.tails = layout.tails();
         self
     }
 
@@ -163,7 +165,7 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
         let canary = XmssLeaf::of(set).ok_or(Fault::NoMemory)?;
         let n = nodes + NODE_CANARIES;
         let at = Arrays::of_nodes(set, n, low);
-        taken.reserve(at.bytes, at.secret)?;
+        taken.reserve(at.bytes, at.secret, &at.tails)?;
         let mut arguments = at.arguments(taken, n);
         (arguments.layer, arguments.tree, arguments.low) = (layer, tree, low);
         arguments.first = (first + from as u32) << low;
@@ -320,7 +322,7 @@ fn verify_group<D: Device>(
         let depth = all.map(|signed| signed.set.d).max().unwrap_or(0);
         let n = lanes + CANARIES;
         let at = Arrays::of_signatures(set, n, packed.input.len());
-        taken.reserve(at.bytes, at.secret)?;
+        taken.reserve(at.bytes, at.secret, &at.tails)?;
         let arguments = at.arguments(taken, n);
         let mut chunk = chunk(taken, set, arguments, (lanes, CANARIES), at.status);
         chunk.send_own(at.keys, packed.keys)?;

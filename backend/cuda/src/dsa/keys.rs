@@ -73,6 +73,7 @@ struct Arrays {
     status: Place,
     bytes: usize,
     secret: usize,
+    tails: Vec<Place>,
 }
 
 impl Arrays {
@@ -91,6 +92,7 @@ impl Arrays {
             status: Place::default(),
             bytes: 0,
             secret: 0,
+            tails: Vec::new(),
         };
         layout.secrets_end();
         arrays.pk = layout.array(n, p.pk_len());
@@ -98,6 +100,7 @@ impl Arrays {
         arrays.matrix = layout.array(n, HEADER + p.k * p.l * POLY);
         arrays.status = layout.array(n, size_of::<u32>());
         (arrays.bytes, arrays.secret) = (layout.bytes(), layout.secret());
+        arrays.tails = layout.tails();
         arrays
     }
 }
@@ -112,7 +115,7 @@ fn keygen<'a, D: Device>(
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let n = seeds.len() + 1;
     let at = Arrays::new(p, n);
-    taken.reserve(at.bytes, at.secret)?;
+    taken.reserve(at.bytes, at.secret, &at.tails)?;
     let address = |place: Place| taken.address(place.offset);
     let arguments = DsaKeyArguments {
         seeds: address(at.seeds),

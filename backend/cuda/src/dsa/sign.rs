@@ -99,6 +99,7 @@ struct Arrays {
     c_hat: Place,
     hints: Place,
     verdicts: Place,
+    done: Place,
     secret: usize,
     pk: Place,
     texts: Texts,
@@ -112,6 +113,7 @@ struct Arrays {
     sig: Place,
     status: Place,
     bytes: usize,
+    tails: Vec<Place>,
 }
 
 impl Arrays {
@@ -130,7 +132,7 @@ impl Arrays {
         let commitments = layout.array(attempts, MU_LEN + 32 * p.w1_bits * p.k);
         let (c_tilde, balls) = (layout.array(attempts, 64), layout.array(attempts, 64));
         let (c_hat, hints) = (layout.array(attempts, POLY), layout.array(attempts, p.k * 32));
-        let verdicts = layout.array(attempts, word);
+        let (verdicts, done) = (layout.array(attempts, word), layout.array(attempts, word));
         layout.secrets_end();
         Arrays {
             sk,
@@ -148,6 +150,7 @@ impl Arrays {
             c_hat,
             hints,
             verdicts,
+            done,
             secret: layout.secret(),
             pk: layout.array(keys, p.pk_len()),
             texts: Texts::new(&mut layout, n, message_bytes),
@@ -161,6 +164,7 @@ impl Arrays {
             sig: layout.array(n, p.sig_len()),
             status: layout.array(n, word),
             bytes: layout.bytes(),
+            tails: layout.tails(),
         }
     }
 
@@ -204,7 +208,7 @@ fn sign<'a, D: Device>(
     let n = status.len() + CANARIES;
     let size = (n, inputs.room);
     let (at, attempts) = Arrays::with_attempts(p, size, packed.bytes.len(), inputs.slot_bytes);
-    taken.reserve(at.bytes, at.secret)?;
+    taken.reserve(at.bytes, at.secret, &at.tails)?;
     let (arguments, of_keys) = arguments(taken, &at, n, n + attempts);
     let (lanes, canaries, answers) = (status.len(), CANARIES, Vec::new());
     let set = super::set(p);
@@ -223,7 +227,7 @@ fn sign<'a, D: Device>(
     chunk.send_own(at.texts.messages, packed.bytes)?;
     chunk.send_own(at.texts.spans, packed.spans)?;
     chunk.send_own(at.texts.mu, packed.mu)?;
-    for place in [at.rounds, at.appended, at.status] {
+    for place in [at.rounds, at.appended, at.done, at.status] {
         chunk.taken.clear(place.offset, place.bytes)?;
     }
     // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
@@ -309,6 +313,7 @@ fn arguments<D: Device>(
         c_hat: address(at.c_hat),
         hints: address(at.hints),
         verdicts: address(at.verdicts),
+        done: address(at.done),
         sig: address(at.sig),
         status: address(at.status),
         n: n as u32,

@@ -73,6 +73,7 @@ struct Arrays {
     valid: Place,
     status: Place,
     bytes: usize,
+    tails: Vec<Place>,
 }
 
 impl Arrays {
@@ -93,8 +94,9 @@ impl Arrays {
             valid: layout.array(n, size_of::<u32>()),
             status: layout.array(n, size_of::<u32>()),
             bytes: 0,
+            tails: Vec::new(),
         };
-        arrays.bytes = layout.bytes();
+        (arrays.bytes, arrays.tails) = (layout.bytes(), layout.tails());
         arrays
     }
 }
@@ -118,7 +120,7 @@ fn verify<'a, D: Device>(
     let n = status.len() + CANARIES;
     let at = Arrays::new(p, n, inputs.room, packed.bytes.len());
     // Everything is public.
-    taken.reserve(at.bytes, 0)?;
+    taken.reserve(at.bytes, 0, &at.tails)?;
     let address = |place: Place| taken.address(place.offset);
     let arguments = DsaVerifyArguments {
         keys: address(at.keys),

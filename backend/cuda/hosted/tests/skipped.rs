@@ -1,0 +1,214 @@
+//! A launch that a device says it did and did not do, in memory that other batches left: what they left of the canary must
+//! not pass for this batch's.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
+use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned};
+use gabion_cuda_hosted::Hosted;
+use gabion_scheme::Status;
+use gabion_scheme::algorithms::Algorithm;
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa;
+use gabion_scheme::ml_kem::ML_KEM_512;
+
+/// The hosted device, of which one launch is left out.
+#[derive(Default)]
+struct Skipping {
+    device: Hosted,
+    /// Launches until the one that is left out; none at 0.
+    left: AtomicUsize,
+}
+
+impl Device for Skipping {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        self.device.allocate(bytes)
+    }
+    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+        self.device.pin(bytes)
+    }
+    unsafe fn upload(
+        &self,
+        stream: usize,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.upload(stream, to, from, bytes) }
+    }
+    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        self.device.clear(stream, address, bytes)
+    }
+    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        let order = (Ordering::Relaxed, Ordering::Relaxed);
+        if self.left.fetch_update(order.0, order.1, |left| left.checked_sub(1)) == Ok(1) {
+            return Ok(());
+        }
+        // SAFETY: the caller's.
+        unsafe { self.device.launch(stream, launch) }
+    }
+    unsafe fn download(
+        &self,
+        stream: usize,
+        from: u64,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.device.download(stream, from, to, bytes) }
+    }
+    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+        self.device.finish(stream, at_most)
+    }
+    fn restart(&self) -> Result<(), Fault> {
+        self.device.restart()
+    }
+}
+
+const N: usize = 40;
+const TASKS: usize = 6;
+
+fn dsa() -> &'static ml_dsa::Params {
+    ml_dsa::params(Algorithm::MlDsa44).unwrap()
+}
+
+fn random<const LEN: usize>() -> Vec<[u8; LEN]> {
+    let mut all = vec![[0; LEN]; N];
+    getrandom::fill(all.as_flattened_mut()).unwrap();
+    all
+}
+
+fn run(backend: &dyn Backend, operation: Operation<'_>) -> (Ran, Vec<Status>) {
+    let mut status = vec![Status::NotRun; N];
+    let mut batch = Batch { operation, status: &mut status };
+    batch.check().unwrap();
+    (backend.run(&mut batch), status)
+}
+
+/// A task over inputs of its own: what a backend answers, with all outputs.
+struct Inputs {
+    seeds: Vec<[u8; 64]>,
+    short: Vec<[u8; 32]>,
+    ek: Vec<u8>,
+    dk: Vec<u8>,
+    ct: Vec<u8>,
+    pk: Vec<u8>,
+    sk: Vec<u8>,
+    sig: Vec<u8>,
+}
+
+const MESSAGE: Message<'_> = Message::Pure { context: &[], message: b"message" };
+
+impl Inputs {
+    fn new() -> Self {
+        let (kem, dsa, cpu) = (&ML_KEM_512, dsa(), Cpu::new(Portable));
+        let mut it = Inputs {
+            seeds: random(),
+            short: random(),
+            ek: vec![0; N * kem.ek_len()],
+            dk: vec![0; N * kem.dk_len()],
+            ct: vec![0; N * kem.ct_len()],
+            pk: vec![0; N * dsa.pk_len()],
+            sk: vec![0; N * dsa.sk_len()],
+            sig: vec![0; N * dsa.sig_len()],
+        };
+        for task in [0, 1, 3, 4] {
+            let (ran, status, outputs) = it.run(&cpu, task);
+            assert!(ran == Ran::Done && status.iter().all(|status| status.is_ok()));
+            let mut outputs = outputs.into_iter();
+            let mut next = || outputs.next().unwrap_or_default();
+            match task {
+                0 => (it.ek, it.dk) = (next(), next()),
+                1 => it.ct = next(),
+                3 => (it.pk, it.sk) = (next(), next()),
+                _ => it.sig = next(),
+            }
+        }
+        // Every third one is not good.
+        for sig in it.sig.chunks_exact_mut(dsa.sig_len()).step_by(3) {
+            sig[100] ^= 1;
+        }
+        it
+    }
+
+    fn run(&self, backend: &dyn Backend, task: usize) -> (Ran, Vec<Status>, Vec<Vec<u8>>) {
+        let (kem, dsa) = (&ML_KEM_512, dsa());
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let mut shared = vec![[0; 32]; N];
+        let messages = &[MESSAGE; N];
+        let operation = match task {
+            0 => {
+                (first, second) = (vec![0; self.ek.len()], vec![0; self.dk.len()]);
+                let (ek, dk) = (&mut first[..], &mut second[..]);
+                Operation::Kem(Kem::Keygen { params: kem, seeds: &self.seeds, ek, dk })
+            }
+            1 => {
+                first = vec![0; self.ct.len()];
+                Operation::Kem(Kem::Encaps {
+                    params: kem,
+                    keys: Keys::Fresh(&self.ek),
+                    m: &self.short,
+                    ct: &mut first,
+                    shared: &mut shared,
+                })
+            }
+            2 => Operation::Kem(Kem::Decaps {
+                params: kem,
+                keys: Keys::Fresh(&self.dk),
+                ct: &self.ct,
+                shared: &mut shared,
+            }),
+            3 => {
+                (first, second) = (vec![0; self.pk.len()], vec![0; self.sk.len()]);
+                let (pk, sk) = (&mut first[..], &mut second[..]);
+                Operation::Dsa(Dsa::Keygen { params: dsa, seeds: &self.short, pk, sk })
+            }
+            4 => {
+                first = vec![0; self.sig.len()];
+                let (keys, rnd) = (Keys::Fresh(&self.sk[..]), &self.short[..]);
+                let sig = &mut first[..];
+                Operation::Dsa(Dsa::Sign { params: dsa, keys, messages, rnd, sig })
+            }
+            _ => {
+                let (keys, sig) = (Keys::Fresh(&self.pk[..]), &self.sig[..]);
+                Operation::Dsa(Dsa::Verify { params: dsa, keys, messages, sig })
+            }
+        };
+        let (ran, status) = run(backend, operation);
+        (ran, status, vec![first, second, shared.concat()])
+    }
+}
+
+#[test]
+fn what_a_batch_left_does_not_pass_for_the_next_ones_canary() {
+    let cpu = Cpu::new(Portable);
+    let all = [Inputs::new(), Inputs::new()];
+    let expected: Vec<Vec<_>> =
+        all.iter().map(|it| (0..TASKS).map(|task| it.run(&cpu, task)).collect()).collect();
+    let mut losses = 0;
+    for task in 0..TASKS {
+        for launch in 1..40 {
+            let cuda = Cuda::new(Skipping::default(), 64 << 20, Duration::from_secs(60));
+            // Batches of every kind leave their own in the slot, this one's kind first and last.
+            for before in [task, 2, 5, task, 1] {
+                assert_eq!(all[0].run(&cuda, before), expected[0][before]);
+            }
+            cuda.device().left.store(launch, Ordering::Relaxed);
+            let got = all[1].run(&cuda, task);
+            match got.0 {
+                Ran::Done => assert!(got == expected[1][task], "launch {launch} of task {task}"),
+                ran => {
+                    assert_eq!(ran, Ran::Lost);
+                    losses += 1;
+                }
+            }
+            if cuda.device().left.load(Ordering::Relaxed) > 0 {
+                break; // After the last launch.
+            }
+        }
+    }
+    assert!(losses > 20, "{losses} losses");
+}
