@@ -255,8 +255,36 @@ template <class P> struct DsaLanes {
         all("public keys");
     }
 
-    // In rounds of at most `limit` attempts, `target` of them where there are few operations. Says how many rounds it took.
-    uint32_t sign(uint32_t limit, uint32_t target) {
+    // z = y + c s1 of all coefficients by the definition, which the kernel leaves once it finds one too long.
+    void respond(uint32_t op, const uint32_t *ball, const uint8_t *masks, uint8_t *z) const {
+        const auto bits = [](const uint8_t *bytes, unsigned count, unsigned at) {
+            uint32_t value = 0;
+            for (unsigned i = 0; i < count; i++)
+                value |= static_cast<uint32_t>(bytes[(count * at + i) / 8] >> ((count * at + i) % 8) & 1) << i;
+            return value;
+        };
+        memset(z, 0, P::Z * L);
+        for (unsigned at = 0; at < N * L; at++) {
+            // gamma1 - z.
+            uint32_t value = bits(masks, P::Z_BITS, at);
+            for (unsigned j = 0; j < N; j++) {
+                const uint32_t c = ball[j / 16] >> (2 * (j % 16)) & 3;
+                if (c == 0)
+                    continue;
+                const unsigned i = (at + N - j) % N; // X^256 = -1.
+                const uint32_t s1 = P::ETA - bits(sk.items + P::SK * op + P::S, P::ETA_BITS, at / N * N + i);
+                value += (c == 1) == (j <= at % N) ? 0 - s1 : s1;
+            }
+            for (unsigned i = 0; i < P::Z_BITS; i++) {
+                const unsigned place = P::Z_BITS * at + i;
+                z[place / 8] = static_cast<uint8_t>(z[place / 8] | (value >> i & 1) << (place % 8));
+            }
+        }
+    }
+
+    // In rounds of at most `limit` attempts, `target` of them where there are few operations. Says how many rounds it
+    // took. With `verdicts_of` an attempt that fails for z alone passes, and these are what verification has to say.
+    uint32_t sign(uint32_t limit, uint32_t target, Array<uint32_t> *verdicts_of = nullptr) {
         const uint32_t rounds_max = 400, size = n + limit;
         Array<> rho(64 * n), y(P::Z * L * limit), commitments(P::COMMITMENT * limit), c_tilde(64 * limit);
         Array<uint32_t> tried(n), ring(size), appended(rounds_max + 1), y_hat(L * N * limit), w(K * N * limit),
@@ -286,9 +314,29 @@ template <class P> struct DsaLanes {
             step("sign_challenge", 1, BLOCK);
             step("sign_challenge_transform", 1, WARPS);
             step("sign_low", P::S2_PAIRS, WARPS);
+            Array<> is_long(limit), masks(y.count);
+            verdicts.publish(); // as the next kernel does
+            for (uint32_t i = 0; i < limit; i++)
+                is_long.items[i] = verdicts.items[i] == 0;
+            memcpy(masks.items, y.items, y.count);
             step("sign_response", P::S1_PAIRS, WARPS);
+            verdicts.publish();
+            const DsaRound &round = rounds.items[r + 1];
+            const uint32_t attempts = verdicts_of == nullptr ? 0 : round.active << round.width;
+            for (uint32_t i = 0; i < attempts; i++)
+                if ((is_long.items[i] &= verdicts.items[i] != 0) != 0) {
+                    const uint32_t op = ring.items[(round.head + (i >> round.width)) % size];
+                    respond(op, balls.items + BALL_WORDS * i, masks.items + P::Z * L * i, y.items + P::Z * L * i);
+                    verdicts.items[i] = 0;
+                }
             step("sign_hint", K, WARPS);
             step("sign_select", 1, WARPS);
+            verdicts.publish();
+            for (uint32_t i = 0; i < attempts; i++) {
+                const uint32_t op = ring.items[(round.head + (i >> round.width)) % size];
+                if (verdicts.items[i] <= P::OMEGA && verdicts_of->items[op] == 0)
+                    verdicts_of->items[op] = is_long.items[i] ? INVALID_SIGNATURE : OK;
+            }
         }
         return a.round;
     }
@@ -341,6 +389,18 @@ template <class P> static void check_dsa(const char *name, uint32_t n) {
     // Not even hints are well formed then.
     lanes.sig.fill();
     lanes.verify(bad);
+
+    // z that is too long and nothing else.
+    Array<uint32_t> long_or_good(n);
+    lanes.sign(n, n, &long_or_good);
+    lanes.all("sign");
+    lanes.sig.publish();
+    lanes.verify(long_or_good);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        count += long_or_good.items[i] == INVALID_SIGNATURE;
+    if (count == 0)
+        fail("no z is too long", name, n);
 
     // No private key: tr, s1, t0 changed in turns.
     for (uint32_t i = 0; i < n; i++)

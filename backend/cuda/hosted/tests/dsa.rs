@@ -240,6 +240,36 @@ fn signatures_by_fresh_and_by_known_keys() {
     }
 }
 
+/// The same message, signed by the same key with the same randomness, takes as many attempts in each lane; some of these
+/// take more than a batch of lanes that all differ is given.
+#[test]
+fn equal_operations_are_all_signed() {
+    for params in sets() {
+        let key = SigningKey::from_seed(&Portable, params, &[0x3a; 32]);
+        let (big, small) = (chosen(64 << 20).unwrap(), chosen(1 << 20).unwrap());
+        for (cuda, n, texts) in [(&big, 200, 0..1), (&small, 30, 1..21)] {
+            for text in texts {
+                let text = [text];
+                let messages = vec![Message::Internal(&text); n];
+                let rnd = vec![[0; 32]; n];
+                let [all, one] = [cuda as &dyn Backend, &Cpu::new(Portable)].map(|backend| {
+                    let lanes = if backend.name() == "cuda" { n } else { 1 };
+                    let keys = vec![&key; lanes];
+                    let keys = Keys::Known(&keys[..]);
+                    let (messages, rnd) = (&messages[..lanes], &rnd[..lanes]);
+                    let mut sig = vec![0; lanes * params.sig_len()];
+                    let dsa = Dsa::Sign { params, keys, messages, rnd, sig: &mut sig };
+                    let (ran, status) = run(backend, dsa, lanes);
+                    assert_eq!(ran, Ran::Done, "{} {text:?}", params.name());
+                    assert!(status.iter().all(|status| status.is_ok()));
+                    sig
+                });
+                assert!(all.chunks_exact(params.sig_len()).all(|sig| sig == one));
+            }
+        }
+    }
+}
+
 #[test]
 fn every_form_of_a_message_is_signed_and_keys_that_are_none_are_refused() {
     let long = bytes(1, 5000);

@@ -2,8 +2,9 @@
 //!
 //! How many attempts a signature takes is known once the device has made it. So all rounds are asked for at once, as
 //! many as nearly every chunk needs, of as many attempts as nearly never are more: the device works on what is in its
-//! queue, and a round that finds nothing there does nothing. A chunk in which a lane has no signature after the last
-//! round, which is less likely than 2^-40, is lost like one with a fault, and other processors sign it.
+//! queue, and a round that finds nothing there does nothing. If a lane has no signature after the last round, the host
+//! asks for some more. That is less likely than 2^-40 where all operations differ; equal ones take equally many attempts,
+//! and so a batch with many of them is not what the number of rounds was made for.
 //!
 //! The canary is two lanes: a private key that is none, where keys are sent to be checked, and a signature.
 
