@@ -170,6 +170,20 @@ fn sign<D: Device>(
             return ran;
         }
     }
+    settle(p, (keys, messages), (&roots, &indices), sig, status);
+    Ran::Done
+}
+
+/// Clears the signatures of lanes that have none: messages that can't be signed, faults, and roots that are not those that a
+/// known key signed before (`indices` say of which tree).
+fn settle(
+    p: &Params,
+    (keys, messages): (&Keys<'_, SigningKey>, &[Message<'_>]),
+    (roots, indices): (&[u8], &[u8]),
+    sig: &mut [u8],
+    status: &mut [Status],
+) {
+    let root_len = (p.d as usize + 1) * p.n;
     let outputs = sig.chunks_exact_mut(p.sig_len()).zip(messages);
     for (lane, ((sig, message), status)) in outputs.zip(&mut *status).enumerate() {
         if !is_signable(message) {
@@ -190,7 +204,6 @@ fn sign<D: Device>(
             ct::wipe(sig);
         }
     }
-    Ran::Done
 }
 
 fn verify<D: Device>(

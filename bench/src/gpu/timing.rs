@@ -53,16 +53,7 @@ pub fn end_to_end<D: Card>(
     seconds: f64,
     memory: &mut [u8],
 ) -> Result<Option<EndToEnd>, Error> {
-    let parts = memory.chunks_exact_mut(Lanes::bytes(pool, lanes).max(1)).take(threads);
-    let mut batches: Vec<Lanes<'_>> = std::thread::scope(|scope| {
-        // Each thread begins elsewhere in the pool, so that no result of another one passes for its own.
-        let make = |(number, part)| move || Lanes::new(pool, lanes, 61 * number, part);
-        let running: Vec<_> = parts.enumerate().map(|part| scope.spawn(make(part))).collect();
-        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
-    if batches.len() != threads {
-        return Err(Error::Failed("a thread that makes batches panicked".to_owned()));
-    }
+    let mut batches = batches(pool, lanes, threads, memory)?;
     // Once before, for whoever sets itself up at first use.
     let mut compared = 0;
     if let Some(first) = batches.first_mut() {
@@ -115,6 +106,27 @@ pub fn end_to_end<D: Card>(
             .filter(|_| seconds >= ENERGY_SECONDS)
             .map(|mj| per_op(mj as f64 / 1e3) * 1e3),
     }))
+}
+
+/// A batch for each thread, in parts of `memory`.
+fn batches<'a>(
+    pool: &'a Pool,
+    lanes: usize,
+    threads: usize,
+    memory: &'a mut [u8],
+) -> Result<Vec<Lanes<'a>>, Error> {
+    let parts = memory.chunks_exact_mut(Lanes::bytes(pool, lanes).max(1)).take(threads);
+    let batches: Vec<Lanes<'_>> = std::thread::scope(|scope| {
+        // Each thread begins elsewhere in the pool, so that no result of another one passes for its own.
+        let make = |(number, part)| move || Lanes::new(pool, lanes, 61 * number, part);
+        let running: Vec<_> = parts.enumerate().map(|part| scope.spawn(make(part))).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    if batches.len() == threads {
+        Ok(batches)
+    } else {
+        Err(Error::Failed("a thread that makes batches panicked".to_owned()))
+    }
 }
 
 /// One batch after the other until the time is over.
