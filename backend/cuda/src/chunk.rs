@@ -11,7 +11,7 @@ use gabion_scheme::{Status, ct};
 use crate::cuda::Cuda;
 use crate::device::{Arguments, Device, Fault, Launch};
 use crate::layout::Place;
-use crate::resident::{CANARY, Kind};
+use crate::resident::{CANARY, Filled, Kind};
 use crate::slots::Taken;
 
 /// Jobs of a block of 128 threads: a thread each, or a warp each.
@@ -247,7 +247,7 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         (each, offset): (usize, usize),
         keys: &KeyBytes<'a>,
         canary: &'static [u8],
-    ) -> Result<Option<(Vec<u64>, Vec<u64>)>, Fault> {
+    ) -> Result<Option<Filled>, Fault> {
         let KeyBytes::Apart(known) = keys else { return Ok(None) };
         let mut ids: Vec<u64> = known.iter().map(|(id, _)| *id).collect();
         ids.resize(ids.len() + self.canaries, CANARY);

@@ -64,6 +64,12 @@ struct Entry {
     used: u64,
 }
 
+/// The address of each lane's entry, and a lane of each key that has to be filled in.
+pub(crate) type Entries = (Vec<u64>, Vec<usize>);
+
+/// The address of each lane's entry, and of those that were filled in and have to be expanded.
+pub(crate) type Filled = (Vec<u64>, Vec<u64>);
+
 /// The entries that a batch uses, until it has landed.
 pub(crate) struct Held {
     kind: Kind,

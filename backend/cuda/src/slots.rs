@@ -17,7 +17,7 @@ use gabion_scheme::ct;
 
 use crate::device::{Device, Fault, Launch};
 use crate::layout::Place;
-use crate::resident::{Held, Kind, Residents, Swept};
+use crate::resident::{Entries, Held, Kind, Residents, Swept};
 
 /// Low bits of a status word, which hold the generation.
 const GENERATION_BITS: u32 = 24;
@@ -268,7 +268,7 @@ impl<'a, D: Device> Taken<'a, D> {
         kind: Kind,
         each: usize,
         lanes: &[u64],
-    ) -> Result<Option<(Vec<u64>, Vec<usize>)>, Fault> {
+    ) -> Result<Option<Entries>, Fault> {
         let held = self.slots.residents.hold(&self.slots.device, kind, each, lanes);
         if let Err(fault) = held {
             self.fault = Some(fault);

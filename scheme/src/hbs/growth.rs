@@ -124,7 +124,7 @@ impl<'a, S: TreeSecret> Part<'a, S> {
     /// The same for a shorter time.
     pub(crate) fn reborrow(&mut self) -> Part<'_, S> {
         let Part { secret, low, first, out } = self;
-        Part { secret: *secret, low: *low, first: *first, out: &mut **out }
+        Part { secret: *secret, low: *low, first: *first, out }
     }
 
     /// Works it out.
