@@ -60,8 +60,11 @@ struct State {
     is_gone: bool,
     /// Whether the trouble came.
     came: bool,
-    /// The last array that was uploaded.
+    /// The last array that was uploaded and is not of addresses: what a wrong one reads or writes is an error of a GPU, and
+    /// this process's own memory here.
     uploaded: Option<(u64, usize)>,
+    /// Where memory was allocated.
+    allocated: Vec<std::ops::Range<u64>>,
     /// A launch that waits.
     late: Option<(String, Vec<u8>, u32)>,
 }
@@ -105,7 +108,9 @@ impl Troubled {
 impl Device for Troubled {
     fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
         self.call()?;
-        self.device.allocate(bytes)
+        let address = self.device.allocate(bytes)?;
+        self.state().allocated.push(address..address + bytes as u64);
+        Ok(address)
     }
 
     fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
@@ -120,7 +125,14 @@ impl Device for Troubled {
         bytes: usize,
     ) -> Result<(), Fault> {
         self.call()?;
-        self.state().uploaded = Some((to, bytes));
+        // SAFETY: the caller's.
+        let first = (bytes >= 8).then(|| unsafe { from.cast::<u64>().read_unaligned() });
+        let mut state = self.state();
+        let is_address = |first| state.allocated.iter().any(|memory| memory.contains(&first));
+        if !first.is_some_and(is_address) {
+            state.uploaded = Some((to, bytes));
+        }
+        drop(state);
         // SAFETY: the caller's.
         unsafe { self.device.upload(stream, to, from, bytes) }
     }
