@@ -72,8 +72,9 @@ impl Engine {
 fn named(backends: Vec<Box<dyn Backend>>, wanted: &str) -> Result<Vec<Box<dyn Backend>>, Error> {
     let available: Vec<_> = backends.iter().map(|backend| backend.name()).collect();
     let available = available.join(", ");
-    let is_wanted = |backend: &Box<dyn Backend>| backend.name().eq_ignore_ascii_case(wanted);
-    let (mut named, mut others): (Vec<_>, Vec<_>) = backends.into_iter().partition(is_wanted);
+    let is_wanted = |backend: &dyn Backend| backend.name().eq_ignore_ascii_case(wanted);
+    let (mut named, mut others): (Vec<_>, Vec<_>) =
+        backends.into_iter().partition(|backend| is_wanted(&**backend));
     if named.is_empty() {
         return Err(Error::NoSuchBackend { wanted: wanted.to_owned(), available });
     }
