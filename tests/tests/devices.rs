@@ -6,7 +6,7 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use gabion_backend::{Backend, cpus};
+use gabion_backend::cpus;
 use gabion_cuda::offload::{About, Absent, Offload, Source};
 use gabion_cuda_hosted::Hosted;
 use gabion_engine::keys::stateful::{hss, xmss};
