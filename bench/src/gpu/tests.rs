@@ -144,11 +144,11 @@ fn events(cuda: &Cuda<Counted<Measured>>, config: &Config) -> Result<Vec<Event>,
 }
 
 fn rows(events: &[Event]) -> Vec<&Row> {
-    let row = |event| match event {
-        &Event::Row(ref row) => Some(&**row),
+    let row = events.iter().filter_map(|event| match event {
+        Event::Row(row) => Some(&**row),
         _ => None,
-    };
-    events.iter().filter_map(row).collect()
+    });
+    row.collect()
 }
 
 #[test]
