@@ -159,7 +159,7 @@ impl Row {
             Row::Gpu(Box::new(parse("bench engine --backend cuda", value)?))
         } else if has("kernel_name") {
             Row::Profile(Box::new(parse("bench engine --profile", value)?))
-        } else if has("way") {
+        } else if has("way") && has("iterations") {
             Row::Offload(Box::new(parse("bench offload", value)?))
         } else if has("old_group") {
             Row::Connections(parse("bench tls --table seed", value)?)

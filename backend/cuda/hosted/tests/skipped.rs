@@ -199,6 +199,14 @@ fn what_a_batch_left_does_not_pass_for_the_next_ones_canary() {
             cuda.device().left.store(launch, Ordering::Relaxed);
             let got = all[1].run(&cuda, task);
             match got.0 {
+                // An attempt of which a step was left out is no signature; a later one of the same op is another good one.
+                Ran::Done if task == 4 => {
+                    let (keys, sig) = (Keys::Fresh(&all[1].pk[..]), &got.2[0][..]);
+                    let messages = &[MESSAGE; N];
+                    let verify = Dsa::Verify { params: dsa(), keys, messages, sig };
+                    let (ran, status) = run(&cpu, Operation::Dsa(verify));
+                    assert_eq!((ran, status), (Ran::Done, vec![Status::Ok; N]), "launch {launch}");
+                }
                 Ran::Done => assert!(got == expected[1][task], "launch {launch} of task {task}"),
                 ran => {
                     assert_eq!(ran, Ran::Lost);
