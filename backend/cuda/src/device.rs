@@ -176,3 +176,90 @@ pub trait Device: Send + Sync {
     /// A [`Fault`], if the device is gone.
     fn restart(&self) -> Result<(), Fault>;
 }
+
+/// Methods of [`Device`] as the device in a field does them, for a device that is that one but for the rest.
+///
+/// ```
+/// use gabion_cuda::{Device, Fault, Launch, forward_device};
+///
+/// /// Launches nothing.
+/// struct Idle<D> {
+///     device: D,
+/// }
+///
+/// impl<D: Device> Device for Idle<D> {
+///     forward_device!(device: allocate, pin, upload, clear, download, finish, restart);
+///     unsafe fn launch(&self, _stream: usize, _launch: &Launch<'_>) -> Result<(), Fault> {
+///         Ok(())
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! forward_device {
+    ($field:ident: $($method:ident),+ $(,)?) => {
+        $($crate::forward_device!(@ $method $field);)+
+    };
+    (@ allocate $field:ident) => {
+        fn allocate(&self, bytes: usize) -> Result<u64, $crate::Fault> {
+            $crate::Device::allocate(&self.$field, bytes)
+        }
+    };
+    (@ pin $field:ident) => {
+        fn pin(&self, bytes: usize) -> Result<$crate::Pinned, $crate::Fault> {
+            $crate::Device::pin(&self.$field, bytes)
+        }
+    };
+    (@ upload $field:ident) => {
+        unsafe fn upload(
+            &self,
+            stream: usize,
+            to: u64,
+            from: *const u8,
+            bytes: usize,
+        ) -> Result<(), $crate::Fault> {
+            // SAFETY: the caller's.
+            unsafe { $crate::Device::upload(&self.$field, stream, to, from, bytes) }
+        }
+    };
+    (@ clear $field:ident) => {
+        fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), $crate::Fault> {
+            $crate::Device::clear(&self.$field, stream, address, bytes)
+        }
+    };
+    (@ launch $field:ident) => {
+        unsafe fn launch(
+            &self,
+            stream: usize,
+            launch: &$crate::Launch<'_>,
+        ) -> Result<(), $crate::Fault> {
+            // SAFETY: the caller's.
+            unsafe { $crate::Device::launch(&self.$field, stream, launch) }
+        }
+    };
+    (@ download $field:ident) => {
+        unsafe fn download(
+            &self,
+            stream: usize,
+            from: u64,
+            to: *mut u8,
+            bytes: usize,
+        ) -> Result<(), $crate::Fault> {
+            // SAFETY: the caller's.
+            unsafe { $crate::Device::download(&self.$field, stream, from, to, bytes) }
+        }
+    };
+    (@ finish $field:ident) => {
+        fn finish(
+            &self,
+            stream: usize,
+            at_most: std::time::Duration,
+        ) -> Result<(), $crate::Fault> {
+            $crate::Device::finish(&self.$field, stream, at_most)
+        }
+    };
+    (@ restart $field:ident) => {
+        fn restart(&self) -> Result<(), $crate::Fault> {
+            $crate::Device::restart(&self.$field)
+        }
+    };
+}

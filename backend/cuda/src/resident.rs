@@ -99,8 +99,8 @@ impl Residents {
         Residents { bytes, inner: Mutex::new(inner) }
     }
 
-    /// The entries of these keys, `each` bytes an entry, one number a lane; none if there are too many, or another batch
-    /// just fills one of them. Others wait only while the numbers that differ are looked up, not for the lanes.
+    /// The entries of these keys, `each` bytes an entry, one number a lane; none if there are too many, the device has no
+    /// memory for any, or another batch just fills one of them. Others wait only while the numbers that differ are looked up, not for the lanes.
     pub(crate) fn hold<D: Device>(
         &self,
         device: &D,
@@ -129,7 +129,10 @@ impl Residents {
         ids: &[u64],
     ) -> Result<Option<(Vec<u64>, Vec<usize>, u64)>, Fault> {
         let mut inner = self.lock();
-        inner.make_arena(device, kind, each, self.bytes)?;
+        match inner.make_arena(device, kind, each, self.bytes) {
+            Err(Fault::NoMemory) => return Ok(None),
+            made => made?,
+        }
         inner.clock += 1;
         let (epoch, clock) = (inner.epoch, inner.clock);
         let Some(arena) = inner.arenas.get_mut(&kind) else { return Ok(None) };

@@ -52,6 +52,14 @@ struct Slot {
     is_taken: bool,
 }
 
+/// A slot that was given away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Given {
+    index: usize,
+    address: u64,
+    generation: u32,
+}
+
 /// Why there is no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -94,8 +102,11 @@ impl<D: Device> Slots<D> {
     /// A slot that is nobody else's. It holds no secret of whoever had it before. None if all are taken, or others wait
     /// for one.
     pub(crate) fn take(&self) -> Result<Taken<'_, D>, Refused> {
-        let inner = self.lock();
-        if inner.waiting.is_empty() { self.give(inner) } else { Err(Refused::Busy) }
+        let mut inner = self.lock();
+        let given =
+            if inner.waiting.is_empty() { self.give(&mut inner) } else { Err(Refused::Busy) };
+        drop(inner);
+        given.map(|given| self.taken(given))
     }
 
     /// The same, in turn with others who wait, for so long at most.
@@ -105,44 +116,52 @@ impl<D: Device> Slots<D> {
         inner.drawn += 1;
         let number = inner.drawn;
         inner.waiting.push_back(number);
-        loop {
+        let given = loop {
             let is_next = inner.waiting.front() == Some(&number);
-            if is_next && inner.slots.iter().any(|slot| !slot.is_taken) {
-                break;
-            }
+            let given = if is_next { self.give(&mut inner) } else { Err(Refused::Busy) };
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                inner.waiting.retain(|&other| other != number);
-                self.freed.notify_all();
-                return Err(Refused::Busy);
+            if given != Err(Refused::Busy) || left.is_zero() {
+                break given;
             }
             let woken = self.freed.wait_timeout(inner, left);
             inner = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        inner.waiting.pop_front();
+        };
+        inner.waiting.retain(|&other| other != number);
+        drop(inner);
         // There may be a slot for the next one, too.
         self.freed.notify_all();
-        self.give(inner)
+        given.map(|given| self.taken(given))
     }
 
-    fn give<'a>(&'a self, mut inner: MutexGuard<'_, Inner>) -> Result<Taken<'a, D>, Refused> {
+    /// The number of a slot that is taken now.
+    fn give(&self, inner: &mut Inner) -> Result<Given, Refused> {
         if inner.broken {
-            self.restart(&mut inner)?;
+            self.restart(inner)?;
         }
         let index = inner.slots.iter().position(|slot| !slot.is_taken).ok_or(Refused::Busy)?;
         if inner.slots[index].address == 0 {
-            let address = self.device.allocate(self.bytes);
-            inner.slots[index].address = address.map_err(|fault| {
-                // Without memory nothing is lost but the batch; anything else may have broken the others.
-                inner.broken |= fault != Fault::NoMemory;
-                Refused::Broken
-            })?;
+            match self.device.allocate(self.bytes) {
+                Ok(address) => inner.slots[index].address = address,
+                // There are as many as there is memory for: those before this one, all of which are taken.
+                Err(Fault::NoMemory) if index > 0 => {
+                    inner.slots.truncate(index);
+                    return Err(Refused::Busy);
+                }
+                Err(fault) => {
+                    // Without memory nothing is lost but the batch; anything else may have broken the others.
+                    inner.broken |= fault != Fault::NoMemory;
+                    return Err(Refused::Broken);
+                }
+            }
         }
         inner.generation = next_generation(inner.generation);
         inner.slots[index].is_taken = true;
-        let address = inner.slots[index].address;
-        let generation = inner.generation;
-        drop(inner);
+        Ok(Given { index, address: inner.slots[index].address, generation: inner.generation })
+    }
+
+    /// A slot that was given, with its owner.
+    fn taken(&self, given: Given) -> Taken<'_, D> {
+        let Given { index, address, generation } = given;
         let mut taken = Taken {
             slots: self,
             index,
@@ -160,7 +179,7 @@ impl<D: Device> Slots<D> {
             copied: Vec::new(),
         };
         taken.sweep();
-        Ok(taken)
+        taken
     }
 
     /// Begins anew once nobody has a slot.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use gabion_cuda::{Device, Fault, Launch, Pinned};
+use gabion_cuda::{Device, Fault, Launch, forward_device};
 use gabion_rows::gpu;
 
 /// What kernels of one name took, by the device's own events.
@@ -73,13 +73,7 @@ impl<D: Card> Counted<D> {
 }
 
 impl<D: Card> Device for Counted<D> {
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        self.device.allocate(bytes)
-    }
-
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
-    }
+    forward_device!(device: allocate, pin, clear, finish, restart);
 
     unsafe fn upload(
         &self,
@@ -91,10 +85,6 @@ impl<D: Card> Device for Counted<D> {
         self.to.fetch_add(bytes as u64, Ordering::Relaxed);
         // SAFETY: the caller's.
         unsafe { self.device.upload(stream, to, from, bytes) }
-    }
-
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.device.clear(stream, address, bytes)
     }
 
     unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
@@ -117,13 +107,5 @@ impl<D: Card> Device for Counted<D> {
         self.from.fetch_add(bytes as u64, Ordering::Relaxed);
         // SAFETY: the caller's.
         unsafe { self.device.download(stream, from, to, bytes) }
-    }
-
-    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
-        self.device.finish(stream, at_most)
-    }
-
-    fn restart(&self) -> Result<(), Fault> {
-        self.device.restart()
     }
 }

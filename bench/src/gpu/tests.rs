@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gabion_cuda::{Device, Fault, Launch, Pinned};
+use gabion_cuda::{Device, Fault, Launch, forward_device};
 use gabion_cuda_hosted::Hosted;
 use gabion_rows::gpu;
 
@@ -67,28 +67,7 @@ impl Card for Measured {
 }
 
 impl Device for Measured {
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        self.device.allocate(bytes)
-    }
-
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
-    }
-
-    unsafe fn upload(
-        &self,
-        stream: usize,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.upload(stream, to, from, bytes) }
-    }
-
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.device.clear(stream, address, bytes)
-    }
+    forward_device!(device: allocate, pin, upload, clear, finish, restart);
 
     unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
         self.launches.lock().unwrap().push(launch.kernel.to_owned());
@@ -110,14 +89,6 @@ impl Device for Measured {
             unsafe { *to ^= 1 };
         }
         Ok(())
-    }
-
-    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
-        self.device.finish(stream, at_most)
-    }
-
-    fn restart(&self) -> Result<(), Fault> {
-        self.device.restart()
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
 use gabion_cuda::driver::Nvidia;
-use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned};
+use gabion_cuda::{Cuda, Device, Fault, Launch, forward_device};
 use gabion_cuda_hosted::DEVICE;
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::ML_KEM_768;
@@ -38,28 +38,7 @@ fn named() -> Option<Meddled> {
 }
 
 impl Device for Meddled {
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        self.device.allocate(bytes)
-    }
-
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
-    }
-
-    unsafe fn upload(
-        &self,
-        stream: usize,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.upload(stream, to, from, bytes) }
-    }
-
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.device.clear(stream, address, bytes)
-    }
+    forward_device!(device: allocate, pin, upload, clear, download, restart);
 
     unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
         let left = self
@@ -78,24 +57,9 @@ impl Device for Meddled {
         unsafe { self.device.launch(stream, &launch) }
     }
 
-    unsafe fn download(
-        &self,
-        stream: usize,
-        from: u64,
-        to: *mut u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.download(stream, from, to, bytes) }
-    }
-
     fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
         let is_hurried = self.is_hurried.load(Ordering::Relaxed);
         self.device.finish(stream, if is_hurried { Duration::from_micros(1) } else { at_most })
-    }
-
-    fn restart(&self) -> Result<(), Fault> {
-        self.device.restart()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Xmss};
-use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned};
+use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned, forward_device};
 use gabion_cuda_hosted::Hosted;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
@@ -417,7 +417,7 @@ fn many_threads_share_the_slots() {
 #[test]
 fn without_memory_a_batch_is_lost_and_the_next_one_is_not() {
     let case = Case::new();
-    let cuda = Cuda::new(NoMemoryAtFirst::default(), 1 << 20, Duration::from_secs(60));
+    let cuda = Cuda::new(Poor::new(|asked| asked == 0), 1 << 20, Duration::from_secs(60));
     assert_eq!(case.check(&cuda, 0), Ran::Lost);
     assert_eq!(case.check(&cuda, 0), Ran::Done);
 }
@@ -435,54 +435,46 @@ fn chunks_of_one_batch_overlap_and_come_back_in_order() {
     }
 }
 
-/// Refuses memory once.
-#[derive(Default)]
-struct NoMemoryAtFirst {
-    device: Hosted,
-    asked: AtomicUsize,
+#[test]
+fn with_memory_for_one_slot_batches_take_turns() {
+    let case = Case::new();
+    let cuda = Cuda::new(Poor::new(|asked| asked > 0), 1 << 20, Duration::from_secs(60));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (case, cuda) = (&case, &cuda);
+            scope.spawn(move || {
+                for round in 0..3 {
+                    assert_eq!(case.check(cuda, (thread + round) % TASKS), Ran::Done);
+                }
+            });
+        }
+    });
+    assert_eq!(cuda.device().device.allocations(), 1);
 }
 
-impl Device for NoMemoryAtFirst {
+/// Refuses memory by how often it was asked for some before.
+struct Poor {
+    device: Hosted,
+    asked: AtomicUsize,
+    refuses: fn(usize) -> bool,
+}
+
+impl Poor {
+    fn new(refuses: fn(usize) -> bool) -> Self {
+        Poor { device: Hosted::new(), asked: AtomicUsize::new(0), refuses }
+    }
+}
+
+impl Device for Poor {
+    forward_device!(device: pin, upload, clear, launch, download, restart);
+
     fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+        if (self.refuses)(self.asked.fetch_add(1, Ordering::Relaxed)) {
             return Err(Fault::NoMemory);
         }
         self.device.allocate(bytes)
     }
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
-    }
-    unsafe fn upload(
-        &self,
-        stream: usize,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.upload(stream, to, from, bytes) }
-    }
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.device.clear(stream, address, bytes)
-    }
-    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.launch(stream, launch) }
-    }
     fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
         self.device.finish(stream, at_most)
-    }
-    unsafe fn download(
-        &self,
-        stream: usize,
-        from: u64,
-        to: *mut u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.download(stream, from, to, bytes) }
-    }
-    fn restart(&self) -> Result<(), Fault> {
-        self.device.restart()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran, Task, cpus};
 use gabion_cuda::offload::{About, Absent, Costs, Curve, Offload, Row, Source};
-use gabion_cuda::{Device, Fault, Launch, Pinned};
+use gabion_cuda::{Device, Fault, forward_device};
 use gabion_cuda_hosted::Hosted;
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
@@ -75,12 +75,8 @@ impl Source for Devices {
 }
 
 impl Device for Moved {
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        self.device.allocate(bytes)
-    }
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
-    }
+    forward_device!(device: allocate, pin, clear, launch, restart);
+
     unsafe fn upload(
         &self,
         stream: usize,
@@ -90,13 +86,6 @@ impl Device for Moved {
     ) -> Result<(), Fault> {
         // SAFETY: the caller's.
         unsafe { self.device.upload(stream, to, from, n) }
-    }
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.device.clear(stream, address, bytes)
-    }
-    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.launch(stream, launch) }
     }
     unsafe fn download(
         &self,
@@ -121,9 +110,6 @@ impl Device for Moved {
             return Err(Fault::Failed);
         }
         self.device.finish(stream, at_most)
-    }
-    fn restart(&self) -> Result<(), Fault> {
-        self.device.restart()
     }
 }
 

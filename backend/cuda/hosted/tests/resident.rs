@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran};
-use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned};
+use gabion_cuda::{Cuda, Device, Fault, Launch, forward_device};
 use gabion_cuda_hosted::Hosted;
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
@@ -18,6 +18,9 @@ struct Counting {
     calls: AtomicUsize,
     /// The call that fails, counted from one.
     fails: AtomicUsize,
+    /// How often there is memory; always at 0.
+    memory: AtomicUsize,
+    asked: AtomicUsize,
 }
 
 impl Counting {
@@ -28,12 +31,16 @@ impl Counting {
 }
 
 impl Device for Counting {
+    forward_device!(device: pin, restart);
+
     fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
         self.call()?;
+        let (asked, memory) =
+            (self.asked.fetch_add(1, Ordering::Relaxed), self.memory.load(Ordering::Relaxed));
+        if memory > 0 && asked >= memory {
+            return Err(Fault::NoMemory);
+        }
         self.device.allocate(bytes)
-    }
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
     }
     unsafe fn upload(
         &self,
@@ -70,9 +77,6 @@ impl Device for Counting {
     fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
         self.call()?;
         self.device.finish(stream, at_most)
-    }
-    fn restart(&self) -> Result<(), Fault> {
-        self.device.restart()
     }
 }
 
@@ -134,6 +138,21 @@ fn a_key_is_sent_once() {
         // Messages, ciphertexts, and an address a lane.
         assert!(second.1 < 152 * (32 + params.ct_len() + 2 * 8) + 4096, "{second:?}");
         assert_eq!((first.0, second.0), (Ran::Done, Ran::Done));
+    }
+}
+
+#[test]
+fn without_memory_for_them_keys_are_sent() {
+    let params = &ML_KEM_512;
+    let cuda = counting(1 << 20);
+    // The first memory is that of the slot.
+    cuda.device().memory.store(1, Ordering::Relaxed);
+    let keys = keys(params, 2);
+    let lanes = [&keys[0], &keys[1]];
+    for _ in 0..2 {
+        let (ran, sent) = round(&cuda, params, &lanes);
+        assert_eq!(ran, Ran::Done);
+        assert!(sent > 2 * (params.ek_len() + params.dk_len()), "{sent}");
     }
 }
 

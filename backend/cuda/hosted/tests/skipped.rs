@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
-use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned};
+use gabion_cuda::{Cuda, Device, Fault, Launch, forward_device};
 use gabion_cuda_hosted::Hosted;
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
@@ -23,25 +23,8 @@ struct Skipping {
 }
 
 impl Device for Skipping {
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        self.device.allocate(bytes)
-    }
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
-    }
-    unsafe fn upload(
-        &self,
-        stream: usize,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.upload(stream, to, from, bytes) }
-    }
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.device.clear(stream, address, bytes)
-    }
+    forward_device!(device: allocate, pin, upload, clear, download, finish, restart);
+
     unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
         let order = (Ordering::Relaxed, Ordering::Relaxed);
         if self.left.fetch_update(order.0, order.1, |left| left.checked_sub(1)) == Ok(1) {
@@ -49,22 +32,6 @@ impl Device for Skipping {
         }
         // SAFETY: the caller's.
         unsafe { self.device.launch(stream, launch) }
-    }
-    unsafe fn download(
-        &self,
-        stream: usize,
-        from: u64,
-        to: *mut u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.download(stream, from, to, bytes) }
-    }
-    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
-        self.device.finish(stream, at_most)
-    }
-    fn restart(&self) -> Result<(), Fault> {
-        self.device.restart()
     }
 }
 
