@@ -11,6 +11,8 @@ use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, LmOts, Lms};
 use gabion_scheme::xmss::{self, Scheme, Set};
 use once_cell::race::OnceBox;
 
+use crate::layout::fitting;
+
 /// Lanes of the canary among nodes, and among signatures.
 pub(crate) const NODE_CANARIES: usize = 1;
 pub(crate) const CANARIES: usize = 2;
@@ -46,13 +48,7 @@ pub(crate) fn sizes(
 
 /// As many nodes as fit, by what so many take; at most so many that their threads have numbers of 32 bits.
 pub(crate) fn nodes_that_fit(bytes: impl Fn(usize) -> usize, slot: usize, threads: usize) -> usize {
-    // What one takes, not counting what alignment adds.
-    let each = ((bytes(1 << 10) - bytes(0)) >> 10).max(1);
-    let mut fit = slot.saturating_sub(bytes(0)) / each;
-    while fit > 0 && bytes(fit) > slot {
-        fit -= 1;
-    }
-    fit.min((1 << 31) / threads)
+    fitting((1 << 31) / threads, |nodes| bytes(nodes) <= slot)
 }
 
 /// Bytes that look like a secret's, and are the same in every process.

@@ -12,7 +12,7 @@ use crate::canary::KemCanary;
 use crate::chunk::{Chunk, Flying, KeyBytes, PER_THREAD, PER_WARP, Rest, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::layout::{Layout, Place};
+use crate::layout::{Layout, Place, fitting};
 use crate::slots::Taken;
 
 /// Bytes of a polynomial.
@@ -29,7 +29,10 @@ const ENOUGH: usize = 16384;
 /// Runs a checked batch.
 pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [Status]) -> Ran {
     let lanes = status.len();
-    let sizes = |p: &Params, what| pieces(lanes, fitting(p, what, cuda.slot_bytes()), ENOUGH);
+    let sizes = |p: &Params, what| {
+        let fits = |n| Arrays::new(p, what, n + CANARIES).bytes <= cuda.slot_bytes();
+        pieces(lanes, fitting(lanes, fits), ENOUGH)
+    };
     let mut statuses = Rest::new(status);
     let ran = match kem {
         Kem::Keygen { params: p, seeds, ek, dk } => {
@@ -100,18 +103,6 @@ enum What {
     Publish,
     Encaps,
     Decaps,
-}
-
-/// Lanes that fit into a slot beside the canary.
-fn fitting(p: &Params, what: What, slot_bytes: usize) -> usize {
-    let with = |lanes: usize| Arrays::new(p, what, lanes + CANARIES).bytes;
-    // What a lane takes, not counting what alignment adds.
-    let each = (with(1 << 20) - with(0)) >> 20;
-    let mut fit = slot_bytes.saturating_sub(with(0)) / each.max(1);
-    while fit > 0 && with(fit) > slot_bytes {
-        fit -= 1;
-    }
-    fit
 }
 
 /// Where the arrays of an operation lie; those that it does not need are empty.

@@ -3,6 +3,16 @@
 /// Addresses of arrays are multiples of this.
 const ALIGNMENT: usize = 256;
 
+/// The most items that fit, of `most`: if some do, so do fewer.
+pub(crate) fn fitting(most: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut some, mut many) = (0, most + 1);
+    while many - some > 1 {
+        let half = some + (many - some) / 2;
+        if fits(half) { some = half } else { many = half }
+    }
+    some
+}
+
 /// Items at the end of an array that may be the canary's.
 const TAIL: usize = 2;
 
@@ -58,6 +68,14 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_that_fit_are_found() {
+        for most in [0, 1, 2, 99, 100, 101, 5000] {
+            assert_eq!(fitting(most, |n| 100 + 7 * n <= 800), most.min(100));
+            assert_eq!(fitting(most, |_| false), 0);
+        }
+    }
 
     #[test]
     fn places_do_not_overlap_and_are_aligned() {

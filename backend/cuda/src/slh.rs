@@ -18,7 +18,7 @@ use crate::canary::SlhCanary;
 use crate::chunk::{Chunk, KeyBytes, PER_THREAD, Rest, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::layout::{Layout, Place};
+use crate::layout::{Layout, Place, fitting};
 use crate::slots::Taken;
 
 /// `SlhTask` and `SlhKind` of `kernels/slh_dsa.cuh`.
@@ -389,16 +389,6 @@ fn sizes<D: Device>(
     }
     sizes.push(lanes);
     Some(sizes)
-}
-
-/// The most lanes that fit, of `lanes`.
-fn fitting(lanes: usize, fits: impl Fn(usize) -> bool) -> usize {
-    let (mut some, mut many) = (0, lanes + 1);
-    while many - some > 1 {
-        let half = some + (many - some) / 2;
-        if fits(half) { some = half } else { many = half }
-    }
-    some
 }
 
 /// Where the arrays of an operation lie; those that it does not need are empty. What trees are worked out in comes last, with

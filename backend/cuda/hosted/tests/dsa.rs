@@ -57,8 +57,8 @@ fn sign(
     let n = messages.len();
     let [cuda, portable] = [cuda, &Cpu::new(Portable)].map(|backend| {
         let keys = match &keys {
-            Keys::Fresh(keys) => Keys::Fresh(*keys),
-            Keys::Known(keys) => Keys::Known(*keys),
+            Keys::Fresh(keys) => Keys::Fresh(keys),
+            Keys::Known(keys) => Keys::Known(keys),
         };
         let mut sig = vec![1; n * params.sig_len()];
         let (ran, status) =

@@ -14,7 +14,7 @@ use crate::canary::DsaCanary;
 use crate::chunk::{Chunk, Flying, KeyBytes, Rest, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Arguments, Device, Fault};
-use crate::layout::{Layout, Place};
+use crate::layout::{Layout, Place, fitting};
 use crate::slots::Taken;
 
 /// Lanes of a chunk that fill a device, below which a batch is not cut.
@@ -42,22 +42,13 @@ pub(super) fn run<D: Device>(
     (pk, sk): (&mut [u8], &mut [u8]),
     status: &mut [Status],
 ) -> Ran {
-    let sizes = pieces(status.len(), fitting(p, cuda.slot_bytes()), ENOUGH);
+    let fits = |lanes| Arrays::new(p, lanes + 1).bytes <= cuda.slot_bytes();
+    let sizes = pieces(status.len(), fitting(status.len(), fits), ENOUGH);
     let (mut pks, mut sks, mut statuses) = (Rest::new(pk), Rest::new(sk), Rest::new(status));
     chunks(cuda, sizes, |taken, from, lanes| {
         let out = (pks.next(lanes * p.pk_len()), sks.next(lanes * p.sk_len()));
         keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
     })
-}
-
-/// Lanes that fit into a slot beside the canary.
-fn fitting(p: &Params, slot_bytes: usize) -> usize {
-    let each = Arrays::new(p, 1 << 10).bytes >> 10;
-    let mut fit = slot_bytes / each;
-    while fit > 0 && Arrays::new(p, fit + 1).bytes > slot_bytes {
-        fit -= 1;
-    }
-    fit
 }
 
 /// Where the arrays of key generation lie.

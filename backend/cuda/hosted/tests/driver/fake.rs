@@ -487,7 +487,7 @@ unsafe extern "C" fn mem_get_info(free: *mut usize, total: *mut usize) -> Code {
 unsafe extern "C" fn host_register(start: *mut c_void, bytes: usize, flags: c_uint) -> Code {
     call("cuMemHostRegister_v2", |world| {
         let start = start as usize;
-        if flags != 1 || start % 4096 != 0 || bytes == 0 || bytes % 4096 != 0 {
+        if flags != 1 || !start.is_multiple_of(4096) || bytes == 0 || !bytes.is_multiple_of(4096) {
             return Err(INVALID_VALUE);
         }
         world.current()?;
