@@ -20,7 +20,7 @@ pub struct Public<'a> {
     pub ots: &'static LmOts,
     /// The identifier I.
     pub id: &'a [u8; 16],
-    /// T[1].
+    /// T\[1\].
     pub root: &'a [u8],
 }
 
