@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - A process that makes an engine loads nothing: [`Source::may_be_there`] looks at the file system. Devices are opened by
-//!   the first batch that is asked of them, or by one whose cost is asked once [`Account`] says that this pays.
+//!   the first batch that is asked of them, or by one whose cost is asked once its account says that this pays.
 //! - Nobody waits for another thread's opening or measuring, but a batch that is asked of devices by name.
 //! - Whoever measures does it for one operation, and keeps it in a file.
 //! - A forked child of a process that opened them has no devices; one of a process that had not yet has.
