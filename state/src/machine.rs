@@ -1,10 +1,13 @@
 //! What a state may be bound to: the machine, its boot, the process.
 
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use gabion_engine::keys::stateful::digest_of;
 use gabion_engine::{forks, rights};
+use once_cell::race::OnceBox;
 
 /// A process and what tells it from those that it was forked from.
 pub type Process = (u32, u64);
@@ -40,7 +43,14 @@ pub struct ThisMachine;
 
 impl Machine for ThisMachine {
     fn boot(&self) -> [u8; 32] {
-        named("/proc/sys/kernel/random/boot_id")
+        const PATH: &str = "/proc/sys/kernel/random/boot_id";
+        // Every signature asks: a file that is kept open is asked again by two calls of the kernel, not by six.
+        static KEPT: OnceBox<Option<Kept>> = OnceBox::new();
+        let kept = KEPT.get_or_init(|| Box::new(Kept::open(PATH)));
+        match kept.as_ref().and_then(Kept::read) {
+            Some(text) => digest(&text),
+            None => named(PATH),
+        }
     }
 
     fn id(&self) -> [u8; 32] {
@@ -78,13 +88,86 @@ impl Machine for ThisMachine {
     }
 }
 
+/// A small file of the kernel's that stays open. Its text is read each time, since a process may be frozen and go on
+/// after the machine started again.
+struct Kept {
+    file: File,
+    /// Device and number: a program that closes descriptors that are not its own may have opened another there.
+    identity: (u64, u64),
+}
+
+impl Kept {
+    fn open(path: &str) -> Option<Kept> {
+        let file = File::open(path).ok()?;
+        let identity = Self::identity(&file)?;
+        Some(Kept { file, identity })
+    }
+
+    fn identity(file: &File) -> Option<(u64, u64)> {
+        file.metadata().ok().map(|about| (about.dev(), about.ino()))
+    }
+
+    /// None where the descriptor is no longer this file's, or it says nothing.
+    fn read(&self) -> Option<Vec<u8>> {
+        if Self::identity(&self.file)? != self.identity {
+            return None;
+        }
+        let mut text = [0; 64];
+        let len = self.file.read_at(&mut text, 0).ok()?;
+        (0 < len && len < text.len()).then(|| text[..len].to_vec())
+    }
+}
+
 /// The digest of what a file says. The machine's own number is nobody's business: systemd asks that it is not
 /// written anywhere as it is.
 fn named(path: &str) -> [u8; 32] {
-    match std::fs::read(path) {
-        Ok(text) if !text.trim_ascii().is_empty() => {
-            digest_of(&[b"gabion state ", text.trim_ascii()].concat())
-        }
-        _ => [0; 32],
+    std::fs::read(path).map_or([0; 32], |text| digest(&text))
+}
+
+/// All zeros for a text that says nothing.
+fn digest(text: &[u8]) -> [u8; 32] {
+    match text.trim_ascii() {
+        [] => [0; 32],
+        text => digest_of(&[b"gabion state ", text].concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_kept_open_is_read_again_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("boot");
+        fs::write(&path, "one\n").unwrap();
+        let kept = Kept::open(path.to_str().unwrap()).unwrap();
+        assert_eq!(kept.read().unwrap(), b"one\n");
+        fs::write(&path, "two").unwrap();
+        assert_eq!(kept.read().unwrap(), b"two");
+        fs::write(&path, "").unwrap();
+        assert!(kept.read().is_none());
+        fs::write(&path, [b'x'; 64]).unwrap();
+        assert!(kept.read().is_none(), "a text that may have been cut");
+    }
+
+    #[test]
+    fn another_file_under_the_descriptor_of_one_that_is_kept_open_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["boot", "other"].map(|name| folder.path().join(name));
+        paths.iter().for_each(|path| fs::write(path, "text").unwrap());
+        let mut kept = Kept::open(paths[0].to_str().unwrap()).unwrap();
+        // As a program does that closes every descriptor and opens files of its own.
+        kept.file = File::open(&paths[1]).unwrap();
+        assert!(kept.read().is_none());
+    }
+
+    #[test]
+    fn the_boot_is_that_of_the_kernel() {
+        assert_eq!(ThisMachine.boot(), named("/proc/sys/kernel/random/boot_id"));
+        assert_eq!(ThisMachine.boot(), ThisMachine.boot());
+        assert_ne!(ThisMachine.boot(), [0; 32]);
     }
 }

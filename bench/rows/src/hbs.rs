@@ -67,11 +67,11 @@ pub struct Durable {
     pub us_per_op: f64,
     /// With the state in memory.
     pub memory_us_per_op: f64,
-    /// A block of the state's length, written in place and synced by itself in the same folder.
+    /// A block of the state's length, written in place and synced, between signatures in memory, in the same folder.
     pub fdatasync_us: f64,
     /// Syncs of a signature: counted, and those of the log's growth too.
     pub syncs_per_op: f64,
-    /// In memory, and its share of the syncs.
+    /// In memory with as many syncs of such blocks between.
     pub expected_us_per_op: f64,
     /// How many times that it takes.
     pub over_expected: f64,

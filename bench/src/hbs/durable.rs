@@ -1,12 +1,13 @@
 //! What a signature takes whose state is on a disk, beside one whose state is in memory, and beside a sync by itself.
 //!
 //! ```text
-//!   round:   Probe     a block written in place and synced, in the folder of the key
-//!            memory    the key, by a ledger in memory
+//!   round:   memory    the key, by a ledger in memory
+//!            expected  the same; as often as the state is synced, a block is written in place and synced
 //!            disk      Signer, N indexes reserved at once: state synced, anchor synced, N signatures
-//!
-//!   expected  =  memory  +  syncs of a signature x probe
 //! ```
+//!
+//! A sync takes longer after a signature than after another sync. So what is expected is measured with both by turns, and
+//! not summed up.
 //!
 //! All three by turns, so that what the disk and the machine do meanwhile strikes them alike. Syncs are counted where the
 //! state asks for them.
@@ -42,8 +43,6 @@ const SIGNATURES_MIN: u64 = 1 << 15;
 const RESERVED: [usize; 3] = [1, 64, 1024];
 /// How often everything is measured; a figure is the middle one.
 const ROUNDS: usize = 5;
-/// Syncs of a probe.
-const SYNCS: usize = 16;
 /// Bytes of a block of the state.
 const BLOCK: usize = 4096;
 
@@ -126,6 +125,7 @@ struct What<'s> {
 struct Round {
     probe: f64,
     memory: f64,
+    expected: f64,
     durable: f64,
     syncs: f64,
     signatures: u64,
@@ -140,20 +140,26 @@ impl What<'_> {
     ) -> Result<Row, Error> {
         let mut memory = Signer::new(in_memory, self.batch);
         on_disk.open(self)?;
+        let mut probe = on_disk.probe()?;
         let rounds = (0..ROUNDS).map(|_| {
-            let probe = on_disk.probe()?;
-            let memory = self.timed(|| {
-                memory.prepare()?;
-                let start = Instant::now();
-                memory.sign()?;
-                Ok(start.elapsed().as_secs_f64())
-            })?;
             on_disk.make_room(self)?;
             let before = on_disk.syncs();
-            let durable = self.timed(|| on_disk.sign(self))?;
-            let syncs = (on_disk.syncs() - before) as f64 / durable.1 as f64;
-            let (signatures, memory, durable) = (durable.1, memory.0, durable.0);
-            Ok(Round { probe, memory, durable, syncs, signatures })
+            let (durable, signatures) = self.timed(|| on_disk.sign(self))?;
+            let syncs = (on_disk.syncs() - before) as f64 / signatures as f64;
+            let (in_memory, _) = self.timed(|| signed(&mut memory))?;
+            // Syncs that a call's signatures have not had yet.
+            let mut owed = 0.0;
+            let (expected, _) = self.timed(|| {
+                owed += syncs * self.batch as f64;
+                let mut took = 0.0;
+                while owed >= 1.0 {
+                    took += on_disk.synced(&mut probe)?;
+                    owed -= 1.0;
+                }
+                Ok(took + signed(&mut memory)?)
+            })?;
+            let probe = probe.of_one();
+            Ok(Round { probe, memory: in_memory, expected, durable, syncs, signatures })
         });
         let rounds = rounds.collect::<Result<Vec<_>, Error>>()?;
         let middle = |of: fn(&Round) -> f64| {
@@ -161,13 +167,13 @@ impl What<'_> {
             all.sort_by(f64::total_cmp);
             all[all.len() / 2]
         };
-        let [probe, memory, durable] = [
+        let [probe, memory, expected, durable, syncs] = [
             middle(|round| round.probe),
             middle(|round| round.memory),
+            middle(|round| round.expected),
             middle(|round| round.durable),
+            middle(|round| round.syncs),
         ];
-        let syncs = middle(|round| round.syncs);
-        let expected = memory + syncs * probe;
         let micros = |seconds: f64| (seconds * 1e9).round() / 1e3;
         let hundredths = |value: f64| (value * 100.0).round() / 100.0;
         Ok(Row {
@@ -298,31 +304,66 @@ impl<'a> OnDisk<'a> {
         self.disk.syncs.load(Ordering::Relaxed)
     }
 
-    /// Seconds of a block that is written in place and synced, as the state's are.
-    fn probe(&self) -> Result<f64, Error> {
-        let path = self.folder.path().join("probe");
-        let probed = || {
+    /// Files whose blocks are written in place and synced, as those of state and anchor are.
+    fn probe(&self) -> Result<Probe, Error> {
+        let made = ["probe-1", "probe-2"].map(|name| {
+            let path = self.folder.path().join(name);
             let file = RealDisk.open(&path, Access::New)?;
+            // Another row makes its own.
+            RealDisk.remove(&path)?;
             gabion_state::write_all(&*file, &[1; 3 * BLOCK], 0)?;
             file.sync()?;
             RealDisk.sync_folder(self.folder.path())?;
-            let mut took = Vec::new();
-            for at in 0..SYNCS {
-                let start = Instant::now();
-                let slot = (1 + at % 2) * BLOCK;
-                gabion_state::write_all(&*file, &[at as u8; 240], slot as u64)?;
-                file.sync()?;
-                took.push(start.elapsed().as_secs_f64());
-            }
-            RealDisk.remove(&path)?;
-            Ok(took.iter().sum::<f64>() / SYNCS as f64)
-        };
-        probed().map_err(|cause| self.failed(&cause))
+            Ok(file)
+        });
+        let [one, other] = made.map(|file| file.map_err(|cause| self.failed(&cause)));
+        Ok(Probe { files: [one?, other?], synced: 0, took: 0.0 })
+    }
+
+    /// Seconds of one sync, by the files in turn.
+    fn synced(&self, probe: &mut Probe) -> Result<f64, Error> {
+        probe.sync().map_err(|cause| self.failed(&cause))
     }
 
     fn failed(&self, cause: &io::Error) -> Error {
         Error::Failed(format!("{}: {cause}", self.folder.path().display()))
     }
+}
+
+/// Syncs by themselves, of blocks as long as those of a state.
+struct Probe {
+    files: [Box<dyn DiskFile>; 2],
+    synced: usize,
+    took: f64,
+}
+
+impl Probe {
+    fn sync(&mut self) -> io::Result<f64> {
+        let at = self.synced;
+        let (file, slot) = (&self.files[at % 2], (1 + at / 2 % 2) * BLOCK);
+        let start = Instant::now();
+        gabion_state::write_all(&**file, &[at as u8; 240], slot as u64)?;
+        file.sync()?;
+        let took = start.elapsed().as_secs_f64();
+        self.synced += 1;
+        self.took += took;
+        Ok(took)
+    }
+
+    /// Seconds of a sync, the mean since this was asked before.
+    fn of_one(&mut self) -> f64 {
+        let mean = self.took / self.synced.max(1) as f64;
+        (self.synced, self.took) = (0, 0.0);
+        mean
+    }
+}
+
+/// Seconds of a call that signs by a ledger in memory.
+fn signed<S: Secret>(memory: &mut Signer<'_, '_, S>) -> Result<f64, Error> {
+    memory.prepare()?;
+    let start = Instant::now();
+    memory.sign()?;
+    Ok(start.elapsed().as_secs_f64())
 }
 
 /// The real disk, with a count of what was synced.

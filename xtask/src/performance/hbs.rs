@@ -131,9 +131,9 @@ fn on_a_disk(results: &Path, name: &str) -> Result<String, String> {
     Ok(format!(
         "Here a signature's state is on a disk, and durable before the signature leaves: `script/bench-hbs-durable {name}` writes\n\
          [the rows](../bench/results/hbs-durable-{name}.ndjson). So many indexes as `reserved` says are made durable at once, in the\n\
-         state and in one anchor; they sign one message a call, or a batch. A sync is a block that is written in place and synced by\n\
-         itself in the same folder. Aims: at most {EXPECTED} times the time in memory and the share of the syncs; and with 1024 reserved at\n\
-         most {IN_MEMORY} times the time in memory.\n\n\
+         state and in one anchor; they sign one message a call, or a batch. A sync is a block that is written in place and\n\
+         synced in the same folder. What is expected is measured, too: the same signatures in memory, with as many such syncs between.\n\
+         Aims: at most {EXPECTED} times what is expected; and with 1024 reserved at most {IN_MEMORY} times the time in memory.\n\n\
          | set | reserved | batch | us | in memory, us | a sync, us | syncs a signature | times what is expected | times in memory | |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n\
          {lines}\n{met}\n"
