@@ -1,5 +1,6 @@
 //! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
 //! as docs/performance.md, from bench/results, and `hbs NAME` that of hash-based signatures with a state;
+//! `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
 //! `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
 //! - layers: a crate depends only on stations below its own, by whatever table of its manifest;
@@ -11,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod gates;
 mod layers;
 mod links;
 mod modules;
@@ -73,9 +75,13 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(&root),
         ["performance", name] => show(performance::write(&root, name)),
         ["hbs", name] => show(performance::hbs::write(&root, name)),
+        ["kms-gates", name, criterion] => match gates::hold(&root, Path::new(criterion), name) {
+            Ok(is_met) => ExitCode::from(u8::from(!is_met)),
+            Err(error) => show(Err(error)),
+        },
         _ => {
             eprintln!(
-                "error: expected `tidy`, `performance NAME` or `hbs NAME`; example: cargo run -p xtask -- tidy"
+                "error: expected `tidy`, `performance NAME`, `hbs NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
             );
             ExitCode::from(2)
         }

@@ -93,5 +93,5 @@ pub fn measured(case: &Case, config: &Config, machine: &Machine) -> Result<Row, 
 fn service(cache_bytes_max: usize) -> Result<Kms, Error> {
     let store = std::sync::Arc::new(MemoryStore::new());
     let sealer = Sealer::volatile(store.identity().id).map_err(failed)?;
-    Kms::new(store, sealer, Options { cache_bytes_max }).map_err(failed)
+    Kms::new(store, sealer, Options { cache_bytes_max, ..Options::default() }).map_err(failed)
 }

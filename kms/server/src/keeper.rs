@@ -229,7 +229,10 @@ impl Keeper {
             archive: config.audit.archive.clone(),
             copies: config.audit.checkpoints.clone(),
             copies_failed: Arc::default(),
-            kms: operations::Options { cache_bytes_max: (config.store.cache_mib as usize) << 20 },
+            kms: operations::Options {
+                cache_bytes_max: (config.store.cache_mib as usize) << 20,
+                ..operations::Options::default()
+            },
             service: config.service(),
             is_initialized,
             open: RwLock::new(None),

@@ -38,6 +38,14 @@ impl Conformance {
         }
     }
 
+    /// Whether what a key does must be in a standard.
+    pub fn is_of_standards(self) -> bool {
+        match self {
+            Conformance::Cnsa2 | Conformance::FipsAlg => true,
+            Conformance::Software => false,
+        }
+    }
+
     /// Refuses an algorithm that does not conform.
     ///
     /// # Errors

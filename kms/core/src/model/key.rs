@@ -326,6 +326,18 @@ impl Key {
         self.conformance.iter().try_for_each(|label| label.check_message(message))
     }
 
+    /// Refuses a form of message that no standard has, by the name that says so, where a label of the key asks for
+    /// standard ones.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn check_form(&self, form: &str) -> Result<(), Error> {
+        let strict = self.conformance.iter().find(|label| label.is_of_standards());
+        strict.map_or(Ok(()), |label| {
+            Err(Error::Unsupported(format!("the form `{form}` does not conform to `{label}`")))
+        })
+    }
+
     /// Refuses a key that is deleted.
     ///
     /// # Errors

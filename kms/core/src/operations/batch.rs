@@ -1,10 +1,12 @@
 //! Batches: what of them is run together, so that the engine's lanes fill.
 
+use std::num::NonZero;
+
 use gabion_engine::Algorithm;
 
 use super::cache::VersionView;
 
-/// Most items that are run together: more fill no lane more, and take memory.
+/// Most items that are run together on a thread: more fill no lane more, and take memory.
 const LANES_MAX: usize = 256;
 
 /// An item that may be run: its place in the batch, and its key.
@@ -13,12 +15,15 @@ pub type Lane = (usize, VersionView);
 /// Items in the order in which they are run: those of one algorithm together, and of those the ones of one key beside
 /// each other, so that what is expanded of a key stays near.
 pub struct Plan {
+    /// Most items of a group.
+    room: usize,
     lanes: Vec<(&'static str, [u8; 16], u32, Lane)>,
 }
 
 impl Plan {
-    pub fn new() -> Self {
-        Plan { lanes: Vec::new() }
+    /// A plan for so many threads.
+    pub fn new(threads: NonZero<usize>) -> Self {
+        Plan { room: LANES_MAX.saturating_mul(threads.get()), lanes: Vec::new() }
     }
 
     /// Adds an item.
@@ -33,7 +38,7 @@ impl Plan {
         let mut groups: Vec<(&str, Vec<Lane>)> = Vec::new();
         for (name, _, _, lane) in self.lanes {
             match groups.last_mut() {
-                Some((last, group)) if *last == name && group.len() < LANES_MAX => group.push(lane),
+                Some((last, group)) if *last == name && group.len() < self.room => group.push(lane),
                 _ => groups.push((name, vec![lane])),
             }
         }

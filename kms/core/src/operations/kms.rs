@@ -1,5 +1,6 @@
 //! The service's heart: engine, store, seal, and what is kept of keys.
 
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -22,11 +23,14 @@ use crate::store::{Settled, Store, StoreError, Transaction, settle};
 pub struct Options {
     /// Most bytes that expanded keys may take, about. The ones that were not used for longest go first.
     pub cache_bytes_max: usize,
+    /// Threads that a large batch is signed or verified on, the calling one included. They start and end with the call, and
+    /// a batch that is too small for a second one stays on the first.
+    pub threads: NonZero<usize>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { cache_bytes_max: 64 << 20 }
+        Options { cache_bytes_max: 64 << 20, threads: NonZero::<usize>::MIN }
     }
 }
 
@@ -51,6 +55,8 @@ impl Default for Options {
 pub struct Kms {
     pub(super) kept: Kept,
     pub(super) cache: Cache,
+    /// Of a large batch.
+    pub(super) threads: NonZero<usize>,
     pub(super) left: Left,
     pub(super) names: Names,
     /// What signs descriptions, and the head of its signatures. It is made once for a store.
@@ -80,6 +86,7 @@ impl Kms {
         Ok(Kms {
             kept: Kept { engine, store, sealer },
             cache: Cache::new(options.cache_bytes_max),
+            threads: options.threads,
             left: Left::default(),
             names: Names::default(),
             attestation: OnceLock::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gabion_engine::{Error as EngineError, Message, OsEntropy, Randomness, SigningKey, Status};
+use gabion_engine::{Error as EngineError, Message, OsEntropy, SigningKey, Status};
 
 use super::batch::{Lane, Plan};
 use super::cache::VersionView;
@@ -32,7 +32,7 @@ impl Kms {
         let before = self.cache.epoch();
         let mut numbers: Vec<u32> = vec![0; items.len()];
         let mut answers: Vec<Option<Result<Vec<u8>, Error>>> = items.iter().map(|_| None).collect();
-        let mut plan = Plan::new();
+        let mut plan = Plan::new(self.threads);
         for (place, item) in items.iter().enumerate() {
             match self.signer(item, &mut numbers[place]) {
                 Ok((Some(algorithm), view)) => {
@@ -98,8 +98,8 @@ impl Kms {
         let room = keys.iter().map(|key| key.signature_len_max()).max().unwrap_or(0);
         let mut signatures = vec![0; room * keys.len()];
         let (mut lengths, mut status) = (vec![0; keys.len()], vec![Status::NotRun; keys.len()]);
-        let fresh = Randomness::Fresh(&OsEntropy);
-        let engine = &self.kept.engine;
+        let engine = self.kept.engine.parallel(self.threads);
+        let fresh = Some(&OsEntropy as _);
         let ran =
             engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status);
         if let Err(error) = ran {

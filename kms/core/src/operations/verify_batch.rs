@@ -32,7 +32,7 @@ impl Kms {
         self.metrics().batch(items.len());
         let before = self.cache.epoch();
         let mut answers: Vec<Option<Result<bool, Error>>> = items.iter().map(|_| None).collect();
-        let mut plan = Plan::new();
+        let mut plan = Plan::new(self.threads);
         for (place, item) in items.iter().enumerate() {
             match self.admitted(item) {
                 Ok((Some(algorithm), view)) => {
@@ -101,7 +101,7 @@ impl Kms {
         let lengths: Vec<usize> =
             group.iter().map(|&(place, _)| items[place].signature.len()).collect();
         let mut status = vec![Status::NotRun; group.len()];
-        let engine = &self.kept.engine;
+        let engine = self.kept.engine.parallel(self.threads);
         match engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status) {
             Err(error) => group.iter().map(|_| Err(error.clone().into())).collect(),
             Ok(()) => group

@@ -1,7 +1,12 @@
 //! Batches of signing: mixed keys and forms of messages, each item as if it were alone.
 
-use gabion_kms::model::{KeyId, Minimum, State, VersionId};
-use gabion_kms::operations::{Item, Kms, ToSign};
+use std::num::NonZero;
+use std::sync::Arc;
+
+use gabion_kms::model::{Conformance, KeyId, Label, Minimum, State, VersionId};
+use gabion_kms::operations::{Blake3, Item, Kms, NewKey, Options, ToSign};
+use gabion_kms::seal::Sealer;
+use gabion_kms::store::{MemoryStore, Store};
 use gabion_kms::{Code, Message, Prehash};
 
 use crate::verbs::{create, pure};
@@ -110,4 +115,63 @@ fn a_large_batch_is_in_the_order_of_its_items() {
         // Ed25519 has one signature of a message.
         assert_eq!(kms.sign(item.key, None, item.message).unwrap().signature, signed.signature);
     }
+}
+
+/// On several threads each answer stands where its item does, wrong signatures among right ones, too.
+#[test]
+fn a_large_batch_on_several_threads_has_its_answers_in_order() {
+    let store = Arc::new(MemoryStore::new());
+    let sealer = Sealer::volatile(store.identity().id).unwrap();
+    let threads = NonZero::new(4).unwrap();
+    let kms = Kms::new(store, sealer, Options { threads, ..Options::default() }).unwrap();
+    let keys = ["ed25519", "ml-dsa-44"].map(|name| create(&kms, name, name));
+    let texts: Vec<[u8; 4]> = (0..1200_u32).map(u32::to_le_bytes).collect();
+    let key = |place: usize| &keys[place % 2];
+    let items: Vec<ToSign<'_>> =
+        (0..).zip(&texts).map(|(place, text)| to_sign(&key(place).key, None, pure(text))).collect();
+    let signed: Vec<_> = kms.sign_batch(&items).into_iter().map(Result::unwrap).collect();
+    for place in [0, 1, 255, 256, 600, 1199] {
+        let (by, signature) = (&signed[place].by, &signed[place].signature);
+        assert_eq!(by, key(place));
+        assert_eq!(kms.verify(by, pure(&texts[place]), signature), Ok(true));
+    }
+    let is_wrong = |place: usize| place.is_multiple_of(7);
+    let items: Vec<Item<'_>> = (0..)
+        .zip(&signed)
+        .map(|(place, signed)| {
+            let text = &texts[if is_wrong(place) { (place + 2) % texts.len() } else { place }];
+            Item { by: &signed.by, message: pure(text), signature: &signed.signature }
+        })
+        .collect();
+    for (place, verdict) in kms.verify_batch(&items).into_iter().enumerate() {
+        assert_eq!(verdict, Ok(!is_wrong(place)), "{place}");
+    }
+}
+
+/// A digest by BLAKE3 is signed behind a tag, so that its signature is none of the bare digest, and keys that keep to
+/// standards refuse it.
+#[test]
+fn a_digest_by_blake3_is_signed_in_a_form_of_its_own() {
+    let kms = Kms::in_memory().unwrap();
+    let id = create(&kms, "k", "ml-dsa-87");
+    let digest = Blake3::new([7; 32]);
+    let signed = kms.sign_blake3(&id.key, None, &digest).unwrap();
+    assert_eq!(kms.verify_blake3(&signed.by, &digest, &signed.signature), Ok(true));
+    assert_eq!(kms.verify_blake3(&signed.by, &Blake3::new([8; 32]), &signed.signature), Ok(false));
+    assert_eq!(kms.verify(&signed.by, pure(&[7; 32]), &signed.signature), Ok(false));
+    let text = [&b"gabion-kms blake3 v1\0\0\0\0"[..], &[7; 32]].concat();
+    assert_eq!(kms.verify(&signed.by, pure(&text), &signed.signature), Ok(true));
+    let by = |label: Conformance| {
+        let new = NewKey {
+            tenant: id.key.tenant.clone(),
+            purpose: id.key.purpose.clone(),
+            name: Label::new("key", &label.to_string()).unwrap(),
+            algorithm: id.key.algorithm,
+        };
+        let id = kms.create_conforming(&new, &[label].into()).unwrap();
+        kms.sign_blake3(&id.key, None, &digest).map(drop).map_err(|error| error.code())
+    };
+    assert_eq!(by(Conformance::Software), Ok(()));
+    assert_eq!(by(Conformance::FipsAlg), Err(Code::Unsupported));
+    assert_eq!(by(Conformance::Cnsa2), Err(Code::Unsupported));
 }

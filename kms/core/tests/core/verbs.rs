@@ -234,7 +234,7 @@ fn a_version_that_no_backend_takes_can_be_disabled() {
 fn expanded_keys_take_as_much_memory_as_they_may() {
     let store = Arc::new(MemoryStore::new());
     let sealer = Sealer::volatile(store.identity().id).unwrap();
-    let options = Options { cache_bytes_max: 400_000 };
+    let options = Options { cache_bytes_max: 400_000, ..Options::default() };
     let kms = Kms::new(store, sealer, options).unwrap();
     let ids: Vec<_> = (0..40).map(|n| create(&kms, &format!("k{n}"), "ml-dsa-44")).collect();
     for round in 0..2 {
