@@ -11,7 +11,7 @@ COMMIT  = $(shell git describe --always --dirty 2>/dev/null)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms-gates fuzz hbs-faults install install-c soak
+.PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates fuzz hbs-faults install install-c soak
 
 all:
 	GABION_COMMIT="$(COMMIT)" cargo build --release --package gabion-cli --package gabion-provider --package gabion-capi
@@ -45,6 +45,10 @@ bench-hbs:
 # The same with their state on a disk: bench/results/hbs-durable-NAME.ndjson and docs/performance-hbs.md.
 bench-hbs-durable:
 	script/bench-hbs-durable $(NAME)
+
+# The key management service: bench/results/kms-NAME.ndjson and docs/performance-kms.md.
+bench-kms:
+	script/bench-kms $(NAME)
 
 # The key management service within a process, held against gates: bench/results/kms-criterion-NAME.csv.
 bench-kms-gates:

@@ -2,22 +2,30 @@
 //!
 //! ```text
 //!   Case ──> Served: `gabion kms` over a store in a file, a process of its own, on core 0
-//!    │          │  each turn:  requests that do nothing | requests of the case      from core 1
-//!    │          └─ clock of the server's process around each turn ──> server_us_per_op
+//!    │          │  each turn, forwards or backwards:   requests of the case                    from core 1
+//!    │          │                                      the same, answered once written (where the case is durable)
+//!    │          │                                      requests that do nothing
+//!    │          └─ clock of the server's process around each ──> server_us_per_op
+//!    ├────> Served over many keys, started anew each turn: a start, and keys that nothing is kept of
 //!    └────> the same verbs within this process, nothing told of them
 //! ```
 //!
 //! Messages are of 128 bytes, keys are known, connections are kept. Where there is more than one client, nobody has a core
-//! of their own.
+//! of their own. Clients wait for answers before they ask again, but where requests are due: those come at random times, half as
+//! many as there can be, and one that is late is late from when it was due.
 
+mod around;
+mod cold;
+mod fill;
 mod process;
 mod requests;
 mod served;
 
 use std::time::{Duration, Instant};
 
+use around::Watch;
 pub use gabion_rows::kms::Kms as Row;
-use gabion_rows::kms::{Class, Latency, Request, Through};
+use gabion_rows::kms::{Around, Class, Latency, Request, Through};
 use regex::Regex;
 
 use crate::Error;
@@ -29,12 +37,14 @@ pub use served::serve;
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Only rows whose `algorithm:request:class:through` matches.
+    /// Only rows whose `algorithm:request:class:through` matches; `:due` follows where requests are due.
     pub filter: Option<Regex>,
     /// Time for each row, in seconds; more than 0 and at most 3600.
     pub seconds: f64,
     /// Turns of a row; at least 1.
     pub rounds: usize,
+    /// Keys of the store that starts are measured with; at least 1.
+    pub keys: usize,
 }
 
 /// A row to come.
@@ -45,6 +55,8 @@ struct Case {
     through: Through,
     class: Option<Class>,
     clients: usize,
+    /// Whether requests are due, rather than sent after the one before.
+    is_due: bool,
     batch: usize,
 }
 
@@ -53,6 +65,9 @@ const ML_DSA: &str = "ml-dsa-65";
 
 /// Bytes of a message.
 const MESSAGE: usize = 128;
+
+/// Clients of requests that are due: as many connections as a client keeps.
+const DUE_CLIENTS: usize = 16;
 
 impl Case {
     /// Every one, those of one server together.
@@ -65,6 +80,7 @@ impl Case {
                 through: Through::Https,
                 class: Some(class),
                 clients,
+                is_due: clients == DUE_CLIENTS,
                 batch,
             }));
         };
@@ -74,13 +90,16 @@ impl Case {
         https(Class::Written, 1, 64, &both[..2]);
         https(Class::Durable, 1, 1, &both);
         https(Class::Written, 8, 1, &both);
-        https(Class::Durable, 8, 1, &both[..1]);
+        https(Class::Durable, 8, 1, &both);
+        https(Class::Written, DUE_CLIENTS, 1, &both);
+        https(Class::Durable, DUE_CLIENTS, 1, &both[..1]);
+        https(Class::Written, 1, 1, &[(Request::Start, ED25519), (Request::ColdSign, ED25519)]);
         let mut process = |request, algorithm, batch| {
             let (through, class) = (Through::Process, None);
-            all.push(Case { request, algorithm, through, class, clients: 1, batch });
+            all.push(Case { request, algorithm, through, class, clients: 1, is_due: false, batch });
         };
         for batch in [1, 32, 64] {
-            for request in [Request::Sign, Request::Verify, Request::Cold] {
+            for request in [Request::Sign, Request::Verify, Request::Fresh, Request::Cold] {
                 process(request, ED25519, batch);
                 process(request, ML_DSA, batch);
             }
@@ -91,12 +110,48 @@ impl Case {
     fn name(&self) -> String {
         let class = self.class.map_or("none", Class::word);
         let (request, through) = (self.request.word(), self.through.word());
-        format!("{}:{request}:{class}:{through}", self.algorithm)
+        let due = if self.is_due { ":due" } else { "" };
+        format!("{}:{request}:{class}:{through}{due}", self.algorithm)
     }
 
     /// Whether a server that is there may be asked for another case, too.
     fn is_of_one_server(&self, other: &Case) -> bool {
-        (self.class, self.clients > 1) == (other.class, other.clients > 1)
+        (self.clients > 1, self.is_of_many_keys()) == (other.clients > 1, other.is_of_many_keys())
+    }
+
+    /// Whether it is about a store with many keys.
+    fn is_of_many_keys(&self) -> bool {
+        matches!(self.request, Request::Start | Request::ColdSign)
+    }
+
+    /// A row of it in which nothing was measured yet.
+    fn row(&self, machine: &Machine) -> Row {
+        Row {
+            service: None,
+            request: self.request,
+            algorithm: self.algorithm.to_owned(),
+            through: self.through,
+            class: self.class,
+            clients: self.clients,
+            due_per_s: None,
+            batch: self.batch,
+            keys: None,
+            us: Latency::default(),
+            server_us_per_op: None,
+            server_waited_us_per_op: None,
+            ops_per_s: 0.0,
+            floor_us: None,
+            floor_p99_us: None,
+            over_floor: None,
+            written_us: None,
+            fdatasync_us: None,
+            fdatasync_p99_us: None,
+            resident_kib: None,
+            requests: 0,
+            rounds: 0,
+            around: Around::default(),
+            machine: machine.clone(),
+        }
     }
 }
 
@@ -112,6 +167,9 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
     if config.rounds == 0 {
         return Err(Error::Usage("a row has at least one turn".to_owned()));
     }
+    if config.keys == 0 {
+        return Err(Error::Usage("a start is measured with at least one key".to_owned()));
+    }
     let wants = |case: &Case| match &config.filter {
         Some(filter) => filter.is_match(&case.name()),
         None => true,
@@ -123,14 +181,15 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
     }
     let machine = Machine::detect();
     let mut server: Option<(Case, Served)> = None;
-    for case in cases {
+    let (many, others): (Vec<Case>, Vec<Case>) =
+        cases.into_iter().partition(|case| case.is_of_many_keys());
+    for case in others {
         let row = match case.through {
             Through::Process => process::measured(&case, config, &machine)?,
             Through::Https => {
                 if !server.as_ref().is_some_and(|(of, _)| of.is_of_one_server(&case)) {
                     drop(server.take());
-                    let is_durable = case.class == Some(Class::Durable);
-                    server = Some((case, Served::start(is_durable, case.clients == 1)?));
+                    server = Some((case, Served::start(case.clients == 1, 0)?));
                 }
                 let Some((_, server)) = &server else {
                     return Err(Error::NotReady("there is no server".to_owned()));
@@ -139,66 +198,135 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
             }
         };
         if !emit(row) {
-            break;
+            return Ok(());
+        }
+    }
+    drop(server);
+    if many.is_empty() {
+        return Ok(());
+    }
+    // With one key first: what a start takes that has nothing to do with how many there are.
+    let sizes: &[usize] = if config.keys > 1 { &[1, config.keys] } else { &[1] };
+    for keys in sizes {
+        for row in cold::measured(&many, *keys, config, &machine)? {
+            if row.requests > 0 && !emit(row) {
+                return Ok(());
+            }
         }
     }
     Ok(())
 }
 
 /// What one side of the turns has come to.
-#[derive(Default)]
-struct Turns {
+struct Side {
+    asked: Asked,
     ns: Vec<u64>,
     server_ns: u64,
+    waited_ns: u64,
     took: Duration,
+}
+
+impl Side {
+    fn new(case: &Case, server: &Served) -> Result<Self, Error> {
+        let asked = Asked::new(case, server)?;
+        Ok(Side { asked, ns: Vec::new(), server_ns: 0, waited_ns: 0, took: Duration::ZERO })
+    }
+
+    /// Asks for a slice of time: as often as it can, or when requests are due.
+    fn run(
+        &mut self,
+        slice: Duration,
+        due_per_s: Option<f64>,
+        turn: u64,
+        server: &Served,
+    ) -> Result<(), Error> {
+        let (cpu, waited) = (server.cpu_ns()?, server.waited_ns()?);
+        let start = Instant::now();
+        self.ns.extend(match due_per_s {
+            Some(per_s) => self.asked.when_due(per_s, slice, turn)?,
+            None => self.asked.again_and_again(slice)?,
+        });
+        self.took += start.elapsed();
+        self.server_ns += server.cpu_ns()?.saturating_sub(cpu);
+        self.waited_ns += server.waited_ns()?.saturating_sub(waited);
+        Ok(())
+    }
+
+    fn latency(&self) -> Latency {
+        Latency::of(self.ns.clone())
+    }
 }
 
 /// Asks a server, in turns with requests that do nothing.
 fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Result<Row, Error> {
     let _pinned = served::on_core(1, case.clients == 1);
-    let asked = Asked::new(case, server)?;
-    let nothing = Asked::new(&Case { request: Request::Nothing, batch: 1, ..*case }, server)?;
+    let is_durable = case.class == Some(Class::Durable);
     let slice = Duration::from_secs_f64(config.seconds / config.rounds as f64);
-    // To get warm: keys, connections, threads.
-    asked.again_and_again(slice / 4)?;
-    nothing.again_and_again(slice / 4)?;
-    let (mut turns, mut floor, mut disk) = (Turns::default(), Turns::default(), Vec::new());
-    for round in 0..config.rounds {
-        for step in 0..2 {
-            // Forwards and backwards by rounds.
-            let (what, into) = match (round + step) % 2 {
-                0 => (&asked, &mut turns),
-                _ => (&nothing, &mut floor),
-            };
-            let (before, start) = (server.cpu_ns()?, Instant::now());
-            into.ns.extend(what.again_and_again(slice)?);
-            into.took += start.elapsed();
-            into.server_ns += server.cpu_ns()?.saturating_sub(before);
-        }
-        if case.class == Some(Class::Durable) {
-            server.sync_again_and_again(40, &mut disk)?;
-        }
+    let mut sides = vec![Side::new(case, server)?];
+    sides.push(Side::new(&Case { request: Request::Nothing, batch: 1, ..*case }, server)?);
+    if is_durable {
+        sides.push(Side::new(&Case { class: Some(Class::Written), ..*case }, server)?);
     }
+    // To get warm: keys, connections, threads.
+    for side in &sides {
+        side.asked.again_and_again(slice / 4)?;
+    }
+    let due_per_s = match case.is_due {
+        true => Some(half_of_most(&sides[0].asked, slice)?),
+        false => None,
+    };
+    let (mut watch, mut disk) = (Watch::default(), Vec::new());
+    for round in 0..config.rounds {
+        // Forwards and backwards by rounds.
+        if round > 0 {
+            sides.reverse();
+        }
+        watch.turn(Some(server), || {
+            sides
+                .iter_mut()
+                .try_for_each(|side| side.run(slice, due_per_s, round as u64, server))?;
+            match is_durable {
+                true => server.sync_again_and_again(40, &mut disk),
+                false => Ok(()),
+            }
+        })?;
+    }
+    if config.rounds.is_multiple_of(2) {
+        sides.reverse();
+    }
+    let (around, rounds) = (watch.around(), config.rounds);
+    let row = Row { due_per_s, around, rounds, ..case.row(machine) };
+    Ok(filled(case, &sides, disk, row))
+}
+
+/// Half as many requests a second as there can be.
+fn half_of_most(asked: &Asked, slice: Duration) -> Result<f64, Error> {
+    let start = Instant::now();
+    let requests = asked.again_and_again(slice)?.len();
+    Ok(requests as f64 / start.elapsed().as_secs_f64() / 2.0)
+}
+
+/// The row of sides: the case, what does nothing, and the case once it is written.
+fn filled(case: &Case, sides: &[Side], disk: Vec<u64>, row: Row) -> Row {
+    let turns = &sides[0];
     let requests = turns.ns.len();
     let of_all = (requests * case.batch) as f64;
-    let (us, floor_us) = (Latency::of(turns.ns), Latency::of(floor.ns).p50);
-    Ok(Row {
-        request: case.request,
-        algorithm: case.algorithm.to_owned(),
-        through: case.through,
-        class: case.class,
-        clients: case.clients,
-        batch: case.batch,
+    let (us, floor) = (turns.latency(), sides[1].latency());
+    let synced = Some(disk).filter(|disk| !disk.is_empty()).map(Latency::of);
+    Row {
         us,
         server_us_per_op: Some(turns.server_ns as f64 / 1e3 / of_all),
+        server_waited_us_per_op: Some(turns.waited_ns as f64 / 1e3 / of_all),
         ops_per_s: of_all / turns.took.as_secs_f64(),
-        floor_us: Some(floor_us),
-        over_floor: Some(us.p50 / floor_us),
-        fdatasync_us: Some(disk).filter(|disk| !disk.is_empty()).map(|disk| Latency::of(disk).p50),
+        floor_us: Some(floor.p50),
+        floor_p99_us: Some(floor.p99),
+        over_floor: Some(us.p50 / floor.p50),
+        written_us: sides.get(2).map(|side| side.latency().p50),
+        fdatasync_us: synced.map(|synced| synced.p50),
+        fdatasync_p99_us: synced.map(|synced| synced.p99),
         requests,
-        rounds: config.rounds,
-        machine: machine.clone(),
-    })
+        ..row
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +341,7 @@ mod tests {
         }
         let https: Vec<&Case> = all.iter().filter(|case| case.class.is_some()).collect();
         let changes = https.windows(2).filter(|two| !two[0].is_of_one_server(two[1])).count();
-        assert_eq!(changes, 3);
+        // One client, several, and many keys.
+        assert_eq!(changes, 2);
     }
 }

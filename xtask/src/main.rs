@@ -1,6 +1,6 @@
 //! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
-//! as docs/performance.md, from bench/results, and `hbs NAME` that of hash-based signatures with a state;
-//! `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
+//! as docs/performance.md, from bench/results, `hbs NAME` that of hash-based signatures with a state, `kms NAME` that
+//! of the key management service; `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
 //! `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
 //! - layers: a crate depends only on stations below its own, by whatever table of its manifest;
@@ -75,13 +75,14 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(&root),
         ["performance", name] => show(performance::write(&root, name)),
         ["hbs", name] => show(performance::hbs::write(&root, name)),
+        ["kms", name] => show(performance::kms::write(&root, name)),
         ["kms-gates", name, criterion] => match gates::hold(&root, Path::new(criterion), name) {
             Ok(is_met) => ExitCode::from(u8::from(!is_met)),
             Err(error) => show(Err(error)),
         },
         _ => {
             eprintln!(
-                "error: expected `tidy`, `performance NAME`, `hbs NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
+                "error: expected `tidy`, `performance NAME`, `hbs NAME`, `kms NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
             );
             ExitCode::from(2)
         }

@@ -2,6 +2,7 @@
 
 mod aims;
 pub mod hbs;
+pub mod kms;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -7,6 +7,9 @@ use crate::machine::Machine;
 /// What is asked: a line of `gabion bench kms --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kms {
+    /// Whose service it is, with its version, where it is another's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// What was asked.
     pub request: Request,
     /// The key's algorithm, by the service's name; empty where there is no key.
@@ -17,32 +20,79 @@ pub struct Kms {
     pub class: Option<Class>,
     /// Those who ask at the same time, each of whom waits for an answer before the next request.
     pub clients: usize,
+    /// Requests a second that were due, at random times (a Poisson process): half of what as many clients get who wait. A
+    /// request's time begins when it is due, whether or not there is a client for it. None: each client waits for an answer
+    /// before the next request.
+    #[serde(default)]
+    pub due_per_s: Option<f64>,
     /// Signatures of a request.
     pub batch: usize,
-    /// Time from a request to its answer, in microseconds.
+    /// Keys of the store, where it has more than those that were asked for.
+    #[serde(default)]
+    pub keys: Option<usize>,
+    /// Time from a request to its answer, or from a start to the first answer, in microseconds.
     pub us: Latency,
-    /// Time of processors that the server took for one signature, in microseconds.
+    /// Time of processors that the server took for one signature, in microseconds: the first number of its threads'
+    /// `schedstat`, of ended ones too.
     pub server_us_per_op: Option<f64>,
+    /// Time that the server's threads waited for a processor, for one signature, in microseconds: the second number of
+    /// `schedstat`.
+    #[serde(default)]
+    pub server_waited_us_per_op: Option<f64>,
     /// Signatures, or requests that are none, a second.
     pub ops_per_s: f64,
     /// Median of a request that does nothing, over the same connections in turns with these, in microseconds.
     pub floor_us: Option<f64>,
+    /// 99 of 100 of those took no longer.
+    #[serde(default)]
+    pub floor_p99_us: Option<f64>,
     /// The median request of that.
     pub over_floor: Option<f64>,
+    /// Median of the same request by a key whose uses are answered once they are written, in turns with a durable one's, in
+    /// microseconds.
+    #[serde(default)]
+    pub written_us: Option<f64>,
     /// Median of a write to a file that was written before, and of its fdatasync, in turns with these, in microseconds.
     pub fdatasync_us: Option<f64>,
+    /// 99 of 100 of those took no longer.
+    #[serde(default)]
+    pub fdatasync_p99_us: Option<f64>,
+    /// Bytes of memory that the server had at the end, in KiB: `VmRSS`.
+    #[serde(default)]
+    pub resident_kib: Option<u64>,
     /// Requests that were measured.
     pub requests: usize,
     /// Turns that they were measured in.
     pub rounds: usize,
+    /// What else the machine did meanwhile.
+    #[serde(default)]
+    pub around: Around,
     /// What it was measured on.
     #[serde(default)]
     pub machine: Machine,
 }
 
+/// What a machine did beside a measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Around {
+    /// The load average of one minute, at the end.
+    pub load: f64,
+    /// Share of the processors' time that the hypervisor gave to others.
+    pub steal: f64,
+    /// Share of the processors' time that other processes had.
+    pub others: f64,
+    /// Turns in which both together were more than [`Around::OTHERS_MAX`].
+    pub disturbed: usize,
+}
+
+impl Around {
+    /// The share of the processors' time from which on a turn is marked.
+    pub const OTHERS_MAX: f64 = 0.05;
+}
+
 /// What is asked of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// Nothing: whether it is there.
     Nothing,
@@ -50,8 +100,14 @@ pub enum Request {
     Sign,
     /// Verdicts on signatures, of a key that was used before.
     Verify,
+    /// The same of keys that were all used before, each time another one of many.
+    Fresh,
     /// Verdicts on signatures of keys that nothing is kept of.
     Cold,
+    /// Signatures by keys that nothing is kept of.
+    ColdSign,
+    /// A start, to the first answer.
+    Start,
 }
 
 impl Request {
@@ -61,7 +117,10 @@ impl Request {
             Request::Nothing => "nothing",
             Request::Sign => "sign",
             Request::Verify => "verify",
+            Request::Fresh => "fresh",
             Request::Cold => "cold",
+            Request::ColdSign => "cold-sign",
+            Request::Start => "start",
         }
     }
 }
@@ -108,10 +167,12 @@ impl Class {
 
 /// Times of requests, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Latency {
     /// Half of them took no longer.
     pub p50: f64,
-    /// Nor 99 of 100. Of clients that wait for answers: a stall holds up few requests and hides from it.
+    /// Nor 99 of 100. Of clients that wait for answers a stall holds up few requests and hides from it, of requests that
+    /// are due it does not.
     pub p99: f64,
     /// The slowest.
     pub max: f64,

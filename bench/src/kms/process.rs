@@ -9,6 +9,7 @@ use gabion_kms::seal::Sealer;
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_rows::kms::{Latency, Request};
 
+use super::around::Watch;
 use super::served::on_core;
 use super::{Case, Config, MESSAGE, Row};
 use crate::Error;
@@ -18,14 +19,14 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-/// Keys of which none is kept for long.
-const COLD: usize = 256;
+/// Keys that are used in turn.
+const KEYS: usize = 256;
 
 pub fn measured(case: &Case, config: &Config, machine: &Machine) -> Result<Row, Error> {
     let _pinned = on_core(1, true);
     let is_cold = case.request == Request::Cold;
     let kms = service(if is_cold { 0 } else { Options::default().cache_bytes_max })?;
-    let keys = if is_cold { COLD } else { 1 };
+    let keys = if is_cold || case.request == Request::Fresh { KEYS } else { 1 };
     let message = Message::Pure { context: b"", message: &[7; MESSAGE] };
     let mut signed = Vec::new();
     for place in 0..keys {
@@ -60,33 +61,31 @@ pub fn measured(case: &Case, config: &Config, machine: &Machine) -> Result<Row, 
         }
         .map_err(failed)
     };
-    let (mut ns, mut took) = (Vec::new(), Duration::ZERO);
-    let time = Duration::from_secs_f64(config.seconds);
-    once()?;
-    while took < time {
-        let start = Instant::now();
+    let (mut ns, mut took, mut watch) = (Vec::new(), Duration::ZERO, Watch::default());
+    for _ in 0..keys.div_ceil(case.batch) {
         once()?;
-        let one = start.elapsed();
-        ns.push(one.as_nanos() as u64);
-        took += one;
+    }
+    for round in 1..=config.rounds {
+        let until = Duration::from_secs_f64(config.seconds * round as f64 / config.rounds as f64);
+        watch.turn(None, || {
+            while took < until {
+                let start = Instant::now();
+                once()?;
+                let one = start.elapsed();
+                ns.push(one.as_nanos() as u64);
+                took += one;
+            }
+            Ok(())
+        })?;
     }
     let requests = ns.len();
     Ok(Row {
-        request: case.request,
-        algorithm: case.algorithm.to_owned(),
-        through: case.through,
-        class: None,
-        clients: 1,
-        batch: case.batch,
         us: Latency::of(ns),
-        server_us_per_op: None,
         ops_per_s: (requests * case.batch) as f64 / took.as_secs_f64(),
-        floor_us: None,
-        over_floor: None,
-        fdatasync_us: None,
         requests,
-        rounds: 1,
-        machine: machine.clone(),
+        rounds: config.rounds,
+        around: watch.around(),
+        ..case.row(machine)
     })
 }
 

@@ -1,16 +1,19 @@
-//! Requests of clients that wait for each answer.
+//! Requests of clients that wait for each answer, and of those that come when they are due.
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gabion_kms_client::wire::{CreateKey, Sign, Verify};
+use gabion_kms_client::wire::{ConfigureKey, CreateKey, Sign, Verify};
 use gabion_kms_client::{Client, encode};
-use gabion_rows::kms::Request;
+use gabion_rows::kms::{Class, Request};
+use rustix::thread::set_current_timer_slack;
 use serde_json::{Value, json};
 
 use super::served::Served;
 use super::{Case, MESSAGE};
-use crate::Error;
+use crate::{Error, inputs};
 
 /// A request that is ready to be sent.
 pub struct Asked {
@@ -35,12 +38,15 @@ impl Asked {
     /// Makes the key that it is about, where it is not there.
     pub fn new(case: &Case, served: &Served) -> Result<Self, Error> {
         let client = served.client()?;
-        let name = case.algorithm;
+        let class = case.class.map_or("default", Class::word);
+        let name = &format!("{}-{class}", case.algorithm);
         let message = encode(&[7; MESSAGE]);
         if case.request != Request::Nothing && client.show(name).is_err() {
             let algorithm = case.algorithm.to_owned();
             let key = CreateKey { name: name.to_owned(), algorithm, ..CreateKey::default() };
             client.create(&key).map_err(failed)?;
+            let class = ConfigureKey { class: Some(class.to_owned()), ..ConfigureKey::default() };
+            client.configure(name, &class).map_err(failed)?;
         }
         let sign = || Sign { message: Some(message.clone()), ..Sign::by(name) };
         let what = match (case.request, case.batch) {
@@ -51,9 +57,9 @@ impl Asked {
                 let body = json!({"batch_input": items});
                 What::SignMany(format!("/v1/transit/sign/{name}"), body)
             }
-            (Request::Verify | Request::Cold, _) => {
+            (_, _) => {
                 let signature = client.sign(&sign()).map_err(failed)?.signature;
-                let (key, message) = (name.to_owned(), Some(message));
+                let (key, message) = (name.clone(), Some(message));
                 What::Verify(Verify { key, message, signature, ..Verify::default() })
             }
         };
@@ -71,9 +77,33 @@ impl Asked {
             }
             Ok(ns)
         };
-        if self.clients == 1 {
-            return alone();
-        }
+        if self.clients == 1 { alone() } else { self.by_all(&alone) }
+    }
+
+    /// Asks so many times a second for so long, at random times (a Poisson process), and gives the nanoseconds from when
+    /// each request was due. One that is due while all clients wait is late, and that is counted.
+    pub fn when_due(&self, per_s: f64, time: Duration, turn: u64) -> Result<Vec<u64>, Error> {
+        let (due, next) = (due(per_s, time, turn), AtomicUsize::new(0));
+        let begun = Instant::now();
+        let alone = || -> Result<Vec<u64>, Error> {
+            // Or a sleep ends 50 us late.
+            let _ = set_current_timer_slack(NonZero::new(1));
+            let mut ns = Vec::new();
+            while let Some(due) = due.get(next.fetch_add(1, Ordering::Relaxed)) {
+                thread::sleep(due.saturating_sub(begun.elapsed()));
+                self.once()?;
+                ns.push(begun.elapsed().saturating_sub(*due).as_nanos() as u64);
+            }
+            Ok(ns)
+        };
+        self.by_all(&alone)
+    }
+
+    /// Runs something as each client.
+    fn by_all(
+        &self,
+        alone: &(impl Fn() -> Result<Vec<u64>, Error> + Sync),
+    ) -> Result<Vec<u64>, Error> {
         thread::scope(|scope| {
             let all: Vec<_> = (0..self.clients).map(|_| scope.spawn(alone)).collect();
             let mut ns = Vec::new();
@@ -104,5 +134,51 @@ impl Asked {
                 }
             }
         }
+    }
+}
+
+/// When requests are due, from a beginning: gaps that are exponentially distributed, the same ones for each turn of a number.
+/// One is due also where the time is too short for any.
+fn due(per_s: f64, time: Duration, turn: u64) -> Vec<Duration> {
+    let gap = |place: u64| {
+        // In (0, 1]: 53 bits.
+        let random = u64::from_le_bytes(inputs::bytes(turn, place)) >> 11;
+        let part = (random + 1) as f64 / (1_u64 << 53) as f64;
+        Duration::from_secs_f64(-part.ln() / per_s)
+    };
+    let mut at = Duration::ZERO;
+    let times = (0..).map(|place| {
+        at += gap(place);
+        at
+    });
+    let mut all: Vec<Duration> = times.take_while(|at| *at < time).collect();
+    if all.is_empty() {
+        all.push(time);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_due_as_often_as_they_should_be_and_at_random() {
+        let (per_s, time) = (5_000.0, Duration::from_secs(4));
+        let all = due(per_s, time, 7);
+        // Twenty thousand, and four standard deviations.
+        assert!((19_434..=20_566).contains(&all.len()), "{}", all.len());
+        assert!(all.is_sorted() && all.iter().all(|at| *at < time));
+        let gaps: Vec<f64> =
+            all.windows(2).map(|two| (two[1] - two[0]).as_secs_f64() * per_s).collect();
+        let part =
+            |most: f64| gaps.iter().filter(|gap| **gap < most).count() as f64 / gaps.len() as f64;
+        for most in [0.1_f64, 1.0, 3.0] {
+            let wanted = 1.0 - (-most).exp();
+            assert!((part(most) - wanted).abs() < 0.02, "{most}: {} {wanted}", part(most));
+        }
+        assert_eq!(all, due(per_s, time, 7));
+        assert_ne!(all, due(per_s, time, 8));
+        assert_eq!(due(1e-6, time, 7), [time]);
     }
 }

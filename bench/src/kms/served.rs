@@ -14,21 +14,26 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
+use super::fill;
 use crate::Error;
 
 /// A server, which ends with this.
 pub struct Served {
     child: Child,
     folder: tempfile::TempDir,
+    task: Task,
     settings: Settings,
 }
 
 /// What the process is told to serve.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Task {
     folder: PathBuf,
-    is_durable: bool,
     has_core: bool,
+    /// Keys to make first; they are named by [`fill::name`].
+    keys: usize,
+    /// Of a store that there is.
+    token: Option<String>,
 }
 
 /// What it says once it serves.
@@ -42,6 +47,9 @@ struct Said {
 /// A file that opens the store again; the store ends with the measurement.
 const PASSPHRASE: &str = "of a measurement";
 
+/// The store's file.
+const STORE: &str = "store";
+
 fn failed(error: impl std::fmt::Display) -> Error {
     Error::Failed(error.to_string())
 }
@@ -51,19 +59,10 @@ fn not_ready(error: impl std::fmt::Display) -> Error {
 }
 
 impl Served {
-    /// Starts this program once more, as a server.
-    pub fn start(is_durable: bool, has_core: bool) -> Result<Self, Error> {
+    /// Starts this program once more, as a server, which makes so many keys first.
+    pub fn start(has_core: bool, keys: usize) -> Result<Self, Error> {
         let folder = tempfile::tempdir().map_err(not_ready)?;
-        let task = Task { folder: folder.path().to_owned(), is_durable, has_core };
-        let task = serde_json::to_string(&task).map_err(failed)?;
-        let program = std::env::current_exe().map_err(not_ready)?;
-        let child = Command::new(program)
-            .args(["bench", "kms", "--task", &task])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(not_ready)?;
-        // From here on it is ended whatever happens.
+        let task = Task { folder: folder.path().to_owned(), has_core, keys, token: None };
         let nowhere = Settings {
             addresses: Vec::new(),
             token: None,
@@ -71,17 +70,39 @@ impl Served {
             certificate: None,
             patience: Duration::from_secs(30),
         };
-        let mut served = Served { child, folder, settings: nowhere };
-        let out =
-            served.child.stdout.take().ok_or_else(|| not_ready("the server has no output"))?;
+        // From here on it is ended whatever happens.
+        let mut served = Served { child: spawned(&task)?, folder, task, settings: nowhere };
+        served.hear()?;
+        Ok(served)
+    }
+
+    /// Ends it. The store stays.
+    pub fn end(&mut self) {
+        // One that has ended already is none to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts another one over the same store, once it has ended.
+    pub fn again(&mut self) -> Result<(), Error> {
+        let token = self.settings.token.as_ref().map(|token| token.to_string());
+        self.task = Task { keys: 0, token, ..self.task.clone() };
+        self.child = spawned(&self.task)?;
+        self.hear()
+    }
+
+    /// Waits until it serves.
+    fn hear(&mut self) -> Result<(), Error> {
+        let out = self.child.stdout.take();
+        let out = out.ok_or_else(|| not_ready("the server has no output"))?;
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).map_err(not_ready)?;
         let said: Said = serde_json::from_str(&line)
             .map_err(|_| not_ready("the server ended before it served"))?;
-        served.settings.addresses = vec![said.address.parse().map_err(not_ready)?];
-        served.settings.token = Some(said.token.into());
-        served.settings.authorities = Some(said.ca_file);
-        Ok(served)
+        self.settings.addresses = vec![said.address.parse().map_err(not_ready)?];
+        self.settings.token = Some(said.token.into());
+        self.settings.authorities = Some(said.ca_file);
+        Ok(())
     }
 
     pub fn client(&self) -> Result<Client, Error> {
@@ -91,6 +112,25 @@ impl Served {
     /// Time of processors that it has taken so far.
     pub fn cpu_ns(&self) -> Result<u64, Error> {
         crate::machine::cpu_ns_of(self.child.id()).ok_or_else(|| failed("the server has ended"))
+    }
+
+    /// Time that its threads were ready and had no processor, so far.
+    pub fn waited_ns(&self) -> Result<u64, Error> {
+        let ended = || failed("the server has ended");
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let of_thread = |thread: fs::DirEntry| {
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().nth(1)?.parse::<u64>().ok()
+        };
+        // A thread that has just ended has none.
+        Ok(threads.map_err(|_| ended())?.flatten().filter_map(of_thread).sum())
+    }
+
+    /// KiB of memory that it has.
+    pub fn resident_kib(&self) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().trim_end_matches(" kB").parse().ok()
     }
 
     /// Writes as many bytes as a use's record has into a file beside its log, whose bytes were written before, and has them
@@ -118,9 +158,17 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
+}
+
+/// Starts this program once more.
+fn spawned(task: &Task) -> Result<Child, Error> {
+    let task = serde_json::to_string(task).map_err(failed)?;
+    let program = std::env::current_exe().map_err(not_ready)?;
+    let mut command = Command::new(program);
+    command.args(["bench", "kms", "--task", &task]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(not_ready)
 }
 
 /// Serves what `task` says, which [`measure`](super::measure) wrote, until it is killed. `say` gets a line once it serves.
@@ -133,12 +181,21 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
     // Whoever measures may be killed, and nobody else would end this.
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(not_ready)?;
     let _pinned = on_core(0, task.has_core);
-    let config = configured(&task.folder, task.is_durable)?;
-    let initial =
-        Initial { shares: 1, threshold: 1, passphrase: Some(PASSPHRASE), certificate: None };
-    let token = Keeper::init(&config, &initial, |_| Ok::<_, gabion_kms_server::Error>(()));
+    let config = configured(&task.folder)?;
+    let token = match task.token {
+        Some(token) => token.into(),
+        None => {
+            let passphrase = Some(PASSPHRASE);
+            let initial = Initial { shares: 1, threshold: 1, passphrase, certificate: None };
+            private(&passphrase_file(&task.folder), PASSPHRASE).map_err(not_ready)?;
+            let hand_out = |_| Ok::<_, gabion_kms_server::Error>(());
+            let token = Keeper::init(&config, &initial, hand_out).map_err(not_ready)?;
+            fill::keys(&task.folder.join(STORE), PASSPHRASE, task.keys)?;
+            token
+        }
+    };
     let keeper = Keeper::open(&config).map_err(not_ready)?;
-    let server = Dev::over(([127, 0, 0, 1], 0).into(), keeper, token.map_err(not_ready)?);
+    let server = Dev::over(([127, 0, 0, 1], 0).into(), keeper, token);
     let server = server.map_err(not_ready)?;
     let said = Said {
         address: server.address().to_owned(),
@@ -149,14 +206,17 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
     server.serve(|| say(&line)).map_err(not_ready)
 }
 
-fn configured(folder: &Path, is_durable: bool) -> Result<Config, Error> {
+fn passphrase_file(folder: &Path) -> PathBuf {
+    folder.join("passphrase")
+}
+
+fn configured(folder: &Path) -> Result<Config, Error> {
     let at = |name: &str| format!("{:?}", folder.join(name));
-    let passphrase = folder.join("passphrase");
-    private(&passphrase, PASSPHRASE).map_err(not_ready)?;
+    let passphrase = passphrase_file(folder);
     let text = format!(
-        "listen = [\"unix:/none\"]\n[store]\npath = {}\n[audit]\nfolder = {}\ndurable = {is_durable}\n\
+        "listen = [\"unix:/none\"]\n[store]\npath = {}\n[audit]\nfolder = {}\n\
          [seal]\npassphrase_file = {passphrase:?}\n[tokens]\nadministration_needs_certificate = false\n",
-        at("store"),
+        at(STORE),
         at("audit"),
     );
     text.parse().map_err(failed)

@@ -274,6 +274,7 @@ fn requests_to_the_key_management_service_are_measured_beside_those_that_do_noth
     is_there("sign", "https", "written", 1, 64);
     is_there("sign", "https", "durable", 1, 1);
     is_there("sign", "https", "durable", 8, 1);
+    is_there("sign", "https", "written", 16, 1);
     is_there("cold", "process", "none", 1, 32);
     for row in &rows {
         let us = |field: &str| row["us"][field].as_f64().unwrap();
@@ -283,11 +284,48 @@ fn requests_to_the_key_management_service_are_measured_beside_those_that_do_noth
         for field in ["server_us_per_op", "floor_us", "over_floor"] {
             assert_eq!(row[field].as_f64().is_some_and(|value| value > 0.0), is_https, "{row}");
         }
-        assert_eq!(row["fdatasync_us"].is_number(), row["class"] == "durable", "{row}");
+        for field in ["fdatasync_us", "fdatasync_p99_us", "written_us"] {
+            assert_eq!(row[field].is_number(), row["class"] == "durable", "{row}");
+        }
+        assert_eq!(row["due_per_s"].is_number(), row["clients"] == 16, "{row}");
+        let around = |field: &str| row["around"][field].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&around("steal")) && around("load") >= 0.0, "{row}");
+        assert!((0.0..=1.0).contains(&around("others")) && around("disturbed") <= 2.0, "{row}");
     }
     work.gabion(&["bench", "kms", "--filter", "md5"]).fails(2).says("ml-dsa-65:sign");
     work.gabion(&["bench", "kms", "--rounds", "0"]).fails(2).says("one turn");
+    work.gabion(&["bench", "kms", "--keys", "0"]).fails(2).says("one key");
     work.gabion(&["bench", "kms", "--task", "x"]).fails(2).says("no task");
+}
+
+#[test]
+fn a_service_is_started_over_few_keys_and_over_many() {
+    let work = Work::new();
+    let options = [
+        "kms",
+        "--filter",
+        ":(start|cold-sign):",
+        "--seconds",
+        "1",
+        "--rounds",
+        "2",
+        "--keys",
+        "40",
+        "--json",
+    ];
+    let rows = rows(&work, &options);
+    let of = |row: &Value| (row["request"].as_str().unwrap().to_owned(), number(row, "keys"));
+    let there: Vec<_> = rows.iter().map(of).collect();
+    // Of a store with one key there is none left that was not used.
+    let wanted = [("start", 1), ("start", 40), ("cold-sign", 40)];
+    assert_eq!(there, wanted.map(|(request, keys)| (request.to_owned(), keys)));
+    for row in &rows {
+        let p50 = row["us"]["p50"].as_f64().unwrap();
+        assert!(p50 > 0.0 && number(row, "resident_kib") > 1000, "{row}");
+        let is_start = row["request"] == "start";
+        assert_eq!(number(row, "requests") == 2, is_start, "{row}");
+        assert_eq!(row["server_us_per_op"].is_null(), is_start, "{row}");
+    }
 }
 
 #[test]

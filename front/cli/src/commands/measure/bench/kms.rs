@@ -16,14 +16,19 @@ use crate::stamp::Stamped;
 ///   gabion bench kms --filter 'ed25519:sign:written:https' --seconds 2 --json
 ///
 /// Starts a server of its own over a store in a temporary folder, with TLS 1.3 on connections that are kept. Messages have 128
-/// bytes. One client has the second core, its server the first; eight clients and their server share all. Each row is
+/// bytes. One client has the second core, its server the first; several clients and their server share all. Each row is
 /// measured in turns with requests that do nothing, whose median is the floor. `written` and `durable` say when an answer
-/// is given: once the audit log has the use, or once the disk has it, whose fdatasync is measured beside. `cold` is verified
-/// by keys that nothing is kept of. p99 is that of clients that wait for answers, which hides stalls.
+/// is given: once the audit log has the use, or once the disk has it; a durable row has the same request once it is written,
+/// and fdatasync, beside. `fresh` is verified each time by another key of 256 that were used before, `cold` by keys that
+/// nothing is kept of. p99 is that of clients that wait for answers, which hides stalls, but for 16 clients: their requests
+/// are due at random times, half as many as there can be. `start` is from a start to the first answer, over a store with one
+/// key and with --keys; `cold-sign` is the first use of other keys after that. `others` is what the hypervisor and other
+/// processes took of the processors' time.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Only rows whose `algorithm:request:class:through` matches, as in `ml-dsa-65:sign:.*:https`
+    /// Only rows whose `algorithm:request:class:through` matches, as in `ml-dsa-65:sign:.*:https`; `:due` follows where
+    /// requests are due
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
     /// Time for each row; may be fractional
@@ -32,6 +37,9 @@ pub struct Args {
     /// Turns of a row
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
+    /// Keys of the store that starts are measured with; a million of them take minutes to make
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    keys: usize,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -47,7 +55,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         kms::serve(&task, |line| told = print_line(line))?;
         return told.map(|()| 0);
     }
-    let config = Config { filter: args.filter, seconds: args.seconds, rounds: args.rounds };
+    let Args { filter, seconds, rounds, keys, .. } = args;
+    let config = Config { filter, seconds, rounds, keys };
     let (mut failed, mut first) = (Ok(()), true);
     kms::measure(&config, |row| {
         let line = if args.json {
@@ -74,7 +83,7 @@ fn not_ready(cause: impl std::fmt::Display) -> Failure {
 
 fn head(row: &Row) -> String {
     format!(
-        "{}, {} cores\n{:<10} {:<8} {:<8} {:<8} {:>7} {:>5} {:>9} {:>9} {:>9} {:>10} {:>9} {:>8} {:>8} {:>9}\n",
+        "{}, {} cores\n{:<10} {:<9} {:<8} {:<8} {:>7} {:>5} {:>8} {:>9} {:>9} {:>9} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>6}\n",
         row.machine.cpu,
         row.machine.cores,
         "algorithm",
@@ -83,6 +92,7 @@ fn head(row: &Row) -> String {
         "class",
         "clients",
         "batch",
+        "keys",
         "us p50",
         "us p99",
         "us max",
@@ -90,19 +100,22 @@ fn head(row: &Row) -> String {
         "ops/s",
         "floor us",
         "/floor",
-        "fdatasync"
+        "written",
+        "fdatasync",
+        "others"
     )
 }
 
 fn table_line(row: &Row) -> String {
     format!(
-        "{:<10} {:<8} {:<8} {:<8} {:>7} {:>5} {:>9.1} {:>9.1} {:>9.1} {:>10} {:>9.0} {:>8} {:>8} {:>9}",
+        "{:<10} {:<9} {:<8} {:<8} {:>7} {:>5} {:>8} {:>9.1} {:>9.1} {:>9.1} {:>10} {:>9.0} {:>8} {:>8} {:>9} {:>9} {:>5.0}%",
         if row.algorithm.is_empty() { "-" } else { &row.algorithm },
         row.request.word(),
         row.through.word(),
         row.class.map_or("-", Class::word),
         row.clients,
         row.batch,
+        row.keys.map_or("-".to_owned(), |keys| keys.to_string()),
         row.us.p50,
         row.us.p99,
         row.us.max,
@@ -110,7 +123,9 @@ fn table_line(row: &Row) -> String {
         row.ops_per_s,
         cell(row.floor_us, 1),
         cell(row.over_floor, 2),
-        cell(row.fdatasync_us, 1)
+        cell(row.written_us, 1),
+        cell(row.fdatasync_us, 1),
+        (row.around.steal + row.around.others) * 100.0
     )
 }
 
