@@ -59,7 +59,7 @@ impl Gpu {
     pub(super) fn open(api: &'static Api, device: c_int) -> Result<Arc<Self>, NoDevice> {
         let image = kernels::unpacked()?;
         let context =
-            Context::new(api, device, 1, image).map_err(|refusal| api.no_device(refusal))?;
+            Context::new(api, device, 1, &image).map_err(|refusal| api.no_device(refusal))?;
         Ok(Arc::new(Gpu {
             api,
             device,
@@ -163,7 +163,7 @@ impl Gpu {
         let image = kernels::unpacked().map_err(|_| Fault::Failed)?;
         let generation = self.contexts.fetch_add(1, Ordering::Relaxed) + 1;
         let context =
-            Context::new(self.api, self.device, generation, image).map_err(|_| Fault::Failed)?;
+            Context::new(self.api, self.device, generation, &image).map_err(|_| Fault::Failed)?;
         let locked = context.with(|current| {
             for pages in lock(&self.orphans).drain(..) {
                 // Whatever the driver still knows of them.

@@ -76,6 +76,20 @@ pub fn devices_over(api: &'static Api) -> Result<Vec<DeviceInfo>, NoDevice> {
     devices::all(api)
 }
 
+/// The kernels, unpacked: while a test holds them none of its contexts unpacks them again.
+#[doc(hidden)]
+pub fn held_kernels() -> Option<Arc<Vec<u8>>> {
+    kernels::unpacked().ok()
+}
+
+/// Opens each of these that there are kernels for and whose driver takes them. The kernels are unpacked once for all of them.
+pub(crate) fn open_all(devices: &[DeviceInfo]) -> Vec<Result<Nvidia, NoDevice>> {
+    // Held until the last one has its kernels; damaged ones are each device's own error.
+    let _held = devices.iter().any(|info| info.serves().is_ok()).then(kernels::unpacked);
+    let open = |info: &DeviceInfo| info.serves().and_then(|()| Nvidia::open(info.ordinal));
+    devices.iter().map(open).collect()
+}
+
 /// A GPU of NVIDIA's.
 pub struct Nvidia {
     gpu: Arc<Gpu>,

@@ -30,9 +30,10 @@ impl Source for Driver {
 
     fn open(&self) -> Result<Vec<(About, Nvidia)>, Absent> {
         let (mut opened, mut first) = (Vec::new(), None);
-        for info in driver::devices().map_err(unusable)? {
-            match info.serves().and_then(|()| Nvidia::open(info.ordinal)) {
-                Ok(device) => opened.push((about(&info), device)),
+        let devices = driver::devices().map_err(unusable)?;
+        for (info, device) in devices.iter().zip(driver::open_all(&devices)) {
+            match device {
+                Ok(device) => opened.push((about(info), device)),
                 Err(why) => first = first.or(Some(why)),
             }
         }

@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gabion_cuda::driver::{Api, Code, Handle};
 use gabion_cuda::{Device, Launch};
@@ -93,6 +93,8 @@ enum Asked {
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
 static RELEASED: Condvar = Condvar::new();
 static ALONE: Mutex<()> = Mutex::new(());
+/// Unpacked once for all tests, which make a context for each fault.
+static KERNELS: OnceLock<Option<Arc<Vec<u8>>>> = OnceLock::new();
 
 thread_local! {
     static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
@@ -101,6 +103,7 @@ thread_local! {
 /// A new world, for as long as a test has this.
 pub fn alone() -> MutexGuard<'static, ()> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(KERNELS.get_or_init(gabion_cuda::driver::held_kernels).is_some());
     let world = World { count: 2, version: 13000, capability: (9, 0), ..World::default() };
     *WORLD.lock().unwrap_or_else(PoisonError::into_inner) = Some(world);
     STACK.with(|stack| stack.borrow_mut().clear());
