@@ -4,15 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gabion_cuda::{Device, Fault, Launch, forward_device};
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda::Fault;
+use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
 use gabion_rows::gpu;
 
 use super::*;
 
-/// The processor, as if it timed its kernels; it may change a byte of what it gives back.
+/// As if the processor timed its kernels; it may change a byte of what it gives back.
 struct Measured {
-    device: Hosted,
     launches: Mutex<Vec<String>>,
     energy: AtomicU64,
     /// Which copy from the device is wrong.
@@ -20,18 +19,17 @@ struct Measured {
     copies: AtomicU64,
 }
 
-fn cuda(slot_bytes: usize, wrong: Option<u64>) -> Cuda<Counted<Measured>> {
-    let device = Measured {
-        device: Hosted::new(),
+fn cuda(slot_bytes: usize, wrong: Option<u64>) -> Cuda<Counted<Hooked<Measured>>> {
+    let measured = Measured {
         launches: Mutex::default(),
         energy: AtomicU64::new(0),
         wrong,
         copies: AtomicU64::new(0),
     };
-    Cuda::new(Counted::new(device), slot_bytes, Duration::from_secs(60))
+    Cuda::new(Counted::new(Hooked::new(measured)), slot_bytes, Duration::from_secs(60))
 }
 
-impl Card for Measured {
+impl Card for Hooked<Measured> {
     fn describe(&self) -> gpu::Device {
         gpu::Device {
             name: "hosted".into(),
@@ -42,11 +40,11 @@ impl Card for Measured {
     }
 
     fn profile(&self, _is_on: bool) {
-        self.launches.lock().unwrap().clear();
+        self.hook.launches.lock().unwrap().clear();
     }
 
     fn times(&self) -> Vec<Time> {
-        let launches = self.launches.lock().unwrap();
+        let launches = self.hook.launches.lock().unwrap();
         let mut names = launches.clone();
         names.sort();
         names.dedup();
@@ -62,31 +60,21 @@ impl Card for Measured {
     }
 
     fn energy_mj(&self) -> Option<u64> {
-        Some(self.energy.fetch_add(500, Ordering::Relaxed))
+        Some(self.hook.energy.fetch_add(500, Ordering::Relaxed))
     }
 }
 
-impl Device for Measured {
-    forward_device!(device: allocate, pin, upload, clear, finish, restart);
-
-    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
-        self.launches.lock().unwrap().push(launch.kernel.to_owned());
-        // SAFETY: the caller's.
-        unsafe { self.device.launch(stream, launch) }
+impl Hook for Measured {
+    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+        if let Call::Launch(launch) = call {
+            self.launches.lock().unwrap().push(launch.kernel.to_owned());
+        }
+        Ok(Then::Pass)
     }
 
-    unsafe fn download(
-        &self,
-        stream: usize,
-        from: u64,
-        to: *mut u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.download(stream, from, to, bytes)? };
+    fn downloaded(&self, _device: &Hosted, bytes: &mut [u8]) -> Result<(), Fault> {
         if self.wrong == Some(self.copies.fetch_add(1, Ordering::Relaxed)) {
-            // SAFETY: the caller's, and copied at once.
-            unsafe { *to ^= 1 };
+            bytes[0] ^= 1;
         }
         Ok(())
     }
@@ -105,7 +93,7 @@ fn config(filter: &str, batches: &[usize]) -> Config {
     }
 }
 
-fn events(cuda: &Cuda<Counted<Measured>>, config: &Config) -> Result<Vec<Event>, Error> {
+fn events(cuda: &Cuda<Counted<Hooked<Measured>>>, config: &Config) -> Result<Vec<Event>, Error> {
     let mut events = Vec::new();
     measure(cuda, config, |event| {
         events.push(event);

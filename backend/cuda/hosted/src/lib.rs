@@ -2,6 +2,7 @@
 //! after step. For tests: what it computes is what a GPU computes, and how long it takes says nothing of one.
 
 mod chosen;
+mod hooked;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use gabion_cuda::{Arguments, Device, Fault, Launch, Pinned};
 use gabion_scheme::ct;
 
 pub use chosen::{Chosen, DEVICE, chosen};
+pub use hooked::{Call, Hook, Hooked, Then};
 
 /// What `Device::allocate` promises.
 const ALIGNMENT: usize = 256;

@@ -1,14 +1,16 @@
 //! A device that does everything wrong that a device can do: whatever it does, no result that is wrong leaves, nothing
 //! hangs, nothing stays in memory, and afterwards the backend works again.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Xmss};
-use gabion_cuda::{Cuda, Device, Fault, Launch, Pinned, forward_device};
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda::{Cuda, Device, Fault, Launch};
+use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_kem::ML_KEM_768;
@@ -44,9 +46,8 @@ const TROUBLES: [Trouble; 6] = [
     Trouble::Upsets,
 ];
 
-/// The hosted device, with one trouble at one call.
+/// One trouble at one call.
 struct Troubled {
-    device: Hosted,
     trouble: Trouble,
     at: usize,
     calls: AtomicUsize,
@@ -73,7 +74,7 @@ impl Troubled {
     fn new(trouble: Trouble, at: usize) -> Self {
         let (calls, copies) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let state = Mutex::new(State::default());
-        Troubled { device: Hosted::new(), trouble, at, calls, copies, state }
+        Troubled { trouble, at, calls, copies, state }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -105,101 +106,68 @@ impl Troubled {
     }
 }
 
-impl Device for Troubled {
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        self.call()?;
-        let address = self.device.allocate(bytes)?;
-        self.state().allocated.push(address..address + bytes as u64);
-        Ok(address)
-    }
-
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        self.device.pin(bytes)
-    }
-
-    unsafe fn upload(
-        &self,
-        stream: usize,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        self.call()?;
-        // SAFETY: the caller's.
-        let first = (bytes >= 8).then(|| unsafe { from.cast::<u64>().read_unaligned() });
-        let mut state = self.state();
-        let is_address = |first| state.allocated.iter().any(|memory| memory.contains(&first));
-        if !first.is_some_and(is_address) {
-            state.uploaded = Some((to, bytes));
+impl Hook for Troubled {
+    fn before(&self, device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+        match call {
+            // Not counted: memory of the host, and what has a trouble of its own.
+            Call::Pin(_) | Call::Download(_) => return Ok(Then::Pass),
+            Call::Restart => {
+                let mut state = self.state();
+                if state.is_gone {
+                    return Err(Fault::Failed);
+                }
+                (state.is_dead, state.late) = (false, None);
+                return Ok(Then::Pass);
+            }
+            _ => {}
         }
-        drop(state);
-        // SAFETY: the caller's.
-        unsafe { self.device.upload(stream, to, from, bytes) }
-    }
-
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.call()?;
-        self.device.clear(stream, address, bytes)
-    }
-
-    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
         let is_now = self.call()?;
-        if is_now && self.trouble == Trouble::Late {
-            let launch = (launch.kernel.to_owned(), launch.arguments.to_vec(), launch.blocks);
-            self.state().late = Some(launch);
-            return Ok(());
+        match call {
+            Call::Upload { to, from } => {
+                let first = from.first_chunk().map(|first| u64::from_le_bytes(*first));
+                let mut state = self.state();
+                let is_address =
+                    |first| state.allocated.iter().any(|memory| memory.contains(&first));
+                if !first.is_some_and(is_address) {
+                    state.uploaded = Some((to, from.len()));
+                }
+            }
+            Call::Launch(launch) if is_now && self.trouble == Trouble::Late => {
+                let launch = (launch.kernel.to_owned(), launch.arguments.to_vec(), launch.blocks);
+                self.state().late = Some(launch);
+                return Ok(Then::Skip);
+            }
+            Call::Launch(_) if is_now && self.trouble == Trouble::Upsets => {
+                let (address, bytes) = self.state().uploaded.unwrap();
+                let mut changed = vec![0u8; bytes];
+                // SAFETY: this device copies at once.
+                unsafe { device.download(0, address, changed.as_mut_ptr(), bytes)? };
+                changed.iter_mut().for_each(|byte| *byte ^= 0x11);
+                // SAFETY: likewise.
+                unsafe { device.upload(0, address, changed.as_ptr(), bytes)? };
+            }
+            _ => {}
         }
-        if is_now && self.trouble == Trouble::Upsets {
-            let (address, bytes) = self.state().uploaded.unwrap();
-            let mut changed = vec![0u8; bytes];
-            // SAFETY: this device copies at once.
-            unsafe { self.device.download(stream, address, changed.as_mut_ptr(), bytes)? };
-            changed.iter_mut().for_each(|byte| *byte ^= 0x11);
-            // SAFETY: likewise.
-            unsafe { self.device.upload(stream, address, changed.as_ptr(), bytes)? };
-        }
-        // SAFETY: the caller's.
-        unsafe { self.device.launch(stream, launch) }
+        Ok(Then::Pass)
     }
 
-    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
-        self.call()?;
-        self.device.finish(stream, at_most)
+    fn allocated(&self, address: u64, bytes: usize) {
+        self.state().allocated.push(address..address + bytes as u64);
     }
 
-    unsafe fn download(
-        &self,
-        stream: usize,
-        from: u64,
-        to: *mut u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        self.call()?;
-        // SAFETY: the caller's.
-        unsafe { self.device.download(stream, from, to, bytes)? };
+    fn downloaded(&self, device: &Hosted, bytes: &mut [u8]) -> Result<(), Fault> {
         let is_now = self.copies.fetch_add(1, Ordering::Relaxed) == self.at;
         if is_now && self.trouble == Trouble::Corrupts {
             self.state().came = true;
-            // SAFETY: the caller's, and copied at once.
-            unsafe { *to.add(bytes - 1) ^= 0x40 };
+            *bytes.last_mut().unwrap() ^= 0x40;
         }
         // What was late writes now, where nobody waits for it.
         if let Some((kernel, arguments, blocks)) = self.state().late.take() {
             let launch = Launch { kernel: &kernel, arguments: &arguments, blocks };
             // SAFETY: as it would have been; a restart forgets it.
-            unsafe { self.device.launch(stream, &launch)? };
+            unsafe { device.launch(0, &launch)? };
         }
         Ok(())
-    }
-
-    fn restart(&self) -> Result<(), Fault> {
-        let mut state = self.state();
-        if state.is_gone {
-            return Err(Fault::Failed);
-        }
-        (state.is_dead, state.late) = (false, None);
-        drop(state);
-        self.device.restart()
     }
 }
 
@@ -339,8 +307,8 @@ fn run(backend: &dyn Backend, operation: Operation<'_>) -> (Ran, Vec<Status>) {
     (backend.run(&mut batch), status)
 }
 
-fn troubled(trouble: Trouble, at: usize) -> Cuda<Troubled> {
-    Cuda::new(Troubled::new(trouble, at), 1 << 20, Duration::from_secs(60))
+fn troubled(trouble: Trouble, at: usize) -> Cuda<Hooked<Troubled>> {
+    Cuda::new(Hooked::new(Troubled::new(trouble, at)), 1 << 20, Duration::from_secs(60))
 }
 
 #[test]
@@ -353,7 +321,7 @@ fn whatever_fails_at_any_call_nothing_wrong_leaves_and_it_works_again() {
                 let cuda = troubled(trouble, at);
                 let ran = case.check(&cuda, task);
                 let (came, is_gone) = {
-                    let state = cuda.device().state();
+                    let state = cuda.device().hook.state();
                     (state.came, state.is_gone)
                 };
                 assert!(ran == Ran::Done || came, "{trouble:?} at {at}: {ran:?} without a cause");
@@ -383,7 +351,7 @@ fn canary_and_status_words_catch_what_comes_back_changed() {
         for &at in copies[task] {
             let cuda = troubled(Trouble::Corrupts, at);
             assert_eq!(case.check(&cuda, task), Ran::Lost, "copy {at} of task {task}");
-            assert!(cuda.device().state().came);
+            assert!(cuda.device().hook.state().came);
             assert!(!case.stays(&cuda.device().device));
             assert_eq!(case.check(&cuda, task), Ran::Done);
         }
@@ -407,7 +375,7 @@ fn many_threads_share_the_slots() {
                 });
             }
         });
-        assert!(cuda.device().state().came);
+        assert!(cuda.device().hook.state().came);
         assert!(done.into_inner() > 0, "{trouble:?}: no batch was done");
         assert_eq!(case.check(&cuda, 0), Ran::Done);
         assert!(!case.stays(&cuda.device().device));
@@ -417,7 +385,7 @@ fn many_threads_share_the_slots() {
 #[test]
 fn without_memory_a_batch_is_lost_and_the_next_one_is_not() {
     let case = Case::new();
-    let cuda = Cuda::new(Poor::new(|asked| asked == 0), 1 << 20, Duration::from_secs(60));
+    let cuda = poor(|asked| asked == 0);
     assert_eq!(case.check(&cuda, 0), Ran::Lost);
     assert_eq!(case.check(&cuda, 0), Ran::Done);
 }
@@ -438,7 +406,7 @@ fn chunks_of_one_batch_overlap_and_come_back_in_order() {
 #[test]
 fn with_memory_for_one_slot_batches_take_turns() {
     let case = Case::new();
-    let cuda = Cuda::new(Poor::new(|asked| asked > 0), 1 << 20, Duration::from_secs(60));
+    let cuda = poor(|asked| asked > 0);
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let (case, cuda) = (&case, &cuda);
@@ -454,27 +422,22 @@ fn with_memory_for_one_slot_batches_take_turns() {
 
 /// Refuses memory by how often it was asked for some before.
 struct Poor {
-    device: Hosted,
     asked: AtomicUsize,
     refuses: fn(usize) -> bool,
 }
 
-impl Poor {
-    fn new(refuses: fn(usize) -> bool) -> Self {
-        Poor { device: Hosted::new(), asked: AtomicUsize::new(0), refuses }
-    }
+fn poor(refuses: fn(usize) -> bool) -> Cuda<Hooked<Poor>> {
+    let device = Hooked::new(Poor { asked: AtomicUsize::new(0), refuses });
+    Cuda::new(device, 1 << 20, Duration::from_secs(60))
 }
 
-impl Device for Poor {
-    forward_device!(device: pin, upload, clear, launch, download, restart);
-
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        if (self.refuses)(self.asked.fetch_add(1, Ordering::Relaxed)) {
-            return Err(Fault::NoMemory);
+impl Hook for Poor {
+    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+        match call {
+            Call::Allocate(_) if (self.refuses)(self.asked.fetch_add(1, Ordering::Relaxed)) => {
+                Err(Fault::NoMemory)
+            }
+            _ => Ok(Then::Pass),
         }
-        self.device.allocate(bytes)
-    }
-    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
-        self.device.finish(stream, at_most)
     }
 }

@@ -1,15 +1,17 @@
 //! Devices as an engine has them: opened when that pays, several of them, one of which may fail, with costs that are
 //! kept.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran, Task, cpus};
+use gabion_cuda::Fault;
 use gabion_cuda::offload::{About, Absent, Costs, Curve, Offload, Row, Source};
-use gabion_cuda::{Device, Fault, forward_device};
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::ml_kem::ML_KEM_512;
@@ -42,13 +44,12 @@ impl Devices {
 }
 
 struct Moved {
-    device: Hosted,
     at: usize,
     strings: Arc<Strings>,
 }
 
 impl Source for Devices {
-    type Device = Moved;
+    type Device = Hooked<Moved>;
 
     fn may_be_there(&self) -> bool {
         true
@@ -58,7 +59,7 @@ impl Source for Devices {
         self.count.clone().map(drop)
     }
 
-    fn open(&self) -> Result<Vec<(About, Moved)>, Absent> {
+    fn open(&self) -> Result<Vec<(About, Hooked<Moved>)>, Absent> {
         self.strings.opened.fetch_add(1, Ordering::Relaxed);
         let device = |at| {
             let about = About {
@@ -68,36 +69,17 @@ impl Source for Devices {
                 memory_bytes: 64 << 20,
                 driver: "1.2".to_owned(),
             };
-            (about, Moved { device: Hosted::new(), at, strings: Arc::clone(&self.strings) })
+            (about, Hooked::new(Moved { at, strings: Arc::clone(&self.strings) }))
         };
         self.count.clone().map(|count| (0..count).map(device).collect())
     }
 }
 
-impl Device for Moved {
-    forward_device!(device: allocate, pin, clear, launch, restart);
-
-    unsafe fn upload(
-        &self,
-        stream: usize,
-        to: u64,
-        from: *const u8,
-        n: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.upload(stream, to, from, n) }
-    }
-    unsafe fn download(
-        &self,
-        stream: usize,
-        from: u64,
-        to: *mut u8,
-        n: usize,
-    ) -> Result<(), Fault> {
-        // SAFETY: the caller's.
-        unsafe { self.device.download(stream, from, to, n) }
-    }
-    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+impl Hook for Moved {
+    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+        if !matches!(call, Call::Finish) {
+            return Ok(Then::Pass);
+        }
         self.strings.finished[self.at].fetch_add(1, Ordering::Relaxed);
         let mut meets = self.strings.meets.lock().unwrap();
         *meets = meets.saturating_sub(1);
@@ -109,7 +91,7 @@ impl Device for Moved {
         if self.strings.fails[self.at].load(Ordering::Relaxed) {
             return Err(Fault::Failed);
         }
-        self.device.finish(stream, at_most)
+        Ok(Then::Pass)
     }
 }
 

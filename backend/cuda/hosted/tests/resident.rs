@@ -1,19 +1,20 @@
 //! Keys that stay on the device: right whether they are there or not, sent once, gone when they are dropped.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran};
-use gabion_cuda::{Cuda, Device, Fault, Launch, forward_device};
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda::{Cuda, Fault};
+use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
 
-/// The hosted device, which counts what is sent and can fail once.
+/// Counts what is sent and can fail once.
 #[derive(Default)]
 struct Counting {
-    device: Hosted,
     sent: AtomicUsize,
     calls: AtomicUsize,
     /// The call that fails, counted from one.
@@ -23,65 +24,34 @@ struct Counting {
     asked: AtomicUsize,
 }
 
-impl Counting {
-    fn call(&self) -> Result<(), Fault> {
-        let now = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if now == self.fails.load(Ordering::Relaxed) { Err(Fault::Failed) } else { Ok(()) }
-    }
-}
-
-impl Device for Counting {
-    forward_device!(device: pin, restart);
-
-    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
-        self.call()?;
-        let (asked, memory) =
-            (self.asked.fetch_add(1, Ordering::Relaxed), self.memory.load(Ordering::Relaxed));
-        if memory > 0 && asked >= memory {
-            return Err(Fault::NoMemory);
+impl Hook for Counting {
+    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+        if matches!(call, Call::Pin(_) | Call::Restart) {
+            return Ok(Then::Pass);
         }
-        self.device.allocate(bytes)
-    }
-    unsafe fn upload(
-        &self,
-        stream: usize,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        self.call()?;
-        self.sent.fetch_add(bytes, Ordering::Relaxed);
-        // SAFETY: the caller's.
-        unsafe { self.device.upload(stream, to, from, bytes) }
-    }
-    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
-        self.call()?;
-        self.device.clear(stream, address, bytes)
-    }
-    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
-        self.call()?;
-        // SAFETY: the caller's.
-        unsafe { self.device.launch(stream, launch) }
-    }
-    unsafe fn download(
-        &self,
-        stream: usize,
-        from: u64,
-        to: *mut u8,
-        bytes: usize,
-    ) -> Result<(), Fault> {
-        self.call()?;
-        // SAFETY: the caller's.
-        unsafe { self.device.download(stream, from, to, bytes) }
-    }
-    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
-        self.call()?;
-        self.device.finish(stream, at_most)
+        let now = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if now == self.fails.load(Ordering::Relaxed) {
+            return Err(Fault::Failed);
+        }
+        match call {
+            Call::Allocate(_) => {
+                let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+                let memory = self.memory.load(Ordering::Relaxed);
+                if memory > 0 && asked >= memory {
+                    return Err(Fault::NoMemory);
+                }
+            }
+            Call::Upload { from, .. } => {
+                self.sent.fetch_add(from.len(), Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        Ok(Then::Pass)
     }
 }
 
-fn counting(slot_bytes: usize) -> Cuda<Counting> {
-    Cuda::new(Counting::default(), slot_bytes, Duration::from_secs(60))
+fn counting(slot_bytes: usize) -> Cuda<Hooked<Counting>> {
+    Cuda::new(Hooked::default(), slot_bytes, Duration::from_secs(60))
 }
 
 fn keys(params: &'static Params, n: usize) -> Vec<DecapsKey> {
@@ -91,8 +61,12 @@ fn keys(params: &'static Params, n: usize) -> Vec<DecapsKey> {
 }
 
 /// Encapsulates for each key and decapsulates; the secrets of a batch that is done are the same. Bytes that were sent.
-fn round(cuda: &Cuda<Counting>, params: &'static Params, lanes: &[&DecapsKey]) -> (Ran, usize) {
-    let before = cuda.device().sent.load(Ordering::Relaxed);
+fn round(
+    cuda: &Cuda<Hooked<Counting>>,
+    params: &'static Params,
+    lanes: &[&DecapsKey],
+) -> (Ran, usize) {
+    let before = cuda.device().hook.sent.load(Ordering::Relaxed);
     let n = lanes.len();
     let (mut m, mut ct) = (vec![[0; 32]; n], vec![0; n * params.ct_len()]);
     getrandom::fill(m.as_flattened_mut()).unwrap();
@@ -113,7 +87,7 @@ fn round(cuda: &Cuda<Counting>, params: &'static Params, lanes: &[&DecapsKey]) -
     let decaps = Kem::Decaps { params, keys: Keys::Known(lanes), ct: &ct, shared: &mut again };
     let ran = run(cuda, decaps, n);
     assert!(ran != Ran::Done || shared == again);
-    (ran, cuda.device().sent.load(Ordering::Relaxed) - before)
+    (ran, cuda.device().hook.sent.load(Ordering::Relaxed) - before)
 }
 
 fn run(backend: &dyn Backend, kem: Kem<'_>, n: usize) -> Ran {
@@ -146,7 +120,7 @@ fn without_memory_for_them_keys_are_sent() {
     let params = &ML_KEM_512;
     let cuda = counting(1 << 20);
     // The first memory is that of the slot.
-    cuda.device().memory.store(1, Ordering::Relaxed);
+    cuda.device().hook.memory.store(1, Ordering::Relaxed);
     let keys = keys(params, 2);
     let lanes = [&keys[0], &keys[1]];
     for _ in 0..2 {
@@ -197,11 +171,11 @@ fn whatever_call_fails_keys_are_right_afterwards() {
         if at % 2 == 0 {
             assert_eq!(round(&cuda, params, &lanes).0, Ran::Done);
         }
-        let begin = cuda.device().calls.load(Ordering::Relaxed);
-        cuda.device().fails.store(begin + at / 2 + 1, Ordering::Relaxed);
+        let begin = cuda.device().hook.calls.load(Ordering::Relaxed);
+        cuda.device().hook.fails.store(begin + at / 2 + 1, Ordering::Relaxed);
         losses += usize::from(round(&cuda, params, &lanes).0 == Ran::Lost);
-        let came = cuda.device().calls.load(Ordering::Relaxed) > begin + at / 2;
-        cuda.device().fails.store(0, Ordering::Relaxed);
+        let came = cuda.device().hook.calls.load(Ordering::Relaxed) > begin + at / 2;
+        cuda.device().hook.fails.store(0, Ordering::Relaxed);
         assert_eq!(round(&cuda, params, &lanes).0, Ran::Done, "after call {at}");
         assert_eq!(round(&cuda, params, &lanes).0, Ran::Done, "after call {at}");
         if !came {

@@ -1,37 +1,36 @@
 //! A launch that a device says it did and did not do, in memory that other batches left: what they left of the canary must
 //! not pass for this batch's.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
-use gabion_cuda::{Cuda, Device, Fault, Launch, forward_device};
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda::{Cuda, Fault};
+use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa;
 use gabion_scheme::ml_kem::ML_KEM_512;
 
-/// The hosted device, of which one launch is left out.
+/// Leaves out one launch.
 #[derive(Default)]
 struct Skipping {
-    device: Hosted,
     /// Launches until the one that is left out; none at 0.
     left: AtomicUsize,
 }
 
-impl Device for Skipping {
-    forward_device!(device: allocate, pin, upload, clear, download, finish, restart);
-
-    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
-        let order = (Ordering::Relaxed, Ordering::Relaxed);
-        if self.left.fetch_update(order.0, order.1, |left| left.checked_sub(1)) == Ok(1) {
-            return Ok(());
+impl Hook for Skipping {
+    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+        if !matches!(call, Call::Launch(_)) {
+            return Ok(Then::Pass);
         }
-        // SAFETY: the caller's.
-        unsafe { self.device.launch(stream, launch) }
+        let order = (Ordering::Relaxed, Ordering::Relaxed);
+        let left = self.left.fetch_update(order.0, order.1, |left| left.checked_sub(1));
+        Ok(if left == Ok(1) { Then::Skip } else { Then::Pass })
     }
 }
 
@@ -158,12 +157,13 @@ fn what_a_batch_left_does_not_pass_for_the_next_ones_canary() {
     let mut losses = 0;
     for task in 0..TASKS {
         for launch in 1..40 {
-            let cuda = Cuda::new(Skipping::default(), 64 << 20, Duration::from_secs(60));
+            let cuda =
+                Cuda::new(Hooked::new(Skipping::default()), 64 << 20, Duration::from_secs(60));
             // Batches of every kind leave their own in the slot, this one's kind first and last.
             for before in [task, 2, 5, task, 1] {
                 assert_eq!(all[0].run(&cuda, before), expected[0][before]);
             }
-            cuda.device().left.store(launch, Ordering::Relaxed);
+            cuda.device().hook.left.store(launch, Ordering::Relaxed);
             let got = all[1].run(&cuda, task);
             match got.0 {
                 // An attempt of which a step was left out is no signature; a later one of the same op is another good one.
@@ -180,7 +180,7 @@ fn what_a_batch_left_does_not_pass_for_the_next_ones_canary() {
                     losses += 1;
                 }
             }
-            if cuda.device().left.load(Ordering::Relaxed) > 0 {
+            if cuda.device().hook.left.load(Ordering::Relaxed) > 0 {
                 break; // After the last launch.
             }
         }

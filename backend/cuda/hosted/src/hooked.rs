@@ -1,0 +1,157 @@
+//! The processor as a device with a hook in it: what a test counts, fails, leaves out or changes at a call.
+
+use std::time::Duration;
+
+use gabion_cuda::{Device, Fault, Launch, Pinned};
+
+use crate::Hosted;
+
+/// A call that a device is about to get.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Call<'a> {
+    /// [`Device::allocate`] of so many bytes.
+    Allocate(usize),
+    /// [`Device::pin`] of so many bytes.
+    Pin(usize),
+    /// [`Device::upload`] of bytes.
+    Upload {
+        /// Where to.
+        to: u64,
+        /// What of.
+        from: &'a [u8],
+    },
+    /// [`Device::clear`] of so many bytes.
+    Clear(usize),
+    /// [`Device::launch`].
+    Launch(&'a Launch<'a>),
+    /// [`Device::download`] of so many bytes.
+    Download(usize),
+    /// [`Device::finish`].
+    Finish,
+    /// [`Device::restart`].
+    Restart,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The device gets it.
+    Pass,
+    /// It is said to be done, and the device does not get it. What gives something back is passed on all the same.
+    Skip,
+}
+
+/// What happens at the calls of a device.
+pub trait Hook: Send + Sync {
+    /// Before a call of `device`.
+    ///
+    /// # Errors
+    /// The call's, which the device does not get then.
+    fn before(&self, device: &Hosted, call: Call<'_>) -> Result<Then, Fault>;
+
+    /// After memory was allocated.
+    fn allocated(&self, _address: u64, _bytes: usize) {}
+
+    /// After bytes were copied from the device.
+    ///
+    /// # Errors
+    /// The call's.
+    fn downloaded(&self, _device: &Hosted, _bytes: &mut [u8]) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// A device that does what [`Hosted`] does, but for its hook.
+#[derive(Default)]
+pub struct Hooked<H> {
+    /// The device behind it.
+    pub device: Hosted,
+    /// What comes first.
+    pub hook: H,
+}
+
+impl<H> Hooked<H> {
+    /// A new device with this hook.
+    pub fn new(hook: H) -> Self {
+        Hooked { device: Hosted::new(), hook }
+    }
+}
+
+impl<H: Hook> Hooked<H> {
+    /// Whether the device gets a call.
+    fn passes(&self, call: Call<'_>) -> Result<bool, Fault> {
+        Ok(self.hook.before(&self.device, call)? == Then::Pass)
+    }
+}
+
+impl<H: Hook> Device for Hooked<H> {
+    fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
+        self.passes(Call::Allocate(bytes))?;
+        let address = self.device.allocate(bytes)?;
+        self.hook.allocated(address, bytes);
+        Ok(address)
+    }
+
+    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+        self.passes(Call::Pin(bytes))?;
+        self.device.pin(bytes)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: usize,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        // SAFETY: the caller's: so many bytes, which do not change before this stream is finished.
+        let sent = unsafe { std::slice::from_raw_parts(from, bytes) };
+        if !self.passes(Call::Upload { to, from: sent })? {
+            return Ok(());
+        }
+        // SAFETY: the caller's.
+        unsafe { self.device.upload(stream, to, from, bytes) }
+    }
+
+    fn clear(&self, stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
+        if self.passes(Call::Clear(bytes))? {
+            self.device.clear(stream, address, bytes)
+        } else {
+            Ok(())
+        }
+    }
+
+    unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
+        if !self.passes(Call::Launch(launch))? {
+            return Ok(());
+        }
+        // SAFETY: the caller's.
+        unsafe { self.device.launch(stream, launch) }
+    }
+
+    unsafe fn download(
+        &self,
+        stream: usize,
+        from: u64,
+        to: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        if !self.passes(Call::Download(bytes))? {
+            return Ok(());
+        }
+        // SAFETY: the caller's.
+        unsafe { self.device.download(stream, from, to, bytes)? };
+        // SAFETY: the caller's memory, which this device has written already.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
+        self.hook.downloaded(&self.device, bytes)
+    }
+
+    fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault> {
+        if self.passes(Call::Finish)? { self.device.finish(stream, at_most) } else { Ok(()) }
+    }
+
+    fn restart(&self) -> Result<(), Fault> {
+        if self.passes(Call::Restart)? { self.device.restart() } else { Ok(()) }
+    }
+}
