@@ -1,9 +1,12 @@
-//! What LMS and XMSS have in common on a device: how a batch is cut, and lanes with known answers.
+//! What LMS and XMSS have in common on a device: how a batch is cut, what stands around the arrays of a chunk, and lanes
+//! with known answers.
 //!
 //! Nodes of a tree have a canary of one leaf under a key of its own, which is hashed with itself up to the nodes' row.
 //! Signatures have two, a good one, and one of which a bit is another. The portable backend makes the answers at first use.
 
+use gabion_backend::Ran;
 use gabion_backend::portable::Portable;
+use gabion_scheme::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::lms::{D_INTR, LmsHash, prefix};
 use gabion_scheme::kernels::xmss::{XmssAddress, XmssContext, XmssHash, address_type};
@@ -11,7 +14,11 @@ use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, LmOts, Lms};
 use gabion_scheme::xmss::{self, Scheme, Set};
 use once_cell::race::OnceBox;
 
-use crate::layout::fitting;
+use crate::arguments::{LmsArguments, XmssArguments};
+use crate::chunk::{Chunk, Flying};
+use crate::device::{Arguments, Device, Fault};
+use crate::layout::{Layout, Place, fitting};
+use crate::slots::Taken;
 
 /// Lanes of the canary among nodes, and among signatures.
 pub(crate) const NODE_CANARIES: usize = 1;
@@ -49,6 +56,116 @@ pub(crate) fn sizes(
 /// As many nodes as fit, by what so many take; at most so many that their threads have numbers of 32 bits.
 pub(crate) fn nodes_that_fit(bytes: impl Fn(usize) -> usize, slot: usize, threads: usize) -> usize {
     fitting((1 << 31) / threads, |nodes| bytes(nodes) <= slot)
+}
+
+/// Runs operations in groups of one kind each, which `run` gives verdicts, and `tell`s each verdict. It ends with the
+/// first group that is not done.
+pub(crate) fn by_kind<T, K: Ord>(
+    all: &mut [T],
+    kind: impl Fn(&T) -> K,
+    run: impl Fn(&[T], &mut [Status]) -> Ran,
+    mut tell: impl FnMut(&T, Status),
+) -> Ran {
+    all.sort_by_key(&kind);
+    for group in all.chunk_by(|a, b| kind(a) == kind(b)) {
+        let mut verdicts = vec![Status::NotRun; group.len()];
+        let ran = run(group, &mut verdicts);
+        if ran != Ran::Done {
+            return ran;
+        }
+        group.iter().zip(verdicts).for_each(|(one, verdict)| tell(one, verdict));
+    }
+    Ran::Done
+}
+
+/// What stands around the arrays of a chunk: status words after them, and what is cleared of a slot.
+#[derive(Default)]
+pub(crate) struct Frame {
+    /// Bytes of a slot.
+    pub(crate) bytes: usize,
+    status: Place,
+    secret: usize,
+    tails: Vec<Place>,
+}
+
+impl Frame {
+    /// That of arrays for `n` operations.
+    pub(crate) fn around(mut layout: Layout, n: usize) -> Self {
+        let status = layout.array(n, size_of::<u32>());
+        let (bytes, secret, tails) = (layout.bytes(), layout.secret(), layout.tails());
+        Frame { bytes, status, secret, tails }
+    }
+
+    /// A chunk for so many lanes and canaries, in a slot of its own. `arguments` are made of what tells the address of a
+    /// place, 0 where it is empty.
+    pub(crate) fn chunk<'t, 'a, D: Device, A: Common>(
+        &self,
+        taken: &'t mut Taken<'a, D>,
+        set: &'static str,
+        (lanes, canaries): (usize, usize),
+        arguments: impl FnOnce(&dyn Fn(Place) -> u64) -> A,
+    ) -> Result<Chunk<'t, 'a, D, A>, Fault> {
+        taken.reserve(self.bytes, self.secret, &self.tails)?;
+        let at = |place: Place| if place.bytes > 0 { taken.address(place.offset) } else { 0 };
+        let mut arguments = arguments(&at);
+        arguments.begin(at(self.status), (lanes + canaries) as u32, taken.generation());
+        let (status, answers) = (self.status, Vec::new());
+        Ok(Chunk { taken, set, arguments, lanes, canaries, status, answers })
+    }
+}
+
+/// Arguments of kernels of either.
+pub(crate) trait Common: Arguments {
+    /// Where the status words are, for how many operations, and what they carry.
+    fn begin(&mut self, status: u64, n: u32, generation: u32);
+
+    /// The level that nodes are made from.
+    fn set_level(&mut self, level: u32);
+}
+
+macro_rules! common {
+    ($arguments:ty) => {
+        impl Common for $arguments {
+            fn begin(&mut self, status: u64, n: u32, generation: u32) {
+                (self.status, self.n, self.generation) = (status, n, generation);
+            }
+
+            fn set_level(&mut self, level: u32) {
+                self.level = level;
+            }
+        }
+    };
+}
+common!(LmsArguments);
+common!(XmssArguments);
+
+/// Ends a chunk of nodes whose leaves are made: their trees, so high, up to the nodes, which come back from `out`, with the canary's.
+pub(crate) fn fly_nodes<'a, D: Device, A: Common>(
+    mut chunk: Chunk<'_, 'a, D, A>,
+    low: u32,
+    (out, canary): (Place, &[u8]),
+    (output, status): (&'a mut [u8], &'a mut [Status]),
+) -> Result<Flying<'a, D>, Fault> {
+    let (nodes, n) = (chunk.lanes, chunk.lanes + chunk.canaries);
+    for level in 0..low {
+        chunk.arguments.set_level(level);
+        chunk.launch_jobs("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
+    }
+    chunk.launch_jobs("finish", n)?;
+    chunk.expect(out, &[canary])?;
+    chunk.fetch(out, output)?;
+    chunk.fly(status, &[Status::Ok])
+}
+
+/// Sends the arrays of a chunk of signatures, the canary's part with each.
+pub(crate) fn send_all<D: Device, A: Common>(
+    chunk: &mut Chunk<'_, '_, D, A>,
+    arrays: [(Place, Vec<u8>); 3],
+) -> Result<(), Fault> {
+    for (place, bytes) in arrays {
+        chunk.send_own(place, bytes)?;
+    }
+    chunk.clear_status()
 }
 
 /// Bytes that look like a secret's, and are the same in every process.

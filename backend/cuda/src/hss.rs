@@ -13,7 +13,10 @@ use crate::arguments::LmsArguments;
 use crate::chunk::{Chunk, Flying, Rest, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::hbs::{CANARIES, LmsLeaf, LmsSigned, NODE_CANARIES, nodes_that_fit, sizes};
+use crate::hbs::{
+    CANARIES, Frame, LmsLeaf, LmsSigned, NODE_CANARIES, by_kind, fly_nodes, nodes_that_fit,
+    send_all, sizes,
+};
 use crate::layout::{Layout, Place};
 use crate::slots::Taken;
 
@@ -63,10 +66,7 @@ struct Arrays {
     parts: Place,
     digests: Place,
     out: Place,
-    status: Place,
-    bytes: usize,
-    secret: usize,
-    tails: Vec<Place>,
+    frame: Frame,
 }
 
 impl Arrays {
@@ -82,7 +82,7 @@ impl Arrays {
         layout.secrets_end();
         arrays.nodes = layout.array(leaves, ots.n);
         arrays.out = layout.array(n, ots.n);
-        arrays.end(layout, n)
+        Arrays { frame: Frame::around(layout, n), ..arrays }
     }
 
     /// Of parts, whose inputs have so many bytes together.
@@ -97,14 +97,7 @@ impl Arrays {
             nodes: layout.array(n, ots.n),
             ..Arrays::default()
         };
-        arrays.end(layout, n)
-    }
-
-    fn end(mut self, mut layout: Layout, n: usize) -> Self {
-        self.status = layout.array(n, size_of::<u32>());
-        (self.bytes, self.secret) = (layout.bytes(), layout.secret());
-        self.tails = layout.tails();
-        self
+        Arrays { frame: Frame::around(layout, n), ..arrays }
     }
 
     /// A chunk over them, for so many lanes and canaries.
@@ -112,11 +105,9 @@ impl Arrays {
         &self,
         taken: &'t mut Taken<'a, D>,
         ots: &LmOts,
-        (lanes, canaries): (usize, usize),
+        operations: (usize, usize),
     ) -> Result<Chunk<'t, 'a, D, LmsArguments>, Fault> {
-        taken.reserve(self.bytes, self.secret, &self.tails)?;
-        let at = |place: Place| if place.bytes > 0 { taken.address(place.offset) } else { 0 };
-        let arguments = LmsArguments {
+        self.frame.chunk(taken, name(ots), operations, |at| LmsArguments {
             keys: at(self.keys),
             input: at(self.input),
             parts: at(self.parts),
@@ -124,16 +115,11 @@ impl Arrays {
             values: at(self.values),
             nodes: at(self.nodes),
             out: at(self.out),
-            status: at(self.status),
             w: ots.w,
             chains: ots.chains() as u32,
             shift: ots.shift(),
-            n: (lanes + canaries) as u32,
-            generation: taken.generation(),
             ..LmsArguments::default()
-        };
-        let (set, status, answers) = (name(ots), self.status, Vec::new());
-        Ok(Chunk { taken, set, arguments, lanes, canaries, status, answers })
+        })
     }
 }
 
@@ -142,7 +128,7 @@ impl Arrays {
 /// Makes neighbouring nodes of a row.
 fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ran {
     let Nodes { lms, ots, id, seed, low, first, output } = job;
-    let bytes = |nodes: usize| Arrays::of_nodes(ots, nodes + NODE_CANARIES, low).bytes;
+    let bytes = |nodes: usize| Arrays::of_nodes(ots, nodes + NODE_CANARIES, low).frame.bytes;
     let fit = nodes_that_fit(bytes, cuda.slot_bytes(), ots.chains() << low);
     let sizes = pieces(status.len(), fit, CHAINS_ENOUGH.div_ceil(ots.chains() << low));
     let (mut outputs, mut statuses) = (Rest::new(output), Rest::new(status));
@@ -159,14 +145,8 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
         let leaves = (nodes << low) + NODE_CANARIES;
         chunk.launch_jobs("chains", leaves * ots.chains())?;
         chunk.launch_jobs("leaf", leaves)?;
-        for level in 0..low {
-            chunk.arguments.level = level;
-            chunk.launch_jobs("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
-        }
-        chunk.launch_jobs("finish", nodes + NODE_CANARIES)?;
-        chunk.expect(at.out, &[&canary.node(low)])?;
-        chunk.fetch(at.out, outputs.next(nodes * ots.n))?;
-        chunk.fly(statuses.next(nodes), &[Status::Ok])
+        let out = (outputs.next(nodes * ots.n), statuses.next(nodes));
+        fly_nodes(chunk, low, (at.out, &canary.node(low)), out)
     })
 }
 
@@ -226,21 +206,16 @@ fn verify<D: Device>(
             all.extend(parts.into_iter().map(|part| (lane, part)));
         }
     }
-    let kind = |(_, part): &(usize, Part<'_>)| part.public.ots.typecode;
-    all.sort_by_key(kind);
-    for group in all.chunk_by(|a, b| kind(a) == kind(b)) {
-        let mut verdicts = vec![Status::NotRun; group.len()];
-        let ran = verify_group(cuda, group, &mut verdicts);
-        if ran != Ran::Done {
-            return ran;
-        }
-        for ((lane, _), verdict) in group.iter().zip(verdicts) {
+    by_kind(
+        &mut all,
+        |(_, part)| part.public.ots.typecode,
+        |group, verdicts| verify_group(cuda, group, verdicts),
+        |(lane, _), verdict| {
             if !verdict.is_ok() {
                 status[*lane] = verdict;
             }
-        }
-    }
-    Ran::Done
+        },
+    )
 }
 
 /// Verifies parts of one set of one-time signatures.
@@ -257,7 +232,7 @@ fn verify_group<D: Device>(
     let [Some(good), Some(bad)] = own else { return Ran::Declined };
     let own = input_len(&good) + input_len(&bad);
     let fits = |count, bytes| {
-        Arrays::of_parts(ots, count + CANARIES, bytes + own).bytes <= cuda.slot_bytes()
+        Arrays::of_parts(ots, count + CANARIES, bytes + own).frame.bytes <= cuda.slot_bytes()
     };
     let sizes = sizes(group.iter().map(|(_, part)| input_len(part)), fits);
     let mut statuses = Rest::new(verdicts);
@@ -279,10 +254,8 @@ fn verify_chunk<'a, D: Device>(
     let n = group.len() + CANARIES;
     let at = Arrays::of_parts(ots, group.len() + CANARIES, packed.input.len());
     let mut chunk = at.chunk(taken, ots, (group.len(), CANARIES))?;
-    chunk.send_own(at.keys, packed.keys)?;
-    chunk.send_own(at.input, packed.input)?;
-    chunk.send_own(at.parts, packed.parts)?;
-    chunk.clear_status()?;
+    let Packed { keys, input, parts } = packed;
+    send_all(&mut chunk, [(at.keys, keys), (at.input, input), (at.parts, parts)])?;
     chunk.launch_jobs("digest", n)?;
     chunk.launch_jobs("chains", n * ots.chains())?;
     chunk.launch_jobs("leaf", n)?;

@@ -12,7 +12,10 @@ use crate::arguments::XmssArguments;
 use crate::chunk::{Chunk, Rest, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::hbs::{CANARIES, NODE_CANARIES, XmssLeaf, XmssSigned, nodes_that_fit, sizes};
+use crate::hbs::{
+    CANARIES, Frame, NODE_CANARIES, XmssLeaf, XmssSigned, by_kind, fly_nodes, nodes_that_fit,
+    send_all, sizes,
+};
 use crate::layout::{Layout, Place};
 use crate::slots::Taken;
 
@@ -68,10 +71,7 @@ struct Arrays {
     lanes: Place,
     signed: Place,
     out: Place,
-    status: Place,
-    bytes: usize,
-    secret: usize,
-    tails: Vec<Place>,
+    frame: Frame,
 }
 
 impl Arrays {
@@ -88,7 +88,7 @@ impl Arrays {
         layout.secrets_end();
         arrays.keys = layout.array(2, 2 * set.n);
         arrays.out = layout.array(n, set.n);
-        arrays.end(layout, n)
+        Arrays { frame: Frame::around(layout, n), ..arrays }
     }
 
     /// Of signatures, whose inputs have so many bytes together.
@@ -103,20 +103,17 @@ impl Arrays {
             values: layout.array(n, set.chains() * set.n),
             ..Arrays::default()
         };
-        arrays.end(layout, n)
+        Arrays { frame: Frame::around(layout, n), ..arrays }
     }
 
-    fn end(mut self, mut layout: Layout, n: usize) -> Self {
-        self.status = layout.array(n, size_of::<u32>());
-        (self.bytes, self.secret) = (layout.bytes(), layout.secret());
-        self.tails = layout.tails();
-        self
-    }
-
-    /// The arguments of kernels over them, for `n` operations.
-    fn arguments<D: Device>(&self, taken: &Taken<'_, D>, n: usize) -> XmssArguments {
-        let at = |place: Place| if place.bytes > 0 { taken.address(place.offset) } else { 0 };
-        XmssArguments {
+    /// A chunk over them, for so many lanes and canaries.
+    fn chunk<'t, 'a, D: Device>(
+        &self,
+        taken: &'t mut Taken<'a, D>,
+        set: &Set,
+        operations: (usize, usize),
+    ) -> Result<Chunk<'t, 'a, D, XmssArguments>, Fault> {
+        self.frame.chunk(taken, name(set), operations, |at| XmssArguments {
             keys: at(self.keys),
             secrets: at(self.secrets),
             input: at(self.input),
@@ -125,11 +122,8 @@ impl Arrays {
             signed: at(self.signed),
             values: at(self.values),
             out: at(self.out),
-            status: at(self.status),
-            n: n as u32,
-            generation: taken.generation(),
             ..XmssArguments::default()
-        }
+        })
     }
 }
 
@@ -157,19 +151,17 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
     if !set.can_sign() {
         return Ran::Declined;
     }
-    let bytes = |nodes: usize| Arrays::of_nodes(set, nodes + NODE_CANARIES, low).bytes;
+    let bytes = |nodes: usize| Arrays::of_nodes(set, nodes + NODE_CANARIES, low).frame.bytes;
     let fit = nodes_that_fit(bytes, cuda.slot_bytes(), set.chains() << low);
     let sizes = pieces(status.len(), fit, LEAVES_ENOUGH.div_ceil(1 << low));
     let (mut outputs, mut statuses) = (Rest::new(output), Rest::new(status));
     chunks(cuda, sizes, |taken, from, nodes| {
         let canary = XmssLeaf::of(set).ok_or(Fault::NoMemory)?;
-        let n = nodes + NODE_CANARIES;
-        let at = Arrays::of_nodes(set, n, low);
-        taken.reserve(at.bytes, at.secret, &at.tails)?;
-        let mut arguments = at.arguments(taken, n);
+        let at = Arrays::of_nodes(set, nodes + NODE_CANARIES, low);
+        let mut chunk = at.chunk(taken, set, (nodes, NODE_CANARIES))?;
+        let arguments = &mut chunk.arguments;
         (arguments.layer, arguments.tree, arguments.low) = (layer, tree, low);
         arguments.first = (first + from as u32) << low;
-        let mut chunk = chunk(taken, set, arguments, (nodes, NODE_CANARIES), at.status);
         chunk.send(at.secrets, secret, &[&canary.secret])?;
         // Nobody asks for the root.
         chunk.send_own(at.keys, [&vec![0; set.n], seed, &canary.key].concat())?;
@@ -180,26 +172,9 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
             chunk.launch_jobs(step, leaves * set.chains())?;
         }
         l_trees(&mut chunk, set, leaves)?;
-        for level in 0..low {
-            chunk.arguments.level = level;
-            chunk.launch_jobs("tree", (nodes << (low - level - 1)) + NODE_CANARIES)?;
-        }
-        chunk.launch_jobs("finish", n)?;
-        chunk.expect(at.out, &[&canary.node(low)])?;
-        chunk.fetch(at.out, outputs.next(nodes * set.n))?;
-        chunk.fly(statuses.next(nodes), &[Status::Ok])
+        let out = (outputs.next(nodes * set.n), statuses.next(nodes));
+        fly_nodes(chunk, low, (at.out, &canary.node(low)), out)
     })
-}
-
-fn chunk<'t, 'a, D: Device>(
-    taken: &'t mut Taken<'a, D>,
-    set: &Set,
-    arguments: XmssArguments,
-    (lanes, canaries): (usize, usize),
-    status: Place,
-) -> Chunk<'t, 'a, D, XmssArguments> {
-    let (set, answers) = (name(set), Vec::new());
-    Chunk { taken, set, arguments, lanes, canaries, status, answers }
 }
 
 // --- Signatures -----------------------------------------------------------------------------------------------------
@@ -280,19 +255,12 @@ fn verify<D: Device>(
         Signed::new(lane, key, message, signature)
     });
     let mut signed: Vec<_> = signed.collect();
-    let kind = |signed: &Signed<'_>| (signed.set.family, signed.set.n);
-    signed.sort_by_key(kind);
-    for group in signed.chunk_by(|a, b| kind(a) == kind(b)) {
-        let mut verdicts = vec![Status::NotRun; group.len()];
-        let ran = verify_group(cuda, scheme, group, &mut verdicts);
-        if ran != Ran::Done {
-            return ran;
-        }
-        for (signed, verdict) in group.iter().zip(verdicts) {
-            status[signed.lane] = verdict;
-        }
-    }
-    Ran::Done
+    by_kind(
+        &mut signed,
+        |signed| (signed.set.family, signed.set.n),
+        |group, verdicts| verify_group(cuda, scheme, group, verdicts),
+        |signed, verdict| status[signed.lane] = verdict,
+    )
 }
 
 /// Verifies signatures of one hash function and n.
@@ -311,7 +279,7 @@ fn verify_group<D: Device>(
     let [Some(good), Some(bad)] = own else { return Ran::Declined };
     let own = good.input_len() + bad.input_len();
     let fits = |count, bytes| {
-        Arrays::of_signatures(set, count + CANARIES, bytes + own).bytes <= cuda.slot_bytes()
+        Arrays::of_signatures(set, count + CANARIES, bytes + own).frame.bytes <= cuda.slot_bytes()
     };
     let sizes = sizes(group.iter().map(Signed::input_len), fits);
     let mut statuses = Rest::new(verdicts);
@@ -322,13 +290,9 @@ fn verify_group<D: Device>(
         let depth = all.map(|signed| signed.set.d).max().unwrap_or(0);
         let n = lanes + CANARIES;
         let at = Arrays::of_signatures(set, n, packed.input.len());
-        taken.reserve(at.bytes, at.secret, &at.tails)?;
-        let arguments = at.arguments(taken, n);
-        let mut chunk = chunk(taken, set, arguments, (lanes, CANARIES), at.status);
-        chunk.send_own(at.keys, packed.keys)?;
-        chunk.send_own(at.input, packed.input)?;
-        chunk.send_own(at.lanes, packed.lanes)?;
-        chunk.clear_status()?;
+        let mut chunk = at.chunk(taken, set, (lanes, CANARIES))?;
+        let Packed { keys, input, lanes: packed } = packed;
+        send_all(&mut chunk, [(at.keys, keys), (at.input, input), (at.lanes, packed)])?;
         chunk.launch_jobs("begin", n)?;
         for layer in 0..depth {
             chunk.arguments.layer = layer;
