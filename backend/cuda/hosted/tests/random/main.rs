@@ -4,6 +4,10 @@
 //! `GABION_RANDOM_OPERATIONS` says how many operations (3000), `GABION_RANDOM_SEED` repeats a run. What was compared
 //! is printed: `cargo test -p gabion-cuda-hosted --test random -- --nocapture`.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod stateful;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,11 +128,17 @@ fn run(backend: &dyn Backend, operation: Operation<'_>, n: usize) -> (Ran, Vec<S
 /// A task: it runs on a backend, with outputs of its own.
 type Task<'t> = Box<dyn Fn(&dyn Backend) -> (Ran, Made) + 't>;
 
-/// Runs a task on both; false if the device does not do such tasks.
-fn compare(name: &str, seed: u64, cuda: &dyn Backend, cpu: &dyn Backend, task: &Task<'_>) -> bool {
+/// Runs a task on both, and says how many lanes it had; none if the device does not do such tasks.
+fn compare(
+    name: &str,
+    seed: u64,
+    cuda: &dyn Backend,
+    cpu: &dyn Backend,
+    task: &Task<'_>,
+) -> Option<u64> {
     let (ran, made) = task(cuda);
     if ran == Ran::Declined {
-        return false;
+        return None;
     }
     assert_eq!(ran, Ran::Done, "{name}, seed {seed}");
     let (ran, expected) = task(cpu);
@@ -136,7 +146,7 @@ fn compare(name: &str, seed: u64, cuda: &dyn Backend, cpu: &dyn Backend, task: &
     let lanes = made.0.iter().zip(&expected.0).position(|(made, expected)| made != expected);
     assert_eq!(lanes, None, "{name}, seed {seed}: the first lane with another verdict");
     assert!(made.1 == expected.1, "{name}, seed {seed}: other results");
-    true
+    Some(made.0.len() as u64)
 }
 
 fn kem(random: &mut Random, cpu: &dyn Backend, set: usize, n: usize) -> (String, Task<'static>) {
@@ -370,20 +380,28 @@ fn random_batches_are_those_of_the_processor() {
             let n = 1 + random.below(1 << log);
             let set = random.below(3);
             let family = random.below(if is_long { 16 } else { 48 });
-            let n = if family == 0 { 1 + n % 4 } else { n };
+            // What a processor takes long for has fewer.
+            let n = match family {
+                0 => 1 + n % 4,
+                1..=4 => 1 + n % if is_long { 256 } else { 16 },
+                _ => n,
+            };
             let (name, task) = match family {
                 0 => slh(&mut random, cpu, n, is_long),
+                1 | 2 => stateful::hss(&mut random, n),
+                3 | 4 => stateful::xmss(&mut random, n),
                 _ if family % 2 == 1 => kem(&mut random, cpu, set, n),
                 _ => dsa(&mut random, cpu, set, n),
             };
-            let is_done = compare(&name, own, &cuda, cpu, &task);
+            let lanes = compare(&name, own, &cuda, cpu, &task);
             let mut counts = counts.lock().unwrap();
             let count = counts.entry(name).or_default();
-            if is_done {
-                count.0 += n as u64;
-                done.fetch_add(n as u64, Ordering::Relaxed);
-            } else {
-                count.1 += 1;
+            match lanes {
+                Some(lanes) => {
+                    count.0 += lanes;
+                    done.fetch_add(lanes, Ordering::Relaxed);
+                }
+                None => count.1 += 1,
             }
         }
     };
