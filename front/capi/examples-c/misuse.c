@@ -56,6 +56,7 @@ static void keys(void)
     gabion_private_key *key = (gabion_private_key *)&wrong;
     gabion_public_key *public_key = NULL;
     gabion_sizes sizes;
+    gabion_gpu_counts counts;
 
     expect("no name", gabion_private_key_generate(NULL, &key), GABION_E_ARGUMENT);
     is_true("the handle is NULL after a failure", key == NULL);
@@ -89,6 +90,11 @@ static void keys(void)
     expect("decaps with a signing key", gabion_decaps(key, bytes, 1, bytes + 1, 1),
            GABION_E_ALGORITHM);
     expect("backend without room", gabion_backend(GABION_ML_DSA_44, text, 1), GABION_E_LENGTH);
+    counts.lost = 7;
+    expect("GPU's work of nothing", gabion_gpu_served("x", &counts), GABION_E_ALGORITHM);
+    is_true("counts are zero after a failure", counts.lost == 0);
+    expect("GPU's work to nowhere", gabion_gpu_served(GABION_ML_DSA_44, NULL), GABION_E_ARGUMENT);
+    expect("GPU's work", gabion_gpu_served(GABION_ML_DSA_44, &counts), GABION_OK);
     gabion_private_key_free(key);
     gabion_private_key_free(NULL);
     gabion_public_key_free(NULL);

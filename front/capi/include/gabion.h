@@ -121,6 +121,19 @@ gabion_status gabion_algorithm_sizes(const char *algorithm, gabion_sizes *sizes)
  * first use. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND. */
 gabion_status gabion_backend(const char *algorithm, char *name, size_t room) GABION_MUST_CHECK;
 
+/* What GPUs did of an algorithm. Self-tests are not counted. */
+typedef struct gabion_gpu_counts {
+    uint64_t operations; /* that ran there to their end */
+    uint64_t batches;    /* that these came in; an operation alone is a batch */
+    uint64_t declined;   /* batches that no GPU took */
+    uint64_t lost;       /* batches that were lost, by an error or by time; the processor did them */
+} gabion_gpu_counts;
+
+/* Writes what GPUs did of this algorithm for this process so far, by all functions below; all zero where none is
+ * used (docs/gpu.md). A hybrid is counted as what ran there: X25519MLKEM768 as ML-KEM-768. A forked child has its
+ * parent's counts, too. Errors: ARGUMENT, ALGORITHM, BACKEND. */
+gabion_status gabion_gpu_served(const char *algorithm, gabion_gpu_counts *counts) GABION_MUST_CHECK;
+
 /* ----- Keys ----- */
 
 typedef struct gabion_private_key gabion_private_key;

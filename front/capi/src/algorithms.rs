@@ -1,4 +1,4 @@
-//! The table of algorithms, the version, and what runs an algorithm here.
+//! The table of algorithms, the version, what runs an algorithm here, and what GPUs did of it.
 
 use std::ffi::{CString, c_char};
 use std::ptr::null;
@@ -135,4 +135,73 @@ pub unsafe extern "C" fn gabion_backend(
         text[..name.len()].copy_from_slice(name.as_bytes());
         Ok(())
     })
+}
+
+/// `gabion_gpu_counts`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuCounts {
+    /// Operations that ran there to their end.
+    pub operations: u64,
+    /// The batches that they came in.
+    pub batches: u64,
+    /// Batches that no GPU took.
+    pub declined: u64,
+    /// Batches that were lost, which the processor did.
+    pub lost: u64,
+}
+
+impl GpuCounts {
+    /// All of these together. Beyond 2^64 - 1 nothing is counted.
+    fn sum(all: impl IntoIterator<Item = GpuCounts>) -> Self {
+        all.into_iter().fold(GpuCounts::default(), |sum, one| GpuCounts {
+            operations: sum.operations.saturating_add(one.operations),
+            batches: sum.batches.saturating_add(one.batches),
+            declined: sum.declined.saturating_add(one.declined),
+            lost: sum.lost.saturating_add(one.lost),
+        })
+    }
+}
+
+/// What GPUs did of an algorithm for this library.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `counts` is NULL or a place for them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_gpu_served(
+    algorithm: *const c_char,
+    counts: *mut GpuCounts,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let name = unsafe { Region::text("algorithm", algorithm) };
+        let filled = Filled::new([Region::new("counts", counts, 1)]).and([name]);
+        // SAFETY: the caller's condition.
+        let counts = unsafe { filled.output("counts", counts, 1, GpuCounts::default()) }?;
+        // SAFETY: the caller's condition.
+        let algorithm = unsafe { input::algorithm(algorithm) }?;
+        let served = engine()?.served();
+        let of_it = served.iter().filter(|served| served.algorithm == algorithm);
+        counts[0] = GpuCounts::sum(of_it.map(|served| GpuCounts {
+            operations: served.lanes,
+            batches: served.batches,
+            declined: served.declined,
+            lost: served.lost,
+        }));
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gpus_did_of_all_operations_is_one_sum() {
+        let one = GpuCounts { operations: 4096, batches: 2, declined: 3, lost: u64::MAX };
+        let two = GpuCounts { operations: 1, batches: 1, declined: 0, lost: 1 };
+        let sum = GpuCounts { operations: 4097, batches: 3, declined: 3, lost: u64::MAX };
+        assert_eq!(GpuCounts::sum([one, two]), sum);
+        assert_eq!(GpuCounts::sum([]), GpuCounts::default());
+    }
 }

@@ -21,8 +21,8 @@ mod signature;
 mod stateful;
 
 pub use algorithms::{
-    Sizes, gabion_abi, gabion_algorithm_count, gabion_algorithm_name, gabion_algorithm_sizes,
-    gabion_backend, gabion_version,
+    GpuCounts, Sizes, gabion_abi, gabion_algorithm_count, gabion_algorithm_name,
+    gabion_algorithm_sizes, gabion_backend, gabion_gpu_served, gabion_version,
 };
 pub use border::{gabion_last_error, gabion_status_text};
 pub use kem::{
