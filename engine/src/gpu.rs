@@ -97,6 +97,7 @@ pub fn measure(
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use gabion_backend::cpus;
     use gabion_cuda::driver::Nvidia;
@@ -130,46 +131,55 @@ mod tests {
         Config { backend: backend.map(str::to_owned), ..Config::default() }
     }
 
-    /// The names of an engine's backends, in order.
+    /// The names of an engine's backends, in order, with a mark behind each that says what its batches cost.
     fn backends(system: System, config: &Config, elevated: bool) -> Result<Vec<String>, String> {
         let offload = Offload::keeping(system, None);
         let allowed = allowed(config, elevated);
         let backends = beside(cpus(), &offload, config, allowed);
         let backends = backends.map_err(|error| error.to_string())?;
-        let names = |backends: &[Box<dyn Backend>]| {
-            backends.iter().map(|backend| backend.name().to_owned()).collect::<Vec<_>>()
+        let shown = |backend: &dyn Backend| {
+            format!("{}{}", backend.name(), if backend.knows_costs() { PRICED } else { "" })
         };
-        let all = names(&backends);
+        let all = backends.iter().map(|backend| shown(&**backend)).collect();
         let engine = Engine::with_backends(backends, config).map_err(|error| error.to_string())?;
         assert_eq!(engine.backend_first(Algorithm::X25519).unwrap().name(), cpus()[0].name());
         assert!(!offload.is_opened());
         Ok(all)
     }
 
-    fn processors_and(others: &[&str]) -> Vec<String> {
-        let processors = cpus();
-        let names = processors.iter().map(|backend| backend.name());
-        names.chain(others.iter().copied()).map(str::to_owned).collect()
+    /// The mark of a backend that is chosen by what its batches cost.
+    const PRICED: &str = "+";
+
+    fn processors() -> Vec<String> {
+        cpus().iter().map(|backend| backend.name().to_owned()).collect()
+    }
+
+    /// Processors, and a device behind them.
+    fn with_device() -> Vec<String> {
+        [processors(), vec![format!("cuda{PRICED}")]].concat()
     }
 
     #[test]
     fn a_device_stands_behind_processors_where_there_may_be_one() {
         let system = |may_be_there| System { has_one: true, may_be_there };
         let auto = named(None);
-        assert_eq!(backends(system(true), &auto, false), Ok(processors_and(&["cuda"])));
-        assert_eq!(backends(system(false), &auto, false), Ok(processors_and(&[])));
+        // Without its costs a processor would get every batch, and nothing would ever be put by for a device.
+        let mut all = with_device();
+        all[0].push_str(PRICED);
+        assert_eq!(backends(system(true), &auto, false), Ok(all));
+        assert_eq!(backends(system(false), &auto, false), Ok(processors()));
         let without = Config { without_gpu: true, ..auto.clone() };
-        assert_eq!(backends(system(true), &without, false), Ok(processors_and(&[])));
-        assert_eq!(backends(system(true), &auto, true), Ok(processors_and(&[])), "elevated");
+        assert_eq!(backends(system(true), &without, false), Ok(processors()));
+        assert_eq!(backends(system(true), &auto, true), Ok(processors()), "elevated");
         let other = named(Some(cpus()[0].name()));
-        assert_eq!(backends(system(true), &other, false), Ok(processors_and(&[])));
+        assert_eq!(backends(system(true), &other, false), Ok(processors()));
     }
 
     #[test]
     fn a_device_that_is_named_and_not_there_is_an_error_that_says_why() {
         let system = |has_one| System { has_one, may_be_there: true };
         let cuda = named(Some("CUDA"));
-        assert_eq!(backends(system(true), &cuda, false), Ok(processors_and(&["cuda"])));
+        assert_eq!(backends(system(true), &cuda, false), Ok(with_device()));
         let without = Config { without_gpu: true, ..cuda.clone() };
         for (system, config, elevated, why) in [
             (system(false), &cuda, false, "no driver"),

@@ -254,6 +254,30 @@ mod tests {
         assert_eq!(json[0]["costs"][1]["faster_from"], Value::Null);
         assert_eq!(json[0]["costs"][0]["gpu"][1], json!({ "lanes": 1000, "ns": 150_000 }));
         assert_eq!(json[0]["measured"].as_str().map(|date| &date[..10]), Some("2025-11-26"));
+        for (field, value) in [
+            ("name", json!("NVIDIA H100")),
+            ("capability", json!("9.0")),
+            ("memory_bytes", json!((80_u64 << 30) - 1)),
+            ("driver", json!("580.95 (CUDA 13.0)")),
+            ("processor", json!("avx512")),
+            ("file", json!("/cache/gabion/gpu-GPU-1.txt")),
+        ] {
+            assert_eq!(json[0][field], value, "{field}");
+        }
+        let operations: Vec<_> =
+            (0..3).map(|at| json[0]["costs"][at]["operation"].clone()).collect();
+        assert_eq!(operations, [json!("encaps"), json!("decaps"), json!("keygen")]);
+        assert_eq!(json[0]["costs"][0]["core"], json!([{ "lanes": 1, "ns": 10_000 }]));
+    }
+
+    #[test]
+    fn times_that_are_kept_nowhere_are_said_to_be() {
+        let unkept = Report { file: None, ..report(vec![row(Task::Encaps, &[(1, 1000)])]) };
+        let both = Gpus(Ok(vec![unkept, report(vec![])]));
+        let tables = both.tables();
+        assert_eq!((tables.len(), both.checks().len()), (1, 2), "a line for each GPU");
+        assert!(tables[0].contains("kept nowhere") && tables[0].contains("HOME"), "{}", tables[0]);
+        assert_eq!(both.json()[0]["file"], Value::Null);
     }
 
     #[test]
