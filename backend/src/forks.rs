@@ -113,6 +113,7 @@ fn wiped_page() -> Option<NonNull<AtomicU64>> {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     /// Whether this kernel refuses what it does not know; an emulator may take all and do nothing.
     fn refuses_unknown_advice() -> bool {

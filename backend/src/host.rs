@@ -131,6 +131,7 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
 

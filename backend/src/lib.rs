@@ -40,6 +40,7 @@ pub mod rights;
 mod sha512;
 mod shared;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests;
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(emulated_lanes, allow(unused_unsafe))] // Emulated instructions need none.

@@ -1,5 +1,6 @@
 //! The AVX2 kernels against the standards' definitions, where this processor has AVX2.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 #![cfg(target_arch = "x86_64")]
 
 mod conformance;

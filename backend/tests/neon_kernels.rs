@@ -1,6 +1,7 @@
 //! The NEON kernels against the standards' definitions, with the extensions that this processor has
 //! and without.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 #![cfg(target_arch = "aarch64")]
 
 mod conformance;

@@ -1,5 +1,7 @@
 //! The portable kernels against the standards' definitions.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 mod conformance;
 
 use gabion_backend::portable::Portable;

@@ -4,7 +4,7 @@
 //! run the unit tests before it has built OpenSSL. `GABION_TEST_NEEDS_BUNDLE=1` turns that into a
 //! failure, for the suite that builds the bundle first.
 
-#![allow(clippy::expect_used)] // A panic is how a test fails, in its helpers too.
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails, in its helpers too.
 
 use gabion_bench::Error;
 use gabion_bench::tls::{

@@ -53,6 +53,7 @@ fn code_of_part(part: Part, backend: &dyn Backend) -> Vec<&'static str> {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
     use crate::{Config, Engine};

@@ -408,6 +408,7 @@ impl Parallel<'_> {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! An engine over a device that runs the kernels of GPUs on this processor: by name, and by what batches cost.
 
-#![allow(clippy::unwrap_used, missing_docs)] // A panic is how a test fails.
+#![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)] // A panic is how a test fails.
 
 use std::num::NonZero;
 use std::ops::ControlFlow;

@@ -7,7 +7,7 @@
 //! that it saw nothing.
 
 #![cfg(target_arch = "x86_64")]
-#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;

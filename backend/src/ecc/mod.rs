@@ -20,6 +20,7 @@
 mod assembly;
 mod der;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod libraries;
 mod p384_base;
 mod p384_sign;
@@ -27,6 +28,7 @@ mod portable;
 #[cfg(test)]
 mod rfc6979;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod wycheproof;
 
 use gabion_scheme::algorithms::Family;

@@ -34,6 +34,7 @@ mod quads;
 mod sha;
 mod shuffles;
 #[cfg(all(test, not(emulated_lanes)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests;
 
 pub(crate) use arithmetic::*;

@@ -225,6 +225,7 @@ impl KeyCache {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
     use crate::entropy::OsEntropy;

@@ -253,6 +253,7 @@ impl<V: Keyed> Drop for Entering<'_, V> {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
     use std::cell::Cell;

@@ -200,6 +200,7 @@ fn read_foreign(algorithm: Algorithm, octets: &[u8]) -> Option<Forms<'_>> {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
     use crate::entropy::OsEntropy;

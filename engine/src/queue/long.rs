@@ -33,6 +33,7 @@ impl Drop for Claim {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
 

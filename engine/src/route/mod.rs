@@ -6,6 +6,7 @@ mod known;
 mod served;
 pub(crate) mod slot;
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests;
 mod watched;
 

@@ -1,5 +1,7 @@
 //! What the engine computes, by every way in.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 mod curves;
 mod devices;
 mod ed25519;

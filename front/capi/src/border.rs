@@ -150,6 +150,7 @@ pub unsafe extern "C" fn gabion_last_error(text: *mut c_char, room: usize) -> us
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
     use std::ffi::c_int;

@@ -559,6 +559,7 @@ impl Delivery {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
 

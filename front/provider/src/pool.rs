@@ -238,6 +238,7 @@ impl Entropy for Drawn {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use super::*;
     use gabion_engine::{ExchangePrivateKey, OsEntropy, SharedSecret};

@@ -1,5 +1,7 @@
 //! The state under faults, on a simulated disk, and on a real one.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 mod broken;
 mod disk;
 mod faults;

@@ -13,7 +13,7 @@
 //! for it.
 
 #![cfg(unix)]
-#![allow(clippy::expect_used)] // A panic is how a test fails.
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod state;
 

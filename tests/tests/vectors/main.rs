@@ -1,5 +1,7 @@
 //! Known answers: test vectors of standards and of other implementations.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 mod artifacts;
 mod composites;
 mod cuda;

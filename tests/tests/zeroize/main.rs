@@ -11,7 +11,7 @@
 //! What the standard publishes is taken out of the hits at the end. Every instruction set that the machine has
 //! is watched. Stacks and registers are not seen, but for what [`curves`] looks at.
 
-#![allow(clippy::expect_used)] // A panic is how a test fails.
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -7,6 +7,8 @@
 //! Only on the GPU that `GABION_CUDA_DEVICE` names; elsewhere nothing runs here, and tests/faults.rs has a device that fails on
 //! purpose. The GPU is never reset from outside: each fault is one of this process's own context.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,8 @@
 //! ML-DSA on the device against the portable backend: keys; signatures by fresh and by known keys, by keys that are none,
 //! of every form of a message; verification of good signatures and of every part of them changed.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Keys, Operation, Ran};
 use gabion_cuda_hosted::chosen;

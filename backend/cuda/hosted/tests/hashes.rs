@@ -1,5 +1,7 @@
 //! The hashes of the kernels against other people's code, at every length around their blocks.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use gabion_cuda::HashArguments;
 use gabion_cuda_hosted::{kernels, run_on};
 use sha2::Digest;

@@ -1,6 +1,8 @@
 //! ML-KEM on the device against the portable backend: random inputs, every number of lanes around a block, keys that
 //! are none, ciphertexts that are changed.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
 use gabion_cuda_hosted::{Chosen, chosen};

@@ -1,6 +1,8 @@
 //! LMS and HSS on the device against the portable backend: nodes of trees, and signatures of every set with every part of
 //! them changed.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::time::Instant;
 
 use gabion_backend::portable::Portable;

@@ -1,6 +1,8 @@
 //! The tests of published vectors that the crate `gabion-tests` has, as a program that needs nothing else of that crate: what
 //! bench/gpu.sh takes to a machine with a GPU.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 extern crate self as gabion_tests;
 
 #[path = "../../../../tests/tests/vectors/cuda.rs"]

@@ -2,6 +2,8 @@
 //!
 //! A signature of a small set takes seconds of one thread; `GABION_SOAK` has those of n = 24 and 32 made, too.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Keys, Operation, Ran, Slh};
 use gabion_cuda_hosted::{Chosen, chosen};

@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // No example takes all of it.
 
+#[allow(clippy::expect_used, clippy::unwrap_used)] // They are those of the tests, in which a panic is how one fails.
 #[path = "../../tests/api/certificates.rs"]
 mod certificates;
 

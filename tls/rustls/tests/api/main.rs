@@ -1,5 +1,6 @@
 //! Handshakes in memory: gabion-rustls on one side or both, and rustls with aws-lc-rs on the other.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 #![allow(clippy::result_large_err)] // A failure of a test may be as large as it likes.
 
 mod certificates;

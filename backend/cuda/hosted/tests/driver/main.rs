@@ -1,5 +1,7 @@
 //! The driver over a libcuda that has no GPU, and that fails in every way it can.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 mod fake;
 mod faults;
 mod gpu;
