@@ -215,7 +215,7 @@ impl Service {
         let still = self.allowed(call, request).and_then(|()| again(&done));
         if let Err(error) = still {
             let withheld = Told { outcome: Outcome::Withheld, ..told };
-            self.log.append_at_last(&[record(call, request, withheld)], class)?;
+            self.tell_at_last(call, record(call, request, withheld), class)?;
             return Err(hidden(error, request));
         }
         Ok(done)
@@ -229,6 +229,18 @@ impl Service {
         class: Class,
     ) -> Result<(), Error> {
         let append = || Ok(self.log.append(records, class).map(drop)?);
+        call.run(class == Class::Durable, append)
+    }
+
+    /// Tells the log of what has happened already, also where there is the reserve only.
+    pub(super) fn tell_at_last(
+        &self,
+        call: &Call<'_>,
+        record: Record,
+        class: Class,
+    ) -> Result<(), Error> {
+        let append = || Ok(self.log.append_at_last(&[record], class).map(drop)?);
+        // A wait for the disk is not one for the other requests of the same thread.
         call.run(class == Class::Durable, append)
     }
 

@@ -279,7 +279,7 @@ impl Service {
             if let Err(error) = still {
                 let withheld = Told { outcome: Outcome::Withheld, ..told(place, &done) };
                 let withheld = record(call, &requests[place], withheld);
-                self.log.append_at_last(&[withheld], class)?;
+                self.tell_at_last(call, withheld, class)?;
                 return Err(hidden(error, &requests[place]));
             }
             Ok(done)

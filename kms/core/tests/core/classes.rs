@@ -1,25 +1,28 @@
 //! Keys say when their uses are answered: once the disk has the record, or once the system has it.
 
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
-use gabion_kms::audit::Class;
+use gabion_kms::audit::{Class, Outcome};
 use gabion_kms::gate::{Peer, Principal};
-use gabion_kms::model::Label;
+use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service, SignItem};
 use gabion_state::{Access, Disk, DiskFile, Identity, RealDisk};
 
 use crate::verbs::{label, pure};
 
-/// A disk that counts how often a file is synced.
-struct Counting(Arc<AtomicUsize>);
+/// A disk that says each time that a file is synced.
+struct Telling(Told);
 
-struct File(Box<dyn DiskFile>, Arc<AtomicUsize>);
+type Told = Arc<dyn Fn() + Send + Sync>;
 
-impl Disk for Counting {
+struct File(Box<dyn DiskFile>, Told);
+
+impl Disk for Telling {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(File(RealDisk.open(path, access)?, self.0.clone())))
     }
@@ -67,7 +70,7 @@ impl DiskFile for File {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.1.fetch_add(1, Ordering::Relaxed);
+        (self.1)();
         self.0.sync()
     }
 
@@ -94,7 +97,9 @@ fn a_key_says_when_its_uses_are_answered() {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("audit");
         let synced = Arc::new(AtomicUsize::new(0));
-        let disk: Arc<dyn Disk> = Arc::new(Counting(synced.clone()));
+        let count = synced.clone();
+        let told: Told = Arc::new(move || drop(count.fetch_add(1, Ordering::Relaxed)));
+        let disk: Arc<dyn Disk> = Arc::new(Telling(told));
         let options = Options { class, ..Options::default() };
         let at = AuditAt::Disk(disk, &at);
         let service = Service::open(Kms::in_memory().unwrap(), &at, options).unwrap();
@@ -133,5 +138,69 @@ fn a_key_says_when_its_uses_are_answered() {
             service.set_class(&call, key, None).unwrap();
         }
         assert_eq!([sign(&keys[0]), sign(&keys[1]), batch()], [is_durable; 3]);
+    }
+}
+
+thread_local! {
+    /// Whether this thread has handed its other work on.
+    static IS_ASIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn aside(act: &mut dyn FnMut()) {
+    let before = IS_ASIDE.replace(true);
+    act();
+    IS_ASIDE.set(before);
+}
+
+/// Whoever reads requests of others, too, waits for no disk: not for the record of what was withheld either.
+#[test]
+fn a_record_of_what_was_withheld_is_synced_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("audit");
+    let alone = Arc::new(AtomicUsize::new(0));
+    let service: Arc<OnceLock<Weak<Service>>> = Arc::default();
+    let tenant = label("default");
+    let (of_told, count, whose) = (service.clone(), alone.clone(), tenant.clone());
+    // While the first record is synced the version is disabled.
+    let told: Told = Arc::new(move || {
+        if !IS_ASIDE.get() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(service) = of_told.get().and_then(Weak::upgrade) {
+            let id = service.kms().find(&whose, &label("k")).unwrap();
+            let _ = service.kms().set_state(&id, 1, State::Disabled);
+        }
+    });
+    let disk: Arc<dyn Disk> = Arc::new(Telling(told));
+    let options = Options { class: Class::Durable, ..Options::default() };
+    let kms = Kms::in_memory().unwrap();
+    let opened = Service::open(kms, &AuditAt::Disk(disk, &at), options).unwrap();
+    let opened = Arc::new(opened);
+    let token = opened.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
+    let who = opened.authenticate(&token, &Peer::default()).unwrap();
+    let call = Call { aside, ..Call::new(&who, "r") };
+    let name = label("k");
+    let key = KeyRef { tenant: &tenant, name: &name };
+    let (algorithm, purpose) = ("ed25519".parse().unwrap(), label("transit"));
+    let new = NewKey { tenant: tenant.clone(), purpose, name: name.clone(), algorithm };
+    opened.create(&call, &new).unwrap();
+    let last = || opened.log().tail(opened.log().size() - 1, 1).unwrap()[0].record.outcome;
+    for is_batch in [false, true] {
+        opened
+            .kms()
+            .set_state(&opened.kms().find(&tenant, &name).unwrap(), 1, State::Enabled)
+            .unwrap();
+        let _ = service.set(Arc::downgrade(&opened));
+        alone.store(0, Ordering::Relaxed);
+        let refused = match is_batch {
+            false => opened.sign(&call, &key, None, pure(b"m")).map(drop),
+            true => {
+                let items = [SignItem { key, version: None, message: pure(b"m") }];
+                opened.sign_batch(&call, &items).remove(0).map(drop)
+            }
+        };
+        assert!(refused.is_err(), "{is_batch}");
+        assert_eq!(last(), Outcome::Withheld, "{is_batch}");
+        assert_eq!(alone.load(Ordering::Relaxed), 0, "{is_batch}");
     }
 }
