@@ -81,6 +81,15 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The system's.
     fn is_network(&self, path: &Path) -> io::Result<bool>;
+
+    /// Bytes that this process may still write to the file system of a folder, by its word. None where that is not known.
+    ///
+    /// # Errors
+    /// The system's.
+    fn free(&self, folder: &Path) -> io::Result<Option<u64>> {
+        let _ = folder;
+        Ok(None)
+    }
 }
 
 /// A file that is open.
@@ -228,6 +237,11 @@ impl Disk for RealDisk {
     fn is_network(&self, path: &Path) -> io::Result<bool> {
         let kind = rustix::fs::statfs(path)?.f_type as u64 & 0xffff_ffff;
         Ok(NETWORKS.contains(&kind))
+    }
+
+    fn free(&self, folder: &Path) -> io::Result<Option<u64>> {
+        let said = rustix::fs::statvfs(folder)?;
+        Ok(Some(said.f_bavail.saturating_mul(said.f_frsize)))
     }
 }
 

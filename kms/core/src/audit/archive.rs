@@ -53,7 +53,8 @@ impl Log {
     /// nothing more is moved.
     pub fn archive(&self, to: &Path, keep: &Keep) -> Result<Archived, AuditError> {
         let _one = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
-        self.health()?;
+        // Also where there is no room left: this makes some.
+        self.check_written(&self.writing())?;
         let disk = &*self.disk;
         disk.make_folder(to).map_err(|error| no_archive(to, &error))?;
         let real = |path: &Path| disk.canonical(path).map_err(|error| unwritable(path, &error));

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
 
 use gabion_engine::{Entropy, OsEntropy};
 use gabion_state::{Access, Disk, DiskFile, write_all};
@@ -79,8 +79,8 @@ pub struct Log {
     pub(super) options: Options,
     pub(super) writing: Mutex<Writing>,
     pub(super) syncs: Syncs,
-    /// Whether the next segment's file is there. Taken after `writing`, by whoever has both.
-    pub(super) spare: Mutex<bool>,
+    /// The next segment's file. Taken after `writing`, by whoever has both.
+    pub(super) spare: Mutex<Spare>,
     /// The newest checkpoint, and one at a time.
     pub(super) checkpoint: Mutex<Option<Checkpoint>>,
     /// One archives at a time. Taken before that of checkpoints.
@@ -90,6 +90,17 @@ pub struct Log {
     pub(super) lock: Mutex<Box<dyn DiskFile>>,
 }
 
+/// What is known of the next segment's file.
+#[derive(Default)]
+pub struct Spare {
+    is_there: bool,
+    /// Why it could not be made, when that was tried last, and when that was.
+    refused: Option<(AuditError, Instant)>,
+}
+
+/// How long nobody tries again to make a segment after the disk was full: whoever is refused is not to fill it for others.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// What whoever appends has.
 pub struct Writing {
     pub segment: Segment,
@@ -97,6 +108,8 @@ pub struct Writing {
     pub syncer: Arc<Mutex<Box<dyn DiskFile>>>,
     /// Where the next frame goes.
     pub at: u64,
+    /// Bytes from there on that may be a part of what a full disk did not take.
+    pub torn: u64,
     pub tree: Tree,
     /// The entries of the bundle that is not full.
     pub entries: Vec<Hash>,
@@ -168,13 +181,33 @@ impl Log {
         self.prepare_now(&mut spare)
     }
 
-    /// Whether it can be written, as far as that can be seen.
+    /// Whether it can be written, as far as that can be seen: also where there is little but the reserve left, and no
+    /// next segment. Then [`Self::prepare`] finds out whether there is room again.
     ///
     /// # Errors
     /// Why not.
     pub fn health(&self) -> Result<(), AuditError> {
         let writing = self.writing();
-        self.check(&writing)?;
+        self.check_written(&writing)?;
+        let left = writing.segment.size.saturating_sub(writing.at);
+        if left >= self.options.reserve_bytes + RECORD_MAX as u64 {
+            return Ok(());
+        }
+        let spare = match self.spare.try_lock() {
+            Ok(spare) => spare,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Somebody makes it.
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        match &spare.refused {
+            Some((why, _)) => Err(why.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether what there is can be written to, whatever room is left.
+    pub(super) fn check_written(&self, writing: &Writing) -> Result<(), AuditError> {
+        self.check(writing)?;
         self.check_file(&writing.segment)
     }
 
@@ -261,6 +294,7 @@ impl Log {
             .collect();
         let mut writing = self.writing();
         self.check(&writing)?;
+        self.take_back(&mut writing)?;
         self.make_room(&mut writing, len as u64, reserve)?;
         let (first, synced) = (writing.tree.size(), self.syncs.synced());
         let (mut bytes, log) = (Vec::with_capacity(len), writing.segment.head.log);
@@ -268,7 +302,13 @@ impl Log {
             let record = line.as_bytes();
             frame::encode(&mut bytes, &log, &Frame { index, synced, salt, record, entry });
         }
-        let written = write_all(&*writing.segment.file, &bytes, writing.at)
+        let written = write_all(&*writing.segment.file, &bytes, writing.at);
+        if written.as_ref().is_err_and(is_full) {
+            // A file system that writes elsewhere what it overwrites. Nothing of it counts, and it goes first of all.
+            writing.torn = writing.torn.max(len as u64);
+            return Err(AuditError::Full);
+        }
+        let written = written
             .map_err(|error| unwritable(&writing.segment.path, &error))
             // What was written to a file that has no name any more nobody finds.
             .and_then(|()| self.check_file(&writing.segment));
@@ -280,6 +320,26 @@ impl Log {
             self.sync(first + records.len() as u64)?;
         }
         Ok(first)
+    }
+
+    /// Writes zeros over what a full disk took a part of: a killed process's next one would take that for records.
+    fn take_back(&self, writing: &mut Writing) -> Result<(), AuditError> {
+        if writing.torn == 0 {
+            return Ok(());
+        }
+        let zeros = vec![0; usize::try_from(writing.torn).unwrap_or(usize::MAX)];
+        match write_all(&*writing.segment.file, &zeros, writing.at) {
+            Ok(()) => {
+                writing.torn = 0;
+                Ok(())
+            }
+            Err(error) if is_full(&error) => Err(AuditError::Full),
+            Err(error) => {
+                let error = unwritable(&writing.segment.path, &error);
+                writing.broken = Some(error.clone());
+                Err(error)
+            }
+        }
     }
 
     /// Has a place for so many bytes, in this segment or the next.
@@ -294,7 +354,7 @@ impl Log {
             return Ok(());
         }
         // Where there are too many files, nothing was begun, and the next one who appends tries again.
-        *spare = false;
+        spare.is_there = false;
         let files = segment::open_spare(&*self.disk, &self.folder)
             .map_err(|error| unwritable(&segment::spare(&self.folder), &error))?;
         let next = self.next_segment(writing, files);
@@ -319,19 +379,23 @@ impl Log {
         Ok(())
     }
 
-    fn prepare_now(&self, spare: &mut bool) -> Result<(), AuditError> {
-        if !*spare {
-            segment::prepare(&*self.disk, &self.folder, self.options.segment_bytes).map_err(
-                |error| match error.kind() {
-                    io::ErrorKind::StorageFull
-                    | io::ErrorKind::QuotaExceeded
-                    | io::ErrorKind::FileTooLarge => AuditError::Full,
-                    _ => unwritable(&segment::spare(&self.folder), &error),
-                },
-            )?;
-            *spare = true;
+    fn prepare_now(&self, spare: &mut Spare) -> Result<(), AuditError> {
+        if spare.is_there {
+            return Ok(());
         }
-        Ok(())
+        if let Some((AuditError::Full, when)) = &spare.refused
+            && when.elapsed() < RETRY
+        {
+            return Err(AuditError::Full);
+        }
+        let made = segment::prepare(&*self.disk, &self.folder, self.options.segment_bytes);
+        let made = made.map_err(|error| match is_full(&error) {
+            true => AuditError::Full,
+            false => unwritable(&segment::spare(&self.folder), &error),
+        });
+        spare.is_there = made.is_ok();
+        spare.refused = made.as_ref().err().map(|why| (why.clone(), Instant::now()));
+        made
     }
 
     /// Waits until so many records are synced.
@@ -399,7 +463,7 @@ impl Log {
         }
     }
 
-    fn writing(&self) -> MutexGuard<'_, Writing> {
+    pub(super) fn writing(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -490,6 +554,13 @@ pub fn syncer(disk: &dyn Disk, segment: &Segment) -> Result<Syncer, AuditError> 
         .open(&segment.path, Access::Write)
         .map_err(|error| unwritable(&segment.path, &error))?;
     Ok(Arc::new(Mutex::new(file)))
+}
+
+/// Whether there was no room.
+fn is_full(error: &io::Error) -> bool {
+    let kinds =
+        [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
+    kinds.contains(&error.kind())
 }
 
 fn seconds() -> u64 {

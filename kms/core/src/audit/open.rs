@@ -93,7 +93,7 @@ impl Log {
             options,
             writing: Mutex::new(writing),
             syncs,
-            spare: Mutex::new(false),
+            spare: Mutex::default(),
             // The next one writes what was made again, also where there is nothing new.
             checkpoint: Mutex::new(checkpoint.filter(|_| !is_made_again)),
             archiving: Mutex::new(()),
@@ -158,6 +158,7 @@ fn writing(
         segment,
         syncer,
         at,
+        torn: 0,
         tree,
         entries,
         tiles: Vec::new(),

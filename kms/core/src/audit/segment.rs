@@ -58,6 +58,10 @@ pub fn prepare(disk: &dyn Disk, folder: &Path, size: u64) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
+    // Whoever else writes to the disk keeps what is left of it.
+    if disk.free(folder)?.is_some_and(|free| free < size) {
+        return Err(ErrorKind::StorageFull.into());
+    }
     let made = || {
         let file = disk.open(&path, Access::New)?;
         let zeros = vec![0; PIECE];

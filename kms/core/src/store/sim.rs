@@ -17,6 +17,8 @@ pub struct Faults {
     pub answer_lost: u32,
     /// The outcome of a transaction is unknown: it happens later, between other calls.
     pub late: u32,
+    /// There is no room for a transaction, and it did not happen.
+    pub full: u32,
 }
 
 /// A store of which calls go wrong.
@@ -105,7 +107,7 @@ impl<S: Store> Store for Sim<S> {
         let mut state = self.state();
         self.begin(&mut state)?;
         let drawn = state.draw(1000);
-        let Faults { request_lost, answer_lost, late, .. } = self.faults;
+        let Faults { request_lost, answer_lost, late, full, .. } = self.faults;
         if drawn < request_lost {
             return Ok(Outcome::Unknown);
         }
@@ -119,6 +121,9 @@ impl<S: Store> Store for Sim<S> {
         if drawn < request_lost + answer_lost + late {
             state.late.push(transaction.clone());
             return Ok(Outcome::Unknown);
+        }
+        if drawn < request_lost + answer_lost + late + full {
+            return Err(StoreError::Full);
         }
         self.store.commit(transaction)
     }

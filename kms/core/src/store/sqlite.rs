@@ -7,7 +7,9 @@
 //!
 //! - A transaction is answered after its log was synced (WAL, `synchronous=FULL`). It begins as `IMMEDIATE`, on the one
 //!   connection that there is; other processes are kept out by the lock, and by SQLite's exclusive mode.
-//! - A commit that fails is [`Outcome::Unknown`], and the store does nothing more until it is opened again: after a
+//! - A commit for which the disk has no room has not happened, and never will: its mark is what is written last. The store
+//!   says [`StoreError::Full`], and goes on by itself when there is room.
+//! - Any other commit that fails is [`Outcome::Unknown`], and the store does nothing more until it is opened again: after a
 //!   failed sync nobody knows what is on the disk, and another sync that succeeds says nothing about it.
 //! - Each record has a digest, so that a damaged one is no other record's value. It alone is refused then.
 //! - After a commit the name has to be that of the same file still: what is written into one that was moved or replaced
@@ -89,6 +91,8 @@ struct Open {
     broken: Option<StoreError>,
     /// Whether the log may have values that were buried since.
     has_buried: bool,
+    /// Whether there was no room for the last transaction.
+    is_full: bool,
     lock: Box<dyn DiskFile>,
 }
 
@@ -106,6 +110,8 @@ enum Ran {
     Conflict(Conflict),
     /// The commit itself failed: it may have happened.
     Failed(String),
+    /// Nothing of the commit was taken by the disk but what has no mark behind it. The revision of before.
+    Unwritten(Revision, StoreError),
 }
 
 impl SqliteStore {
@@ -147,8 +153,9 @@ impl SqliteStore {
         })();
         match opened {
             Ok((file, connection, marks)) => {
+                let connection = Some(connection);
                 let open =
-                    Open { connection: Some(connection), broken: None, has_buried: true, lock };
+                    Open { connection, broken: None, has_buried: true, is_full: false, lock };
                 let process = forks::token();
                 Ok(SqliteStore { path, file, marks, process, open: Mutex::new(open) })
             }
@@ -241,6 +248,15 @@ impl SqliteStore {
         }
     }
 
+    /// Whether there was no room for the last transaction, as far as that can be seen without waiting for what runs.
+    pub fn is_full(&self) -> bool {
+        match self.open.try_lock() {
+            Ok(open) => open.is_full,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_full,
+            Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
     /// Whether the name is that of another file by now, or of none.
     fn is_replaced(&self) -> bool {
         RealDisk.identity(&self.path).ok() != Some(self.file)
@@ -316,11 +332,25 @@ impl Store for SqliteStore {
         transaction.check(&self.caps())?;
         Self::check_writable(&self.marks)?;
         let mut open = self.opened()?;
-        let Open { connection: Some(connection), broken, has_buried, .. } = &mut *open else {
+        let Open { connection: Some(connection), broken, has_buried, is_full, .. } = &mut *open
+        else {
             return Err(StoreError::Forked);
         };
-        let revision = match run(connection, transaction) {
+        let ran = run(connection, transaction);
+        *is_full = matches!(ran, Err(StoreError::Full) | Ok(Ran::Unwritten(_, StoreError::Full)));
+        let revision = match ran {
             Ok(Ran::Committed(revision)) => revision,
+            // SQLite has rolled it back, and says so.
+            Ok(Ran::Unwritten(before, why))
+                if connection.is_autocommit() && self::revision(connection) == Ok(before) =>
+            {
+                return Err(why);
+            }
+            Ok(Ran::Unwritten(_, why)) => {
+                let why = format!("a commit failed ({why}); open it again");
+                *broken = Some(StoreError::Unavailable(why));
+                return Ok(Outcome::Unknown);
+            }
             Ok(Ran::Conflict(conflict)) => return Ok(Outcome::Conflict(conflict)),
             Ok(Ran::Failed(why)) => {
                 let why = format!("a commit failed ({why}); open it again");
@@ -383,11 +413,30 @@ fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Ran, StoreEr
         let row = params![write.path.as_str(), record.generation as i64, record.value, &digest[..]];
         transaction.execute(upsert, row).map_err(error_of)?;
     }
+    let before = revision(&transaction)?;
     transaction.execute("UPDATE store SET revision = revision + 1", ()).map_err(error_of)?;
     let revision = revision(&transaction)?;
     match transaction.commit() {
         Ok(()) => Ok(Ran::Committed(revision)),
-        Err(error) => Ok(Ran::Failed(error.to_string())),
+        Err(error) => Ok(match unwritten(&error) {
+            Some(why) => Ran::Unwritten(before, why),
+            None => Ran::Failed(error.to_string()),
+        }),
+    }
+}
+
+/// Whether a commit failed since the disk did not take it: what a write says, and no sync. SQLite writes the log's frames
+/// in their order and the commit's mark with the last one, so that what was taken counts for nothing, also after a crash
+/// (https://www.sqlite.org/fileformat2.html, section 4.3).
+fn unwritten(error: &rusqlite::Error) -> Option<StoreError> {
+    let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
+    match code {
+        Some((ErrorCode::DiskFull, _)) => Some(StoreError::Full),
+        // A quota of the user's, a limit of the file's size, and other refusals.
+        Some((_, rusqlite::ffi::SQLITE_IOERR_WRITE)) => {
+            Some(StoreError::Unavailable(error.to_string()))
+        }
+        Some(_) | None => None,
     }
 }
 

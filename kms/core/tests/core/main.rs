@@ -11,6 +11,7 @@ mod classes;
 #[allow(dead_code, reason = "these tests need less of it")]
 #[path = "../../../../state/tests/state/disk.rs"]
 mod disk;
+mod full_disk;
 mod gate;
 mod gate_policies;
 mod golden;

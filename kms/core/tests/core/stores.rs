@@ -11,7 +11,8 @@ use gabion_kms::store::{
 use tempfile::TempDir;
 
 /// What goes wrong often enough that all of it meets in a few hundred rounds.
-const FAULTS: Faults = Faults { unavailable: 50, request_lost: 100, answer_lost: 100, late: 100 };
+const FAULTS: Faults =
+    Faults { unavailable: 50, request_lost: 100, answer_lost: 100, late: 100, full: 100 };
 
 struct InMemory(Arc<MemoryStore>);
 
