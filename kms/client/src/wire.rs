@@ -504,6 +504,8 @@ wire! {
         incarnation: u64,
         /// The revision of the store; none while it is sealed.
         revision: Option<u64>,
+        /// What is not as it should be, and does not stop it: memory_not_locked, store_full.
+        warnings: Option<Vec<String>>,
     }
 
     []

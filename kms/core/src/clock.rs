@@ -1,6 +1,31 @@
-//! Times as people read them.
+//! What tells the time, and times as people read them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What tells the time. Of the two the first may jump: it decides when tokens and keys expire, and nothing else.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since 1970, by a clock that may be wrong.
+    fn now_ms(&self) -> u64;
+
+    /// Milliseconds since some moment of this process, by one that never jumps.
+    fn steady_ms(&self) -> u64;
+}
+
+/// The system's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> u64 {
+        now_ms()
+    }
+
+    fn steady_ms(&self) -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_millis() as u64
+    }
+}
 
 /// Milliseconds since 1970, by a clock that may be wrong.
 pub fn now_ms() -> u64 {

@@ -314,6 +314,9 @@ pub enum SealError {
         /// This program's.
         has: u32,
     },
+    /// It belongs to the process that forked this one.
+    #[error("the seal belongs to the process that forked this one; open it here again")]
+    Forked,
     /// No randomness, no memory.
     #[error("{0}")]
     Resource(
@@ -552,7 +555,7 @@ fn code_of_seal(error: &SealError) -> Code {
         SealError::Exists => Code::Exists,
         SealError::Parameter(_) => Code::BadRequest,
         SealError::Damaged(_) => Code::IntegrityFailed,
-        SealError::TooOld { .. } => Code::StoreUnavailable,
+        SealError::TooOld { .. } | SealError::Forked => Code::StoreUnavailable,
         SealError::Resource(_) => Code::Busy,
     }
 }

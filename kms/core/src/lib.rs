@@ -12,6 +12,7 @@
 //!        |  |    model/  names, ids, versions, and what may be done with which: values, no effects
 //!        |  seal/        root key --> a key for each record; shares and passphrases that open it
 //!        |  |
+//!      |  memory/           pages that are in no core dump, no child and, where that may be, on no swap
 //!      store/            records with generations, changed by guarded transactions
 //!                          memory | SQLite | either of them under seeded faults, and one suite for all
 //! ```
@@ -20,12 +21,13 @@
 //! serves this over a network stops waiting at the socket, never within. docs/kms.md says what there is and what is
 //! not there yet.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod audit;
 pub mod clock;
 mod error;
 pub mod gate;
+pub mod memory;
 pub mod model;
 pub mod operations;
 pub mod rsa;

@@ -34,6 +34,9 @@ pub struct Config {
     pub audit: Audit,
     #[serde(default)]
     tokens: Tokens,
+    /// What has to hold of the process's memory.
+    #[serde(default)]
+    pub memory: Memory,
     /// Where copies of the store go.
     #[serde(default)]
     pub backup: Backup,
@@ -90,6 +93,14 @@ pub struct Audit {
     pub checkpoints: Option<PathBuf>,
     #[serde(default = "segment_mib")]
     segment_mib: u32,
+}
+
+/// What has to hold of the process's memory.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Memory {
+    /// Whether it serves where its memory may be swapped.
+    pub allow_unlocked: bool,
 }
 
 /// What tokens may be.

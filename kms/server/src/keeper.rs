@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use gabion_kms::audit::{Archived, Checkpoint, Keep};
 use gabion_kms::gate::{self, Action, Principal};
+use gabion_kms::memory::{Lock, is_swap_on};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Sealer, Share, Shares, Slots};
 use gabion_kms::service::{AuditAt, Call, Options, Service};
@@ -47,6 +48,14 @@ pub struct Keeper {
     given: Mutex<Vec<Share>>,
     /// The same, for a new administrator. Taken before `given`.
     recovering: Mutex<Recovery>,
+    /// Why the process's memory is not locked; none where it is, and where nobody asked for that.
+    unlocked: Option<Unlocked>,
+}
+
+/// Of memory that is not locked.
+struct Unlocked {
+    /// Whether the configuration takes that.
+    is_allowed: bool,
 }
 
 /// Shares that were given for a new administrator.
@@ -104,6 +113,7 @@ impl Keeper {
             closing: Mutex::default(),
             given: Mutex::default(),
             recovering: Mutex::default(),
+            unlocked: None,
         };
         let service = keeper.opened(sealer)?;
         let token = service.first_token(&Principal::new("dev")?)?;
@@ -122,6 +132,17 @@ impl Keeper {
             keeper.unsealed(seal::unseal(&*keeper.store, By::Passphrase(&passphrase))?)?;
         }
         Ok(keeper)
+    }
+
+    /// Says of the process whether its memory is locked. Where it is not, and the system swaps, nothing is served unless
+    /// that is allowed.
+    #[must_use]
+    pub fn with_memory(self, lock: &Lock, is_allowed: bool) -> Self {
+        let unlocked = match lock {
+            Lock::Whole => None,
+            Lock::Not(_) => Some(Unlocked { is_allowed }),
+        };
+        Keeper { unlocked, ..self }
     }
 
     /// Gives a store its seal, and a token that may do everything. Each share is handed out before anything is there.
@@ -239,6 +260,7 @@ impl Keeper {
             closing: Mutex::default(),
             given: Mutex::default(),
             recovering: Mutex::default(),
+            unlocked: None,
         })
     }
 
@@ -321,6 +343,9 @@ impl Keeper {
 
     /// Why no requests are served.
     pub(crate) fn reason(&self) -> Option<&'static str> {
+        if self.unlocked.as_ref().is_some_and(|unlocked| !unlocked.is_allowed && is_swap_on()) {
+            return Some("memory_not_locked");
+        }
         match self.service() {
             Err(_) if !self.is_initialized.load(Ordering::Acquire) => Some("not_initialized"),
             Err(problem) => Some(problem.code),
@@ -330,6 +355,13 @@ impl Keeper {
                 self.file.as_ref().is_some_and(is_broken).then_some("store_unavailable")
             }
         }
+    }
+
+    /// What is not as it should be, and does not stop it.
+    pub(crate) fn warnings(&self) -> Vec<&'static str> {
+        let is_full = self.file.as_ref().is_some_and(|file| file.is_full());
+        let unlocked = self.unlocked.as_ref().map(|_| "memory_not_locked");
+        unlocked.into_iter().chain(is_full.then_some("store_full")).collect()
     }
 
     /// How it is.
@@ -343,6 +375,7 @@ impl Keeper {
             store: identity.id.iter().map(|byte| format!("{byte:02x}")).collect(),
             incarnation: identity.incarnation,
             revision: service.map(|service| service.kms().revision()),
+            warnings: Some(self.warnings().into_iter().map(str::to_owned).collect()),
         }
     }
 

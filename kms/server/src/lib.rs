@@ -52,6 +52,7 @@ pub use error::Error;
 pub use gabion_kms::audit;
 use gabion_kms::clock;
 pub use gabion_kms::clock::rfc3339;
+pub use gabion_kms::memory;
 pub use keeper::{Initial, Keeper, cnf};
 pub use options::{Listen, Options};
 pub use server::Server;

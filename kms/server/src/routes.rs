@@ -47,7 +47,8 @@ pub struct Route {
     /// None: it is not JSON, or not of a fixed form.
     pub answer: Option<Schema>,
     pub handler: fn(&Call) -> Result<Reply, Problem>,
-    /// The kind of change, of one that may be asked for again under an op_id: none whose answer is a secret.
+    /// The kind of change, of one that may be asked for again under an op_id: none that gives out a key or what was
+    /// encrypted.
     pub once: Option<Action>,
 }
 
@@ -133,12 +134,12 @@ pub const ROUTES: &[Route] = &[
     route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),
     route!("POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
     route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
-    route!("POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
-    route!("POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
+    route!(once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
+    route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
     route!("GET" "/v1/kms/policies" "list_policies" "The sets of policies that are in force." policies::list, answer wire::PolicySets),
-    route!("PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body wire::PutPolicy, answer wire::PolicyChanged),
+    route!(once Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body wire::PutPolicy, answer wire::PolicyChanged),
     route!("GET" "/v1/kms/policies/{name}" "show_policy" "A set of policies." policies::show, answer wire::PolicySet),
-    route!("DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer wire::PolicyChanged),
+    route!(once Policy "DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer wire::PolicyChanged),
     route!("POST" "/v1/kms/policy-check" "check_policy" "What policies say of a question." policies::check, body wire::CheckPolicy, answer wire::PolicyChecked),
     route!("POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body wire::Nothing, answer wire::BackedUp),
     route!("GET" "/v1/kms/audit" "audit" "Records of the audit log." administration::audit, answer wire::AuditRecords, query &[

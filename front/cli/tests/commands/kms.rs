@@ -169,7 +169,7 @@ fn a_store_is_sealed_served_copied_and_restored() {
     let config = |store: &str| {
         format!(
             "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
-             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n",
+             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
             at("kms"),
             at(store),
             at("audit"),

@@ -20,7 +20,7 @@ fn place(work: &Work) -> Caller<'_> {
     let config = format!(
         "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\narchive = \"{}\"\n\
          segment_mib = 1\n[seal]\npassphrase_file = \"{}\"\n\
-         [tokens]\nadministration_needs_certificate = false\n",
+         [tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
         at("kms"),
         at("store"),
         at("audit"),

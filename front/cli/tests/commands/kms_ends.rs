@@ -16,7 +16,7 @@ fn place(work: &Work) -> Caller<'_> {
     let at = |name: &str| work.path(name).display().to_string();
     let config = format!(
         "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\nsegment_mib = 1\n\
-         [tokens]\nadministration_needs_certificate = false\n",
+         [tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
         at("kms"),
         at("store"),
         at("audit")

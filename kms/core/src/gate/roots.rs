@@ -21,8 +21,9 @@ use super::caveat::Caveat;
 use super::principal::Principal;
 use super::token::{TagDigest, Token, TokenId};
 use crate::error::Error;
-use crate::operations::{Kept, damaged};
-use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::operations::{Kept, damaged, settle_with};
+use crate::seal::Key;
+use crate::store::{RecordPath, Settled, Transaction};
 use crate::text::{hex, of_hex};
 
 /// Which root key.
@@ -33,7 +34,7 @@ pub struct RootId([u8; 8]);
 struct Root {
     id: RootId,
     made_ms: u64,
-    key: Zeroizing<[u8; 32]>,
+    key: Key,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,7 +65,7 @@ impl Roots {
         each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
             let parts = || {
                 let (made, key) = plain.split_first_chunk::<8>()?;
-                let key = Zeroizing::new(<[u8; 32]>::try_from(key).ok()?);
+                let key = Key::of(key).ok()?;
                 Some(Root { id: name.parse().ok()?, made_ms: u64::from_le_bytes(*made), key })
             };
             roots.push(parts().ok_or_else(|| damaged(path, "it is no root key"))?);
@@ -94,19 +95,18 @@ impl Roots {
 
     /// Makes a root key, which makes tokens from now on.
     pub fn rotate(&self, kept: &Kept, now_ms: u64) -> Result<RootId, Error> {
-        let (mut id, mut key) = ([0; 8], Zeroizing::new([0; 32]));
+        let (mut id, key) = ([0; 8], Key::drawn()?);
         draw(&mut id)?;
-        draw(&mut *key)?;
         let id = RootId(id);
         // Also where the clock went back: the newest one is the one that was made last.
         let newest = self.read(|roots| roots.first().map_or(0, |root| root.made_ms + 1));
         let made_ms = now_ms.max(newest);
         let mut plain = Zeroizing::new([0; 40]);
         plain[..8].copy_from_slice(&made_ms.to_le_bytes());
-        plain[8..].copy_from_slice(&*key);
+        plain[8..].copy_from_slice(key.bytes()?);
         let path = id.path()?;
         let sealed = kept.sealer.seal(&path, 1, &*plain)?;
-        commit(kept, &Transaction::new().put(path, 0, sealed))?;
+        commit(kept, &Transaction::new().put(path, 0, sealed), &id)?;
         self.roots
             .write()
             .unwrap_or_else(PoisonError::into_inner)
@@ -123,7 +123,7 @@ impl Roots {
         // Whatever comes of it: from here on nobody uses it.
         let forget = |root: &Root| root.id != id;
         self.roots.write().unwrap_or_else(PoisonError::into_inner).retain(forget);
-        commit(kept, &Transaction::new().bury(id.path()?, 1))
+        commit(kept, &Transaction::new().bury(id.path()?, 1), &id)
     }
 
     /// The root keys that live, the newest one first.
@@ -137,7 +137,7 @@ impl Roots {
         draw(&mut id)?;
         self.read(|roots| match roots.first() {
             Some(root) => {
-                Token::mint(root.id.0, &root.key, TokenId(id), principal.clone(), caveats)
+                Token::mint(root.id.0, root.key.bytes()?, TokenId(id), principal.clone(), caveats)
             }
             None => Err(Error::Parameter("there is no root key".to_owned())),
         })
@@ -148,7 +148,8 @@ impl Roots {
         let id = RootId(token.root());
         self.read(|roots| {
             let root = roots.iter().find(|root| root.id == id)?;
-            token.is_of(&root.key).then(|| token.line(&root.key))
+            let key = root.key.bytes().ok()?;
+            token.is_of(key).then(|| token.line(key))
         })
     }
 
@@ -165,7 +166,7 @@ impl Roots {
         let said = serde_json::to_vec(&Revoked { revoked_ms: now_ms });
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, 1, &said)?;
-        match commit(kept, &Transaction::new().put(path, 0, sealed)) {
+        match commit(kept, &Transaction::new().put(path, 0, sealed), &id) {
             Err(Error::Conflict) if !is_new => Ok(()),
             committed => committed,
         }
@@ -193,7 +194,7 @@ impl Roots {
         let said = serde_json::to_vec(&Revoked { revoked_ms: now_ms });
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, 1, &said)?;
-        match commit(kept, &Transaction::new().put(path, 0, sealed)) {
+        match commit(kept, &Transaction::new().put(path, 0, sealed), &of) {
             Err(Error::Conflict) if !is_new => Ok(()),
             committed => committed,
         }
@@ -266,8 +267,8 @@ fn each(
     }
 }
 
-fn commit(kept: &Kept, transaction: &Transaction) -> Result<(), Error> {
-    match settle(&*kept.store, transaction)? {
+fn commit(kept: &Kept, transaction: &Transaction, made: &dyn fmt::Display) -> Result<(), Error> {
+    match settle_with(kept, transaction, made)? {
         Settled::Committed => Ok(()),
         Settled::Conflict(_) => Err(Error::Conflict),
         Settled::Unknown => Err(Error::OutcomeUnknown),

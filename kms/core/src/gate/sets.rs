@@ -16,8 +16,8 @@ use super::decide::{Explained, Policies, Question, Verdict};
 use super::policy;
 use crate::error::Error;
 use crate::model::Label;
-use crate::operations::{Kept, damaged, opened_bytes};
-use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::operations::{Kept, damaged, opened_bytes, settle_with};
+use crate::store::{RecordPath, Settled, Transaction};
 
 /// Most policies of all sets.
 const POLICIES_MAX: usize = 1000;
@@ -146,7 +146,7 @@ impl Sets {
         let written = written.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, version, &written)?;
         let change = Transaction::new().put(path, generation, sealed);
-        match settle(&*kept.store, &change)? {
+        match settle_with(kept, &change, &version)? {
             Settled::Committed => {
                 self.set(InForce { sets, policies, doubt: None });
                 Ok(version)

@@ -7,7 +7,7 @@ use gabion_engine::{Algorithm, Message, OsEntropy, SigningKey};
 use serde::{Deserialize, Serialize};
 use sha2_hmac::{Digest, Sha256};
 
-use super::kms::{Kms, now_ms};
+use super::kms::Kms;
 use super::material::New;
 use super::metrics::Verb;
 use super::records::{
@@ -164,7 +164,7 @@ impl Kms {
             (RecordPath::new("system/attestation")?, KeyAlgorithm::new(ALGORITHM)?);
         let _changing = self.changing();
         if opened_bytes(&self.kept, &path)?.is_none() {
-            let version = Version { version: 1, created_ms: now_ms(), state: State::Enabled };
+            let version = Version { version: 1, created_ms: self.now_ms(), state: State::Enabled };
             let pair = New::drawn(&self.kept.engine, algorithm)?;
             let sealed = self.kept.sealer.seal(&path, 1, &write_version(&version, &pair)?)?;
             match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {

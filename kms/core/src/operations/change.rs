@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cache::KeyView;
-use super::kms::{Kms, now_ms};
+use super::kms::Kms;
 use super::metrics::Verb;
 use super::records::{
     count_path, counts_path, key_path, name_path, opened, opened_bytes, read_key, read_state,
@@ -12,6 +12,33 @@ use super::records::{
 use crate::error::Error;
 use crate::model::{Key, KeyId, Label, Minimum, NAME_MAX, State, Version};
 use crate::store::{RecordPath, Transaction};
+
+/// One thing that is to change of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// The oldest version that may be used for something.
+    Minimum(Minimum, u32),
+    /// The labels, all of them.
+    Labels(BTreeMap<String, String>),
+    /// From when on it makes nothing new, in milliseconds since 1970; none: never.
+    Expiry(Option<u64>),
+    /// Whether its uses are told of durably; none: as the service is set up.
+    Durable(Option<bool>),
+    /// Its private half may be given out, for good.
+    Exportable,
+}
+
+impl KeyChange {
+    fn of(&self, key: &Key) -> Result<Key, Error> {
+        match self {
+            KeyChange::Minimum(of, version) => key.with_minimum(*of, *version),
+            KeyChange::Labels(labels) => key.labelled(labels.clone()),
+            KeyChange::Expiry(expires_ms) => key.expiring(*expires_ms),
+            KeyChange::Durable(is_durable) => key.durable(*is_durable),
+            KeyChange::Exportable => key.exportable(),
+        }
+    }
+}
 
 /// Records that are buried together.
 const BURIED_TOGETHER: usize = 100;
@@ -91,6 +118,14 @@ impl Kms {
         Ok(keys)
     }
 
+    /// Changes some things of a key, all of them or none.
+    ///
+    /// # Errors
+    /// As the methods of [`Key`] that each of them is; the store's.
+    pub fn configure(&self, id: &KeyId, changes: &[KeyChange]) -> Result<(), Error> {
+        self.change(id, |key| changes.iter().try_fold(key.clone(), |key, change| change.of(&key)))
+    }
+
     /// Sets the oldest version that may be used for something.
     ///
     /// # Errors
@@ -112,7 +147,7 @@ impl Kms {
     /// # Errors
     /// One that is deleted already; the store's.
     pub fn delete(&self, id: &KeyId) -> Result<(), Error> {
-        self.change(id, |key| key.deleted(now_ms()))
+        self.change(id, |key| key.deleted(self.now_ms()))
     }
 
     /// Restores a key that was deleted.
@@ -152,6 +187,17 @@ impl Kms {
     pub fn trim(&self, id: &KeyId, before: u32) -> Result<(), Error> {
         self.change(id, |key| key.trimmed(before))?;
         self.bury(id, Some(before))
+    }
+
+    /// Goes on where [`Self::destroy`] or [`Self::trim`] was interrupted, by the key's id.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) fn go_on(&self, id: &KeyId) -> Result<(), Error> {
+        match read_key(&self.kept, id) {
+            Err(Error::Destroyed) => self.bury(id, None),
+            found => self.bury(id, Some(found?.key.min_available)),
+        }
     }
 
     /// Destroys a key that is deleted, for good, with all its versions. Its name is free then.

@@ -2,7 +2,7 @@
 
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 
-use super::kms::{Kms, now_ms};
+use super::kms::Kms;
 use super::material::New;
 use super::metrics::Verb;
 use super::records::{key_path, name_path, opened, sealed, version_path, write_version};
@@ -81,7 +81,7 @@ impl Kms {
             Some((None, generation)) => generation,
             Some((Some(_), _)) => return Err(Error::Exists(new.name.to_string())),
         };
-        let now = now_ms();
+        let now = self.now_ms();
         let conformance = conformance.clone();
         let key = Key { conformance, origin, ..Key::new(id.clone(), new.name.clone(), now) };
         let of_key = key_path(&id)?;
@@ -90,7 +90,7 @@ impl Kms {
             .put(name.clone(), before, sealed(&self.kept, &name, before + 1, &Some(&id))?);
         let id = VersionId { key: id, version: 1 };
         let transaction = self.with_version(transaction, &id, first, now)?;
-        self.commit(&id.key, &transaction)?;
+        self.commit_made(&id.key, &transaction, &id)?;
         Ok(id)
     }
 

@@ -1,9 +1,10 @@
 //! The service's heart: engine, store, seal, and what is kept of keys.
 
+use std::fmt::Display;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use gabion_engine::{Config, Engine, SigningKey, forks};
 
@@ -12,11 +13,13 @@ use super::left::Left;
 use super::metrics::{Metrics, Verb};
 use super::names::Names;
 use super::records::{self, Kept};
+use super::rider::settle_with;
 use super::wrappers::Wrappers;
+use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, Label, Use};
 use crate::seal::Sealer;
-use crate::store::{Settled, Store, StoreError, Transaction, settle};
+use crate::store::{Settled, Store, StoreError, Transaction};
 
 /// How a service is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +71,7 @@ pub struct Kms {
     revision: AtomicU64,
     /// One change at a time. Uses don't wait for it.
     changes: Mutex<()>,
+    clock: Arc<dyn Clock>,
     /// The token of the process that made it: what another one knows of keys gets old there.
     process: Option<u64>,
 }
@@ -94,8 +98,20 @@ impl Kms {
             metrics: Metrics::new(),
             revision,
             changes: Mutex::new(()),
+            clock: Arc::new(SystemClock),
             process: forks::token(),
         })
+    }
+
+    /// The same by another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Kms { clock, ..self }
+    }
+
+    /// What tells it the time.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
     }
 
     /// A service that ends with the process and writes nothing to any disk.
@@ -195,6 +211,11 @@ impl Kms {
         Ok(made)
     }
 
+    /// Milliseconds since 1970, by a clock that may be wrong.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
     /// One change at a time.
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -202,8 +223,18 @@ impl Kms {
 
     /// Commits a change of a key, and forgets what was known of it, whatever came of the change.
     pub(super) fn commit(&self, key: &KeyId, transaction: &Transaction) -> Result<(), Error> {
+        self.commit_made(key, transaction, key)
+    }
+
+    /// The same of a change that makes something, which is told of to what goes with the change.
+    pub(super) fn commit_made(
+        &self,
+        key: &KeyId,
+        transaction: &Transaction,
+        made: &dyn Display,
+    ) -> Result<(), Error> {
         self.check_process()?;
-        match settle(&*self.kept.store, transaction) {
+        match settle_with(&self.kept, transaction, made) {
             Ok(Settled::Committed) => {
                 self.cache.changed(&key.uuid, transaction);
                 // What was committed stays so, whether or not its revision can be read.
@@ -222,7 +253,7 @@ impl Kms {
             }
             Err(error) => {
                 self.cache.forget(&key.uuid);
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -257,10 +288,4 @@ impl Kms {
                 .load_version(&id.uuid, number, || records::read_version(&self.kept, id, number)),
         }
     }
-}
-
-/// Milliseconds since 1970, by a clock that may be wrong.
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -1,6 +1,6 @@
 //! New versions of keys.
 
-use super::kms::{Kms, now_ms};
+use super::kms::Kms;
 use super::material::New;
 use super::metrics::Verb;
 use super::records::{key_path, sealed};
@@ -55,8 +55,8 @@ impl Kms {
             sealed(&self.kept, &of_key, next, &key)?,
         );
         let id = VersionId { key: id.clone(), version: key.latest };
-        let transaction = self.with_version(transaction, &id, new, now_ms())?;
-        self.commit(&id.key, &transaction)?;
+        let transaction = self.with_version(transaction, &id, new, self.now_ms())?;
+        self.commit_made(&id.key, &transaction, &id)?;
         Ok(id)
     }
 }

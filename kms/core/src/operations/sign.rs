@@ -3,7 +3,7 @@
 use gabion_engine::{Message, OsEntropy};
 
 use super::cache::{KeyView, VersionView};
-use super::kms::{Kms, now_ms};
+use super::kms::Kms;
 use super::material::Material;
 use super::metrics::Verb;
 use crate::error::Error;
@@ -59,7 +59,7 @@ impl Kms {
     ) -> Result<(KeyView, VersionView), Error> {
         let key = self.key(id)?;
         if matches!(what, Use::Sign | Use::Encrypt) && key.key.expires_ms.is_some() {
-            key.key.check_not_expired(now_ms())?;
+            key.key.check_not_expired(self.now_ms())?;
         }
         match key.key.version_for(what, Some(number)) {
             // It was the newest when the request came, and a rotation withdraws nothing.

@@ -9,6 +9,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::slot::Key;
 use crate::error::{Error, SealError};
+use crate::memory::Place;
 use crate::store::{Durability, RecordPath, Store};
 
 /// The format of a sealed record.
@@ -44,10 +45,15 @@ impl Sealer {
     }
 
     pub(super) fn new(root: &Key, root_version: u32, store: [u8; 16]) -> Result<Self, Error> {
-        let (mut extracted, _) = Hkdf::<Sha256>::extract(Some(&store), root.bytes());
-        let key = Key::of(&extracted).ok_or_else(|| too_long(extracted.len()));
+        let (mut extracted, _) = Hkdf::<Sha256>::extract(Some(&store), root.bytes()?);
+        let key = Key::of(&extracted);
         extracted.as_mut_slice().zeroize();
         Ok(Sealer { extracted: key?, root_version, store })
+    }
+
+    /// Where the root key is in memory.
+    pub fn place(&self) -> Place {
+        self.extracted.place()
     }
 
     /// Refuses a store that is another one, and one that outlives the root key.
@@ -122,7 +128,7 @@ impl Sealer {
     fn cipher(&self, path: &RecordPath) -> Result<Aes256GcmSiv, Error> {
         let mut key = Zeroizing::new([0; 32]);
         let info = [b"gabion kms record ", path.as_str().as_bytes()];
-        Hkdf::<Sha256>::from_prk(self.extracted.bytes())
+        Hkdf::<Sha256>::from_prk(self.extracted.bytes()?)
             .map_err(|_| too_long(key.len()))?
             .expand_multi_info(&info, &mut *key)
             .map_err(|_| too_long(key.len()))?;

@@ -114,7 +114,7 @@ pub fn split(
     shares: u8,
 ) -> Result<Vec<Share>, SealError> {
     let mut random = Drawn { failure: None };
-    let dealt = Sharks(threshold).dealer_rng(key.bytes(), &mut random).take(usize::from(shares));
+    let dealt = Sharks(threshold).dealer_rng(key.bytes()?, &mut random).take(usize::from(shares));
     let shares = dealt
         .map(|share| {
             let bytes = Zeroizing::new(Vec::from(&share));
@@ -160,19 +160,19 @@ impl TryRng for Drawn {
 impl TryCryptoRng for Drawn {}
 
 /// Puts a key together, of shares of one set.
-pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, ShareError> {
+pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, SealError> {
     if let Some(other) =
         shares.iter().find(|share| share.set != set || share.threshold != threshold)
     {
         let (index, found, wanted) = (other.index, other.set(), hex::encode(set));
-        return Err(ShareError::OtherSet { index, found, wanted });
+        return Err(ShareError::OtherSet { index, found, wanted }.into());
     }
     let mut different: Vec<&Share> = shares.iter().collect();
     different.sort_by_key(|share| share.index);
     different.dedup_by_key(|share| share.index);
     let too_few = ShareError::TooFew { got: different.len(), needed: threshold };
     if different.len() < usize::from(threshold) {
-        return Err(too_few);
+        return Err(too_few.into());
     }
     let shares: Result<Vec<blahaj::Share>, _> = different
         .iter()
@@ -183,7 +183,7 @@ pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, S
         .collect();
     let shares = shares.map_err(|_| ShareError::Form)?;
     let bytes = Zeroizing::new(Sharks(threshold).recover(&shares).map_err(|_| too_few)?);
-    Key::of(&bytes).ok_or(ShareError::Form)
+    Key::of(&bytes)
 }
 
 /// The bytes of digits; of lower-case ones alone: what a share's text says is written in one way.
@@ -212,11 +212,12 @@ mod tests {
         let all = [&shares[..], &shares[..2]].concat();
         assert_eq!(combine(&all, [1; SET], 3).unwrap().bytes(), key.bytes());
         let twice = [shares[0].clone(), shares[1].clone(), shares[1].clone()];
-        let too_few = ShareError::TooFew { got: 2, needed: 3 };
+        let too_few = SealError::Share(ShareError::TooFew { got: 2, needed: 3 });
         assert_eq!(combine(&twice, [1; SET], 3).err(), Some(too_few));
         let mut mixed = shares;
         mixed[1] = split(&key, [2; SET], 3, 5).unwrap().remove(1);
-        assert!(matches!(combine(&mixed, [1; SET], 3), Err(ShareError::OtherSet { index: 2, .. })));
+        let other = combine(&mixed, [1; SET], 3).err().unwrap();
+        assert!(matches!(other, SealError::Share(ShareError::OtherSet { index: 2, .. })));
     }
 
     #[test]

@@ -7,9 +7,10 @@ use gabion_engine::{Entropy, OsEntropy};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, SealError};
+use crate::memory::{Pages, Place};
 
-/// 32 secret bytes.
-pub struct Key(Box<Zeroizing<[u8; 32]>>);
+/// 32 secret bytes, on pages of their own: no core dump has them, and no process that is forked.
+pub struct Key(Pages);
 
 impl Key {
     /// A new one.
@@ -17,27 +18,40 @@ impl Key {
     /// # Errors
     /// No randomness.
     pub fn drawn() -> Result<Self, Error> {
-        Self::filled(|bytes| OsEntropy.fill(bytes)).map_err(|error| Error::Engine(error.into()))
+        Self::filled(|bytes| OsEntropy.fill(bytes).map_err(|error| Error::Engine(error.into())))
     }
 
     /// One that is written where it is to be, so that the stack has no copy of it.
-    pub(super) fn filled<E>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
-        let mut key = Key(Box::default());
-        fill(&mut key.0)?;
+    pub(super) fn filled<E: From<SealError>>(
+        fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let no_memory = || SealError::Resource("there is no memory for a key".to_owned());
+        let mut key = Key(Pages::new(32).ok_or_else(no_memory)?);
+        let bytes = key.0.bytes_mut().and_then(|bytes| bytes.first_chunk_mut());
+        fill(bytes.ok_or_else(no_memory)?)?;
         Ok(key)
     }
 
     /// A copy of bytes, if there are as many of them as a key has.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; 32] = bytes.try_into().ok()?;
-        let mut key = Key(Box::default());
-        key.0.copy_from_slice(bytes);
-        Some(key)
+    pub(crate) fn of(bytes: &[u8]) -> Result<Self, SealError> {
+        let bytes: &[u8; 32] = bytes.try_into().map_err(|_| broken())?;
+        Self::filled(|key| {
+            key.copy_from_slice(bytes);
+            Ok(())
+        })
     }
 
     /// The bytes. Secret.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
+    ///
+    /// # Errors
+    /// [`SealError::Forked`].
+    pub fn bytes(&self) -> Result<&[u8; 32], SealError> {
+        self.0.bytes().and_then(|bytes| bytes.first_chunk()).ok_or(SealError::Forked)
+    }
+
+    /// Where they are.
+    pub fn place(&self) -> Place {
+        self.0.place()
     }
 }
 
@@ -81,13 +95,14 @@ pub fn of_passphrase(passphrase: &str, salt: &[u8], cost: Cost) -> Result<Key, S
     let resource = |error: argon2::Error| SealError::Resource(error.to_string());
     let params = Params::new(cost.memory_kib, cost.passes, 1, Some(32)).map_err(resource)?;
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    Key::filled(|bytes| argon2.hash_password_into(passphrase.as_bytes(), salt, bytes))
-        .map_err(resource)
+    Key::filled(|bytes| {
+        argon2.hash_password_into(passphrase.as_bytes(), salt, bytes).map_err(resource)
+    })
 }
 
 /// Wraps the root key. Each wrapping key wraps one, so that the nonce may be zero.
 pub fn wrap(with: &Key, root: &Key, beside: &[u8]) -> Result<Vec<u8>, SealError> {
-    let payload = Payload { msg: &root.bytes()[..], aad: beside };
+    let payload = Payload { msg: &root.bytes()?[..], aad: beside };
     cipher(with)?.encrypt(&Nonce::from([0; 12]), payload).map_err(|_| broken())
 }
 
@@ -95,11 +110,11 @@ pub fn wrap(with: &Key, root: &Key, beside: &[u8]) -> Result<Vec<u8>, SealError>
 pub fn unwrap(with: &Key, wrapped: &[u8], beside: &[u8]) -> Result<Option<Key>, SealError> {
     let payload = Payload { msg: wrapped, aad: beside };
     let opened = cipher(with)?.decrypt(&Nonce::from([0; 12]), payload).map(Zeroizing::new);
-    Ok(opened.ok().and_then(|opened| Key::of(&opened)))
+    opened.ok().map(|opened| Key::of(&opened)).transpose()
 }
 
 fn cipher(key: &Key) -> Result<Aes256GcmSiv, SealError> {
-    Aes256GcmSiv::new_from_slice(key.bytes()).map_err(|_| broken())
+    Aes256GcmSiv::new_from_slice(key.bytes()?).map_err(|_| broken())
 }
 
 fn broken() -> SealError {
@@ -119,7 +134,10 @@ mod tests {
             ("correct horse", [2; 16], cost),
             ("correct horse", [1; 16], Cost { passes: 2, ..cost }),
         ] {
-            assert_ne!(of_passphrase(text, &salt, other).unwrap().bytes(), key.bytes());
+            assert_ne!(
+                of_passphrase(text, &salt, other).unwrap().bytes().unwrap(),
+                key.bytes().unwrap()
+            );
         }
         for cost in [Cost { memory_kib: 7, passes: 1 }, Cost { memory_kib: u32::MAX, passes: 1 }] {
             assert!(matches!(of_passphrase("x", &[1; 16], cost), Err(SealError::Parameter(_))));
@@ -130,7 +148,7 @@ mod tests {
     fn a_wrapped_key_opens_with_its_own_only() {
         let [with, other, root] = [1, 2, 3].map(|byte| Key::of(&[byte; 32]).unwrap());
         let wrapped = wrap(&with, &root, b"beside").unwrap();
-        assert_eq!(unwrap(&with, &wrapped, b"beside").unwrap().unwrap().bytes(), &[3; 32]);
+        assert_eq!(unwrap(&with, &wrapped, b"beside").unwrap().unwrap().bytes().unwrap(), &[3; 32]);
         assert!(unwrap(&other, &wrapped, b"beside").unwrap().is_none());
         assert!(unwrap(&with, &wrapped, b"besid").unwrap().is_none());
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::changes::done;
-use super::run::{Call, Service, now_ms};
+use super::run::{Call, Service};
 use crate::audit::{Archived, Checkpoint, Entry, Hash, Keep, Proof};
 use crate::error::{Denied, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
@@ -52,7 +52,7 @@ impl Service {
             }
         }
         let request = Request { action: Action::Token, tenant, key, items: 1, makes: None };
-        let make = || self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms());
+        let make = || self.gate.mint(&new.principal, &caveats, new.lifetime_ms, self.kms.now_ms());
         self.changed(call, &request, make, |token| Some(format!("token:{}", token.id())))
     }
 
@@ -61,7 +61,7 @@ impl Service {
     /// # Errors
     /// Not allowed; the store's; the audit log's.
     pub fn token_revoke(&self, call: &Call<'_>, id: TokenId) -> Result<(), Error> {
-        let revoke = || self.gate.revoke(&self.kms, id, now_ms());
+        let revoke = || self.gate.revoke(&self.kms, id, self.kms.now_ms());
         self.changed(call, &of(Action::Token), revoke, |()| Some(format!("token:{id}")))
     }
 
@@ -70,7 +70,7 @@ impl Service {
     /// # Errors
     /// Who has none; too many of one id; the store's; the audit log's.
     pub fn token_revoke_self(&self, call: &Call<'_>) -> Result<(), Error> {
-        let revoke = || self.gate.revoke_own(&self.kms, call.who, now_ms());
+        let revoke = || self.gate.revoke_own(&self.kms, call.who, self.kms.now_ms());
         let told = |id: &TokenId| Some(format!("token:{id}"));
         self.changed_by_anybody(call, &of(Action::Token), revoke, told).map(drop)
     }
@@ -80,7 +80,7 @@ impl Service {
     /// # Errors
     /// Not allowed; the store's; the audit log's.
     pub fn root_rotate(&self, call: &Call<'_>) -> Result<RootId, Error> {
-        let rotate = || self.gate.rotate(&self.kms, now_ms());
+        let rotate = || self.gate.rotate(&self.kms, self.kms.now_ms());
         self.changed(call, &of(Action::Token), rotate, |id| Some(format!("root:{id}")))
     }
 
@@ -119,12 +119,12 @@ impl Service {
         }
         let who = self.gate.local(principal.clone());
         let recover = || {
-            self.gate.rotate(&self.kms, now_ms())?;
+            self.gate.rotate(&self.kms, self.kms.now_ms())?;
             for older in self.gate.roots().into_iter().skip(1) {
                 self.gate.retire(&self.kms, older)?;
             }
             let caveats: Vec<Caveat> = certificate.map(Caveat::Cnf).into_iter().collect();
-            self.gate.mint(principal, &caveats, None, now_ms())
+            self.gate.mint(principal, &caveats, None, self.kms.now_ms())
         };
         let call = Call::new(&who, "recover-admin");
         self.changed(&call, &of(Action::Token), recover, |token| {

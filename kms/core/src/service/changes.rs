@@ -7,7 +7,7 @@ use crate::audit::{Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, Key, KeyId, Label, Minimum, State, Version, VersionId};
-use crate::operations::{Attested, NewKey};
+use crate::operations::{Attested, KeyChange, NewKey};
 
 /// A key and its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,19 @@ impl Service {
     pub fn rotate(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<VersionId, Error> {
         let rotate = || self.kms.rotate(&self.find(key)?);
         self.changed(call, &of(Action::Rotate, key), rotate, |id| Some(id.to_string()))
+    }
+
+    /// Changes some things of a key, all of them or none.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::configure`].
+    pub fn configure(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        changes: &[KeyChange],
+    ) -> Result<(), Error> {
+        self.change(call, Action::Config, key, |id| self.kms.configure(id, changes))
     }
 
     /// Sets the oldest version that may be used for something.

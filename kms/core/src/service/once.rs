@@ -1,25 +1,28 @@
 //! Changes that are asked for again and done once: `op_id`.
 //!
 //! ```text
-//!   op_id, request --may they?--> new:     noted, durably --> the change --> its answer is noted
-//!                            \--> known:   is the key still there? --> the answer of before
-//!                            \--> another request under it, or one whose end nobody noted: refused
+//!   op_id, request --may they?--> new:     the change, and in its transaction what it made --> its answer is noted
+//!                            \--> known:   is the key still there? --> the answer of before, or what it made
+//!                            \--> another request under it, or one whose end nobody knows: refused
 //! ```
 //!
-//! What is noted belongs to a tenant and a principal, and is sealed. A record is used again when a day has passed, so that
-//! the store does not grow with each change.
+//! What is noted belongs to a tenant and a principal, and is sealed. A change and its note are one transaction: whenever
+//! the process ends, either both are there or neither is, and who asks again has it done once. A record is used again when
+//! a day has passed, so that the store does not grow with each change.
 
 use std::sync::PoisonError;
 
 use sha2_hmac::{Digest as _, Sha256};
+use zeroize::Zeroizing;
 
+use super::administration;
 use super::changes::of;
-use super::ops::{Noted, Slot};
-use super::run::{Call, KeyRef, Service, now_ms};
+use super::ops::{Known, Noted, Slot};
+use super::run::{Call, KeyRef, Service};
 use crate::error::Error;
 use crate::gate::Action;
-use crate::model::Label;
-use crate::operations::{Kept, damaged};
+use crate::model::{KeyId, Label};
+use crate::operations::{Kept, Kms, Rider, Rode, damaged, opened_bytes, riding};
 use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::text::{base64, hex, of_base64, of_hex};
 
@@ -44,19 +47,22 @@ pub struct OpRequest<'a> {
     pub request: [u8; 32],
     /// Which kind of change it is.
     pub action: Action,
-    /// Whose keys it is about.
+    /// Whose keys it is about, or who counts it.
     pub tenant: &'a Label,
-    /// About which key.
-    pub key: &'a Label,
+    /// About which key; none where it is about no key, as tokens and policies are.
+    pub key: Option<&'a Label>,
 }
 
 /// What is to be done with a change.
 #[derive(Debug)]
 pub enum Begun {
-    /// It is new: do it, and note what came of it.
+    /// It is new: do it by `op_run`, and note what came of it by `op_end`.
     New(Op),
-    /// It was done before, with this answer.
-    Done(Vec<u8>),
+    /// It was done before, with this answer. It may be secret.
+    Done(Zeroizing<Vec<u8>>),
+    /// It was done before, and the process ended before its answer was noted: what it made, which is the id of a version
+    /// or key, of a token, or the version of a set of policies.
+    Made(String),
 }
 
 /// A change that is under way.
@@ -65,6 +71,14 @@ pub enum Begun {
 pub struct Op {
     tenant: Label,
     place: usize,
+    id: String,
+    request: String,
+    at_ms: u64,
+    /// The generation of the record that the note replaces.
+    before: u64,
+    /// Whether the same was begun before, and may still happen.
+    was_doubtful: bool,
+    rode: Rode,
 }
 
 /// What came of a change.
@@ -72,17 +86,27 @@ pub struct Op {
 pub enum Ended<'a> {
     /// It was done, and this was answered.
     Done(&'a [u8]),
-    /// It was not done: who asks again is new.
-    Not,
-    /// Nobody knows.
-    Unknown,
+    /// It was refused, or failed.
+    Failed,
+}
+
+impl Op {
+    fn noted(&self, made: Option<&str>, answer: Option<&[u8]>) -> Noted {
+        Noted {
+            id: self.id.clone(),
+            request: self.request.clone(),
+            at_ms: self.at_ms,
+            made: made.map(str::to_owned),
+            answer: answer.map(base64),
+        }
+    }
 }
 
 impl Service {
     /// Begins a change under a caller's name for it, or finds that it was done.
     ///
     /// # Errors
-    /// [`Error::OpReused`]; [`Error::OpRunning`]; [`Error::OutcomeUnknown`] of a change whose end nobody noted;
+    /// [`Error::OpReused`]; [`Error::OpRunning`]; [`Error::OutcomeUnknown`] of a change whose end nobody knows;
     /// [`Error::TooLarge`] where as many are kept as may be; a name that can't be one; not allowed; of a change that was
     /// done: there is no such key any more, or it is deleted.
     pub fn op_begin(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Begun, Error> {
@@ -93,90 +117,139 @@ impl Service {
             let why = format!("an op_id has 1 to {OP_ID_MAX} visible characters of ASCII");
             return Err(Error::Parameter(why));
         }
-        let key = KeyRef { tenant: asked.tenant, name: asked.key };
-        self.permit(call, &of(asked.action, &key), None)?;
-        let (id, now) = (id_of(call, asked.op_id), now_ms());
+        let key = asked.key.map(|name| KeyRef { tenant: asked.tenant, name });
+        let request =
+            key.map_or_else(|| administration::of(asked.action), |key| of(asked.action, &key));
+        self.permit(call, &request, None)?;
+        let (id, request) = (id_of(call, asked.op_id), hex(&asked.request));
+        let (kms, tenant) = (&self.kms, asked.tenant);
+        let steady_ms = kms.clock().steady_ms();
         let mut all = self.ops.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.contains_key(asked.tenant) {
-            let read = read(self.kms.kept(), asked.tenant)?;
-            all.insert(asked.tenant.clone(), read);
+        if !all.contains_key(tenant) {
+            all.insert(tenant.clone(), read_all(kms, tenant)?);
         }
-        let slots = all.entry(asked.tenant.clone()).or_default();
-        let known = slots.iter().find_map(|slot| {
-            let noted = slot.noted.as_ref()?;
-            (noted.id == id && noted.is_kept(now)).then_some((noted.clone(), slot.is_running))
-        });
-        if let Some((noted, is_running)) = known {
+        let slots = all.entry(tenant.clone()).or_default();
+        let running = slots.iter().find_map(|slot| slot.running.as_ref().filter(|of| of.0 == id));
+        if let Some((_, other)) = running {
+            return Err(if *other == request { Error::OpRunning } else { Error::OpReused });
+        }
+        let doubtful = slots.iter().position(|slot| slot.doubtful.as_ref() == Some(&id));
+        if let Some(place) = doubtful {
+            // It has happened by now, or it never will once this one has: they replace the same generation.
+            slots[place] = read_one(kms, tenant, place)?;
+        }
+        let is_known = |known: &Known| known.id == id && known.is_kept(steady_ms);
+        let done = slots.iter().position(|slot| slot.known.as_ref().is_some_and(is_known));
+        if let Some(place) = done {
             drop(all);
-            return self.again(asked, &noted, is_running).map(Begun::Done);
+            return self.again(asked, &request, place);
         }
-        let is_free = |slot: &Slot| {
-            !slot.is_running && slot.noted.as_ref().is_none_or(|noted| !noted.is_kept(now))
+        let place = match doubtful {
+            Some(place) => place,
+            None => free(kms, tenant, slots, steady_ms)?,
         };
-        let place = slots.iter().position(is_free).unwrap_or(slots.len());
-        if place >= OPS_MAX {
-            let what = "changes with an op_id a tenant and day";
-            return Err(Error::TooLarge { what, most: OPS_MAX, got: place + 1 });
-        }
-        let noted = Noted { id, request: hex(&asked.request), at_ms: now, answer: None };
-        if place == slots.len() {
-            slots.push(Slot { generation: 0, noted: None, is_running: false });
-        }
-        let written = slots.get_mut(place).map_or(Ok(()), |slot| {
-            slot.is_running = true;
-            write(self.kms.kept(), asked.tenant, place, slot, Some(noted))
-        });
-        // What the store has now is read when somebody asks next.
-        if let Err(error) = written {
-            all.remove(asked.tenant);
-            return Err(error);
-        }
-        Ok(Begun::New(Op { tenant: asked.tenant.clone(), place }))
+        let slot = &mut slots[place];
+        slot.running = Some((id.clone(), request.clone()));
+        let (before, tenant, at_ms) = (slot.generation, tenant.clone(), kms.now_ms());
+        let (was_doubtful, rode) = (doubtful.is_some(), Rode::Not);
+        Ok(Begun::New(Op { tenant, place, id, request, at_ms, before, was_doubtful, rode }))
     }
 
-    /// Notes what came of a change.
+    /// Runs a change, whose first transaction takes the note with it.
     ///
     /// # Errors
-    /// The store's: then the change stays one whose end nobody knows.
+    /// A tenant whose name no record can have.
+    pub fn op_run<T>(&self, op: &mut Op, run: impl FnOnce() -> T) -> Result<T, Error> {
+        let of = Op {
+            tenant: op.tenant.clone(),
+            id: op.id.clone(),
+            request: op.request.clone(),
+            rode: Rode::Not,
+            ..*op
+        };
+        let says = move |made: &str| written(Some(&of.noted(Some(made), None)));
+        let path = path(&op.tenant, op.place)?;
+        let rider = Rider { path, before: op.before, says: Box::new(says) };
+        let (ran, rode) = riding(rider, run);
+        op.rode = rode;
+        Ok(ran)
+    }
+
+    /// Notes what was answered. What was done is known without that, too.
+    ///
+    /// # Errors
+    /// The store's.
     pub fn op_end(&self, op: Op, ended: Ended<'_>) -> Result<(), Error> {
         let mut all = self.ops.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = all.get_mut(&op.tenant).and_then(|slots| slots.get_mut(op.place));
         let Some(slot) = slot else { return Ok(()) };
-        slot.is_running = false;
-        let noted = match (ended, slot.noted.clone()) {
-            (Ended::Not, _) => None,
-            (Ended::Done(answer), Some(noted)) if answer.len() <= ANSWER_MAX => {
-                Some(Noted { answer: Some(base64(answer)), ..noted })
+        slot.running = None;
+        let kms = &self.kms;
+        let known = |noted: &Noted| Some(Known::of(noted, op.at_ms, kms.clock().steady_ms()));
+        let made = match &op.rode {
+            Rode::Not => {
+                slot.doubtful = op.was_doubtful.then(|| op.id.clone());
+                None
             }
-            (Ended::Done(_) | Ended::Unknown, _) => return Ok(()),
+            Rode::There(made) => {
+                (slot.generation, slot.doubtful) = (op.before + 1, None);
+                slot.known = known(&op.noted(Some(made), None));
+                Some(made.as_str())
+            }
+            Rode::Unknown => {
+                slot.doubtful = Some(op.id);
+                return Ok(());
+            }
         };
-        let written = write(self.kms.kept(), &op.tenant, op.place, slot, noted);
-        if written.is_err() {
-            all.remove(&op.tenant);
+        let Ended::Done(answer) = ended else { return Ok(()) };
+        if answer.len() > ANSWER_MAX && made.is_some() {
+            return Ok(());
         }
-        written
+        // Where nothing was to be changed, as with a token that was revoked before, this is all that is noted.
+        let noted = op.noted(made, Some(answer).filter(|answer| answer.len() <= ANSWER_MAX));
+        match write(kms.kept(), &op.tenant, op.place, slot.generation, &noted) {
+            Ok(()) => {
+                slot.generation += 1;
+                (slot.known, slot.doubtful) = (known(&noted), None);
+                Ok(())
+            }
+            Err(error) => {
+                // What the store has now is read when somebody asks for it again.
+                slot.doubtful = Some(op.id);
+                Err(error)
+            }
+        }
     }
 
     /// The answer of a change that was done, for who may still have it done.
-    fn again(
-        &self,
-        asked: &OpRequest<'_>,
-        noted: &Noted,
-        is_running: bool,
-    ) -> Result<Vec<u8>, Error> {
-        if noted.request != hex(&asked.request) {
+    fn again(&self, asked: &OpRequest<'_>, request: &str, place: usize) -> Result<Begun, Error> {
+        let noted = noted(self.kms.kept(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
+        if noted.request != request {
             return Err(Error::OpReused);
         }
-        if is_running {
-            return Err(Error::OpRunning);
+        match (asked.action, asked.key) {
+            // What is gone meanwhile is no longer there to be told of, unless that was what was asked for.
+            (Action::Delete | Action::Destroy, Some(_)) | (_, None) => {}
+            (_, Some(name)) => {
+                let key = KeyRef { tenant: asked.tenant, name };
+                self.kms.describe(&self.find(&key)?)?.check_not_deleted()?;
+            }
         }
-        let answer = noted.answer.as_ref().ok_or(Error::OutcomeUnknown)?;
-        // What is gone meanwhile is no longer there to be told of, unless that was what was asked for.
-        if !matches!(asked.action, Action::Delete | Action::Destroy) {
-            let key = KeyRef { tenant: asked.tenant, name: asked.key };
-            self.kms.describe(&self.find(&key)?)?.check_not_deleted()?;
+        if let (Action::Destroy | Action::Trim, None, Some(made)) =
+            (asked.action, &noted.answer, &noted.made)
+        {
+            // What comes behind the first transaction may be missing.
+            self.kms.go_on(&made.parse::<KeyId>()?)?;
         }
-        of_base64(answer).ok_or(Error::OutcomeUnknown)
+        match (noted.answer.map(Zeroizing::new), noted.made) {
+            (Some(answer), _) => {
+                let answer = of_base64(&answer).ok_or(Error::OutcomeUnknown)?;
+                Ok(Begun::Done(Zeroizing::new(answer)))
+            }
+            (None, Some(made)) => Ok(Begun::Made(made)),
+            // A program of before noted changes before it began them.
+            (None, None) => Err(Error::OutcomeUnknown),
+        }
     }
 }
 
@@ -195,47 +268,89 @@ fn path(tenant: &Label, place: usize) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("ops/{tenant}/{place:06}"))?)
 }
 
-/// All that is noted of a tenant, in the order of its places.
-fn read(kept: &Kept, tenant: &Label) -> Result<Vec<Slot>, Error> {
-    let under = RecordPath::new(format!("ops/{tenant}"))?;
+/// All that is known of a tenant, in the order of its places.
+fn read_all(kms: &Kms, tenant: &Label) -> Result<Vec<Slot>, Error> {
+    let (kept, under) = (kms.kept(), RecordPath::new(format!("ops/{tenant}"))?);
     let (mut slots, mut after) = (Vec::new(), None);
     loop {
         let page = kept.store.list(&under, after.as_ref(), PAGE)?;
         let Some((last, _)) = page.records.last() else { return Ok(slots) };
         after = Some(last.clone());
         for (at, record) in &page.records {
-            if *at != path(tenant, slots.len())? {
-                return Err(damaged(at, "one before it is missing"));
-            }
+            let place = at.as_str().rsplit('/').next().and_then(|place| place.parse().ok());
+            let place = place.filter(|&place: &usize| place < OPS_MAX);
+            let place = place.ok_or_else(|| damaged(at, "it has no place among others"))?;
+            // Of one that is missing the change never happened.
+            slots.resize_with(place, Slot::default);
             let Some(value) = &record.value else { return Err(damaged(at, "it was buried")) };
             let plain = kept.sealer.open(at, record.generation, value)?;
-            let noted: Option<Noted> =
-                serde_json::from_slice(&plain).map_err(|error| damaged(at, &error.to_string()))?;
-            if noted.as_ref().is_some_and(|noted| of_hex::<32>(&noted.id).is_none()) {
-                return Err(damaged(at, "it has no id"));
-            }
-            slots.push(Slot { generation: record.generation, noted, is_running: false });
+            slots.push(slot(kms, record.generation, understood(at, &plain)?.as_ref()));
         }
     }
 }
 
-/// Writes a record, and what is known of it.
+/// A place for a note. The store has the last word of what is there.
+fn free(kms: &Kms, tenant: &Label, slots: &mut Vec<Slot>, steady_ms: u64) -> Result<usize, Error> {
+    loop {
+        let place = slots.iter().position(|slot| slot.is_free(steady_ms)).unwrap_or(slots.len());
+        if place >= OPS_MAX {
+            let what = "changes with an op_id a tenant and day";
+            return Err(Error::TooLarge { what, most: OPS_MAX, got: place + 1 });
+        }
+        slots.resize_with(slots.len().max(place + 1), Slot::default);
+        let found = read_one(kms, tenant, place)?;
+        if found.generation == slots[place].generation {
+            return Ok(place);
+        }
+        slots[place] = found;
+    }
+}
+
+/// What the store has at a place.
+fn read_one(kms: &Kms, tenant: &Label, place: usize) -> Result<Slot, Error> {
+    let (generation, noted) = noted(kms.kept(), tenant, place)?;
+    Ok(slot(kms, generation, noted.as_ref()))
+}
+
+fn slot(kms: &Kms, generation: u64, noted: Option<&Noted>) -> Slot {
+    let (now_ms, steady_ms) = (kms.now_ms(), kms.clock().steady_ms());
+    let known = noted.map(|noted| Known::of(noted, now_ms, steady_ms));
+    Slot { generation, known, ..Slot::default() }
+}
+
+/// A record and its generation; 0 where there is none.
+fn noted(kept: &Kept, tenant: &Label, place: usize) -> Result<(u64, Option<Noted>), Error> {
+    let at = path(tenant, place)?;
+    let Some((plain, generation)) = opened_bytes(kept, &at)? else { return Ok((0, None)) };
+    Ok((generation, understood(&at, &plain)?))
+}
+
+fn understood(at: &RecordPath, plain: &[u8]) -> Result<Option<Noted>, Error> {
+    let noted: Option<Noted> =
+        serde_json::from_slice(plain).map_err(|error| damaged(at, &error.to_string()))?;
+    match noted.as_ref().is_some_and(|noted| of_hex::<32>(&noted.id).is_none()) {
+        true => Err(damaged(at, "it has no id")),
+        false => Ok(noted),
+    }
+}
+
+fn written(noted: Option<&Noted>) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let text = serde_json::to_vec(&noted);
+    text.map(Zeroizing::new).map_err(|error| Error::Parameter(error.to_string()))
+}
+
+/// Writes a record by itself.
 fn write(
     kept: &Kept,
     tenant: &Label,
     place: usize,
-    slot: &mut Slot,
-    noted: Option<Noted>,
+    before: u64,
+    noted: &Noted,
 ) -> Result<(), Error> {
     let path = path(tenant, place)?;
-    let text = serde_json::to_vec(&noted).map_err(|error| damaged(&path, &error.to_string()))?;
-    let sealed = kept.sealer.seal(&path, slot.generation + 1, &text)?;
-    match settle(&*kept.store, &Transaction::new().put(path, slot.generation, sealed))? {
-        Settled::Committed => {
-            slot.generation += 1;
-            slot.noted = noted;
-            Ok(())
-        }
+    let sealed = kept.sealer.seal(&path, before + 1, &written(Some(noted))?)?;
+    match settle(&*kept.store, &Transaction::new().put(path, before, sealed))? {
+        Settled::Committed => Ok(()),
         Settled::Conflict(_) => Err(Error::Conflict),
         Settled::Unknown => Err(Error::OutcomeUnknown),
     }

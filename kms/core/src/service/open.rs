@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::ops::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
-use super::run::{Service, now_ms};
+use super::run::Service;
 use crate::audit::{self, Class, Hash, Keys, Log};
 use crate::error::{AuditError, Error};
 use crate::gate::{self, Gate};
@@ -78,7 +78,7 @@ impl Service {
             AuditAt::Disk(disk, folder) => Log::open(disk.clone(), folder, keys, options.log),
             AuditAt::Memory => Log::in_memory(keys),
         }?;
-        let gate = Gate::open(&kms, options.gate, now_ms())?;
+        let gate = Gate::open(&kms, options.gate, kms.now_ms())?;
         let known = match audit {
             AuditAt::Memory => 0,
             AuditAt::Folder(_) | AuditAt::Disk(..) => check(kms.kept(), &log)?,
@@ -131,10 +131,10 @@ fn keys(kept: &Kept, origin: &str) -> Result<Keys, Error> {
 fn digests(kept: &Kept) -> Result<Key, Error> {
     let path = path("audit-digests")?;
     match opened_bytes(kept, &path)? {
-        Some((bytes, _)) => Key::of(&bytes).ok_or_else(|| damaged(&path, "it is no key")),
+        Some((bytes, _)) => Key::of(&bytes).map_err(|_| damaged(&path, "it is no key")),
         None => {
             let key = Key::drawn()?;
-            let sealed = kept.sealer.seal(&path, 1, key.bytes())?;
+            let sealed = kept.sealer.seal(&path, 1, key.bytes()?)?;
             commit(kept, &Transaction::new().put(path, 0, sealed))?;
             Ok(key)
         }

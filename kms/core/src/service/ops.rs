@@ -14,11 +14,24 @@ pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 #[derive(Default)]
 pub struct Ops(pub Mutex<HashMap<Label, Vec<Slot>>>);
 
-/// A record, as it is in memory.
+/// A record, as far as it is in memory: answers stay in the store.
+#[derive(Default)]
 pub struct Slot {
     pub generation: u64,
-    pub noted: Option<Noted>,
-    pub is_running: bool,
+    pub known: Option<Known>,
+    /// The change that is under way and is to be noted here, and what is asked for.
+    pub running: Option<(String, String)>,
+    /// The change that may have happened, and may still happen, with its note here.
+    pub doubtful: Option<String>,
+}
+
+/// What is known of a change that was done.
+#[derive(Clone)]
+pub struct Known {
+    pub id: String,
+    /// How old it was, and when, by a clock that never jumps.
+    pub age_ms: u64,
+    pub steady_ms: u64,
 }
 
 /// A record, as it is written; `null` where it is free.
@@ -31,13 +44,31 @@ pub struct Noted {
     pub request: String,
     /// When.
     pub at_ms: u64,
-    /// What was answered, in base64. None: the end was never noted.
+    /// What the change made: the note is in the transaction of the change. None in notes of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<String>,
+    /// What was answered, in base64. None: that was not noted.
     pub answer: Option<String>,
 }
 
-impl Noted {
-    /// Whether it counts still, by a clock that may be wrong.
-    pub fn is_kept(&self, now_ms: u64) -> bool {
-        self.at_ms.saturating_add(KEPT_MS) > now_ms
+impl Slot {
+    /// Whether another change may be noted here, at a time of the clock that never jumps.
+    pub fn is_free(&self, steady_ms: u64) -> bool {
+        self.running.is_none()
+            && self.doubtful.is_none()
+            && self.known.as_ref().is_none_or(|known| !known.is_kept(steady_ms))
+    }
+}
+
+impl Known {
+    /// Of a note that is read, or was written just now.
+    pub fn of(noted: &Noted, now_ms: u64, steady_ms: u64) -> Self {
+        let age_ms = now_ms.saturating_sub(noted.at_ms);
+        Known { id: noted.id.clone(), age_ms, steady_ms }
+    }
+
+    /// Whether it counts still. A clock that jumps while the process runs changes nothing.
+    pub fn is_kept(&self, steady_ms: u64) -> bool {
+        self.age_ms.saturating_add(steady_ms.saturating_sub(self.steady_ms)) < KEPT_MS
     }
 }

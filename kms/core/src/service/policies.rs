@@ -2,7 +2,7 @@
 
 use super::administration::of;
 use super::changes::done;
-use super::run::{Call, Service, now_ms};
+use super::run::{Call, Service};
 use crate::error::Error;
 use crate::gate::{Action, Authenticated, Explained, PolicySetInfo, Request};
 use crate::model::Label;
@@ -69,7 +69,7 @@ impl Service {
     ) -> Result<Option<Explained>, Error> {
         let check = || match asked {
             Some(Asked { who, request }) => {
-                self.gate.explain(&self.kms, who, &request, instead, now_ms())
+                self.gate.explain(&self.kms, who, &request, instead, self.kms.now_ms())
             }
             None => {
                 let looked_at = instead.map(|(name, text)| self.gate.check_policies(name, text));
@@ -85,7 +85,8 @@ impl Service {
         name: &Label,
         text: Option<&str>,
     ) -> Result<u64, Error> {
-        let change = || self.gate.change_policies(&self.kms, call.who, name, text, now_ms());
+        let change =
+            || self.gate.change_policies(&self.kms, call.who, name, text, self.kms.now_ms());
         let told = |version: &u64| Some(told_of(name, *version));
         self.changed(call, &of(Action::Policy), change, told)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use super::cost::{REQUEST_US, bytes_us, item_us};
 use super::ops::Ops;
@@ -135,7 +135,7 @@ impl Service {
     /// # Errors
     /// [`Error::Unauthenticated`].
     pub fn authenticate(&self, token: &str, peer: &Peer) -> Result<Authenticated, Error> {
-        Ok(self.gate.authenticate(token, peer, now_ms()).inspect_err(|_| {
+        Ok(self.gate.authenticate(token, peer, self.kms.now_ms()).inspect_err(|_| {
             self.strangers.fetch_add(1, Ordering::Relaxed);
         })?)
     }
@@ -211,11 +211,11 @@ impl Service {
         drop(place);
         let done = done.or_else(|error| self.failed(call, request, input, error))?;
         let told = told(&done);
-        self.tell(call, &[record(call, request, told.clone())], class)?;
+        self.tell(call, &[self.record(call, request, told.clone())], class)?;
         let still = self.allowed(call, request).and_then(|()| again(&done));
         if let Err(error) = still {
             let withheld = Told { outcome: Outcome::Withheld, ..told };
-            self.tell_at_last(call, record(call, request, withheld), class)?;
+            self.tell_at_last(call, self.record(call, request, withheld), class)?;
             return Err(hidden(error, request));
         }
         Ok(done)
@@ -267,15 +267,19 @@ impl Service {
         call.run(true, || {
             let place = self.place(call, request)?;
             let of = |key, outcome| Told { key, input: None, output: None, outcome };
-            let begun = record(call, request, of(None, Outcome::Begun));
-            self.log.append(&[begun], Class::Durable)?;
+            let begun = self.record(call, request, of(None, Outcome::Begun));
+            match request.action {
+                // Archiving makes room where there is none.
+                Action::Audit => self.log.append_at_last(&[begun], Class::Durable)?,
+                _ => self.log.append(&[begun], Class::Durable)?,
+            };
             let done = operate();
             drop(place);
             let told = match &done {
                 Ok(done) => of(key(done), Outcome::Done),
                 Err(error) => of(None, Outcome::Failed(error.code())),
             };
-            self.log.append_at_last(&[record(call, request, told)], Class::Durable)?;
+            self.log.append_at_last(&[self.record(call, request, told)], Class::Durable)?;
             done
         })
     }
@@ -293,7 +297,7 @@ impl Service {
     }
 
     pub(super) fn allowed(&self, call: &Call<'_>, request: &Request<'_>) -> Result<(), Error> {
-        Ok(self.gate.allow(&self.kms, call.who, request, now_ms())?)
+        Ok(self.gate.allow(&self.kms, call.who, request, self.kms.now_ms())?)
     }
 
     /// Charges a tenant for what is about to be done, and waits for a place where it is computed. The process itself is
@@ -386,41 +390,43 @@ impl Service {
     ) -> Result<T, Error> {
         let outcome = Outcome::Failed(error.code());
         let told = Told { key: None, input, output: None, outcome };
-        self.tell(call, &[record(call, request, told)], self.class)?;
+        self.tell(call, &[self.record(call, request, told)], self.class)?;
         Err(error)
+    }
+
+    /// What the log is told.
+    pub(super) fn record(&self, call: &Call<'_>, request: &Request<'_>, told: Told) -> Record {
+        let Told { key, input, output, outcome } = told;
+        Record {
+            time_ms: self.kms.now_ms(),
+            request_id: call.request_id.chars().take(REQUEST_ID_MAX).collect(),
+            trace: call.trace.map(|trace| trace.chars().take(REQUEST_ID_MAX).collect()),
+            principal: call.who.principal().clone(),
+            method: match call.who.method() {
+                Method::Token { id } => format!("token:{id}"),
+                Method::Certificate => "certificate".to_owned(),
+                Method::Local => "local".to_owned(),
+            },
+            action: request.action,
+            tenant: request.tenant.cloned(),
+            key: key.or_else(|| request.key.map(str::to_owned)),
+            input,
+            output,
+            outcome,
+            revision: None,
+        }
     }
 
     /// What is told of a secret.
     pub(super) fn keyed(&self, secret: &[u8]) -> Digest {
-        Digest::keyed(self.digests.bytes(), secret)
+        // A process that was forked has no key, and a log that takes nothing of it.
+        let key = self.digests.bytes();
+        key.map_or(Digest::Keyed([0; 32]), |key| Digest::keyed(key, secret))
     }
 
     /// The key of a name.
     pub(super) fn find(&self, key: &KeyRef<'_>) -> Result<KeyId, Error> {
         self.kms.find(key.tenant, key.name)
-    }
-}
-
-/// What the log is told.
-pub(super) fn record(call: &Call<'_>, request: &Request<'_>, told: Told) -> Record {
-    let Told { key, input, output, outcome } = told;
-    Record {
-        time_ms: now_ms(),
-        request_id: call.request_id.chars().take(REQUEST_ID_MAX).collect(),
-        trace: call.trace.map(|trace| trace.chars().take(REQUEST_ID_MAX).collect()),
-        principal: call.who.principal().clone(),
-        method: match call.who.method() {
-            Method::Token { id } => format!("token:{id}"),
-            Method::Certificate => "certificate".to_owned(),
-            Method::Local => "local".to_owned(),
-        },
-        action: request.action,
-        tenant: request.tenant.cloned(),
-        key: key.or_else(|| request.key.map(str::to_owned)),
-        input,
-        output,
-        outcome,
-        revision: None,
     }
 }
 
@@ -432,10 +438,4 @@ pub(super) fn hidden(error: Error, request: &Request<'_>) -> Error {
         }
         (error, _) => error,
     }
-}
-
-/// Milliseconds since 1970, by a clock that may be wrong.
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -2,7 +2,7 @@
 
 use super::changes::of;
 use super::queue::Place;
-use super::run::{Call, KeyRef, Service, Told, hidden, record};
+use super::run::{Call, KeyRef, Service, Told, hidden};
 use crate::Message;
 use crate::audit::{Digest, Outcome, Record};
 use crate::error::Error;
@@ -265,7 +265,7 @@ impl Service {
         let records: Vec<Record> = (0..)
             .zip(&answers)
             .filter(|(_, answer)| is_told(answer))
-            .map(|(place, answer)| record(call, &requests[place], tell(place, answer)))
+            .map(|(place, answer)| self.record(call, &requests[place], tell(place, answer)))
             .collect();
         // All together are told of as the most careful of them asks for.
         let class =
@@ -278,7 +278,7 @@ impl Service {
             let still = self.allowed(call, &requests[place]).and_then(|()| again(place, &done));
             if let Err(error) = still {
                 let withheld = Told { outcome: Outcome::Withheld, ..told(place, &done) };
-                let withheld = record(call, &requests[place], withheld);
+                let withheld = self.record(call, &requests[place], withheld);
                 self.tell_at_last(call, withheld, class)?;
                 return Err(hidden(error, &requests[place]));
             }

@@ -98,7 +98,9 @@ fn a_key_says_when_its_uses_are_answered() {
         let at = folder.path().join("audit");
         let synced = Arc::new(AtomicUsize::new(0));
         let count = synced.clone();
-        let told: Told = Arc::new(move || drop(count.fetch_add(1, Ordering::Relaxed)));
+        let told: Told = Arc::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
         let disk: Arc<dyn Disk> = Arc::new(Telling(told));
         let options = Options { class, ..Options::default() };
         let at = AuditAt::Disk(disk, &at);

@@ -8,6 +8,7 @@ mod audit_archive;
 mod audit_faults;
 mod batches;
 mod classes;
+mod clocks;
 #[allow(dead_code, reason = "these tests need less of it")]
 #[path = "../../../../state/tests/state/disk.rs"]
 mod disk;

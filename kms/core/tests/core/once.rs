@@ -1,19 +1,96 @@
-//! Changes under a caller's own name: what is noted of them outlives the process, and has a limit.
+//! Changes under a caller's own name: done once, whenever the process ends; known after a restart; and limited.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gabion_kms::gate::{self, Action, Authenticated, Peer, Principal};
-use gabion_kms::model::Label;
-use gabion_kms::operations::{self, Kms};
+use gabion_kms::gate::{self, Action, Authenticated, Caveat, Peer, Principal, TokenId};
+use gabion_kms::model::{Label, Minimum, State};
+use gabion_kms::operations::{self, Import, KeyChange, Kms, NewKey};
 use gabion_kms::seal::{self, By, Cost, Shares, Slots};
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, OP_ID_MAX, OPS_MAX, OpRequest, Options, Service,
+    AuditAt, Begun, Call, Ended, KeyRef, NewToken, OP_ID_MAX, OPS_MAX, OpRequest, Options, Service,
 };
-use gabion_kms::store::{MemoryStore, Store};
+use gabion_kms::store::{
+    Caps, Faults, Identity, MemoryStore, Outcome, Page, Read, RecordPath, Sim, Store, StoreError,
+    Transaction,
+};
 use gabion_kms::{Code, Error};
 
 use crate::verbs::label;
+
+/// Where a process is killed, at which of its commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Killed {
+    Never,
+    /// Nothing of it is there.
+    Before(usize),
+    /// It is there, and nobody heard of it.
+    After(usize),
+}
+
+/// A store whose process is killed. From then on it does nothing.
+struct Dying {
+    store: Arc<MemoryStore>,
+    killed: Killed,
+    commits: AtomicUsize,
+}
+
+impl Dying {
+    fn new(store: &Arc<MemoryStore>, killed: Killed) -> Arc<Self> {
+        Arc::new(Dying { store: store.clone(), killed, commits: AtomicUsize::new(0) })
+    }
+
+    fn is_dead(&self) -> bool {
+        let begun = self.commits.load(Ordering::SeqCst);
+        matches!(self.killed, Killed::Before(at) | Killed::After(at) if begun > at)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        match self.is_dead() {
+            true => Err(StoreError::Unavailable("killed".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Store for Dying {
+    fn caps(&self) -> Caps {
+        self.store.caps()
+    }
+
+    fn identity(&self) -> Identity {
+        self.store.identity()
+    }
+
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        self.check()?;
+        self.store.read(paths)
+    }
+
+    fn list(
+        &self,
+        under: &RecordPath,
+        after: Option<&RecordPath>,
+        most: usize,
+    ) -> Result<Page, StoreError> {
+        self.check()?;
+        self.store.list(under, after, most)
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        self.check()?;
+        let this = self.commits.fetch_add(1, Ordering::SeqCst);
+        if self.killed == Killed::Before(this) {
+            return Err(StoreError::Unavailable("killed".to_owned()));
+        }
+        let came = self.store.commit(transaction);
+        match self.killed == Killed::After(this) {
+            true => Err(StoreError::Unavailable("killed".to_owned())),
+            false => came,
+        }
+    }
+}
 
 fn sealed() -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
@@ -25,12 +102,15 @@ fn sealed() -> Arc<MemoryStore> {
     store
 }
 
-fn open(store: &Arc<MemoryStore>, at: &Path) -> Service {
-    let sealer = seal::unseal(&**store, By::Passphrase("secret")).unwrap();
-    let store: Arc<dyn Store> = store.clone();
+fn open(store: Arc<dyn Store>, audit: &AuditAt<'_>) -> Service {
+    let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
     let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
     let gate = gate::Options { needs_certificate_for_administration: false, ..Default::default() };
-    Service::open(kms, &AuditAt::Folder(at), Options { gate, ..Options::default() }).unwrap()
+    Service::open(kms, audit, Options { gate, ..Options::default() }).unwrap()
+}
+
+fn open_at(store: &Arc<MemoryStore>, at: &Path) -> Service {
+    open(store.clone(), &AuditAt::Folder(at))
 }
 
 fn who(service: &Service) -> Authenticated {
@@ -39,7 +119,7 @@ fn who(service: &Service) -> Authenticated {
 }
 
 fn asked<'a>(op_id: &'a str, request: u8, tenant: &'a Label, key: &'a Label) -> OpRequest<'a> {
-    OpRequest { op_id, request: [request; 32], action: Action::Destroy, tenant, key }
+    OpRequest { op_id, request: [request; 32], action: Action::Destroy, tenant, key: Some(key) }
 }
 
 #[track_caller]
@@ -53,11 +133,11 @@ fn refused(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Err
 }
 
 #[test]
-fn what_was_done_is_known_after_a_restart_and_what_was_not_ended_is_not_done_again() {
+fn what_was_done_is_known_after_a_restart() {
     let (folder, store) = (tempfile::tempdir().unwrap(), sealed());
     let (tenant, key) = (label("default"), label("k"));
     let at = folder.path().join("audit");
-    let service = open(&store, &at);
+    let service = open_at(&store, &at);
     let me = who(&service);
     let of = |op_id, request| asked(op_id, request, &tenant, &key);
     let Begun::New(op) = begun(&service, &me, &of("a", 1)) else { panic!() };
@@ -65,27 +145,28 @@ fn what_was_done_is_known_after_a_restart_and_what_was_not_ended_is_not_done_aga
     let running = refused(&service, &me, &of("a", 1));
     assert_eq!((running.code(), running.code().is_retryable()), (Code::Busy, true));
     assert_eq!(refused(&service, &me, &of("a", 2)), Error::OpReused);
+    // Others have other places, and what never happens leaves a gap.
+    let Begun::New(failed) = begun(&service, &me, &of("b", 1)) else { panic!() };
+    let Begun::New(_killed) = begun(&service, &me, &of("c", 1)) else { panic!() };
+    let Begun::New(last) = begun(&service, &me, &of("d", 1)) else { panic!() };
     service.op_end(op, Ended::Done(b"answer")).unwrap();
-    let Begun::New(op) = begun(&service, &me, &of("b", 1)) else { panic!() };
-    service.op_end(op, Ended::Not).unwrap();
-    let Begun::New(op) = begun(&service, &me, &of("c", 1)) else { panic!() };
-    service.op_end(op, Ended::Unknown).unwrap();
-    // One that a kill ends: nothing is noted.
-    let Begun::New(_killed) = begun(&service, &me, &of("d", 1)) else { panic!() };
+    service.op_end(failed, Ended::Failed).unwrap();
+    service.op_end(last, Ended::Done(b"last")).unwrap();
     drop(service);
 
-    let service = open(&store, &at);
+    let service = open_at(&store, &at);
     let me = who(&service);
-    let Begun::Done(answer) = begun(&service, &me, &of("a", 1)) else { panic!() };
-    assert_eq!(answer, b"answer");
-    assert_eq!(refused(&service, &me, &of("a", 2)), Error::OpReused);
-    for op_id in ["c", "d"] {
-        assert_eq!(refused(&service, &me, &of(op_id, 1)), Error::OutcomeUnknown);
+    for (op_id, answer) in [("a", &b"answer"[..]), ("d", b"last")] {
+        let Begun::Done(found) = begun(&service, &me, &of(op_id, 1)) else { panic!("{op_id}") };
+        assert_eq!(*found, answer);
+        assert_eq!(refused(&service, &me, &of(op_id, 2)), Error::OpReused);
     }
-    let Begun::New(op) = begun(&service, &me, &of("b", 2)) else { panic!() };
-    service.op_end(op, Ended::Not).unwrap();
+    for op_id in ["b", "c"] {
+        let Begun::New(op) = begun(&service, &me, &of(op_id, 2)) else { panic!("{op_id}") };
+        service.op_end(op, Ended::Failed).unwrap();
+    }
     // Nothing of it is in the clear.
-    let dump = store.list(&gabion_kms::store::RecordPath::new("ops/default").unwrap(), None, 100);
+    let dump = store.list(&RecordPath::new("ops/default").unwrap(), None, 100);
     for (_, record) in dump.unwrap().records {
         let value = record.value.unwrap();
         assert!(!value.windows(6).any(|part| part == b"answer"));
@@ -96,7 +177,7 @@ fn what_was_done_is_known_after_a_restart_and_what_was_not_ended_is_not_done_aga
 fn there_is_a_limit_of_a_tenant() {
     let (folder, store) = (tempfile::tempdir().unwrap(), sealed());
     let (tenant, key, other) = (label("default"), label("k"), label("other"));
-    let service = open(&store, &folder.path().join("audit"));
+    let service = open_at(&store, &folder.path().join("audit"));
     let me = who(&service);
     let names: Vec<String> = (0..OPS_MAX).map(|place| format!("op-{place}")).collect();
     for name in &names {
@@ -112,4 +193,359 @@ fn there_is_a_limit_of_a_tenant() {
         let refusal = refused(&service, &me, &asked(op_id, 1, &other, &key));
         assert_eq!(refusal.code(), Code::BadRequest, "{op_id}");
     }
+}
+
+/// A change, and what tells how often it happened.
+struct Change {
+    name: &'static str,
+    action: Action,
+    is_of_key: bool,
+    run: fn(&Service, &Call<'_>, &KeyRef<'_>) -> Result<(), Error>,
+    /// A number that is one thing before it and another after it, and yet another after two.
+    count: fn(&MemoryStore, &Service, &KeyRef<'_>) -> u64,
+}
+
+const POLICY: &str = "permit(principal is Token, action, resource);";
+
+fn new(name: &Label) -> NewKey {
+    let (tenant, purpose) = (label("default"), label("transit"));
+    NewKey { tenant, purpose, name: name.clone(), algorithm: "ed25519".parse().unwrap() }
+}
+
+/// How often a key's record was written; 0 where the key is none.
+fn writes(store: &MemoryStore, service: &Service, key: &KeyRef<'_>) -> u64 {
+    let Ok(id) = service.kms().find(key.tenant, key.name) else { return 0 };
+    let path = RecordPath::new(format!("keys/{}/{}", id.tenant, id.uuid)).unwrap();
+    let record = store.read(&[path]).unwrap().records[0].clone().unwrap();
+    record.generation
+}
+
+/// Of all versions.
+fn version_writes(store: &MemoryStore, _: &Service, _: &KeyRef<'_>) -> u64 {
+    let page = store.list(&RecordPath::new("versions/default").unwrap(), None, 1000).unwrap();
+    page.records.iter().map(|(_, record)| record.generation).sum()
+}
+
+fn latest(_: &MemoryStore, service: &Service, key: &KeyRef<'_>) -> u64 {
+    let id = service.kms().find(key.tenant, key.name);
+    id.and_then(|id| service.kms().describe(&id)).map_or(0, |key| key.latest.into())
+}
+
+fn policies(_: &MemoryStore, service: &Service, _: &KeyRef<'_>) -> u64 {
+    service.gate().policies().first().map_or(0, |set| set.version)
+}
+
+fn records_under(store: &MemoryStore, under: &str) -> u64 {
+    let page = store.list(&RecordPath::new(under).unwrap(), None, 1000).unwrap();
+    page.records.len() as u64
+}
+
+fn of_key(
+    name: &'static str,
+    action: Action,
+    run: fn(&Service, &Call<'_>, &KeyRef<'_>) -> Result<(), Error>,
+    count: fn(&MemoryStore, &Service, &KeyRef<'_>) -> u64,
+) -> Change {
+    Change { name, action, is_of_key: true, run, count }
+}
+
+/// Each kind of change that takes an op_id.
+fn changes() -> Vec<Change> {
+    let config = |service: &Service, call: &Call<'_>, key: &KeyRef<'_>| {
+        let labels = [("stage".to_owned(), "test".to_owned())].into();
+        let changes = [
+            KeyChange::Minimum(Minimum::Verify, 2),
+            KeyChange::Labels(labels),
+            KeyChange::Durable(Some(true)),
+        ];
+        service.configure(call, key, &changes)
+    };
+    vec![
+        of_key(
+            "create",
+            Action::Create,
+            |service, call, _| service.create(call, &new(&label("made"))).map(drop),
+            |store, _, _| records_under(store, "keys/default"),
+        ),
+        of_key(
+            "import",
+            Action::Import,
+            |service, call, _| {
+                let import = Import::Raw(&[7; 32]);
+                service.import(call, &new(&label("brought")), import).map(drop)
+            },
+            |store, _, _| records_under(store, "keys/default"),
+        ),
+        of_key(
+            "rotate",
+            Action::Rotate,
+            |service, call, key| service.rotate(call, key).map(drop),
+            latest,
+        ),
+        of_key("config", Action::Config, config, writes),
+        of_key(
+            "disable",
+            Action::Disable,
+            |service, call, key| service.set_state(call, key, 1, State::Disabled),
+            version_writes,
+        ),
+        of_key("delete", Action::Delete, |service, call, key| service.delete(call, key), writes),
+        of_key(
+            "trim",
+            Action::Trim,
+            |service, call, key| service.trim(call, key, 2),
+            version_writes,
+        ),
+        Change {
+            name: "policy",
+            action: Action::Policy,
+            is_of_key: false,
+            run: |service, call, _| service.policy_put(call, &label("all"), POLICY).map(drop),
+            count: policies,
+        },
+        Change {
+            name: "revoke",
+            action: Action::Token,
+            is_of_key: false,
+            run: |service, call, _| service.token_revoke(call, "09".repeat(16).parse::<TokenId>()?),
+            count: |store, _, _| records_under(store, "tokens/revoked"),
+        },
+    ]
+}
+
+/// A key of two versions, of which the older one may go.
+fn prepared(service: &Service, call: &Call<'_>, key: &KeyRef<'_>) {
+    service.create(call, &new(key.name)).unwrap();
+    service.rotate(call, key).unwrap();
+    service.set_minimum(call, key, Minimum::Verify, 2).unwrap();
+    service.set_minimum(call, key, Minimum::Decrypt, 2).unwrap();
+}
+
+fn request<'a>(change: &Change, tenant: &'a Label, name: &'a Label) -> OpRequest<'a> {
+    let key = change.is_of_key.then_some(name);
+    OpRequest { op_id: "op", request: [1; 32], action: change.action, tenant, key }
+}
+
+/// Asks for it as a front does. Whether it is done by now, as far as the caller hears.
+fn ask(service: &Service, change: &Change, key: &KeyRef<'_>) -> Result<(), Error> {
+    let me = who(service);
+    let call = Call::new(&me, "r");
+    let name = match change.name {
+        "create" => label("made"),
+        "import" => label("brought"),
+        _ => key.name.clone(),
+    };
+    let asked = request(change, key.tenant, &name);
+    let mut op = match service.op_begin(&call, &asked)? {
+        Begun::New(op) => op,
+        Begun::Done(answer) => {
+            assert_eq!(*answer, b"answer");
+            return Ok(());
+        }
+        Begun::Made(made) => {
+            assert!(!made.is_empty());
+            return Ok(());
+        }
+    };
+    let ran = service.op_run(&mut op, || (change.run)(service, &call, key))?;
+    let ended = if ran.is_ok() { Ended::Done(b"answer") } else { Ended::Failed };
+    let _ = service.op_end(op, ended);
+    ran
+}
+
+/// Whenever the process is killed, who asks again has the change done once, and not twice.
+#[test]
+fn a_change_is_done_once_whenever_the_process_is_killed() {
+    let (tenant, name) = (label("default"), label("k"));
+    let key = KeyRef { tenant: &tenant, name: &name };
+    let mut points = 0;
+    for change in changes() {
+        // What it is once it was done once, and how many commits that takes.
+        let mut at = 0;
+        loop {
+            let mut reached = false;
+            for killed in [Killed::Before(at), Killed::After(at)] {
+                let store = sealed();
+                let service = open(store.clone(), &AuditAt::Memory);
+                let me = who(&service);
+                prepared(&service, &Call::new(&me, "r"), &key);
+                let before = (change.count)(&store, &service, &key);
+                drop(service);
+
+                let dying = Dying::new(&store, Killed::Never);
+                let service = open(dying.clone(), &AuditAt::Memory);
+                let opened = dying.commits.load(Ordering::SeqCst);
+                drop(service);
+                let killed = match killed {
+                    Killed::Before(at) => Killed::Before(at + opened),
+                    Killed::After(at) => Killed::After(at + opened),
+                    Killed::Never => Killed::Never,
+                };
+                let dying = Dying::new(&store, killed);
+                let service = open(dying.clone(), &AuditAt::Memory);
+                let told = ask(&service, &change, &key);
+                let was_killed = dying.is_dead();
+                assert!(was_killed || told.is_ok(), "{}: {told:?}", change.name);
+                reached |= was_killed;
+                drop(service);
+
+                let what = format!("{} {killed:?}, told {told:?}", change.name);
+                let service = open(store.clone(), &AuditAt::Memory);
+                ask(&service, &change, &key).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let once = (change.count)(&store, &service, &key);
+                assert_ne!(once, before, "{what}: it was never done");
+                ask(&service, &change, &key).unwrap_or_else(|error| panic!("{what}: {error}"));
+                drop(service);
+                let service = open(store.clone(), &AuditAt::Memory);
+                ask(&service, &change, &key).unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!((change.count)(&store, &service, &key), once, "{what}: done again");
+                // As many writes as without a kill.
+                let calm = calm(&change, &key);
+                assert_eq!(once, calm, "{what}");
+                points += usize::from(was_killed);
+            }
+            if !reached {
+                break;
+            }
+            at += 1;
+        }
+        assert!(at >= 2, "{}: the change and its answer are commits", change.name);
+    }
+    assert!(points >= 30, "{points}");
+}
+
+/// What the change makes where nobody kills anything.
+fn calm(change: &Change, key: &KeyRef<'_>) -> u64 {
+    let store = sealed();
+    let service = open(store.clone(), &AuditAt::Memory);
+    let me = who(&service);
+    prepared(&service, &Call::new(&me, "r"), key);
+    ask(&service, change, key).unwrap();
+    (change.count)(&store, &service, key)
+}
+
+/// A key that was destroyed under an op_id is destroyed to its end by whoever asks again.
+#[test]
+fn a_destruction_that_was_cut_off_goes_on() {
+    let (tenant, name) = (label("default"), label("k"));
+    let key = KeyRef { tenant: &tenant, name: &name };
+    let destroy = of_key(
+        "destroy",
+        Action::Destroy,
+        |service, call, key| service.destroy(call, key),
+        |store, _, _| {
+            let page = store.list(&RecordPath::new("versions/default").unwrap(), None, 100);
+            let is_there =
+                |record: &&(RecordPath, gabion_kms::store::Record)| record.1.value.is_some();
+            page.unwrap().records.iter().filter(is_there).count() as u64
+        },
+    );
+    for at in 0..4 {
+        for after in [false, true] {
+            let store = sealed();
+            let service = open(store.clone(), &AuditAt::Memory);
+            let me = who(&service);
+            let call = Call::new(&me, "r");
+            prepared(&service, &call, &key);
+            service.delete(&call, &key).unwrap();
+            drop(service);
+            let killed = if after { Killed::After(at) } else { Killed::Before(at) };
+            let dying = Dying::new(&store, killed);
+            let service = open(dying, &AuditAt::Memory);
+            let told = ask(&service, &destroy, &key);
+            drop(service);
+            let service = open(store.clone(), &AuditAt::Memory);
+            ask(&service, &destroy, &key)
+                .unwrap_or_else(|error| panic!("{killed:?} {told:?}: {error}"));
+            assert_eq!((destroy.count)(&store, &service, &key), 0, "{killed:?} {told:?}");
+        }
+    }
+}
+
+/// A store that loses requests and answers, and lets what it lost happen later.
+#[test]
+fn a_change_is_done_once_whatever_the_store_loses() {
+    let (tenant, name) = (label("default"), label("k"));
+    let key = KeyRef { tenant: &tenant, name: &name };
+    let rotate = of_key(
+        "rotate",
+        Action::Rotate,
+        |service, call, key| service.rotate(call, key).map(drop),
+        latest,
+    );
+    let mut asked_again = 0;
+    for seed in 0..60 {
+        let store = sealed();
+        let service = open(store.clone(), &AuditAt::Memory);
+        let me = who(&service);
+        prepared(&service, &Call::new(&me, "r"), &key);
+        drop(service);
+        let faults =
+            Faults { unavailable: 80, request_lost: 150, answer_lost: 150, late: 250, full: 80 };
+        let kept: Arc<dyn Store> = Arc::new(Sim::new(store.clone(), seed, faults));
+        let sealer = loop {
+            match seal::unseal(&*kept, By::Passphrase("secret")) {
+                Ok(sealer) => break sealer,
+                Err(error) => assert!(error.code().is_retryable(), "{error}"),
+            }
+        };
+        drop(sealer);
+        let service = loop {
+            let Ok(sealer) = seal::unseal(&*kept, By::Passphrase("secret")) else { continue };
+            let Ok(kms) = Kms::new(kept.clone(), sealer, operations::Options::default()) else {
+                continue;
+            };
+            let gate =
+                gate::Options { needs_certificate_for_administration: false, ..Default::default() };
+            let options = Options { gate, ..Options::default() };
+            if let Ok(service) = Service::open(kms, &AuditAt::Memory, options) {
+                break service;
+            }
+        };
+        let mut tries = 0;
+        while let Err(error) = ask(&service, &rotate, &key) {
+            tries += 1;
+            assert!(tries < 200, "seed {seed}: {error}");
+        }
+        asked_again += tries;
+        for _ in 0..20 {
+            let _ = ask(&service, &rotate, &key);
+        }
+        drop(service);
+        let service = open(store.clone(), &AuditAt::Memory);
+        assert_eq!(latest(&store, &service, &key), 3, "seed {seed}");
+    }
+    assert!(asked_again > 30, "{asked_again}");
+}
+
+/// Whoever made a token under an op_id and did not hear of it has the same token by asking again.
+#[test]
+fn a_token_is_given_again() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), sealed());
+    let service = open_at(&store, &folder.path().join("audit"));
+    let me = who(&service);
+    let (call, tenant) = (Call::new(&me, "r"), label("default"));
+    let asked = OpRequest {
+        op_id: "t",
+        request: [1; 32],
+        action: Action::Token,
+        tenant: &tenant,
+        key: None,
+    };
+    let make = || {
+        let caveats = vec!["actions=sign".parse::<Caveat>().unwrap()];
+        let principal = Principal::new("ci").unwrap();
+        service.token_create(&call, &NewToken { principal, caveats, lifetime_ms: None })
+    };
+    let Begun::New(mut op) = service.op_begin(&call, &asked).unwrap() else { panic!() };
+    let token = service.op_run(&mut op, make).unwrap().unwrap().to_string();
+    service.op_end(op, Ended::Done(token.as_bytes())).unwrap();
+    let Begun::Done(again) = service.op_begin(&call, &asked).unwrap() else { panic!() };
+    assert_eq!(*again, token.as_bytes());
+    // Who may make none is given none.
+    let limited = service.first_token(&Principal::new("me").unwrap()).unwrap();
+    let limited = limited.attenuate("actions=sign".parse().unwrap()).unwrap().to_string();
+    let limited = service.authenticate(&limited, &Peer::default()).unwrap();
+    let refused = service.op_begin(&Call::new(&limited, "r"), &asked).err().unwrap();
+    assert_eq!(refused.code(), Code::Denied);
 }

@@ -1,8 +1,7 @@
 //! Keys: making, showing, changing.
 
-use gabion_kms::audit::Class;
-use gabion_kms::model::{self, Conformances, Does, Label, Minimum, VersionId};
-use gabion_kms::operations::NewKey;
+use gabion_kms::model::{self, Conformances, Does, KeyId, Label, Minimum, VersionId};
+use gabion_kms::operations::{KeyChange, NewKey};
 use gabion_kms_client::wire::{
     Changed, ConfigureKey, CreateKey, Key, Keys, Named, Nothing, OfVersion, Rotated, Trim, Version,
     Versions,
@@ -77,11 +76,15 @@ pub fn rotate(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
     let made = service.rotate(&caller, &wanted(call)?.key())?;
-    let revision = service.kms().revision();
+    rotated(&made, service.kms().revision())
+}
+
+/// The answer to whoever gave a key a version.
+pub fn rotated(made: &VersionId, revision: u64) -> Result<Reply, Problem> {
     Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
 }
 
-/// Raises and lowers minima one after the other, each in a transaction of its own.
+/// Changes everything together, or nothing.
 pub fn config(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: ConfigureKey = json::read(&call.body)?;
@@ -93,8 +96,8 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     ];
     let class = match asked.class.as_deref() {
         None => None,
-        Some("durable") => Some(Some(Class::Durable)),
-        Some("written") => Some(Some(Class::Written)),
+        Some("durable") => Some(Some(true)),
+        Some("written") => Some(Some(false)),
         Some("default") => Some(None),
         Some(_) => {
             return Err(Problem::bad("unknown `class`; expected durable, written or default"));
@@ -105,23 +108,17 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
             "`exportable` is true or left out: what was allowed once stays so",
         ));
     }
-    for (of, version) in minima {
-        if let Some(version) = version {
-            service.set_minimum(&caller, &wanted.key(), of, version)?;
-        }
-    }
-    if let Some(labels) = &asked.labels {
-        service.set_labels(&caller, &wanted.key(), labels)?;
-    }
-    if let Some(expires_ms) = asked.expires_ms {
-        let expires_ms = Some(expires_ms).filter(|&ms| ms != 0);
-        service.set_expiry(&caller, &wanted.key(), expires_ms)?;
-    }
-    if let Some(class) = class {
-        service.set_class(&caller, &wanted.key(), class)?;
-    }
-    if asked.exportable.is_some() {
-        service.allow_export(&caller, &wanted.key())?;
+    let mut changes: Vec<KeyChange> = minima
+        .into_iter()
+        .filter_map(|(of, version)| Some(KeyChange::Minimum(of, version?)))
+        .collect();
+    changes.extend(asked.labels.map(KeyChange::Labels));
+    let expiry = asked.expires_ms.map(|ms| KeyChange::Expiry(Some(ms).filter(|&ms| ms != 0)));
+    changes.extend(expiry);
+    changes.extend(class.map(KeyChange::Durable));
+    changes.extend(asked.exportable.map(|_| KeyChange::Exportable));
+    if !changes.is_empty() {
+        service.configure(&caller, &wanted.key(), &changes)?;
     }
     shown(call, &wanted)
 }
@@ -182,9 +179,14 @@ fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
 
 /// The answer to whoever made a key, and may be allowed no other look at it.
 pub fn made(call: &Call, id: &VersionId) -> Result<Reply, Problem> {
+    described(call, &id.key)
+}
+
+/// The same, by the key's id.
+pub fn described(call: &Call, id: &KeyId) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
     let revision = service.kms().revision();
-    key(service.kms().describe(&id.key)?, revision)
+    key(service.kms().describe(id)?, revision)
 }
 
 fn key(key: model::Key, revision: u64) -> Result<Reply, Problem> {

@@ -3,11 +3,12 @@
 use gabion_kms::gate::Action;
 use gabion_kms::model::Label;
 use gabion_kms::service::{Begun, Ended, OpRequest};
+use gabion_kms_client::wire;
 use serde_json::Value;
 use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroize;
 
-use super::{Call, JSON, Reply, TENANT, Wanted};
+use super::{Call, JSON, Reply, TENANT, Wanted, keys};
 use crate::json;
 use crate::problem::Problem;
 
@@ -33,40 +34,58 @@ pub fn answered(route: &Once, call: &Call) -> Result<Reply, Problem> {
     };
     let (service, caller) = call.caller()?;
     let body: Value = json::read(&call.body)?;
-    let (wanted, request) = (wanted(call, &body), digest(route, call, &body));
+    let (wanted, request) = (wanted(call, action, &body), digest(route, call, &body));
     wipe(body);
-    let Wanted { tenant, name, .. } = wanted?;
-    let asked = OpRequest { op_id, request, action, tenant: &tenant, key: &name };
-    let op = match service.op_begin(&caller, &asked)? {
-        Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body }),
+    let (tenant, key) = wanted?;
+    let asked = OpRequest { op_id, request, action, tenant: &tenant, key: key.as_ref() };
+    let mut op = match service.op_begin(&caller, &asked)? {
+        Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() }),
+        Begun::Made(made) => return again(route, call, action, &made),
         Begun::New(op) => op,
     };
-    let answer = (route.handler)(call);
+    let answer = service.op_run(&mut op, || (route.handler)(call))?;
     let ended = match &answer {
         Ok(reply) => Ended::Done(&reply.body),
-        // Whoever asks for what can't be is told before anything is done.
-        Err(problem) if (400..500).contains(&problem.status) => Ended::Not,
-        Err(_) => Ended::Unknown,
+        Err(_) => Ended::Failed,
     };
-    let noted = service.op_end(op, ended);
-    // What was done stays so, also where that can't be noted: who asks again is told that nobody knows.
-    if answer.is_err() {
-        noted?;
-    }
+    // What was done is known, also where its answer can't be noted.
+    let _ = service.op_end(op, ended);
     answer
 }
 
-/// The key that a change is about: the path's, or that which the body makes.
-fn wanted(call: &Call, body: &Value) -> Result<Wanted, Problem> {
+/// The answer of a change that was done, by what it made: the process ended before its answer was noted.
+fn again(route: &Once, call: &Call, action: Action, made: &str) -> Result<Reply, Problem> {
+    let (service, _) = call.caller()?;
+    let revision = service.kms().revision();
+    match action {
+        Action::Create => keys::made(call, &made.parse()?),
+        Action::Import if call.key().is_empty() => keys::made(call, &made.parse()?),
+        Action::Rotate | Action::Import => keys::rotated(&made.parse()?, revision),
+        Action::Config => keys::described(call, &made.parse()?),
+        Action::Policy => {
+            let version = made.parse();
+            let version = version.map_err(|_| Problem::internal("a set without a version"))?;
+            Reply::json(&wire::PolicyChanged { name: call.part(0).to_owned(), version })
+        }
+        _ if route.method == "DELETE" || route.method == "POST" => {
+            Reply::json(&wire::Changed { revision })
+        }
+        _ => Err(Problem::internal("a change that answers something else")),
+    }
+}
+
+/// Whose key a change is about: the path's, or that which the body makes. What is about no key counts for one tenant.
+fn wanted(call: &Call, action: Action, body: &Value) -> Result<(Label, Option<Label>), Problem> {
+    if matches!(action, Action::Token | Action::Policy) {
+        return Ok((Label::new("tenant", TENANT)?, None));
+    }
     if !call.key().is_empty() {
-        return Wanted::new(call, call.query.text("tenant"), call.key());
+        let wanted = Wanted::new(call, call.query.text("tenant"), call.key())?;
+        return Ok((wanted.tenant, Some(wanted.name)));
     }
     let text = |field: &str| body.get(field).and_then(Value::as_str);
-    Ok(Wanted {
-        tenant: Label::new("tenant", text("tenant").unwrap_or(TENANT))?,
-        name: Label::new("key", text("name").unwrap_or_default())?,
-        id: None,
-    })
+    let tenant = Label::new("tenant", text("tenant").unwrap_or(TENANT))?;
+    Ok((tenant, Some(Label::new("key", text("name").unwrap_or_default())?)))
 }
 
 /// SHA-256 of a request in one form: its route, the open parts of its path, its tenant, and its body.

@@ -12,9 +12,10 @@ pub fn healthz(_: &Call) -> Result<Reply, Problem> {
 
 /// Whether requests are served, and if not, why.
 pub fn readyz(call: &Call) -> Result<Reply, Problem> {
-    let reasons = call.state.reasons();
+    let (reasons, warnings) = (call.state.reasons(), call.state.keeper.warnings());
     let status = if reasons.is_empty() { 200 } else { 503 };
-    Ok(Reply { status, ..Reply::json(&json!({"ready": reasons.is_empty(), "reasons": reasons}))? })
+    let said = json!({"ready": reasons.is_empty(), "reasons": reasons, "warnings": warnings});
+    Ok(Reply { status, ..Reply::json(&said)? })
 }
 
 /// What was counted.

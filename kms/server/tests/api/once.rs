@@ -69,7 +69,7 @@ fn what_is_no_change_of_a_key_takes_no_op_id() {
     let local = Local::start();
     let client = local.client();
     create(&client, "k", "xaes-256-gcm");
-    let paths = ["sign", "decrypt", "datakey", "random", "unwrap", "decaps", "tokens"]
+    let paths = ["sign", "decrypt", "datakey", "random", "unwrap", "decaps", "backup"]
         .map(|verb| format!("/v1/kms/{verb}?op_id=x"));
     for path in paths.iter().map(String::as_str).chain(["/v1/kms/keys/k/export?op_id=x"]) {
         let problem = refused(client.post::<Value>(path, &json!({})));
@@ -90,4 +90,51 @@ fn what_is_no_change_of_a_key_takes_no_op_id() {
     assert_eq!(once(&local, "i-1").import(&import(1)).unwrap(), made);
     assert!(!serde_json::to_string(&made).unwrap().contains(&encode(&[1; 32])));
     assert_eq!(refused(once(&local, "i-1").import(&import(2))).code, "op_id_reused");
+}
+
+#[test]
+fn a_change_of_tokens_and_policies_that_is_asked_for_again_is_done_once() {
+    let local = Local::start();
+    let text = "permit(principal is Token, action, resource);";
+    let put = |op_id: &str| once(&local, op_id).put_policy("all", text).unwrap();
+    assert_eq!([put("p-1").version, put("p-1").version, put("p-2").version], [1, 1, 2]);
+    assert_eq!(put("p-1").version, 1);
+    assert_eq!(local.client().policy("all").unwrap().version, 2);
+    assert_eq!(refused(once(&local, "p-1").put_policy("other", text)).code, "op_id_reused");
+    let deleted = once(&local, "p-3").delete_policy("all").unwrap();
+    assert_eq!(once(&local, "p-3").delete_policy("all").unwrap(), deleted);
+    assert_eq!(refused(once(&local, "p-4").delete_policy("all")).code, "not_found");
+
+    let new = |principal: &str| gabion_kms_client::wire::CreateToken {
+        principal: principal.into(),
+        ..Default::default()
+    };
+    let made = once(&local, "t-1").create_token(&new("ci")).unwrap();
+    let again = once(&local, "t-1").create_token(&new("ci")).unwrap();
+    assert_eq!((&again.id, again.token.expose()), (&made.id, made.token.expose()));
+    assert_ne!(once(&local, "t-2").create_token(&new("ci")).unwrap().id, made.id);
+    assert_eq!(refused(once(&local, "t-1").create_token(&new("cd"))).code, "op_id_reused");
+    let revoked = once(&local, "t-3").revoke_token(&made.id).unwrap();
+    assert_eq!(once(&local, "t-3").revoke_token(&made.id).unwrap(), revoked);
+}
+
+/// Several things of a key are changed together, or none of them.
+#[test]
+fn a_configuration_is_whole() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "k", "ed25519");
+    client.rotate("k").unwrap();
+    let before = client.show("k").unwrap();
+    let wrong = ConfigureKey {
+        min_verify: Some(2),
+        labels: Some([("a".to_owned(), "b".to_owned())].into()),
+        min_sign: Some(9),
+        ..ConfigureKey::default()
+    };
+    assert!(refused(client.configure("k", &wrong)).code != "internal");
+    assert_eq!(client.show("k").unwrap(), before);
+    let right = ConfigureKey { min_sign: Some(2), ..wrong };
+    let after = client.configure("k", &right).unwrap();
+    assert_eq!((after.min_verify, after.min_sign, after.labels.len()), (2, 2, 1));
 }

@@ -22,8 +22,14 @@ pub struct Local {
 
 impl Local {
     pub fn start() -> Local {
+        Self::with(|keeper| keeper)
+    }
+
+    /// The same of a keeper that was told something more.
+    pub fn with(told: impl FnOnce(Keeper) -> Keeper) -> Local {
         let folder = tempfile::tempdir().unwrap();
         let (keeper, token) = Keeper::in_memory().unwrap();
+        let keeper = told(keeper);
         let listen = vec![Listen::Unix(folder.path().join("kms"))];
         let server =
             Server::start(Arc::new(keeper), &Options { listen, ..Options::default() }).unwrap();

@@ -1,7 +1,9 @@
 //! What the service says of itself.
 
+use gabion_kms_server::memory::{Lock, is_swap_on};
 use serde_json::Value;
 
+use super::raw::Local;
 use super::{client, create, server};
 
 #[test]
@@ -11,6 +13,7 @@ fn it_lives_is_ready_and_says_how_it_is() {
     assert_eq!(client.get::<Value>("/healthz").unwrap()["ok"], true);
     let ready: Value = client.get("/readyz").unwrap();
     assert_eq!((&ready["ready"], &ready["reasons"]), (&true.into(), &Value::Array(Vec::new())));
+    assert_eq!(ready["warnings"], Value::Array(Vec::new()));
     let before = client.status().unwrap();
     assert!(before.initialized && !before.sealed);
     assert_eq!(before.store.len(), 32);
@@ -34,4 +37,27 @@ fn the_description_has_every_path_and_refers_to_schemas_that_are_there() {
     let mut methods: Vec<&String> = keys.keys().collect();
     methods.sort_unstable();
     assert_eq!(methods, ["delete", "get"]);
+}
+
+/// Memory that may be swapped is told of; where the system swaps, nothing is served unless that is allowed.
+#[test]
+fn memory_that_is_not_locked_is_told_of() {
+    for (lock, is_allowed) in [
+        (Lock::Whole, false),
+        (Lock::Not("a limit".into()), false),
+        (Lock::Not("a limit".into()), true),
+    ] {
+        let is_locked = lock == Lock::Whole;
+        let local = Local::with(|keeper| keeper.with_memory(&lock, is_allowed));
+        let (status, ready) = local.ask("GET", "/readyz", &Value::Null);
+        let is_refused = !is_locked && !is_allowed && is_swap_on();
+        let says = |is_said: bool| match is_said {
+            true => serde_json::json!(["memory_not_locked"]),
+            false => serde_json::json!([]),
+        };
+        assert_eq!(status, if is_refused { 503 } else { 200 }, "{ready}");
+        assert_eq!((&ready["reasons"], &ready["warnings"]), (&says(is_refused), &says(!is_locked)));
+        let warnings = local.client().status().unwrap().warnings.unwrap_or_default();
+        assert_eq!(warnings.len(), usize::from(!is_locked));
+    }
 }

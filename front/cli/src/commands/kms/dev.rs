@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use gabion_kms_server::dev::Dev;
+use gabion_kms_server::memory;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -30,6 +31,8 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     // Or whoever hangs up early ends it.
     ffi::go_on_when_the_reader_is_gone();
+    // Where neither can be had, it is a server to try things out with.
+    let _ = (memory::no_dumps(), memory::lock_process());
     let server = Dev::start(args.listen)?;
     let (address, token) = (server.address().to_owned(), server.token().to_owned());
     let ca_file = server.authorities().display().to_string();

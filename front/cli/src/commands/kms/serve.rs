@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
+use gabion_kms_server::memory::{self, Lock};
 use gabion_kms_server::{Keeper, Server};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -38,11 +39,30 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         );
         options.connections_max = room;
     }
-    let keeper = Keeper::open(&config)?;
+    let lock = guarded(config.memory.allow_unlocked)?;
+    let keeper = Keeper::open(&config)?.with_memory(&lock, config.memory.allow_unlocked);
     let server = Server::start(keeper.into(), &options)?;
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     server.serve(|| eprintln!("serving at {}", addresses.join(", ")))?;
     Ok(0)
+}
+
+/// Keeps the process out of core dumps, and locks its memory before a key is in it.
+fn guarded(is_allowed: bool) -> Result<Lock, Failure> {
+    if !memory::no_dumps() {
+        eprintln!("warning: core dumps of this process can't be switched off");
+    }
+    let lock = memory::lock_process();
+    if let Lock::Not(why) = &lock {
+        let to_do = "run it with LimitMEMLOCK=infinity (systemd) or `ulimit -l unlimited`, or switch swap off";
+        if memory::is_swap_on() && !is_allowed {
+            return Err(Failure::NotReady(format!(
+                "memory_not_locked: keys may be swapped, since {why}; {to_do}, or set memory.allow_unlocked = true"
+            )));
+        }
+        eprintln!("warning: memory_not_locked: {why}; {to_do}");
+    }
+    Ok(lock)
 }
 
 /// Files beside those of connections, at most: the store's, the log's and its archive's, a backup's, sockets.

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Print the service's answer as one JSON object: version, initialized, sealed, store, incarnation, revision
+    /// Print the service's answer as one JSON object: version, initialized, sealed, store, incarnation, revision, warnings
     #[arg(long)]
     json: bool,
 }
@@ -29,6 +29,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         say!("store        {} ({} times restored)", status.store, status.incarnation);
         if let Some(revision) = status.revision {
             say!("revision     {revision}");
+        }
+        for warning in status.warnings.iter().flatten() {
+            say!("warning      {warning}");
         }
     }
     Ok(if status.sealed { 3 } else { 0 })

@@ -1,0 +1,179 @@
+//! What a whole process does for its secrets: a library asks for nothing of this, a command does.
+
+use std::fs;
+
+/// Whether all memory of the process is locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// It is, and what comes will be: nothing of it is ever swapped.
+    Whole,
+    /// It is not.
+    Not(
+        /// Why.
+        String,
+    ),
+}
+
+/// The right to lock memory without a limit (capabilities(7)).
+#[cfg(target_os = "linux")]
+const CAP_IPC_LOCK: u32 = 14;
+
+/// Locks all memory of the process, what it has and what it will have, as it is first used. Where the limit of locked
+/// memory (RLIMIT_MEMLOCK) is not infinite nothing is locked: a process of which the half is locked fails at the limit.
+#[cfg(target_os = "linux")]
+pub fn lock_process() -> Lock {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    // What may be had without asking.
+    let before = getrlimit(Resource::Memlock);
+    let _ = setrlimit(Resource::Memlock, Rlimit { current: before.maximum, ..before });
+    let limit = getrlimit(Resource::Memlock).current;
+    if let Some(bytes) = limit.filter(|_| !has_right(CAP_IPC_LOCK)) {
+        return Lock::Not(format!(
+            "it may lock {} KiB of memory (RLIMIT_MEMLOCK); expected no limit",
+            bytes >> 10
+        ));
+    }
+    match mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
+        Ok(()) => Lock::Whole,
+        Err(error) => Lock::Not(format!("the system does not lock its memory: {error}")),
+    }
+}
+
+/// Only Linux locks what comes as it is first used.
+#[cfg(not(target_os = "linux"))]
+pub fn lock_process() -> Lock {
+    Lock::Not("this system does not lock the memory of a process as a whole".to_owned())
+}
+
+/// Keeps the process out of core dumps, and its memory from other processes of the same user (`PR_SET_DUMPABLE`). Whether
+/// it could.
+#[cfg(target_os = "linux")]
+pub fn no_dumps() -> bool {
+    use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+
+    // A limit alone would not do: a program that takes cores by a pipe is given them whatever it is (core(5)).
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok()
+}
+
+/// There is the limit alone.
+#[cfg(not(target_os = "linux"))]
+pub fn no_dumps() -> bool {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).is_ok()
+}
+
+/// Whether the system swaps. What can't be looked up counts as one that does.
+pub fn is_swap_on() -> bool {
+    // The first line is the head of a table (proc(5)).
+    fs::read_to_string("/proc/swaps").map_or(true, |table| table.lines().count() > 1)
+}
+
+#[cfg(target_os = "linux")]
+fn has_right(right: u32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    effective.is_some_and(|rights| rights >> right & 1 == 1)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+    use crate::memory::Pages;
+
+    /// What a child is to do; it runs one test of this file.
+    const CHILD: &str = "GABION_TEST_DUMPS";
+
+    /// Bytes that stand nowhere in the program.
+    fn mixed(bytes: &[u8; 32], with: u8) -> Vec<u8> {
+        bytes.iter().map(|byte| byte ^ with).collect()
+    }
+
+    const ON_PAGES: &[u8; 32] = b"this one is on pages of its own.";
+    const ON_HEAP: &[u8; 32] = b"and that one is where most are..";
+
+    fn has(bytes: &[u8], wanted: &[u8]) -> bool {
+        bytes.windows(wanted.len()).any(|part| part == wanted)
+    }
+
+    #[test]
+    fn no_core_has_a_secret_of_pages_and_none_is_left_where_there_are_no_dumps() {
+        if let Ok(what) = std::env::var(CHILD) {
+            let mut pages = Pages::new(32).unwrap();
+            pages.bytes_mut().unwrap().copy_from_slice(&mixed(ON_PAGES, 0x55));
+            let heap = mixed(ON_HEAP, 0x55);
+            if what == "none" {
+                assert!(no_dumps());
+            }
+            std::hint::black_box((&pages, &heap));
+            std::process::abort();
+        }
+        let name = "memory::process::tests::no_core_has_a_secret_of_pages_and_none_is_left_where_there_are_no_dumps";
+        let run = |what: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let status = Command::new("sh")
+                .args(["-c", "ulimit -c unlimited; exec \"$0\" --exact \"$1\""])
+                .arg(std::env::current_exe().unwrap())
+                .arg(name)
+                .env(CHILD, what)
+                .current_dir(folder.path())
+                .output()
+                .unwrap()
+                .status;
+            let files = fs::read_dir(folder.path()).unwrap();
+            let cores: Vec<Vec<u8>> =
+                files.map(|file| fs::read(file.unwrap().path()).unwrap()).collect();
+            assert_eq!(status.signal(), Some(6), "{what}: {status:?}");
+            (status.core_dumped(), cores)
+        };
+        let (is_dumped, cores) = run("usual");
+        for core in &cores {
+            assert!(has(core, &mixed(ON_HEAP, 0x55)), "a core without its heap");
+            assert!(!has(core, &mixed(ON_PAGES, 0x55)));
+        }
+        if !is_dumped || cores.is_empty() {
+            eprintln!("not tested: the system keeps no core where the process is");
+        }
+        assert_eq!(run("none"), (false, Vec::new()));
+    }
+
+    /// What comes after that is locked, too; and where there is a limit nothing is.
+    #[test]
+    fn a_process_is_locked_as_a_whole_or_says_why_not() {
+        if std::env::var_os(CHILD).is_none() {
+            let name = "memory::process::tests::a_process_is_locked_as_a_whole_or_says_why_not";
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", name])
+                .env(CHILD, "lock")
+                .output()
+                .unwrap();
+            assert!(child.status.success(), "{child:?}");
+            return;
+        }
+        let locked = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+            line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap()
+        };
+        match lock_process() {
+            Lock::Whole => {
+                let before = locked();
+                assert!(before > 0);
+                let more = vec![1_u8; 32 << 20];
+                std::hint::black_box(&more);
+                assert!(locked() >= before + (32 << 10), "{before} KiB, then {}", locked());
+            }
+            Lock::Not(why) => {
+                assert!(why.contains("RLIMIT_MEMLOCK") || why.contains("does not lock"), "{why}");
+                assert_eq!(locked(), 0);
+            }
+        }
+    }
+}
