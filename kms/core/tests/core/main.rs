@@ -22,6 +22,7 @@ mod kems;
 mod keyid_and_roundtrip;
 mod kill;
 mod looks;
+mod many_keys;
 mod once;
 mod rsa;
 mod seals;
