@@ -31,6 +31,7 @@ use std::ops::Range;
 use gabion_scheme::prehash::Prehash;
 
 use crate::error::Error;
+use crate::forks;
 
 pub use crate::error::{LedgerError, REQUEST_ID_MAX};
 pub use memory::testing_only_ledger;
@@ -109,7 +110,7 @@ impl Reservation {
         }
         let first = self.next;
         self.next += count;
-        Ok(Indexes { first, count })
+        Ok(Indexes { first, count, process: forks::token() })
     }
 
     /// How many have not been taken.
@@ -132,6 +133,8 @@ impl Reservation {
 pub struct Indexes {
     first: u64,
     count: u64,
+    /// What tells the process that took them from those that are forked from it.
+    process: Option<u64>,
 }
 
 impl Indexes {
@@ -144,7 +147,22 @@ impl Indexes {
     pub fn count(&self) -> u64 {
         self.count
     }
+
+    /// Refuses a process that was forked since they were taken: parent and child have them in memory. A signer asks before
+    /// it signs.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unsafe`].
+    pub fn check_process(&self) -> Result<(), LedgerError> {
+        match self.process == forks::token() {
+            true => Ok(()),
+            false => Err(LedgerError::Unsafe(FORKED.to_owned())),
+        }
+    }
 }
+
+const FORKED: &str =
+    "the process was forked since its indexes were taken; open the key in the process that signs";
 
 /// A private key that signs with indexes that are handed to it.
 pub trait IndexedSigner {
@@ -352,7 +370,12 @@ fn sign_fresh(
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZero;
+    use std::ops::ControlFlow;
+
     use super::*;
+    use crate::lms::{LM_OTS, LMS};
+    use crate::route::Engine;
 
     #[test]
     fn the_ledger_in_memory_conforms() {
@@ -384,6 +407,25 @@ mod tests {
             assert_eq!(signed, Err(Error::NoMemory("a test")));
             assert_eq!(ledger.remaining().map(|remaining| remaining.left), Ok(left));
         }
+    }
+
+    /// As a child has them, whose parent took them.
+    #[test]
+    fn indexes_of_another_process_sign_nothing() {
+        let engine = Engine::global().unwrap();
+        let levels = hss::Levels::new(&[(&LMS[0], &LM_OTS[3])]).unwrap();
+        let secret = hss::HssSecret::new(levels, [1; 16], &[2; 32]).unwrap();
+        let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+        let key = StatefulKey::generate(engine, &secret, &[], NonZero::<usize>::MIN, &mut go_on);
+        let mut key = key.unwrap().unwrap();
+        let ledger = memory::testing_only_ledger(8);
+        let mut reservation = ledger.reserve(2).unwrap();
+        let mut theirs = reservation.take(1).unwrap();
+        theirs.process = theirs.process.map(|token| token + 1);
+        let refused = key.sign_indexed(theirs, &[b"m"]);
+        assert!(matches!(refused, Err(Error::Ledger(LedgerError::Unsafe(_)))));
+        assert!(key.sign_indexed(reservation.take(1).unwrap(), &[b"m"]).is_ok());
+        reservation.close();
     }
 
     #[test]

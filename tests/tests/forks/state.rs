@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_engine::keys::stateful::hss::Progress;
-use gabion_engine::keys::stateful::{Ledger, LedgerError, Request};
+use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
+use gabion_engine::keys::stateful::{IndexedSigner, Ledger, LedgerError, Request};
+use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Engine, Error, OsEntropy};
 use gabion_state::{
     Encoding, FilesLedger, Generated, Machine, Making, NewKey, Opening, Options, Process, RealDisk,
@@ -139,6 +140,32 @@ fn a_child_takes_no_index_of_its_parents() {
         )
         .expect("room for a row");
     }
+}
+
+/// Indexes that the parent took and has not signed with, the last moment at which both have them.
+#[test]
+fn a_child_does_not_sign_by_indexes_that_its_parent_took() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let around = made(folder.path(), false);
+    let ledger = open(&around, folder.path()).expect("the key");
+    let engine = Engine::global().expect("an engine");
+    let sets: Levels = Levels::new(&[(&LMS[0], &LM_OTS[3])]).expect("sets");
+    let secret = HssSecret::draw(sets, &OsEntropy).expect("a secret");
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let key = StatefulKey::generate(engine, &secret, &[], NonZero::<usize>::MIN, &mut go_on);
+    let mut key = key.expect("a key").expect("a whole one");
+    let mut reservation = ledger.reserve(1).expect("an index");
+    let mut indexes = Some(reservation.take(1).expect("one"));
+    let end = forked(BETWEEN_MAX, || {
+        let signed = key.sign_indexed(indexes.take().expect("one"), &[b"the child's"]);
+        let refused = matches!(signed, Err(Error::Ledger(LedgerError::Unsafe(_))));
+        if refused { End::Well } else { End::Badly }
+    });
+    assert_eq!(end, End::Well);
+    let signed = key.sign_indexed(indexes.expect("the parent's"), &[b"the parent's"]);
+    assert_eq!(signed.expect("a signature").len(), 1);
+    reservation.close();
+    ledger.close().expect("the parent's key");
 }
 
 /// What a child has of its parent's handles keeps nobody out once the parent has closed the key, and a child that

@@ -463,6 +463,7 @@ impl<S: Secret> IndexedSigner for StatefulKey<'_, S> {
         if indexes.count() != messages.len() as u64 {
             return Err(Error::Lost);
         }
+        indexes.check_process()?;
         self.testing_only_sign_at(indexes.first(), messages)
     }
 }
