@@ -4,9 +4,9 @@
 //! process may strike; tests put a simulated disk here, which does all of that. What retries and what loops is
 //! above it, in [`write_all`] and [`read_full`].
 
-use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
@@ -195,7 +195,8 @@ impl Disk for RealDisk {
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        match std::fs::create_dir(path) {
+        // At no moment is it open to others, whatever the umask.
+        match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o700)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
             Err(error) => Err(error),

@@ -81,6 +81,11 @@ impl Paths {
         [&self.key, &self.state, &self.log, &self.lock, &self.trees, &self.part]
     }
 
+    /// What those are called that are written under another name first: whoever writes one removes what has it.
+    pub fn unfinished(&self) -> [PathBuf; 3] {
+        [&self.key, &self.trees, &self.part].map(|path| beside_new(path))
+    }
+
     /// What somebody types who goes on with a key whose state may not be the newest one.
     pub fn way_on(&self) -> String {
         format!(
@@ -262,6 +267,16 @@ pub fn check_network(
         return Err(unsafe_state(nearest, reason));
     }
     Ok(())
+}
+
+/// The same of a key's files that are there: each may be a link to somewhere else.
+pub fn check_places(
+    around: &Surroundings,
+    paths: &Paths,
+    is_allowed: bool,
+) -> Result<(), LedgerError> {
+    let places = [paths.folder(), &paths.state, &paths.log, &paths.lock];
+    places.into_iter().try_for_each(|place| check_network(around, place, is_allowed))
 }
 
 /// The names of anchors as a head has them: absolute, or empty for the default place.

@@ -1,6 +1,7 @@
 //! What is done to a key's files besides signing: made, looked at, recovered.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Disk, write_all};
 use crate::files::{
     IS_LOST, Paths, Surroundings, anchor_names, anchor_paths, check_id, check_key, check_network,
-    failed, folder_of, new_stamp, put_file, read_file, read_state, unsafe_state,
+    check_places, failed, folder_of, new_stamp, put_file, read_file, read_state, unsafe_state,
 };
 use crate::ledger::held_anchor;
 use crate::lock::{self, Lock, Tried, Work};
@@ -67,9 +68,8 @@ pub(crate) fn create_with(
     check_none(&*around.disk, &paths)?;
     check_network(around, paths.folder(), new.allow_network)?;
     let head = head_of(new)?;
-    for anchor in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
-        check_anchor(around, &paths, &anchor, new.allow_network)?;
-    }
+    let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
+    check_anchors(around, &paths, &anchors, new.allow_network)?;
     make_files(around, &paths, Work::Making, |made| {
         create_all(around, &paths, &head, new, made)?;
         part.map_or(Ok(()), Part::end)?;
@@ -105,8 +105,9 @@ pub fn check_place(
         check_network(around, paths.folder(), allow_network)?;
         let named = anchor_names(anchors)?;
         // The default one's name is the key's, which is not known yet.
-        for anchor in anchor_paths(&*around.machine, &named, &[0; 32], 0)? {
-            check_anchor(around, &paths, &anchor, allow_network)?;
+        let anchors = anchor_paths(&*around.machine, &named, &[0; 32], 0)?;
+        check_anchors(around, &paths, &anchors, allow_network)?;
+        for anchor in anchors {
             FileAnchor::probe(disk, &anchor).map_err(|error| failed(&anchor, &error))?;
         }
         // That the folder takes files a lock shows, which is made and removed.
@@ -266,44 +267,58 @@ fn head_of(new: &NewKey<'_>) -> Result<Head, LedgerError> {
     })
 }
 
-/// Refuses an anchor that is there, that other machines see, or that whoever copies the key's folder copies with it.
-fn check_anchor(
+/// Refuses an anchor that is there or is named twice, that other machines see, or that whoever copies or restores the key's
+/// folder does so with it, by whatever name.
+fn check_anchors(
     around: &Surroundings,
     paths: &Paths,
-    anchor: &Path,
+    anchors: &[PathBuf],
     allow_network: bool,
 ) -> Result<(), LedgerError> {
     let disk = &*around.disk;
-    check_network(around, anchor, allow_network)?;
-    let folder = disk.canonical(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
-    let place = resolved(disk, anchor).map_err(|error| failed(anchor, &error))?;
-    if place.starts_with(&folder) {
-        let reason = "an anchor in its key's folder, or below, is copied and restored with it; name another folder, \
-            or give the key one of its own";
-        return Err(unsafe_state(anchor, reason));
+    let folder = disk.identity(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
+    let mut seen = Vec::new();
+    for anchor in anchors {
+        check_network(around, anchor, allow_network)?;
+        let at = |error: io::Error| failed(anchor, &error);
+        let place = resolved(disk, anchor).map_err(at)?;
+        for above in place.0.ancestors() {
+            // A folder may have several names without links, where it is mounted twice.
+            if disk.identity(above).map_err(at)? == folder {
+                let reason = "an anchor in its key's folder, or below, is copied and restored with it; name another \
+                    folder, or give the key one of its own";
+                return Err(unsafe_state(anchor, reason));
+            }
+        }
+        if disk.identity(anchor).is_ok() {
+            return Err(unsafe_state(anchor, ANCHOR_IS_THERE));
+        }
+        let place = (disk.identity(&place.0).map_err(at)?, place.1);
+        if seen.contains(&place) {
+            let reason = "it is named twice as an anchor, and is one witness; name each once";
+            return Err(unsafe_state(anchor, reason));
+        }
+        seen.push(place);
     }
-    match disk.identity(anchor) {
-        Ok(_) => Err(unsafe_state(anchor, ANCHOR_IS_THERE)),
-        Err(_) => Ok(()),
-    }
+    Ok(())
 }
 
 const ANCHOR_IS_THERE: &str = "there is an anchor already: the key was made or imported before, and signs with that; go on with the key that was made then";
 
-/// The name without links of what may not be there yet: that of the nearest folder which is, and the rest.
-fn resolved(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+/// Where what may not be there yet is: the name without links of the nearest folder that is, and the rest, from its end.
+fn resolved(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
     let (mut nearest, mut rest) = (path, Vec::new());
-    let found = loop {
+    loop {
         match disk.canonical(nearest) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // What is behind `..` of a folder that is not there, nobody knows.
-                rest.push(nearest.file_name().ok_or(ErrorKind::InvalidFilename)?);
+                let name = nearest.file_name().ok_or(ErrorKind::InvalidFilename)?;
+                rest.push(name.to_owned());
                 nearest = nearest.parent().ok_or(error)?;
             }
-            found => break found?,
+            found => return Ok((found?, rest)),
         }
-    };
-    Ok(rest.into_iter().rev().fold(found, |path, name| path.join(name)))
+    }
 }
 
 /// Makes all files but the private key.
@@ -486,13 +501,15 @@ fn status_of(
     })
 }
 
-/// Every file of a key that is there, and its anchors, whether they are there or not: what nobody else may write to.
+/// Every file of a key, and its anchors, whether they are there or not: what nobody else may write to.
 ///
 /// # Errors
 /// If there is no such key.
 pub fn files(around: &Surroundings, key: &Path) -> Result<Vec<PathBuf>, LedgerError> {
     let paths = Paths::of_existing(&*around.disk, key)?;
     let mut files: Vec<PathBuf> = paths.all().map(Path::to_owned).into();
+    // They are removed by whoever writes them next.
+    files.extend(paths.unfinished());
     // Without a state nobody knows the anchors, and nobody signs.
     if let Ok((head, ..)) = read_state(&*around.disk, &paths, Access::Read) {
         let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first);
@@ -569,7 +586,7 @@ fn recover_under(
     let disk = &*around.disk;
     let (head, mut slots, state) = read_state(disk, paths, Access::Write)?;
     check_key(paths, &head, public)?;
-    check_network(around, paths.folder(), head.allow_network)?;
+    check_places(around, paths, head.allow_network)?;
     let at = |error: io::Error| failed(&paths.log, &error);
     let log = match disk.open(&paths.log, Access::Write) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,

@@ -25,8 +25,8 @@ use gabion_engine::keys::stateful::{
 use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Identity};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_key, check_network, failed, new_stamp, read_state,
-    unsafe_state,
+    Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, new_stamp,
+    read_state, unsafe_state,
 };
 use crate::lock::{Lock, Tried};
 use crate::log::{End, Line, Log, PLAIN_MAX};
@@ -272,8 +272,8 @@ impl Ledger for FilesLedger {
         }
         let first = inner.block.start;
         inner.block.start += count;
-        let epoch = shared.epoch.load(Ordering::Acquire);
-        let holder = Held { shared: Arc::clone(shared), epoch };
+        let (epoch, boot) = (shared.epoch.load(Ordering::Acquire), inner.boot);
+        let holder = Held { shared: Arc::clone(shared), epoch, boot };
         Ok(Reservation::new(first..first + count, Box::new(holder)))
     }
 
@@ -324,12 +324,16 @@ pub fn held_anchor(name: &Path) -> LedgerError {
 struct Held {
     shared: Arc<Shared>,
     epoch: u64,
+    /// The boot of the machine in which they were reserved.
+    boot: [u8; 32],
 }
 
 impl Holder for Held {
     fn check(&self) -> Result<(), LedgerError> {
         self.shared.check_process()?;
-        if self.shared.epoch.load(Ordering::Acquire) == self.epoch {
+        let is_current = self.shared.epoch.load(Ordering::Acquire) == self.epoch;
+        // Nobody may have reserved since, who would have noticed.
+        if is_current && self.shared.around.machine.boot() == self.boot {
             return Ok(());
         }
         let reason = "the machine was started again since the indexes were reserved; sign again";
@@ -532,7 +536,7 @@ impl Inner {
     ) -> Result<Self, LedgerError> {
         let disk = &*around.disk;
         let (head, slots, state) = read_state(disk, paths, Access::Write)?;
-        check_network(around, paths.folder(), head.allow_network)?;
+        check_places(around, paths, head.allow_network)?;
         check_key(paths, &head, public)?;
         if state.machine != around.machine.id() {
             return Err(paths.unsafe_until_recovered(&paths.state, OTHER_MACHINE));

@@ -48,9 +48,10 @@ impl Unfinished {
         passphrase: Option<&[u8]>,
         anchors: &[PathBuf],
     ) -> Result<Self, Error> {
-        let (secret, row, part) = match left_of(around, key, sets, passphrase)? {
+        let paths = paths_of(key)?;
+        let (secret, row, part) = match left_of(around, &paths, sets, passphrase)? {
             Some(left) => left,
-            None => (drawn(around, sets)?, Vec::new(), Part::new(around, Paths::of(key), anchors)?),
+            None => (drawn(around, sets)?, Vec::new(), Part::new(around, paths, anchors)?),
         };
         Ok(Unfinished { secret, row, passphrase: passphrase.map(kept), part })
     }
@@ -120,9 +121,9 @@ impl UnfinishedSectors {
         let mut id = None;
         for (number, (key, anchors)) in (0..count).zip(keys) {
             let sector = Sets::Hss(levels.clone().sector(count, number, &[])?);
-            let paths = Paths::of(key);
+            let paths = paths_of(key)?;
             let part = paths.part.clone();
-            match left_of(around, key, &sector, passphrase)? {
+            match left_of(around, &paths, &sector, passphrase)? {
                 Some((Secret::Hss(secret), row, left)) => {
                     if *id.get_or_insert(*secret.id()) != *secret.id() {
                         return Err(Error::KeyFile(format!(
@@ -217,16 +218,21 @@ fn kept(passphrase: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(passphrase.to_vec())
 }
 
-/// What an interruption left of a key of this name and these sets.
+/// The files of a key that is to be made, wherever the process goes meanwhile.
+fn paths_of(key: &Path) -> Result<Paths, Error> {
+    let key = std::path::absolute(key).map_err(|error| failed(key, &error))?;
+    Ok(Paths::of(&key))
+}
+
+/// What an interruption left of a key with these files and sets.
 fn left_of(
     around: &Surroundings,
-    key: &Path,
+    paths: &Paths,
     sets: &Sets,
     passphrase: Option<&[u8]>,
 ) -> Result<Option<(Secret, Vec<u8>, Part)>, Error> {
-    let paths = Paths::of(key);
     match read_file(&*around.disk, &paths.part, PART_MAX) {
-        Ok(bytes) => Part::opened(around, paths, &bytes, sets, passphrase).map(Some),
+        Ok(bytes) => Part::opened(around, paths.clone(), &bytes, sets, passphrase).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(&paths.part, &error).into()),
     }

@@ -451,7 +451,11 @@ fn shared(
     let (_, token) = around.machine.process().ok_or_else(no_forks)?;
     let mut list = OPEN.of(token).list();
     let known = list.get(&id).and_then(std::sync::Weak::upgrade);
-    if let Some(shared) = known.filter(|shared| shared.public == file.public()) {
+    // Sectors have one public key, and each a secret of its own.
+    let is_its = |shared: &Arc<Shared>| {
+        shared.public == file.public() && shared.secret.sets() == *file.sets()
+    };
+    if let Some(shared) = known.filter(is_its) {
         return Ok(shared);
     }
     let public = file.public().to_vec();

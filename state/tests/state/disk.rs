@@ -10,6 +10,7 @@
 //! ```
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -575,7 +576,9 @@ impl Disk for SimDisk {
     fn identity(&self, path: &Path) -> io::Result<Identity> {
         self.call(Call::Identity, |ground, _| {
             if ground.folders.contains(path) {
-                return Ok((2, 0));
+                let mut number = DefaultHasher::new();
+                path.hash(&mut number);
+                return Ok((2, number.finish()));
             }
             let node = ground.names.get(path).ok_or(ErrorKind::NotFound)?;
             Ok((1, *node))

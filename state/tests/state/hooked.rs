@@ -22,7 +22,13 @@ pub type Hook = Arc<dyn Fn(At, &Path) -> io::Result<()> + Send + Sync>;
 
 /// The disk.
 #[derive(Clone)]
-pub struct Hooked(Hook);
+pub struct Hooked {
+    hook: Hook,
+    /// A folder that other machines see.
+    network: Option<PathBuf>,
+    /// A link that looks like a folder of its own, as a folder does that is mounted a second time.
+    mount: Option<PathBuf>,
+}
 
 impl Hooked {
     /// These surroundings, on such a disk.
@@ -30,7 +36,18 @@ impl Hooked {
         around: &Surroundings,
         hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Surroundings {
-        Surroundings { disk: Arc::new(Hooked(Arc::new(hook))), ..around.clone() }
+        let hooked = Hooked { hook: Arc::new(hook), network: None, mount: None };
+        Surroundings { disk: Arc::new(hooked), ..around.clone() }
+    }
+
+    /// The same where a folder is one of the network, or a link a mount.
+    pub fn places(
+        around: &Surroundings,
+        network: Option<PathBuf>,
+        mount: Option<PathBuf>,
+    ) -> Surroundings {
+        let hooked = Hooked { hook: Arc::new(|_, _| Ok(())), network, mount };
+        Surroundings { disk: Arc::new(hooked), ..around.clone() }
     }
 
     /// The same, where something happens once: at the first such call of a file whose name ends so.
@@ -51,8 +68,8 @@ impl Hooked {
 impl Disk for Hooked {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         let file = RealDisk.open(path, access)?;
-        (self.0)(At::Opened(access), path)?;
-        Ok(Box::new(HookedFile { file, path: path.to_owned(), hook: Arc::clone(&self.0) }))
+        (self.hook)(At::Opened(access), path)?;
+        Ok(Box::new(HookedFile { file, path: path.to_owned(), hook: Arc::clone(&self.hook) }))
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
@@ -80,11 +97,15 @@ impl Disk for Hooked {
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        RealDisk.canonical(path)
+        match self.mount.as_ref().is_some_and(|mount| path.starts_with(mount)) {
+            true => std::fs::metadata(path).map(|_| path.to_owned()),
+            false => RealDisk.canonical(path),
+        }
     }
 
     fn is_network(&self, path: &Path) -> io::Result<bool> {
-        RealDisk.is_network(path)
+        let name = RealDisk.canonical(path)?;
+        Ok(self.network.as_ref().is_some_and(|network| name.starts_with(network)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod attacks;
 mod broken;
 mod disk;
 mod faults;

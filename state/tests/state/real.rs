@@ -72,7 +72,7 @@ pub fn around(home: &Path, name: Option<u8>) -> Surroundings {
     }
 }
 
-fn new_key<'a>(key: &'a Path, end: u64, anchors: &'a [PathBuf]) -> NewKey<'a> {
+pub fn new_key<'a>(key: &'a Path, end: u64, anchors: &'a [PathBuf]) -> NewKey<'a> {
     NewKey {
         key,
         secret: SECRET,
@@ -774,8 +774,8 @@ fn processes_that_race_take_different_indexes() {
     assert_eq!((status.index, status.remaining.burnt), (18 * pairs as u64, 0));
 }
 
-/// The child as strace runs it; none where it can't run and nobody said that there has to be one.
-fn traced(place: &Place, count: u64, options: &[&str]) -> Option<Child> {
+/// strace; none where it can't run and nobody said that there has to be one.
+pub fn strace() -> Option<Command> {
     // Where tracing is forbidden it is there and starts nothing.
     let mut strace = Command::new("strace");
     let strace = strace.args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
@@ -785,7 +785,12 @@ fn traced(place: &Place, count: u64, options: &[&str]) -> Option<Child> {
         println!("not traced: strace is not there, or may not trace");
         return None;
     }
-    let mut command = Command::new("strace");
+    Some(Command::new("strace"))
+}
+
+/// The child as strace runs it.
+fn traced(place: &Place, count: u64, options: &[&str]) -> Option<Child> {
+    let mut command = strace()?;
     command.args(["-f", "-y", "-o"]).arg(place.path("trace")).args(options);
     command.arg(std::env::current_exe().unwrap());
     Some(spawned(command, place, count))

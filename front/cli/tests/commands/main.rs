@@ -13,6 +13,7 @@ mod ed25519;
 mod fips_guard;
 mod harness;
 mod hbs;
+mod hbs_edges;
 mod hss;
 mod keys;
 #[cfg(feature = "kms")]

@@ -135,8 +135,9 @@ impl NewKeyArgs {
         inputs: &[(&str, &Path)],
     ) -> Result<Option<Place>, Failure> {
         let paths: Vec<Paths> = keys.iter().map(|(key, _)| Paths::of(key)).collect();
-        let mut taken: Vec<_> =
-            paths.iter().flat_map(Paths::all).map(|file| ("a file of --out", file)).collect();
+        let unfinished: Vec<PathBuf> = paths.iter().flat_map(Paths::unfinished).collect();
+        let files = paths.iter().flat_map(Paths::all).chain(unfinished.iter().map(|file| &**file));
+        let mut taken: Vec<_> = files.map(|file| ("a file of --out", file)).collect();
         let anchors = keys.iter().flat_map(|(_, anchors)| anchors);
         taken.extend(anchors.map(|anchor| ("--anchor", anchor.as_path())));
         taken.extend(keys.iter().map(|(key, _)| ("--out", key.as_path())));

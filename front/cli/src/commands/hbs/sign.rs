@@ -138,7 +138,7 @@ fn places(args: &Args, around: &Surroundings) -> Result<Vec<Place>, Failure> {
 fn out_of(args: &Args, file: &Path) -> Result<PathBuf, Failure> {
     match &args.out {
         Some(out) => Ok(out.clone()),
-        None if files::is_dash(file) => Err(Failure::Usage(
+        None if files::is_standard_input(file) => Err(Failure::Usage(
             "standard input has no name to put .sig behind; expected --out".to_owned(),
         )),
         None => {

@@ -1,0 +1,275 @@
+//! What somebody may do to a key's names, folders and process: links, mounts, other folders to work in, limits.
+
+use std::fs;
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
+use gabion_engine::{Engine, Error};
+use gabion_state::{
+    Encoding, Generated, Making, Opening, Sets, Signer, Surroundings, Unfinished,
+    UnfinishedSectors, check_place, create, recover,
+};
+use tempfile::TempDir;
+
+use crate::hooked::Hooked;
+use crate::real::{around, new_key, strace};
+use crate::world::PUBLIC;
+
+const ONE: NonZero<usize> = NonZero::<usize>::MIN;
+const SET: &str = "LMS_SHA256_M32_H5_W4";
+
+/// A home, and a folder for keys.
+struct Place {
+    folder: TempDir,
+    around: Surroundings,
+}
+
+impl Place {
+    fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("keys")).unwrap();
+        let around = around(&folder.path().join("home/anchors"), None);
+        Place { folder, around }
+    }
+
+    /// With a key.
+    fn new() -> Self {
+        let place = Place::empty();
+        made(&place.around, &place.key());
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn key(&self) -> PathBuf {
+        self.path("keys/k")
+    }
+}
+
+fn engine() -> &'static Engine {
+    Engine::global().unwrap()
+}
+
+fn making(key: &Path) -> Making<'_> {
+    Making {
+        key,
+        passphrase: None,
+        encoding: Encoding::Hss,
+        next: 0,
+        warn_at: None,
+        anchors: &[],
+        allow_network: false,
+        note: "made",
+    }
+}
+
+fn go_on(_: Progress<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn made(around: &Surroundings, key: &Path) {
+    let made = Generated::generate(around, engine(), SET.parse().unwrap(), ONE, &mut go_on);
+    made.unwrap().unwrap().write(around, &making(key)).unwrap();
+}
+
+fn open(around: &Surroundings, key: &Path) -> Result<Signer, Error> {
+    let opening = Opening { wait: Duration::ZERO, ..Opening::default() };
+    Signer::open(around, engine(), key, None, &opening)
+}
+
+fn signed(signer: &Signer) -> Result<u64, Error> {
+    Ok(signer.sign(&[Request { message: b"m", id: None }])?[0].index)
+}
+
+fn says<T>(result: Result<T, LedgerError>, words: &str) {
+    let refused = result.map(drop).unwrap_err();
+    let is_refusal = matches!(refused, LedgerError::Unsafe(_) | LedgerError::Place(_));
+    assert!(is_refusal && refused.to_string().contains(words), "{words}: {refused:?}");
+}
+
+/// A folder that is mounted in two places has two names, neither of which is a link.
+#[test]
+fn an_anchor_in_its_keys_folder_by_another_name_of_that_is_refused() {
+    let place = Place::empty();
+    fs::create_dir(place.path("keys/below")).unwrap();
+    symlink(place.path("keys"), place.path("mounted")).unwrap();
+    symlink(place.path("keys/below"), place.path("below")).unwrap();
+    for (mount, anchor) in [
+        ("mounted", "mounted/anchor"),
+        ("mounted", "mounted/deep/er/anchor"),
+        ("mounted", "mounted/below/anchor"),
+    ] {
+        let around = Hooked::places(&place.around, None, Some(place.path(mount)));
+        let anchors = [place.path(anchor)];
+        says(create(&around, &new_key(&place.key(), 8, &anchors)), "in its key's folder");
+        says(check_place(&around, &place.key(), &anchors, false, true), "in its key's folder");
+    }
+    let around = Hooked::places(&place.around, None, Some(place.path("mounted")));
+    check_place(&around, &place.key(), &[place.path("usb/anchor")], false, true).unwrap();
+}
+
+/// Two names of one file are one witness, which would be found to be there when the key was made: after hours.
+#[test]
+fn an_anchor_that_is_named_twice_is_refused_before_the_work() {
+    let place = Place::empty();
+    fs::create_dir(place.path("usb")).unwrap();
+    symlink("usb", place.path("link")).unwrap();
+    for again in ["usb/a", "usb/./a", "link/a", "other/b"] {
+        let anchors = [place.path("usb/a"), place.path("other/b"), place.path(again)];
+        says(check_place(&place.around, &place.key(), &anchors, false, true), "named twice");
+        says(create(&place.around, &new_key(&place.key(), 8, &anchors)), "named twice");
+        assert!(!place.path("usb/a").exists() && !place.path("keys/k.lock").exists());
+    }
+    let anchors = [place.path("usb/a"), place.path("other/a")];
+    check_place(&place.around, &place.key(), &anchors, false, true).unwrap();
+    create(&place.around, &new_key(&place.key(), 8, &anchors)).unwrap();
+}
+
+/// The folder is on a disk of this machine, and what is in it is a link to where others write, too.
+#[test]
+fn a_state_that_a_link_puts_on_a_network_is_refused() {
+    for name in ["k.state", "k.log", "k.lock"] {
+        let place = Place::empty();
+        create(&place.around, &new_key(&place.key(), 8, &[])).unwrap();
+        fs::create_dir(place.path("network")).unwrap();
+        let (here, there) = (place.path("keys").join(name), place.path("network").join(name));
+        fs::rename(&here, &there).unwrap();
+        symlink(&there, &here).unwrap();
+        let around = Hooked::places(&place.around, Some(place.path("network")), None);
+        let opened = |around| {
+            gabion_state::FilesLedger::open(around, &place.key(), PUBLIC, Default::default())
+        };
+        says(opened(&around), "other machines see");
+        says(recover(&around, &place.key(), PUBLIC, 1), "other machines see");
+        opened(&place.around).unwrap().close().unwrap();
+    }
+}
+
+/// Another name of each file in another folder: one key, one state, whichever name is used.
+#[test]
+fn a_key_by_hard_links_is_one_key() {
+    let place = Place::new();
+    fs::create_dir(place.path("links")).unwrap();
+    for file in fs::read_dir(place.path("keys")).unwrap() {
+        let file = file.unwrap();
+        fs::hard_link(file.path(), place.path("links").join(file.file_name())).unwrap();
+    }
+    let other = place.path("links/k");
+    let (one, two) =
+        (open(&place.around, &place.key()).unwrap(), open(&place.around, &other).unwrap());
+    let indexes = [&one, &two, &one, &two].map(|signer| signed(signer).unwrap());
+    assert_eq!(indexes, [0, 1, 2, 3]);
+    one.close().unwrap();
+    two.close().unwrap();
+    for (index, key) in [(4, &other), (5, &place.key()), (6, &other)] {
+        let signer = open(&place.around, key).unwrap();
+        assert_eq!(signed(&signer).unwrap(), index);
+        signer.close().unwrap();
+    }
+    // The private key alone by another name has no state.
+    fs::create_dir(place.path("alone")).unwrap();
+    fs::hard_link(place.key(), place.path("alone/k")).unwrap();
+    let refused = open(&place.around, &place.path("alone/k")).unwrap_err();
+    assert!(refused.to_string().contains("without its state"), "{refused}");
+}
+
+/// The file of a private key gets another sector under the same public key while that key is open.
+#[test]
+fn a_sector_in_the_place_of_another_signs_with_its_own_secret() {
+    let place = Place::empty();
+    let keys: Vec<_> = [0, 1].map(|at| (place.path(&format!("keys/k{at}")), Vec::new())).into();
+    let sets: Sets = SET.parse().unwrap();
+    let begun = UnfinishedSectors::begin(&place.around, &keys, &sets, None).unwrap();
+    let made = begun.generate(engine(), ONE, Duration::MAX, &mut go_on).unwrap().unwrap();
+    for (made, (key, _)) in made.iter().zip(&keys) {
+        made.write(&place.around, &making(key)).unwrap();
+    }
+    let first = open(&place.around, &keys[0].0).unwrap();
+    assert_eq!(signed(&first).unwrap(), 0);
+    fs::create_dir(place.path("old")).unwrap();
+    for ending in ["state", "log", "lock"] {
+        let name = keys[0].0.with_extension(ending);
+        fs::rename(&name, place.path("old").join(ending)).unwrap();
+        fs::rename(keys[1].0.with_extension(ending), &name).unwrap();
+    }
+    // The same file, with other bytes.
+    fs::write(&keys[0].0, fs::read(&keys[1].0).unwrap()).unwrap();
+    let second = open(&place.around, &keys[0].0).unwrap();
+    assert_eq!(signed(&second), Ok(16));
+    assert!(matches!(signed(&first), Err(Error::Ledger(LedgerError::Unsafe(_)))));
+    second.close().unwrap();
+}
+
+/// Run by the test below as a process of its own, which works in another folder, and by itself for nothing.
+#[test]
+fn as_a_wanderer() {
+    let Ok(folder) = std::env::var("GABION_HBS_WANDERER") else { return };
+    let (folder, around) = (Path::new(&folder), around(&Path::new(&folder).join("home"), None));
+    std::env::set_current_dir(folder.join("keys")).unwrap();
+    made(&around, Path::new("k"));
+    let signer = open(&around, Path::new("k")).unwrap();
+    let begun = Unfinished::begin(&around, Path::new("n"), &SET.parse().unwrap(), None, &[]);
+    std::env::set_current_dir(folder).unwrap();
+    assert_eq!([signed(&signer).unwrap(), signed(&signer).unwrap()], [0, 1]);
+    signer.close().unwrap();
+    let mut stop = |_: Progress<'_>| ControlFlow::Break(());
+    assert!(begun.unwrap().generate(engine(), ONE, Duration::MAX, &mut stop).unwrap().is_none());
+    // What is here now is another folder's.
+    assert!(open(&around, Path::new("k")).is_err());
+    assert_eq!(signed(&open(&around, Path::new("keys/k")).unwrap()).unwrap(), 2);
+    println!("came home");
+}
+
+fn child(test: &str, variable: &str, place: &Place) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.env(variable, place.folder.path());
+    command
+}
+
+#[test]
+fn a_relative_name_is_looked_up_once_wherever_the_process_goes() {
+    let place = Place::empty();
+    let child = child("attacks::as_a_wanderer", "GABION_HBS_WANDERER", &place).output().unwrap();
+    let said = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(child.status.success() && said.contains("came home"), "{child:?}");
+    assert!(place.path("keys/n.part").exists() && !place.path("n.part").exists());
+    assert!(!place.path("k.trees").exists() && !place.path("k.state").exists());
+}
+
+/// Run by the test below as a process of its own, and by itself for nothing.
+#[test]
+fn as_a_maker() {
+    let Ok(folder) = std::env::var("GABION_HBS_MAKER") else { return };
+    let folder = Path::new(&folder);
+    made(&around(&folder.join("home/anchors"), None), &folder.join("keys/k"));
+}
+
+/// Whoever may write into a folder for a moment only puts a link there that stays.
+#[test]
+fn folders_and_files_are_their_owners_from_the_first_moment() {
+    let Some(mut traced) = strace() else { return };
+    let place = Place::empty();
+    let child = child("attacks::as_a_maker", "GABION_HBS_MAKER", &place);
+    traced.args(["-f", "-e", "trace=mkdir,mkdirat,openat", "-o"]).arg(place.path("trace"));
+    traced.args(["sh", "-c", "umask 0; exec \"$0\" \"$@\""]);
+    traced.arg(child.get_program()).args(child.get_args());
+    traced.env("GABION_HBS_MAKER", place.folder.path());
+    assert!(traced.stdout(Stdio::null()).status().unwrap().success());
+    let trace = fs::read_to_string(place.path("trace")).unwrap();
+    let here = place.folder.path().to_str().unwrap();
+    let made =
+        |line: &&str| line.contains(here) && (line.contains("mkdir") || line.contains("O_CREAT"));
+    let made: Vec<&str> = trace.lines().filter(made).collect();
+    assert!(made.iter().filter(|line| line.contains("mkdir")).count() >= 2, "{trace}");
+    for line in made {
+        assert!(line.contains("0700)") || line.contains("0600)"), "{line}");
+    }
+}
