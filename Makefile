@@ -97,6 +97,7 @@ fuzz:
 soak:
 	script/soak
 
-# 100,000 faults for the state of hash-based signatures, and real kills, forks and races: bench/results/hbs-faults.ndjson.
+# 100,000 faults for the state of hash-based signatures, 25,000 for sectors, and real kills, forks and races:
+# bench/results/hbs-faults.ndjson.
 hbs-faults:
 	script/hbs-faults

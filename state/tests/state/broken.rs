@@ -12,6 +12,7 @@ use gabion_state::{Access, Disk, DiskFile, Identity};
 
 use crate::disk::{Kind, Remains, SimDisk};
 use crate::faults::{Counts, strike, strike_twice};
+use crate::sectors;
 use crate::world::{Wrap, stand_in};
 
 /// A way to be broken.
@@ -29,16 +30,15 @@ enum Break {
     LockByExistence,
     /// The lock is taken on the state, which a rename replaces.
     LockOnRenamed,
+    /// The witness of a key that was begun stays where it is when the key is finished.
+    WitnessStays,
 }
 
 /// Faults after which a broken ledger that was not caught counts as missed.
 const FAULTS_MAX: usize = 200_000;
 
 fn caught(which: Break) {
-    let wrap: Wrap = Arc::new(move |disk| {
-        Arc::new(BrokenDisk { disk, which, pending: Arc::default() }) as Arc<dyn Disk>
-    });
-    let stop = |counts: &Counts| !counts.wrongs.is_empty();
+    let (wrap, stop) = (wrap(which), |counts: &Counts| !counts.wrongs.is_empty());
     let counts = match which {
         // It takes another process at two moments.
         Break::LockByExistence => {
@@ -51,6 +51,23 @@ fn caught(which: Break) {
         }
         _ => strike(FAULTS_MAX, &wrap, &[stand_in()], &stop),
     };
+    is_caught(which, &counts);
+}
+
+/// The same by what strikes keys in sectors alone.
+fn caught_in_sectors(which: Break) {
+    let counts =
+        sectors::strike(FAULTS_MAX / 10, &wrap(which), &|counts| !counts.wrongs.is_empty());
+    is_caught(which, &counts);
+}
+
+fn wrap(which: Break) -> Wrap {
+    Arc::new(move |disk| {
+        Arc::new(BrokenDisk { disk, which, pending: Arc::default() }) as Arc<dyn Disk>
+    })
+}
+
+fn is_caught(which: Break, counts: &Counts) {
     let after = counts.all();
     println!("{which:?}: caught after {after} faults: {:?}", counts.wrongs.first());
     assert!(!counts.wrongs.is_empty(), "{which:?} was not caught by {after} faults");
@@ -84,6 +101,21 @@ fn lock_by_existence_is_caught() {
 #[test]
 fn lock_on_a_file_that_a_rename_replaces_is_caught() {
     caught(Break::LockOnRenamed);
+}
+
+/// Ledgers that are broken in the same ways, in each sector of a key.
+#[test]
+fn broken_ledgers_are_caught_in_sectors() {
+    use Break::*;
+    [ReleaseBeforeSync, RenameWithoutFolderSync, AnchorAfterRelease, LockOnRenamed]
+        .into_iter()
+        .for_each(caught_in_sectors);
+}
+
+/// What was begun makes a key once more, whose sectors sign with the same indexes.
+#[test]
+fn a_witness_that_outlives_what_was_begun_is_caught() {
+    caught_in_sectors(Break::WitnessStays);
 }
 
 /// Writes that wait, by file.
@@ -171,7 +203,10 @@ impl Disk for BrokenDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
+        match self.which == Break::WitnessStays && is_anchor(path) {
+            true => Ok(()),
+            false => self.disk.remove(path),
+        }
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {

@@ -2,6 +2,7 @@
 //!
 //! `GABION_HBS_FAULTS` is how many, `GABION_HBS_FAULTS_ROWS` the file that the counts go to; `make hbs-faults` sets both.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::disk::{Dice, Kind, Plan};
-use crate::world::{SCENARIOS, SignBy, Wrap, real_lms, real_xmss, run, sound, stand_in};
+use crate::world::{Outcome, SCENARIOS, SignBy, Wrap, real_lms, real_xmss, run, sound, stand_in};
 
 /// How many faults script/test runs.
 const FEW: usize = 5_000;
@@ -26,15 +27,27 @@ pub struct Counts {
     pub wrongs: Vec<String>,
 }
 
+/// Scenarios by their names, and how one is run: by its number, with a plan and a seed.
+pub struct Scenarios<'a> {
+    pub names: Vec<&'static str>,
+    pub run: &'a dyn Fn(usize, Plan, u64) -> Outcome,
+}
+
+impl Scenarios<'_> {
+    /// Calls of each where nothing strikes.
+    pub fn lengths(&self) -> Vec<usize> {
+        (0..self.names.len()).map(|scenario| (self.run)(scenario, Vec::new(), 1).calls).collect()
+    }
+}
+
 impl Counts {
     pub fn all(&self) -> u64 {
         self.faults.values().sum()
     }
 
     /// Runs a scenario with a plan and counts what struck.
-    fn add(&mut self, scenario: usize, plan: Plan, seed: u64, wrap: &Wrap, signers: &[SignBy]) {
-        let signer = &signers[self.runs as usize % signers.len()];
-        let outcome = run(scenario, plan.clone(), seed, wrap, signer);
+    fn add(&mut self, scenarios: &Scenarios<'_>, scenario: usize, plan: Plan, seed: u64) {
+        let outcome = (scenarios.run)(scenario, plan.clone(), seed);
         self.runs += 1;
         for kind in &outcome.struck {
             *self.faults.entry(format!("{kind:?}")).or_default() += 1;
@@ -42,13 +55,45 @@ impl Counts {
         self.released += outcome.released;
         self.burnt += outcome.burnt;
         self.refused += u64::from(outcome.goes_on.is_err());
-        let name = SCENARIOS[scenario].0;
+        let name = scenarios.names[scenario];
         let wrongs = outcome.wrongs.iter();
         self.wrongs.extend(wrongs.map(|wrong| format!("{name}, {plan:?}, seed {seed}: {wrong}")));
     }
+
+    /// Says what it came to, makes sure that it is what was asked for, and records it.
+    pub fn judge(&self, kind: &str, count: usize, signed_by: &[&str], begun: Instant) {
+        println!("{} faults in {} runs, {:?}:", self.all(), self.runs, begun.elapsed());
+        for (kind, faults) in &self.faults {
+            println!("    {kind:<20} {faults}");
+        }
+        let duplicates = self.wrongs.len();
+        let Counts { released, burnt, refused, .. } = self;
+        println!(
+            "{released} signatures released, {burnt} indexes burnt, {refused} keys refused, {duplicates} duplicates"
+        );
+        assert!(self.wrongs.is_empty(), "{:#?}", &self.wrongs[..duplicates.min(10)]);
+        assert!(self.all() as usize >= count);
+        record(json!({
+            "kind": kind,
+            "signed_by": signed_by,
+            "faults": self.all(),
+            "runs": self.runs,
+            "by_kind": self.faults,
+            "signatures_released": released,
+            "indexes_burnt": burnt,
+            "keys_refused": refused,
+            "duplicates": duplicates,
+        }));
+    }
 }
 
-/// Calls of each scenario where nothing strikes.
+/// How many faults are asked for, where somebody does.
+pub fn asked_for() -> Option<usize> {
+    let count = std::env::var("GABION_HBS_FAULTS").ok()?;
+    Some(count.parse().expect("a number of faults"))
+}
+
+/// Calls of each scenario of whole keys where nothing strikes.
 fn lengths(wrap: &Wrap, signer: &SignBy) -> Vec<usize> {
     (0..SCENARIOS.len()).map(|scenario| run(scenario, Vec::new(), 1, wrap, signer).calls).collect()
 }
@@ -74,22 +119,37 @@ pub fn strike(
     signers: &[SignBy],
     stop: &dyn Fn(&Counts) -> bool,
 ) -> Counts {
+    let turn = Cell::new(0);
+    let by_turns = |scenario, plan, seed| {
+        let signer = &signers[turn.replace(turn.get() + 1) % signers.len()];
+        run(scenario, plan, seed, wrap, signer)
+    };
+    let names = SCENARIOS.iter().map(|(name, _)| *name).collect();
+    strike_all(count, &Scenarios { names, run: &by_turns }, stop)
+}
+
+/// The same of any scenarios.
+pub fn strike_all(
+    count: usize,
+    scenarios: &Scenarios<'_>,
+    stop: &dyn Fn(&Counts) -> bool,
+) -> Counts {
     let mut dice = Dice(0x6762);
-    let lengths = lengths(wrap, &signers[0]);
+    let lengths = scenarios.lengths();
     let mut counts = Counts::default();
     for (scenario, call, kind) in singles(&lengths, &mut dice) {
         if counts.all() as usize >= count || stop(&counts) {
             return counts;
         }
-        counts.add(scenario, vec![(call, kind)], dice.roll(), wrap, signers);
+        counts.add(scenarios, scenario, vec![(call, kind)], dice.roll());
     }
     let kinds = Kind::all();
     while (counts.all() as usize) < count && !stop(&counts) {
-        let scenario = dice.below(SCENARIOS.len());
+        let scenario = dice.below(lengths.len());
         let plan = (0..2)
             .map(|_| (dice.below(lengths[scenario]), kinds[dice.below(kinds.len())]))
             .collect();
-        counts.add(scenario, plan, dice.roll(), wrap, signers);
+        counts.add(scenarios, scenario, plan, dice.roll());
     }
     counts
 }
@@ -103,12 +163,15 @@ pub fn strike_twice(
     stop: &dyn Fn(&Counts) -> bool,
 ) -> Counts {
     let scenario = SCENARIOS.iter().position(|scenario| scenario.0 == name).expect("a scenario");
+    let by_one = |scenario, plan, seed| run(scenario, plan, seed, wrap, signer);
+    let names = SCENARIOS.iter().map(|(name, _)| *name).collect();
+    let scenarios = Scenarios { names, run: &by_one };
     let length = lengths(wrap, signer)[scenario];
     let mut counts = Counts::default();
     for first in 0..length {
-        for second in first + 1..first + 60 {
+        for second in first + 1..first + 90 {
             let plan = vec![(first, kinds[0]), (second, kinds[1])];
-            counts.add(scenario, plan, 1, wrap, std::slice::from_ref(signer));
+            counts.add(&scenarios, scenario, plan, 1);
             if stop(&counts) {
                 return counts;
             }
@@ -127,32 +190,10 @@ pub fn record(mut row: Value) {
 
 #[test]
 fn no_index_signs_twice_whatever_strikes() {
-    let count = std::env::var("GABION_HBS_FAULTS").ok();
-    let count = count.map_or(FEW, |count| count.parse().expect("a number of faults"));
-    let begun = Instant::now();
+    let (count, begun) = (asked_for().unwrap_or(FEW), Instant::now());
     let counts = strike(count, &sound(), &[real_lms(), real_xmss()], &|_| false);
-    println!("{} faults in {} runs, {:?}:", counts.all(), counts.runs, begun.elapsed());
-    for (kind, faults) in &counts.faults {
-        println!("    {kind:<20} {faults}");
-    }
-    let duplicates = counts.wrongs.len();
-    let Counts { released, burnt, refused, .. } = counts;
-    println!(
-        "{released} signatures released, {burnt} indexes burnt, {refused} keys refused, {duplicates} duplicates"
-    );
-    assert!(counts.wrongs.is_empty(), "{:#?}", &counts.wrongs[..duplicates.min(10)]);
-    assert!(counts.all() as usize >= count);
-    record(json!({
-        "kind": "hbs-faults",
-        "signed_by": ["LMS_SHA256_M32_H5_W1", "XMSSMT-SHA2_20/4_192"],
-        "faults": counts.all(),
-        "runs": counts.runs,
-        "by_kind": counts.faults,
-        "signatures_released": released,
-        "indexes_burnt": burnt,
-        "keys_refused": refused,
-        "duplicates": duplicates,
-    }));
+    let signed_by = ["LMS_SHA256_M32_H5_W1", "XMSSMT-SHA2_20/4_192"];
+    counts.judge("hbs-faults", count, &signed_by, begun);
 }
 
 /// Somebody signs with a key at every call of somebody who signs with a copy of it. Each has a lock of its own.

@@ -9,5 +9,6 @@ mod faults;
 mod hooked;
 mod making;
 mod real;
+mod sectors;
 mod signer;
 mod world;

@@ -22,8 +22,8 @@ use gabion_engine::{Entropy, EntropyError, Error};
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels};
 use gabion_scheme::xmss::{self, Set};
 use gabion_state::{
-    Disk, FilesLedger, Machine, NewKey, Opened, Options, Process, Surroundings, Trees, backup,
-    create, recover, restore,
+    Disk, FilesLedger, KeyId, Machine, NewKey, Opened, Options, Process, Surroundings, Trees,
+    backup, create, recover, restore,
 };
 
 use crate::disk::{Dice, Kind, Plan, Sim, SimDisk};
@@ -65,7 +65,9 @@ impl Machine for SimMachine {
     }
 
     fn anchors(&self) -> Option<PathBuf> {
-        Some(PathBuf::from("/home/gabion/anchors"))
+        // Each machine has a home of its own.
+        let home = if self.name == 1 { "gabion".to_owned() } else { format!("on-{}", self.name) };
+        Some(PathBuf::from(format!("/home/{home}/anchors")))
     }
 
     fn pause(&self, _time: Duration) {}
@@ -85,18 +87,25 @@ impl Entropy for Counted {
 /// What left, and whether it might.
 #[derive(Default)]
 pub struct Oracle {
-    signatures: HashMap<u64, Vec<u8>>,
+    /// By what names the secret, and the index.
+    signatures: HashMap<(KeyId, u64), Vec<u8>>,
     requests: HashMap<String, [u8; 32]>,
     pub released: u64,
     pub wrongs: Vec<String>,
 }
 
 impl Oracle {
-    fn saw(&mut self, index: u64, signature: &[u8], id: Option<&str>, message: &[u8]) {
+    /// A signature of a secret's left.
+    pub fn saw_of(&mut self, key: KeyId, index: u64, signature: &[u8]) {
         self.released += 1;
-        if self.signatures.entry(index).or_insert_with(|| signature.to_vec()) != signature {
+        if self.signatures.entry((key, index)).or_insert_with(|| signature.to_vec()) != signature {
             self.wrongs.push(format!("index {index} signed two messages"));
         }
+    }
+
+    /// The same of the one secret that there is, with the request.
+    fn saw(&mut self, index: u64, signature: &[u8], id: Option<&str>, message: &[u8]) {
+        self.saw_of([0; 32], index, signature);
         let Some(id) = id else { return };
         let digest = digest_of(message);
         if *self.requests.entry(id.to_owned()).or_insert(digest) != digest {
@@ -238,20 +247,25 @@ struct Running {
 
 /// What a new process of a simulated machine runs on.
 pub fn around(sim: &Sim, entropy: &Arc<Counted>) -> Surroundings {
-    Running::new(sim, &sound(), entropy).around
+    process_on(sim, &sound(), entropy, 1).1
+}
+
+/// A new process of the machine of this name, and what it runs on.
+pub fn process_on(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, name: u8) -> (u64, Surroundings) {
+    let disk = sim.process();
+    let process = disk.process;
+    let machine = SimMachine { sim: sim.clone(), process, name, clock: AtomicU64::new(process) };
+    let around = Surroundings {
+        disk: wrap(disk),
+        machine: Arc::new(machine),
+        entropy: Arc::clone(entropy) as Arc<dyn Entropy + Send + Sync>,
+    };
+    (process, around)
 }
 
 impl Running {
     fn new(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>) -> Self {
-        let disk = sim.process();
-        let process = disk.process;
-        let machine =
-            SimMachine { sim: sim.clone(), process, name: 1, clock: AtomicU64::new(process) };
-        let around = Surroundings {
-            disk: wrap(disk),
-            machine: Arc::new(machine),
-            entropy: Arc::clone(entropy) as Arc<dyn Entropy + Send + Sync>,
-        };
+        let (process, around) = process_on(sim, wrap, entropy, 1);
         Running { process, around, opened: Arc::new(Opened::new()), ledger: None }
     }
 
@@ -360,7 +374,7 @@ impl World {
         let mut goes_on = self.sign_by(&mut last, KEY, &[(None, message(&self.messages))]);
         // A fault may have waited for this one, and for the one after it.
         for _ in 0..2 {
-            if !matches!(goes_on, Err(Error::Ledger(LedgerError::Unavailable(_)))) {
+            if goes_on.is_ok() {
                 break;
             }
             last = Running::new(&self.sim, &self.wrap, &self.entropy);
@@ -546,7 +560,7 @@ impl World {
 }
 
 /// A message that never came before.
-fn message(messages: &AtomicU64) -> Vec<u8> {
+pub fn message(messages: &AtomicU64) -> Vec<u8> {
     format!("message {}", messages.fetch_add(1, Ordering::Relaxed)).into_bytes()
 }
 
@@ -610,4 +624,19 @@ fn what_was_reserved_before_a_start_of_the_machine_is_burnt() {
     assert!(matches!(first.take(1), Err(LedgerError::Unsafe(_))));
     first.close();
     assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 9);
+}
+
+/// Nobody reserves in between, who would notice for the others.
+#[test]
+fn a_reservation_from_before_a_start_of_the_machine_gives_no_index() {
+    let mut world = World::new(Vec::new(), 1, sound(), stand_in());
+    world.make_key().unwrap();
+    let sim = world.sim.clone();
+    let ledger = world.running().open(KEY, 8).unwrap();
+    let mut first = ledger.reserve(2).unwrap();
+    assert_eq!(first.take(1).unwrap().first(), 0);
+    sim.ground().boot += 1;
+    assert!(matches!(first.take(1), Err(LedgerError::Unsafe(_))));
+    first.close();
+    assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 8);
 }
