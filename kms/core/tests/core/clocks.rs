@@ -159,6 +159,15 @@ fn a_clock_that_jumps_moves_expiry_and_nothing_else() {
     }
     let shown = service.show(&call, &key).unwrap();
     assert_eq!((shown.key.latest, shown.versions.len()), (1, 1));
+}
+
+#[test]
+fn root_keys_and_the_log_go_on_by_a_clock_that_went_back() {
+    let house = House::new();
+    let service = house.open();
+    let clock = &house.clock;
+    let auth = |text: &str| service.authenticate(text, &Peer::default());
+    let me = auth(&token(&service)).unwrap();
     // Root keys stay in the order in which they were made, also by a clock that went back.
     let old = token(&service);
     clock.jumps_to(NOW - 100 * DAY);
