@@ -279,11 +279,14 @@ mod tests {
             fs::write(self.file(name, "pem"), pem(&made)).unwrap();
         }
 
-        /// The server, unsealed, and a token that is bound to `client`'s certificate and may do everything.
-        fn served(&self) -> (Server, zeroize::Zeroizing<String>) {
+        /// The server, sealed; a token that is bound to `client`'s certificate and may do everything; the shares.
+        fn sealed(
+            &self,
+            (shares, threshold): (u8, u8),
+            passphrase: Option<&str>,
+        ) -> (Server, zeroize::Zeroizing<String>, Vec<zeroize::Zeroizing<String>>) {
             let own = fs::read(self.file("client", "pem")).unwrap();
-            let initial =
-                Initial { shares: 1, threshold: 1, passphrase: None, certificate: Some(&own) };
+            let initial = Initial { shares, threshold, passphrase, certificate: Some(&own) };
             let mut shares = Vec::new();
             let hand_out = |share| -> Result<(), Error> {
                 shares.push(share);
@@ -292,6 +295,12 @@ mod tests {
             let token = Keeper::init(&self.config, &initial, hand_out).unwrap();
             let keeper = Arc::new(Keeper::open(&self.config).unwrap());
             let server = Server::start(keeper, &self.config.options().unwrap()).unwrap();
+            (server, token, shares)
+        }
+
+        /// The same, unsealed.
+        fn served(&self) -> (Server, zeroize::Zeroizing<String>) {
+            let (server, token, shares) = self.sealed((1, 1), None);
             let share = Some(shares[0].to_string().into());
             self.client(&server, None, None)
                 .unseal(&Unseal { share, ..Unseal::default() })
@@ -551,5 +560,110 @@ mod tests {
         let client = place.client(&server, Some(&token), Some("client"));
         assert!(!client.status().unwrap().sealed);
         drop(held);
+    }
+
+    /// Whoever takes every place that others reach: the administrator of this machine gets in by its socket.
+    #[test]
+    fn who_takes_every_place_keeps_nobody_of_this_machine_out() {
+        let more = "[limits]\nconnections = 3\nconnections_per_address = 3\nlocal_connections = 2";
+        let mut place = Place::new(ECDSA, more);
+        let socket = place.file("kms", "socket");
+        let both = format!("listen = [\"127.0.0.1:0\", \"unix:{}\"]", socket.display());
+        let text = place.text.replace("listen = [\"127.0.0.1:0\"]", &both);
+        place.config = text.parse().unwrap();
+        let (server, token) = place.served();
+        let local = |patience| {
+            let settings = Settings {
+                addresses: vec![format!("unix:{}", socket.display()).parse().unwrap()],
+                token: Some(token.to_string().into()),
+                authorities: None,
+                certificate: None,
+                patience,
+            };
+            Client::new(&settings).unwrap()
+        };
+        let long = Duration::from_secs(30);
+        let held: Vec<_> = (0..3).map(|_| silent(&server, [127, 0, 0, 2])).collect();
+        // Nobody from elsewhere is served any more. It takes a moment until the last one has its place.
+        let short = || {
+            let settings = Settings {
+                addresses: vec![server.addresses()[0].to_string().parse().unwrap()],
+                token: None,
+                authorities: Some(place.file("authority", "pem")),
+                certificate: None,
+                patience: Duration::from_millis(300),
+            };
+            Client::new(&settings).unwrap().status().is_ok()
+        };
+        let start = std::time::Instant::now();
+        while short() {
+            assert!(start.elapsed() < long);
+        }
+        assert!(!local(long).status().unwrap().sealed);
+        // This machine's own have an end, too, and take none of the others'.
+        let own: Vec<_> =
+            (0..2).map(|_| std::os::unix::net::UnixStream::connect(&socket).unwrap()).collect();
+        while local(Duration::from_millis(300)).status().is_ok() {
+            assert!(start.elapsed() < 2 * long);
+        }
+        drop(held);
+        while !short() {
+            assert!(start.elapsed() < 3 * long);
+        }
+        drop(own);
+        assert!(!local(long).status().unwrap().sealed);
+        server.stop();
+    }
+
+    /// Whoever reaches a sealed server may guess its passphrase, and each guess costs a tenth of a second and 64 MiB.
+    #[test]
+    fn a_strangers_passphrases_are_few_and_keep_nobody_out() {
+        let place = Place::new(ECDSA, "");
+        let (server, _token, shares) = place.sealed((3, 2), Some("correct"));
+        let stranger = || place.client(&server, None, None);
+        let guess = |client: &Client, text: &str| {
+            let passphrase = Some(text.to_owned().into());
+            client.unseal(&Unseal { passphrase, ..Unseal::default() })
+        };
+        for _ in 0..5 {
+            assert_eq!(code(guess(&stranger(), "wrong")), "unseal_failed");
+        }
+        // Nothing is derived any more, however often it is asked for.
+        let start = std::time::Instant::now();
+        let mut refused = 0;
+        while refused < 20 {
+            match guess(&stranger(), "wrong") {
+                Err(ClientError::Refused(problem)) if problem.code == "busy" => {
+                    assert!(problem.retryable && problem.hint.unwrap().contains("shares"));
+                    refused += 1;
+                }
+                // One has come back meanwhile.
+                Err(ClientError::Refused(problem)) if problem.code == "unseal_failed" => {}
+                other => panic!("{other:?}"),
+            }
+            assert!(start.elapsed() < Duration::from_secs(60));
+        }
+        // Shares count meanwhile, and no stranger has them forgotten.
+        let share = |n: usize, reset| {
+            let share = Some(shares[n].to_string().into());
+            stranger().unseal(&Unseal { share, reset, passphrase: None })
+        };
+        assert_eq!(share(0, None).unwrap().given, 1);
+        let reset = Some(true);
+        assert_eq!(code(stranger().unseal(&Unseal { reset, ..Unseal::default() })), "denied");
+        let both = Unseal { reset, passphrase: Some("wrong".to_owned().into()), share: None };
+        assert_eq!(code(stranger().unseal(&both)), "denied");
+        let forgets = gabion_kms_client::wire::RecoverAdmin { reset, ..Default::default() };
+        assert_eq!(code(stranger().recover_admin(&forgets)), "denied");
+        let nonsense = Unseal { reset, share: Some("gbs1-x".to_owned().into()), passphrase: None };
+        assert_eq!(code(stranger().unseal(&nonsense)), "unseal_failed");
+        assert_eq!(share(0, None).unwrap().given, 1);
+        // Who has a share, or a certificate, does.
+        assert_eq!(share(1, reset).unwrap().given, 1);
+        let known = place.client(&server, None, Some("client"));
+        assert_eq!(known.unseal(&Unseal { reset, ..Unseal::default() }).unwrap().given, 0);
+        // The right one is at the same address, and known by a certificate.
+        assert!(!guess(&known, "correct").unwrap().sealed);
+        server.stop();
     }
 }

@@ -144,13 +144,20 @@ pub struct Backup {
 struct Limits {
     body_kib: u32,
     connections: u32,
+    local_connections: u32,
     connections_per_address: u32,
     drain_seconds: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { body_kib: 1024, connections: 1024, connections_per_address: 256, drain_seconds: 8 }
+        Limits {
+            body_kib: 1024,
+            connections: 1024,
+            local_connections: 256,
+            connections_per_address: 256,
+            drain_seconds: 8,
+        }
     }
 }
 
@@ -210,6 +217,7 @@ impl Config {
             clients,
             body_max: (self.limits.body_kib as usize) << 10,
             connections_max: self.limits.connections as usize,
+            local_connections_max: self.limits.local_connections as usize,
             connections_per_address_max: self.limits.connections_per_address as usize,
             drain: Duration::from_secs(self.limits.drain_seconds.into()),
         })
@@ -245,6 +253,8 @@ impl Config {
         };
         within("limits.body_kib", self.limits.body_kib, BODY_KIB_MAX)?;
         within("limits.connections", self.limits.connections, CONNECTIONS_MAX)?;
+        let local = self.limits.local_connections;
+        within("limits.local_connections", local, CONNECTIONS_MAX)?;
         let per_address = self.limits.connections_per_address;
         within("limits.connections_per_address", per_address, CONNECTIONS_MAX)?;
         for (tenant, &rate) in &self.quota.tenants {
@@ -378,6 +388,7 @@ mod tests {
             ),
             (format!("{base}[limits]\ndrain_seconds = 10"), "expected 1 to 9"),
             (format!("{base}[limits]\nconnections_per_address = 0"), "expected 1 to 100000"),
+            (format!("{base}[limits]\nlocal_connections = 0"), "`limits.local_connections` is 0"),
             (format!("{base}[quota]\nmicroseconds_per_second = 0"), "expected 1 to 4294967295"),
             (format!("{base}[quota]\nburst_seconds = 3601"), "expected 1 to 3600"),
             (format!("{base}[quota]\ntenants = {{ ci = 0 }}"), "`quota.tenants.ci` is 0"),

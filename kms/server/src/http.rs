@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use gabion_kms::gate::Authenticated;
+use gabion_kms::gate::{Authenticated, Peer};
 use gabion_kms::service::Service;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPECT, HOST, HeaderMap, HeaderName,
-    HeaderValue, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, EXPECT, HOST, HeaderMap,
+    HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
@@ -83,11 +83,18 @@ async fn reply(
     let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
     let namespace = namespace(&head.headers)?;
     let running = state.run();
+    let peer = match caller {
+        // A certificate that was revoked names nobody, at paths that anybody may call, either.
+        None if !from.still_holds(state.clients.as_deref()) => {
+            Peer { certificate: None, ..from.peer }
+        }
+        _ => from.peer,
+    };
     let (state, id, trace) = (state.clone(), id.to_owned(), trace::parent(&head.headers));
     let is_short = body.len() <= SHORT;
     let bytes = AtomicUsize::new(body.len());
     let asked = OnceLock::new();
-    let call = Call { state, id, trace, asked, caller, parts, namespace, query, body, bytes };
+    let call = Call { state, id, trace, asked, caller, peer, parts, namespace, query, body, bytes };
     let Route { method, path, once: action, handler, .. } = *route;
     let of_route = Once { method, path, action, handler };
     let handle = move || once::answered(&of_route, &call).map_err(|problem| call.refusal(problem));
@@ -261,7 +268,13 @@ pub async fn answered_with_fields(
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let uri = request.uri().clone();
+    let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
     let mut response = answered(state, from, request).await?;
+    if is_chunked {
+        // RFC 9112, section 6.1: beside a Content-Length, which hyper takes away, it may be that whoever stands between takes
+        // another end for the request's. What comes after it is nobody's.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     match response.status() {
         StatusCode::UNAUTHORIZED => {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -1,7 +1,10 @@
 //! Bodies of requests, held to their limits.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use crate::problem::Problem;
 
@@ -27,6 +30,70 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
         return Err(Problem::bad("the body is no JSON object"));
     }
     serde_json::from_slice(body).map_err(|error| Problem::bad(shortened(error.to_string())))
+}
+
+/// Any value none of whose objects has a field twice: of two that are the same a program takes the first, and another the last.
+#[derive(Debug)]
+pub struct Unique(pub Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(AnyOnce).map(Unique)
+    }
+}
+
+struct AnyOnce;
+
+impl<'de> Visitor<'de> for AnyOnce {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, is_true: bool) -> Result<Value, E> {
+        Ok(is_true.into())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            if all.contains_key(&name) {
+                return Err(A::Error::custom(format!("duplicate field `{name}`")));
+            }
+            let Unique(value) = fields.next_value()?;
+            all.insert(name, value);
+        }
+        Ok(Value::Object(all))
+    }
 }
 
 /// What is wrong with a body. The name of a field may be as long as a body, and an answer is not.
@@ -91,6 +158,22 @@ mod tests {
             assert_eq!((problem.status, problem.code), (400, "bad_request"));
         }
         assert!(read::<Sign>(b"").is_err());
+    }
+
+    #[test]
+    fn a_value_has_each_field_once_at_every_depth() {
+        let same = r#"{"a":[1,-2,1.5,"x",null,true,{"b":{}}],"c":{"a":18446744073709551615}}"#;
+        let Unique(value) = read(same.as_bytes()).unwrap();
+        assert_eq!(value, serde_json::from_str::<Value>(same).unwrap());
+        for twice in [
+            r#"{"a":1,"a":1}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"{"x":{"a":1,"a":null}}"#,
+            r#"{"x":[{"a":1},{"a":1,"b":2,"a":1}]}"#,
+        ] {
+            let problem = read::<Unique>(twice.as_bytes()).unwrap_err();
+            assert!(problem.message.contains("duplicate field `a`"), "{}", problem.message);
+        }
     }
 
     #[test]

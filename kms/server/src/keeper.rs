@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gabion_kms::audit::{Archived, Checkpoint, Keep};
-use gabion_kms::gate::{self, Action, Principal};
+use gabion_kms::gate::{self, Action, Peer, Principal};
 use gabion_kms::memory::{Lock, is_swap_on};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Sealer, Share, Shares, Slots};
@@ -20,10 +20,12 @@ use rustls::pki_types::pem::PemObject;
 use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use crate::attempts::{Attempts, Guesser};
 use crate::clock::{now_ms, rfc3339};
 use crate::config::Config;
 use crate::copies::{self, Failures};
 use crate::error::Error;
+use crate::making::Making;
 use crate::problem::Problem;
 
 /// A store, and its keys while it is unsealed.
@@ -48,6 +50,10 @@ pub struct Keeper {
     given: Mutex<Vec<Share>>,
     /// The same, for a new administrator. Taken before `given`.
     recovering: Mutex<Recovery>,
+    /// Guesses of the passphrase.
+    attempts: Attempts,
+    /// The service's RSA key.
+    making: Arc<Making>,
     /// Why the process's memory is not locked; none where it is, and where nobody asked for that.
     unlocked: Option<Unlocked>,
 }
@@ -114,6 +120,8 @@ impl Keeper {
             given: Mutex::default(),
             recovering: Mutex::default(),
             unlocked: None,
+            attempts: Attempts::default(),
+            making: Arc::default(),
         };
         let service = keeper.opened(sealer)?;
         let token = service.first_token(&Principal::new("dev")?)?;
@@ -261,6 +269,8 @@ impl Keeper {
             given: Mutex::default(),
             recovering: Mutex::default(),
             unlocked: None,
+            attempts: Attempts::default(),
+            making: Arc::default(),
         })
     }
 
@@ -271,30 +281,53 @@ impl Keeper {
     }
 
     /// Takes a share, or the passphrase. Enough of them open the seal.
-    pub(crate) fn unseal(&self, by: &wire::Unseal) -> Result<wire::Sealing, Problem> {
-        let mut given = self.given();
-        if self.service().is_ok() {
-            return Ok(self.sealing(&given));
-        }
-        if by.reset == Some(true) {
-            given.clear();
-        }
+    pub(crate) fn unseal(&self, by: &wire::Unseal, peer: &Peer) -> Result<wire::Sealing, Problem> {
+        let (guesser, forgets) = (Guesser::of(peer), by.reset == Some(true));
         match (&by.share, &by.passphrase) {
+            _ if self.service().is_ok() => {}
             (Some(_), Some(_)) => {
                 return Err(Problem::bad("expected one of `share` and `passphrase`"));
             }
-            (None, None) if by.reset == Some(true) => {}
+            (None, None) if forgets => {
+                may_forget(guesser)?;
+                self.given().clear();
+            }
             (None, None) => return Err(Problem::bad("missing field `share` or `passphrase`")),
             (None, Some(passphrase)) => {
-                let by = By::Passphrase(passphrase.expose());
-                self.unsealed(seal::unseal(&*self.store, by)?)?;
-                given.clear();
+                if forgets {
+                    may_forget(guesser)?;
+                    self.given().clear();
+                }
+                self.guess(guesser, passphrase)?;
             }
             (Some(share), None) => {
-                self.take(&mut given, self.share(share)?)?;
+                // Who has one of the set may have it count anew.
+                let share = self.share(share)?;
+                let mut given = self.given();
+                if forgets {
+                    given.clear();
+                }
+                if self.service().is_err() {
+                    self.take(&mut given, share)?;
+                }
             }
         }
-        Ok(self.sealing(&given))
+        Ok(self.sealing(&self.given()))
+    }
+
+    /// Opens the seal by a passphrase. Shares are taken meanwhile: a wrong one keeps nobody waiting.
+    fn guess(&self, guesser: Guesser, passphrase: &Secret) -> Result<(), Problem> {
+        let _attempt = self.attempts.begin(guesser)?;
+        if self.service().is_ok() {
+            return Ok(());
+        }
+        let sealer = seal::unseal(&*self.store, By::Passphrase(passphrase.expose()))?;
+        let mut given = self.given();
+        if self.service().is_err() {
+            self.unsealed(sealer)?;
+            given.clear();
+        }
+        Ok(())
     }
 
     /// Closes the seal. What runs goes on to its end.
@@ -406,25 +439,31 @@ impl Keeper {
     pub(crate) fn recover_admin(
         &self,
         by: &wire::RecoverAdmin,
+        peer: &Peer,
     ) -> Result<wire::Recovering, Problem> {
-        let mut recovery = self.recovering.lock().unwrap_or_else(PoisonError::into_inner);
-        if by.reset == Some(true) {
-            *recovery = Recovery::default();
-        }
         let told = |given: &[Share], token| wire::Recovering {
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
             token,
         };
+        let recovering = || self.recovering.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(share) = &by.share else {
             return match by.reset {
-                Some(true) => Ok(told(&[], None)),
+                Some(true) => {
+                    may_forget(Guesser::of(peer))?;
+                    *recovering() = Recovery::default();
+                    Ok(told(&[], None))
+                }
                 Some(false) | None => Err(Problem::bad("missing field `share`")),
             };
         };
         let share = self.share(share)?;
         let certificate = by.cnf.as_deref().map(digest).transpose()?;
         let principal = Principal::new(by.principal.as_deref().unwrap_or("first"))?;
+        let mut recovery = recovering();
+        if by.reset == Some(true) {
+            *recovery = Recovery::default();
+        }
         if recovery.shares.is_empty() {
             recovery.principal = by.principal.clone();
             recovery.certificate = certificate;
@@ -473,6 +512,11 @@ impl Keeper {
         Ok(service)
     }
 
+    /// The service's RSA key.
+    pub(crate) fn making(&self) -> &Arc<Making> {
+        &self.making
+    }
+
     /// The second place for checkpoints.
     pub(crate) fn copies(&self) -> Option<&Path> {
         self.copies.as_deref()
@@ -513,6 +557,16 @@ impl Keeper {
     fn given(&self) -> MutexGuard<'_, Vec<Share>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Refuses a stranger who would have the shares of others forgotten: again and again, so that there are never enough.
+fn may_forget(guesser: Guesser) -> Result<(), Problem> {
+    if !guesser.is_stranger() {
+        return Ok(());
+    }
+    let why = "who gives no share has none of others' forgotten";
+    Err(Problem::denied(why)
+        .hint("give a share of yours with it, or ask at the server's own socket or by a client's certificate"))
 }
 
 fn read(share: &Secret) -> Result<Share, Problem> {

@@ -22,6 +22,7 @@
 #![deny(clippy::await_holding_lock)]
 
 mod api;
+mod attempts;
 mod certificate;
 mod clients;
 pub mod config;
@@ -32,6 +33,7 @@ mod http;
 mod json;
 mod keeper;
 mod listen;
+mod making;
 mod notify;
 mod openapi;
 mod options;
@@ -57,4 +59,4 @@ pub use keeper::{Initial, Keeper, cnf};
 pub use options::{Listen, Options};
 pub use server::Server;
 pub use tokens::attenuated;
-pub use wrapped::wrapped;
+pub use wrapped::{unwrapped, usual_form, wrapped};

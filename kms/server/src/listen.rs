@@ -103,6 +103,11 @@ impl Bound {
         }
     }
 
+    /// Whether it is one of this machine alone.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Bound::Unix(..))
+    }
+
     async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Bound::Tls(socket, tls) => {
@@ -196,6 +201,9 @@ where
     // What goes wrong with it now is the other side's to notice.
     let _ = connection.await;
 }
+
+#[cfg(test)]
+mod slow;
 
 #[cfg(test)]
 mod tests {

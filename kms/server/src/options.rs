@@ -37,8 +37,10 @@ pub struct Options {
     pub clients: Option<Arc<Clients>>,
     /// Most bytes of a request's body.
     pub body_max: usize,
-    /// Most connections at a time. More of them wait.
+    /// Most connections at a time that come by [`Listen::Tls`]. More of them wait.
     pub connections_max: usize,
+    /// Most connections at a time that come by [`Listen::Unix`]. More of them wait, for each other alone.
+    pub local_connections_max: usize,
     /// Most connections of one address, or of one network of version 6 (64 bits). The next one is hung up on.
     pub connections_per_address_max: usize,
     /// How long requests may take that are there when it ends.
@@ -53,6 +55,7 @@ impl Default for Options {
             clients: None,
             body_max: 1 << 20,
             connections_max: 1024,
+            local_connections_max: 256,
             connections_per_address_max: 256,
             drain: Duration::from_secs(8),
         }

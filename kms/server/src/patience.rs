@@ -9,18 +9,43 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream on which a write that gets on with nothing for so long fails. Nothing else would end a connection whose answer is
-/// never read, and each holds one of the places that there are.
+/// Bytes that have to get on in a span of patience. Whoever takes one now and then, so that there always is something that gets
+/// on, would keep its place for days.
+const PIECE: usize = 16 << 10;
+
+/// A stream on which writes that wait fail, if less than a piece gets on for so long and not all of it does. Nothing else would
+/// end a connection whose answer is never read, and each holds one of the places that there are.
 pub struct Patient<S> {
     stream: S,
     most: Duration,
-    /// Runs while a write waits.
+    /// Runs from when a write has to wait until all is written, or a piece.
     ends: Option<Pin<Box<Sleep>>>,
+    /// Bytes that got on since then.
+    got_on: usize,
 }
 
 impl<S> Patient<S> {
     pub fn new(stream: S, most: Duration) -> Self {
-        Patient { stream, most, ends: None }
+        Patient { stream, most, ends: None, got_on: 0 }
+    }
+
+    /// After a write of some bytes, which may have to wait.
+    fn wrote(
+        &mut self,
+        context: &mut Context<'_>,
+        done: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let Poll::Ready(Ok(bytes)) = done else { return self.within(context, done) };
+        self.got_on = self.got_on.saturating_add(bytes);
+        if self.got_on >= PIECE {
+            self.rests();
+        }
+        done
+    }
+
+    /// Nothing waits any more.
+    fn rests(&mut self) {
+        (self.ends, self.got_on) = (None, 0);
     }
 
     fn within<T>(
@@ -29,10 +54,13 @@ impl<S> Patient<S> {
         done: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if done.is_ready() {
-            self.ends = None;
+            self.rests();
             return done;
         }
         let most = self.most;
+        if self.ends.is_none() {
+            self.got_on = 0;
+        }
         let ends = self.ends.get_or_insert_with(|| Box::pin(sleep(most)));
         ends.as_mut().poll(context).map(|()| Err(ErrorKind::TimedOut.into()))
     }
@@ -55,7 +83,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.within(context, done)
+        self.wrote(context, done)
     }
 
     fn poll_write_vectored(
@@ -64,7 +92,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.within(context, done)
+        self.wrote(context, done)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -79,5 +107,53 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let done = Pin::new(&mut self.stream).poll_shutdown(context);
         self.within(context, done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const MOST: Duration = Duration::from_secs(30);
+
+    /// How long a writer of so many bytes goes on, whose reader takes so many of them each ten seconds.
+    async fn lasts(bytes: usize, taken: usize) -> (Duration, bool) {
+        let (mut client, server) = duplex(1024);
+        let mut server = Patient::new(server, MOST);
+        let start = Instant::now();
+        let writes = async move {
+            let wrote = server.write_all(&vec![7; bytes]).await;
+            (start.elapsed(), wrote.is_ok() && server.flush().await.is_ok())
+        };
+        let reads = async {
+            let mut piece = vec![0; taken];
+            loop {
+                sleep(Duration::from_secs(10)).await;
+                let mut left = taken;
+                while left > 0 {
+                    left -= client.read(&mut piece[..left]).await.unwrap();
+                }
+            }
+        };
+        tokio::select! {
+            done = writes => done,
+            () = reads => unreachable!(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_a_byte_now_and_then_is_not_waited_for() {
+        let (lasted, is_done) = lasts(1 << 20, 1).await;
+        assert!(!is_done && lasted < MOST + Duration::from_secs(1), "{lasted:?}");
+        let (lasted, is_done) = lasts(1 << 20, 1000).await;
+        assert!(!is_done && lasted < MOST + Duration::from_secs(1), "{lasted:?}");
+        // Some 1.6 KB a second is slow, and gets on.
+        let (lasted, is_done) = lasts(1 << 20, 16 << 10).await;
+        assert!(is_done && lasted > 10 * MOST, "{lasted:?}");
+        // What is short has no piece to get on by, and ends by itself.
+        assert!(lasts(4000, 2000).await.1);
     }
 }

@@ -52,7 +52,8 @@ impl Drop for Place {
     }
 }
 
-fn network(address: IpAddr) -> IpAddr {
+/// The network of an address of version 6, and of version 4 the address.
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             Ipv6Addr::from_bits(address.to_bits() >> NETWORK_BITS << NETWORK_BITS).into()

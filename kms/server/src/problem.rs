@@ -118,6 +118,17 @@ impl Problem {
         Self::of_code(Code::Internal, message.into())
     }
 
+    /// Too much at once: it may be asked for again in so many seconds.
+    pub fn busy(message: &str, retry_after_s: u64) -> Self {
+        let problem = Self::of_code(Code::Busy, message.to_owned());
+        Problem { retry_after_s: Some(retry_after_s), ..problem }
+    }
+
+    /// Somebody who may not do that, whoever they are.
+    pub fn denied(message: &str) -> Self {
+        Self::of_code(Code::Denied, message.to_owned())
+    }
+
     /// The same with what to do.
     pub fn hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
@@ -221,6 +232,8 @@ mod tests {
             Problem::bad(""),
             Problem::malformed(""),
             Problem::too_large(0),
+            Problem::busy("", 1),
+            Problem::denied(""),
         ] {
             assert!(codes.contains(&problem.code), "{problem:?}");
             assert_ne!(problem.code, "internal");

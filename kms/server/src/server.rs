@@ -22,14 +22,19 @@ pub struct Server {
     runtime: Option<Runtime>,
     state: Arc<State>,
     addresses: Vec<Listen>,
-    connections: Arc<Semaphore>,
-    connections_max: usize,
+    places: Vec<Room>,
     drain: Duration,
     end: watch::Sender<bool>,
     /// Tells the audit log that time passes.
     clock: Option<Clock>,
     /// Writes checkpoints to their second place.
     copies: Option<Copies>,
+}
+
+/// So many connections of a kind, and what counts them.
+struct Room {
+    most: usize,
+    left: Arc<Semaphore>,
 }
 
 /// A thread that calls the keeper each second, until it is dropped.
@@ -67,14 +72,16 @@ impl Server {
             .build()
             .map_err(Error::system("start threads"))?;
         let state = Arc::new(State::new(keeper, options, openapi::text())?);
-        let connections = Arc::new(Semaphore::new(options.connections_max));
+        // Whoever fills those that others reach keeps nobody of this machine out.
+        let [open, local] = [options.connections_max, options.local_connections_max].map(Room::new);
         let (end, ended) = watch::channel(false);
         let mut addresses = Vec::new();
         for listen in &options.listen {
             let _within = runtime.enter();
             let bound = Bound::new(listen, options.tls.clone())?;
             addresses.push(bound.address()?);
-            let (state, connections) = (state.clone(), connections.clone());
+            let room = if bound.is_local() { &local } else { &open };
+            let (state, connections) = (state.clone(), room.left.clone());
             runtime.spawn(listen::accept(bound, state, connections, ended.clone()));
         }
         let clock = Some(Clock::start(state.keeper.clone())?);
@@ -86,19 +93,9 @@ impl Server {
                 Some(Copies::start(folder.to_owned(), move || keeper.checkpoint(), failures)?)
             }
         };
-        let (connections_max, drain) = (options.connections_max, options.drain);
+        let (places, drain) = (vec![open, local], options.drain);
         let runtime = Some(runtime);
-        Ok(Server {
-            runtime,
-            state,
-            addresses,
-            connections,
-            connections_max,
-            drain,
-            end,
-            clock,
-            copies,
-        })
+        Ok(Server { runtime, state, addresses, places, drain, end, clock, copies })
     }
 
     /// Where it listens, with the ports that it got.
@@ -134,11 +131,13 @@ impl Server {
         self.state.drain();
         // Nobody listens where there is no socket any more.
         let _ = self.end.send(true);
-        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
         let drained = async {
-            tokio::time::timeout(self.drain, self.connections.acquire_many(all)).await.is_ok()
+            for room in &self.places {
+                room.empty().await;
+            }
         };
-        runtime.block_on(drained);
+        // With what is there still it ends all the same.
+        let _ = runtime.block_on(async { tokio::time::timeout(self.drain, drained).await });
         runtime.shutdown_timeout(END);
         // The last of it was told by now.
         self.clock = None;
@@ -149,6 +148,18 @@ impl Server {
                 let _ = std::fs::remove_file(path);
             }
         }
+    }
+}
+
+impl Room {
+    fn new(most: usize) -> Self {
+        Room { most, left: Arc::new(Semaphore::new(most)) }
+    }
+
+    /// Waits until nobody is there.
+    async fn empty(&self) {
+        let all = u32::try_from(self.most).unwrap_or(u32::MAX);
+        let _ = self.left.acquire_many(all).await;
     }
 }
 

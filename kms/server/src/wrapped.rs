@@ -1,23 +1,64 @@
-//! Wrapping keys, for whoever is no server.
+//! Wrapping and unwrapping keys, for whoever is no server.
 
+use gabion_engine::{Engine, KemPrivateKey};
 use gabion_kms::Error;
-use gabion_kms::model::Label;
-use gabion_kms::transport::{Form, Place, Recipient};
+use gabion_kms::model::{KeyAlgorithm, Label};
+use gabion_kms::transport::{Form, Place, Recipient, open_by_x_wing};
+use zeroize::Zeroizing;
+
+/// Where a wrapped key belongs: tenant, name, algorithm, form.
+struct Read {
+    tenant: Label,
+    name: Label,
+    algorithm: KeyAlgorithm,
+    form: Form,
+}
+
+impl Read {
+    fn of([tenant, name, algorithm, form]: [&str; 4]) -> Result<Self, Error> {
+        Ok(Read {
+            tenant: Label::new("tenant", tenant)?,
+            name: Label::new("key", name)?,
+            algorithm: algorithm.to_ascii_lowercase().parse()?,
+            form: form.parse()?,
+        })
+    }
+
+    fn place(&self) -> Place<'_> {
+        let Read { tenant, name, algorithm, form } = self;
+        Place { tenant, name, algorithm: *algorithm, form: *form }
+    }
+}
 
 /// Wraps the bytes of a key for a service, whose public key comes as DER, so that it can be imported there by X-Wing under
 /// this tenant, name and algorithm, in this form.
 ///
 /// # Errors
 /// No name, algorithm or public key; no randomness.
-pub fn wrapped(
-    service: &[u8],
-    [tenant, name, algorithm, form]: [&str; 4],
-    key: &[u8],
-) -> Result<Vec<u8>, Error> {
-    let engine = gabion_engine::Engine::global()?;
-    let (tenant, name) = (Label::new("tenant", tenant)?, Label::new("key", name)?);
-    let algorithm = algorithm.to_ascii_lowercase().parse()?;
-    let form: Form = form.parse()?;
-    let place = Place { tenant: &tenant, name: &name, algorithm, form };
-    Recipient::of_spki(engine, service)?.wrap(engine, &place, key)
+pub fn wrapped(service: &[u8], of: [&str; 4], key: &[u8]) -> Result<Vec<u8>, Error> {
+    let engine = Engine::global()?;
+    let read = Read::of(of)?;
+    Recipient::of_spki(engine, service)?.wrap(engine, &read.place(), key)
+}
+
+/// Unwraps a key that a service exported for the public half of a key of X-Wing, under this tenant, name and algorithm, in
+/// this form. Who wrapped it is not known by that: everybody can who has the public half.
+///
+/// # Errors
+/// No name or algorithm; [`Error::DecryptFailed`], whatever is wrong with it.
+pub fn unwrapped(
+    own: &KemPrivateKey,
+    of: [&str; 4],
+    wrapped: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let read = Read::of(of)?;
+    open_by_x_wing(Engine::global()?, own, &read.place().info(), wrapped)
+}
+
+/// The form in which a service exports keys of an algorithm where nothing is said: `pkcs8` or `raw`.
+///
+/// # Errors
+/// No algorithm.
+pub fn usual_form(algorithm: &str) -> Result<&'static str, Error> {
+    Ok(Form::usual(algorithm.to_ascii_lowercase().parse()?).as_str())
 }

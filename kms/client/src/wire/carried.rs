@@ -26,6 +26,8 @@ wire! {
         wrapping: Option<String>,
         /// What was wrapped: pkcs8, or raw. If nothing is said pkcs8, if a standard has that for the algorithm.
         form: Option<String>,
+        /// What it promises to conform to, for good: cnsa2, fips-alg, software. No label says where the key was before.
+        conformance: Option<Vec<String>>,
     }
 
     [deny_unknown_fields]

@@ -23,6 +23,10 @@ pub enum Conformance {
     Software,
 }
 
+/// Fewest bytes of a symmetric key of `cnsa2`: as many as its AES has (CNSA 2.0, 256 bits). An HMAC's key is at least as strong as
+/// that by its hash alone (NIST SP 800-107r1, section 5.3.4), and no stronger than it is long.
+const CNSA2_SECRET_MIN: usize = 32;
+
 /// The labels of a key.
 pub type Conformances = BTreeSet<Conformance>;
 
@@ -80,6 +84,26 @@ impl Conformance {
         match conforms {
             true => Ok(()),
             false => Err(Error::Unsupported(format!("{algorithm} does not conform to `{self}`"))),
+        }
+    }
+
+    /// Refuses a key that somebody brings and that does not conform; of a symmetric one, its bytes are so many.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn check_imported(
+        self,
+        algorithm: KeyAlgorithm,
+        secret_len: Option<usize>,
+    ) -> Result<(), Error> {
+        self.check(algorithm)?;
+        match (self, secret_len) {
+            (Conformance::Cnsa2, Some(len)) if len < CNSA2_SECRET_MIN => {
+                Err(Error::Unsupported(format!(
+                    "a key of {len} bytes does not conform to `{self}`; expected {CNSA2_SECRET_MIN} or more"
+                )))
+            }
+            _ => Ok(()),
         }
     }
 

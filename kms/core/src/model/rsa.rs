@@ -25,7 +25,7 @@ impl Rsa {
     }
 
     /// Bits of the modulus.
-    pub fn bits(self) -> usize {
+    pub const fn bits(self) -> usize {
         match self {
             Rsa::Rsa2048 => 2048,
             Rsa::Rsa3072 => 3072,

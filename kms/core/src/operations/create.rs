@@ -32,7 +32,8 @@ impl Kms {
     /// [`Error::Exists`]; the engine's, the store's.
     pub fn create(&self, new: &NewKey) -> Result<VersionId, Error> {
         self.counted(Verb::Create, new.algorithm, || {
-            self.create_of(new, &New::drawn(&self.kept.engine, new.algorithm)?, Origin::Made)
+            let first = New::drawn(&self.kept.engine, new.algorithm)?;
+            self.create_with(new, &first, &Conformances::new(), Origin::Made)
         })
     }
 
@@ -49,17 +50,8 @@ impl Kms {
         })
     }
 
-    /// Makes a key of what there is. It promises nothing: nobody knows how it came about.
-    pub(super) fn create_of(
-        &self,
-        new: &NewKey,
-        first: &New,
-        origin: Origin,
-    ) -> Result<VersionId, Error> {
-        self.create_with(new, first, &Conformances::new(), origin)
-    }
-
-    fn create_with(
+    /// Makes a key of what there is, which conforms to something.
+    pub(super) fn create_with(
         &self,
         new: &NewKey,
         first: &New,

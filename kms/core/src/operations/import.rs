@@ -11,7 +11,7 @@ use super::material::New;
 use super::metrics::Verb;
 use super::records::{opened, public_path, read_key, sealed};
 use crate::error::Error;
-use crate::model::{KeyAlgorithm, KeyId, Origin, Rsa, Symmetric, VersionId};
+use crate::model::{Conformances, KeyAlgorithm, KeyId, Origin, Rsa, Symmetric, VersionId};
 use crate::rsa;
 use crate::store::Transaction;
 use crate::symmetric::{Aead, MAC_KEY_MAX, MAC_KEY_MIN, Mac};
@@ -60,7 +60,24 @@ impl Kms {
         import: Import<'_>,
         rotates: bool,
     ) -> Result<VersionId, Error> {
+        self.import_conforming(new, import, rotates, &Conformances::new())
+    }
+
+    /// The same of a key that conforms to something, in what it is and in all that is done with it. No label says how it
+    /// came about, nor where it was before.
+    ///
+    /// # Errors
+    /// As [`Self::import`]; an algorithm that does not conform, or a key that is too short for that.
+    pub fn import_conforming(
+        &self,
+        new: &NewKey,
+        import: Import<'_>,
+        rotates: bool,
+        to: &Conformances,
+    ) -> Result<VersionId, Error> {
         self.counted(Verb::Import, new.algorithm, || {
+            // First of all: what can't conform is not looked at.
+            to.iter().try_for_each(|label| label.check(new.algorithm))?;
             let place = |form| Place {
                 tenant: &new.tenant,
                 name: &new.name,
@@ -68,7 +85,9 @@ impl Kms {
                 form,
             };
             let origin = if rotates { Origin::Imported } else { Origin::Fixed };
-            self.create_of(new, &self.brought(place, import)?, origin)
+            let first = self.brought(place, import)?;
+            check_conforms(to, new.algorithm, &first)?;
+            self.create_with(new, &first, to, origin)
         })
     }
 
@@ -82,7 +101,9 @@ impl Kms {
             key.rotated()?;
             let place =
                 |form| Place { tenant: &id.tenant, name: &key.name, algorithm: id.algorithm, form };
-            self.rotate_to(id, &self.brought(place, import)?)
+            let next = self.brought(place, import)?;
+            check_conforms(&key.conformance, id.algorithm, &next)?;
+            self.rotate_to(id, &next)
         })
     }
 
@@ -194,6 +215,15 @@ impl Kms {
         let value = sealed(&self.kept, &path, before + 1, id)?;
         Ok(transaction.put(path, before, value))
     }
+}
+
+/// Refuses what somebody brings for a key whose labels promise more. What is made here is never too short.
+fn check_conforms(to: &Conformances, algorithm: KeyAlgorithm, new: &New) -> Result<(), Error> {
+    let len = match new {
+        New::Secret(bytes) => Some(bytes.len()),
+        New::Pair(_) | New::Public(_) | New::Rsa(_) | New::RsaPublic(_) => None,
+    };
+    to.iter().try_for_each(|label| label.check_imported(algorithm, len))
 }
 
 /// What was unwrapped has no such form.

@@ -17,6 +17,9 @@ use crate::transport::{
     Place, Recipient, Unwrapped, Wrapper, Wrapping, open_by_rsa, open_by_x_wing,
 };
 
+/// What the record of the service's RSA key is called.
+const OF_RSA: &str = "wrapping-rsa";
+
 impl Kms {
     /// The public key for which others wrap what they import.
     ///
@@ -29,6 +32,34 @@ impl Kms {
         }
     }
 
+    /// The service's RSA key, if there is one: to make it takes seconds. Whoever can't wait for that has it made aside, and
+    /// kept by [`Self::keep_wrapping_key`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn made_rsa_wrapping_key(&self) -> Result<Option<Recipient>, Error> {
+        let key = self.own_rsa_if_made()?;
+        key.map(|key| Recipient::of_rsa(key.public().clone())).transpose()
+    }
+
+    /// Keeps a pair as the service's RSA key, unless there is one by now.
+    ///
+    /// # Errors
+    /// A pair of another size; the store's.
+    pub fn keep_wrapping_key(&self, pair: &rsa::PrivateKey) -> Result<(), Error> {
+        let bits = pair.public().bits();
+        if bits != Self::RSA_BITS {
+            return Err(Error::Parameter(format!(
+                "a pair of {bits} bits; expected {}",
+                Self::RSA_BITS
+            )));
+        }
+        self.kept_rsa(|| Ok(Zeroizing::new(pair.bytes().to_vec()))).map(drop)
+    }
+
+    /// Bits of the service's RSA key.
+    pub const RSA_BITS: usize = Rsa::Rsa4096.bits();
+
     /// Unwraps what somebody wrapped for the service.
     pub(super) fn unwrapped(
         &self,
@@ -40,7 +71,11 @@ impl Kms {
             Wrapping::XWing => {
                 open_by_x_wing(&self.kept.engine, self.own_x_wing()?, &place.info(), wrapped)
             }
-            Wrapping::RsaOaep(hash) => open_by_rsa(self.own_rsa()?, hash, wrapped),
+            // For a key that was never made nobody has wrapped anything.
+            Wrapping::RsaOaep(hash) => match self.own_rsa_if_made()? {
+                Some(own) => open_by_rsa(own, hash, wrapped),
+                None => Err(Error::DecryptFailed),
+            },
         }
     }
 
@@ -62,16 +97,36 @@ impl Kms {
     }
 
     fn own_rsa(&self) -> Result<&rsa::PrivateKey, Error> {
+        self.kept_rsa(|| {
+            let pair = rsa::PrivateKey::drawn(Self::RSA_BITS)?;
+            Ok(Zeroizing::new(pair.bytes().to_vec()))
+        })
+    }
+
+    /// The service's RSA key, made of what is drawn where there is none.
+    fn kept_rsa(
+        &self,
+        draw: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Error>,
+    ) -> Result<&rsa::PrivateKey, Error> {
         if let Some(known) = self.wrappers.rsa.get() {
             return Ok(known);
         }
-        let draw = || {
-            let pair = rsa::PrivateKey::drawn(Rsa::Rsa4096.bits())?;
-            Ok(Zeroizing::new(pair.bytes().to_vec()))
-        };
-        let (path, bytes) = self.own("wrapping-rsa", draw)?;
-        let key = rsa::PrivateKey::of_pkcs1(Rsa::Rsa4096.bits(), &bytes);
-        let key = key.map_err(|error| damaged(&path, &error.to_string()))?;
+        let (path, bytes) = self.own(OF_RSA, draw)?;
+        self.opened_rsa(&path, &bytes)
+    }
+
+    fn own_rsa_if_made(&self) -> Result<Option<&rsa::PrivateKey>, Error> {
+        if let Some(known) = self.wrappers.rsa.get() {
+            return Ok(Some(known));
+        }
+        let path = RecordPath::new(format!("system/{OF_RSA}"))?;
+        let found = opened_bytes(&self.kept, &path)?;
+        found.map(|(bytes, _)| self.opened_rsa(&path, &bytes)).transpose()
+    }
+
+    fn opened_rsa(&self, path: &RecordPath, bytes: &[u8]) -> Result<&rsa::PrivateKey, Error> {
+        let key = rsa::PrivateKey::of_pkcs1(Self::RSA_BITS, bytes);
+        let key = key.map_err(|error| damaged(path, &error.to_string()))?;
         Ok(self.wrappers.rsa.get_or_init(|| key))
     }
 

@@ -41,7 +41,9 @@ impl Service {
     ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let create = || self.kms.create_conforming(new, to);
-        self.changed(call, &of(Action::Create, &key), create, |id| Some(id.to_string()))
+        // Policies are asked about what it is to be, and not about a name that nobody has.
+        let request = Request { makes: Some(new), ..of(Action::Create, &key) };
+        self.changed(call, &request, create, |id| Some(id.to_string()))
     }
 
     /// Gives a key one version more.

@@ -20,9 +20,9 @@ use super::changes::of;
 use super::ops::{Known, Noted, Slot};
 use super::run::{Call, KeyRef, Service};
 use crate::error::Error;
-use crate::gate::Action;
+use crate::gate::{Action, Request};
 use crate::model::{KeyId, Label};
-use crate::operations::{Kept, Kms, Rider, Rode, damaged, opened_bytes, riding};
+use crate::operations::{Kept, Kms, NewKey, Rider, Rode, damaged, opened_bytes, riding};
 use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::text::{base64, hex, of_base64, of_hex};
 
@@ -110,6 +110,19 @@ impl Service {
     /// [`Error::TooLarge`] where as many are kept as may be; a name that can't be one; not allowed; of a change that was
     /// done: there is no such key any more, or it is deleted.
     pub fn op_begin(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Begun, Error> {
+        self.op_begin_making(call, asked, None)
+    }
+
+    /// The same of a change that makes a key, which policies are asked about.
+    ///
+    /// # Errors
+    /// As [`Self::op_begin`].
+    pub fn op_begin_making(
+        &self,
+        call: &Call<'_>,
+        asked: &OpRequest<'_>,
+        makes: Option<&NewKey>,
+    ) -> Result<Begun, Error> {
         let is_name = !asked.op_id.is_empty()
             && asked.op_id.len() <= OP_ID_MAX
             && asked.op_id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -120,7 +133,7 @@ impl Service {
         let key = asked.key.map(|name| KeyRef { tenant: asked.tenant, name });
         let request =
             key.map_or_else(|| administration::of(asked.action), |key| of(asked.action, &key));
-        self.permit(call, &request, None)?;
+        self.permit(call, &Request { makes, ..request }, None)?;
         let (id, request) = (id_of(call, asked.op_id), hex(&asked.request));
         let (kms, tenant) = (&self.kms, asked.tenant);
         let steady_ms = kms.clock().steady_ms();

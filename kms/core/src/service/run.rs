@@ -126,6 +126,22 @@ pub(super) struct Told {
     pub outcome: Outcome,
 }
 
+/// Microseconds of work that a batch may be, as [`item_us`] counts: it has one place, for which others wait meanwhile, and a
+/// server that is asked to end waits about as long for what runs.
+const BATCH_US_MAX: u64 = 10_000_000;
+
+/// Refuses a batch that would keep a place for longer than others are to wait for it. What is asked for by itself takes what it
+/// takes.
+fn is_bounded(costs_us: &[u64]) -> Result<(), Error> {
+    let all_us = costs_us.iter().fold(0, |all: u64, cost_us| all.saturating_add(*cost_us));
+    if costs_us.len() < 2 || all_us <= BATCH_US_MAX {
+        return Ok(());
+    }
+    let of_us = |us: u64| usize::try_from(us / 1000).unwrap_or(usize::MAX);
+    let (most, got) = (of_us(BATCH_US_MAX), of_us(all_us));
+    Err(Error::TooLarge { what: "milliseconds of work of one batch", most, got })
+}
+
 /// Most characters of a request's name, and of what it is part of.
 const REQUEST_ID_MAX: usize = 128;
 
@@ -321,18 +337,29 @@ impl Service {
         requests: &[Request<'_>],
     ) -> (Vec<Result<(), Error>>, Option<Place<'_>>) {
         let is_local = call.who.method() == Method::Local;
+        let allowed: Vec<Result<(), Error>> =
+            requests.iter().map(|request| self.allowed(call, request)).collect();
+        // Of what nobody may use nothing is told, not even how long it would take.
+        let cost_us = |(request, allowed): (&Request<'_>, &Result<(), Error>)| match allowed {
+            Ok(()) if !is_local => self.item_us(request),
+            Ok(()) | Err(_) => 0,
+        };
+        let costs_us: Vec<u64> = requests.iter().zip(&allowed).map(cost_us).collect();
+        let bounded = is_bounded(&costs_us);
         let mut all_us = 0;
-        let admit = |request: &Request<'_>| {
-            self.allowed(call, request)?;
+        let mut admit = |request: &Request<'_>, allowed: Result<(), Error>, cost_us: u64| {
+            allowed.and(bounded.clone())?;
             if !is_local {
                 let of_request = if all_us == 0 { call.besides_us() } else { 0 };
-                let cost_us = of_request + self.item_us(request);
+                let cost_us = of_request + cost_us;
                 self.charge(call, request, cost_us)?;
                 all_us += cost_us;
             }
             Ok(())
         };
-        let may: Vec<Result<(), Error>> = requests.iter().map(admit).collect();
+        let each = requests.iter().zip(allowed).zip(costs_us);
+        let may: Vec<Result<(), Error>> =
+            each.map(|((request, allowed), cost_us)| admit(request, allowed, cost_us)).collect();
         if all_us == 0 {
             return (may, None);
         }

@@ -10,7 +10,7 @@ use crate::SharedSecret;
 use crate::audit::{Class, Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Request};
-use crate::model::{KeyId, Use, VersionId};
+use crate::model::{Conformances, KeyId, Use, VersionId};
 use crate::operations::{Datakey, Encapsulated, Encrypted, Import, NewKey, Tagged};
 use crate::transport::{Form, Recipient};
 
@@ -247,8 +247,23 @@ impl Service {
         import: Import<'_>,
         rotates: bool,
     ) -> Result<VersionId, Error> {
+        self.import_conforming(call, new, import, rotates, &Conformances::new())
+    }
+
+    /// The same of a key that conforms to something.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::import_conforming`].
+    pub fn import_conforming(
+        &self,
+        call: &Call<'_>,
+        new: &NewKey,
+        import: Import<'_>,
+        rotates: bool,
+        to: &Conformances,
+    ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let take = || self.kms.import_as(new, import, rotates);
+        let take = || self.kms.import_conforming(new, import, rotates, to);
         let request = Request { makes: Some(new), ..of(Action::Import, &key) };
         self.changed(call, &request, take, |id| Some(id.to_string()))
     }

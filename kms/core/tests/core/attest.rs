@@ -114,3 +114,56 @@ fn a_key_keeps_what_its_labels_promise() {
     kms.sign(&plain, None, weak).unwrap();
     assert!(kms.attest(&plain, "").unwrap().attest.conformance.is_empty());
 }
+
+/// A label is no word about where a key was; about what it is and does, an imported one promises the same.
+#[test]
+fn an_imported_key_conforms_or_is_not_taken() {
+    use gabion_engine::Prehash;
+    use gabion_kms::model::{Conformance, Conformances};
+    use gabion_kms::operations::{Import, NewKey};
+
+    let kms = Kms::in_memory().unwrap();
+    let new = |name: &str, algorithm: &str| {
+        let [tenant, purpose, name] = ["default", "transit", name].map(crate::verbs::label);
+        NewKey { tenant, purpose, name, algorithm: algorithm.parse().unwrap() }
+    };
+    let take = |name: &str, algorithm: &str, import, to: &[Conformance]| {
+        let to = Conformances::from_iter(to.iter().copied());
+        kms.import_conforming(&new(name, algorithm), import, true, &to)
+    };
+    let (cnsa2, fips) = (Conformance::Cnsa2, Conformance::FipsAlg);
+    let seed = [7; 32];
+    // One that does not conform is not even read: those bytes are no key at all.
+    for (algorithm, to) in [
+        ("ml-dsa-65", &[cnsa2][..]),
+        ("ed25519", &[fips, cnsa2]),
+        ("xaes-256-gcm", &[fips]),
+        ("rsa-4096", &[cnsa2]),
+    ] {
+        let refused = take("x", algorithm, Import::Raw(b"nonsense"), to).err().unwrap();
+        assert_eq!(refused.code(), Code::Unsupported, "{algorithm}");
+        assert!(refused.to_string().contains("does not conform to"), "{refused}");
+    }
+    // What has as many bytes as a key may have, and fewer than the label promises.
+    for (len, to, may) in
+        [(16, cnsa2, false), (31, cnsa2, false), (32, cnsa2, true), (16, fips, true)]
+    {
+        let taken =
+            take(&format!("mac-{len}-{to}"), "hmac-sha-384", Import::Raw(&[9; 64][..len]), &[to]);
+        assert_eq!(taken.is_ok(), may, "{len} {to}");
+    }
+    assert!(take("aes", "aes256-gcm96", Import::Raw(&seed), &[cnsa2, fips]).is_ok());
+    let id = take("k", "ml-dsa-87", Import::Raw(&seed), &[cnsa2]).unwrap().key;
+    let weak = Message::Prehash { context: b"", hash: Prehash::Sha2_256, digest: &seed };
+    assert_eq!(kms.sign(&id, None, weak).err().unwrap().code(), Code::Unsupported);
+    let attested = kms.attest(&id, "").unwrap();
+    assert_eq!(attested.attest.conformance, Conformances::from([cnsa2]));
+    // A version that comes later is held to the same.
+    let mac = take("mac", "hmac-sha-512", Import::Raw(&[1; 64]), &[cnsa2]).unwrap().key;
+    let short = kms.import_version(&mac, Import::Raw(&[2; 16])).err().unwrap();
+    assert_eq!(short.code(), Code::Unsupported);
+    assert_eq!(kms.import_version(&mac, Import::Raw(&[2; 48])).unwrap().version, 2);
+    // One without a label takes it.
+    let plain = kms.import(&new("plain", "hmac-sha-512"), Import::Raw(&[1; 64])).unwrap().key;
+    kms.import_version(&plain, Import::Raw(&[2; 16])).unwrap();
+}

@@ -167,3 +167,28 @@ fn vaults_form_is_imported() {
     kms.allow_export(&id.key).unwrap();
     assert_eq!(*kms.export(&id, Form::Raw).unwrap(), [9; 32]);
 }
+
+/// An RSA key of 4096 bits takes seconds to make: nobody makes the service do that by what nobody can have wrapped for it.
+#[test]
+fn what_was_wrapped_for_no_key_makes_none() {
+    let kms = Kms::in_memory().unwrap();
+    let what = new("k", "xaes-256-gcm");
+    for hash in Hash::ALL {
+        let wrapped = Import::Wrapped {
+            wrapping: Wrapping::RsaOaep(hash),
+            form: Form::Raw,
+            wrapped: &[7; 552],
+        };
+        assert_eq!(code(kms.import(&what, wrapped)), Code::DecryptFailed);
+    }
+    assert!(kms.made_rsa_wrapping_key().unwrap().is_none());
+    let small = rsa::PrivateKey::testing_only_of_seed(2048, [5; 32]).unwrap();
+    assert_eq!(code(kms.keep_wrapping_key(&small)), Code::BadRequest);
+    assert!(kms.made_rsa_wrapping_key().unwrap().is_none());
+    // One that was made aside is the service's, and stays so.
+    let pair = rsa::PrivateKey::testing_only_of_seed(4096, [6; 32]).unwrap();
+    kms.keep_wrapping_key(&pair).unwrap();
+    let kept = kms.made_rsa_wrapping_key().unwrap().unwrap();
+    assert_eq!(kept.spki(), Recipient::of_rsa(pair.public().clone()).unwrap().spki());
+    assert_eq!(kms.wrapping_key(Wrapper::Rsa).unwrap().spki(), kept.spki());
+}

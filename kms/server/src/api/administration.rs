@@ -21,13 +21,13 @@ const ENTRIES_MAX: u32 = 10_000;
 /// Anybody may give a share: having one is what counts.
 pub fn unseal(call: &Call) -> Result<Reply, Problem> {
     let by: Unseal = json::read(&call.body)?;
-    Reply::json(&call.state.keeper.unseal(&by)?)
+    Reply::json(&call.state.keeper.unseal(&by, &call.peer)?)
 }
 
 /// As with the seal: having shares is what counts.
 pub fn recover_admin(call: &Call) -> Result<Reply, Problem> {
     let by: RecoverAdmin = json::read(&call.body)?;
-    Reply::json(&call.state.keeper.recover_admin(&by)?)
+    Reply::json(&call.state.keeper.recover_admin(&by, &call.peer)?)
 }
 
 pub fn seal(call: &Call) -> Result<Reply, Problem> {

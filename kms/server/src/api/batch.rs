@@ -13,6 +13,9 @@ use super::{Call, JSON, Reply, Wanted};
 use crate::json;
 use crate::problem::Problem;
 
+/// Most items of a request: an answer of so many has 8 MiB, and their records fit into a segment of the audit log.
+pub const ITEMS_MAX: usize = 1024;
+
 /// An item that could be read.
 struct Ready {
     wanted: Wanted,
@@ -42,6 +45,7 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
             return Err(Problem::bad(why));
         }
     };
+    check_items(items.len())?;
     let revision = service.kms().revision();
     let ready: Vec<Result<Ready, Problem>> =
         items.iter().map(|item| Ready::read(call, item)).collect();
@@ -79,6 +83,17 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     let done = BatchDone { results, failed: failed as u32, revision };
     let status = if failed == 0 { 200 } else { status };
     Ok(Reply { status, kind: JSON, body: json::write(&done)? })
+}
+
+/// Refuses more items than a request may have.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub fn check_items(items: usize) -> Result<(), Error> {
+    match items > ITEMS_MAX {
+        true => Err(Error::TooLarge { what: "items of a batch", most: ITEMS_MAX, got: items }),
+        false => Ok(()),
+    }
 }
 
 impl Ready {

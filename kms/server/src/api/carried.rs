@@ -11,7 +11,7 @@ use gabion_kms_client::{Secret, encode};
 use zeroize::Zeroizing;
 
 use super::bytes::{bytes, secret};
-use super::keys::{made, wanted};
+use super::keys::{conformances, made, wanted};
 use super::{Call, Reply, TENANT};
 use crate::json;
 use crate::problem::Problem;
@@ -34,7 +34,8 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
         form: asked.form.as_deref(),
     };
     let brought = Brought::read(&came, || Ok(new.algorithm))?;
-    made(call, &service.import(&caller, &new, brought.import())?)
+    let labels = conformances(asked.conformance.as_deref())?;
+    made(call, &service.import_conforming(&caller, &new, brought.import(), true, &labels)?)
 }
 
 pub fn import_version(call: &Call) -> Result<Reply, Problem> {
@@ -59,12 +60,11 @@ pub fn import_version(call: &Call) -> Result<Reply, Problem> {
 /// The key for which others wrap what they import. Whoever may ask at all may have it: it is public.
 pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
-    let (kind, of) = match call.query.text("kind") {
-        None | Some("x-wing") => ("x-wing", Wrapper::XWing),
-        Some("rsa") => ("rsa", Wrapper::Rsa),
+    let (kind, key) = match call.query.text("kind") {
+        None | Some("x-wing") => ("x-wing", service.kms().wrapping_key(Wrapper::XWing)?),
+        Some("rsa") => ("rsa", call.rsa_wrapping_key()?),
         Some(_) => return Err(Problem::bad("unknown `kind`; expected x-wing or rsa")),
     };
-    let key = service.kms().wrapping_key(of)?;
     Reply::json(&WrappingKey {
         kind: kind.to_owned(),
         public_key: key.pem(),

@@ -27,9 +27,17 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         // Ids spell it in lower case; people as the standard does.
         algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
     };
-    let labels = asked.conformance.unwrap_or_default();
-    let labels = labels.iter().map(|label| label.parse()).collect::<Result<Conformances, _>>()?;
+    let labels = conformances(asked.conformance.as_deref())?;
     made(call, &service.create_conforming(&caller, &new, &labels)?)
+}
+
+/// The labels of conformance that a request asks for.
+///
+/// # Errors
+/// A label that is none.
+pub fn conformances(labels: Option<&[String]>) -> Result<Conformances, Problem> {
+    let labels = labels.unwrap_or_default().iter().map(|label| label.parse());
+    Ok(labels.collect::<Result<_, gabion_kms::Error>>()?)
 }
 
 pub fn list(call: &Call) -> Result<Reply, Problem> {

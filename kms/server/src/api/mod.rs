@@ -17,9 +17,10 @@ pub mod vault;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use gabion_kms::gate::Authenticated;
+use gabion_kms::gate::{Authenticated, Peer};
 use gabion_kms::model::{KeyId, Label};
 use gabion_kms::service::{self, KeyRef, Service};
+use gabion_kms::transport::Recipient;
 use serde::Serialize;
 
 use crate::json;
@@ -35,6 +36,8 @@ pub struct Call {
     pub state: Arc<State>,
     /// Who asks. None at paths that anybody may call.
     pub caller: Option<(Arc<Service>, Authenticated)>,
+    /// What is known of the connection, if nothing of the caller is.
+    pub peer: Peer,
     /// What the request is called in answers and logs.
     pub id: String,
     /// What it is part of: the traceparent that came with it.
@@ -96,6 +99,17 @@ impl Call {
     /// A part of the path that the route leaves open; empty where there is none.
     pub fn part(&self, at: usize) -> &str {
         self.parts.get(at).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The service's own RSA key, for which others wrap what they import.
+    ///
+    /// # Errors
+    /// `busy`: it is being made. A route that forgot to ask who it is.
+    pub fn rsa_wrapping_key(&self) -> Result<Recipient, Problem> {
+        match &self.caller {
+            Some((service, _)) => self.state.keeper.making().rsa(service),
+            None => Err(Problem::internal("nobody asked who the caller is")),
+        }
     }
 
     /// The service, and who asks it for what is asked.

@@ -2,6 +2,7 @@
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::Label;
+use gabion_kms::operations::NewKey;
 use gabion_kms::service::{Begun, Ended, OpRequest};
 use gabion_kms_client::wire;
 use serde_json::Value;
@@ -33,12 +34,13 @@ pub fn answered(route: &Once, call: &Call) -> Result<Reply, Problem> {
         return (route.handler)(call);
     };
     let (service, caller) = call.caller()?;
-    let body: Value = json::read(&call.body)?;
+    let json::Unique(body) = json::read(&call.body)?;
     let (wanted, request) = (wanted(call, action, &body), digest(route, call, &body));
+    let makes = wanted.as_ref().ok().and_then(|wanted| makes(action, call, &body, wanted));
     wipe(body);
     let (tenant, key) = wanted?;
     let asked = OpRequest { op_id, request, action, tenant: &tenant, key: key.as_ref() };
-    let mut op = match service.op_begin(&caller, &asked)? {
+    let mut op = match service.op_begin_making(&caller, &asked, makes.as_ref())? {
         Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() }),
         Begun::Made(made) => return again(route, call, action, &made),
         Begun::New(op) => op,
@@ -86,6 +88,24 @@ fn wanted(call: &Call, action: Action, body: &Value) -> Result<(Label, Option<La
     let text = |field: &str| body.get(field).and_then(Value::as_str);
     let tenant = Label::new("tenant", text("tenant").unwrap_or(TENANT))?;
     Ok((tenant, Some(Label::new("key", text("name").unwrap_or_default())?)))
+}
+
+/// The key that a change makes, if it says of which algorithm: without that there is none, and the change says so.
+fn makes(
+    action: Action,
+    call: &Call,
+    body: &Value,
+    (tenant, name): &(Label, Option<Label>),
+) -> Option<NewKey> {
+    let is_new = matches!(action, Action::Create | Action::Import) && call.key().is_empty();
+    let text = |field: &str| body.get(field).and_then(Value::as_str);
+    let algorithm = text("algorithm").filter(|_| is_new)?;
+    Some(NewKey {
+        tenant: tenant.clone(),
+        purpose: Label::new("purpose", text("purpose").unwrap_or("transit")).ok()?,
+        name: name.clone()?,
+        algorithm: algorithm.to_ascii_lowercase().parse().ok()?,
+    })
 }
 
 /// SHA-256 of a request in one form: its route, the open parts of its path, its tenant, and its body.

@@ -23,6 +23,7 @@ use gabion_kms_client::Versioned;
 use gabion_kms_client::transit::{Flag, Number};
 use serde_json::{Value, json};
 
+use super::batch::check_items;
 use super::bytes::missing;
 use super::{Call, Reply, TENANT, Wanted, vault};
 use crate::problem::Problem;
@@ -131,6 +132,7 @@ fn answered<I: Default + PartialEq>(
     if item != I::default() {
         return Err(Problem::bad("expected one item or `batch_input`, and not both"));
     }
+    check_items(items.len())?;
     let (service, caller) = call.caller()?;
     let may = service.algorithm(&caller, action, &wanted.key(), items.len());
     may.map_err(|error| of_operation(error.into()))?;

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
 
+mod attacks;
 mod batch;
 mod carried;
 mod ends;
+mod hostile_bodies;
 mod imports;
 mod jwks;
 mod keys;
@@ -17,6 +19,7 @@ mod rsa;
 mod secrets;
 mod serve;
 mod system;
+mod tls;
 mod transit;
 
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::{Import, NewKey};
-use gabion_kms::transport::{Form, Wrapper, Wrapping};
+use gabion_kms::transport::{Form, Wrapping};
 use gabion_kms_client::of_pem;
 use gabion_kms_client::transit::{Flag, TransitImport, TransitImportVersion};
 use serde_json::json;
@@ -16,8 +16,7 @@ use crate::problem::Problem;
 
 /// The public key for which to wrap what is imported.
 pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
-    let (service, _) = call.caller()?;
-    let key = service.kms().wrapping_key(Wrapper::Rsa)?;
+    let key = call.rsa_wrapping_key()?;
     vault::data(call, json!({"public_key": key.pem()}), &[])
 }
 

@@ -13,6 +13,7 @@ use gabion_kms_client::transit::{
 };
 use serde_json::{Value, json};
 
+use super::super::batch::check_items;
 use super::super::bytes::bytes;
 use super::super::{Call, Reply, Wanted, vault};
 use super::{
@@ -205,6 +206,7 @@ impl Form {
         (action, wanted): (Action, &Wanted),
         items: usize,
     ) -> Result<(), Problem> {
+        check_items(items)?;
         if self.rsa.is_some() {
             let (service, caller) = call.caller()?;
             let may = service.algorithm(&caller, action, &wanted.key(), items);

@@ -1,0 +1,279 @@
+//! Guesses of the passphrase, which anybody may make while the seal is closed: each costs 64 MiB and a tenth of a second.
+//!
+//! ```text
+//!   a network       five at once, then one in five seconds; one of them at a time --> strangers' place --\
+//!   a certificate   the same of each                                              --> known ones' place --> Argon2id
+//!   this machine    as many as it likes, one after the other                      --> known ones' place --/
+//! ```
+//!
+//! - Of each kind one is looked at at a time. Whoever is known waits for no stranger.
+//! - Who is sent away is told at once, and when to come again. Nothing is derived for them.
+//! - Shares cost nothing and are not counted here: enough of them open the seal whatever strangers do.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gabion_kms::gate::Peer;
+
+use crate::places::network;
+use crate::problem::Problem;
+
+/// How many guesses somebody may make one after the other.
+const AT_ONCE: u32 = 5;
+
+/// How often they may make one after those.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Most that wait for a place, each of which has a thread.
+const WAITING_MAX: usize = 8;
+
+/// How long they wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most of whom it is known that they made guesses.
+const KNOWN_MAX: usize = 1024;
+
+/// Who guesses, as far as that counts. What a request says of itself does not: no field of it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Guesser {
+    /// Whoever may use the server's own socket.
+    Local,
+    /// Whoever has a client's certificate, by its SHA-256.
+    Certificate([u8; 32]),
+    /// Whoever is at an address, or in a network of version 6.
+    Network(IpAddr),
+}
+
+/// Who guesses now, and who did.
+#[derive(Default)]
+pub struct Attempts {
+    now: Mutex<Now>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct Now {
+    /// Strangers' and known ones'.
+    lanes: [Lane; 2],
+    /// Of whom one is looked at, or waits.
+    under_way: HashSet<Guesser>,
+    /// From when on somebody who makes one guess each [`EVERY`] would be where they are.
+    spent: HashMap<Guesser, Instant>,
+    came: u64,
+}
+
+#[derive(Default)]
+struct Lane {
+    is_taken: bool,
+    waiting: VecDeque<u64>,
+}
+
+/// A guess that is looked at, until it is dropped.
+pub struct Attempt<'a> {
+    of: &'a Attempts,
+    guesser: Guesser,
+}
+
+impl Guesser {
+    /// Who is at the other side of a connection. Its certificate was verified.
+    pub fn of(peer: &Peer) -> Self {
+        match (peer.certificate, peer.address) {
+            (Some(digest), _) => Guesser::Certificate(digest),
+            (None, Some(address)) => Guesser::Network(network(address)),
+            (None, None) => Guesser::Local,
+        }
+    }
+
+    /// Whether nothing is known of them.
+    pub fn is_stranger(self) -> bool {
+        matches!(self, Guesser::Network(_))
+    }
+
+    fn lane(self) -> usize {
+        usize::from(!self.is_stranger())
+    }
+}
+
+impl Attempts {
+    /// Waits for a place. To be called before anything is derived.
+    ///
+    /// # Errors
+    /// `busy`, which says when to come again: too many guesses, or too many that wait.
+    pub fn begin(&self, guesser: Guesser) -> Result<Attempt<'_>, Problem> {
+        self.begin_within(guesser, PATIENCE)
+    }
+
+    fn begin_within(&self, guesser: Guesser, patience: Duration) -> Result<Attempt<'_>, Problem> {
+        let until = Instant::now() + patience;
+        let mut now = self.now();
+        now.may(guesser)?;
+        let lane = guesser.lane();
+        if now.lanes[lane].waiting.len() >= WAITING_MAX {
+            return Err(others());
+        }
+        now.came += 1;
+        let ticket = now.came;
+        now.lanes[lane].waiting.push_back(ticket);
+        if guesser != Guesser::Local {
+            now.under_way.insert(guesser);
+        }
+        while now.lanes[lane].is_taken || now.lanes[lane].waiting.front() != Some(&ticket) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                now.lanes[lane].waiting.retain(|other| *other != ticket);
+                now.under_way.remove(&guesser);
+                // Whoever stood behind may be next.
+                self.freed.notify_all();
+                return Err(others());
+            }
+            let waited = self.freed.wait_timeout(now, left);
+            now = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        now.lanes[lane].waiting.pop_front();
+        now.lanes[lane].is_taken = true;
+        now.charge(guesser, Instant::now());
+        Ok(Attempt { of: self, guesser })
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let mut now = self.of.now();
+        now.lanes[self.guesser.lane()].is_taken = false;
+        now.under_way.remove(&self.guesser);
+        drop(now);
+        self.of.freed.notify_all();
+    }
+}
+
+impl Now {
+    fn may(&self, guesser: Guesser) -> Result<(), Problem> {
+        if self.under_way.contains(&guesser) {
+            let why = "a passphrase from there is being looked at";
+            return Err(Problem::busy(why, 1));
+        }
+        let at = Instant::now();
+        let Some(spent) = self.spent.get(&guesser) else { return Ok(()) };
+        let ahead = spent.saturating_duration_since(at);
+        match ahead.saturating_sub(EVERY * (AT_ONCE - 1)) {
+            Duration::ZERO => Ok(()),
+            left => {
+                let why = "there were too many passphrases from there";
+                let hint = "shares are taken at any time, and so is a passphrase at the server's own socket";
+                Err(Problem::busy(why, left.as_secs() + 1).hint(hint))
+            }
+        }
+    }
+
+    fn charge(&mut self, guesser: Guesser, at: Instant) {
+        if guesser == Guesser::Local {
+            return;
+        }
+        if self.spent.len() >= KNOWN_MAX && !self.spent.contains_key(&guesser) {
+            self.spent.retain(|_, spent| *spent > at);
+            let oldest = self.spent.iter().min_by_key(|(_, spent)| **spent).map(|(who, _)| *who);
+            if self.spent.len() >= KNOWN_MAX
+                && let Some(oldest) = oldest
+            {
+                self.spent.remove(&oldest);
+            }
+        }
+        let spent = self.spent.entry(guesser).or_insert(at);
+        *spent = (*spent).max(at) + EVERY;
+    }
+}
+
+fn others() -> Problem {
+    Problem::busy("too many passphrases are being looked at", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn network_of(last: u8) -> Guesser {
+        Guesser::of(&Peer { address: Some([10, 0, 0, last].into()), certificate: None })
+    }
+
+    fn is_refused(begun: Result<Attempt<'_>, Problem>) -> u64 {
+        let problem = begun.err().unwrap();
+        assert_eq!((problem.code, problem.status, problem.is_retryable), ("busy", 503, true));
+        problem.retry_after_s.unwrap()
+    }
+
+    #[test]
+    fn a_network_has_so_many_guesses_and_takes_none_of_others() {
+        let attempts = Attempts::default();
+        for _ in 0..AT_ONCE {
+            drop(attempts.begin(network_of(1)).unwrap());
+        }
+        let again = is_refused(attempts.begin(network_of(1)));
+        assert!((1..=EVERY.as_secs() + 1).contains(&again), "{again}");
+        drop(attempts.begin(network_of(2)).unwrap());
+        // Of version 6 a network is one, however many addresses it has, and what version 4 is within it is that.
+        let of = |text: &str| {
+            Guesser::of(&Peer { address: Some(text.parse().unwrap()), certificate: None })
+        };
+        assert_eq!(of("2001:db8::1"), of("2001:db8::2:3"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        is_refused(attempts.begin(of("::ffff:10.0.0.1")));
+        // Behind the same address a certificate counts by itself, and this machine not at all.
+        let address = Some([10, 0, 0, 1].into());
+        let known = Guesser::of(&Peer { address, certificate: Some([7; 32]) });
+        drop(attempts.begin(known).unwrap());
+        for _ in 0..3 * AT_ONCE {
+            drop(attempts.begin(Guesser::of(&Peer::default())).unwrap());
+        }
+        // A guess comes back after its time.
+        let earlier = Instant::now() + EVERY * (AT_ONCE - 1);
+        attempts.now().spent.insert(network_of(1), earlier);
+        drop(attempts.begin(network_of(1)).unwrap());
+    }
+
+    #[test]
+    fn one_stranger_is_looked_at_and_no_known_one_waits_for_them() {
+        let attempts = Attempts::default();
+        let first = attempts.begin(network_of(1)).unwrap();
+        is_refused(attempts.begin(network_of(1)));
+        is_refused(attempts.begin_within(network_of(2), Duration::from_millis(20)));
+        let known = Guesser::Certificate([1; 32]);
+        let one = attempts.begin(known).unwrap();
+        is_refused(attempts.begin_within(Guesser::Local, Duration::from_millis(20)));
+        drop(one);
+        drop(attempts.begin(Guesser::Local).unwrap());
+        // Who waits comes in turn, and no more than there may be.
+        thread::scope(|scope| {
+            let waits = |last: u8| {
+                let attempts = &attempts;
+                scope.spawn(move || attempts.begin(network_of(last)).map(drop).is_ok())
+            };
+            let all: Vec<_> = (10..10 + WAITING_MAX as u8).map(waits).collect();
+            while attempts.now().lanes[0].waiting.len() < WAITING_MAX {
+                thread::sleep(Duration::from_millis(1));
+            }
+            is_refused(attempts.begin(network_of(99)));
+            drop(first);
+            assert!(all.into_iter().all(|one| one.join().unwrap()));
+        });
+        let now = attempts.now();
+        assert!(now.under_way.is_empty() && now.lanes.iter().all(|lane| !lane.is_taken));
+    }
+
+    #[test]
+    fn what_is_known_of_guessers_has_an_end() {
+        let attempts = Attempts::default();
+        for number in 0..KNOWN_MAX as u32 + 100 {
+            let address = Some(std::net::Ipv4Addr::from_bits(number).into());
+            drop(attempts.begin(Guesser::of(&Peer { address, certificate: None })).unwrap());
+        }
+        assert_eq!(attempts.now().spent.len(), KNOWN_MAX);
+    }
+}
