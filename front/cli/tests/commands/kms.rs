@@ -148,6 +148,8 @@ fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
     tags_and_secrets(&caller);
     keys_that_come_and_go(&caller);
     keys_that_are_wrapped(&caller);
+    keys_that_are_opened_elsewhere(&caller);
+    labels_of_imports(&caller);
     changes_that_are_asked_for_again(&caller);
     rsa(&caller);
     let files: Vec<String> =
@@ -446,6 +448,97 @@ fn keys_that_come_and_go(caller: &Caller<'_>) {
         .says("32 bytes");
 }
 
+/// A key that was exported for somebody's own key: they open it without a service.
+fn keys_that_are_opened_elsewhere(caller: &Caller<'_>) {
+    let work = caller.work;
+    work.gabion(&["keygen", "X-Wing", "--out", "mine.pem", "--pub", "mine.pub"]).ok();
+    work.gabion(&["keygen", "X-Wing", "--out", "their.pem", "--pub", "their.pub"]).ok();
+    caller.run(&["key", "create", "goes", "--algorithm", "ML-DSA-44"]).ok();
+    caller.run(&["key", "config", "goes", "--exportable"]).ok();
+    caller.run(&["sign", "--key", "goes", "--out", "goes.sig", "m"]).ok();
+    let export = |form, out| {
+        let export =
+            ["key", "export", "goes", "--wrap-for", "mine.pub", "--form", form, "--out", out];
+        caller.run(&export).ok();
+    };
+    export("pkcs8", "goes.wrapped");
+    export("raw", "goes.raw.wrapped");
+    // No address and no token: nobody is asked.
+    let open = |more: &[&str]| work.gabion(&[&["kms", "key", "open"][..], more].concat());
+    let goes = ["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem"];
+    open(&[&goes[..], &["--out", "goes.pem", "goes.wrapped"]].concat()).ok();
+    assert_eq!(mode(&work.path("goes.pem")), 0o600);
+    work.gabion(&["sign", "--key", "goes.pem", "--out", "own.sig2", "m"]).ok();
+    caller.run(&["verify", "--key", "goes", "--sig", "own.sig2", "m"]).ok();
+    let raw = open(&[&goes[..], &["--form", "raw", "goes.raw.wrapped"]].concat()).ok().out;
+    assert_eq!(raw.len(), 32);
+    let told = open(&[&goes[..], &["--json", "goes.wrapped"]].concat()).ok().json();
+    assert_eq!(told["form"], "pkcs8");
+    // Nothing is written where something is wrong, and what is there stays.
+    let names = || {
+        let mut names = work.names();
+        names.sort_unstable();
+        names
+    };
+    let before = names();
+    for (wrong, code, says) in [
+        (
+            &["other", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "goes.wrapped"][..],
+            1,
+            "does not open",
+        ),
+        (
+            &["goes", "--algorithm", "ML-DSA-65", "--key", "mine.pem", "goes.wrapped"],
+            1,
+            "does not open",
+        ),
+        (
+            &["goes", "--algorithm", "ML-DSA-44", "--key", "their.pem", "goes.wrapped"],
+            1,
+            "does not open",
+        ),
+        (
+            &[
+                "goes",
+                "--algorithm",
+                "ML-DSA-44",
+                "--key",
+                "mine.pem",
+                "--tenant",
+                "x",
+                "goes.wrapped",
+            ],
+            1,
+            "does not open",
+        ),
+        (
+            &["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "goes.raw.wrapped"],
+            1,
+            "does not open",
+        ),
+        (&["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "m"], 1, "does not open"),
+        (
+            &["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pub", "goes.wrapped"],
+            2,
+            "private key",
+        ),
+        (&["goes", "--algorithm", "ML-DSA-44", "--key", "own.pem", "goes.wrapped"], 2, "X-Wing"),
+        (
+            &["goes", "--algorithm", "ML-DSA-43", "--key", "mine.pem", "goes.wrapped"],
+            2,
+            "ml-dsa-43",
+        ),
+        (&["a/b", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "goes.wrapped"], 2, "a/b"),
+        (&["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "missing"], 2, "missing"),
+    ] {
+        open(&[wrong, &["--out", "nowhere"]].concat()).fails(code).says(says);
+    }
+    open(&[&goes[..], &["--out", "goes.pem", "goes.wrapped"]].concat()).fails(2).says("--force");
+    open(&[&goes[..], &["--out", "mine.pem", "--force", "goes.wrapped"]].concat()).fails(2);
+    open(&[&goes[..], &["--out", "goes.wrapped", "--force", "goes.wrapped"]].concat()).fails(2);
+    assert_eq!(names(), before);
+}
+
 /// One service is the sender and the recipient here.
 fn keys_that_are_wrapped(caller: &Caller<'_>) {
     let work = caller.work;
@@ -473,6 +566,38 @@ fn keys_that_are_wrapped(caller: &Caller<'_>) {
     caller.run(&["key", "import", "hid", "--algorithm", "ML-DSA-44", "--wrap", "hid.pem"]).ok();
     caller.run(&["sign", "--key", "hid", "--out", "hid.sig", "m"]).ok();
     work.gabion(&["verify", "--key", "hid.pub", "--sig", "hid.sig", "m"]).ok();
+}
+
+fn labels_of_imports(caller: &Caller<'_>) {
+    let work = caller.work;
+    let import = |name, algorithm, file, label| {
+        caller.run(&[
+            "key",
+            "import",
+            name,
+            "--algorithm",
+            algorithm,
+            "--conformance",
+            label,
+            "--json",
+            file,
+        ])
+    };
+    work.gabion(&["keygen", "ML-DSA-87", "--out", "cnsa.pem"]).ok();
+    let made = import("cnsa", "ML-DSA-87", "cnsa.pem", "cnsa2").ok().json();
+    let id = made["id"].as_str().unwrap().to_owned();
+    assert!(id.contains("ml-dsa-87"), "{id}");
+    let attested = caller.run(&["attest", "--key", "cnsa", "--json"]).ok().text();
+    assert!(attested.contains("cnsa2"), "{attested}");
+    caller
+        .run(&["sign", "--key", "cnsa", "--prehash", "SHA2-256", "m"])
+        .fails(2)
+        .says("does not conform");
+    import("x", "ML-DSA-65", "own.pem", "cnsa2").fails(2).says("does not conform to `cnsa2`");
+    import("x", "ML-DSA-65", "own.pem", "hsm").fails(2).says("held in software");
+    work.write("short", [7; 31]);
+    import("x", "HMAC-SHA-384", "short", "cnsa2").fails(2).says("32 or more");
+    import("short", "HMAC-SHA-384", "short", "fips-alg").ok();
 }
 
 fn changes_that_are_asked_for_again(caller: &Caller<'_>) {

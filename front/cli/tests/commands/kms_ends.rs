@@ -225,3 +225,113 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     caller.run(&["unseal", "--passphrase", "file:passphrase"]).ok();
     assert_eq!(server.end(), Some(0));
 }
+
+/// A request that takes longer than an end may: whoever ends the server is not kept waiting by it, and what was answered stays.
+#[test]
+fn a_server_ends_in_time_under_work_that_takes_longer() {
+    let work = Work::new();
+    let caller = place(&work);
+    let child = told(&work, "/missing/notify");
+    let start = Instant::now();
+    while caller.run(&["status"]).text().is_empty() {
+        assert!(start.elapsed() < LONG, "it does not answer");
+    }
+    caller.run(&["unseal", "shares"]).ok();
+    caller.run(&["key", "create", "slow", "--algorithm", "SLH-DSA-SHA2-128s"]).ok();
+    let item = r#"{"op":"sign","key":"slow","message":"bQ=="}"#;
+    let body = format!("{{\"items\":[{}]}}", vec![item; 39].join(","));
+    let asks = || {
+        let mut stream = UnixStream::connect(work.path("kms")).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let head = format!(
+            "POST /v1/kms/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
+            caller.token,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    // Some wait for those that run.
+    let streams: Vec<UnixStream> = (0..8).map(|_| asks()).collect();
+    let first = caller.run(&["status"]).text();
+    assert!(!first.is_empty());
+    std::thread::sleep(Duration::from_millis(500));
+    terminate(&child);
+    assert_eq!(ended(child), Some(0));
+    // Each is answered as a whole, or hears nothing.
+    for mut stream in streams {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.is_empty() || answer.ends_with('}'), "{answer:.100}");
+    }
+    // The store and the log open again.
+    let server = Serving::start(&caller);
+    caller.run(&["unseal", "shares"]).ok();
+    assert!(caller.run(&["key", "list"]).ok().text().contains("slow"));
+    caller.run(&["audit", "verify"]).ok();
+    assert_eq!(server.end(), Some(0));
+}
+
+/// A process that may open few files takes fewer connections, and has files for its log and its store whoever connects.
+#[test]
+fn few_files_are_few_connections_and_no_end() {
+    let work = Work::new();
+    let caller = place(&work);
+    let mut command = Command::new("sh");
+    let serve = format!(
+        "ulimit -n 100 && exec {} kms serve --config kms.toml",
+        env!("CARGO_BIN_EXE_gabion")
+    );
+    command.args(["-c", &serve]).current_dir(work.folder()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    while caller.run(&["status"]).text().is_empty() {
+        assert!(start.elapsed() < LONG, "it does not answer");
+    }
+    caller.run(&["unseal", "shares"]).ok();
+    caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
+    for _ in 0..3 {
+        // More than it may have files, and none of them says anything.
+        let held: Vec<UnixStream> =
+            (0..200).map_while(|_| UnixStream::connect(work.path("kms")).ok()).collect();
+        assert!(held.len() >= 100, "{}", held.len());
+        std::thread::sleep(Duration::from_millis(100));
+        drop(held);
+        caller.run(&["key", "rotate", "k"]).ok();
+        caller.run(&["sign", "--key", "k", "--force", "--out", "k.sig", "kms.toml"]).ok();
+    }
+    caller.run(&["audit", "verify"]).ok();
+    terminate(&child);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(ended(child), Some(0));
+    assert!(said.contains("limits.local_connections") && !said.contains("panicked"), "{said}");
+}
+
+/// Shares that were given are forgotten by who has one, and by this machine's own, and by no file that is not there.
+#[test]
+fn shares_are_forgotten_by_who_has_one() {
+    let work = Work::new();
+    let caller = place(&work);
+    let server = Serving::start(&caller);
+    let shares = String::from_utf8(work.read("shares")).unwrap();
+    let one = |n: usize| shares.lines().nth(n).unwrap();
+    work.write("one", one(0));
+    work.write("two", one(1));
+    assert_eq!(caller.run(&["unseal", "one"]).ok().text(), "1 of 2 shares are there\n");
+    // Instead of those of before.
+    assert_eq!(caller.run(&["unseal", "--reset", "two"]).ok().text(), "1 of 2 shares are there\n");
+    caller.run(&["unseal", "--reset", "missing"]).fails(2);
+    assert_eq!(caller.run(&["unseal", "two"]).ok().text(), "1 of 2 shares are there\n");
+    assert_eq!(caller.run(&["unseal", "--reset"]).ok().text(), "the seal is closed\n");
+    let count = |more: &[&str]| {
+        let recover = [&["recover-admin", "--json"][..], more].concat();
+        caller.run(&recover).ok().json()["given"].clone()
+    };
+    assert_eq!(
+        (count(&["one"]), count(&["--reset", "two"]), count(&["--reset"])),
+        (1.into(), 1.into(), 0.into())
+    );
+    caller.run(&["unseal", "shares"]).ok();
+    assert_eq!(server.end(), Some(0));
+}

@@ -7,6 +7,7 @@ use gabion_kms_client::Client;
 use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey};
 use serde_json::json;
 
+use super::open::{self, OpenArgs};
 use super::shown::key;
 use super::transfer::{self, ExportArgs, ImportArgs, WrappingKeyArgs};
 use super::{client, say_json};
@@ -98,6 +99,18 @@ enum Command {
     /// there by `import --wrapped`, under the same name.
     #[command(verbatim_doc_comment)]
     Export(ExportArgs),
+    /// Unwrap with a key of your own what `export --wrap-for` wrote, without a service
+    ///
+    /// Example:
+    ///   gabion keygen X-Wing --out mine.pem --pub mine.pub
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key config web --exportable
+    ///   gabion kms key export web --wrap-for mine.pub --out web.wrapped
+    ///   gabion kms key open web --algorithm Ed25519 --key mine.pem --out web.pem web.wrapped
+    ///
+    /// Asks nobody, and needs no address and no token. The name and the algorithm are those of the key where it was exported: under
+    /// others it does not open. That it opens does not say who wrapped it: everybody can who has your public key.
+    #[command(verbatim_doc_comment)]
+    Open(OpenArgs),
     /// Write the public key for which to wrap what is imported
     ///
     /// Example:
@@ -204,6 +217,10 @@ const PAGE: u32 = 1000;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    let args = match args {
+        Args { command: Command::Open(of), json, .. } => return open::run(json, of),
+        args => args,
+    };
     let client = client()?;
     let client = match &args.op_id {
         Some(op_id) => client.once(op_id),
@@ -242,6 +259,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Command::Import(args) => transfer::import(&client, json, args),
         Command::Export(args) => transfer::export(&client, json, args),
         Command::WrappingKey(args) => transfer::wrapping_key(&client, json, args),
+        Command::Open(args) => return open::run(json, args),
         Command::Disable(of) => {
             done(json, &client.disable(&of.of.key, of.number)?, "the version is disabled")
         }

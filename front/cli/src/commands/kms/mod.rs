@@ -12,6 +12,7 @@ mod hmac;
 mod init;
 mod kem;
 mod key;
+mod open;
 mod outcome;
 mod policy;
 mod random;

@@ -1,6 +1,6 @@
 //! `gabion kms recover-admin`: a new administrator, by the recovery set.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gabion_kms_client::wire::RecoverAdmin;
 
@@ -26,12 +26,12 @@ pub struct Args {
     /// What the new administrator is called [default: first]
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
-    /// Forget the shares that were given before
+    /// Forget the shares that were given before. Without FILE at the server's own socket or with a client's certificate alone
     #[arg(long)]
     reset: bool,
-    /// File with shares, one a line; `-` is standard input
-    #[arg(value_name = "FILE", default_value = "-")]
-    shares: PathBuf,
+    /// File with shares, one a line; `-` is standard input [default: `-`, but for --reset]
+    #[arg(value_name = "FILE")]
+    shares: Option<PathBuf>,
     /// Print the service's answer as one JSON object: given, threshold, token
     #[arg(long)]
     json: bool,
@@ -40,20 +40,22 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let client = client()?;
-    let read = |path: &PathBuf| files::read(path, files::SMALL_MAX);
+    let read = |path: &Path| files::read(path, files::SMALL_MAX);
     let cnf = match &args.certificate {
         Some(path) => Some(gabion_kms_server::cnf(&read(path)?)?),
         None => None,
     };
     let mut how = None;
-    if args.reset {
-        let forget = RecoverAdmin { reset: Some(true), ..RecoverAdmin::default() };
-        how = Some(client.recover_admin(&forget)?);
+    let reset = Some(true).filter(|_| args.reset);
+    if let (None, true) = (&args.shares, args.reset) {
+        how = Some(client.recover_admin(&RecoverAdmin { reset, ..RecoverAdmin::default() })?);
     } else {
-        let shares = text(&read(&args.shares)?)?;
+        let shares = text(&read(args.shares.as_deref().unwrap_or(Path::new("-")))?)?;
         for share in shares.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (share, principal) = (Some(share.to_owned().into()), args.principal.clone());
-            let by = RecoverAdmin { share, principal, cnf: cnf.clone(), reset: None };
+            // The first one says that those of before do not count.
+            let reset = reset.filter(|_| how.is_none());
+            let by = RecoverAdmin { share, principal, cnf: cnf.clone(), reset };
             let recovering = client.recover_admin(&by)?;
             let is_done = recovering.token.is_some();
             how = Some(recovering);

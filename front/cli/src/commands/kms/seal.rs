@@ -1,6 +1,6 @@
 //! `gabion kms unseal` and `seal`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gabion_kms_client::wire::{Sealing, Unseal};
 use zeroize::Zeroizing;
@@ -23,12 +23,12 @@ pub struct UnsealArgs {
     /// The passphrase instead of shares: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     passphrase: Option<PassIn>,
-    /// Forget the shares that were given before
+    /// Forget the shares that were given before. Without FILE at the server's own socket or with a client's certificate alone
     #[arg(long)]
     reset: bool,
-    /// File with shares, one a line; `-` is standard input
-    #[arg(value_name = "FILE", default_value = "-", conflicts_with = "passphrase")]
-    shares: PathBuf,
+    /// File with shares, one a line; `-` is standard input [default: `-`, but for --reset]
+    #[arg(value_name = "FILE", conflicts_with = "passphrase")]
+    shares: Option<PathBuf>,
     /// Print the service's answer as one JSON object: sealed, given, threshold
     #[arg(long)]
     json: bool,
@@ -50,18 +50,21 @@ pub struct SealArgs {
 pub fn unseal(args: UnsealArgs) -> Result<u8, Failure> {
     let client = client()?;
     let mut how = None;
-    if args.reset {
-        how = Some(client.unseal(&Unseal { reset: Some(true), ..Unseal::default() })?);
-    }
+    let reset = Some(true).filter(|_| args.reset);
     if let Some(source) = &args.passphrase {
         let passphrase = text(&source.password()?)?;
-        let by = Unseal { passphrase: Some(passphrase.to_string().into()), ..Unseal::default() };
-        how = Some(client.unseal(&by)?);
-    } else if !args.reset {
-        let shares = text(&files::read(&args.shares, files::SMALL_MAX)?)?;
+        let passphrase = Some(passphrase.to_string().into());
+        how = Some(client.unseal(&Unseal { passphrase, reset, share: None })?);
+    } else if let (None, true) = (&args.shares, args.reset) {
+        how = Some(client.unseal(&Unseal { reset, ..Unseal::default() })?);
+    } else {
+        let shares = args.shares.as_deref().unwrap_or(Path::new("-"));
+        let shares = text(&files::read(shares, files::SMALL_MAX)?)?;
         for share in shares.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let by = Unseal { share: Some(share.to_owned().into()), ..Unseal::default() };
-            let sealing = client.unseal(&by)?;
+            // The first one says that those of before do not count.
+            let reset = reset.filter(|_| how.is_none());
+            let share = Some(share.to_owned().into());
+            let sealing = client.unseal(&Unseal { share, reset, passphrase: None })?;
             let is_open = !sealing.sealed;
             how = Some(sealing);
             if is_open {

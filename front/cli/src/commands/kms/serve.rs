@@ -31,13 +31,15 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     ffi::go_on_when_the_reader_is_gone();
     let config = Config::read(&args.config)?;
     let mut options = config.options()?;
-    let room = room(options.connections_max);
-    if room < options.connections_max {
+    let wanted = (options.connections_max, options.local_connections_max);
+    let (open, local) = room(wanted.0, wanted.1);
+    if (open, local) != wanted {
         eprintln!(
-            "warning: this process may open too few files for {} connections (limits.connections); it takes {room}, and more wait",
-            options.connections_max
+            "warning: this process may open too few files for {} connections (limits.connections) and {} of this machine \
+             (limits.local_connections); it takes {open} and {local}, and more wait",
+            wanted.0, wanted.1
         );
-        options.connections_max = room;
+        (options.connections_max, options.local_connections_max) = (open, local);
     }
     let lock = guarded(config.memory.allow_unlocked)?;
     let keeper = Keeper::open(&config)?.with_memory(&lock, config.memory.allow_unlocked);
@@ -68,17 +70,44 @@ fn guarded(is_allowed: bool) -> Result<Lock, Failure> {
 /// Files beside those of connections, at most: the store's, the log's and its archive's, a backup's, sockets.
 const FILES: u64 = 64;
 
-/// For how many of so many connections there is room: each is a file, of which a process may have 1024 where nobody says more. Where
-/// there are none left, the log can't be written.
-fn room(connections: usize) -> usize {
+/// For how many of so many connections from elsewhere and of this machine there is room: each is a file, of which a process may
+/// have 1024 where nobody says more. Where there are none left, the log can't be written.
+fn room(open: usize, local: usize) -> (usize, usize) {
     let before = getrlimit(Resource::Nofile);
-    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES);
+    let wanted =
+        u64::try_from(open.saturating_add(local)).unwrap_or(u64::MAX).saturating_add(FILES);
     let may = wanted.min(before.maximum.unwrap_or(u64::MAX));
     if before.current.is_some_and(|current| current < may) {
         // Where it can't be raised, it stays what it is.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(may), ..before });
     }
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let left = usize::try_from(now.saturating_sub(FILES)).unwrap_or(usize::MAX);
-    connections.min(left.max(1))
+    divided(usize::try_from(now.saturating_sub(FILES)).unwrap_or(usize::MAX), open, local)
+}
+
+/// Divides what is left for connections: this machine's have a quarter of it at least, if they are to have so many.
+fn divided(left: usize, open: usize, local: usize) -> (usize, usize) {
+    let of_local = local.min((left / 4).max(1)).max(left.saturating_sub(open).min(local));
+    (open.min(left.saturating_sub(of_local).max(1)), of_local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_divided_so_that_no_kind_goes_without() {
+        for (left, divides) in [
+            (5000, (1024, 256)),
+            (1280, (1024, 256)),
+            (960, (720, 240)),
+            (100, (75, 25)),
+            (4, (3, 1)),
+            (0, (1, 1)),
+        ] {
+            assert_eq!(divided(left, 1024, 256), divides, "{left}");
+        }
+        assert_eq!(divided(100, 10, 256), (10, 90));
+        assert_eq!(divided(100, 1024, 5), (95, 5));
+    }
 }

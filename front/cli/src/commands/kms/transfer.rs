@@ -1,11 +1,13 @@
 //! `gabion kms key import` and `export`: keys that come and go.
 
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gabion_engine::Algorithm;
 use gabion_engine::keys::PrivateKey;
-use gabion_kms_client::wire::{ExportKey, Exported, ImportKey, ImportVersion};
-use gabion_kms_client::{Client, Secret, decode, encode, of_pem};
+use gabion_kms_client::wire::{ExportKey, Exported, ImportKey, ImportVersion, WrappingKey};
+use gabion_kms_client::{Client, Error, Secret, decode, encode, of_pem};
 use pkcs8::SecretDocument;
 use zeroize::Zeroizing;
 
@@ -26,6 +28,9 @@ pub struct ImportArgs {
     /// What it is for, a part of its id [default: transit]
     #[arg(long, conflicts_with = "new_version")]
     purpose: Option<String>,
+    /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
+    #[arg(long, value_name = "LABEL", conflicts_with = "new_version")]
+    conformance: Vec<String>,
     /// Give a key that is there one version more
     #[arg(long)]
     new_version: bool,
@@ -89,6 +94,10 @@ pub struct WrappingKeyArgs {
     force: Force,
 }
 
+/// How long a key that is being made is waited for, and how often it is asked for.
+const MADE: Duration = Duration::from_secs(120);
+const AGAIN: Duration = Duration::from_secs(2);
+
 /// What is sent of a key: its private half, wrapped or not, or its public one.
 #[derive(Default)]
 struct Brought {
@@ -104,11 +113,24 @@ struct Brought {
 pub fn wrapping_key(client: &Client, json: bool, args: WrappingKeyArgs) -> Result<(), Failure> {
     let existing = args.force.existing();
     let [place] = files::places([("--out", &args.out)], &[], existing)?;
-    let key = client.wrapping_key(&args.kind)?;
+    let key = made(|| client.wrapping_key(&args.kind))?;
     if json {
         return say_json(&key);
     }
     files::commit([Output::prepare(place, key.public_key.as_bytes(), Access::Public, existing)?])
+}
+
+/// Asks again where the service says that it makes the key meanwhile: RSA's takes seconds.
+fn made(ask: impl Fn() -> Result<WrappingKey, Error>) -> Result<WrappingKey, Error> {
+    let until = Instant::now() + MADE;
+    loop {
+        match ask() {
+            Err(Error::Refused(problem)) if problem.code == "busy" && Instant::now() < until => {
+                thread::sleep(AGAIN);
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Runs `import`.
@@ -133,7 +155,8 @@ pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failu
         say!("version {} is the newest from now on", made.version);
         return Ok(());
     }
-    let ImportArgs { name, algorithm, purpose, .. } = args;
+    let ImportArgs { name, algorithm, purpose, conformance, .. } = args;
+    let conformance = Some(conformance).filter(|labels| !labels.is_empty());
     let what = ImportKey {
         name,
         algorithm,
@@ -144,6 +167,7 @@ pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failu
         wrapped,
         wrapping,
         form,
+        conformance,
         ..ImportKey::default()
     };
     shown::key(json, &client.import(&what)?)
