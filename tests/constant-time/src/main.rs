@@ -100,11 +100,7 @@ fn kem_batch(
     Ok(())
 }
 
-fn dsa(
-    engine: &Engine,
-    algorithm: Algorithm,
-    backend: &str,
-) -> Result<(), gabion_engine::Error> {
+fn dsa(engine: &Engine, algorithm: Algorithm, backend: &str) -> Result<(), gabion_engine::Error> {
     let key = engine.signature_generate(algorithm, &SecretEntropy)?;
     // Ed25519 and ECDSA have no contexts.
     let has_none = matches!(algorithm.info().family, Family::Ed25519 | Family::Ecdsa);

@@ -481,58 +481,25 @@ fn keys_that_are_opened_elsewhere(caller: &Caller<'_>) {
         names
     };
     let before = names();
-    for (wrong, code, says) in [
-        (
-            &["other", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "goes.wrapped"][..],
-            1,
-            "does not open",
-        ),
-        (
-            &["goes", "--algorithm", "ML-DSA-65", "--key", "mine.pem", "goes.wrapped"],
-            1,
-            "does not open",
-        ),
-        (
-            &["goes", "--algorithm", "ML-DSA-44", "--key", "their.pem", "goes.wrapped"],
-            1,
-            "does not open",
-        ),
-        (
-            &[
-                "goes",
-                "--algorithm",
-                "ML-DSA-44",
-                "--key",
-                "mine.pem",
-                "--tenant",
-                "x",
-                "goes.wrapped",
-            ],
-            1,
-            "does not open",
-        ),
-        (
-            &["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "goes.raw.wrapped"],
-            1,
-            "does not open",
-        ),
-        (&["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "m"], 1, "does not open"),
-        (
-            &["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pub", "goes.wrapped"],
-            2,
-            "private key",
-        ),
-        (&["goes", "--algorithm", "ML-DSA-44", "--key", "own.pem", "goes.wrapped"], 2, "X-Wing"),
-        (
-            &["goes", "--algorithm", "ML-DSA-43", "--key", "mine.pem", "goes.wrapped"],
-            2,
-            "ml-dsa-43",
-        ),
-        (&["a/b", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "goes.wrapped"], 2, "a/b"),
-        (&["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem", "missing"], 2, "missing"),
+    let by = |name, algorithm, key| [name, "--algorithm", algorithm, "--key", key];
+    let is_no = |of: &[&str], file, code, says| {
+        open(&[of, &["--out", "nowhere", file]].concat()).fails(code).says(says);
+    };
+    for (name, algorithm, key) in [
+        ("other", "ML-DSA-44", "mine.pem"),
+        ("goes", "ML-DSA-65", "mine.pem"),
+        ("goes", "ML-DSA-44", "their.pem"),
     ] {
-        open(&[wrong, &["--out", "nowhere"]].concat()).fails(code).says(says);
+        is_no(&by(name, algorithm, key), "goes.wrapped", 1, "does not open");
     }
+    is_no(&[&goes[..], &["--tenant", "x"]].concat(), "goes.wrapped", 1, "does not open");
+    is_no(&goes, "goes.raw.wrapped", 1, "does not open");
+    is_no(&goes, "m", 1, "does not open");
+    is_no(&by("goes", "ML-DSA-44", "mine.pub"), "goes.wrapped", 2, "private key");
+    is_no(&by("goes", "ML-DSA-44", "own.pem"), "goes.wrapped", 2, "X-Wing");
+    is_no(&by("goes", "ML-DSA-43", "mine.pem"), "goes.wrapped", 2, "ml-dsa-43");
+    is_no(&by("a/b", "ML-DSA-44", "mine.pem"), "goes.wrapped", 2, "a/b");
+    is_no(&goes, "missing", 2, "missing");
     open(&[&goes[..], &["--out", "goes.pem", "goes.wrapped"]].concat()).fails(2).says("--force");
     open(&[&goes[..], &["--out", "mine.pem", "--force", "goes.wrapped"]].concat()).fails(2);
     open(&[&goes[..], &["--out", "goes.wrapped", "--force", "goes.wrapped"]].concat()).fails(2);

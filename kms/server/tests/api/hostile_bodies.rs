@@ -20,16 +20,12 @@ fn post(local: &Local, path: &str, body: &[u8]) -> (String, String) {
     (said.split(' ').nth(1).unwrap_or_default().to_owned(), said)
 }
 
-#[test]
-fn a_body_that_is_no_request_is_refused_as_that() {
-    let local = Local::start();
-    create(&local.client(), "k", "ed25519");
-    let ok = br#"{"key":"k","message":"bQ=="}"#;
-    assert_eq!(post(&local, "/v1/kms/sign", ok).0, "200");
+/// Bodies of a request to sign that are none, each near one that is.
+fn no_requests() -> Vec<Vec<u8>> {
     let deep = |open: &str, close: &str| {
         format!("{{\"key\":{}1{}}}", open.repeat(50_000), close.repeat(50_000))
     };
-    let bodies: Vec<Vec<u8>> = [
+    let texts: [String; 32] = [
         deep("[", "]"),
         deep("{\"a\":", "}"),
         deep("[{\"a\":", "}]"),
@@ -67,9 +63,17 @@ fn a_body_that_is_no_request_is_refused_as_that() {
         r#"{"key":"k","message":"bR=="}"#.into(),
         r#"{"key":"k","message":"bQ==\n"}"#.into(),
         r#"{"key":"k","message":"-_-_"}"#.into(),
-    ]
-    .map(String::into_bytes)
-    .into();
+    ];
+    texts.map(String::into_bytes).into()
+}
+
+#[test]
+fn a_body_that_is_no_request_is_refused_as_that() {
+    let local = Local::start();
+    create(&local.client(), "k", "ed25519");
+    let ok = br#"{"key":"k","message":"bQ=="}"#;
+    assert_eq!(post(&local, "/v1/kms/sign", ok).0, "200");
+    let bodies = no_requests();
     let no_text = [
         &b"{\"key\":\"\xff\",\"message\":\"bQ==\"}"[..],
         b"{\"key\":\"\xc0\xaf\",\"message\":\"bQ==\"}",
@@ -86,7 +90,14 @@ fn a_body_that_is_no_request_is_refused_as_that() {
         // What is refused is not as long as what it refuses.
         assert!(said.len() < 8192, "{shown}: {} bytes", said.len());
     }
-    // Numbers elsewhere: in queries, in times, in sizes.
+    local.client().show("k").unwrap();
+}
+
+/// Numbers beyond every range, where they are of queries, of times, of sizes.
+#[test]
+fn a_number_beyond_its_range_is_refused() {
+    let local = Local::start();
+    create(&local.client(), "k", "ed25519");
     for (path, body) in [
         ("/v1/kms/keys/k/config", r#"{"expires_ms":18446744073709551616}"#),
         ("/v1/kms/keys/k/config", r#"{"min_sign":4294967296}"#),
