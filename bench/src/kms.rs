@@ -24,6 +24,7 @@ mod served;
 use std::time::{Duration, Instant};
 
 use around::Watch;
+use gabion_kms_server::Coalesce;
 pub use gabion_rows::kms::Kms as Row;
 use gabion_rows::kms::{Around, Class, Latency, Request, Through};
 use regex::Regex;
@@ -45,6 +46,8 @@ pub struct Config {
     pub rounds: usize,
     /// Keys of the store that starts are measured with; at least 1.
     pub keys: usize,
+    /// Whose requests the server runs together: `any`, `tenant` or `off`.
+    pub coalesce: String,
 }
 
 /// A row to come.
@@ -128,6 +131,7 @@ impl Case {
     fn row(&self, machine: &Machine) -> Row {
         Row {
             service: None,
+            coalesce: None,
             request: self.request,
             algorithm: self.algorithm.to_owned(),
             through: self.through,
@@ -170,6 +174,9 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
     if config.keys == 0 {
         return Err(Error::Usage("a start is measured with at least one key".to_owned()));
     }
+    if let Err(why) = config.coalesce.parse::<Coalesce>() {
+        return Err(Error::Usage(format!("`--coalesce {}`: {why}", config.coalesce)));
+    }
     let wants = |case: &Case| match &config.filter {
         Some(filter) => filter.is_match(&case.name()),
         None => true,
@@ -189,7 +196,7 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
             Through::Https => {
                 if !server.as_ref().is_some_and(|(of, _)| of.is_of_one_server(&case)) {
                     drop(server.take());
-                    server = Some((case, Served::start(case.clients == 1, 0)?));
+                    server = Some((case, Served::start(case.clients == 1, 0, &config.coalesce)?));
                 }
                 let Some((_, server)) = &server else {
                     return Err(Error::NotReady("there is no server".to_owned()));
@@ -295,7 +302,8 @@ fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Re
         sides.reverse();
     }
     let (around, rounds) = (watch.around(), config.rounds);
-    let row = Row { due_per_s, around, rounds, ..case.row(machine) };
+    let coalesce = Some(config.coalesce.clone()).filter(|_| case.clients > 1);
+    let row = Row { coalesce, due_per_s, around, rounds, ..case.row(machine) };
     Ok(filled(case, &sides, disk, row))
 }
 

@@ -20,6 +20,9 @@ pub struct Kms {
     pub class: Option<Class>,
     /// Those who ask at the same time, each of whom waits for an answer before the next request.
     pub clients: usize,
+    /// Whose requests the server ran together, of several clients: `any`, `tenant` or `off`.
+    #[serde(default)]
+    pub coalesce: Option<String>,
     /// Requests a second that were due, at random times (a Poisson process): half of what as many clients get who wait. A
     /// request's time begins when it is due, whether or not there is a client for it. None: each client waits for an answer
     /// before the next request.

@@ -25,7 +25,7 @@ pub fn measured(
     config: &Config,
     machine: &Machine,
 ) -> Result<Vec<Row>, Error> {
-    let mut server = Served::start(true, keys)?;
+    let mut server = Served::start(true, keys, &config.coalesce)?;
     let _pinned = on_core(1, true);
     let time = Duration::from_secs_f64(config.seconds / config.rounds as f64);
     let (mut starts, mut uses) = (Vec::new(), Vec::new());

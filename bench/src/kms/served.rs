@@ -30,6 +30,8 @@ pub struct Served {
 struct Task {
     folder: PathBuf,
     has_core: bool,
+    /// Whose requests are run together, as the configuration has it.
+    coalesce: String,
     /// Keys to make first; they are named by [`fill::name`].
     keys: usize,
     /// Of a store that there is.
@@ -60,9 +62,10 @@ fn not_ready(error: impl std::fmt::Display) -> Error {
 
 impl Served {
     /// Starts this program once more, as a server, which makes so many keys first.
-    pub fn start(has_core: bool, keys: usize) -> Result<Self, Error> {
+    pub fn start(has_core: bool, keys: usize, coalesce: &str) -> Result<Self, Error> {
         let folder = tempfile::tempdir().map_err(not_ready)?;
-        let task = Task { folder: folder.path().to_owned(), has_core, keys, token: None };
+        let (coalesce, token) = (coalesce.to_owned(), None);
+        let task = Task { folder: folder.path().to_owned(), has_core, coalesce, keys, token };
         let nowhere = Settings {
             addresses: Vec::new(),
             token: None,
@@ -195,7 +198,8 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
         }
     };
     let keeper = Keeper::open(&config).map_err(not_ready)?;
-    let server = Dev::over(([127, 0, 0, 1], 0).into(), keeper, token);
+    let coalesce = task.coalesce.parse().map_err(failed)?;
+    let server = Dev::over(([127, 0, 0, 1], 0).into(), keeper, token, coalesce);
     let server = server.map_err(not_ready)?;
     let said = Said {
         address: server.address().to_owned(),

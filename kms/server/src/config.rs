@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::clients::Clients;
 use crate::error::Error;
-use crate::options::{Listen, Options};
+use crate::options::{Coalesce, Listen, Options};
 
 /// A configuration, as its file has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -147,6 +147,7 @@ struct Limits {
     local_connections: u32,
     connections_per_address: u32,
     drain_seconds: u32,
+    coalesce: Coalesce,
 }
 
 impl Default for Limits {
@@ -157,6 +158,7 @@ impl Default for Limits {
             local_connections: 256,
             connections_per_address: 256,
             drain_seconds: 8,
+            coalesce: Coalesce::Any,
         }
     }
 }
@@ -220,6 +222,7 @@ impl Config {
             local_connections_max: self.limits.local_connections as usize,
             connections_per_address_max: self.limits.connections_per_address as usize,
             drain: Duration::from_secs(self.limits.drain_seconds.into()),
+            coalesce: self.limits.coalesce,
         })
     }
 
@@ -387,6 +390,10 @@ mod tests {
                 "`limits.body_kib` is 0; expected 1 to 65536",
             ),
             (format!("{base}[limits]\ndrain_seconds = 10"), "expected 1 to 9"),
+            (
+                format!("{base}[limits]\ncoalesce = \"all\""),
+                "expected one of `any`, `tenant`, `off`",
+            ),
             (format!("{base}[limits]\nconnections_per_address = 0"), "expected 1 to 100000"),
             (format!("{base}[limits]\nlocal_connections = 0"), "`limits.local_connections` is 0"),
             (format!("{base}[quota]\nmicroseconds_per_second = 0"), "expected 1 to 4294967295"),

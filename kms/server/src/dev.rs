@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::certificate;
 use crate::error::Error;
 use crate::keeper::Keeper;
-use crate::options::{Listen, Options};
+use crate::options::{Coalesce, Listen, Options};
 use crate::server::Server;
 
 /// A server to try things out with. All that it had ends with it.
@@ -28,7 +28,7 @@ impl Dev {
     /// An address that others can reach; sockets, files.
     pub fn start(listen: SocketAddr) -> Result<Self, Error> {
         let (keeper, token) = Keeper::in_memory()?;
-        Self::over(listen, keeper, token)
+        Self::over(listen, keeper, token, Coalesce::Any)
     }
 
     /// Starts one over keys that are there, for whoever has a token of theirs.
@@ -39,6 +39,7 @@ impl Dev {
         listen: SocketAddr,
         keeper: Keeper,
         token: Zeroizing<String>,
+        coalesce: Coalesce,
     ) -> Result<Self, Error> {
         if !listen.ip().is_loopback() {
             return Err(Error::Settings(format!(
@@ -57,6 +58,7 @@ impl Dev {
         let options = Options {
             listen: vec![Listen::Tls(listen)],
             tls: Some(Arc::new(tls)),
+            coalesce,
             ..Options::default()
         };
         let server = Server::start(Arc::new(keeper), &options)?;

@@ -31,8 +31,8 @@ use crate::trace;
 /// How long a body may take.
 const BODY: Duration = Duration::from_secs(30);
 
-/// Bytes of a body that is short.
-const SHORT: usize = 4096;
+/// Bytes of a body that is short: a signature of ML-DSA-87 with its message, in base64.
+const SHORT: usize = 8192;
 
 /// How many times the limit is read of a body that is too long.
 const FORGOTTEN: usize = 16;
@@ -90,24 +90,55 @@ async fn reply(
         }
         _ => from.peer,
     };
-    let (state, id, trace) = (state.clone(), id.to_owned(), trace::parent(&head.headers));
+    let (id, trace) = (id.to_owned(), trace::parent(&head.headers));
     let is_short = body.len() <= SHORT;
     let bytes = AtomicUsize::new(body.len());
     let asked = OnceLock::new();
-    let call = Call { state, id, trace, asked, caller, peer, parts, namespace, query, body, bytes };
+    let call = Call {
+        state: state.clone(),
+        id,
+        trace,
+        asked,
+        caller,
+        peer,
+        parts,
+        namespace,
+        query,
+        body,
+        bytes,
+    };
     let Route { method, path, once: action, handler, .. } = *route;
     let of_route = Once { method, path, action, handler };
-    let handle = move || once::answered(&of_route, &call).map_err(|problem| call.refusal(problem));
-    // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others find
-    // threads there, and their turn.
-    let handled = match route.is_quick && is_short && running.is_alone() {
-        true => catch_unwind(AssertUnwindSafe(handle)).ok(),
+    let handle =
+        move |call: &Call| once::answered(&of_route, call).map_err(|problem| call.refusal(problem));
+    let defect = || Problem::internal("the request met a defect; the server's log has it");
+    if !(route.is_quick && is_short) {
         // The caller may hang up; what began goes on to its end there.
-        false => tokio::task::spawn_blocking(handle).await.ok(),
+        return aside(move || handle(&call)).await.unwrap_or_else(|| Err(defect()));
+    }
+    // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others are
+    // run together where that is quicker, or find threads, and their turn.
+    if running.is_alone() {
+        let handled = catch_unwind(AssertUnwindSafe(|| handle(&call)));
+        return handled.unwrap_or_else(|_| Err(defect()));
+    }
+    let single = catch_unwind(AssertUnwindSafe(|| match route.single {
+        Some(read) => read(&call).map_err(|problem| call.refusal(problem)),
+        None => Ok(None),
+    }));
+    let call = match single.unwrap_or_else(|_| Err(defect()))? {
+        Some(single) => match state.together.join(call, single) {
+            Ok(answered) => return answered.await.unwrap_or_else(|_| Err(defect())),
+            Err(call) => *call,
+        },
+        None => call,
     };
-    handled.unwrap_or_else(|| {
-        Err(Problem::internal("the request met a defect; the server's log has it"))
-    })
+    aside(move || handle(&call)).await.unwrap_or_else(|| Err(defect()))
+}
+
+/// Runs something on a thread that may wait. None where it met a defect.
+async fn aside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(run).await.ok()
 }
 
 /// What a head asks for: a route, the parts of its path, the caller where one is needed, and parameters.

@@ -26,6 +26,32 @@ impl fmt::Display for Listen {
     }
 }
 
+/// Whose requests are run together that are there at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Coalesce {
+    /// Anybody's.
+    #[default]
+    Any,
+    /// Those of a tenant, and nobody else's: what another tenant asks for at the same time is in no answer's time.
+    Tenant,
+    /// Nobody's.
+    Off,
+}
+
+impl std::str::FromStr for Coalesce {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "any" => Ok(Coalesce::Any),
+            "tenant" => Ok(Coalesce::Tenant),
+            "off" => Ok(Coalesce::Off),
+            _ => Err("expected any, tenant or off"),
+        }
+    }
+}
+
 /// How a server is set up.
 #[derive(Clone)]
 pub struct Options {
@@ -45,6 +71,8 @@ pub struct Options {
     pub connections_per_address_max: usize,
     /// How long requests may take that are there when it ends.
     pub drain: Duration,
+    /// Whose requests are run together.
+    pub coalesce: Coalesce,
 }
 
 impl Default for Options {
@@ -58,6 +86,7 @@ impl Default for Options {
             local_connections_max: 256,
             connections_per_address_max: 256,
             drain: Duration::from_secs(8),
+            coalesce: Coalesce::Any,
         }
     }
 }

@@ -13,6 +13,7 @@ use gabion_kms_client::wire;
 use matchit::Router;
 use serde_json::Value;
 
+use crate::api::single::Single;
 use crate::api::{
     Call, Reply, administration, batch, carried, jwks, keys, policies, secrets, signatures, system,
     transit, vault,
@@ -31,6 +32,9 @@ pub enum Access {
 /// Puts the schema of a type where schemas are, and gives a reference to it.
 type Schema = fn(&mut Schemas) -> Value;
 
+/// Reads a request for one signature or verdict; none of what has to be run by itself.
+type ReadSingle = fn(&Call) -> Result<Option<Single>, Problem>;
+
 /// What is served at a path by a method.
 pub struct Route {
     pub method: &'static str,
@@ -41,6 +45,8 @@ pub struct Route {
     pub access: Access,
     /// Whether it mostly takes less than a thread's switch, and runs what takes long aside.
     pub is_quick: bool,
+    /// Reads a request that may be run beside others like it.
+    pub single: Option<ReadSingle>,
     /// Parameters of the query, and what they are.
     pub query: &'static [(&'static str, &'static str)],
     pub body: Option<Schema>,
@@ -60,6 +66,7 @@ macro_rules! route {
     (@list $query:expr) => { $query };
     (@schema) => { None };
     (@schema $type:ty) => { Some(<$type as Shape>::schema) };
+    (single $read:path, $($row:tt)*) => { Route { single: Some($read), ..route!(quick $($row)*) } };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
     (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
@@ -72,6 +79,7 @@ macro_rules! route {
             about: $about,
             access: Access::Caller,
             is_quick: false,
+            single: None,
             query: route!(@list $($query)?),
             body: route!(@schema $($body)?),
             answer: route!(@schema $($answer)?),
@@ -115,8 +123,8 @@ pub const ROUTES: &[Route] = &[
     ]),
     route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
     route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks),
-    route!(quick "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
-    route!(quick "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
+    route!(single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
+    route!(single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
     route!("POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
     route!(quick "POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
     route!(quick "POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
@@ -172,10 +180,10 @@ pub const ROUTES: &[Route] = &[
     route!("GET" "/v1/transit/wrapping_key" "transit_wrapping_key" "The public key for which to wrap what is imported." transit::wrapping_key),
     route!("POST" "/v1/transit/keys/{key}/import" "transit_import" "Makes a key of what somebody brings." transit::import, body TransitImport),
     route!("POST" "/v1/transit/keys/{key}/import_version" "transit_import_version" "Gives a key one version more, of what somebody brings." transit::import_version, body TransitImportVersion),
-    route!(quick "POST" "/v1/transit/sign/{key}" "transit_sign" "Signs messages." transit::sign, body TransitSign),
-    route!(quick "POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
-    route!(quick "POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),
-    route!(quick "POST" "/v1/transit/verify/{key}/{hash}" "transit_verify_by" "Verifies signatures." transit::verify, body TransitVerify),
+    route!(single transit::single_sign, "POST" "/v1/transit/sign/{key}" "transit_sign" "Signs messages." transit::sign, body TransitSign),
+    route!(single transit::single_sign, "POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
+    route!(single transit::single_verify, "POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),
+    route!(single transit::single_verify, "POST" "/v1/transit/verify/{key}/{hash}" "transit_verify_by" "Verifies signatures." transit::verify, body TransitVerify),
     route!(quick "POST" "/v1/transit/hmac/{key}" "transit_hmac" "Makes tags." transit::hmac, body TransitHmac),
     route!(quick "POST" "/v1/transit/hmac/{key}/{hash}" "transit_hmac_by" "Makes tags." transit::hmac, body TransitHmac),
     route!(quick "POST" "/v1/transit/encrypt/{key}" "transit_encrypt" "Encrypts." transit::encrypt, body TransitEncrypt),

@@ -295,6 +295,7 @@ fn requests_to_the_key_management_service_are_measured_beside_those_that_do_noth
     work.gabion(&["bench", "kms", "--filter", "md5"]).fails(2).says("ml-dsa-65:sign");
     work.gabion(&["bench", "kms", "--rounds", "0"]).fails(2).says("one turn");
     work.gabion(&["bench", "kms", "--keys", "0"]).fails(2).says("one key");
+    work.gabion(&["bench", "kms", "--coalesce", "x"]).fails(2).says("any, tenant or off");
     work.gabion(&["bench", "kms", "--task", "x"]).fails(2).says("no task");
 }
 

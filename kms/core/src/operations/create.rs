@@ -100,15 +100,19 @@ impl Kms {
         self.with_public(transaction.put(path, 0, sealed), id, new.written().public)
     }
 
+    /// The key of a name, where that is known without a look into the store.
+    pub fn known(&self, tenant: &Label, name: &Label) -> Option<KeyId> {
+        // Noted names count while their key's view is kept.
+        let is_kept = |id: &KeyId| self.cache.key(&id.uuid).is_some_and(|view| view.key.id == *id);
+        self.names.get(tenant, name).filter(is_kept)
+    }
+
     /// The key of a name.
     ///
     /// # Errors
     /// [`Error::NoKey`]; the store's.
     pub fn find(&self, tenant: &Label, name: &Label) -> Result<KeyId, Error> {
-        // Noted names count while their key's view is kept.
-        if let Some(id) = self.names.get(tenant, name)
-            && self.cache.key(&id.uuid).is_some_and(|view| view.key.id == id)
-        {
+        if let Some(id) = self.known(tenant, name) {
             return Ok(id);
         }
         match opened::<Option<KeyId>>(&self.kept, &name_path(tenant, name)?)? {

@@ -89,6 +89,8 @@ pub struct Metrics {
     latency: Vec<Histogram>,
     batches: AtomicU64,
     batch_items: AtomicU64,
+    /// Single requests that were run together, and how many times that was done.
+    together: [AtomicU64; 2],
 }
 
 /// How often something took how long.
@@ -152,6 +154,7 @@ impl Metrics {
             latency: Verb::ALL.iter().map(|_| Histogram::new()).collect(),
             batches: AtomicU64::new(0),
             batch_items: AtomicU64::new(0),
+            together: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }
 
@@ -170,6 +173,11 @@ impl Metrics {
             add(&self.failures[verb as usize][code as usize], 1);
         }
         self.latency[verb as usize].note(took);
+    }
+
+    pub(super) fn together(&self, requests: usize) {
+        self.together[0].fetch_add(requests as u64, Ordering::Relaxed);
+        self.together[1].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn batch(&self, items: usize) {
@@ -212,6 +220,11 @@ impl Metrics {
         out.push_str("# TYPE kms_batch_len summary\n");
         out.push_str(&format!("kms_batch_len_sum {}\n", read(&self.batch_items)));
         out.push_str(&format!("kms_batch_len_count {}\n", read(&self.batches)));
+        // Single requests that were run together are no batch that anybody asked for.
+        out.push_str("# TYPE kms_together_len summary\n");
+        let [requests, times] = self.together.each_ref().map(read);
+        out.push_str(&format!("kms_together_len_sum {requests}\n"));
+        out.push_str(&format!("kms_together_len_count {times}\n"));
         out
     }
 }

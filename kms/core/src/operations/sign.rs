@@ -31,8 +31,7 @@ impl Kms {
         message: Message<'_>,
     ) -> Result<Signed, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
-            let number = self.begun(id, Use::Sign, version)?;
-            self.key(id)?.key.check_message(&message)?;
+            let number = self.begun_with(id, version, &message)?;
             let may = || self.permitted(id, number, Use::Sign, version.is_none());
             let signature = self.used(may, |view| {
                 if view.material.rsa_public().is_some() {
@@ -47,6 +46,19 @@ impl Kms {
     /// The version that is meant. The newest one is that of the beginning, also where a rotation comes between.
     pub(super) fn begun(&self, id: &KeyId, what: Use, version: Option<u32>) -> Result<u32, Error> {
         self.key(id)?.key.version_for(what, version)
+    }
+
+    /// The version that is meant to sign a message that its algorithm takes.
+    pub(super) fn begun_with(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        message: &Message<'_>,
+    ) -> Result<u32, Error> {
+        let key = self.key(id)?.key;
+        let number = key.version_for(Use::Sign, version)?;
+        key.check_message(message)?;
+        Ok(number)
     }
 
     /// A version, if it may be used so now.

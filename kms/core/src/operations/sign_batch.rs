@@ -27,8 +27,18 @@ impl Kms {
     /// Signs by any keys and algorithms. Each item has an answer of its own, in their order, which is that of
     /// [`Self::sign`]; those of one algorithm are signed together, so that lanes fill.
     pub fn sign_batch(&self, items: &[ToSign<'_>]) -> Vec<Result<Signed, Error>> {
-        let start = Instant::now();
         self.metrics().batch(items.len());
+        self.signed_as(Verb::SignBatch, items)
+    }
+
+    /// The same of requests that came one by one, and are counted so.
+    pub(crate) fn sign_together(&self, items: &[ToSign<'_>]) -> Vec<Result<Signed, Error>> {
+        self.metrics().together(items.len());
+        self.signed_as(Verb::Sign, items)
+    }
+
+    fn signed_as(&self, verb: Verb, items: &[ToSign<'_>]) -> Vec<Result<Signed, Error>> {
+        let start = Instant::now();
         let before = self.cache.epoch();
         let mut numbers: Vec<u32> = vec![0; items.len()];
         let mut answers: Vec<Option<Result<Vec<u8>, Error>>> = items.iter().map(|_| None).collect();
@@ -61,7 +71,7 @@ impl Kms {
                 }
                 Ok(Signed { by: VersionId { key: item.key.clone(), version }, signature })
             });
-            self.told(Verb::SignBatch, item.key.algorithm, start, &answer);
+            self.told(verb, item.key.algorithm, start, &answer);
             answer
         })
         .collect()
@@ -73,9 +83,8 @@ impl Kms {
         item: &ToSign<'_>,
         number: &mut u32,
     ) -> Result<(Option<gabion_engine::Algorithm>, VersionView), Error> {
-        *number = self.begun(item.key, Use::Sign, item.version)?;
-        let (key, view) = self.permitted(item.key, *number, Use::Sign, item.version.is_none())?;
-        key.key.check_message(&item.message)?;
+        *number = self.begun_with(item.key, item.version, &item.message)?;
+        let (_, view) = self.permitted(item.key, *number, Use::Sign, item.version.is_none())?;
         match view.material.rsa_public() {
             Some(_) => Ok((None, view)),
             None => Ok((Some(view.material.signing()?.algorithm()), view)),
@@ -102,8 +111,9 @@ impl Kms {
         let fresh = Some(&OsEntropy as _);
         let ran =
             engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status);
-        if let Err(error) = ran {
-            return group.iter().map(|_| Err(error.clone().into())).collect();
+        if ran.is_err() {
+            // What fails for all of them may be one's: by itself each says what is wrong with it.
+            return group.iter().map(|lane| self.signed_alone(items, lane)).collect();
         }
         let lanes = group.iter().zip(signatures.chunks_exact(room.max(1)));
         lanes

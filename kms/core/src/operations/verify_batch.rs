@@ -28,8 +28,18 @@ impl Kms {
     /// Verifies signatures of any keys and algorithms. Each has an answer of its own, in their order, which is that of
     /// [`Self::verify`]; those of one algorithm are verified together, so that lanes fill.
     pub fn verify_batch(&self, items: &[Item<'_>]) -> Vec<Result<bool, Error>> {
-        let start = Instant::now();
         self.metrics().batch(items.len());
+        self.verified_as(Verb::VerifyBatch, items)
+    }
+
+    /// The same of requests that came one by one, and are counted so.
+    pub(crate) fn verify_together(&self, items: &[Item<'_>]) -> Vec<Result<bool, Error>> {
+        self.metrics().together(items.len());
+        self.verified_as(Verb::Verify, items)
+    }
+
+    fn verified_as(&self, verb: Verb, items: &[Item<'_>]) -> Vec<Result<bool, Error>> {
+        let start = Instant::now();
         let before = self.cache.epoch();
         let mut answers: Vec<Option<Result<bool, Error>>> = items.iter().map(|_| None).collect();
         let mut plan = Plan::new(self.threads);
@@ -59,7 +69,7 @@ impl Kms {
                     true => answer.and_then(|answer| self.admitted(item).map(|_| answer)),
                     false => answer,
                 };
-                self.told(Verb::VerifyBatch, item.by.key.algorithm, start, &answer);
+                self.told(verb, item.by.key.algorithm, start, &answer);
                 answer
             })
             .collect()
@@ -103,7 +113,8 @@ impl Kms {
         let mut status = vec![Status::NotRun; group.len()];
         let engine = self.kept.engine.parallel(self.threads);
         match engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status) {
-            Err(error) => group.iter().map(|_| Err(error.clone().into())).collect(),
+            // What fails for all of them may be one's: by itself each says what is wrong with it.
+            Err(_) => group.iter().map(|lane| self.verified_alone(items, lane)).collect(),
             Ok(()) => group
                 .iter()
                 .zip(&status)

@@ -25,6 +25,7 @@ mod queue;
 mod quota;
 mod run;
 mod secrets;
+mod together;
 mod uses;
 
 pub use administration::{AuditState, NewToken};

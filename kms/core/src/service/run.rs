@@ -228,13 +228,24 @@ impl Service {
         let done = done.or_else(|error| self.failed(call, request, input, error))?;
         let told = told(&done);
         self.tell(call, &[self.record(call, request, told.clone())], class)?;
-        let still = self.allowed(call, request).and_then(|()| again(&done));
-        if let Err(error) = still {
-            let withheld = Told { outcome: Outcome::Withheld, ..told };
-            self.tell_at_last(call, self.record(call, request, withheld), class)?;
-            return Err(hidden(error, request));
-        }
+        self.released(class, call, request, || told, || again(&done))?;
         Ok(done)
+    }
+
+    /// Looks whether what was told of may still be given out. Where not, that is told of.
+    pub(super) fn released(
+        &self,
+        class: Class,
+        call: &Call<'_>,
+        request: &Request<'_>,
+        told: impl FnOnce() -> Told,
+        again: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.allowed(call, request).and_then(|()| again()).or_else(|error| {
+            let withheld = Told { outcome: Outcome::Withheld, ..told() };
+            self.tell_at_last(call, self.record(call, request, withheld), class)?;
+            Err(hidden(error, request))
+        })
     }
 
     /// Tells the log of something.
@@ -319,11 +330,33 @@ impl Service {
     /// Charges a tenant for what is about to be done, and waits for a place where it is computed. The process itself is
     /// charged nothing and waits for nobody.
     fn place(&self, call: &Call<'_>, request: &Request<'_>) -> Result<Option<Place<'_>>, Error> {
+        match self.charged(call, request)? {
+            None => Ok(None),
+            Some(cost_us) => self.placed(call, request, cost_us),
+        }
+    }
+
+    /// Charges a tenant for what is about to be done: about how many microseconds that takes. None of the process itself.
+    pub(super) fn charged(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+    ) -> Result<Option<u64>, Error> {
         if call.who.method() == Method::Local {
             return Ok(None);
         }
         let cost_us = call.besides_us() + self.item_us(request);
         self.charge(call, request, cost_us)?;
+        Ok(Some(cost_us))
+    }
+
+    /// Waits for a place where so much is computed.
+    pub(super) fn placed(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+        cost_us: u64,
+    ) -> Result<Option<Place<'_>>, Error> {
         let waits = self.queues.is_full(request.action, cost_us);
         call.run(waits, || self.queues.place(request.action, request.tenant, cost_us))
     }
@@ -408,7 +441,7 @@ impl Service {
     }
 
     /// Tells of what failed.
-    fn failed<T>(
+    pub(super) fn failed<T>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,

@@ -169,7 +169,7 @@ impl Service {
         let again =
             |place: usize, signed: &Signed| self.may_still_sign(signed, items[place].version);
         let input = |place: usize| digest(&items[place].message);
-        self.released(call, &requests, answers, input, told, again)
+        self.all_released(call, &requests, answers, input, told, again)
     }
 
     /// Verifies many signatures, of any keys. Each has an answer of its own, in their order, which is that of
@@ -238,12 +238,12 @@ impl Service {
             verified_as(input(place), items[place].signature, *is_its, by)
         };
         let again = |_: usize, (_, by): &(bool, VersionId)| self.may_still_verify(by);
-        let answers = self.released(call, &requests, answers, input, told, again);
+        let answers = self.all_released(call, &requests, answers, input, told, again);
         answers.into_iter().map(|answer| answer.map(|(is_its, _)| is_its)).collect()
     }
 
     /// Tells of all answers at once, and gives out those that are still allowed.
-    fn released<T>(
+    pub(super) fn all_released<T>(
         &self,
         call: &Call<'_>,
         requests: &[Request<'_>],
@@ -275,30 +275,26 @@ impl Service {
         }
         let release = |(place, answer): (usize, Result<T, Error>)| {
             let done = answer.map_err(|error| hidden(error, &requests[place]))?;
-            let still = self.allowed(call, &requests[place]).and_then(|()| again(place, &done));
-            if let Err(error) = still {
-                let withheld = Told { outcome: Outcome::Withheld, ..told(place, &done) };
-                let withheld = self.record(call, &requests[place], withheld);
-                self.tell_at_last(call, withheld, class)?;
-                return Err(hidden(error, &requests[place]));
-            }
+            let again = || again(place, &done);
+            let told = || told(place, &done);
+            self.released(class, call, &requests[place], told, again)?;
             Ok(done)
         };
         answers.into_iter().enumerate().map(release).collect()
     }
 
-    fn may_still_sign(&self, signed: &Signed, asked: Option<u32>) -> Result<(), Error> {
+    pub(super) fn may_still_sign(&self, signed: &Signed, asked: Option<u32>) -> Result<(), Error> {
         let VersionId { key, version } = &signed.by;
         self.kms.still_may(key, *version, Use::Sign, asked.is_none())
     }
 
-    fn may_still_verify(&self, by: &VersionId) -> Result<(), Error> {
+    pub(super) fn may_still_verify(&self, by: &VersionId) -> Result<(), Error> {
         self.kms.still_may(&by.key, by.version, Use::Verify, false)
     }
 }
 
 /// An answer that nobody gave.
-fn lost() -> Error {
+pub(super) fn lost() -> Error {
     Error::Engine(gabion_engine::Error::Lost)
 }
 
@@ -307,7 +303,7 @@ pub(super) fn one_of(items: usize, request: Request<'_>) -> Request<'_> {
     Request { items: u32::try_from(items).unwrap_or(u32::MAX), ..request }
 }
 
-fn signed_as(input: Digest, signed: &Signed) -> Told {
+pub(super) fn signed_as(input: Digest, signed: &Signed) -> Told {
     Told {
         key: Some(signed.by.to_string()),
         input: Some(input),
@@ -316,7 +312,7 @@ fn signed_as(input: Digest, signed: &Signed) -> Told {
     }
 }
 
-fn verified_as(input: Digest, signature: &[u8], is_its: bool, by: &VersionId) -> Told {
+pub(super) fn verified_as(input: Digest, signature: &[u8], is_its: bool, by: &VersionId) -> Told {
     Told {
         key: Some(by.to_string()),
         input: Some(input),
@@ -326,7 +322,7 @@ fn verified_as(input: Digest, signature: &[u8], is_its: bool, by: &VersionId) ->
 }
 
 /// Of what is signed: the message, or the digest or representative that came in its place.
-fn digest(message: &Message<'_>) -> Digest {
+pub(super) fn digest(message: &Message<'_>) -> Digest {
     Digest::of(match message {
         Message::Pure { message, .. } => message,
         Message::Prehash { digest, .. } => digest,

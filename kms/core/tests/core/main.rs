@@ -30,6 +30,7 @@ mod service;
 mod sqlite;
 mod stores;
 mod symmetric;
+mod together;
 mod verbs;
 mod versioned_verify;
 mod wrapped;

@@ -25,7 +25,7 @@ fn old_signatures_verify_after_rotation_and_only_the_newest_signs() {
 }
 
 /// Points of small order, and their negatives, as Ed25519 encodes them; and what is no point or not canonical.
-const POINTS: [&str; 8] = [
+pub const POINTS: [&str; 8] = [
     "0100000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000080",
     "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
@@ -37,14 +37,14 @@ const POINTS: [&str; 8] = [
 ];
 
 /// Scalars: 0, 1, L and L - 1, with L the order of the group.
-const SCALARS: [&str; 4] = [
+pub const SCALARS: [&str; 4] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
     "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010",
     "ecd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010",
 ];
 
-fn bytes(hex: &str) -> Vec<u8> {
+pub fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 

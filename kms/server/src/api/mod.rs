@@ -10,6 +10,7 @@ pub mod once;
 pub mod policies;
 pub mod secrets;
 pub mod signatures;
+pub mod single;
 pub mod system;
 pub mod transit;
 pub mod vault;

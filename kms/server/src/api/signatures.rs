@@ -1,6 +1,5 @@
 //! Signing, verifying, describing.
 
-use gabion_kms::model::VersionId;
 use gabion_kms::operations::rsa_hash;
 use gabion_kms::rsa::{Hash, Scheme};
 use gabion_kms::{Message, Prehash};
@@ -8,49 +7,94 @@ use gabion_kms_client::encode;
 use gabion_kms_client::wire::{Attest, Attested, Sign, Signed, Verified, Verify};
 
 use super::bytes::{bytes, optional};
+use super::single::{Done, Form, Single, What};
 use super::{Call, Reply, Wanted};
 use crate::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
-    let (service, caller) = call.caller()?;
+    match to_sign(call)? {
+        (single, None) => single.run(call),
+        (single, Some((scheme, digest))) => {
+            let (service, caller) = call.caller()?;
+            let What::Sign { version } = single.what else { return Err(lost()) };
+            let key = single.wanted.key();
+            let signed = service.sign_rsa(&caller, &key, version, scheme, &digest);
+            single.answer(call, signed.map(Done::Signed))
+        }
+    }
+}
+
+pub fn verify(call: &Call) -> Result<Reply, Problem> {
+    match to_verify(call)? {
+        (single, None) => single.run(call),
+        (single, Some((scheme, digest))) => {
+            let (service, caller) = call.caller()?;
+            let What::Verify { version, ref signature } = single.what else { return Err(lost()) };
+            let (key, of) = (single.wanted.key(), (&digest[..], &signature[..]));
+            let valid = service.verify_rsa(&caller, &key, version, scheme, of);
+            single.answer(call, valid.map(Done::Verified))
+        }
+    }
+}
+
+/// A request for one signature, if nothing is said of RSA.
+pub fn single_sign(call: &Call) -> Result<Option<Single>, Problem> {
+    to_sign(call).map(|(single, rsa)| Some(single).filter(|_| rsa.is_none()))
+}
+
+/// A request for one verdict, if nothing is said of RSA.
+pub fn single_verify(call: &Call) -> Result<Option<Single>, Problem> {
+    to_verify(call).map(|(single, rsa)| Some(single).filter(|_| rsa.is_none()))
+}
+
+/// How RSA signs, and the digest that it signs.
+type OfRsa = (Scheme, Vec<u8>);
+
+fn to_sign(call: &Call) -> Result<(Single, Option<OfRsa>), Problem> {
+    let (service, _) = call.caller()?;
     let asked: Sign = json::read(&call.body)?;
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
     let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
-    let key = wanted.key();
-    let signed = match input.of_rsa(asked.padding.as_deref(), asked.salt_length)? {
-        None => service.sign(&caller, &key, asked.version, input.message())?,
-        Some((scheme, digest)) => {
-            service.sign_rsa(&caller, &key, asked.version, scheme, &digest)?
-        }
-    };
-    Reply::json(&Signed {
-        version: signed.by.version,
-        by: signed.by.to_string(),
-        signature: encode(&signed.signature),
-        revision,
-    })
+    let rsa = input.of_rsa(asked.padding.as_deref(), asked.salt_length)?;
+    let what = What::Sign { version: asked.version };
+    Ok((Single { wanted, input, what, revision, form: FORM }, rsa))
 }
 
-pub fn verify(call: &Call) -> Result<Reply, Problem> {
-    let (service, caller) = call.caller()?;
+fn to_verify(call: &Call) -> Result<(Single, Option<OfRsa>), Problem> {
+    let (service, _) = call.caller()?;
     let asked: Verify = json::read(&call.body)?;
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
     let signature = bytes("signature", &asked.signature)?;
     let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
-    let id = service.kms().find(&wanted.tenant, &wanted.name);
     let version = wanted.version(service, asked.version);
-    let key = wanted.key();
-    let valid = match input.of_rsa(asked.padding.as_deref(), asked.salt_length)? {
-        None => service.verify(&caller, &key, version, input.message(), &signature)?,
-        Some((scheme, digest)) => {
-            service.verify_rsa(&caller, &key, version, scheme, (&digest, &signature))?
+    let rsa = input.of_rsa(asked.padding.as_deref(), asked.salt_length)?;
+    let what = What::Verify { version, signature };
+    Ok((Single { wanted, input, what, revision, form: FORM }, rsa))
+}
+
+const FORM: Form = Form { done: told, failed: |problem| problem };
+
+fn told(call: &Call, single: &Single, done: Done) -> Result<Reply, Problem> {
+    let revision = single.revision;
+    match done {
+        Done::Signed(signed) => Reply::json(&Signed {
+            version: signed.by.version,
+            by: signed.by.to_string(),
+            signature: encode(&signed.signature),
+            revision,
+        }),
+        Done::Verified(valid) => {
+            Reply::json(&Verified { valid, by: single.by(call)?.to_string(), revision })
         }
-    };
-    let by = VersionId { key: id?, version };
-    Reply::json(&Verified { valid, by: by.to_string(), revision })
+    }
+}
+
+/// A request that became one of another kind: none does.
+fn lost() -> Problem {
+    Problem::internal("a request is of another kind than its path")
 }
 
 pub fn attest(call: &Call) -> Result<Reply, Problem> {

@@ -13,7 +13,7 @@ mod tags;
 pub use ciphers::{datakey, decrypt, encrypt, random, rewrap};
 pub use imports::{import, import_version, wrapping_key};
 pub use keys::{LIST, config, create, delete, list, list_by_get, read, rotate};
-pub use signatures::{sign, verify};
+pub use signatures::{sign, single_sign, single_verify, verify};
 pub use tags::hmac;
 
 use gabion_kms::Prehash;
@@ -129,15 +129,25 @@ fn answered<I: Default + PartialEq>(
     let Some(items) = items else {
         return vault::data(call, one(&item).map_err(of_operation)?, &[]);
     };
-    if item != I::default() {
+    check_batch(call, (action, wanted), &items, &item)?;
+    let results = items.iter().map(|item| result(reference(item).as_deref(), one(item)));
+    vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+}
+
+/// Whether so many may be asked for at once, and nothing beside them.
+fn check_batch<I: Default + PartialEq>(
+    call: &Call,
+    (action, wanted): (Action, &Wanted),
+    items: &[I],
+    item: &I,
+) -> Result<(), Problem> {
+    if *item != I::default() {
         return Err(Problem::bad("expected one item or `batch_input`, and not both"));
     }
     check_items(items.len())?;
     let (service, caller) = call.caller()?;
     let may = service.algorithm(&caller, action, &wanted.key(), items.len());
-    may.map_err(|error| of_operation(error.into()))?;
-    let results = items.iter().map(|item| result(reference(item).as_deref(), one(item)));
-    vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+    may.map(drop).map_err(|error| of_operation(error.into()))
 }
 
 /// Answers items each by itself, where those that can be read are run together.

@@ -20,6 +20,7 @@ mod secrets;
 mod serve;
 mod system;
 mod tls;
+mod together;
 mod transit;
 
 use std::net::SocketAddr;

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 use super::super::batch::check_items;
 use super::super::bytes::bytes;
+use super::super::signatures::Input;
+use super::super::single::{Done, Form as AnswerForm, Single, What};
 use super::super::{Call, Reply, Wanted, vault};
 use super::{
     Unsupported, batch, made, missing, of_operation, opened, said_hash, tags, version, wanted,
@@ -124,6 +126,70 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         }
         (Some(_), true) => Err(Problem::bad("expected one of `input` and `batch_input`")),
     }
+}
+
+/// A request for one signature, by a key that is not RSA's.
+pub fn single_sign(call: &Call) -> Result<Option<Single>, Problem> {
+    let asked: TransitSign = json::read(&call.body)?;
+    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
+    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    if asked.batch_input.is_some() {
+        return Ok(None);
+    }
+    let wanted = wanted(call, asked.name.as_deref())?;
+    let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
+    Unsupported("context").text(asked.context.as_deref())?;
+    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    let version = version(asked.key_version)?;
+    let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
+    single(call, &form, wanted, input, What::Sign { version })
+}
+
+/// A request for one verdict on a signature, by a key that is not RSA's.
+pub fn single_verify(call: &Call) -> Result<Option<Single>, Problem> {
+    let asked: TransitVerify = json::read(&call.body)?;
+    if asked.batch_input.is_some() || tags::are_meant(&asked) {
+        return Ok(None);
+    }
+    let wanted = wanted(call, asked.name.as_deref())?;
+    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
+    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
+    Unsupported("context").text(asked.context.as_deref())?;
+    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    Unsupported("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;
+    let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
+    let (version, signature) =
+        opened("signature", asked.signature.as_deref()).map_err(of_operation)?;
+    single(call, &form, wanted, input, What::Verify { version, signature })
+}
+
+fn single(
+    call: &Call,
+    form: &Form,
+    wanted: Wanted,
+    input: Vec<u8>,
+    what: What,
+) -> Result<Option<Single>, Problem> {
+    if form.rsa.is_some() {
+        return Ok(None);
+    }
+    let context = Vec::new();
+    let input = match form.digests {
+        None => Input::Pure { context, message: input },
+        Some(hash) => Input::Prehash { context, hash, digest: input },
+    };
+    let revision = call.caller()?.0.kms().revision();
+    let form = AnswerForm { done: told, failed: of_operation };
+    Ok(Some(Single { wanted, input, what, revision, form }))
+}
+
+fn told(call: &Call, _: &Single, done: Done) -> Result<Reply, Problem> {
+    let data = match done {
+        Done::Signed(signed) => made("signature", &signed.by, &signed.signature),
+        Done::Verified(valid) => json!({"valid": valid}),
+    };
+    vault::data(call, data, &[])
 }
 
 /// How inputs are taken: hashed by the algorithm, or digests already.

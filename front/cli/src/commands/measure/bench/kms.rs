@@ -40,6 +40,9 @@ pub struct Args {
     /// Keys of the store that starts are measured with; a million of them take minutes to make
     #[arg(long, value_name = "N", default_value_t = 1000)]
     keys: usize,
+    /// Whose requests the server runs together that are there at the same time: any, tenant (those of one), off
+    #[arg(long, value_name = "WHOSE", default_value = "any")]
+    coalesce: String,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -55,8 +58,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         kms::serve(&task, |line| told = print_line(line))?;
         return told.map(|()| 0);
     }
-    let Args { filter, seconds, rounds, keys, .. } = args;
-    let config = Config { filter, seconds, rounds, keys };
+    let Args { filter, seconds, rounds, keys, coalesce, .. } = args;
+    let config = Config { filter, seconds, rounds, keys, coalesce };
     let (mut failed, mut first) = (Ok(()), true);
     kms::measure(&config, |row| {
         let line = if args.json {

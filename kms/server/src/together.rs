@@ -1,0 +1,377 @@
+//! Requests that are there at the same time, run together.
+//!
+//! ```text
+//!   connection --read--> alone: answered at once, by the thread that read it
+//!   connection --read--+
+//!   connection --read--+--> a line of one verb and algorithm --> lets others be read, once --> at most eight of them
+//!   connection --read--+                                         through the service in one call --> each its answer
+//! ```
+//!
+//! Nobody waits for a request that is not there yet: whatever is readable is read, and then the line runs. Each is answered as
+//! it would be alone ([`Service::sign_together`]). A line longer than eight runs one of each tenant after the other.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gabion_engine::Algorithm;
+use gabion_kms::gate::Action;
+use gabion_kms::model::{KeyAlgorithm, Label};
+use gabion_kms::service::{Service, SignItem, VerifyItem};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use crate::api::single::{Done, Single, What};
+use crate::api::{Call, Reply};
+use crate::options::Coalesce;
+use crate::problem::Problem;
+
+/// Most requests of a call: as many lanes as the engine has for what waits here, and less than two milliseconds.
+const LANES: usize = 8;
+
+type Answer = Result<Reply, Problem>;
+
+/// Requests that wait for those beside them.
+pub struct Together {
+    coalesce: Coalesce,
+    lines: Mutex<HashMap<Line, Vec<Waiting>>>,
+}
+
+/// Requests that may run together.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Line {
+    action: Action,
+    /// The algorithm's name.
+    algorithm: &'static str,
+    tenant: Option<Label>,
+    /// Where the service is. Each that waits holds it there.
+    service: usize,
+}
+
+struct Waiting {
+    call: Call,
+    single: Single,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Together {
+    pub fn new(coalesce: Coalesce) -> Arc<Self> {
+        Arc::new(Together { coalesce, lines: Mutex::default() })
+    }
+
+    /// Puts a request beside those like it. It comes back where it is to be run by itself: what it uses fills no lanes, is
+    /// not known without a look into the store, or has to wait for its turn.
+    pub fn join(
+        self: &Arc<Self>,
+        call: Call,
+        single: Single,
+    ) -> Result<oneshot::Receiver<Answer>, Box<Call>> {
+        let Some(line) = self.line(&call, &single) else { return Err(Box::new(call)) };
+        let (answer, answered) = oneshot::channel();
+        let mut lines = self.lines();
+        let waiting = lines.entry(line.clone()).or_default();
+        waiting.push(Waiting { call, single, answer });
+        let is_first = waiting.len() == 1;
+        drop(lines);
+        if is_first {
+            self.start(line);
+        }
+        Ok(answered)
+    }
+
+    fn line(&self, call: &Call, single: &Single) -> Option<Line> {
+        let tenant = match self.coalesce {
+            Coalesce::Off => return None,
+            Coalesce::Any => None,
+            Coalesce::Tenant => Some(single.wanted.tenant.clone()),
+        };
+        let (service, _) = call.caller.as_ref()?;
+        let key = service.kms().known(&single.wanted.tenant, &single.wanted.name)?;
+        let action = single.what.action();
+        let algorithm = lanes(key.algorithm).filter(|_| service.has_place(action))?;
+        Some(Line { action, algorithm, tenant, service: Arc::as_ptr(service) as usize })
+    }
+
+    /// Runs a line soon, whatever becomes of the connections that its requests came by.
+    fn start(self: &Arc<Self>, line: Line) {
+        let together = self.clone();
+        tokio::spawn(async move {
+            // What else is there is read first.
+            yield_now().await;
+            let (batch, are_more) = together.take(&line);
+            if are_more {
+                // Another thread may have time for them.
+                together.start(line);
+            }
+            // Whoever waits for what met a defect hears that nobody answers.
+            let _ = catch_unwind(AssertUnwindSafe(|| run(batch)));
+        });
+    }
+
+    /// Takes those that run next out of a line; whether there are others.
+    fn take(&self, line: &Line) -> (Vec<Waiting>, bool) {
+        let mut lines = self.lines();
+        let Some(waiting) = lines.get_mut(line) else { return (Vec::new(), false) };
+        let batch = next(waiting, |one| &one.single.wanted.tenant);
+        let are_more = !waiting.is_empty();
+        if !are_more {
+            lines.remove(line);
+        }
+        (batch, are_more)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<Line, Vec<Waiting>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The name of an algorithm whose operations take less together than one after the other.
+fn lanes(algorithm: KeyAlgorithm) -> Option<&'static str> {
+    let of_engine = algorithm.algorithm()?;
+    let fills = matches!(
+        of_engine,
+        Algorithm::Ed25519 | Algorithm::MlDsa44 | Algorithm::MlDsa65 | Algorithm::MlDsa87
+    );
+    fills.then(|| of_engine.name())
+}
+
+/// Takes at most [`LANES`] out: the first of each tenant before the second of any.
+fn next<W, T: Eq>(waiting: &mut Vec<W>, tenant: impl Fn(&W) -> &T) -> Vec<W> {
+    if waiting.len() <= LANES {
+        return std::mem::take(waiting);
+    }
+    let before = |place: usize| {
+        let own = tenant(&waiting[place]);
+        waiting[..place].iter().filter(|other| tenant(other) == own).count()
+    };
+    let mut order: Vec<(usize, usize)> =
+        (0..waiting.len()).map(|place| (before(place), place)).collect();
+    order.sort_unstable();
+    let taken: Vec<usize> = order[..LANES].iter().map(|(_, place)| *place).collect();
+    let all = std::mem::take(waiting).into_iter().enumerate();
+    let (batch, rest): (Vec<_>, Vec<_>) = all.partition(|(place, _)| taken.contains(place));
+    waiting.extend(rest.into_iter().map(|(_, one)| one));
+    batch.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Runs requests of one line.
+fn run(batch: Vec<Waiting>) {
+    let (mut answers, mut asked) = (Vec::new(), Vec::new());
+    for Waiting { call, single, answer } in batch {
+        answers.push(Some(answer));
+        asked.push((call, single));
+    }
+    let Some(service) = asked.first().and_then(|(call, _)| call.caller.as_ref()) else { return };
+    let service: &Service = &service.0;
+    let mut tell = |place: usize, done: Result<Done, gabion_kms::Error>| {
+        let (call, single) = &asked[place];
+        let told = single.answer(call, done).map_err(|problem| call.refusal(problem));
+        if let Some(answer) = answers.get_mut(place).and_then(Option::take) {
+            // Who hung up gets none.
+            let _ = answer.send(told);
+        }
+    };
+    let calls = || asked.iter().filter_map(|(call, single)| Some((call.caller().ok()?.1, single)));
+    match asked.first().map(|(_, single)| single.what.action()) {
+        Some(Action::Sign) => {
+            let items: Vec<_> = calls()
+                .filter_map(|(call, single)| {
+                    let What::Sign { version } = single.what else { return None };
+                    let (key, message) = (single.wanted.key(), single.input.message());
+                    Some((call, SignItem { key, version, message }))
+                })
+                .collect();
+            service.sign_together(&items, |place, signed| tell(place, signed.map(Done::Signed)));
+        }
+        _ => {
+            let items: Vec<_> = calls()
+                .filter_map(|(call, single)| {
+                    let What::Verify { version, ref signature } = single.what else { return None };
+                    let (key, message) = (single.wanted.key(), single.input.message());
+                    Some((call, VerifyItem { key, version, message, signature }))
+                })
+                .collect();
+            service
+                .verify_together(&items, |place, is_its| tell(place, is_its.map(Done::Verified)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicUsize;
+
+    use gabion_kms::gate::{Authenticated, Peer};
+    use gabion_kms::model::Label;
+    use gabion_kms::operations::NewKey;
+    use gabion_kms::service;
+
+    use super::*;
+    use crate::api::signatures::single_sign;
+    use crate::keeper::Keeper;
+    use crate::options::Options;
+    use crate::query::Query;
+    use crate::state::State;
+
+    /// A service with a key in each of two tenants, and somebody who asks for signatures.
+    struct World {
+        state: Arc<State>,
+        service: Arc<Service>,
+        who: Authenticated,
+    }
+
+    impl World {
+        fn new(coalesce: Coalesce) -> Self {
+            let (keeper, token) = Keeper::in_memory().unwrap();
+            let service = keeper.service().unwrap();
+            let who = service.authenticate(&token, &Peer::default()).unwrap();
+            let options = Options { coalesce, ..Options::default() };
+            let state = Arc::new(State::new(Arc::new(keeper), &options, "").unwrap());
+            for tenant in ["a", "b"] {
+                let label = |text| Label::new("name", text).unwrap();
+                let algorithm = "ed25519".parse().unwrap();
+                let (tenant, purpose, name) = (label(tenant), label("transit"), label("k"));
+                let new = NewKey { tenant, purpose, name, algorithm };
+                service.create(&service::Call::new(&who, "r"), &new).unwrap();
+                // Its name is known from here on.
+                service
+                    .kms()
+                    .describe(&service.kms().find(&new.tenant, &new.name).unwrap())
+                    .unwrap();
+            }
+            World { state, service, who }
+        }
+
+        fn join(&self, tenant: &str) -> Result<oneshot::Receiver<Answer>, Box<Call>> {
+            let body = format!(r#"{{"key":"k","tenant":"{tenant}","message":"AAAA"}}"#);
+            let call = Call {
+                state: self.state.clone(),
+                caller: Some((self.service.clone(), self.who.clone())),
+                peer: Peer::default(),
+                id: "r-1".to_owned(),
+                trace: None,
+                asked: OnceLock::new(),
+                parts: Vec::new(),
+                namespace: None,
+                query: Query::default(),
+                bytes: AtomicUsize::new(body.len()),
+                body: body.into(),
+            };
+            let single = single_sign(&call).unwrap().unwrap();
+            self.state.together.join(call, single)
+        }
+
+        fn joined(&self, tenant: &str) -> oneshot::Receiver<Answer> {
+            self.join(tenant).ok().unwrap()
+        }
+
+        /// How many requests were run together, and how many times that was done.
+        fn counted(&self) -> (u64, u64) {
+            let text = self.service.kms().metrics().text();
+            let of = |name: &str| {
+                let found = text.lines().find_map(|line| line.strip_prefix(name));
+                found.map_or(0, |count| count.trim().parse().unwrap())
+            };
+            (of("kms_together_len_sum"), of("kms_together_len_count"))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_there_at_once_runs_at_once() {
+        let world = World::new(Coalesce::Any);
+        let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.joined(tenant)).into();
+        assert_eq!(world.counted(), (0, 0));
+        for one in all {
+            let reply = one.await.unwrap().unwrap_or_else(|problem| panic!("{}", problem.message));
+            assert!(String::from_utf8(reply.body).unwrap().contains("\"signature\":\""));
+        }
+        assert_eq!(world.counted(), (3, 1));
+        // The next one finds an empty line.
+        assert!(world.joined("a").await.unwrap().is_ok());
+        assert_eq!(world.counted(), (4, 2));
+        assert!(world.state.together.lines().is_empty());
+    }
+
+    #[tokio::test]
+    async fn tenants_are_kept_apart_where_that_is_asked_for_and_all_where_nobody_waits() {
+        let world = World::new(Coalesce::Tenant);
+        let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.joined(tenant)).into();
+        for one in all {
+            assert!(one.await.unwrap().is_ok());
+        }
+        assert_eq!(world.counted(), (3, 2));
+        let world = World::new(Coalesce::Off);
+        assert!(world.join("a").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_longer_than_the_lanes_runs_in_parts() {
+        let world = World::new(Coalesce::Any);
+        let all: Vec<_> = (0..2 * LANES + 3).map(|_| world.joined("a")).collect();
+        for one in all {
+            assert!(one.await.unwrap().is_ok());
+        }
+        assert_eq!(world.counted(), (2 * LANES as u64 + 3, 3));
+    }
+
+    #[tokio::test]
+    async fn who_hangs_up_takes_nobody_else_along() {
+        let world = World::new(Coalesce::Any);
+        let first = world.joined("a");
+        let second = world.joined("a");
+        drop(first);
+        assert!(second.await.unwrap().is_ok());
+        // It was told of, too.
+        assert_eq!(world.counted(), (2, 1));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn of_many_threads_each_is_answered_once() {
+        let world = Arc::new(World::new(Coalesce::Any));
+        let mut tasks = Vec::new();
+        for task in 0..16 {
+            let world = world.clone();
+            tasks.push(tokio::spawn(async move {
+                for round in 0..40 {
+                    let answered = world.join(["a", "b"][(task + round) % 2]);
+                    match answered {
+                        Ok(answered) => assert!(answered.await.unwrap().is_ok()),
+                        // Who comes while all places are taken goes by itself.
+                        Err(call) => assert!(crate::api::signatures::sign(&call).is_ok()),
+                    }
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(world.state.together.lines().is_empty());
+        let records = world.service.log().tail(0, usize::MAX).unwrap();
+        let signed = records.iter().filter(|entry| entry.record.action == Action::Sign);
+        assert_eq!(signed.count(), 16 * 40);
+    }
+
+    #[test]
+    fn of_a_long_line_each_tenant_is_next_once_before_any_is_twice() {
+        let mut line: Vec<(char, usize)> = (0..12).map(|place| ('a', place)).collect();
+        line.extend([('b', 0), ('b', 1), ('c', 0)]);
+        let batch = next(&mut line, |one| &one.0);
+        // One of each, two of those that have two, and the rest of whoever came first.
+        assert_eq!(
+            batch,
+            [('a', 0), ('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 0), ('b', 1), ('c', 0)]
+        );
+        assert_eq!(line, (5..12).map(|place| ('a', place)).collect::<Vec<_>>());
+        assert_eq!(next(&mut line, |one| &one.0).len(), 7);
+        assert!(line.is_empty());
+    }
+
+    #[test]
+    fn only_what_fills_lanes_waits_for_others() {
+        let of = |name: &str| lanes(name.parse().unwrap()).is_some();
+        assert!(of("ed25519") && of("ml-dsa-44") && of("ml-dsa-65") && of("ml-dsa-87"));
+        assert!(!of("slh-dsa-sha2-128s") && !of("rsa-2048") && !of("ecdsa-p-256"));
+        assert!(!of("hmac-sha-256") && !of("ed25519+ml-dsa-65"));
+    }
+}
