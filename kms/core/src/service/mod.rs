@@ -14,6 +14,7 @@
 
 mod administration;
 mod changes;
+mod ciphers;
 mod cost;
 mod jwks;
 mod once;
@@ -30,6 +31,7 @@ mod uses;
 
 pub use administration::{AuditState, NewToken};
 pub use changes::Shown;
+pub use ciphers::{DecryptItem, EncryptItem};
 pub use jwks::VerifyingKey;
 pub use once::{Begun, Ended, OP_ID_MAX, OPS_MAX, Op, OpRequest};
 pub use open::{AuditAt, Options};

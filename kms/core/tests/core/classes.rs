@@ -16,9 +16,9 @@ use gabion_state::{Access, Disk, DiskFile, Identity, RealDisk};
 use crate::verbs::{label, pure};
 
 /// A disk that says each time that a file is synced.
-struct Telling(Told);
+pub struct Telling(pub Told);
 
-type Told = Arc<dyn Fn() + Send + Sync>;
+pub type Told = Arc<dyn Fn() + Send + Sync>;
 
 struct File(Box<dyn DiskFile>, Told);
 

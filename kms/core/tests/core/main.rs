@@ -7,6 +7,7 @@ mod audit;
 mod audit_archive;
 mod audit_faults;
 mod batches;
+mod ciphers;
 mod classes;
 mod clocks;
 #[allow(dead_code, reason = "these tests need less of it")]

@@ -1,18 +1,28 @@
 //! Encrypting, keys for data, and random bytes, by Vault's paths.
 
 use gabion_kms::gate::Action;
+use gabion_kms::operations::Encrypted;
+use gabion_kms::service::{DecryptItem, EncryptItem};
 use gabion_kms_client::encode;
 use gabion_kms_client::transit::{
     TransitCipherItem, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom, TransitRewrap,
 };
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::super::bytes::{optional, secret};
 use super::super::secrets::{RANDOM, datakey_len};
 use super::super::{Call, Reply, vault};
-use super::{Unsupported, answered, made, missing, named, of_operation, opened, version, wanted};
+use super::{
+    Unsupported, answered, batch, check_batch, made, missing, named, of_operation, opened, version,
+    wanted,
+};
 use crate::json;
 use crate::problem::Problem;
+
+/// By which version, what, and what stands beside it.
+type ToEncrypt = (Option<u32>, Zeroizing<Vec<u8>>, Vec<u8>);
+type ToDecrypt = (u32, Vec<u8>, Vec<u8>);
 
 pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
@@ -23,14 +33,20 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     Unsupported("partial_failure_response_code").number(asked.partial_failure_response_code)?;
     let of_all = version(asked.key_version)?;
     let TransitEncrypt { plaintext, associated_data, context, nonce, batch_input, .. } = asked;
-    let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
+    let read = |item: &TransitCipherItem| -> Result<_, Problem> {
         check(item)?;
         let to = version(item.key_version)?.or(of_all);
         let plain = item.plaintext.as_ref().ok_or_else(|| missing("plaintext"))?;
-        let (plain, beside) = (secret("plaintext", plain)?, beside(item)?);
-        let done = service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?;
-        Ok(made("ciphertext", &done.by, &done.ciphertext))
+        Ok((to, secret("plaintext", plain)?, beside(item)?))
     };
+    let together = |ready: &[&ToEncrypt]| {
+        let items = ready.iter().map(|(version, plain, beside)| {
+            let (key, version) = (wanted.key(), *version);
+            EncryptItem { key, version, plain, beside }
+        });
+        service.encrypt_batch(&caller, &items.collect::<Vec<_>>())
+    };
+    let told = |done: Encrypted| made("ciphertext", &done.by, &done.ciphertext);
     let item = TransitCipherItem {
         plaintext,
         associated_data,
@@ -38,7 +54,16 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
         nonce,
         ..TransitCipherItem::default()
     };
-    answered(call, (Action::Encrypt, &wanted), batch_input, item, named_item, one)
+    let Some(items) = batch_input else {
+        let one = |(to, plain, beside): ToEncrypt| -> Result<_, Problem> {
+            Ok(service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?)
+        };
+        let done = read(&item).and_then(one).map_err(of_operation)?;
+        return vault::data(call, told(done), &[]);
+    };
+    check_batch(call, (Action::Encrypt, &wanted), &items, &item)?;
+    let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
+    vault::data(call, json!({"batch_results": results}), &[])
 }
 
 pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
@@ -47,13 +72,19 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
     let wanted = wanted(call, asked.name.as_deref())?;
     Unsupported("partial_failure_response_code").number(asked.partial_failure_response_code)?;
     let TransitDecrypt { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
-    let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
+    let read = |item: &TransitCipherItem| -> Result<_, Problem> {
         check(item)?;
         let (by, ciphertext) = opened("ciphertext", item.ciphertext.as_deref())?;
-        let beside = beside(item)?;
-        let plain = service.decrypt(&caller, &wanted.key(), by, &ciphertext, &beside)?;
-        Ok(json!({"plaintext": encode(&plain)}))
+        Ok((by, ciphertext, beside(item)?))
     };
+    let together = |ready: &[&ToDecrypt]| {
+        let items = ready.iter().map(|(version, ciphertext, beside)| {
+            let (key, version) = (wanted.key(), *version);
+            DecryptItem { key, version, ciphertext, beside }
+        });
+        service.decrypt_batch(&caller, &items.collect::<Vec<_>>())
+    };
+    let told = |plain: Zeroizing<Vec<u8>>| json!({"plaintext": encode(&plain)});
     let item = TransitCipherItem {
         ciphertext,
         associated_data,
@@ -61,7 +92,16 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
         nonce,
         ..TransitCipherItem::default()
     };
-    answered(call, (Action::Decrypt, &wanted), batch_input, item, named_item, one)
+    let Some(items) = batch_input else {
+        let one = |(by, ciphertext, beside): ToDecrypt| -> Result<_, Problem> {
+            Ok(service.decrypt(&caller, &wanted.key(), by, &ciphertext, &beside)?)
+        };
+        let done = read(&item).and_then(one).map_err(of_operation)?;
+        return vault::data(call, told(done), &[]);
+    };
+    check_batch(call, (Action::Decrypt, &wanted), &items, &item)?;
+    let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
+    vault::data(call, json!({"batch_results": results}), &[])
 }
 
 pub fn rewrap(call: &Call) -> Result<Reply, Problem> {

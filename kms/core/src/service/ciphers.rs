@@ -1,0 +1,120 @@
+//! Batches that encrypt or decrypt: what is expanded of a key is there already, so that items run one after the other; what
+//! they share is their place, their write to the audit log, and their wait for the disk.
+
+use zeroize::Zeroizing;
+
+use super::changes::{done, of};
+use super::queue::Place;
+use super::run::{Call, KeyRef, Service, Told};
+use super::uses::{lost, one_of};
+use crate::audit::Digest;
+use crate::error::Error;
+use crate::gate::{Action, Request};
+use crate::model::{Use, VersionId};
+use crate::operations::Encrypted;
+
+/// A message to encrypt.
+#[derive(Clone, Copy)]
+pub struct EncryptItem<'a> {
+    /// By which key.
+    pub key: KeyRef<'a>,
+    /// By which version; the newest one where none is named.
+    pub version: Option<u32>,
+    /// What.
+    pub plain: &'a [u8],
+    /// What stands beside it.
+    pub beside: &'a [u8],
+}
+
+/// A ciphertext to decrypt.
+#[derive(Clone, Copy)]
+pub struct DecryptItem<'a> {
+    /// By which key.
+    pub key: KeyRef<'a>,
+    /// By which version.
+    pub version: u32,
+    /// What.
+    pub ciphertext: &'a [u8],
+    /// What stands beside it.
+    pub beside: &'a [u8],
+}
+
+/// What was decrypted, and by which version.
+type Opened = (Zeroizing<Vec<u8>>, VersionId);
+
+impl Service {
+    /// Encrypts many messages, by any keys. Each has an answer of its own, in their order, which is that of
+    /// [`Self::encrypt`].
+    pub fn encrypt_batch(
+        &self,
+        call: &Call<'_>,
+        items: &[EncryptItem<'_>],
+    ) -> Vec<Result<Encrypted, Error>> {
+        let requests: Vec<Request<'_>> =
+            items.iter().map(|item| one_of(items.len(), of(Action::Encrypt, &item.key))).collect();
+        let answers = self.each(call, &requests, |place| {
+            let EncryptItem { key, version, plain, beside } = &items[place];
+            self.kms.encrypt(&self.find(key)?, *version, plain, beside)
+        });
+        let input = |place: usize| self.keyed(items[place].plain);
+        let told = |place: usize, made: &Encrypted| Told {
+            input: Some(input(place)),
+            output: Some(Digest::of(&made.ciphertext)),
+            ..done(Some(made.by.to_string()))
+        };
+        let again = |place: usize, made: &Encrypted| {
+            let was_newest = items[place].version.is_none();
+            self.kms.still_may(&made.by.key, made.by.version, Use::Encrypt, was_newest)
+        };
+        self.all_released(call, &requests, answers, input, told, again)
+    }
+
+    /// Decrypts many ciphertexts, by any keys. Each has an answer of its own, in their order, which is that of
+    /// [`Self::decrypt`].
+    pub fn decrypt_batch(
+        &self,
+        call: &Call<'_>,
+        items: &[DecryptItem<'_>],
+    ) -> Vec<Result<Zeroizing<Vec<u8>>, Error>> {
+        let requests: Vec<Request<'_>> =
+            items.iter().map(|item| one_of(items.len(), of(Action::Decrypt, &item.key))).collect();
+        let answers = self.each(call, &requests, |place| {
+            let DecryptItem { key, version, ciphertext, beside } = &items[place];
+            let by = VersionId { key: self.find(key)?, version: *version };
+            Ok((self.kms.decrypt(&by, ciphertext, beside)?, by))
+        });
+        let input = |place: usize| Digest::of(items[place].ciphertext);
+        let told = |place: usize, (plain, by): &Opened| Told {
+            input: Some(input(place)),
+            output: Some(self.keyed(plain)),
+            ..done(Some(by.to_string()))
+        };
+        let again = |_: usize, (_, by): &Opened| {
+            self.kms.still_may(&by.key, by.version, Use::Decrypt, false)
+        };
+        let answers = self.all_released(call, &requests, answers, input, told, again);
+        answers.into_iter().map(|answer| answer.map(|(plain, _)| plain)).collect()
+    }
+
+    /// Does each of those that may be done, at one place.
+    fn each<T>(
+        &self,
+        call: &Call<'_>,
+        requests: &[Request<'_>],
+        act: impl Fn(usize) -> Result<T, Error>,
+    ) -> Vec<Result<T, Error>> {
+        let Some(action) = requests.first().map(|request| request.action) else {
+            return Vec::new();
+        };
+        let (may, place) = self.admitted(call, action, requests);
+        let takes_long = place.as_ref().is_some_and(Place::takes_long);
+        let all = || {
+            let one = |(place, may): (usize, Result<(), Error>)| may.and_then(|()| act(place));
+            Ok(may.into_iter().enumerate().map(one).collect())
+        };
+        let answers = call.run(takes_long, all);
+        drop(place);
+        // There is one for each.
+        answers.unwrap_or_else(|_| requests.iter().map(|_| Err(lost())).collect())
+    }
+}
