@@ -467,8 +467,10 @@ impl Hosts {
                 continue;
             }
             // The head of a state begins with the key, after eight bytes of its own; so does the name of an anchor.
-            if let Some(state) = files.get(Path::new(&name(".state"))) {
-                let id: String = state[8..40].iter().map(|byte| format!("{byte:02x}")).collect();
+            // One that a broken ledger left may be shorter.
+            let state = files.get(Path::new(&name(".state")));
+            if let Some(id) = state.and_then(|state| state.get(8..40)) {
+                let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
                 let first = 32 / self.count * at;
                 let number = if first > 0 { format!("-{first}") } else { String::new() };
                 self.sim.remove_file(&format!("/home/gabion/anchors/{id}{number}"));
