@@ -20,12 +20,16 @@ use sha2_hmac::{Digest, Sha256};
 
 use crate::api::once::{self, Once};
 use crate::api::{Call, JSON, JWKS, Reply, vault};
+use crate::error::Error;
 use crate::json;
+use crate::keeper::Keeper;
+use crate::options::Options;
 use crate::peers::Connected;
 use crate::problem::Problem;
 use crate::query::{Query, decoded};
 use crate::routes::{self, Access, Route};
 use crate::state::State;
+use crate::together::Together;
 use crate::trace;
 
 /// How long a body may take.
@@ -39,16 +43,40 @@ const FORGOTTEN: usize = 16;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// What a request is answered by.
+#[derive(Clone)]
+pub struct Shared {
+    pub state: Arc<State>,
+    /// Requests that wait for those beside them.
+    pub together: Arc<Together>,
+}
+
+impl Shared {
+    /// What requests of a new server are answered by.
+    ///
+    /// # Errors
+    /// As [`State::new`].
+    pub fn new(
+        keeper: Arc<Keeper>,
+        options: &Options,
+        description: &'static str,
+    ) -> Result<Self, Error> {
+        let state = Arc::new(State::new(keeper, options, description)?);
+        Ok(Shared { state, together: Together::new(options.coalesce) })
+    }
+}
+
 /// Answers a request. There always is an answer.
 async fn answered(
-    state: Arc<State>,
+    shared: &Shared,
     from: Arc<Connected>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
+    let state = &shared.state;
     let id = state.request_id();
     let is_vaults = routes::is_vaults(request.uri().path());
     let known = known(request.headers());
-    let (reply, retry_after_s) = match reply(&state, &from, request, &id).await {
+    let (reply, retry_after_s) = match reply(shared, &from, request, &id).await {
         Ok(reply) if reply.kind == JWKS && reply.status == 200 => {
             state.count(reply.status);
             return Ok(kept(reply, &id, &known));
@@ -62,11 +90,12 @@ async fn answered(
 }
 
 async fn reply(
-    state: &Arc<State>,
+    shared: &Shared,
     from: &Connected,
     request: Request<Incoming>,
     id: &str,
 ) -> Result<Reply, Problem> {
+    let state = &shared.state;
     let (head, mut body) = request.into_parts();
     let admitted = admitted(state, from, &head);
     // Whoever waits for a word before the body has not sent any.
@@ -91,7 +120,6 @@ async fn reply(
         _ => from.peer,
     };
     let (id, trace) = (id.to_owned(), trace::parent(&head.headers));
-    let is_short = body.len() <= SHORT;
     let bytes = AtomicUsize::new(body.len());
     let asked = OnceLock::new();
     let call = Call {
@@ -107,6 +135,17 @@ async fn reply(
         body,
         bytes,
     };
+    handled(shared, route, call, running.is_alone()).await
+}
+
+/// Has a request handled: here, beside others, or on a thread that may wait.
+async fn handled(
+    shared: &Shared,
+    route: &'static Route,
+    call: Call,
+    is_alone: bool,
+) -> Result<Reply, Problem> {
+    let is_short = call.body.len() <= SHORT;
     let Route { method, path, once: action, handler, .. } = *route;
     let of_route = Once { method, path, action, handler };
     let handle =
@@ -118,7 +157,7 @@ async fn reply(
     }
     // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others are
     // run together where that is quicker, or find threads, and their turn.
-    if running.is_alone() {
+    if is_alone {
         let handled = catch_unwind(AssertUnwindSafe(|| handle(&call)));
         return handled.unwrap_or_else(|_| Err(defect()));
     }
@@ -127,7 +166,7 @@ async fn reply(
         None => Ok(None),
     }));
     let call = match single.unwrap_or_else(|_| Err(defect()))? {
-        Some(single) => match state.together.join(call, single) {
+        Some(single) => match shared.together.join(call, single) {
             Ok(answered) => return answered.await.unwrap_or_else(|_| Err(defect())),
             Err(call) => *call,
         },
@@ -294,13 +333,13 @@ fn allowed(routes: &[&Route]) -> String {
 
 /// Answers a request, with the fields that its status asks for (RFC 9110, sections 11.6.1, 15.3.5 and 15.5.6).
 pub async fn answered_with_fields(
-    state: Arc<State>,
+    shared: Shared,
     from: Arc<Connected>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let uri = request.uri().clone();
     let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
-    let mut response = answered(state, from, request).await?;
+    let mut response = answered(&shared, from, request).await?;
     if is_chunked {
         // RFC 9112, section 6.1: beside a Content-Length, which hyper takes away, it may be that whoever stands between takes
         // another end for the request's. What comes after it is nobody's.

@@ -18,12 +18,11 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::Error;
-use crate::http;
+use crate::http::{self, Shared};
 use crate::options::Listen;
 use crate::patience::Patient;
 use crate::peers::Connected;
 use crate::places::Place;
-use crate::state::State;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -130,7 +129,7 @@ fn is_left_over(path: &Path) -> bool {
 /// Takes connections until the server ends.
 pub async fn accept(
     bound: Bound,
-    state: Arc<State>,
+    shared: Shared,
     connections: Arc<Semaphore>,
     mut end: watch::Receiver<bool>,
 ) {
@@ -146,16 +145,16 @@ pub async fn accept(
             accepted = bound.accept() => accepted,
         };
         let of_address = match &accepted {
-            Ok(Accepted::Tls(_, from, _)) => state.places.take(from.ip()).map(Some),
+            Ok(Accepted::Tls(_, from, _)) => shared.state.places.take(from.ip()).map(Some),
             Ok(Accepted::Unix(_)) | Err(_) => Some(None),
         };
         match (accepted, of_address) {
             (Ok(accepted), Some(of_address)) => {
                 let places = (place, of_address);
-                tokio::spawn(connection(accepted, state.clone(), places, end.clone()));
+                tokio::spawn(connection(accepted, shared.clone(), places, end.clone()));
             }
             // Before its handshake, which would cost more than there is to say.
-            (Ok(_), None) => state.count_refused(),
+            (Ok(_), None) => shared.state.count_refused(),
             (Err(_), _) => sleep(PAUSE).await,
         }
     }
@@ -163,7 +162,7 @@ pub async fn accept(
 
 async fn connection(
     accepted: Accepted,
-    state: Arc<State>,
+    shared: Shared,
     _places: (OwnedSemaphorePermit, Option<Place>),
     end: watch::Receiver<bool>,
 ) {
@@ -173,21 +172,22 @@ async fn connection(
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
                 let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
                 let from = Connected::new(Some(from.ip().to_canonical()), chain);
-                served(stream, from, state, end).await;
+                served(stream, from, shared, end).await;
             }
         }
-        Accepted::Unix(stream) => served(stream, Connected::new(None, &[]), state, end).await,
+        Accepted::Unix(stream) => served(stream, Connected::new(None, &[]), shared, end).await,
     }
 }
 
 /// Serves a connection to its end, or until the request that is there is answered and the server ends.
-async fn served<S>(stream: S, from: Connected, state: Arc<State>, mut end: watch::Receiver<bool>)
+async fn served<S>(stream: S, from: Connected, shared: Shared, mut end: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let from = Arc::new(from);
-    let service =
-        service_fn(move |request| http::answered_with_fields(state.clone(), from.clone(), request));
+    let service = service_fn(move |request| {
+        http::answered_with_fields(shared.clone(), from.clone(), request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
@@ -216,8 +216,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_reads_no_answer_keeps_no_place() {
         let (keeper, _) = Keeper::in_memory().unwrap();
-        let state =
-            State::new(Arc::new(keeper), &Options::default(), include_str!("listen.rs")).unwrap();
+        let shared = Shared::new(Arc::new(keeper), &Options::default(), include_str!("listen.rs"));
         let (mut client, server) = tokio::io::duplex(256);
         let (_end, ends) = watch::channel(false);
         let ask = client.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -227,7 +226,7 @@ mod tests {
             std::future::pending::<()>().await
         };
         tokio::select! {
-            () = served(server, Connected::new(None, &[]), Arc::new(state), ends) => {}
+            () = served(server, Connected::new(None, &[]), shared.unwrap(), ends) => {}
             () = asked => {}
             () = sleep(HEAD * 10) => panic!("the connection is still there"),
         }

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::copies::Copies;
 use crate::error::Error;
+use crate::http::Shared;
 use crate::keeper::Keeper;
 use crate::listen::{self, Bound};
 use crate::notify;
@@ -71,7 +72,8 @@ impl Server {
             .max_blocking_threads(WORKERS)
             .build()
             .map_err(Error::system("start threads"))?;
-        let state = Arc::new(State::new(keeper, options, openapi::text())?);
+        let shared = Shared::new(keeper, options, openapi::text())?;
+        let state = shared.state.clone();
         // Whoever fills those that others reach keeps nobody of this machine out.
         let [open, local] = [options.connections_max, options.local_connections_max].map(Room::new);
         let (end, ended) = watch::channel(false);
@@ -81,8 +83,8 @@ impl Server {
             let bound = Bound::new(listen, options.tls.clone())?;
             addresses.push(bound.address()?);
             let room = if bound.is_local() { &local } else { &open };
-            let (state, connections) = (state.clone(), room.left.clone());
-            runtime.spawn(listen::accept(bound, state, connections, ended.clone()));
+            let (shared, connections) = (shared.clone(), room.left.clone());
+            runtime.spawn(listen::accept(bound, shared, connections, ended.clone()));
         }
         let clock = Some(Clock::start(state.keeper.clone())?);
         let copies = match state.keeper.copies() {

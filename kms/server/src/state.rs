@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::options::Options;
 use crate::places::Places;
-use crate::together::Together;
 
 /// What requests share.
 pub struct State {
@@ -18,8 +17,6 @@ pub struct State {
     pub clients: Option<Arc<Clients>>,
     /// Connections by address.
     pub places: Arc<Places>,
-    /// Requests that wait for those beside them.
-    pub together: Arc<Together>,
     /// Connections that were hung up on, since their address has as many as it may.
     refused: AtomicU64,
     /// What is served, as OpenAPI.
@@ -70,7 +67,6 @@ impl State {
             body_max: options.body_max,
             clients: options.clients.clone(),
             places: Places::new(options.connections_per_address_max),
-            together: Together::new(options.coalesce),
             refused: AtomicU64::new(0),
             description,
             is_draining: AtomicBool::new(false),

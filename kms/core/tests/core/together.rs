@@ -135,8 +135,8 @@ fn requests_that_are_signed_together_are_answered_and_told_of_as_if_each_were_al
         Message::Mu(&[9; 64]),
     ];
     let (mut random, mut good, mut codes) = (Random(7), 0, Vec::new());
-    for round in 0..60 {
-        let ids: Vec<String> = (0..12).map(|n| format!("{round:02}-{n:02}")).collect();
+    for round in 0..240 {
+        let ids: Vec<String> = (0..12).map(|n| format!("{round:03}-{n:02}")).collect();
         let many = 1 + random.below(ids.len());
         let asked: Vec<(Call<'_>, SignItem<'_>)> = ids[..many]
             .iter()

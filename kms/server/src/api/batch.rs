@@ -8,7 +8,7 @@ use gabion_kms_client::encode;
 use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, BatchResult, ItemProblem};
 
 use super::bytes::{bytes, missing};
-use super::signatures::Input;
+use super::input::Input;
 use super::{Call, JSON, Reply, Wanted};
 use crate::json;
 use crate::problem::Problem;

@@ -4,6 +4,7 @@ pub mod administration;
 pub mod batch;
 mod bytes;
 pub mod carried;
+pub mod input;
 pub mod jwks;
 pub mod keys;
 pub mod once;

@@ -6,7 +6,7 @@ use gabion_kms::model::VersionId;
 use gabion_kms::operations::Signed;
 use gabion_kms::service;
 
-use super::signatures::Input;
+use super::input::Input;
 use super::{Call, Reply, Wanted};
 use crate::problem::Problem;
 

@@ -22,13 +22,13 @@ async fn lasts<F: Future<Output = Option<Writes>>>(
     talk: impl FnOnce(Writes) -> F,
 ) -> (Duration, String) {
     let (keeper, _) = Keeper::in_memory().unwrap();
-    let state = State::new(Arc::new(keeper), &Options::default(), "").unwrap();
+    let state = Shared::new(Arc::new(keeper), &Options::default(), "").unwrap();
     let (client, server) = duplex(1 << 16);
     let (mut reads, writes) = split(client);
     let (_end, ends) = watch::channel(false);
     let start = Instant::now();
     let serves = async {
-        served(server, Connected::new(None, &[]), Arc::new(state), ends).await;
+        served(server, Connected::new(None, &[]), state, ends).await;
         start.elapsed()
     };
     let heard = async {

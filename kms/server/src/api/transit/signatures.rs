@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::super::batch::check_items;
 use super::super::bytes::bytes;
-use super::super::signatures::Input;
+use super::super::input::Input;
 use super::super::single::{Done, Form as AnswerForm, Single, What};
 use super::super::{Call, Reply, Wanted, vault};
 use super::{
