@@ -124,7 +124,9 @@ fn a_batch_waits_for_the_disk_once() {
     let at = folder.path().join("audit");
     let synced = Arc::new(AtomicUsize::new(0));
     let counter = synced.clone();
-    let count = move || drop(counter.fetch_add(1, Ordering::Relaxed));
+    let count = move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+    };
     let at = AuditAt::Disk(Arc::new(Telling(Arc::new(count))), &at);
     let (service, who, names) = service(&at, Class::Durable);
     let (call, tenant) = (Call::new(&who, "r"), label("a"));
