@@ -496,7 +496,7 @@ fn keys_that_are_opened_elsewhere(caller: &Caller<'_>) {
     is_no(&goes, "goes.raw.wrapped", 1, "does not open");
     is_no(&goes, "m", 1, "does not open");
     is_no(&by("goes", "ML-DSA-44", "mine.pub"), "goes.wrapped", 2, "private key");
-    is_no(&by("goes", "ML-DSA-44", "own.pem"), "goes.wrapped", 2, "X-Wing");
+    is_no(&by("goes", "ML-DSA-44", "own.pem"), "goes.wrapped", 2, "the key of a KEM");
     is_no(&by("goes", "ML-DSA-43", "mine.pem"), "goes.wrapped", 2, "ml-dsa-43");
     is_no(&by("a/b", "ML-DSA-44", "mine.pem"), "goes.wrapped", 2, "a/b");
     is_no(&goes, "missing", 2, "missing");
