@@ -677,8 +677,10 @@ fn durable_signatures_are_measured_beside_memory_and_a_sync() {
         let (syncs, reserve) = (number("syncs_per_op"), number("reserve"));
         let least = 2.0 / reserve;
         assert!((least - 1e-5..least + 0.01).contains(&syncs), "{row}");
-        let expected = number("memory_us_per_op") + syncs * number("fdatasync_us");
-        assert!((number("expected_us_per_op") / expected - 1.0).abs() < 0.01, "{row}");
+        // What is expected was measured, with syncs in it.
+        assert!(number("expected_us_per_op") > syncs * number("fdatasync_us"), "{row}");
+        let over = number("us_per_op") / number("expected_us_per_op");
+        assert!((number("over_expected") / over - 1.0).abs() < 0.05, "{row}");
         assert!(row["signatures"].as_u64() >= row["reserve"].as_u64().map(|reserve| 5 * reserve));
         assert!(row["machine"]["cpu"].is_string() && row["date"].is_string(), "{row}");
     }
