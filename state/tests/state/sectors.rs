@@ -13,6 +13,7 @@
 //! oracle goes by the secrets of sectors, and not by public keys.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -226,10 +227,10 @@ impl Hand {
         let key = format!("{:?} {:?} {:?}", *secret.encode(), levels.sectors(), file.public());
         let hand = Hand { secret: digest_of(&secret.encode()), key: digest_of(key.as_bytes()) };
         let mut keys = KEYS.lock().unwrap();
-        if !keys.contains_key(&hand.key) {
+        if let Entry::Vacant(place) = keys.entry(hand.key) {
             let first = levels.indexes().start;
             let key = StatefulKey::open(engine(), &secret, file.public(), &[], first, ONE)?;
-            keys.insert(hand.key, Known { key, signed: HashMap::new() });
+            place.insert(Known { key, signed: HashMap::new() });
         }
         Ok(hand)
     }

@@ -143,6 +143,7 @@ fn kept_to_itself(start: NonNull<u8>, bytes: usize) -> NonNull<u8> {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use std::fs;
     use std::os::unix::fs::FileExt;

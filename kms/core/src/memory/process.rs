@@ -81,6 +81,7 @@ fn has_right(right: u32) -> bool {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
