@@ -179,7 +179,7 @@ fn requests_that_are_signed_together_are_answered_and_told_of_as_if_each_were_al
     }
     let had = |code: Code| codes.contains(&code);
     assert!(good > 60, "{good}");
-    for code in [Code::NotFound, Code::Denied, Code::VersionNotAllowed, Code::Unsupported] {
+    for code in [Code::NotFound, Code::Denied, Code::VersionDisabled, Code::Unsupported] {
         assert!(had(code), "{code:?} of {codes:?}");
     }
 }

@@ -527,9 +527,12 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     assert_eq!((there.len(), there[1].as_str()), (2, "checkpoint"), "{there:?}");
     assert!(there[0].starts_with("20") && there[0].len() == 10, "{there:?}");
     // Its last thread may still be closing the store.
-    while Keeper::open(&config).is_err() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let closed = || {
+        while Keeper::open(&config).is_err() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    closed();
     // Both as they were, from before something more was done.
     let before = tempfile::tempdir().unwrap();
     copied(place.folder.path(), before.path());
@@ -537,6 +540,7 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     place.unseal();
     create(&place.admin(), "taken-back");
     server.stop();
+    closed();
     let newest = std::fs::read(witness.path().join("checkpoint")).unwrap();
     std::fs::remove_dir_all(place.folder.path()).unwrap();
     copied(before.path(), place.folder.path());
