@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 /// Which file a name or a handle stands for: its device and its number there.
 pub type Identity = (u64, u64);
@@ -271,7 +272,13 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.write_at(bytes, offset)
+        // Beyond RLIMIT_FSIZE a signal comes first (setrlimit(2)), and ends a process that expects none: a program that a
+        // library of ours was loaded into.
+        let end = offset.saturating_add(bytes.len() as u64);
+        match getrlimit(Resource::Fsize).current {
+            Some(most) if end > most => Err(Errno::FBIG.into()),
+            Some(_) | None => self.0.write_at(bytes, offset),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -195,6 +196,8 @@ impl Drop for Server {
 
 async fn asked_to_end(tell: impl FnOnce()) -> std::io::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // A store that may not grow (RLIMIT_FSIZE) is full, and no reason to end: somebody is told of it instead of nobody.
+    let _too_long = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     tell();
     tokio::select! {
         _ = term.recv() => {}

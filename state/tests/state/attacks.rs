@@ -244,6 +244,40 @@ fn a_relative_name_is_looked_up_once_wherever_the_process_goes() {
     assert!(!place.path("k.trees").exists() && !place.path("k.state").exists());
 }
 
+/// Run by the test below as a process of its own whose files may not grow, and by itself for nothing.
+#[test]
+fn as_a_limited_one() {
+    let Ok(folder) = std::env::var("GABION_HBS_LIMITED") else { return };
+    let (folder, around) = (Path::new(&folder), around(&Path::new(&folder).join("home"), None));
+    let done = open(&around, &folder.join("keys/k")).map(|signer| signed(&signer));
+    println!("went on: {done:?}");
+}
+
+/// Beyond RLIMIT_FSIZE the system sends a signal, and the program that has the library loaded expects none.
+#[test]
+fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
+    let place = Place::empty();
+    let around = around(&place.path("home"), None);
+    made(&around, &place.path("keys/k"));
+    let (mut refused, mut last) = (0, None);
+    for blocks in [0, 1, 4, 8, 9, 16, 32, 1 << 20] {
+        let child = child("attacks::as_a_limited_one", "GABION_HBS_LIMITED", &place);
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
+        limited.arg(child.get_program()).args(child.get_args());
+        limited.env("GABION_HBS_LIMITED", place.folder.path());
+        let done = limited.output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success() && said.contains("went on"), "{blocks}: {done:?}");
+        refused += usize::from(!said.contains("went on: Ok(Ok("));
+        // What was refused used nothing twice.
+        let index = signed(&open(&around, &place.path("keys/k")).unwrap()).unwrap();
+        assert!(last.is_none_or(|last| index > last), "{blocks}: {index} after {last:?}");
+        last = Some(index);
+    }
+    assert!((1..8).contains(&refused), "{refused}");
+}
+
 /// Run by the test below as a process of its own, and by itself for nothing.
 #[test]
 fn as_a_maker() {

@@ -322,6 +322,41 @@ fn few_files_are_few_connections_and_no_end() {
     assert!(said.contains("limits.local_connections") && !said.contains("panicked"), "{said}");
 }
 
+/// A process whose files may not grow says so, goes on with what needs no room, and loses nothing.
+#[test]
+fn a_limit_on_files_is_a_full_disk_and_no_end() {
+    let work = Work::new();
+    let caller = place(&work);
+    let serve = format!(
+        "ulimit -f 3000 && exec {} kms serve --config kms.toml",
+        env!("CARGO_BIN_EXE_gabion")
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &serve]).current_dir(work.folder()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    let start = Instant::now();
+    while caller.run(&["status"]).text().is_empty() {
+        assert!(start.elapsed() < LONG, "it does not answer");
+    }
+    caller.run(&["unseal", "shares"]).ok();
+    caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
+    // 1.5 MB of the store.s log are some seventy changes.
+    let made =
+        (0..1000).take_while(|_| caller.run(&["key", "rotate", "k"]).code == Some(0)).count();
+    assert!(made < 1000);
+    assert!(!caller.run(&["status"]).ok().text().is_empty());
+    terminate(&child);
+    assert_eq!(ended(child), Some(0));
+    // All that was answered is there where there is room again.
+    let server = Serving::start(&caller);
+    caller.run(&["unseal", "shares"]).ok();
+    let key = caller.run(&["key", "show", "k", "--json"]).ok().json();
+    assert!(key["key"]["latest"].as_u64().unwrap() > made as u64, "{key}");
+    caller.run(&["key", "rotate", "k"]).ok();
+    caller.run(&["audit", "verify"]).ok();
+    assert_eq!(server.end(), Some(0));
+}
+
 /// Shares that were given are forgotten by who has one, and by this machine's own, and by no file that is not there.
 #[test]
 fn shares_are_forgotten_by_who_has_one() {
