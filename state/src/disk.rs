@@ -6,11 +6,12 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
 
 /// Which file a name or a handle stands for: its device and its number there.
@@ -188,7 +189,7 @@ impl Disk for RealDisk {
             // A pipe under this name would have the caller wait for whoever writes into it.
             Access::Read | Access::Write => options.custom_flags(OFlags::NONBLOCK.bits() as i32),
         };
-        let file = options.open(path)?;
+        let file = above_streams(&options, path)?;
         match file.metadata()?.is_file() {
             true => Ok(Box::new(RealFile(file))),
             false => Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file")),
@@ -244,6 +245,28 @@ impl Disk for RealDisk {
     fn free(&self, folder: &Path) -> io::Result<Option<u64>> {
         let said = rustix::fs::statvfs(folder)?;
         Ok(Some(said.f_bavail.saturating_mul(said.f_frsize)))
+    }
+}
+
+/// The number of standard error, the last of the standard streams.
+const LAST_STREAM: i32 = 2;
+
+/// Opens a file under a number that is none of a standard stream. A program that closed these goes on to write into them, and
+/// the kernel gives the lowest number that is free.
+fn above_streams(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    // What is free is taken until the file is open: at no moment does anybody write into it.
+    let mut taken = Vec::new();
+    while taken.len() <= LAST_STREAM as usize {
+        match File::open("/dev/null") {
+            Ok(null) if null.as_raw_fd() <= LAST_STREAM => taken.push(null),
+            Ok(_) | Err(_) => break,
+        }
+    }
+    let file = options.open(path)?;
+    match file.as_raw_fd() > LAST_STREAM {
+        true => Ok(file),
+        // There was no /dev/null.
+        false => Ok(fcntl_dupfd_cloexec(&file, LAST_STREAM + 1)?.into()),
     }
 }
 
