@@ -590,7 +590,8 @@ impl Hosts {
                 self.current = None;
                 let (messages, oracle) = ([message(&self.messages)], Arc::clone(&self.oracle));
                 signed = self.current().sign(&sector(at), &messages, &oracle);
-                if signed.is_ok() {
+                // A key that is used up is asked no more: what struck then would say nothing of it.
+                if matches!(signed, Ok(()) | Err(Error::Ledger(LedgerError::Exhausted { .. }))) {
                     break;
                 }
             }
