@@ -12,6 +12,7 @@ use gabion_backend::{Batch, Dsa, Keys, Operation};
 use gabion_scheme::composite::{Params, params};
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa::{self, SEED_LEN};
+use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
@@ -211,16 +212,22 @@ impl VerifyPart for VerifyKey {
         })))
     }
 
-    /// Only messages with a context that are not hashed yet.
+    /// Only messages with a context, or their digests by PH (section 10.4, external pre-hashing).
     fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
         let operation = match message {
             Message::Pure { .. } => return Ok(()),
-            Message::Prehash { .. } => "sign a digest: it hashes the message itself",
+            Message::Prehash { hash, .. } if *hash == self.0.params.prehash => return Ok(()),
+            Message::Prehash { .. } => "sign a digest of another hash than its own",
             Message::Mu(_) => "sign a representative mu",
             Message::Internal(_) => "sign a formatted message",
         };
         let algorithm = self.0.params.algorithm.name();
         Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
+    }
+
+    /// PH.
+    fn own_hash(&self) -> Option<Prehash> {
+        Some(self.0.params.prehash)
     }
 
     /// Composite-ML-DSA.Verify (section 3.3), the ML-DSA parts of all lanes together.
@@ -276,6 +283,13 @@ impl Representatives {
         let representative = |message: &Message<'_>| match *message {
             Message::Pure { context, message } if context.len() <= 255 => {
                 params.representative(context, message)
+            }
+            Message::Prehash { context, hash, digest }
+                if context.len() <= 255
+                    && hash == params.prehash
+                    && digest.len() == hash.digest_len() =>
+            {
+                params.representative_of_digest(context, digest)
             }
             _ => Vec::new(),
         };

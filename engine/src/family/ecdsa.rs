@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use gabion_scheme::message::Message;
+use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
@@ -198,6 +199,11 @@ impl VerifyPart for VerifyKey {
         };
         let algorithm = self.algorithm.name();
         Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
+    }
+
+    /// The curve's.
+    fn own_hash(&self) -> Option<Prehash> {
+        Some(self.curve.hash())
     }
 
     /// FIPS 186-5, section 6.4.2.

@@ -29,6 +29,7 @@ pub(crate) mod xmss;
 
 use gabion_backend::Task;
 use gabion_scheme::message::Message;
+use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
@@ -177,6 +178,10 @@ pub(crate) trait VerifyPart: Clone + Sized {
     /// As that of [`SigningPart`].
     fn check_message(&self, _: &Message<'_>) -> Result<(), Error> {
         Ok(())
+    }
+    /// The hash of which a digest stands for the message itself, where the algorithm begins with one.
+    fn own_hash(&self) -> Option<Prehash> {
+        None
     }
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error>;
 }

@@ -4,6 +4,7 @@ use gabion_backend::Task;
 use gabion_scheme::algorithms::{AlgorithmInfo, Family, Size};
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa;
+use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};
@@ -93,10 +94,23 @@ macro_rules! families {
                 }
             }
 
-            pub(crate) fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+            /// Refuses a message whose form the algorithm does not have. What stands in the message is not looked at.
+            ///
+            /// # Errors
+            /// [`Error::Input`].
+            pub fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
                 match &self.0 {
                     $(Verifying::$family(key) => VerifyPart::check_message(key, message),)*
                     $(Verifying::$only(key) => VerifyPart::check_message(key, message),)*
+                }
+            }
+
+            /// The hash of which a digest stands for the message itself ([`Message::Prehash`] is the same as
+            /// [`Message::Pure`]): that of ECDSA's curve, and that of a composite.
+            pub fn own_hash(&self) -> Option<Prehash> {
+                match &self.0 {
+                    $(Verifying::$family(key) => VerifyPart::own_hash(key),)*
+                    $(Verifying::$only(key) => VerifyPart::own_hash(key),)*
                 }
             }
 

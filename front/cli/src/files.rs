@@ -62,6 +62,40 @@ pub fn read(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(bytes)
 }
 
+/// What is read of a file, or of standard input.
+pub enum Opened {
+    /// All of it.
+    Short(Zeroizing<Vec<u8>>),
+    /// There is more of it than was asked for: a reader of all of it, and how many bytes it has, where that is known.
+    Long(Box<dyn Read>, Option<u64>),
+}
+
+/// Reads a file, or standard input for `-`, if it has not more than `short` bytes.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be read.
+pub fn open(path: &Path, short: u64) -> Result<Opened, Failure> {
+    let name = shown(path, "standard input");
+    let cannot =
+        |cause: std::io::Error| Failure::Usage(format!("cannot read {name}: {}", words(&cause)));
+    let (mut source, length): (Box<dyn Read>, _) = if is_standard_input(path) {
+        (Box::new(std::io::stdin().lock()), None)
+    } else {
+        let file = File::open(path).map_err(cannot)?;
+        let about = file.metadata().map_err(cannot)?;
+        (Box::new(file), about.is_file().then_some(about.len()))
+    };
+    let mut bytes = Zeroizing::new(Vec::new());
+    source.by_ref().take(short + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 <= short {
+        return Ok(Opened::Short(bytes));
+    }
+    // What has no length of its own says 0 (a file of /proc).
+    let length = length.filter(|length| *length > short);
+    let first = std::io::Cursor::new(std::mem::take(&mut *bytes));
+    Ok(Opened::Long(Box::new(first.chain(source)), length))
+}
+
 /// A text without the mark that some editors begin UTF-8 with, which RFC 8259, section 8.1, lets a reader of
 /// JSON ignore.
 pub fn without_mark(text: &[u8]) -> &[u8] {

@@ -1,6 +1,7 @@
 //! Calls of the service.
 
 mod secrets;
+mod streams;
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +15,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
+pub use streams::OfStream;
+
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::http::{self, Failure, Request, Response};
+use crate::http::{self, Body, Failure, Request, Response, Unsent};
 use crate::wire::{
     Attest, Attested, BackedUp, Changed, CheckPolicy, ConfigureKey, CreateKey, CreateToken, Key,
     Keys, Nothing, OfVersion, PolicyChanged, PolicyChecked, PolicySet, PolicySets, Problem,
@@ -365,16 +368,61 @@ impl Client {
         });
         let path = named.as_deref().unwrap_or(path);
         let (address, response) = self.exchanged(method, path, &body)?;
-        let foreign = |error: serde_json::Error| Error::Foreign {
-            address: address.to_string(),
-            reason: error.to_string(),
-        };
-        match response.status {
-            200..=299 => serde_json::from_slice(&response.body).map_err(foreign),
-            _ => {
-                let problem: Problem = serde_json::from_slice(&response.body).map_err(foreign)?;
-                Err(Error::Refused(Box::new(problem)))
+        answer(address, &response)
+    }
+
+    /// A POST whose body is a message itself.
+    fn stream<A: DeserializeOwned>(&self, path: &str, body: Body<'_>) -> Result<A, Error> {
+        if self.op_id.is_some() {
+            let why = "an op_id is for changes, and this changes nothing".to_owned();
+            return Err(Error::Settings(why));
+        }
+        let (place, mut connection) = self.connected()?;
+        let address = &self.settings.addresses[place];
+        let mut read = Vec::new();
+        let head = self.request("POST", path, address);
+        let begun = http::begin(&mut connection, &head, &body)
+            .map_err(Failure::Io)
+            .and_then(|()| http::may_send(&mut connection, &mut read))
+            .map_err(|failure| failed(address, failure))?;
+        let response = match begun {
+            Some(refusal) => refusal,
+            None => {
+                let sent = http::send_body(&mut connection, body);
+                if let Err(Unsent::Message(reason)) = sent {
+                    // The connection ends before the body does: nothing is signed.
+                    return Err(Error::Message(reason));
+                }
+                // Who refuses a request early may answer before it was read to its end.
+                match (http::receive(&mut connection, &mut read), sent) {
+                    (Ok(response), _) => response,
+                    (Err(Failure::Io(_)), Err(Unsent::Io(error))) => {
+                        return Err(failed(address, Failure::Io(error)));
+                    }
+                    (Err(failure), _) => return Err(failed(address, failure)),
+                }
             }
+        };
+        if response.is_kept && (200..=299).contains(&response.status) {
+            self.keep(place, connection);
+        }
+        answer(address, &response)
+    }
+
+    fn request<'a>(&'a self, method: &'a str, path: &'a str, address: &Address) -> Request<'a> {
+        let host = match address {
+            Address::Tls { .. } => address.to_string(),
+            Address::Unix(_) => "https://localhost".to_owned(),
+        };
+        let host = host.trim_start_matches("https://").to_owned();
+        let token = self.settings.token.as_ref().map(|token| token.as_str());
+        Request { method, path, host, token }
+    }
+
+    fn keep(&self, place: usize, connection: Connection) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT_MAX {
+            kept.push((place, connection));
         }
     }
 
@@ -386,29 +434,17 @@ impl Client {
     ) -> Result<(&Address, Response), Error> {
         let (place, mut connection) = self.connected()?;
         let address = &self.settings.addresses[place];
-        let host = match address {
-            Address::Tls { .. } => address.to_string(),
-            Address::Unix(_) => "https://localhost".to_owned(),
-        };
-        let host = host.trim_start_matches("https://");
-        let token = self.settings.token.as_ref().map(|token| token.as_str());
-        let sent = http::send(&mut connection, &Request { method, path, host, token, body });
+        let sent = http::send(&mut connection, &self.request(method, path, address), body);
         // Who refuses a request early may answer before it was read to its end.
-        let response = match (http::receive(&mut connection), sent) {
+        let response = match (http::receive(&mut connection, &mut Vec::new()), sent) {
             (Ok(response), _) => response,
-            (Err(Failure::Form(reason)), _) => {
-                return Err(Error::Foreign { address: address.to_string(), reason });
+            (Err(Failure::Io(_)), Err(error)) => {
+                return Err(failed(address, Failure::Io(error)));
             }
-            (Err(Failure::Io(error)), Ok(())) | (Err(_), Err(error)) => {
-                let (address, reason) = (address.to_string(), error.to_string());
-                return Err(Error::Lost { address, reason });
-            }
+            (Err(failure), _) => return Err(failed(address, failure)),
         };
         if response.is_kept {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() < KEPT_MAX {
-                kept.push((place, connection));
-            }
+            self.keep(place, connection);
         }
         Ok((address, response))
     }
@@ -433,6 +469,30 @@ impl Client {
             }
         }
         Err(failure)
+    }
+}
+
+/// What an answer says.
+fn answer<A: DeserializeOwned>(address: &Address, response: &Response) -> Result<A, Error> {
+    let foreign = |error: serde_json::Error| Error::Foreign {
+        address: address.to_string(),
+        reason: error.to_string(),
+    };
+    match response.status {
+        200..=299 => serde_json::from_slice(&response.body).map_err(foreign),
+        _ => {
+            let problem: Problem = serde_json::from_slice(&response.body).map_err(foreign)?;
+            Err(Error::Refused(Box::new(problem)))
+        }
+    }
+}
+
+/// Why there is no answer.
+fn failed(address: &Address, failure: Failure) -> Error {
+    let address = address.to_string();
+    match failure {
+        Failure::Form(reason) => Error::Foreign { address, reason },
+        Failure::Io(error) => Error::Lost { address, reason: error.to_string() },
     }
 }
 

@@ -38,6 +38,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The message can't be read to its end. Nothing was done.
+    #[error("the message {0}")]
+    Message(
+        /// Why.
+        String,
+    ),
     /// The service says no.
     #[error("{}", said(.0))]
     Refused(

@@ -18,9 +18,25 @@ const FIELDS_MAX: usize = 64;
 pub struct Request<'a> {
     pub method: &'a str,
     pub path: &'a str,
-    pub host: &'a str,
+    pub host: String,
     pub token: Option<&'a str>,
-    pub body: &'a [u8],
+}
+
+/// A body that is a message itself, with what stands before it.
+pub struct Body<'a> {
+    pub before: &'a [u8],
+    pub message: &'a mut dyn Read,
+    /// Bytes of the message, where that is known.
+    pub length: Option<u64>,
+}
+
+/// Why a body was not sent.
+#[derive(Debug)]
+pub enum Unsent {
+    /// The connection.
+    Io(io::Error),
+    /// The message.
+    Message(String),
 }
 
 /// What comes.
@@ -47,11 +63,37 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Bytes of a body that are sent at once.
+const PIECE: usize = 64 << 10;
+
 /// Sends a request.
-pub fn send(to: &mut impl Write, request: &Request<'_>) -> io::Result<()> {
-    let Request { method, path, host, token, body } = request;
+pub fn send(to: &mut impl Write, request: &Request<'_>, body: &[u8]) -> io::Result<()> {
+    let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    let last = format!("{kind}Content-Length: {}\r\n", body.len());
+    // At once: a small request is one packet.
+    let mut bytes = head_of(request, &last, body.len());
+    bytes.extend_from_slice(body);
+    to.write_all(&bytes)?;
+    to.flush()
+}
+
+/// Sends the head of a request whose body waits for a word: whoever is refused has sent nothing of it.
+pub fn begin(to: &mut impl Write, request: &Request<'_>, body: &Body<'_>) -> io::Result<()> {
+    let length = match body.length {
+        Some(length) => format!("Content-Length: {}\r\n", body.before.len() as u64 + length),
+        None => "Transfer-Encoding: chunked\r\n".to_owned(),
+    };
+    let last =
+        format!("Content-Type: application/octet-stream\r\nExpect: 100-continue\r\n{length}");
+    to.write_all(&head_of(request, &last, 0))?;
+    to.flush()
+}
+
+/// A head with its end, and room for so many bytes behind it.
+fn head_of(request: &Request<'_>, last: &str, room: usize) -> Zeroizing<Vec<u8>> {
+    let Request { method, path, host, token } = request;
     // In one place that has room for all of it, so that no part of a token is left behind in memory.
-    let mut head = Zeroizing::new(String::with_capacity(HEAD + path.len() + body.len()));
+    let mut head = Zeroizing::new(String::with_capacity(HEAD + path.len() + room));
     head.push_str(&format!(
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n"
     ));
@@ -60,36 +102,116 @@ pub fn send(to: &mut impl Write, request: &Request<'_>) -> io::Result<()> {
             head.push_str(part);
         }
     }
-    if !body.is_empty() {
-        head.push_str("Content-Type: application/json\r\n");
-    }
-    head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
-    // At once: a small request is one packet.
-    let mut bytes = Zeroizing::new(std::mem::take(&mut *head).into_bytes());
-    bytes.extend_from_slice(body);
-    to.write_all(&bytes)?;
-    to.flush()
+    head.push_str(last);
+    head.push_str("\r\n");
+    Zeroizing::new(std::mem::take(&mut *head).into_bytes())
 }
 
-/// Reads the answer.
-pub fn receive(from: &mut impl Read) -> Result<Response, Failure> {
-    let mut bytes = Vec::with_capacity(8 << 10);
-    let (head, mut response, length) = loop {
-        read_more(from, &mut bytes)?;
-        if let Some(read) = head(&bytes)? {
-            break read;
+/// Sends a body, in chunks where its length is not known.
+pub fn send_body(to: &mut impl Write, body: Body<'_>) -> Result<(), Unsent> {
+    let Body { before, message, length } = body;
+    let is_chunked = length.is_none();
+    let mut piece = Zeroizing::new(vec![0; PIECE]);
+    let mut sent = 0;
+    write_piece(to, before, is_chunked)?;
+    loop {
+        let read = read_piece(message, &mut piece)?;
+        sent += read as u64;
+        // Before the last of it is sent: what was sent whole is signed.
+        let mut is_longer = || Ok::<bool, Unsent>(read_piece(message, &mut [0])? > 0);
+        match length {
+            Some(length) if sent > length || (sent == length && is_longer()?) => {
+                return Err(Unsent::Message(format!("has more than {length} bytes by now")));
+            }
+            Some(length) if read == 0 && sent < length => {
+                return Err(Unsent::Message(format!("ends after {sent} bytes of {length}")));
+            }
+            Some(_) | None => {}
         }
-        if bytes.len() > HEAD_MAX {
+        if read == 0 {
+            break;
+        }
+        write_piece(to, &piece[..read], is_chunked)?;
+        if length == Some(sent) {
+            break;
+        }
+    }
+    if is_chunked {
+        to.write_all(b"0\r\n\r\n").map_err(Unsent::Io)?;
+    }
+    to.flush().map_err(Unsent::Io)
+}
+
+/// Reads until a piece is full or the message ends.
+fn read_piece(message: &mut dyn Read, piece: &mut [u8]) -> Result<usize, Unsent> {
+    let mut filled = 0;
+    while filled < piece.len() {
+        match message.read(&mut piece[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Unsent::Message(format!("can't be read: {error}"))),
+        }
+    }
+    Ok(filled)
+}
+
+fn write_piece(to: &mut impl Write, piece: &[u8], is_chunked: bool) -> Result<(), Unsent> {
+    // A chunk without bytes is the end.
+    if piece.is_empty() {
+        return Ok(());
+    }
+    let mut write = || {
+        if is_chunked {
+            to.write_all(format!("{:x}\r\n", piece.len()).as_bytes())?;
+        }
+        to.write_all(piece)?;
+        if is_chunked { to.write_all(b"\r\n") } else { Ok(()) }
+    };
+    write().map_err(Unsent::Io)
+}
+
+/// Waits for the word that a body may come. The answer, if it may not. `read` has what came and was not looked at.
+pub fn may_send(from: &mut impl Read, read: &mut Vec<u8>) -> Result<Option<Response>, Failure> {
+    let (response, length) = next_head(from, read)?;
+    if response.status == 100 { Ok(None) } else { with_body(from, read, response, length).map(Some) }
+}
+
+/// Reads the answer. `read` has what came and was not looked at.
+pub fn receive(from: &mut impl Read, read: &mut Vec<u8>) -> Result<Response, Failure> {
+    loop {
+        let (response, length) = next_head(from, read)?;
+        if response.status >= 200 {
+            return with_body(from, read, response, length);
+        }
+    }
+}
+
+/// The next head, without its body.
+fn next_head(from: &mut impl Read, read: &mut Vec<u8>) -> Result<(Response, usize), Failure> {
+    loop {
+        if let Some((end, response, length)) = head(read)? {
+            read.drain(..end);
+            return Ok((response, length));
+        }
+        if read.len() > HEAD_MAX {
             return Err(Failure::Form("its head has no end".to_owned()));
         }
-    };
-    bytes.drain(..head);
-    while bytes.len() < length {
-        read_more(from, &mut bytes)?;
+        read_more(from, read)?;
     }
-    response.is_kept &= bytes.len() == length;
-    bytes.truncate(length);
-    response.body = bytes;
+}
+
+fn with_body(
+    from: &mut impl Read,
+    read: &mut Vec<u8>,
+    mut response: Response,
+    length: usize,
+) -> Result<Response, Failure> {
+    while read.len() < length {
+        read_more(from, read)?;
+    }
+    response.is_kept &= read.len() == length;
+    response.body = read.drain(..length).collect();
     Ok(response)
 }
 
@@ -107,8 +229,16 @@ fn head(bytes: &[u8]) -> Result<Option<(usize, Response, usize)>, Failure> {
         let of_name = parsed.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
         of_name.map(|field| field.value.to_ascii_lowercase()).collect::<Vec<_>>()
     };
+    let status = parsed.code.ok_or_else(|| form("it has no status"))?;
     if !all("transfer-encoding").is_empty() {
         return Err(form("its body comes in chunks; expected a length"));
+    }
+    let is_kept =
+        parsed.version == Some(1) && !all("connection").iter().any(|value| value == b"close");
+    let response = Response { status, body: Vec::new(), is_kept };
+    // What says that the answer comes has no body.
+    if (100..200).contains(&status) {
+        return Ok(Some((head, response, 0)));
     }
     let lengths = all("content-length");
     let [length] = &lengths[..] else { return Err(form("its body has no length")) };
@@ -116,10 +246,7 @@ fn head(bytes: &[u8]) -> Result<Option<(usize, Response, usize)>, Failure> {
     let length: usize = length
         .filter(|&length| length <= BODY_MAX)
         .ok_or_else(|| form("the length of its body"))?;
-    let status = parsed.code.ok_or_else(|| form("it has no status"))?;
-    let is_kept =
-        parsed.version == Some(1) && !all("connection").iter().any(|value| value == b"close");
-    Ok(Some((head, Response { status, body: Vec::new(), is_kept }, length)))
+    Ok(Some((head, response, length)))
 }
 
 fn read_more(from: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<()> {
@@ -153,14 +280,14 @@ mod tests {
     fn answers_are_read_in_any_pieces_and_what_is_none_is_refused() {
         let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         let wanted = Response { status: 200, body: b"{}".to_vec(), is_kept: true };
-        assert_eq!(receive(&mut &ok[..]).unwrap(), wanted);
-        assert_eq!(receive(&mut Slow(ok)).unwrap(), wanted);
+        assert_eq!(receive(&mut &ok[..], &mut Vec::new()).unwrap(), wanted);
+        assert_eq!(receive(&mut Slow(ok), &mut Vec::new()).unwrap(), wanted);
         let closes = b"HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-        let closes = receive(&mut &closes[..]).unwrap();
+        let closes = receive(&mut &closes[..], &mut Vec::new()).unwrap();
         assert_eq!((closes.status, closes.is_kept), (503, false));
         // What comes behind an answer was not asked for.
         let more = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP";
-        assert!(!receive(&mut &more[..]).unwrap().is_kept);
+        assert!(!receive(&mut &more[..], &mut Vec::new()).unwrap().is_kept);
         for bad in [
             "HTTP/1.1 200 OK\r\n\r\n",
             "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\na",
@@ -169,10 +296,56 @@ mod tests {
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
             "SSH-2.0-OpenSSH\r\n\r\n",
         ] {
-            let read = receive(&mut bad.as_bytes());
+            let read = receive(&mut bad.as_bytes(), &mut Vec::new());
             assert!(matches!(read, Err(Failure::Form(_))), "{bad}: {read:?}");
         }
-        let short = receive(&mut &b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}"[..]);
+        let short = receive(&mut &b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}"[..], &mut Vec::new());
         assert!(matches!(short, Err(Failure::Io(_))));
+    }
+
+    #[test]
+    fn a_body_waits_for_a_word_and_an_answer_may_come_in_its_place() {
+        let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+        let word = b"HTTP/1.1 100 Continue\r\n\r\n";
+        let both = [&word[..], ok].concat();
+        let mut read = Vec::new();
+        let mut from = Slow(&both);
+        assert_eq!(may_send(&mut from, &mut read).unwrap(), None);
+        assert_eq!(receive(&mut from, &mut read).unwrap().body, b"{}");
+        // Both at once, and a word that is no answer.
+        let (mut read, mut from) = (Vec::new(), &both[..]);
+        assert_eq!(may_send(&mut from, &mut read).unwrap(), None);
+        assert_eq!(receive(&mut from, &mut read).unwrap().body, b"{}");
+        let refusal = may_send(&mut &ok[..], &mut Vec::new()).unwrap().unwrap();
+        assert_eq!((refusal.status, refusal.body), (200, b"{}".to_vec()));
+    }
+
+    fn sent(before: &[u8], message: &[u8], length: Option<u64>) -> (Result<(), String>, Vec<u8>) {
+        let (mut out, mut from) = (Vec::new(), Slow(message));
+        let sent = send_body(&mut out, Body { before, message: &mut from, length });
+        let why = |unsent| match unsent {
+            Unsent::Message(why) => why,
+            Unsent::Io(error) => panic!("{error}"),
+        };
+        (sent.map_err(why), out)
+    }
+
+    #[test]
+    fn a_body_is_sent_with_its_length_or_in_chunks_and_never_shorter_or_longer() {
+        assert_eq!(sent(b"ab", b"cde", Some(3)), (Ok(()), b"abcde".to_vec()));
+        assert_eq!(sent(b"", b"", Some(0)), (Ok(()), Vec::new()));
+        assert_eq!(sent(b"", b"", None), (Ok(()), b"0\r\n\r\n".to_vec()));
+        let chunks = b"2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n".to_vec();
+        assert_eq!(sent(b"ab", b"cde", None), (Ok(()), chunks));
+        let large = vec![7; PIECE + 1];
+        let (done, out) = sent(b"", &large, None);
+        assert!(done.is_ok() && out.len() == large.len() + 7 + 2 + 3 + 2 + 5, "{}", out.len());
+        // A file that gets longer or shorter meanwhile: the last byte is not sent.
+        for (length, says) in [(PIECE as u64, "more than"), (PIECE as u64 + 2, "ends after")] {
+            let (done, out) = sent(b"", &large, Some(length));
+            assert!(done.unwrap_err().contains(says));
+            assert!((out.len() as u64) < length, "{}", out.len());
+        }
+        assert!(sent(b"", b"a", Some(0)).0.is_err());
     }
 }

@@ -36,7 +36,7 @@ mod versioned;
 pub mod wire;
 
 pub use address::Address;
-pub use client::{Client, Settings};
+pub use client::{Client, OfStream, Settings};
 pub use error::Error;
 pub use secret::Secret;
 pub use versioned::Versioned;

@@ -456,6 +456,18 @@ pub enum Error {
         /// How much came.
         got: usize,
     },
+    /// A message that has to be there whole, and is longer than one may be that is.
+    #[error(
+        "{algorithm} hashes such a message more than once or behind what it draws, so that it has to be there whole: it may have {most} bytes"
+    )]
+    Whole {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// Most bytes of it.
+        most: usize,
+        /// Whether its digest may be signed in its place.
+        by_digest: bool,
+    },
     /// A signature, a tag or a ciphertext that can't be one.
     #[error("that has no length that {0} gives")]
     Malformed(
@@ -515,7 +527,7 @@ impl Error {
             Error::NotExportable => Code::NotExportable,
             Error::DecryptFailed => Code::DecryptFailed,
             Error::Unsupported(_) => Code::Unsupported,
-            Error::TooLarge { .. } => Code::TooLarge,
+            Error::TooLarge { .. } | Error::Whole { .. } => Code::TooLarge,
             Error::Malformed(_) => Code::Malformed,
             Error::OutcomeUnknown => Code::OutcomeUnknown,
             Error::Integrity { .. } => Code::IntegrityFailed,

@@ -463,17 +463,43 @@ impl TryRng for Randomness {
 
 /// What a message is signed as where nothing is said, and its digest.
 pub fn usual(message: &Message<'_>) -> Result<(Scheme, Vec<u8>), Error> {
-    let (context, hash, digest) = match *message {
-        Message::Pure { context, message } => (context, Hash::Sha256, Hash::Sha256.digest(message)),
-        Message::Prehash { context, hash, digest } => (context, hash_of(hash)?, digest.to_vec()),
+    let (context, hash) = match *message {
+        Message::Pure { context, .. } => (context, None),
+        Message::Prehash { context, hash, .. } => (context, Some(hash)),
         Message::Mu(_) | Message::Internal(_) => {
             return Err(Error::Unsupported("RSA signs messages and their digests".to_owned()));
         }
     };
+    let scheme = usual_scheme(context, hash)?;
+    let digest = match *message {
+        Message::Prehash { digest, .. } => digest.to_vec(),
+        Message::Pure { message, .. } => scheme.hash().digest(message),
+        Message::Mu(_) | Message::Internal(_) => Vec::new(),
+    };
+    Ok((scheme, digest))
+}
+
+/// What a message is signed as where nothing is said but, maybe, the hash of its digest.
+pub fn usual_scheme(context: &[u8], hash: Option<Prehash>) -> Result<Scheme, Error> {
+    let hash = hash.map_or(Ok(Hash::Sha256), hash_of)?;
     if !context.is_empty() {
         return Err(Error::Unsupported("RSA signs no context string".to_owned()));
     }
-    Ok((Scheme::Pss { hash, salt: Some(hash.digest_len()) }, digest))
+    Ok(Scheme::Pss { hash, salt: Some(hash.digest_len()) })
+}
+
+/// The hash as pre-hash forms name it.
+pub fn prehash_of(hash: Hash) -> Prehash {
+    match hash {
+        Hash::Sha256 => Prehash::Sha2_256,
+        Hash::Sha384 => Prehash::Sha2_384,
+        Hash::Sha512 => Prehash::Sha2_512,
+    }
+}
+
+/// A padding or a salt, where there is no key of RSA.
+pub fn no_rsa() -> Error {
+    Error::Unsupported("padding and salts are of RSA keys alone".to_owned())
 }
 
 /// The hash of digests that RSA signs.

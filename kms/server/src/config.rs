@@ -143,6 +143,9 @@ pub struct Backup {
 #[serde(deny_unknown_fields, default)]
 struct Limits {
     body_kib: u32,
+    stream_max_mib: u32,
+    streams: u32,
+    streams_per_tenant: u32,
     connections: u32,
     local_connections: u32,
     connections_per_address: u32,
@@ -154,6 +157,9 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             body_kib: 1024,
+            stream_max_mib: 64 << 10,
+            streams: 64,
+            streams_per_tenant: 32,
             connections: 1024,
             local_connections: 256,
             connections_per_address: 256,
@@ -187,6 +193,12 @@ fn cache_mib() -> u32 {
 /// Most KiB of a body: what a request may have at once.
 const BODY_KIB_MAX: u32 = 64 << 10;
 
+/// Most MiB of a message that comes in pieces: 16 TiB.
+const STREAM_MIB_MAX: u32 = 16 << 20;
+
+/// Most messages that come in pieces, each of which has half a MiB, or a message of the length of a body.
+const STREAMS_MAX: u32 = 10_000;
+
 /// Most connections, each of which has a file open.
 const CONNECTIONS_MAX: u32 = 100_000;
 
@@ -218,6 +230,9 @@ impl Config {
             tls,
             clients,
             body_max: (self.limits.body_kib as usize) << 10,
+            stream_max: u64::from(self.limits.stream_max_mib) << 20,
+            streams_max: self.limits.streams as usize,
+            streams_per_tenant_max: self.limits.streams_per_tenant as usize,
             connections_max: self.limits.connections as usize,
             local_connections_max: self.limits.local_connections as usize,
             connections_per_address_max: self.limits.connections_per_address as usize,
@@ -255,6 +270,10 @@ impl Config {
             false => Err(Error::Settings(format!("`{what}` is {value}; expected 1 to {most}"))),
         };
         within("limits.body_kib", self.limits.body_kib, BODY_KIB_MAX)?;
+        within("limits.stream_max_mib", self.limits.stream_max_mib, STREAM_MIB_MAX)?;
+        within("limits.streams", self.limits.streams, STREAMS_MAX)?;
+        let of_tenant = self.limits.streams_per_tenant;
+        within("limits.streams_per_tenant", of_tenant, STREAMS_MAX)?;
         within("limits.connections", self.limits.connections, CONNECTIONS_MAX)?;
         let local = self.limits.local_connections;
         within("limits.local_connections", local, CONNECTIONS_MAX)?;
@@ -389,6 +408,9 @@ mod tests {
                 format!("{base}[limits]\nbody_kib = 0"),
                 "`limits.body_kib` is 0; expected 1 to 65536",
             ),
+            (format!("{base}[limits]\nstream_max_mib = 0"), "expected 1 to 16777216"),
+            (format!("{base}[limits]\nstreams = 10001"), "`limits.streams` is 10001"),
+            (format!("{base}[limits]\nstreams_per_tenant = 0"), "expected 1 to 10000"),
             (format!("{base}[limits]\ndrain_seconds = 10"), "expected 1 to 9"),
             (
                 format!("{base}[limits]\ncoalesce = \"all\""),

@@ -4,11 +4,10 @@ use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use gabion_kms::gate::{Authenticated, Peer};
 use gabion_kms::service::Service;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, EXPECT, HOST, HeaderMap,
@@ -19,7 +18,10 @@ use hyper::{Request, Response, StatusCode, Version};
 use sha2_hmac::{Digest, Sha256};
 
 use crate::api::once::{self, Once};
+use crate::api::streams::Way;
 use crate::api::{Call, JSON, JWKS, Reply, vault};
+use crate::aside::aside;
+use crate::body::{forget, read};
 use crate::error::Error;
 use crate::json;
 use crate::keeper::Keeper;
@@ -29,17 +31,15 @@ use crate::problem::Problem;
 use crate::query::{Query, decoded};
 use crate::routes::{self, Access, Route};
 use crate::state::State;
+use crate::streams::{self, Asked};
 use crate::together::Together;
 use crate::trace;
-
-/// How long a body may take.
-const BODY: Duration = Duration::from_secs(30);
 
 /// Bytes of a body that is short: a signature of ML-DSA-87 with its message, in base64.
 const SHORT: usize = 8192;
 
-/// How many times the limit is read of a body that is too long.
-const FORGOTTEN: usize = 16;
+/// The form of bodies that are messages themselves.
+const OCTETS: &[u8] = b"application/octet-stream";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -103,15 +103,18 @@ async fn reply(
         // Or the next request of the same connection would begin in the middle of this one, and there would be none.
         forget(&mut body, state.body_max).await;
     }
-    let (route, parts, caller, query) = admitted?;
-    let mut body = read(body, state.body_max).await?;
-    if route.is_vaults() && body.trim_ascii() == b"null" {
+    let Admitted { route, way, parts, caller, query } = admitted?;
+    let (mut whole, mut stream) = (Bytes::new(), None);
+    match way {
+        Some(way) => stream = Some((way, body)),
+        None => whole = read(body, state.body_max).await?,
+    }
+    if route.is_vaults() && whole.trim_ascii() == b"null" {
         // What Vault's own client sends where there is nothing to say.
-        body = Bytes::new();
+        whole = Bytes::new();
     }
     let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
     let namespace = namespace(&head.headers)?;
-    let running = state.run();
     let peer = match caller {
         // A certificate that was revoked names nobody, at paths that anybody may call, either.
         None if !from.still_holds(state.clients.as_deref()) => {
@@ -120,7 +123,7 @@ async fn reply(
         _ => from.peer,
     };
     let (id, trace) = (id.to_owned(), trace::parent(&head.headers));
-    let bytes = AtomicUsize::new(body.len());
+    let bytes = AtomicUsize::new(whole.len());
     let asked = OnceLock::new();
     let call = Call {
         state: state.clone(),
@@ -132,9 +135,14 @@ async fn reply(
         parts,
         namespace,
         query,
-        body,
+        body: whole,
         bytes,
     };
+    if let Some((way, mut body)) = stream {
+        let asked = Asked { way, from, is_expecting: head.headers.contains_key(EXPECT) };
+        return streams::answered(&asked, call, &mut body).await;
+    }
+    let running = state.run();
     handled(shared, route, call, running.is_alone()).await
 }
 
@@ -175,13 +183,17 @@ async fn handled(
     aside(move || handle(&call)).await.unwrap_or_else(|| Err(defect()))
 }
 
-/// Runs something on a thread that may wait. None where it met a defect.
-async fn aside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(run).await.ok()
+/// What a head asks for.
+struct Admitted {
+    route: &'static Route,
+    /// Of a body that is a message itself.
+    way: Option<&'static Way>,
+    /// The parts of its path.
+    parts: Vec<String>,
+    /// Who asks, where that is needed.
+    caller: Option<(Arc<Service>, Authenticated)>,
+    query: Query,
 }
-
-/// What a head asks for: a route, the parts of its path, the caller where one is needed, and parameters.
-type Admitted = (&'static Route, Vec<String>, Option<(Arc<Service>, Authenticated)>, Query);
 
 /// Looks at a head, before anything of the body is read.
 fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, Problem> {
@@ -198,8 +210,7 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
         Access::Caller => {
             let token = token(&head.headers)?;
             if !from.still_holds(state.clients.as_deref()) {
-                let why = "the client's certificate has ended, or was revoked";
-                return Err(Problem::unauthenticated(why));
+                return Err(Problem::revoked());
             }
             let service = state.keeper.service()?;
             let who = match (token, &from.named) {
@@ -214,47 +225,30 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
             Some((service, who))
         }
     };
-    let op_id = route.once.map(|_| &once::OP_ID);
-    let known: Vec<&str> = route.query.iter().chain(op_id).map(|(name, _)| *name).collect();
-    let query = Query::read(head.uri.query(), &known)?;
-    Ok((route, parts, caller, query))
-}
-
-/// Reads a body and forgets it, up to a limit.
-async fn forget(body: &mut Incoming, most: usize) {
-    let all = async {
-        let mut read = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            read += frame.into_data().map_or(0, |piece| piece.len());
-            if read > most {
-                break;
-            }
-        }
+    let way = match &route.way {
+        Some(way) if is_message(&head.headers)? => Some(way),
+        Some(_) | None => None,
     };
-    // Who is too slow is hung up on.
-    let _ = tokio::time::timeout(BODY, all).await;
+    let op_id = route.once.map(|_| &once::OP_ID);
+    let parameters = way.map_or(route.query, |way| way.query);
+    let known: Vec<&str> = parameters.iter().chain(op_id).map(|(name, _)| *name).collect();
+    let query = Query::read(head.uri.query(), &known)?;
+    Ok(Admitted { route, way, parts, caller, query })
 }
 
-/// Reads a body, up to a limit. Somewhat more is read and forgotten, so that who sends it hears why it is refused: a
-/// connection that is closed with bytes unread loses the answer, too.
-async fn read(body: Incoming, most: usize) -> Result<Bytes, Problem> {
-    let of_time = |_| Problem::too_slow();
-    tokio::time::timeout(BODY, within(body, most)).await.map_err(of_time)?
-}
-
-async fn within(mut body: Incoming, most: usize) -> Result<Bytes, Problem> {
-    let (mut bytes, mut read) = (Vec::new(), 0);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::bad("the body ends before its end"))?;
-        let Ok(piece) = frame.into_data() else { continue };
-        read += piece.len();
-        if read <= most {
-            bytes.extend_from_slice(&piece);
-        } else if read > most.saturating_mul(FORGOTTEN) {
-            break;
-        }
+/// Whether the body is a message itself.
+fn is_message(headers: &HeaderMap) -> Result<bool, Problem> {
+    let is_octets = |value: &HeaderValue| {
+        let kind = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        kind.trim_ascii().eq_ignore_ascii_case(OCTETS)
+    };
+    let mut kinds = headers.get_all(CONTENT_TYPE).iter().map(is_octets);
+    match (kinds.next(), kinds.next()) {
+        (None, _) => Ok(false),
+        (Some(is_message), None) => Ok(is_message),
+        // Whoever stands between may go by another one.
+        (Some(_), Some(_)) => Err(Problem::bad("expected one field Content-Type")),
     }
-    if read > most { Err(Problem::too_large(most)) } else { Ok(Bytes::from(bytes)) }
 }
 
 /// The token, which comes in one of two places; none where neither is there.

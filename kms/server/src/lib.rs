@@ -22,7 +22,9 @@
 #![deny(clippy::await_holding_lock)]
 
 mod api;
+mod aside;
 mod attempts;
+mod body;
 mod certificate;
 mod clients;
 pub mod config;
@@ -45,6 +47,8 @@ mod query;
 mod routes;
 mod server;
 mod state;
+mod stream_places;
+mod streams;
 mod together;
 mod tokens;
 mod trace;

@@ -58,6 +58,10 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
     let query = route.query.iter().chain(route.once.map(|_| &OP_ID));
     let mut parameters: Vec<Value> =
         query.map(|(name, about)| parameter(name, "query", about)).collect();
+    let of_way = route.way.iter().flat_map(|way| way.query);
+    parameters.extend(of_way.map(|(name, about)| {
+        parameter(name, "query", &format!("With a body of {OCTETS} alone. {about}"))
+    }));
     parameters.extend(in_path(route.path).map(|name| parameter(name, "path", about(name))));
     let refusal = match route.is_vaults() {
         true => {
@@ -98,7 +102,17 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
             true => json!({"anyOf": [schema, {"type": "null"}]}),
             false => schema,
         };
-        let content = json!({"application/json": {"schema": schema}});
+        let mut content = json!({"application/json": {"schema": schema}});
+        if let Some(way) = &route.way {
+            let what = match way.before {
+                None => "The message itself, of any size.".to_owned(),
+                Some(name) => format!(
+                    "So many bytes as `{name}` says, and then the message itself, of any size."
+                ),
+            };
+            let schema = json!({"type": "string", "format": "binary", "description": what});
+            content[OCTETS] = json!({"schema": schema});
+        }
         operation["requestBody"] = json!({"required": is_required, "content": content});
     }
     if route.access == Access::Caller {
@@ -106,6 +120,9 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
     }
     operation
 }
+
+/// The form of bodies that are messages themselves.
+const OCTETS: &str = "application/octet-stream";
 
 /// Names of the parts of a path that are no fixed text.
 fn in_path(path: &str) -> impl Iterator<Item = &str> {

@@ -63,6 +63,12 @@ pub struct Options {
     pub clients: Option<Arc<Clients>>,
     /// Most bytes of a request's body.
     pub body_max: usize,
+    /// Most bytes of a body that is a message itself, and comes in pieces.
+    pub stream_max: u64,
+    /// Most of those at a time, of more than `body_max` bytes or of a size that nobody said.
+    pub streams_max: usize,
+    /// Most of those at a time of one tenant.
+    pub streams_per_tenant_max: usize,
     /// Most connections at a time that come by [`Listen::Tls`]. More of them wait.
     pub connections_max: usize,
     /// Most connections at a time that come by [`Listen::Unix`]. More of them wait, for each other alone.
@@ -82,6 +88,9 @@ impl Default for Options {
             tls: None,
             clients: None,
             body_max: 1 << 20,
+            stream_max: 64 << 30,
+            streams_max: 64,
+            streams_per_tenant_max: 32,
             connections_max: 1024,
             local_connections_max: 256,
             connections_per_address_max: 256,

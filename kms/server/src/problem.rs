@@ -30,6 +30,10 @@ const OWN: &[(&str, u16, bool)] = &[
 
 const TOKEN: &str = "send a token as `Authorization: Bearer TOKEN`; the command line takes it from GABION_KMS_TOKEN";
 
+const BY_DIGEST: &str = "name a hash: `prehash=SHA2-512` signs the digest, of a message of any size, in the pre-hash form";
+
+const BY_OTHERS: &str = "the algorithm has no pre-hash form: sign a digest as the message, or by a key of ML-DSA, which takes messages of any size";
+
 /// Every code that an answer may have.
 pub fn codes() -> Vec<&'static str> {
     let mut codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
@@ -60,6 +64,11 @@ impl Problem {
         Self::of_code(Code::Unauthenticated, message.to_owned()).hint(TOKEN)
     }
 
+    /// The caller's certificate is none any more.
+    pub fn revoked() -> Self {
+        Self::unauthenticated("the client's certificate has ended, or was revoked")
+    }
+
     /// There is no such path.
     pub fn no_path(path: &str) -> Self {
         let path: String = path.chars().take(200).collect();
@@ -78,6 +87,29 @@ impl Problem {
     /// The request came too slowly.
     pub fn too_slow() -> Self {
         Self::own("timeout", "the request did not come within 30 seconds")
+    }
+
+    /// A body that ended before its end.
+    pub fn ends_early() -> Self {
+        Self::bad("the body ends before its end")
+    }
+
+    /// A body that is shorter than what stands before its message.
+    pub fn ends_before(bytes: usize) -> Self {
+        Self::bad(format!(
+            "the body ends before the {bytes} bytes that are to stand before its message"
+        ))
+    }
+
+    /// A message that came too slowly.
+    pub fn too_slow_stream() -> Self {
+        Self::own("timeout", "less than 1 MiB of the body came in 30 seconds, and not its end")
+    }
+
+    /// A message that is too long, also in pieces.
+    pub fn too_long(most: u64) -> Self {
+        Self::of_code(Code::TooLarge, format!("the body has more than {most} bytes"))
+            .hint("sign a digest of it; the server's `limits.stream_max_mib` says how long a message may be")
     }
 
     /// The seal is closed.
@@ -177,6 +209,8 @@ impl From<Error> for Problem {
         match error {
             Error::Quota { retry_after_s } => problem.retry_after_s = Some(retry_after_s),
             Error::NoKey(name) => problem.missing = Some(name),
+            Error::Whole { by_digest: true, .. } => problem.hint = Some(BY_DIGEST),
+            Error::Whole { by_digest: false, .. } => problem.hint = Some(BY_OTHERS),
             _ => {}
         }
         match code {
@@ -228,6 +262,10 @@ mod tests {
             Problem::no_path(""),
             Problem::no_method("", ""),
             Problem::too_slow(),
+            Problem::too_slow_stream(),
+            Problem::too_long(0),
+            Problem::ends_early(),
+            Problem::ends_before(0),
             Problem::sealed(),
             Problem::bad(""),
             Problem::malformed(""),

@@ -14,6 +14,7 @@ use matchit::Router;
 use serde_json::Value;
 
 use crate::api::single::Single;
+use crate::api::streams::{self, Way};
 use crate::api::{
     Call, Reply, administration, batch, carried, jwks, keys, policies, secrets, signatures, system,
     transit, vault,
@@ -50,6 +51,8 @@ pub struct Route {
     /// Parameters of the query, and what they are.
     pub query: &'static [(&'static str, &'static str)],
     pub body: Option<Schema>,
+    /// How it takes a message that is the body itself.
+    pub way: Option<Way>,
     /// None: it is not JSON, or not of a fixed form.
     pub answer: Option<Schema>,
     pub handler: fn(&Call) -> Result<Reply, Problem>,
@@ -67,6 +70,7 @@ macro_rules! route {
     (@schema) => { None };
     (@schema $type:ty) => { Some(<$type as Shape>::schema) };
     (single $read:path, $($row:tt)*) => { Route { single: Some($read), ..route!(quick $($row)*) } };
+    (stream $way:path, $($row:tt)*) => { Route { way: Some($way), ..route!($($row)*) } };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
     (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
@@ -82,6 +86,7 @@ macro_rules! route {
             single: None,
             query: route!(@list $($query)?),
             body: route!(@schema $($body)?),
+            way: None,
             answer: route!(@schema $($answer)?),
             handler: $handler,
             once: None,
@@ -123,8 +128,8 @@ pub const ROUTES: &[Route] = &[
     ]),
     route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
     route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks),
-    route!(single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
-    route!(single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
+    route!(stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
+    route!(stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
     route!("POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
     route!(quick "POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
     route!(quick "POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
@@ -132,8 +137,8 @@ pub const ROUTES: &[Route] = &[
     route!(quick "POST" "/v1/kms/datakey" "datakey" "Makes a key for data, and encrypts it." secrets::datakey, body wire::Datakey, answer wire::DatakeyMade),
     route!(quick "POST" "/v1/kms/wrap" "wrap" "Wraps a key." secrets::wrap, body wire::Wrap, answer wire::Encrypted),
     route!(quick "POST" "/v1/kms/unwrap" "unwrap" "Unwraps a key." secrets::unwrap, body wire::Decrypt, answer wire::Decrypted),
-    route!(quick "POST" "/v1/kms/hmac" "hmac" "Makes a tag." secrets::hmac, body wire::Hmac, answer wire::Tagged),
-    route!(quick "POST" "/v1/kms/hmac/verify" "verify_hmac" "Verifies a tag." secrets::verify_hmac, body wire::HmacVerify, answer wire::Verified),
+    route!(stream streams::HMAC, quick "POST" "/v1/kms/hmac" "hmac" "Makes a tag." secrets::hmac, body wire::Hmac, answer wire::Tagged),
+    route!(stream streams::VERIFY_HMAC, quick "POST" "/v1/kms/hmac/verify" "verify_hmac" "Verifies a tag." secrets::verify_hmac, body wire::HmacVerify, answer wire::Verified),
     route!(quick "POST" "/v1/kms/encaps" "encaps" "Makes a secret for whoever has a key." secrets::encaps, body wire::Encaps, answer wire::Encapsulated),
     route!(quick "POST" "/v1/kms/decaps" "decaps" "Gets the secret that somebody made for a key." secrets::decaps, body wire::Decaps, answer wire::Decapsulated),
     route!(quick "POST" "/v1/kms/random" "random" "Draws random bytes." secrets::random, body wire::Random, answer wire::Drawn),

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::options::Options;
 use crate::places::Places;
+use crate::stream_places::Streams;
 
 /// What requests share.
 pub struct State {
@@ -17,6 +18,8 @@ pub struct State {
     pub clients: Option<Arc<Clients>>,
     /// Connections by address.
     pub places: Arc<Places>,
+    /// Messages that come in pieces.
+    pub streams: Arc<Streams>,
     /// Connections that were hung up on, since their address has as many as it may.
     refused: AtomicU64,
     /// What is served, as OpenAPI.
@@ -67,6 +70,7 @@ impl State {
             body_max: options.body_max,
             clients: options.clients.clone(),
             places: Places::new(options.connections_per_address_max),
+            streams: Streams::new(options),
             refused: AtomicU64::new(0),
             description,
             is_draining: AtomicBool::new(false),
@@ -118,6 +122,7 @@ impl State {
         let refused = self.refused.load(Ordering::Relaxed);
         text.push_str("# TYPE kms_connections_refused_total counter\n");
         text.push_str(&format!("kms_connections_refused_total {refused}\n"));
+        text.push_str(&self.streams.text());
         let failed = self.keeper.copies_failed().count();
         text.push_str("# TYPE kms_checkpoint_copies_failed_total counter\n");
         text.push_str(&format!("kms_checkpoint_copies_failed_total {failed}\n"));

@@ -100,11 +100,16 @@ impl Digest {
 
     /// Of some secret bytes.
     pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Self {
+        let mac = Self::keyed_state(key).chain_update(bytes);
+        Digest::Keyed(mac.finalize().into_bytes().into())
+    }
+
+    /// Of secret bytes of which nothing came.
+    pub(crate) fn keyed_state(key: &[u8; 32]) -> Hmac<Sha256> {
         // A key of a block's length, padded with zeros as HMAC pads it, so that nothing can fail.
         let mut block = Zeroizing::new([0; 64]);
         block[..key.len()].copy_from_slice(key);
-        let mac = Hmac::<Sha256>::new((&*block).into()).chain_update(bytes);
-        Digest::Keyed(mac.finalize().into_bytes().into())
+        Hmac::<Sha256>::new((&*block).into())
     }
 }
 

@@ -8,7 +8,7 @@ use super::metrics::Verb;
 use super::sign::Signed;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
-use crate::rsa::{Scheme, verified};
+use crate::rsa::{Scheme, no_rsa, verified};
 
 impl Kms {
     /// Signs a digest by RSA in a way that is said.
@@ -50,8 +50,4 @@ impl Kms {
             })
         })
     }
-}
-
-fn no_rsa() -> Error {
-    Error::Unsupported("padding and salts are of RSA keys alone".to_owned())
 }

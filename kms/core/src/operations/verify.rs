@@ -1,6 +1,6 @@
 //! Verifying.
 
-use gabion_engine::{Error as EngineError, Message, Size, VerifyKey};
+use gabion_engine::{Engine, Error as EngineError, Message, Size, VerifyKey};
 
 use super::kms::Kms;
 use super::metrics::Verb;
@@ -27,22 +27,35 @@ impl Kms {
                     let (scheme, digest) = rsa::usual(&message)?;
                     return rsa::verified(key, scheme, &digest, signature);
                 }
-                let key = view.material.verify()?;
-                check_form(key, signature)?;
-                match self.kept.engine.verify(key, message, signature) {
-                    Ok(()) => Ok(true),
-                    Err(EngineError::BadSignature) => Ok(false),
-                    Err(error) => Err(error.into()),
-                }
+                verdict(&self.kept.engine, view.material.verify()?, message, signature)
             })
         })
     }
 }
 
+/// Whether a signature is a key's.
+pub fn verdict(
+    engine: &Engine,
+    key: &VerifyKey,
+    message: Message<'_>,
+    signature: &[u8],
+) -> Result<bool, Error> {
+    check_form(key, signature)?;
+    match engine.verify(key, message, signature) {
+        Ok(()) => Ok(true),
+        Err(EngineError::BadSignature) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Refuses what has no length of a signature.
 pub fn check_form(key: &VerifyKey, signature: &[u8]) -> Result<(), Error> {
+    check_len(key, signature.len())
+}
+
+/// The same, of a length.
+pub fn check_len(key: &VerifyKey, len: usize) -> Result<(), Error> {
     let algorithm = key.algorithm();
-    let len = signature.len();
     let can_be = match algorithm.info().output {
         Size::Fixed(exact) => len == exact,
         Size::UpTo(_) | Size::OfKey(_) => (1..=key.signature_len_max()).contains(&len),

@@ -26,6 +26,7 @@ mod queue;
 mod quota;
 mod run;
 mod secrets;
+mod streams;
 mod together;
 mod uses;
 
@@ -39,4 +40,5 @@ pub use ops::KEPT_MS;
 pub use policies::Asked;
 pub use quota::QuotaOptions;
 pub use run::{Call, KeyRef, Service};
+pub use streams::Streaming;
 pub use uses::{SignItem, VerifyItem};

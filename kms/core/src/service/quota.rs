@@ -105,6 +105,19 @@ impl Quota {
         Ok(())
     }
 
+    /// Takes out of a tenant's bucket what was done already, also more than there is.
+    pub fn owe(&self, tenant: Option<&Label>, cost_us: u64, now: impl FnOnce() -> Instant) {
+        let name = tenant.map_or("", Label::as_str);
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        // There is one: what is done was begun, which was charged.
+        let Some(bucket) = buckets.get_mut(name) else { return };
+        let (now, is_empty) = (now(), bucket.is_empty);
+        let left = bucket.left(self.options.burst_seconds, now);
+        let cost = i64::try_from(cost_us).unwrap_or(i64::MAX);
+        let left_us = left.saturating_sub(cost);
+        *bucket = Bucket { left_us, at: now, rate: bucket.rate, is_empty };
+    }
+
     /// How often somebody was refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -179,6 +192,25 @@ mod tests {
         assert_eq!(take(&b, u64::MAX, 60_000), Ok(()));
         let Err(Exceeded { retry_after_s, .. }) = take(&b, 1, 60_000) else { panic!() };
         assert!(retry_after_s > 1 << 50, "{retry_after_s}");
+    }
+
+    #[test]
+    fn what_was_done_already_is_owed() {
+        let (a, b, start) = (label("a"), label("b"), Instant::now());
+        let quota = quota(Some(1000));
+        quota.owe(Some(&b), 1, || start);
+        assert!(quota.buckets.lock().unwrap().is_empty(), "nothing of b's was begun");
+        let take = |ms| quota.take(Some(&a), 1, || start + Duration::from_millis(ms));
+        assert_eq!(take(0), Ok(()));
+        quota.owe(Some(&a), 1998, || start);
+        assert_eq!(take(0), Ok(()));
+        quota.owe(Some(&a), 3000, || start);
+        quota.owe(Some(&a), 1000, || start + Duration::from_secs(1));
+        assert_eq!(take(3999), Err(Exceeded { retry_after_s: 1, is_first: true }));
+        // Whoever was refused once is not told of anew since more is owed.
+        quota.owe(Some(&a), 10, || start + Duration::from_millis(3999));
+        assert_eq!(take(3999), Err(Exceeded { retry_after_s: 1, is_first: false }));
+        assert_eq!(take(4020), Ok(()));
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use hmac::Hmac;
+use sha2_hmac::Sha256;
+
 use super::cost::{REQUEST_US, bytes_us, item_us};
 use super::ops::Ops;
 use super::queue::{Place, Queues};
@@ -69,6 +72,8 @@ pub struct Call<'a> {
     pub trace: Option<&'a str>,
     /// How many bytes came with it, for which its first operation is charged.
     pub bytes: Option<&'a AtomicUsize>,
+    /// Whether its tenant was charged for it before: when its message began to come.
+    pub is_charged: bool,
     /// How its thread runs what takes long.
     pub aside: Aside,
 }
@@ -80,7 +85,7 @@ pub type Aside = fn(&mut dyn FnMut());
 impl<'a> Call<'a> {
     /// A call of which nothing else is known.
     pub fn new(who: &'a Authenticated, request_id: &'a str) -> Self {
-        Call { who, request_id, trace: None, bytes: None, aside: |act| act() }
+        Call { who, request_id, trace: None, bytes: None, is_charged: false, aside: |act| act() }
     }
 
     /// Runs something, aside if it takes long.
@@ -346,7 +351,9 @@ impl Service {
             return Ok(None);
         }
         let cost_us = call.besides_us() + self.item_us(request);
-        self.charge(call, request, cost_us)?;
+        if !call.is_charged {
+            self.charge(call, request, cost_us)?;
+        }
         Ok(Some(cost_us))
     }
 
@@ -482,6 +489,11 @@ impl Service {
         // A process that was forked has no key, and a log that takes nothing of it.
         let key = self.digests.bytes();
         key.map_or(Digest::Keyed([0; 32]), |key| Digest::keyed(key, secret))
+    }
+
+    /// The same of a secret that comes in pieces.
+    pub(super) fn keyed_state(&self) -> Hmac<Sha256> {
+        self.digests.bytes().map_or_else(|_| Digest::keyed_state(&[0; 32]), Digest::keyed_state)
     }
 
     /// The key of a name.

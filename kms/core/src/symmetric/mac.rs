@@ -1,6 +1,6 @@
 //! Tags: HMAC (FIPS 198-1).
 
-use hmac::{Hmac, KeyInit};
+use hmac::{Hmac, KeyInit, Mac as _};
 use sha2_hmac::{Sha256, Sha384, Sha512};
 
 use crate::model::Symmetric;
@@ -18,6 +18,9 @@ pub enum Mac {
     Sha512(Box<Hmac<Sha512>>),
 }
 
+/// What the pieces of a message have come to, under a key.
+pub struct MacPieces(Mac);
+
 impl Mac {
     /// None for an algorithm that makes no tags, and for a key that is too short or too long.
     pub fn new(algorithm: Symmetric, key: &[u8]) -> Option<Self> {
@@ -34,11 +37,18 @@ impl Mac {
 
     /// The tag of a message.
     pub fn tag(&self, message: &[u8]) -> Vec<u8> {
-        match self {
-            Mac::Sha256(key) => made(&**key, message),
-            Mac::Sha384(key) => made(&**key, message),
-            Mac::Sha512(key) => made(&**key, message),
-        }
+        let mut pieces = self.pieces();
+        pieces.add(message);
+        pieces.tag()
+    }
+
+    /// A message of which nothing came.
+    pub fn pieces(&self) -> MacPieces {
+        MacPieces(match self {
+            Mac::Sha256(key) => Mac::Sha256(key.clone()),
+            Mac::Sha384(key) => Mac::Sha384(key.clone()),
+            Mac::Sha512(key) => Mac::Sha512(key.clone()),
+        })
     }
 
     /// Bytes of a tag.
@@ -51,8 +61,28 @@ impl Mac {
     }
 }
 
-fn made<M: hmac::Mac + Clone>(key: &M, message: &[u8]) -> Vec<u8> {
-    key.clone().chain_update(message).finalize().into_bytes().to_vec()
+impl MacPieces {
+    /// Takes the next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        match &mut self.0 {
+            Mac::Sha256(state) => state.update(piece),
+            Mac::Sha384(state) => state.update(piece),
+            Mac::Sha512(state) => state.update(piece),
+        }
+    }
+
+    /// The tag of all that came.
+    pub fn tag(&self) -> Vec<u8> {
+        match &self.0 {
+            Mac::Sha256(state) => made(&**state),
+            Mac::Sha384(state) => made(&**state),
+            Mac::Sha512(state) => made(&**state),
+        }
+    }
+}
+
+fn made<M: hmac::Mac + Clone>(state: &M) -> Vec<u8> {
+    state.clone().finalize().into_bytes().to_vec()
 }
 
 #[cfg(test)]

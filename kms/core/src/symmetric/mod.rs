@@ -13,4 +13,4 @@ mod mac;
 mod xaes;
 
 pub use aead::Aead;
-pub use mac::{MAC_KEY_MAX, MAC_KEY_MIN, Mac};
+pub use mac::{MAC_KEY_MAX, MAC_KEY_MIN, Mac, MacPieces};

@@ -60,25 +60,15 @@ impl Input {
         if padding.is_none() && salt.is_none() {
             return Ok(None);
         }
-        let (context, hash, digest) = match self {
-            Input::Pure { context, message } => {
-                (context, Hash::Sha256, Hash::Sha256.digest(message))
-            }
-            Input::Prehash { context, hash, digest } => (context, rsa_hash(*hash)?, digest.clone()),
+        let hash = match self {
+            Input::Pure { context, .. } => of_rsa(context, None)?,
+            Input::Prehash { context, hash, .. } => of_rsa(context, Some(*hash))?,
         };
-        if !context.is_empty() {
-            return Err(Problem::unsupported("RSA signs no context string"));
-        }
-        let scheme = match (padding.unwrap_or("pss"), salt) {
-            ("pss", salt) => {
-                let salt = salt.map_or(hash.digest_len(), |salt| salt as usize);
-                Scheme::Pss { hash, salt: Some(salt) }
-            }
-            ("pkcs1v15", None) => Scheme::Pkcs1 { hash },
-            ("pkcs1v15", Some(_)) => return Err(Problem::bad("`salt_length` is of pss")),
-            (_, _) => return Err(Problem::bad("unknown `padding`; expected pss or pkcs1v15")),
+        let digest = match self {
+            Input::Pure { message, .. } => hash.digest(message),
+            Input::Prehash { digest, .. } => digest.clone(),
         };
-        Ok(Some((scheme, digest)))
+        Ok(Some((scheme(hash, padding, salt)?, digest)))
     }
 
     /// For the verbs.
@@ -89,5 +79,33 @@ impl Input {
                 Message::Prehash { context, hash: *hash, digest }
             }
         }
+    }
+}
+
+/// The hash by which RSA signs; SHA-256 where none is named.
+///
+/// # Errors
+/// A context; a hash that there is none of.
+pub fn of_rsa(context: &[u8], hash: Option<Prehash>) -> Result<Hash, Problem> {
+    let hash = hash.map_or(Ok(Hash::Sha256), rsa_hash)?;
+    match context.is_empty() {
+        true => Ok(hash),
+        false => Err(Problem::unsupported("RSA signs no context string")),
+    }
+}
+
+/// How RSA signs a digest.
+///
+/// # Errors
+/// A padding that there is none of.
+pub fn scheme(hash: Hash, padding: Option<&str>, salt: Option<u32>) -> Result<Scheme, Problem> {
+    match (padding.unwrap_or("pss"), salt) {
+        ("pss", salt) => {
+            let salt = salt.map_or(hash.digest_len(), |salt| salt as usize);
+            Ok(Scheme::Pss { hash, salt: Some(salt) })
+        }
+        ("pkcs1v15", None) => Ok(Scheme::Pkcs1 { hash }),
+        ("pkcs1v15", Some(_)) => Err(Problem::bad("`salt_length` is of pss")),
+        (_, _) => Err(Problem::bad("unknown `padding`; expected pss or pkcs1v15")),
     }
 }

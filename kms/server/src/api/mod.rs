@@ -12,6 +12,7 @@ pub mod policies;
 pub mod secrets;
 pub mod signatures;
 pub mod single;
+pub mod streams;
 pub mod system;
 pub mod transit;
 pub mod vault;

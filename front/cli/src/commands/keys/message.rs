@@ -40,6 +40,16 @@ impl MessageArgs {
         &self.file
     }
 
+    /// The context string.
+    pub fn context(&self) -> &[u8] {
+        &self.context.0
+    }
+
+    /// The hash whose digest is signed.
+    pub fn prehash(&self) -> Option<Prehash> {
+        self.prehash
+    }
+
     /// Reads the message and hands it over in the form that is to be signed.
     ///
     /// # Errors

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use gabion_kms_client::wire::{Hmac, HmacVerify, Tagged};
+use gabion_kms_client::{OfStream, Secret};
 
-use super::outcome::{Form, Out, line, read_line, secret};
-use super::{client, say_json};
+use super::outcome::{Form, Out, line, read_line};
+use super::{SHORT_MAX, client, say_json};
 use crate::failure::Failure;
-use crate::files;
+use crate::files::{self, Opened};
 
 /// Make the tag of a file or standard input by a key of the service, or verify one
 ///
@@ -16,7 +17,7 @@ use crate::files;
 ///   echo hi > hi.txt && gabion kms hmac --key tags --out hi.tag hi.txt
 ///   gabion kms hmac --key tags --verify hi.tag hi.txt
 ///
-/// A tag is a line vault:vN:BASE64, which names the version. With --verify exits 0 when it is the file's, and 1 when it is
+/// A tag is a line vault:vN:BASE64, which names the version. A message may have any size: it is read as it is sent. With --verify exits 0 when it is the file's, and 1 when it is
 /// not.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
@@ -41,8 +42,17 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let Some(tag) = &args.verify else {
         let ask = || {
-            let (key, version, message) = (args.key.clone(), args.number, secret(&args.file)?);
-            Ok(client()?.hmac(&Hmac { key, tenant: None, version, message })?)
+            let (key, version, tenant) = (args.key.clone(), args.number, None);
+            Ok(match files::open(&args.file, SHORT_MAX)? {
+                Opened::Short(message) => {
+                    let message = Secret::of_bytes(&message);
+                    client()?.hmac(&Hmac { key, tenant, version, message })?
+                }
+                Opened::Long(mut message, length) => {
+                    let what = OfStream { key, version, ..OfStream::default() };
+                    client()?.hmac_stream(&what, &mut message, length)?
+                }
+            })
         };
         let result = |made: &Tagged| line(made.version, &made.tag);
         return args.out.put(&args.file, Form::Line, ask, result);
@@ -52,9 +62,17 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ("FILE", files::is_standard_input(&args.file)),
     ])?;
     let (version, tag) = read_line(tag)?;
-    let (key, version, message) = (args.key, Some(version), secret(&args.file)?);
-    let verified =
-        client()?.verify_hmac(&HmacVerify { key, tenant: None, version, message, tag })?;
+    let (key, version, tenant) = (args.key, Some(version), None);
+    let verified = match files::open(&args.file, SHORT_MAX)? {
+        Opened::Short(message) => {
+            let message = Secret::of_bytes(&message);
+            client()?.verify_hmac(&HmacVerify { key, tenant, version, message, tag })?
+        }
+        Opened::Long(mut message, length) => {
+            let what = OfStream { key, version, ..OfStream::default() };
+            client()?.verify_hmac_stream(&what, &tag, &mut message, length)?
+        }
+    };
     match (args.out.is_json(), verified.valid) {
         (true, valid) => {
             say_json(&verified)?;

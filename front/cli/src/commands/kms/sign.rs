@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::decode;
 use gabion_kms_client::wire::Sign;
+use gabion_kms_client::{OfStream, decode};
 
-use super::{Sent, client, say_json};
+use super::{Given, Sent, client, say_json};
 use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
@@ -17,6 +17,8 @@ use crate::files::{self, Access, Force, Output};
 ///   echo hi > hi.txt && gabion kms sign --key release --out hi.sig hi.txt
 ///
 /// The newest version signs unless --version names another. With --prehash only the digest is sent.
+/// A message may have any size: it is read as it is sent. One of a key that hashes it more than once (Ed25519; SLH-DSA and
+/// FN-DSA without --prehash) has at most 1 MiB.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -52,20 +54,26 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if !args.json {
         files::not_a_terminal([&place])?;
     }
-    let Sent { message, digest, prehash, context } = args.mode.with_message(Sent::of)?;
     let (version, tenant) = (args.number, None);
-    let what = Sign {
-        key: args.key,
-        tenant,
-        version,
-        message,
-        digest,
-        prehash,
-        context,
-        padding: args.padding,
-        salt_length: args.salt_length,
+    let (key, padding, salt_length) = (args.key, args.padding, args.salt_length);
+    let signed = match Given::of(&args.mode)? {
+        Given::Sent(Sent { message, digest, prehash, context }) => client()?.sign(&Sign {
+            key,
+            tenant,
+            version,
+            message,
+            digest,
+            prehash,
+            context,
+            padding,
+            salt_length,
+        })?,
+        Given::Stream { mut message, length, context } => {
+            let prehash = None;
+            let what = OfStream { key, tenant, version, context, prehash, padding, salt_length };
+            client()?.sign_stream(&what, &mut message, length)?
+        }
     };
-    let signed = client()?.sign(&what)?;
     if args.json {
         say_json(&signed)?;
         return Ok(0);

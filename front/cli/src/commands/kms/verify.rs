@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::encode;
 use gabion_kms_client::wire::Verify;
+use gabion_kms_client::{OfStream, encode};
 
-use super::{Sent, client, say_json};
+use super::{Given, Sent, client, say_json};
 use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files;
@@ -50,21 +50,27 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ("FILE", files::is_standard_input(args.mode.file())),
     ])?;
     let signature = encode(&files::read(&args.sig, files::SMALL_MAX)?);
-    let Sent { message, digest, prehash, context } = args.mode.with_message(Sent::of)?;
     let (version, tenant) = (args.number, None);
-    let what = Verify {
-        key: args.key,
-        tenant,
-        version,
-        message,
-        digest,
-        prehash,
-        context,
-        padding: args.padding,
-        salt_length: args.salt_length,
-        signature,
+    let (key, padding, salt_length) = (args.key, args.padding, args.salt_length);
+    let verified = match Given::of(&args.mode)? {
+        Given::Sent(Sent { message, digest, prehash, context }) => client()?.verify(&Verify {
+            key,
+            tenant,
+            version,
+            message,
+            digest,
+            prehash,
+            context,
+            padding,
+            salt_length,
+            signature,
+        })?,
+        Given::Stream { mut message, length, context } => {
+            let prehash = None;
+            let what = OfStream { key, tenant, version, context, prehash, padding, salt_length };
+            client()?.verify_stream(&what, &signature, &mut message, length)?
+        }
     };
-    let verified = client()?.verify(&what)?;
     if args.json {
         say_json(&verified)?;
         return Ok(if verified.valid { 0 } else { 1 });

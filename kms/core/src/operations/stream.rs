@@ -1,0 +1,382 @@
+//! Messages that come in pieces, of any size: what is signed of them is made as they come, and nothing else is kept.
+//!
+//! ```text
+//!   ML-DSA                       mu (FIPS 204, Algorithm 7, line 6), of the version that is meant
+//!   a pre-hash form              the digest
+//!   ECDSA, RSA, composites       the digest by their own hash, which signs as the message does
+//!   HMAC                         the tag
+//!   Ed25519, SLH-DSA, FN-DSA     the message itself, up to a limit: it is hashed more than once, or behind what is drawn
+//! ```
+
+use std::time::Instant;
+
+use gabion_engine::{Message, OsEntropy, Pieces, Prehash, ct};
+use zeroize::Zeroizing;
+
+use super::cache::VersionView;
+use super::hmac::Tagged;
+use super::kms::Kms;
+use super::material::Material;
+use super::metrics::Verb;
+use super::sign::Signed;
+use super::verify::{check_len, verdict};
+use crate::error::Error;
+use crate::model::{Key, KeyId, Use, VersionId};
+use crate::rsa::{self, Scheme};
+use crate::symmetric::MacPieces;
+
+/// What is done with a message that comes in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamUse {
+    /// It is signed.
+    Sign,
+    /// A signature of so many bytes is verified.
+    Verify(usize),
+    /// Its tag is made.
+    Tag,
+    /// A tag of so many bytes is verified.
+    VerifyTag(usize),
+}
+
+/// In which form a message is signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamForm {
+    /// The context string.
+    pub context: Vec<u8>,
+    /// The hash of a pre-hash form.
+    pub hash: Option<Prehash>,
+    /// How RSA signs, where that is said.
+    pub rsa: Option<Scheme>,
+}
+
+/// How long a message is, as far as that is known, and may be that has to be there whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLen {
+    /// Its bytes.
+    pub of_message: Option<u64>,
+    /// Most bytes of one that has to be there whole.
+    pub whole_max: usize,
+}
+
+/// A message that comes in pieces, for one version of a key. It has nothing of the key but, for a tag, what the key begins
+/// the hash with.
+pub struct Stream {
+    by: VersionId,
+    /// Whether nobody named the version: it was the newest one when the message began.
+    was_newest: bool,
+    form: StreamForm,
+    came: Came,
+}
+
+/// What the message has come to so far.
+enum Came {
+    Mu(Pieces),
+    Digest(Prehash, Pieces),
+    Rsa(Scheme, Pieces),
+    Whole { message: Zeroizing<Vec<u8>>, most: usize, by_digest: bool },
+    Tag(MacPieces),
+}
+
+/// What is signed.
+enum ToSign<'a> {
+    Message(Message<'a>),
+    Rsa(Scheme, &'a [u8]),
+}
+
+impl StreamUse {
+    fn of(self) -> Use {
+        match self {
+            StreamUse::Sign | StreamUse::Tag => Use::Sign,
+            StreamUse::Verify(_) | StreamUse::VerifyTag(_) => Use::Verify,
+        }
+    }
+
+    fn verb(self) -> Verb {
+        match self {
+            StreamUse::Sign => Verb::Sign,
+            StreamUse::Verify(_) => Verb::Verify,
+            StreamUse::Tag => Verb::Hmac,
+            StreamUse::VerifyTag(_) => Verb::VerifyHmac,
+        }
+    }
+}
+
+impl Stream {
+    /// The version that is meant.
+    pub fn by(&self) -> &VersionId {
+        &self.by
+    }
+
+    /// Whether nobody named it.
+    pub fn was_newest(&self) -> bool {
+        self.was_newest
+    }
+
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// [`Error::Whole`].
+    pub fn add(&mut self, piece: &[u8]) -> Result<(), Error> {
+        match &mut self.came {
+            Came::Mu(pieces) | Came::Digest(_, pieces) | Came::Rsa(_, pieces) => pieces.add(piece),
+            Came::Tag(pieces) => pieces.add(piece),
+            Came::Whole { message, most, by_digest } => {
+                if piece.len() > *most - message.len() {
+                    return Err(whole(&self.by.key, *most, *by_digest));
+                }
+                message.extend_from_slice(piece);
+            }
+        }
+        Ok(())
+    }
+
+    /// The digest that is signed, where a request that has the message whole is told of by it.
+    pub(crate) fn digest(&self) -> Option<Vec<u8>> {
+        match &self.came {
+            Came::Digest(_, pieces) if self.form.hash.is_some() => Some(pieces.so_far()),
+            Came::Rsa(_, pieces) if self.form.rsa.is_some() || self.form.hash.is_some() => {
+                Some(pieces.so_far())
+            }
+            Came::Mu(_) | Came::Digest(..) | Came::Rsa(..) | Came::Whole { .. } | Came::Tag(_) => {
+                None
+            }
+        }
+    }
+
+    /// What is signed of all that came.
+    fn with<T>(&self, then: impl FnOnce(ToSign<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let context = &self.form.context[..];
+        match &self.came {
+            Came::Mu(pieces) => {
+                let mu = pieces.so_far().try_into().map_err(|_| no_stream("signatures"))?;
+                then(ToSign::Message(Message::Mu(&mu)))
+            }
+            Came::Digest(hash, pieces) => {
+                let (hash, digest) = (*hash, &pieces.so_far());
+                then(ToSign::Message(Message::Prehash { context, hash, digest }))
+            }
+            Came::Rsa(scheme, pieces) => then(ToSign::Rsa(*scheme, &pieces.so_far())),
+            Came::Whole { message, .. } => {
+                then(ToSign::Message(Message::Pure { context, message }))
+            }
+            Came::Tag(_) => Err(no_stream("signatures")),
+        }
+    }
+
+    fn tag(&self) -> Result<Vec<u8>, Error> {
+        match &self.came {
+            Came::Tag(pieces) => Ok(pieces.tag()),
+            Came::Mu(_) | Came::Digest(..) | Came::Rsa(..) | Came::Whole { .. } => {
+                Err(no_stream("tags"))
+            }
+        }
+    }
+}
+
+impl Kms {
+    /// Begins a message that comes in pieces, for a version, or for the newest one. What can be refused without the message
+    /// is refused here: who sends it need not begin.
+    ///
+    /// # Errors
+    /// As [`Self::sign`], [`Self::verify`], [`Self::hmac`] and [`Self::verify_hmac`], and [`Error::Whole`].
+    pub fn stream(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        what: StreamUse,
+        form: StreamForm,
+        len: StreamLen,
+    ) -> Result<Stream, Error> {
+        let start = Instant::now();
+        let begun = self.begin_stream(id, version, what, form, len);
+        if begun.is_err() {
+            self.told(what.verb(), id.algorithm, start, &begun);
+        }
+        begun
+    }
+
+    fn begin_stream(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        what: StreamUse,
+        form: StreamForm,
+        len: StreamLen,
+    ) -> Result<Stream, Error> {
+        let number = self.begun(id, what.of(), version)?;
+        let was_newest = version.is_none() && what.of() == Use::Sign;
+        let (key, view) = self.permitted(id, number, what.of(), was_newest)?;
+        let came = match what {
+            StreamUse::Tag => Came::Tag(view.material.mac()?.pieces()),
+            StreamUse::VerifyTag(len) => {
+                let mac = view.material.mac()?;
+                if len != mac.tag_len() {
+                    return Err(Error::Malformed(id.algorithm.name()));
+                }
+                Came::Tag(mac.pieces())
+            }
+            StreamUse::Sign | StreamUse::Verify(_) => match view.material.rsa_public() {
+                Some(public) => of_rsa(&view.material, public, what, &form)?,
+                None => self.of_signature(&key.key, &view, what, &form, len)?,
+            },
+        };
+        Ok(Stream { by: VersionId { key: id.clone(), version: number }, was_newest, form, came })
+    }
+
+    /// Of a key of the engine's.
+    fn of_signature(
+        &self,
+        key: &Key,
+        view: &VersionView,
+        what: StreamUse,
+        form: &StreamForm,
+        len: StreamLen,
+    ) -> Result<Came, Error> {
+        if form.rsa.is_some() {
+            return Err(rsa::no_rsa());
+        }
+        let public = match what {
+            StreamUse::Sign => view.material.signing()?.public(),
+            _ => view.material.verify()?.clone(),
+        };
+        if let StreamUse::Verify(len) = what {
+            check_len(&public, len)?;
+        }
+        let context = &form.context[..];
+        let check = |hash: Option<Prehash>| {
+            let digest = vec![0; hash.map_or(0, Prehash::digest_len)];
+            let message = match hash {
+                Some(hash) => Message::Prehash { context, hash, digest: &digest },
+                None => Message::Pure { context, message: &[] },
+            };
+            message.check().map_err(gabion_engine::Error::from)?;
+            public.check_message(&message)?;
+            // What was signed otherwise goes on to be verified.
+            if what == StreamUse::Sign { key.check_message(&message) } else { Ok(()) }
+        };
+        check(form.hash)?;
+        if form.hash.is_none() && public.ml_dsa().is_some() {
+            return Ok(Came::Mu(Pieces::to_mu(public.bytes(), Some(context))?));
+        }
+        let hash = form.hash.or_else(|| public.own_hash());
+        if let Some((hash, pieces)) = hash.and_then(|hash| Some((hash, Pieces::to_digest(hash)?))) {
+            return Ok(Came::Digest(hash, pieces));
+        }
+        let (most, by_digest) = (len.whole_max, check(Some(Prehash::Sha2_512)).is_ok());
+        match len.of_message {
+            Some(len) if len > most as u64 => Err(whole(&key.id, most, by_digest)),
+            _ => Ok(Came::Whole { message: Zeroizing::default(), most, by_digest }),
+        }
+    }
+
+    /// Signs what came.
+    ///
+    /// # Errors
+    /// As [`Self::sign`].
+    pub fn sign_stream(&self, stream: &Stream) -> Result<Signed, Error> {
+        let VersionId { key, version } = &stream.by;
+        self.counted(Verb::Sign, key.algorithm, || {
+            let may = || self.permitted(key, *version, Use::Sign, stream.was_newest);
+            let signature = self.used(may, |view| {
+                stream.with(|came| match came {
+                    ToSign::Rsa(scheme, digest) => {
+                        view.material.rsa_private()?.sign_digest(scheme, digest)
+                    }
+                    ToSign::Message(message) => {
+                        let key = view.material.signing()?;
+                        Ok(self.kept.engine.sign(key, message, &OsEntropy)?)
+                    }
+                })
+            })?;
+            Ok(Signed { by: stream.by.clone(), signature })
+        })
+    }
+
+    /// Whether a signature is the version's, of what came.
+    ///
+    /// # Errors
+    /// As [`Self::verify`].
+    pub fn verify_stream(&self, stream: &Stream, signature: &[u8]) -> Result<bool, Error> {
+        let VersionId { key, version } = &stream.by;
+        self.counted(Verb::Verify, key.algorithm, || {
+            let may = || self.permitted(key, *version, Use::Verify, false);
+            self.used(may, |view| {
+                stream.with(|came| match (came, view.material.rsa_public()) {
+                    (ToSign::Rsa(scheme, digest), Some(key)) => {
+                        rsa::verified(key, scheme, digest, signature)
+                    }
+                    (ToSign::Message(message), None) => {
+                        verdict(&self.kept.engine, view.material.verify()?, message, signature)
+                    }
+                    _ => Err(rsa::no_rsa()),
+                })
+            })
+        })
+    }
+
+    /// The tag of what came.
+    ///
+    /// # Errors
+    /// As [`Self::hmac`].
+    pub fn hmac_stream(&self, stream: &Stream) -> Result<Tagged, Error> {
+        let VersionId { key, version } = &stream.by;
+        self.counted(Verb::Hmac, key.algorithm, || {
+            let may = || self.permitted(key, *version, Use::Sign, stream.was_newest);
+            let tag = self.used(may, |_| stream.tag())?;
+            Ok(Tagged { by: stream.by.clone(), tag })
+        })
+    }
+
+    /// Whether a tag is the version's, of what came.
+    ///
+    /// # Errors
+    /// As [`Self::verify_hmac`].
+    pub fn verify_hmac_stream(&self, stream: &Stream, tag: &[u8]) -> Result<bool, Error> {
+        let VersionId { key, version } = &stream.by;
+        self.counted(Verb::VerifyHmac, key.algorithm, || {
+            let may = || self.permitted(key, *version, Use::Verify, false);
+            self.used(may, |_| {
+                let own = stream.tag()?;
+                if tag.len() != own.len() {
+                    return Err(Error::Malformed(key.algorithm.name()));
+                }
+                Ok(ct::eq_mask(&own, tag) == u64::MAX)
+            })
+        })
+    }
+}
+
+/// Of a key of RSA.
+fn of_rsa(
+    material: &Material,
+    public: &rsa::PublicKey,
+    what: StreamUse,
+    form: &StreamForm,
+) -> Result<Came, Error> {
+    if what == StreamUse::Sign {
+        material.rsa_private()?;
+    }
+    let scheme = match form.rsa {
+        Some(scheme) => scheme,
+        None => rsa::usual_scheme(&form.context, form.hash)?,
+    };
+    let hash = scheme.hash();
+    scheme.check(public.bits(), &vec![0; hash.digest_len()])?;
+    match what {
+        StreamUse::Verify(len) if len != public.bits() / 8 => Err(Error::Malformed("RSA")),
+        _ => {
+            let pieces = Pieces::to_digest(rsa::prehash_of(hash));
+            Ok(Came::Rsa(scheme, pieces.ok_or_else(|| no_stream("signatures"))?))
+        }
+    }
+}
+
+/// A message that is too long to be there whole.
+fn whole(key: &KeyId, most: usize, by_digest: bool) -> Error {
+    Error::Whole { algorithm: key.algorithm.name(), most, by_digest }
+}
+
+/// A stream that was begun for something else.
+fn no_stream(what: &str) -> Error {
+    Error::Unsupported(format!("the message was begun for something else than {what}"))
+}

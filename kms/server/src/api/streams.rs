@@ -1,0 +1,144 @@
+//! Messages that are bodies themselves: what else a request says stands in its query, by the names of JSON's fields.
+
+use gabion_kms::Prehash;
+use gabion_kms::operations::{StreamForm, StreamLen, StreamUse};
+use gabion_kms::service::Streaming;
+use gabion_kms_client::encode;
+use gabion_kms_client::wire::{Signed, Tagged, Verified};
+
+use super::bytes::{missing, optional};
+use super::input::{of_rsa, scheme};
+use super::{Call, Reply, Wanted};
+use crate::problem::Problem;
+
+/// How a path takes messages that are bodies.
+pub struct Way {
+    /// Parameters of the query, and what they are.
+    pub query: &'static [(&'static str, &'static str)],
+    /// What stands before the message: the parameter that says how many bytes.
+    pub before: Option<&'static str>,
+    /// Looks at what is asked for, of a body of so many bytes.
+    pub begin: fn(&Call, Option<u64>) -> Result<(Begun, Streaming), Problem>,
+    /// Answers, once all is there.
+    pub end: fn(&Call, &Begun, &Streaming, &[u8]) -> Result<Reply, Problem>,
+}
+
+/// A request whose message comes.
+pub struct Begun {
+    /// The key.
+    pub wanted: Wanted,
+    /// Bytes before the message.
+    pub before: usize,
+    /// The store's revision when it began.
+    revision: u64,
+}
+
+const KEY: (&str, &str) = ("key", "The key, by name or id. It has to be there.");
+const TENANT: (&str, &str) = ("tenant", "Whose key it is, where it is given by name.");
+const VERSION: (&str, &str) = ("version", "The version; the newest one if none is named.");
+const CONTEXT: (&str, &str) = ("context", "The context string, at most 255 bytes, in base64.");
+const PREHASH: (&str, &str) = ("prehash", "The function that makes the digest that is signed.");
+const PADDING: (&str, &str) = ("padding", "Of RSA alone: pss or pkcs1v15; pss if nothing is said.");
+const SALT_LENGTH: (&str, &str) = ("salt_length", "Of RSA's pss: bytes of the salt.");
+const SIGNATURE_BYTES: (&str, &str) =
+    ("signature_bytes", "How many bytes of the body are the signature, which stands before the message.");
+const TAG_BYTES: (&str, &str) =
+    ("tag_bytes", "How many bytes of the body are the tag, which stands before the message.");
+
+pub const SIGN: Way = Way {
+    query: &[KEY, TENANT, VERSION, CONTEXT, PREHASH, PADDING, SALT_LENGTH],
+    before: None,
+    begin: |call, length| begun(call, length, None, |_| StreamUse::Sign),
+    end: |call, begun, came, _| {
+        let (service, caller) = call.caller()?;
+        let signed = service.sign_stream(&caller, &begun.wanted.key(), came)?;
+        Reply::json(&Signed {
+            version: signed.by.version,
+            by: signed.by.to_string(),
+            signature: encode(&signed.signature),
+            revision: begun.revision,
+        })
+    },
+};
+
+pub const VERIFY: Way = Way {
+    query: &[KEY, SIGNATURE_BYTES, TENANT, VERSION, CONTEXT, PREHASH, PADDING, SALT_LENGTH],
+    before: Some(SIGNATURE_BYTES.0),
+    begin: |call, length| begun(call, length, VERIFY.before, StreamUse::Verify),
+    end: |call, begun, came, signature| {
+        let (service, caller) = call.caller()?;
+        let valid = service.verify_stream(&caller, &begun.wanted.key(), came, signature)?;
+        Reply::json(&Verified { valid, by: came.by().to_string(), revision: begun.revision })
+    },
+};
+
+pub const HMAC: Way = Way {
+    query: &[KEY, TENANT, VERSION],
+    before: None,
+    begin: |call, length| begun(call, length, None, |_| StreamUse::Tag),
+    end: |call, begun, came, _| {
+        let (service, caller) = call.caller()?;
+        let made = service.hmac_stream(&caller, &begun.wanted.key(), came)?;
+        let (by, version, tag) = (made.by.to_string(), made.by.version, encode(&made.tag));
+        Reply::json(&Tagged { by, version, tag, revision: begun.revision })
+    },
+};
+
+pub const VERIFY_HMAC: Way = Way {
+    query: &[KEY, TAG_BYTES, TENANT, VERSION],
+    before: Some(TAG_BYTES.0),
+    begin: |call, length| begun(call, length, VERIFY_HMAC.before, StreamUse::VerifyTag),
+    end: |call, begun, came, tag| {
+        let (service, caller) = call.caller()?;
+        let valid = service.verify_hmac_stream(&caller, &begun.wanted.key(), came, tag)?;
+        Reply::json(&Verified { valid, by: came.by().to_string(), revision: begun.revision })
+    },
+};
+
+fn begun(
+    call: &Call,
+    length: Option<u64>,
+    before: Option<&str>,
+    what: impl FnOnce(usize) -> StreamUse,
+) -> Result<(Begun, Streaming), Problem> {
+    let (service, caller) = call.caller()?;
+    let key = call.query.text(KEY.0).ok_or_else(|| no_parameter(KEY.0))?;
+    let before = match before {
+        None => 0,
+        Some(name) => {
+            let bytes = call.query.number(name, u32::MAX)?;
+            bytes.ok_or_else(|| no_parameter(name))? as usize
+        }
+    };
+    let form = form(call)?;
+    let version = call.query.number(VERSION.0, u32::MAX)?;
+    let wanted = Wanted::new(call, call.query.text(TENANT.0), key)?;
+    let revision = service.kms().revision();
+    let of_message = match length.map(|length| length.checked_sub(before as u64)) {
+        Some(None) => return Err(Problem::ends_before(before)),
+        Some(of_message) => of_message,
+        None => None,
+    };
+    let len = StreamLen { of_message, whole_max: call.state.body_max };
+    let streaming =
+        service.begin_stream(&caller, &wanted.key(), version, (what(before), form), len)?;
+    Ok((Begun { wanted, before, revision }, streaming))
+}
+
+fn form(call: &Call) -> Result<StreamForm, Problem> {
+    let context = optional(CONTEXT.0, call.query.text(CONTEXT.0))?;
+    let hash = call.query.text(PREHASH.0).map(str::parse::<Prehash>).transpose();
+    let hash = hash.map_err(|error| Problem::bad(error.to_string()))?;
+    let padding = call.query.text(PADDING.0);
+    let salt = call.query.number(SALT_LENGTH.0, u32::MAX)?;
+    let rsa = match padding.is_some() || salt.is_some() {
+        true => Some(scheme(of_rsa(&context, hash)?, padding, salt)?),
+        false => None,
+    };
+    Ok(StreamForm { context, hash, rsa })
+}
+
+fn no_parameter(name: &str) -> Problem {
+    let problem = missing(name);
+    Problem { message: format!("missing parameter `{name}`"), ..problem }
+}

@@ -1,0 +1,51 @@
+//! Bodies that are read before anything is done with them, and those that are read for nothing.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+
+use crate::problem::Problem;
+
+/// How long a body may take.
+const BODY: Duration = Duration::from_secs(30);
+
+/// How many times the limit is read of a body that is too long.
+const FORGOTTEN: usize = 16;
+
+/// Reads a body and forgets it, up to a limit.
+pub async fn forget(body: &mut Incoming, most: usize) {
+    let all = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.into_data().map_or(0, |piece| piece.len());
+            if read > most {
+                break;
+            }
+        }
+    };
+    // Who is too slow is hung up on.
+    let _ = tokio::time::timeout(BODY, all).await;
+}
+
+/// Reads a body, up to a limit. Somewhat more is read and forgotten, so that who sends it hears why it is refused: a
+/// connection that is closed with bytes unread loses the answer, too.
+pub async fn read(body: Incoming, most: usize) -> Result<Bytes, Problem> {
+    let of_time = |_| Problem::too_slow();
+    tokio::time::timeout(BODY, within(body, most)).await.map_err(of_time)?
+}
+
+async fn within(mut body: Incoming, most: usize) -> Result<Bytes, Problem> {
+    let (mut bytes, mut read) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::ends_early())?;
+        let Ok(piece) = frame.into_data() else { continue };
+        read += piece.len();
+        if read <= most {
+            bytes.extend_from_slice(&piece);
+        } else if read > most.saturating_mul(FORGOTTEN) {
+            break;
+        }
+    }
+    if read > most { Err(Problem::too_large(most)) } else { Ok(Bytes::from(bytes)) }
+}

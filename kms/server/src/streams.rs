@@ -1,0 +1,299 @@
+//! Messages that are bodies themselves, of any size: hashed as they come.
+//!
+//! ```text
+//!   head --> may they, may the key? --> a place --> pieces of the body --> may they still? --> sign, verify --> answer
+//!            (a thread that may wait)               |                      (a thread that may wait)
+//!                                                   '-- one is hashed by a thread while the next one comes
+//! ```
+//!
+//! While a body comes it has two pieces of memory, and a thread only for what is hashed. It keeps no service open: one that
+//! is sealed meanwhile refuses it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use gabion_kms::gate::Authenticated;
+use gabion_kms::service::{self, Service, Streaming};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Incoming};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::api::streams::{Begun, Way};
+use crate::api::{Call, Reply, Wanted};
+use crate::aside::aside;
+use crate::body::forget;
+use crate::peers::Connected;
+use crate::problem::Problem;
+use crate::state::State;
+
+/// Bytes that are hashed at once: about a millisecond.
+const PIECE: usize = 256 << 10;
+
+/// Bytes that have to come in a span of patience, if it is not the end that does.
+const FLOOR: usize = 1 << 20;
+
+/// A span of patience.
+const SPAN: Duration = Duration::from_secs(30);
+
+/// In how many seconds there may be a place.
+const AGAIN_S: u64 = 1;
+
+/// A piece, wiped when it is let go: a message may be secret.
+type Piece = Zeroizing<Vec<u8>>;
+
+/// A request whose body is a message.
+pub struct Asked<'a> {
+    pub way: &'static Way,
+    pub from: &'a Connected,
+    /// Whether the caller waits for a word before the body.
+    pub is_expecting: bool,
+}
+
+/// Answers it.
+pub async fn answered(
+    asked: &Asked<'_>,
+    call: Call,
+    body: &mut Incoming,
+) -> Result<Reply, Problem> {
+    let (state, most) = (call.state.clone(), call.state.body_max);
+    let answered = of_body(asked, call, &state, body).await;
+    // What is refused is read on for a while, so that who sends it hears why; who waits for a word sends nothing.
+    let is_unsent = asked.is_expecting && matches!(&answered, Err(refused) if !refused.has_begun);
+    if answered.is_err() && !is_unsent {
+        forget(body, most).await;
+    }
+    answered.map_err(|refused| refused.problem)
+}
+
+/// Why a body is refused, and whether any of it was waited for.
+struct Refused {
+    problem: Problem,
+    has_begun: bool,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Refused { problem, has_begun: false }
+    }
+}
+
+async fn of_body(
+    asked: &Asked<'_>,
+    call: Call,
+    state: &Arc<State>,
+    body: &mut Incoming,
+) -> Result<Reply, Refused> {
+    let (way, length) = (asked.way, body.size_hint().exact());
+    if length.is_some_and(|length| length > state.streams.bytes_max) {
+        return Err(Problem::too_long(state.streams.bytes_max).into());
+    }
+    let begin = move || {
+        let begun = (way.begin)(&call, length).map_err(|problem| call.refusal(problem));
+        (call, begun)
+    };
+    let (mut call, begun) = aside(begin).await.ok_or_else(defect)?;
+    let (begun, streaming) = begun?;
+    // One that is as short as any body needs no place of the few that there are.
+    let is_short = length.is_some_and(|length| length <= state.body_max as u64);
+    let place = match is_short {
+        true => None,
+        false => Some(state.streams.take(&begun.wanted.tenant).ok_or_else(busy)?),
+    };
+    let held = Held::new(&mut call).ok_or_else(defect)?;
+    let mut inflow = Inflow::new(body, state.streams.bytes_max);
+    let hasher = Hasher::new(streaming, state.streams.hashing.clone());
+    let came = inflow.all(hasher, &begun, |bytes| held.charge(&call, &begun.wanted, bytes)).await;
+    let came = came.map_err(|problem| Refused { problem, has_begun: true })?;
+    drop(place);
+    held.give_back(&mut call, asked.from).map_err(|problem| Refused { problem, has_begun: true })?;
+    // From here on it is a request that was read.
+    let _running = state.run();
+    let end = move || ended(way, &call, &begun, came);
+    let ended = aside(end).await.ok_or_else(defect)?;
+    Ok(ended?)
+}
+
+/// Hashes the last piece, and answers.
+fn ended(way: &Way, call: &Call, begun: &Begun, came: All) -> Result<Reply, Problem> {
+    let All { mut streaming, before, last } = came;
+    let added = streaming.add(&last).map_err(Problem::from);
+    let answered = added.and_then(|()| (way.end)(call, begun, &streaming, &before));
+    answered.map_err(|problem| call.refusal(problem))
+}
+
+fn defect() -> Problem {
+    Problem::internal("the request met a defect; the server's log has it")
+}
+
+fn busy() -> Problem {
+    Problem::busy("as many messages come in pieces as there may be at a time", AGAIN_S)
+}
+
+/// A body, as it comes.
+struct Inflow<'a> {
+    body: &'a mut Incoming,
+    /// When enough of it has to be there.
+    ends: Instant,
+    /// Bytes that came since the span began.
+    got: usize,
+    read: u64,
+    most: u64,
+}
+
+/// All of a body.
+struct All {
+    streaming: Streaming,
+    /// What stood before the message.
+    before: Vec<u8>,
+    /// What was not hashed yet.
+    last: Piece,
+}
+
+impl<'a> Inflow<'a> {
+    fn new(body: &'a mut Incoming, most: u64) -> Self {
+        Inflow { body, ends: Instant::now() + SPAN, got: 0, read: 0, most }
+    }
+
+    /// Reads all of it.
+    async fn all(
+        &mut self,
+        mut hasher: Hasher,
+        begun: &Begun,
+        charge: impl Fn(usize) -> Result<(), Problem>,
+    ) -> Result<All, Problem> {
+        let mut before = Vec::with_capacity(begun.before);
+        let mut piece = Piece::default();
+        while let Some(bytes) = self.next().await? {
+            let (of_before, mut rest) =
+                bytes.split_at(bytes.len().min(begun.before - before.len()));
+            before.extend_from_slice(of_before);
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(rest.len().min(PIECE - piece.len()));
+                piece.extend_from_slice(now);
+                rest = later;
+                if piece.len() == PIECE {
+                    charge(PIECE)?;
+                    let start = Instant::now();
+                    piece = hasher.take(piece).await?;
+                    // Nobody but the server is slow here.
+                    self.ends += start.elapsed();
+                }
+            }
+        }
+        if before.len() < begun.before {
+            return Err(Problem::ends_before(begun.before));
+        }
+        charge(piece.len())?;
+        Ok(All { streaming: hasher.end().await?, before, last: piece })
+    }
+
+    /// The next bytes; none at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        loop {
+            let frame = timeout_at(self.ends, self.body.frame()).await;
+            let Some(frame) = frame.map_err(|_| Problem::too_slow_stream())? else {
+                return Ok(None);
+            };
+            let frame = frame.map_err(|_| Problem::ends_early())?;
+            let Ok(bytes) = frame.into_data() else { continue };
+            self.got = self.got.saturating_add(bytes.len());
+            if self.got >= FLOOR {
+                (self.got, self.ends) = (0, Instant::now() + SPAN);
+            }
+            self.read += bytes.len() as u64;
+            match self.read > self.most {
+                true => return Err(Problem::too_long(self.most)),
+                false => return Ok(Some(bytes)),
+            }
+        }
+    }
+}
+
+/// Hashes pieces, one while the next one comes.
+struct Hasher {
+    places: Arc<Semaphore>,
+    now: Now,
+}
+
+/// What was hashed last, and memory for the next piece.
+type Hashed = Result<(Streaming, Piece), gabion_kms::Error>;
+
+enum Now {
+    Rests(Streaming, Piece),
+    Hashes(JoinHandle<Hashed>),
+    Ended,
+}
+
+impl Hasher {
+    fn new(streaming: Streaming, places: Arc<Semaphore>) -> Self {
+        Hasher { places, now: Now::Rests(streaming, Piece::default()) }
+    }
+
+    /// Takes a piece, once the one before it is hashed, and gives memory for the next one.
+    async fn take(&mut self, piece: Piece) -> Result<Piece, Problem> {
+        let (mut streaming, spare) = self.rest().await?;
+        let place = self.places.clone().acquire_owned().await.map_err(|_| defect())?;
+        let hash = move || {
+            let _place = place;
+            let mut piece = piece;
+            streaming.add(&piece)?;
+            piece.zeroize();
+            Ok((streaming, piece))
+        };
+        self.now = Now::Hashes(tokio::task::spawn_blocking(hash));
+        Ok(spare)
+    }
+
+    async fn end(mut self) -> Result<Streaming, Problem> {
+        Ok(self.rest().await?.0)
+    }
+
+    async fn rest(&mut self) -> Result<(Streaming, Piece), Problem> {
+        match std::mem::replace(&mut self.now, Now::Ended) {
+            Now::Rests(streaming, spare) => Ok((streaming, spare)),
+            Now::Hashes(hashes) => Ok(hashes.await.map_err(|_| defect())??),
+            Now::Ended => Err(defect()),
+        }
+    }
+}
+
+/// Who asks, while their message comes: the service is let go, so that whoever seals it waits for nobody's message.
+struct Held {
+    service: Weak<Service>,
+    who: Authenticated,
+}
+
+impl Held {
+    fn new(call: &mut Call) -> Option<Self> {
+        let (service, who) = call.caller.take()?;
+        Some(Held { service: Arc::downgrade(&service), who })
+    }
+
+    /// The service, if it is still the one that serves.
+    fn service(&self, call: &Call) -> Result<Arc<Service>, Problem> {
+        let open = call.state.keeper.service()?;
+        let is_same = std::ptr::eq(Arc::as_ptr(&open), self.service.as_ptr());
+        if is_same { Ok(open) } else { Err(Problem::sealed()) }
+    }
+
+    /// Charges for bytes that came.
+    fn charge(&self, call: &Call, wanted: &Wanted, bytes: usize) -> Result<(), Problem> {
+        let service = self.service(call)?;
+        call.state.streams.count(bytes);
+        service.charge_bytes(&service::Call::new(&self.who, &call.id), &wanted.key(), bytes);
+        Ok(())
+    }
+
+    /// Gives the caller back, whose certificate has to be one still.
+    fn give_back(self, call: &mut Call, from: &Connected) -> Result<(), Problem> {
+        let service = self.service(call)?;
+        if !from.still_holds(call.state.clients.as_deref()) {
+            return Err(Problem::revoked());
+        }
+        call.caller = Some((service, self.who));
+        Ok(())
+    }
+}
