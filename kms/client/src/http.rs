@@ -174,7 +174,11 @@ fn write_piece(to: &mut impl Write, piece: &[u8], is_chunked: bool) -> Result<()
 /// Waits for the word that a body may come. The answer, if it may not. `read` has what came and was not looked at.
 pub fn may_send(from: &mut impl Read, read: &mut Vec<u8>) -> Result<Option<Response>, Failure> {
     let (response, length) = next_head(from, read)?;
-    if response.status == 100 { Ok(None) } else { with_body(from, read, response, length).map(Some) }
+    if response.status == 100 {
+        Ok(None)
+    } else {
+        with_body(from, read, response, length).map(Some)
+    }
 }
 
 /// Reads the answer. `read` has what came and was not looked at.
@@ -299,7 +303,8 @@ mod tests {
             let read = receive(&mut bad.as_bytes(), &mut Vec::new());
             assert!(matches!(read, Err(Failure::Form(_))), "{bad}: {read:?}");
         }
-        let short = receive(&mut &b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}"[..], &mut Vec::new());
+        let short =
+            receive(&mut &b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}"[..], &mut Vec::new());
         assert!(matches!(short, Err(Failure::Io(_))));
     }
 

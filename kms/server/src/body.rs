@@ -11,7 +11,7 @@ use crate::problem::Problem;
 const BODY: Duration = Duration::from_secs(30);
 
 /// How many times the limit is read of a body that is too long.
-const FORGOTTEN: usize = 16;
+pub const FORGOTTEN: usize = 16;
 
 /// Reads a body and forgets it, up to a limit.
 pub async fn forget(body: &mut Incoming, most: usize) {

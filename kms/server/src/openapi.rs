@@ -90,35 +90,40 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
             },
         },
     });
-    if let Some(schema) = route.body {
-        let schema = schema(schemas);
-        let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
-        // No body is an object without fields.
-        let is_required = name.and_then(|name| schemas.get(name)).is_some_and(|schema| {
-            schema["required"].as_array().is_some_and(|fields| !fields.is_empty())
-        });
-        // Vault's own client writes `null` where it has nothing to say.
-        let schema = match route.is_vaults() && !is_required {
-            true => json!({"anyOf": [schema, {"type": "null"}]}),
-            false => schema,
-        };
-        let mut content = json!({"application/json": {"schema": schema}});
-        if let Some(way) = &route.way {
-            let what = match way.before {
-                None => "The message itself, of any size.".to_owned(),
-                Some(name) => format!(
-                    "So many bytes as `{name}` says, and then the message itself, of any size."
-                ),
-            };
-            let schema = json!({"type": "string", "format": "binary", "description": what});
-            content[OCTETS] = json!({"schema": schema});
-        }
-        operation["requestBody"] = json!({"required": is_required, "content": content});
+    if let Some(body) = body(route, schemas) {
+        operation["requestBody"] = body;
     }
     if route.access == Access::Caller {
         operation["security"] = json!([{"token": []}]);
     }
     operation
+}
+
+/// The body of a request.
+fn body(route: &Route, schemas: &mut Schemas) -> Option<Value> {
+    let schema = route.body?(schemas);
+    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    // No body is an object without fields.
+    let is_required = name.and_then(|name| schemas.get(name)).is_some_and(|schema| {
+        schema["required"].as_array().is_some_and(|fields| !fields.is_empty())
+    });
+    // Vault's own client writes `null` where it has nothing to say.
+    let schema = match route.is_vaults() && !is_required {
+        true => json!({"anyOf": [schema, {"type": "null"}]}),
+        false => schema,
+    };
+    let mut content = json!({"application/json": {"schema": schema}});
+    if let Some(way) = &route.way {
+        let what = match way.before {
+            None => "The message itself, of any size.".to_owned(),
+            Some(name) => {
+                format!("So many bytes as `{name}` says, and then the message itself, of any size.")
+            }
+        };
+        let schema = json!({"type": "string", "format": "binary", "description": what});
+        content[OCTETS] = json!({"schema": schema});
+    }
+    Some(json!({"required": is_required, "content": content}))
 }
 
 /// The form of bodies that are messages themselves.

@@ -95,8 +95,7 @@ mod tests {
 
     #[test]
     fn a_tenant_has_so_many_places_and_all_together_so_many() {
-        let options =
-            Options { streams_max: 3, streams_per_tenant_max: 2, ..Options::default() };
+        let options = Options { streams_max: 3, streams_per_tenant_max: 2, ..Options::default() };
         let streams = Streams::new(&options);
         let take = |tenant: &str| streams.take(&Label::new("tenant", tenant).unwrap());
         let (first, second) = (take("a"), take("a"));

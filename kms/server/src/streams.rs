@@ -24,7 +24,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::api::streams::{Begun, Way};
 use crate::api::{Call, Reply, Wanted};
 use crate::aside::aside;
-use crate::body::forget;
+use crate::body::{FORGOTTEN, forget};
 use crate::peers::Connected;
 use crate::problem::Problem;
 use crate::state::State;
@@ -60,12 +60,17 @@ pub async fn answered(
 ) -> Result<Reply, Problem> {
     let (state, most) = (call.state.clone(), call.state.body_max);
     let answered = of_body(asked, call, &state, body).await;
-    // What is refused is read on for a while, so that who sends it hears why; who waits for a word sends nothing.
-    let is_unsent = asked.is_expecting && matches!(&answered, Err(refused) if !refused.has_begun);
-    if answered.is_err() && !is_unsent {
-        forget(body, most).await;
+    let Refused { problem, has_begun } = match answered {
+        Ok(reply) => return Ok(reply),
+        Err(refused) => refused,
+    };
+    // It is read on for a while, so that who sends it hears why; who waits for a word sends nothing, and who is too slow is
+    // hung up on.
+    let is_sent = has_begun || !asked.is_expecting;
+    if is_sent && problem.status != 408 {
+        forget(body, most.saturating_mul(FORGOTTEN)).await;
     }
-    answered.map_err(|refused| refused.problem)
+    Err(problem)
 }
 
 /// Why a body is refused, and whether any of it was waited for.
@@ -108,7 +113,8 @@ async fn of_body(
     let came = inflow.all(hasher, &begun, |bytes| held.charge(&call, &begun.wanted, bytes)).await;
     let came = came.map_err(|problem| Refused { problem, has_begun: true })?;
     drop(place);
-    held.give_back(&mut call, asked.from).map_err(|problem| Refused { problem, has_begun: true })?;
+    held.give_back(&mut call, asked.from)
+        .map_err(|problem| Refused { problem, has_begun: true })?;
     // From here on it is a request that was read.
     let _running = state.run();
     let end = move || ended(way, &call, &begun, came);

@@ -24,6 +24,7 @@ mod kms_audit;
 mod kms_docs;
 #[cfg(feature = "kms")]
 mod kms_ends;
+mod kms_streams;
 mod raw_keys;
 mod reports;
 mod slh_dsa;

@@ -30,6 +30,7 @@ mod seals;
 mod service;
 mod sqlite;
 mod stores;
+mod streams;
 mod symmetric;
 mod together;
 mod verbs;

@@ -40,8 +40,10 @@ const CONTEXT: (&str, &str) = ("context", "The context string, at most 255 bytes
 const PREHASH: (&str, &str) = ("prehash", "The function that makes the digest that is signed.");
 const PADDING: (&str, &str) = ("padding", "Of RSA alone: pss or pkcs1v15; pss if nothing is said.");
 const SALT_LENGTH: (&str, &str) = ("salt_length", "Of RSA's pss: bytes of the salt.");
-const SIGNATURE_BYTES: (&str, &str) =
-    ("signature_bytes", "How many bytes of the body are the signature, which stands before the message.");
+const SIGNATURE_BYTES: (&str, &str) = (
+    "signature_bytes",
+    "How many bytes of the body are the signature, which stands before the message.",
+);
 const TAG_BYTES: (&str, &str) =
     ("tag_bytes", "How many bytes of the body are the tag, which stands before the message.");
 

@@ -2,6 +2,10 @@
 
 use std::future::{Future, pending};
 
+use gabion_kms::gate::Peer;
+use gabion_kms::model::Label;
+use gabion_kms::operations::NewKey;
+use gabion_kms::service::Call;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf, duplex, split};
 use tokio::time::Instant;
 
@@ -21,7 +25,14 @@ type Writes = WriteHalf<DuplexStream>;
 async fn lasts<F: Future<Output = Option<Writes>>>(
     talk: impl FnOnce(Writes) -> F,
 ) -> (Duration, String) {
-    let (keeper, _) = Keeper::in_memory().unwrap();
+    lasts_at(Keeper::in_memory().unwrap().0, talk).await
+}
+
+/// The same, where there are keys.
+async fn lasts_at<F: Future<Output = Option<Writes>>>(
+    keeper: Keeper,
+    talk: impl FnOnce(Writes) -> F,
+) -> (Duration, String) {
     let state = Shared::new(Arc::new(keeper), &Options::default(), "").unwrap();
     let (client, server) = duplex(1 << 16);
     let (mut reads, writes) = split(client);
@@ -122,4 +133,45 @@ async fn a_socket_that_is_closed_half_way_ends() {
         assert!(lasted < AT_ONCE, "{text}: {lasted:?}");
         assert!(said.matches("HTTP/1.1").count() <= 1, "{text}: {said}");
     }
+}
+
+/// A message that is a body has to get on; it need not come to its end.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_in_pieces_gets_on_or_ends() {
+    /// What gets on in a span of patience.
+    const FLOOR: usize = 1 << 20;
+    let with_key = || {
+        let (keeper, token) = Keeper::in_memory().unwrap();
+        let service = keeper.service().unwrap();
+        let who = service.authenticate(&token, &Peer::default()).unwrap();
+        let [tenant, purpose, name] =
+            ["default", "transit", "k"].map(|text| Label::new("name", text).unwrap());
+        let algorithm = "ml-dsa-44".parse().unwrap();
+        let new = NewKey { tenant, purpose, name, algorithm };
+        service.create(&Call::new(&who, "r"), &new).unwrap();
+        let head = format!(
+            "POST /v1/kms/sign?key=k HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
+             Content-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+            *token,
+            4 * FLOOR
+        );
+        (keeper, head)
+    };
+    let (keeper, head) = with_key();
+    let (lasted, said) = lasts_at(keeper, |writes| drips(writes, &head)).await;
+    assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("1 MiB"), "{said}");
+    ends_after(lasted, BODY);
+    // One that is as slow as it may be lasts longer than that, and is signed.
+    let (keeper, head) = with_key();
+    let (lasted, said) = lasts_at(keeper, |mut writes| async move {
+        writes.write_all(head.as_bytes()).await.unwrap();
+        for _ in 0..4 {
+            sleep(Duration::from_secs(28)).await;
+            writes.write_all(&vec![7; FLOOR]).await.unwrap();
+        }
+        Some(writes)
+    })
+    .await;
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    assert!(lasted > 3 * BODY, "{lasted:?}");
 }

@@ -18,6 +18,7 @@ mod refusals;
 mod rsa;
 mod secrets;
 mod serve;
+mod streams;
 mod system;
 mod tls;
 mod together;

@@ -27,12 +27,16 @@ impl Local {
 
     /// The same of a keeper that was told something more.
     pub fn with(told: impl FnOnce(Keeper) -> Keeper) -> Local {
+        Self::of(told, Options::default())
+    }
+
+    /// The same, set up otherwise.
+    pub fn of(told: impl FnOnce(Keeper) -> Keeper, options: Options) -> Local {
         let folder = tempfile::tempdir().unwrap();
         let (keeper, token) = Keeper::in_memory().unwrap();
         let keeper = told(keeper);
         let listen = vec![Listen::Unix(folder.path().join("kms"))];
-        let server =
-            Server::start(Arc::new(keeper), &Options { listen, ..Options::default() }).unwrap();
+        let server = Server::start(Arc::new(keeper), &Options { listen, ..options }).unwrap();
         Local { folder, server, token }
     }
 

@@ -172,7 +172,9 @@ impl Given {
         let context = mode.context();
         let opened = files::open(mode.file(), SHORT_MAX)?;
         let sent = match (opened, mode.prehash()) {
-            (Opened::Short(message), None) => Sent::of(Message::Pure { context, message: &message }),
+            (Opened::Short(message), None) => {
+                Sent::of(Message::Pure { context, message: &message })
+            }
             (Opened::Short(message), Some(hash)) => {
                 Sent::of(Message::Prehash { context, hash, digest: &hash.digest(&message) })
             }
@@ -191,8 +193,7 @@ impl Given {
 
 /// The digest of a message that is read piece by piece.
 fn digest(hash: Prehash, message: &mut dyn Read, file: &Path) -> Result<Vec<u8>, Failure> {
-    let no_pieces =
-        || Failure::Usage(format!("{} takes no message of this size", hash.name()));
+    let no_pieces = || Failure::Usage(format!("{} takes no message of this size", hash.name()));
     let mut pieces = Pieces::to_digest(hash).ok_or_else(no_pieces)?;
     let mut piece = Zeroizing::new(vec![0; 64 << 10]);
     loop {

@@ -1,0 +1,609 @@
+//! Messages that are bodies themselves.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gabion_kms_client::wire::{
+    AuditRecords, CreateKey, Hmac, HmacVerify, OfVersion, Sign, Signed, Verify,
+};
+use gabion_kms_client::{Client, Error, OfStream, Secret, decode, encode};
+use gabion_kms_server::Options;
+use serde_json::{Value, json};
+
+use super::raw::Local;
+use super::serve::Place;
+use super::{create, refused};
+
+const BODY_MAX: usize = 1 << 20;
+
+fn message(size: usize) -> Vec<u8> {
+    (0..size).map(|at| (at % 251) as u8).collect()
+}
+
+/// Signed as a body: of a known length, or in chunks.
+fn streamed(client: &Client, what: &OfStream, message: &[u8], is_chunked: bool) -> Signed {
+    let length = (!is_chunked).then_some(message.len() as u64);
+    client.sign_stream(what, &mut &message[..], length).unwrap()
+}
+
+fn is_its(client: &Client, what: &OfStream, signature: &str, message: &[u8]) -> bool {
+    let length = Some(message.len() as u64);
+    let known = client.verify_stream(what, signature, &mut &message[..], length).unwrap();
+    let chunked = client.verify_stream(what, signature, &mut &message[..], None).unwrap();
+    assert_eq!(known.valid, chunked.valid);
+    known.valid
+}
+
+#[test]
+fn what_is_signed_as_a_body_verifies_in_json_and_the_other_way_around() {
+    let local = Local::start();
+    let client = local.client();
+    let hash = || Some("SHA2-512".to_owned());
+    let context = || Some(encode(b"a context / +"));
+    for (at, (algorithm, prehash, context, padding)) in [
+        ("ml-dsa-44", None, context(), None),
+        ("ml-dsa-65", hash(), context(), None),
+        ("ml-dsa-87", None, None, None),
+        ("ed25519", None, None, None),
+        ("ecdsa-p-384", None, None, None),
+        ("slh-dsa-sha2-128f", None, context(), None),
+        ("slh-dsa-shake-128f", hash(), context(), None),
+        ("fn-dsa-512-draft", hash(), None, None),
+        ("mldsa65-ed25519-sha512-draft19", None, context(), None),
+        ("rsa-2048", None, None, None),
+        ("rsa-2048", hash(), None, Some("pkcs1v15".to_owned())),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("k{at}");
+        create(&client, &key, algorithm);
+        let what = OfStream {
+            prehash: prehash.clone(),
+            context: context.clone(),
+            padding: padding.clone(),
+            ..OfStream::by(&key)
+        };
+        for size in [0, 1, 135, 136, 137, 700_000] {
+            let message = message(size);
+            let sign = Sign {
+                message: Some(encode(&message)),
+                prehash: prehash.clone(),
+                context: context.clone(),
+                padding: padding.clone(),
+                ..Sign::by(&key)
+            };
+            let of_json = client.sign(&sign).unwrap();
+            let of_body = streamed(&client, &what, &message, size % 2 == 0);
+            assert_eq!((&of_json.by, of_json.version), (&of_body.by, of_body.version));
+            let verify = Verify {
+                key: key.clone(),
+                message: sign.message,
+                prehash: prehash.clone(),
+                context: context.clone(),
+                padding: padding.clone(),
+                signature: of_body.signature.clone(),
+                ..Verify::default()
+            };
+            assert!(client.verify(&verify).unwrap().valid, "{algorithm} {size}");
+            assert!(is_its(&client, &what, &of_json.signature, &message), "{algorithm} {size}");
+            let longer = [&message[..], b"x"].concat();
+            assert!(!is_its(&client, &what, &of_body.signature, &longer), "{algorithm} {size}");
+        }
+    }
+}
+
+#[test]
+fn tags_of_bodies_are_those_of_json() {
+    let local = Local::start();
+    let client = local.client();
+    for algorithm in ["hmac-sha-256", "hmac-sha-384", "hmac-sha-512"] {
+        create(&client, algorithm, algorithm);
+        let (what, key) = (OfStream::by(algorithm), algorithm.to_owned());
+        for size in [0, 1, 127, 128, 129, 700_000] {
+            let text = message(size);
+            let secret = || Secret::of_bytes(&text);
+            let hmac = Hmac { key: key.clone(), tenant: None, version: None, message: secret() };
+            let tag = client.hmac(&hmac).unwrap().tag;
+            assert_eq!(client.hmac_stream(&what, &mut &text[..], None).unwrap().tag, tag);
+            let length = Some(size as u64);
+            let valid = client.verify_hmac_stream(&what, &tag, &mut &text[..], length).unwrap();
+            assert!(valid.valid);
+            let longer = [&text[..], b"x"].concat();
+            assert!(!client.verify_hmac_stream(&what, &tag, &mut &longer[..], None).unwrap().valid);
+            let verify = HmacVerify {
+                key: key.clone(),
+                tenant: None,
+                version: None,
+                message: secret(),
+                tag,
+            };
+            assert!(client.verify_hmac(&verify).unwrap().valid);
+        }
+    }
+}
+
+/// Gives so many bytes, and none of them from memory.
+struct Zeros(u64);
+
+impl Read for Zeros {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let len = out.len().min(usize::try_from(self.0).unwrap_or(usize::MAX));
+        out[..len].fill(0);
+        self.0 -= len as u64;
+        Ok(len)
+    }
+}
+
+#[test]
+fn a_body_limit_is_one_of_what_has_to_be_there_whole() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-44");
+    create(&client, "ed", "ed25519");
+    create(&client, "slh", "slh-dsa-sha2-128f");
+    let most = BODY_MAX as u64;
+    for size in [most - 1, most, most + 1, 5 << 20] {
+        for length in [Some(size), None] {
+            let sign = |key: &str| client.sign_stream(&OfStream::by(key), &mut Zeros(size), length);
+            let signed = sign("mu").unwrap();
+            let what = OfStream::by("mu");
+            let valid =
+                client.verify_stream(&what, &signed.signature, &mut Zeros(size), length).unwrap();
+            assert!(valid.valid, "{size}");
+            if size <= most {
+                let signature = sign("ed").unwrap().signature;
+                let what = OfStream::by("ed");
+                let valid = client.verify_stream(&what, &signature, &mut Zeros(size), length);
+                assert!(valid.unwrap().valid, "{size}");
+                continue;
+            }
+            let problem = refused(sign("ed"));
+            assert_eq!(problem.code, "too_large");
+            assert!(problem.hint.unwrap().contains("ML-DSA"), "{}", problem.message);
+            let problem = refused(sign("slh"));
+            assert_eq!(problem.code, "too_large");
+            assert!(problem.hint.unwrap().contains("prehash=SHA2-512"), "{}", problem.message);
+            let what = OfStream { prehash: Some("SHA2-512".into()), ..OfStream::by("slh") };
+            client.sign_stream(&what, &mut Zeros(size), length).unwrap();
+        }
+    }
+}
+
+/// A request with a body that is a message; the query stands behind `?`.
+fn head(local: &Local, path: &str, query: &str, fields: &str) -> String {
+    format!(
+        "POST /v1/kms/{path}?{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {}\r\n\
+         Content-Type: application/octet-stream\r\n{fields}\r\n",
+        *local.token
+    )
+}
+
+/// What comes back of a whole request.
+fn asked(local: &Local, path: &str, query: &str, body: &[u8]) -> (u16, Value) {
+    let fields = format!("Content-Length: {}\r\n", body.len());
+    let mut stream = UnixStream::connect(local.path()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let request = [head(local, path, query, &fields).as_bytes(), body].concat();
+    let _ = stream.write_all(&request);
+    answer(&mut stream)
+}
+
+fn answer(stream: &mut UnixStream) -> (u16, Value) {
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    let last = text.rfind("HTTP/1.1 ").unwrap_or_else(|| panic!("no answer: {text}"));
+    let (head, body) = text[last..].split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn what_stands_before_a_message_has_the_length_that_is_said() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "ed", "ed25519");
+    create(&client, "mu", "ml-dsa-44");
+    create(&client, "tag", "hmac-sha-256");
+    let text = message(1000);
+    let signed = streamed(&client, &OfStream::by("mu"), &text, false);
+    let signature = decode(&signed.signature).unwrap();
+    let body = [&signature[..], &text].concat();
+    let ask = |query: &str, body: &[u8]| asked(&local, "verify", query, body);
+    let (status, verified) = ask("key=mu&signature_bytes=2420", &body);
+    assert_eq!((status, &verified["valid"]), (200, &json!(true)));
+    assert_eq!(verified["by"], json!(signed.by));
+    let mut wrong = body.clone();
+    wrong[0] ^= 1;
+    assert_eq!(ask("key=mu&signature_bytes=2420", &wrong).1["valid"], json!(false));
+    for (query, code, says) in [
+        ("key=mu&signature_bytes=0", "malformed", "ML-DSA-44"),
+        ("key=mu&signature_bytes=2419", "malformed", "ML-DSA-44"),
+        ("key=mu&signature_bytes=4294967295", "bad_request", "ends before"),
+        ("key=mu&signature_bytes=4294967296", "bad_request", "is no number"),
+        ("key=mu&signature_bytes=-1", "bad_request", "is no number"),
+        ("key=mu&signature_bytes=x", "bad_request", "is no number"),
+        ("key=mu", "bad_request", "missing parameter `signature_bytes`"),
+        ("signature_bytes=2420", "bad_request", "missing parameter `key`"),
+        ("key=mu&signature_bytes=2420&signature_bytes=1", "bad_request", "comes twice"),
+        ("key=mu&signature_bytes=2420&message=AA", "bad_request", "unknown parameter `message`"),
+        ("key=mu&signature_bytes=2420&context=%2", "bad_request", "escape"),
+        ("key=mu&signature_bytes=2420&context=x", "malformed", "`context` is no base64"),
+        ("key=mu&signature_bytes=2420&prehash=md5", "bad_request", "unknown hash"),
+        ("key=mu&signature_bytes=2420&padding=pss", "unsupported", "of RSA keys alone"),
+        ("key=none&signature_bytes=2420", "not_found", "no key `none`"),
+        ("key=mu&signature_bytes=2420&version=9", "not_found", "no version 9"),
+        ("key=mu&signature_bytes=2420&tag_bytes=1", "bad_request", "unknown parameter"),
+    ] {
+        let (_, problem) = ask(query, &body);
+        let message = problem["message"].as_str().unwrap();
+        assert_eq!(problem["code"], json!(code), "{query}: {message}");
+        assert!(message.contains(says), "{query}: {message}");
+    }
+    // A body that is shorter than its signature, by its length or in chunks.
+    let (_, problem) = ask("key=mu&signature_bytes=2420", &body[..2419]);
+    assert!(problem["message"].as_str().unwrap().contains("ends before the 2420 bytes"));
+    let mut stream = UnixStream::connect(local.path()).unwrap();
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    let request = head(&local, "verify", "key=mu&signature_bytes=2420", chunked);
+    stream.write_all(format!("{request}5\r\nabcde\r\n0\r\n\r\n").as_bytes()).unwrap();
+    let (status, problem) = answer(&mut stream);
+    assert_eq!((status, &problem["code"]), (400, &json!("bad_request")));
+    // Of tags it is the same; what is signed has nothing before it.
+    let (_, problem) = asked(&local, "hmac/verify", "key=tag&tag_bytes=31", &text);
+    assert_eq!(problem["code"], json!("malformed"));
+    let (_, problem) = asked(&local, "sign", "key=mu&signature_bytes=2420", &text);
+    assert!(problem["message"].as_str().unwrap().contains("unknown parameter"), "{problem}");
+    let (_, problem) = asked(&local, "hmac", "key=ed", &text);
+    assert_eq!(problem["code"], json!("unsupported"));
+}
+
+#[test]
+fn a_body_of_another_type_is_what_it_was() {
+    let local = Local::start();
+    create(&local.client(), "mu", "ml-dsa-44");
+    let of = |kinds: &str, query: &str, body: &str| {
+        let text = local.exchange(&format!(
+            "POST /v1/kms/sign{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {}\r\n\
+             {kinds}Content-Length: {}\r\n\r\n{body}",
+            *local.token,
+            body.len()
+        ));
+        text[9..12].to_owned()
+    };
+    let json = r#"{"key":"mu","message":"AAAA"}"#;
+    for kind in ["", "Content-Type: application/json\r\n", "Content-Type: text/plain\r\n"] {
+        assert_eq!(of(kind, "", json), "200", "{kind}");
+        assert_eq!(of(kind, "?key=mu", json), "400", "{kind}");
+    }
+    for kind in ["application/octet-stream", "Application/Octet-Stream ; x=y"] {
+        let kind = format!("Content-Type: {kind}\r\n");
+        assert_eq!(of(&kind, "?key=mu", json), "200", "{kind}");
+        assert_eq!(of(&kind, "", json), "400", "{kind}");
+    }
+    let both = "Content-Type: application/json\r\nContent-Type: application/octet-stream\r\n";
+    assert_eq!(of(both, "?key=mu", json), "400");
+}
+
+/// Who may not, or names what is not there, is told before any of the body; a stranger is not told to go on.
+#[test]
+fn who_may_not_sends_nothing() {
+    let local = Local::start();
+    create(&local.client(), "mu", "ml-dsa-44");
+    let fields = "Expect: 100-continue\r\nContent-Length: 9000000\r\n";
+    let good = head(&local, "sign", "key=mu", fields);
+    let stranger = good.replace(&*local.token, "gbk1.AAAA");
+    for (request, status) in [
+        (stranger, "401"),
+        (good.replace("key=mu", "key=none"), "404"),
+        (good.replace("sign?", "hmac?"), "400"),
+        (good.replace("9000000", "99999999999999"), "413"),
+    ] {
+        let mut stream = UnixStream::connect(local.path()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {text}");
+        assert!(!text.contains(" 100 "), "{text}");
+    }
+    // Who may is told to go on before the first byte.
+    let mut stream = UnixStream::connect(local.path()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(good.as_bytes()).unwrap();
+    let mut word = [0; 25];
+    stream.read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(&vec![0; 9_000_000]).unwrap();
+    assert_eq!(answer(&mut stream).0, 200);
+}
+
+fn records(client: &Client) -> AuditRecords {
+    client.get("/v1/kms/audit?limit=1000").unwrap()
+}
+
+/// A body that waits half-way, and goes on when it is told.
+struct Waits {
+    stream: UnixStream,
+}
+
+impl Waits {
+    fn begin(local: &Local, path: &str, query: &str) -> Waits {
+        let mut stream = UnixStream::connect(local.path()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let request =
+            head(local, path, query, "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        // The word comes once the body is waited for: whoever asks was looked at by then.
+        let mut word = [0; 25];
+        stream.read_exact(&mut word).unwrap();
+        let mut waits = Waits { stream };
+        waits.chunk(b"first");
+        waits
+    }
+
+    fn chunk(&mut self, bytes: &[u8]) {
+        let text = format!("{:x}\r\n", bytes.len());
+        self.stream.write_all(&[text.as_bytes(), bytes, b"\r\n"].concat()).unwrap();
+    }
+
+    fn end(mut self) -> (u16, Value) {
+        self.stream.write_all(b"0\r\n\r\n").unwrap();
+        answer(&mut self.stream)
+    }
+}
+
+#[test]
+fn what_changes_while_a_body_comes_counts() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-44");
+    // A rotation takes nothing away: the version of the beginning signs.
+    let waits = Waits::begin(&local, "sign", "key=mu");
+    client.rotate("mu").unwrap();
+    let (status, signed) = waits.end();
+    assert_eq!((status, &signed["version"]), (200, &json!(1)));
+    let before = records(&client).records.len();
+    let waits = Waits::begin(&local, "sign", "key=mu");
+    client.disable("mu", 2).unwrap();
+    let (status, problem) = waits.end();
+    assert_eq!((status, &problem["code"]), (409, &json!("version_disabled")));
+    let told = serde_json::to_string(&records(&client).records[before..]).unwrap();
+    assert!(told.contains("version_disabled"), "{told}");
+    // What is closed half-way is signed by nobody, and told of by nobody.
+    client.enable("mu", 2).unwrap();
+    let before = records(&client).records.len();
+    drop(Waits::begin(&local, "sign", "key=mu"));
+    let short = head(&local, "sign", "key=mu", "Content-Length: 100\r\n");
+    let mut stream = UnixStream::connect(local.path()).unwrap();
+    stream.write_all(format!("{short}not a hundred").as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    assert!(!text.contains(" 200 "), "{text}");
+    client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
+    let told = records(&client);
+    let told = serde_json::to_string(&told.records[before..]).unwrap();
+    assert_eq!(told.matches("\"sign\"").count(), 1, "{told}");
+}
+
+#[test]
+fn a_service_that_is_sealed_meanwhile_signs_nothing_and_waits_for_no_body() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-44");
+    let waits = Waits::begin(&local, "sign", "key=mu");
+    client.seal().unwrap();
+    let (status, problem) = waits.end();
+    assert_eq!((status, &problem["code"]), (503, &json!("sealed")));
+}
+
+#[test]
+fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
+    let options = Options { streams_max: 9, streams_per_tenant_max: 8, ..Options::default() };
+    let local = Local::of(|keeper| keeper, options);
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-44");
+    let of_other = CreateKey {
+        name: "mu".into(),
+        algorithm: "ml-dsa-44".into(),
+        tenant: Some("other".into()),
+        ..CreateKey::default()
+    };
+    client.create(&of_other).unwrap();
+    let slow: Vec<Waits> = (0..8).map(|_| Waits::begin(&local, "sign", "key=mu")).collect();
+    for _ in 0..20 {
+        client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
+    }
+    // A body that is short needs no place; another one has none, and another tenant has one.
+    streamed(&client, &OfStream::by("mu"), b"short", false);
+    let problem = refused(client.sign_stream(&OfStream::by("mu"), &mut Zeros(5), None));
+    assert_eq!((problem.code.as_str(), problem.retryable), ("busy", true));
+    let other = Waits::begin(&local, "sign", "key=mu&tenant=other");
+    let metrics = local.get("/metrics");
+    assert!(metrics.contains("\nkms_streams 9\n"), "{metrics}");
+    assert!(metrics.contains("\nkms_streams_refused_total 1\n"), "{metrics}");
+    assert_eq!(other.end().0, 200);
+    for waits in slow {
+        assert_eq!(waits.end().0, 200);
+    }
+    assert!(local.get("/metrics").contains("\nkms_streams 0\n"));
+    streamed(&client, &OfStream::by("mu"), b"in chunks", true);
+}
+
+#[test]
+fn a_body_that_is_longer_than_any_may_be_is_refused_by_its_length_or_when_it_comes() {
+    let options = Options { stream_max: 3 << 20, ..Options::default() };
+    let local = Local::of(|keeper| keeper, options);
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-44");
+    for length in [Some((3 << 20) + 1), None] {
+        let long = client.sign_stream(&OfStream::by("mu"), &mut Zeros((3 << 20) + 1), length);
+        let problem = refused(long);
+        assert_eq!(problem.code, "too_large");
+        assert!(problem.message.contains("3145728"), "{}", problem.message);
+        assert!(problem.hint.unwrap().contains("limits.stream_max_mib"));
+    }
+    streamed(&client, &OfStream::by("mu"), &vec![0; 3 << 20], true);
+}
+
+#[test]
+fn a_server_ends_also_with_bodies_half_way() {
+    let local = Local::start();
+    create(&local.client(), "mu", "ml-dsa-44");
+    let waiting: Vec<Waits> = (0..4).map(|_| Waits::begin(&local, "sign", "key=mu")).collect();
+    let start = Instant::now();
+    local.server.stop();
+    // The end comes within ten seconds, whoever sends what.
+    assert!(start.elapsed() < Duration::from_secs(11), "{:?}", start.elapsed());
+    drop(waiting);
+}
+
+#[test]
+fn a_body_in_chunks_ends_its_connection_and_no_request_hides_in_one() {
+    let local = Local::start();
+    create(&local.client(), "mu", "ml-dsa-44");
+    let hidden = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let alive =
+        |fields: &str| head(&local, "sign", "key=mu", fields).replace("Connection: close\r\n", "");
+    let chunked = alive("Transfer-Encoding: chunked\r\n");
+    let said = super::attacks::answers(
+        &local,
+        format!("{chunked}3\r\nabc\r\n0\r\n\r\n{hidden}").as_bytes(),
+    );
+    assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    let both = alive("Content-Length: 50\r\nTransfer-Encoding: chunked\r\n");
+    let said = super::attacks::answers(&local, format!("{both}0\r\n\r\n{hidden}").as_bytes());
+    assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
+    // A length that is too short: what is left over is the next request, and none.
+    let short = alive("Content-Length: 3\r\n");
+    let said = super::attacks::answers(&local, format!("{short}abcdef\r\n\r\n").as_bytes());
+    assert!(said.starts_with("HTTP/1.1 200") && said.contains("HTTP/1.1 400"), "{said}");
+    // A refusal takes the rest of its body with it: the next request is the next one.
+    let wrong = alive("Content-Length: 300000\r\n").replace("key=mu", "key=none");
+    let text = [wrong.as_bytes(), &[b'x'; 300_000], hidden.as_bytes()].concat();
+    let next = String::from_utf8(text)
+        .unwrap()
+        .replace("Host: x\r\n\r\n", "Host: x\r\nConnection: close\r\n\r\n");
+    let said = super::attacks::answers(&local, next.as_bytes());
+    assert!(said.starts_with("HTTP/1.1 404") && said.contains("HTTP/1.1 200"), "{said}");
+}
+
+/// What the process has had in memory at most, in KiB.
+fn most_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+/// The other tests of this process take memory, too, so that it is one of a process of its own.
+#[test]
+fn a_long_body_takes_no_memory() {
+    const ALONE: &str = "GABION_TEST_STREAMS_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let name = "streams::a_long_body_takes_no_memory";
+        let test = std::env::current_exe().unwrap();
+        let ran = std::process::Command::new(test)
+            .args(["--exact", name, "--test-threads=1"])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+        return;
+    }
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-65");
+    let sign = |size: u64| client.sign_stream(&OfStream::by("mu"), &mut Zeros(size), None).unwrap();
+    sign(8 << 20);
+    let before = most_kib();
+    sign(256 << 20);
+    let grew = most_kib() - before;
+    assert!(grew < 16 << 10, "{grew} KiB");
+}
+
+#[test]
+fn bytes_count_for_the_quota() {
+    let place = Place::with("[quota]\nburst_seconds = 20\ntenants = { small = 1000 }\n");
+    let _server = place.serve("store");
+    place.unseal();
+    let client = place.admin();
+    let key = CreateKey {
+        name: "mu".into(),
+        algorithm: "ml-dsa-44".into(),
+        tenant: Some("small".into()),
+        ..CreateKey::default()
+    };
+    client.create(&key).unwrap();
+    let what = OfStream { tenant: Some("small".into()), ..OfStream::by("mu") };
+    // There are 20 ms less what the key took; 32 MiB are some 168.
+    client.sign_stream(&what, &mut Zeros(32 << 20), None).unwrap();
+    let problem = refused(client.sign_stream(&what, &mut Zeros(1), Some(1)));
+    assert_eq!(problem.code, "quota_exceeded");
+    let _: Value =
+        client.post("/v1/kms/keys/mu/disable?tenant=small", &OfVersion { version: 1 }).unwrap();
+}
+
+#[test]
+fn a_message_that_can_not_be_read_is_signed_by_nobody() {
+    struct Fails(usize);
+    impl Read for Fails {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            if self.0 == 0 {
+                return Err(std::io::Error::other("planted"));
+            }
+            self.0 -= 1;
+            out.fill(1);
+            Ok(out.len())
+        }
+    }
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-44");
+    let before = records(&client).records.len();
+    for length in [None, Some(1 << 20)] {
+        let failed = client.sign_stream(&OfStream::by("mu"), &mut Fails(2), length);
+        assert!(matches!(failed, Err(Error::Message(_))), "{failed:?}");
+    }
+    // Shorter and longer than it was said to be.
+    for size in [99, 101] {
+        let failed = client.sign_stream(&OfStream::by("mu"), &mut Zeros(size), Some(100));
+        assert!(matches!(failed, Err(Error::Message(_))), "{failed:?}");
+    }
+    client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
+    let told = serde_json::to_string(&records(&client).records[before..]).unwrap();
+    assert_eq!(told.matches("\"sign\"").count(), 1, "{told}");
+}
+
+/// Large bodies keep processors busy, and not those who ask for little.
+#[test]
+fn quick_requests_are_answered_while_long_bodies_are_hashed() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "mu", "ml-dsa-44");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let long: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let client = local.client();
+                    client.sign_stream(&OfStream::by("mu"), &mut Zeros(64 << 20), None).unwrap();
+                    is_over.store(true, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        let mut quick = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
+            quick += 1;
+        }
+        for long in long {
+            long.join().unwrap();
+        }
+        // A body of 64 MiB is as long as hundreds of them.
+        assert!(quick > 10, "{quick}");
+    });
+}
