@@ -62,10 +62,10 @@ fn files_of_any_size_are_signed_verified_and_tagged() {
         work.write("large", &large);
         for (key, more) in [
             ("mu", &["--context", "0aff"][..]),
-            ("mu", &["--prehash", "SHA2-512"]),
-            ("slh", &["--prehash", "SHA2-256"]),
-            ("ec", &[]),
-            ("rsa", &["--padding", "pkcs1v15"]),
+            ("mu", &["--prehash", "SHA2-512"][..]),
+            ("slh", &["--prehash", "SHA2-256"][..]),
+            ("ec", &[][..]),
+            ("rsa", &["--padding", "pkcs1v15"][..]),
         ] {
             let sign = [&["sign", "--key", key, "--out", "sig", "--force"], more].concat();
             let verify = [&["verify", "--key", key, "--sig", "sig"], more].concat();

@@ -135,7 +135,8 @@ fn pieces_are_signed_as_the_message_that_they_are() {
     for by in signers(&kms) {
         let is_slow = by.key.algorithm.to_string().starts_with("slh");
         for hash in hashes {
-            for context in &contexts {
+            // One that takes long has a context or none as the others of its family have.
+            for context in &contexts[..if is_slow { 2 } else { 4 }] {
                 let form = StreamForm { context: context.clone(), hash, rsa: None };
                 forms += usize::from(is_the_same(&kms, &by, &form, &message(137)));
             }
