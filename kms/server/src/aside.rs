@@ -1,6 +1,87 @@
-//! Threads that may wait.
+//! Threads that may wait, and what becomes of a request where there is none.
 
-/// Runs something on a thread that may wait. None where it met a defect.
-pub async fn aside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(run).await.ok()
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::problem::Problem;
+
+/// In how many seconds there may be a thread.
+const AGAIN_S: u64 = 1;
+
+/// What runs on a thread that may wait.
+pub struct Aside<T>(JoinHandle<Option<T>>);
+
+impl<T: Send + 'static> Aside<T> {
+    /// Starts something.
+    ///
+    /// # Errors
+    /// `busy`, where the system gives no thread and there is none: then it does not run later, either.
+    pub fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self, Problem> {
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let begun = is_taken.clone();
+        let run = move || (!begun.swap(true, Ordering::AcqRel)).then(run);
+        match catch_unwind(AssertUnwindSafe(|| spawn_blocking(run))) {
+            Ok(handle) => Ok(Aside(handle)),
+            // A panic says that it waits in a line at which there is nobody. Who comes there later finds it taken.
+            Err(_) if !is_taken.swap(true, Ordering::AcqRel) => {
+                Err(Problem::busy("there is no thread for it, and the system gives none", AGAIN_S))
+            }
+            Err(_) => Err(defect()),
+        }
+    }
+
+    /// What came of it.
+    ///
+    /// # Errors
+    /// It met a defect.
+    pub async fn end(self) -> Result<T, Problem> {
+        self.0.await.ok().flatten().ok_or_else(defect)
+    }
+}
+
+/// Runs something on a thread that may wait.
+///
+/// # Errors
+/// As [`Aside::start`] and [`Aside::end`].
+pub async fn aside<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    Aside::start(run)?.end().await
+}
+
+/// What somebody is told whose request met a defect.
+pub fn defect() -> Problem {
+    Problem::internal("the request met a defect; the server's log has it")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn what_runs_aside_is_answered_and_a_defect_in_it_too() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(aside(|| 7)).unwrap(), 7);
+        let met = runtime.block_on(aside(|| panic!("a defect")));
+        assert_eq!(met.unwrap_err().code, "internal");
+    }
+
+    #[test]
+    fn where_there_is_no_thread_nothing_runs_and_that_is_told() {
+        // No stack is as large, so that no thread begins.
+        let runtime = Builder::new_current_thread().thread_stack_size(1 << 46).build().unwrap();
+        let ran = Arc::new(AtomicBool::new(false));
+        let runs = ran.clone();
+        let refused = runtime.block_on(aside(move || runs.store(true, Ordering::Release)));
+        let problem = refused.unwrap_err();
+        assert_eq!((problem.status, problem.code), (503, "busy"));
+        assert!(problem.is_retryable && problem.retry_after_s == Some(1));
+        drop(runtime);
+        assert!(!ran.load(Ordering::Acquire));
+    }
 }

@@ -20,7 +20,7 @@ use sha2_hmac::{Digest, Sha256};
 use crate::api::once::{self, Once};
 use crate::api::streams::Way;
 use crate::api::{Call, JSON, JWKS, Reply, vault};
-use crate::aside::aside;
+use crate::aside::{aside, defect};
 use crate::body::{forget, read};
 use crate::error::Error;
 use crate::json;
@@ -158,10 +158,9 @@ async fn handled(
     let of_route = Once { method, path, action, handler };
     let handle =
         move |call: &Call| once::answered(&of_route, call).map_err(|problem| call.refusal(problem));
-    let defect = || Problem::internal("the request met a defect; the server's log has it");
     if !(route.is_quick && is_short) {
         // The caller may hang up; what began goes on to its end there.
-        return aside(move || handle(&call)).await.unwrap_or_else(|| Err(defect()));
+        return aside(move || handle(&call)).await?;
     }
     // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others are
     // run together where that is quicker, or find threads, and their turn.
@@ -180,7 +179,7 @@ async fn handled(
         },
         None => call,
     };
-    aside(move || handle(&call)).await.unwrap_or_else(|| Err(defect()))
+    aside(move || handle(&call)).await?
 }
 
 /// What a head asks for.

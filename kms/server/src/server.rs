@@ -1,11 +1,11 @@
 //! A server: its sockets, its threads, and how it ends.
 
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{self, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 
@@ -67,7 +67,8 @@ impl Server {
                 "a server needs an address, and a certificate for it: it is never an open one";
             return Err(Error::Settings(why.to_owned()));
         }
-        let runtime = Builder::new_multi_thread()
+        check_threads()?;
+        let runtime = runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("gabion-kms")
             .max_blocking_threads(WORKERS)
@@ -175,7 +176,7 @@ impl Clock {
             }
             keeper.tick();
         };
-        let thread = std::thread::Builder::new().name("gabion-kms-clock".to_owned()).spawn(run);
+        let thread = Builder::new().name("gabion-kms-clock".to_owned()).spawn(run);
         Ok(Clock { stop, thread: Some(thread.map_err(Error::system("start a thread"))?) })
     }
 }
@@ -192,6 +193,23 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.ended();
     }
+}
+
+/// Threads of a server beside those that move bytes: the clock, copies of checkpoints, and one that computes.
+const OTHERS: usize = 3;
+
+/// Refuses a system that gives fewer threads than a server needs: tokio panics where it gets none.
+fn check_threads() -> Result<(), Error> {
+    let many = thread::available_parallelism().map_or(1, usize::from) + OTHERS;
+    let gate = Mutex::new(());
+    let all_at_once = thread::scope(|scope| {
+        let _held = gate.lock();
+        let wait = || drop(gate.lock());
+        (0..many).try_for_each(|_| Builder::new().spawn_scoped(scope, wait).map(drop))
+    });
+    let what =
+        format!("start {many} threads (RLIMIT_NPROC, or pids.max, which systemd calls TasksMax)");
+    all_at_once.map_err(Error::system(what))
 }
 
 async fn asked_to_end(tell: impl FnOnce()) -> std::io::Result<()> {

@@ -17,13 +17,12 @@ use gabion_kms::service::{self, Service, Streaming};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
 use crate::api::streams::{Begun, Way};
 use crate::api::{Call, Reply, Wanted};
-use crate::aside::aside;
+use crate::aside::{Aside, aside, defect};
 use crate::body::{FORGOTTEN, forget};
 use crate::peers::Connected;
 use crate::problem::Problem;
@@ -99,7 +98,7 @@ async fn of_body(
         let begun = (way.begin)(&call, length).map_err(|problem| call.refusal(problem));
         (call, begun)
     };
-    let (mut call, begun) = aside(begin).await.ok_or_else(defect)?;
+    let (mut call, begun) = aside(begin).await?;
     let (begun, streaming) = begun?;
     // One that is as short as any body needs no place of the few that there are.
     let is_short = length.is_some_and(|length| length <= state.body_max as u64);
@@ -118,7 +117,7 @@ async fn of_body(
     // From here on it is a request that was read.
     let _running = state.run();
     let end = move || ended(way, &call, &begun, came);
-    let ended = aside(end).await.ok_or_else(defect)?;
+    let ended = aside(end).await?;
     Ok(ended?)
 }
 
@@ -128,10 +127,6 @@ fn ended(way: &Way, call: &Call, begun: &Begun, came: All) -> Result<Reply, Prob
     let added = streaming.add(&last).map_err(Problem::from);
     let answered = added.and_then(|()| (way.end)(call, begun, &streaming, &before));
     answered.map_err(|problem| call.refusal(problem))
-}
-
-fn defect() -> Problem {
-    Problem::internal("the request met a defect; the server's log has it")
 }
 
 fn busy() -> Problem {
@@ -229,7 +224,7 @@ type Hashed = Result<(Streaming, Piece), gabion_kms::Error>;
 
 enum Now {
     Rests(Streaming, Piece),
-    Hashes(JoinHandle<Hashed>),
+    Hashes(Aside<Hashed>),
     Ended,
 }
 
@@ -250,7 +245,7 @@ impl Hasher {
             piece.clear();
             Ok((streaming, piece))
         };
-        self.now = Now::Hashes(tokio::task::spawn_blocking(hash));
+        self.now = Now::Hashes(Aside::start(hash)?);
         Ok(spare)
     }
 
@@ -261,7 +256,7 @@ impl Hasher {
     async fn rest(&mut self) -> Result<(Streaming, Piece), Problem> {
         match std::mem::replace(&mut self.now, Now::Ended) {
             Now::Rests(streaming, spare) => Ok((streaming, spare)),
-            Now::Hashes(hashes) => Ok(hashes.await.map_err(|_| defect())??),
+            Now::Hashes(hashes) => Ok(hashes.end().await??),
             Now::Ended => Err(defect()),
         }
     }
