@@ -146,7 +146,7 @@ struct Inflow<'a> {
 
 /// All of a body.
 struct All {
-    streaming: Streaming,
+    streaming: Box<Streaming>,
     /// What stood before the message.
     before: Vec<u8>,
     /// What was not hashed yet.
@@ -220,17 +220,17 @@ struct Hasher {
 }
 
 /// What was hashed last, and memory for the next piece.
-type Hashed = Result<(Streaming, Piece), gabion_kms::Error>;
+type Hashed = Result<(Box<Streaming>, Piece), gabion_kms::Error>;
 
 enum Now {
-    Rests(Streaming, Piece),
+    Rests(Box<Streaming>, Piece),
     Hashes(Aside<Hashed>),
     Ended,
 }
 
 impl Hasher {
     fn new(streaming: Streaming, places: Arc<Semaphore>) -> Self {
-        Hasher { places, now: Now::Rests(streaming, Piece::default()) }
+        Hasher { places, now: Now::Rests(Box::new(streaming), Piece::default()) }
     }
 
     /// Takes a piece, once the one before it is hashed, and gives memory for the next one.
@@ -249,11 +249,11 @@ impl Hasher {
         Ok(spare)
     }
 
-    async fn end(mut self) -> Result<Streaming, Problem> {
+    async fn end(mut self) -> Result<Box<Streaming>, Problem> {
         Ok(self.rest().await?.0)
     }
 
-    async fn rest(&mut self) -> Result<(Streaming, Piece), Problem> {
+    async fn rest(&mut self) -> Result<(Box<Streaming>, Piece), Problem> {
         match std::mem::replace(&mut self.now, Now::Ended) {
             Now::Rests(streaming, spare) => Ok((streaming, spare)),
             Now::Hashes(hashes) => Ok(hashes.end().await??),
