@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What tells the time. Of the two the first may jump: it decides when tokens and keys expire, and nothing else.
+/// What tells the time. Of the two the first may jump: it decides when tokens and keys expire, when keys are
+/// rotated that have a period, and nothing else.
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970, by a clock that may be wrong.
     fn now_ms(&self) -> u64;

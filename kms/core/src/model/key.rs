@@ -15,6 +15,16 @@ pub const LABELS_MAX: usize = 64;
 /// Most bytes of a label's value.
 const LABEL_MAX: usize = 256;
 
+/// Fewest seconds after which the clock has a key rotated: an hour, as with Vault.
+pub const ROTATE_PERIOD_MIN_S: u64 = 60 * 60;
+
+/// Most seconds after which it does: ten years.
+pub const ROTATE_PERIOD_MAX_S: u64 = 10 * 365 * 24 * 60 * 60;
+
+/// How much further ahead than a period a key may be due before its time is taken for one of a clock that was wrong, in
+/// milliseconds. Clocks are set by less than that all the time.
+const AHEAD_MS: u64 = 5 * 60 * 1000;
+
 /// What a version is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -82,6 +92,48 @@ pub struct Key {
     /// What it promises to conform to, from its making on.
     #[serde(default, skip_serializing_if = "Conformances::is_empty")]
     pub conformance: Conformances,
+    /// After how many seconds the clock has it rotated. None: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotate_period_s: Option<u64>,
+    /// When it is next. There if and only if there is a period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotates_ms: Option<u64>,
+}
+
+/// When the clock has a key rotated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Due {
+    /// Next, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// And after how many seconds from then on.
+    pub period_s: u64,
+}
+
+impl Due {
+    /// The time of a period that begins at a time.
+    pub fn after(now_ms: u64, period_s: u64) -> Self {
+        Due { at_ms: now_ms.saturating_add(period_s.saturating_mul(1000)), period_s }
+    }
+
+    /// Whether it is further ahead than any rotation until now has put it: a clock was wrong then, or is now.
+    pub fn is_too_far(&self, now_ms: u64) -> bool {
+        self.at_ms > Due::after(now_ms, self.period_s).at_ms.saturating_add(AHEAD_MS)
+    }
+}
+
+/// Refuses a period that no key is rotated by.
+///
+/// # Errors
+/// [`Error::Parameter`].
+pub fn check_rotate_period(period_s: u64) -> Result<(), Error> {
+    match (ROTATE_PERIOD_MIN_S..=ROTATE_PERIOD_MAX_S).contains(&period_s) {
+        true => Ok(()),
+        false => Err(Error::Parameter(format!(
+            "a key is not rotated every {period_s} s; expected {ROTATE_PERIOD_MIN_S} (an hour) to \
+             {ROTATE_PERIOD_MAX_S} (ten years), or 0 for never"
+        ))),
+    }
 }
 
 /// Where the first version of a key comes from, and by that what may make further ones.
@@ -146,6 +198,8 @@ impl Key {
             is_durable: None,
             origin: Origin::Made,
             conformance: Conformances::new(),
+            rotate_period_s: None,
+            rotates_ms: None,
         }
     }
 
@@ -183,18 +237,69 @@ impl Key {
         }
     }
 
-    /// The key with one version more.
+    /// The key with one version more, which is made now.
     ///
     /// # Errors
     /// [`Error::Deleted`]; four thousand million versions.
-    pub fn rotated(&self) -> Result<Self, Error> {
+    pub fn rotated(&self, now_ms: u64) -> Result<Self, Error> {
         self.check_not_deleted()?;
         let latest = self.latest.checked_add(1).ok_or(Error::TooLarge {
             what: "versions",
             most: u32::MAX as usize,
             got: u32::MAX as usize,
         })?;
-        Ok(Key { latest, ..self.clone() })
+        let rotates_ms = self.rotate_period_s.map(|period_s| Due::after(now_ms, period_s).at_ms);
+        Ok(Key { latest, rotates_ms, ..self.clone() })
+    }
+
+    /// The key, which the clock has rotated when its newest version is so many seconds old, or no longer. One that has that
+    /// period already is due when it was.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`]; a period that is too short or too long; a key whose versions are imported, all of them.
+    pub fn rotating(
+        &self,
+        period_s: Option<u64>,
+        made_ms: u64,
+        now_ms: u64,
+    ) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        let Some(period_s) = period_s else {
+            return Ok(Key { rotate_period_s: None, rotates_ms: None, ..self.clone() });
+        };
+        check_rotate_period(period_s)?;
+        self.check_made_here()?;
+        if self.rotate_period_s == Some(period_s) {
+            return Ok(self.clone());
+        }
+        // A version that was made by a clock that was ahead is not younger than one that is made now.
+        let due = Due::after(made_ms.min(now_ms), period_s);
+        Ok(Key { rotate_period_s: Some(due.period_s), rotates_ms: Some(due.at_ms), ..self.clone() })
+    }
+
+    /// The key, whose time to be rotated comes a period from now.
+    pub fn due_anew(&self, now_ms: u64) -> Self {
+        let rotates_ms = self.rotate_period_s.map(|period_s| Due::after(now_ms, period_s).at_ms);
+        Key { rotates_ms, ..self.clone() }
+    }
+
+    /// When the clock has it rotated. None where it does not: it has no period, or is deleted.
+    pub fn due(&self) -> Option<Due> {
+        let due = Due { at_ms: self.rotates_ms?, period_s: self.rotate_period_s? };
+        self.deleted_ms.is_none().then_some(due)
+    }
+
+    /// Refuses a key that nothing rotates here.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn check_made_here(&self) -> Result<(), Error> {
+        match self.origin {
+            Origin::Made | Origin::Imported => Ok(()),
+            Origin::Fixed => Err(Error::Unsupported(
+                "the key's versions are imported, all of them; `import` the next one".to_owned(),
+            )),
+        }
     }
 
     /// The key with another smallest version for a use.
@@ -357,5 +462,82 @@ impl Version {
             State::Enabled => Ok(()),
             State::Disabled => Err(Error::Disabled(self.version)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_790_000_000_000;
+    const DAY_S: u64 = 24 * 60 * 60;
+    const DAY: u64 = 1000 * DAY_S;
+
+    fn key() -> Key {
+        let id = "default/transit/ed25519/0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c";
+        Key::new(id.parse().unwrap(), Label::new("key", "k").unwrap(), NOW)
+    }
+
+    #[test]
+    fn a_key_is_due_when_its_newest_version_is_old_enough() {
+        let daily = key().rotating(Some(DAY_S), NOW, NOW + 5).unwrap();
+        assert_eq!(daily.due(), Some(Due { at_ms: NOW + DAY, period_s: DAY_S }));
+        // Said again it is what it was; said otherwise it counts from the version; by a clock that was ahead from now on.
+        assert_eq!(daily.rotating(Some(DAY_S), NOW + 9, NOW + 9).unwrap(), daily);
+        let other = daily.rotating(Some(2 * DAY_S), NOW, NOW + DAY).unwrap();
+        assert_eq!(other.rotates_ms, Some(NOW + 2 * DAY));
+        assert_eq!(
+            key().rotating(Some(DAY_S), NOW + 99 * DAY, NOW).unwrap().rotates_ms,
+            Some(NOW + DAY)
+        );
+        let rotated = daily.rotated(NOW + 10 * DAY).unwrap();
+        assert_eq!((rotated.latest, rotated.rotates_ms), (2, Some(NOW + 11 * DAY)));
+        assert_eq!(daily.due_anew(NOW + 3).rotates_ms, Some(NOW + 3 + DAY));
+        let ended = daily.rotating(None, NOW, NOW).unwrap();
+        assert_eq!((ended.due(), &ended), (None, &key()));
+        assert_eq!((key().rotated(NOW).unwrap().due(), key().due_anew(NOW)), (None, key()));
+        // It waits while it is deleted.
+        let deleted = daily.deleted(NOW).unwrap();
+        assert_eq!((deleted.due(), deleted.restored().unwrap().due()), (None, daily.due()));
+        assert_eq!(deleted.rotating(None, NOW, NOW), Err(Error::Deleted));
+    }
+
+    #[test]
+    fn periods_and_keys_that_are_not_rotated_are_refused() {
+        for good in [ROTATE_PERIOD_MIN_S, ROTATE_PERIOD_MAX_S] {
+            assert_eq!(key().rotating(Some(good), NOW, NOW).unwrap().rotate_period_s, Some(good));
+        }
+        for bad in [0, 1, ROTATE_PERIOD_MIN_S - 1, ROTATE_PERIOD_MAX_S + 1, u64::MAX] {
+            let refused = key().rotating(Some(bad), NOW, NOW);
+            assert!(matches!(refused, Err(Error::Parameter(_))), "{bad}: {refused:?}");
+        }
+        let fixed = Key { origin: Origin::Fixed, ..key() };
+        assert!(matches!(fixed.rotating(Some(DAY_S), NOW, NOW), Err(Error::Unsupported(_))));
+        assert_eq!(fixed.rotating(None, NOW, NOW), Ok(fixed.clone()));
+    }
+
+    #[test]
+    fn a_time_that_no_rotation_made_is_too_far() {
+        let due = Due::after(NOW, DAY_S);
+        assert!(
+            !due.is_too_far(NOW) && !due.is_too_far(NOW - AHEAD_MS) && !due.is_too_far(NOW + DAY)
+        );
+        assert!(due.is_too_far(NOW - AHEAD_MS - 1) && due.is_too_far(0));
+        let last = Due::after(u64::MAX, ROTATE_PERIOD_MAX_S);
+        assert!(last.is_too_far(NOW) && !last.is_too_far(u64::MAX));
+    }
+
+    /// What older programs wrote is read, and what they could not keep is not written for them.
+    #[test]
+    fn a_key_without_a_period_is_written_as_before() {
+        let text = serde_json::to_string(&key()).unwrap();
+        assert!(!text.contains("rotate"), "{text}");
+        let daily = key().rotating(Some(DAY_S), NOW, NOW).unwrap();
+        let text = serde_json::to_string(&daily).unwrap();
+        assert!(
+            text.ends_with(",\"rotate_period_s\":86400,\"rotates_ms\":1790086400000}"),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Key>(&text).unwrap(), daily);
     }
 }

@@ -19,7 +19,10 @@ mod symmetric;
 
 pub use conformance::{Conformance, Conformances};
 pub use id::{Does, KeyAlgorithm, KeyId, Uuid, VersionId};
-pub use key::{Key, LABELS_MAX, Minimum, Origin, State, Use, Version};
+pub use key::{
+    Due, Key, LABELS_MAX, Minimum, Origin, ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, State, Use,
+    Version, check_rotate_period,
+};
 pub use name::{Label, NAME_MAX};
 pub use rsa::Rsa;
 pub use symmetric::Symmetric;

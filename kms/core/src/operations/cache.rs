@@ -138,6 +138,11 @@ impl Cache {
         self.forgotten(uuid, |kept| kept.doubtful.entry(*uuid).or_default().push(records));
     }
 
+    /// Whether a change of a key may still happen.
+    pub fn is_doubtful(&self, uuid: &Uuid) -> bool {
+        self.kept().doubtful.contains_key(uuid)
+    }
+
     /// Forgets a key after a change that happened. Others of the same records can't happen any more: they were to
     /// replace what is gone.
     pub fn changed(&self, uuid: &Uuid, change: &Transaction) {

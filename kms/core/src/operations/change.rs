@@ -26,11 +26,14 @@ pub enum KeyChange {
     Durable(Option<bool>),
     /// Its private half may be given out, for good.
     Exportable,
+    /// After how many seconds the clock has it rotated; none: never.
+    Rotation(Option<u64>),
 }
 
 impl KeyChange {
-    fn of(&self, key: &Key) -> Result<Key, Error> {
+    fn of(&self, kms: &Kms, key: &Key) -> Result<Key, Error> {
         match self {
+            KeyChange::Rotation(period_s) => kms.rotating(key, *period_s),
             KeyChange::Minimum(of, version) => key.with_minimum(*of, *version),
             KeyChange::Labels(labels) => key.labelled(labels.clone()),
             KeyChange::Expiry(expires_ms) => key.expiring(*expires_ms),
@@ -123,7 +126,29 @@ impl Kms {
     /// # Errors
     /// As the methods of [`Key`] that each of them is; the store's.
     pub fn configure(&self, id: &KeyId, changes: &[KeyChange]) -> Result<(), Error> {
-        self.change(id, |key| changes.iter().try_fold(key.clone(), |key, change| change.of(&key)))
+        self.change(id, |key| {
+            changes.iter().try_fold(key.clone(), |key, change| change.of(self, &key))
+        })
+    }
+
+    /// Has the clock rotate a key when its newest version is so many seconds old, or no longer.
+    ///
+    /// # Errors
+    /// A period that is too short or too long; a key that [`Self::rotate`] does not take; the store's.
+    pub fn set_rotation(&self, id: &KeyId, period_s: Option<u64>) -> Result<(), Error> {
+        self.configure(id, &[KeyChange::Rotation(period_s)])
+    }
+
+    /// The key, which the clock has rotated after a time, or no longer.
+    fn rotating(&self, key: &Key, period_s: Option<u64>) -> Result<Key, Error> {
+        let now_ms = self.now_ms();
+        if period_s.is_none() {
+            return key.rotating(None, now_ms, now_ms);
+        }
+        // First what the key itself says: one that is deleted has no version that is looked at.
+        key.rotating(period_s, now_ms, now_ms)?;
+        let newest = self.check_has_private(&key.id, key.latest)?;
+        key.rotating(period_s, newest.map_or(now_ms, |newest| newest.created_ms), now_ms)
     }
 
     /// Sets the oldest version that may be used for something.
@@ -234,7 +259,7 @@ impl Kms {
             let free = sealed(&self.kept, &name, before + 1, &None::<KeyId>)?;
             transaction = transaction.put(name, before, free);
         }
-        self.commit(id, &transaction)
+        self.commit_key((Some(&view.key), None), transaction, id)
     }
 
     /// Buries the versions of a key that come before a number, or all of them; and what is counted of them.
@@ -288,7 +313,8 @@ impl Kms {
             let view = self.key(id)?;
             let (key, path) = (change(&view.key)?, key_path(id)?);
             let sealed = sealed(&self.kept, &path, view.generation + 1, &key)?;
-            self.commit(id, &Transaction::new().put(path, view.generation, sealed))
+            let transaction = Transaction::new().put(path, view.generation, sealed);
+            self.commit_key((Some(&view.key), Some(&key)), transaction, id)
         })
     }
 }

@@ -9,6 +9,7 @@ use super::records::{key_path, name_path, opened, sealed, version_path, write_ve
 use crate::error::Error;
 use crate::model::{
     Conformances, Key, KeyAlgorithm, KeyId, Label, Origin, State, Uuid, Version, VersionId,
+    check_rotate_period,
 };
 use crate::store::Transaction;
 
@@ -25,16 +26,33 @@ pub struct NewKey {
     pub algorithm: KeyAlgorithm,
 }
 
+/// What a new key keeps to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// What it conforms to, for good.
+    pub conformance: Conformances,
+    /// After how many seconds the clock has it rotated; none: never.
+    pub rotate_period_s: Option<u64>,
+}
+
+impl Terms {
+    /// Refuses what no key of an algorithm keeps to. First of all: making a key pair takes long.
+    ///
+    /// # Errors
+    /// An algorithm that does not conform; a period that is too short or too long.
+    pub fn check(&self, algorithm: KeyAlgorithm) -> Result<(), Error> {
+        self.conformance.iter().try_for_each(|label| label.check(algorithm))?;
+        self.rotate_period_s.map_or(Ok(()), check_rotate_period)
+    }
+}
+
 impl Kms {
     /// Makes a key with its first version. Both halves of a pair were used once before it is there.
     ///
     /// # Errors
     /// [`Error::Exists`]; the engine's, the store's.
     pub fn create(&self, new: &NewKey) -> Result<VersionId, Error> {
-        self.counted(Verb::Create, new.algorithm, || {
-            let first = New::drawn(&self.kept.engine, new.algorithm)?;
-            self.create_with(new, &first, &Conformances::new(), Origin::Made)
-        })
+        self.create_on(new, &Terms::default())
     }
 
     /// The same of a key that conforms to something, in what it is and in all that is done with it.
@@ -42,20 +60,27 @@ impl Kms {
     /// # Errors
     /// As [`Self::create`]; an algorithm that does not conform.
     pub fn create_conforming(&self, new: &NewKey, to: &Conformances) -> Result<VersionId, Error> {
+        self.create_on(new, &Terms { conformance: to.clone(), ..Terms::default() })
+    }
+
+    /// The same of a key that keeps to something.
+    ///
+    /// # Errors
+    /// As [`Self::create`] and [`Terms::check`].
+    pub fn create_on(&self, new: &NewKey, terms: &Terms) -> Result<VersionId, Error> {
         self.counted(Verb::Create, new.algorithm, || {
-            // First of all: making a key pair takes long.
-            to.iter().try_for_each(|label| label.check(new.algorithm))?;
+            terms.check(new.algorithm)?;
             let first = New::drawn(&self.kept.engine, new.algorithm)?;
-            self.create_with(new, &first, to, Origin::Made)
+            self.create_with(new, &first, terms, Origin::Made)
         })
     }
 
-    /// Makes a key of what there is, which conforms to something.
+    /// Makes a key of what there is, which keeps to something.
     pub(super) fn create_with(
         &self,
         new: &NewKey,
         first: &New,
-        conformance: &Conformances,
+        terms: &Terms,
         origin: Origin,
     ) -> Result<VersionId, Error> {
         let mut uuid = [0; 16];
@@ -74,15 +99,16 @@ impl Kms {
             Some((Some(_), _)) => return Err(Error::Exists(new.name.to_string())),
         };
         let now = self.now_ms();
-        let conformance = conformance.clone();
+        let conformance = terms.conformance.clone();
         let key = Key { conformance, origin, ..Key::new(id.clone(), new.name.clone(), now) };
+        let key = key.rotating(terms.rotate_period_s, now, now)?;
         let of_key = key_path(&id)?;
         let transaction = Transaction::new()
             .put(of_key.clone(), 0, sealed(&self.kept, &of_key, 1, &key)?)
             .put(name.clone(), before, sealed(&self.kept, &name, before + 1, &Some(&id))?);
         let id = VersionId { key: id, version: 1 };
         let transaction = self.with_version(transaction, &id, first, now)?;
-        self.commit_made(&id.key, &transaction, &id)?;
+        self.commit_key((None, Some(&key)), transaction, &id)?;
         Ok(id)
     }
 

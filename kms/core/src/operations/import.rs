@@ -5,7 +5,7 @@ use gabion_engine::{Algorithm, OsEntropy, key_file};
 use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::create::NewKey;
+use super::create::{NewKey, Terms};
 use super::kms::Kms;
 use super::material::New;
 use super::metrics::Verb;
@@ -75,9 +75,30 @@ impl Kms {
         rotates: bool,
         to: &Conformances,
     ) -> Result<VersionId, Error> {
+        let terms = Terms { conformance: to.clone(), ..Terms::default() };
+        self.import_on(new, import, rotates, &terms)
+    }
+
+    /// The same of a key that keeps to something.
+    ///
+    /// # Errors
+    /// As [`Self::import_conforming`] and [`Terms::check`]; a key that is not rotated here and is to be by the clock.
+    pub fn import_on(
+        &self,
+        new: &NewKey,
+        import: Import<'_>,
+        rotates: bool,
+        terms: &Terms,
+    ) -> Result<VersionId, Error> {
         self.counted(Verb::Import, new.algorithm, || {
             // First of all: what can't conform is not looked at.
-            to.iter().try_for_each(|label| label.check(new.algorithm))?;
+            terms.check(new.algorithm)?;
+            if terms.rotate_period_s.is_some()
+                && (!rotates || matches!(import, Import::Public(_) | Import::Spki(_)))
+            {
+                let why = "the clock has no key rotated whose versions are all imported, nor a public one alone";
+                return Err(Error::Unsupported(why.to_owned()));
+            }
             let place = |form| Place {
                 tenant: &new.tenant,
                 name: &new.name,
@@ -86,8 +107,8 @@ impl Kms {
             };
             let origin = if rotates { Origin::Imported } else { Origin::Fixed };
             let first = self.brought(place, import)?;
-            check_conforms(to, new.algorithm, &first)?;
-            self.create_with(new, &first, to, origin)
+            check_conforms(&terms.conformance, new.algorithm, &first)?;
+            self.create_with(new, &first, terms, origin)
         })
     }
 
@@ -98,7 +119,7 @@ impl Kms {
     pub fn import_version(&self, id: &KeyId, import: Import<'_>) -> Result<VersionId, Error> {
         self.counted(Verb::Import, id.algorithm, || {
             let key = self.key(id)?.key;
-            key.rotated()?;
+            key.rotated(self.now_ms())?;
             let place =
                 |form| Place { tenant: &id.tenant, name: &key.name, algorithm: id.algorithm, form };
             let next = self.brought(place, import)?;

@@ -14,6 +14,7 @@ use super::metrics::{Metrics, Verb};
 use super::names::Names;
 use super::records::{self, Kept};
 use super::rider::settle_with;
+use super::rotations::Rotations;
 use super::wrappers::Wrappers;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
@@ -62,6 +63,8 @@ pub struct Kms {
     pub(super) threads: NonZero<usize>,
     pub(super) left: Left,
     pub(super) names: Names,
+    /// What the clock has rotated, and when.
+    pub(super) rotations: Rotations,
     /// What signs descriptions, and the head of its signatures. It is made once for a store.
     pub(super) attestation: OnceLock<(String, SigningKey)>,
     /// What others wrap keys for.
@@ -93,6 +96,7 @@ impl Kms {
             threads: options.threads,
             left: Left::default(),
             names: Names::default(),
+            rotations: Rotations::default(),
             attestation: OnceLock::new(),
             wrappers: Wrappers::default(),
             metrics: Metrics::new(),
@@ -122,6 +126,11 @@ impl Kms {
         let store = Arc::new(crate::store::MemoryStore::new());
         let sealer = Sealer::volatile(store.identity().id)?;
         Self::new(store, sealer, Options::default())
+    }
+
+    /// What is known of rotation by the clock, for the crate's other rooms.
+    pub(crate) fn rotations(&self) -> &Rotations {
+        &self.rotations
     }
 
     /// What it works with, for the crate's other rooms.

@@ -6,6 +6,7 @@
 //!   versions/TENANT/UUID/NUMBER  a version's state, its public and its private key
 //!   publics/TENANT/DIGEST        the version that has a public key
 //!   counts/TENANT/UUID/NUMBER    how many messages a version of short nonces was reserved
+//!   rotations/TENANT/UUID        when the clock has the key rotated, or null
 //! ```
 
 use std::sync::Arc;
@@ -57,6 +58,11 @@ pub fn counts_path(id: &KeyId) -> Result<RecordPath, Error> {
 
 pub fn count_path(id: &KeyId, number: u32) -> Result<RecordPath, Error> {
     Ok(counts_path(id)?.join(&format!("{number:010}"))?)
+}
+
+/// When a key is rotated by the clock.
+pub fn rotation_path(id: &KeyId) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("rotations/{}/{}", id.tenant, id.uuid))?)
 }
 
 /// Whose a public key is, by its digest.

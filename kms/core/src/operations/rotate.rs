@@ -5,7 +5,7 @@ use super::material::New;
 use super::metrics::Verb;
 use super::records::{key_path, sealed};
 use crate::error::Error;
-use crate::model::{KeyId, Origin, VersionId};
+use crate::model::{Key, KeyId, Version, VersionId};
 use crate::store::Transaction;
 
 impl Kms {
@@ -14,23 +14,28 @@ impl Kms {
     /// # Errors
     /// No such key; one that is deleted; one that is a public key alone; the engine's, the store's.
     pub fn rotate(&self, id: &KeyId) -> Result<VersionId, Error> {
-        self.counted(Verb::Rotate, id.algorithm, || {
-            // First of all: making a key pair takes long, and what can't be rotated needs none.
-            let key = self.key(id)?.key;
-            let newest = key.rotated()?.latest - 1;
-            if key.origin == Origin::Fixed {
-                let why = "the key's versions are imported, all of them; `import` the next one";
-                return Err(Error::Unsupported(why.to_owned()));
-            }
-            self.check_has_private(id, newest)?;
-            self.rotate_to(id, &New::drawn(&self.kept.engine, id.algorithm)?)
-        })
+        self.counted(Verb::Rotate, id.algorithm, || self.rotate_to(id, &self.next_version(id)?))
     }
 
-    /// Refuses a key whose private half is somebody else's: a version that is made here would sign in their name.
-    fn check_has_private(&self, id: &KeyId, newest: u32) -> Result<(), Error> {
+    /// What the next version of a key is to be, if one is made here.
+    pub(super) fn next_version(&self, id: &KeyId) -> Result<New, Error> {
+        // First of all: making a key pair takes long, and what can't be rotated needs none.
+        let key = self.key(id)?.key;
+        key.rotated(self.now_ms())?;
+        key.check_made_here()?;
+        self.check_has_private(id, key.latest)?;
+        New::drawn(&self.kept.engine, id.algorithm)
+    }
+
+    /// Refuses a key whose private half is somebody else's: a version that is made here would sign in their name. Gives the
+    /// newest version, unless that was destroyed.
+    pub(super) fn check_has_private(
+        &self,
+        id: &KeyId,
+        newest: u32,
+    ) -> Result<Option<Version>, Error> {
         let version = match self.version(id, newest) {
-            Err(Error::VersionDestroyed(_)) => return Ok(()),
+            Err(Error::VersionDestroyed(_)) => return Ok(None),
             version => version?,
         };
         match version.material.is_public() {
@@ -38,15 +43,32 @@ impl Kms {
                 "the key is a public one that somebody brought: whoever has its private half rotates it, and brings the next version"
                     .to_owned(),
             )),
-            false => Ok(()),
+            false => Ok(Some(version.version.clone())),
         }
     }
 
     /// Gives a key a version of what there is.
     pub(super) fn rotate_to(&self, id: &KeyId, new: &New) -> Result<VersionId, Error> {
+        self.rotate_to_if(id, new, |_| Ok(()))
+    }
+
+    /// The same of a key that is still as it has to be for that.
+    pub(super) fn rotate_to_if(
+        &self,
+        id: &KeyId,
+        new: &New,
+        check: impl FnOnce(&Key) -> Result<(), Error>,
+    ) -> Result<VersionId, Error> {
         let _changing = self.changing();
         let view = self.key(id)?;
-        let key = view.key.rotated()?;
+        check(&view.key)?;
+        let (now_ms, is_public) =
+            (self.now_ms(), matches!(new, New::Public(_) | New::RsaPublic(_)));
+        if is_public && view.key.rotate_period_s.is_some() {
+            let why = "the clock has the key rotated, which it could not after a public key; end that first";
+            return Err(Error::Unsupported(why.to_owned()));
+        }
+        let key = view.key.rotated(now_ms)?;
         let of_key = key_path(id)?;
         let (before, next) = (view.generation, view.generation + 1);
         let transaction = Transaction::new().put(
@@ -55,8 +77,8 @@ impl Kms {
             sealed(&self.kept, &of_key, next, &key)?,
         );
         let id = VersionId { key: id.clone(), version: key.latest };
-        let transaction = self.with_version(transaction, &id, new, self.now_ms())?;
-        self.commit_made(&id.key, &transaction, &id)?;
+        let transaction = self.with_version(transaction, &id, new, now_ms)?;
+        self.commit_key((Some(&view.key), Some(&key)), transaction, &id)?;
         Ok(id)
     }
 }

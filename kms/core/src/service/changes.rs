@@ -7,7 +7,7 @@ use crate::audit::{Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, Key, KeyId, Label, Minimum, State, Version, VersionId};
-use crate::operations::{Attested, KeyChange, NewKey};
+use crate::operations::{Attested, KeyChange, NewKey, Terms};
 
 /// A key and its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +39,21 @@ impl Service {
         new: &NewKey,
         to: &Conformances,
     ) -> Result<VersionId, Error> {
+        self.create_on(call, new, &Terms { conformance: to.clone(), ..Terms::default() })
+    }
+
+    /// Makes a key that keeps to something.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::create_on`].
+    pub fn create_on(
+        &self,
+        call: &Call<'_>,
+        new: &NewKey,
+        terms: &Terms,
+    ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let create = || self.kms.create_conforming(new, to);
+        let create = || self.kms.create_on(new, terms);
         // Policies are asked about what it is to be, and not about a name that nobody has.
         let request = Request { makes: Some(new), ..of(Action::Create, &key) };
         self.changed(call, &request, create, |id| Some(id.to_string()))

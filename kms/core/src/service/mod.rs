@@ -10,6 +10,7 @@
 //!
 //! - Nothing is answered that the audit log does not tell of. Where it can't be written, everything is refused.
 //! - What was not allowed, and what failed, is told of too; who could not be authenticated is only counted.
+//! - What the clock has rotated is a change like others, by a principal of the service's own: [`Service::rotate_due`].
 //! - A key that a caller's token hides answers as one that does not exist.
 
 mod administration;
@@ -24,6 +25,7 @@ mod policies;
 mod public;
 mod queue;
 mod quota;
+mod rotations;
 mod run;
 mod secrets;
 mod streams;
@@ -39,6 +41,7 @@ pub use open::{AuditAt, Options};
 pub use ops::KEPT_MS;
 pub use policies::Asked;
 pub use quota::QuotaOptions;
+pub use rotations::{AUTO_ROTATE, RotatedDue};
 pub use run::{Call, KeyRef, Service};
 pub use streams::Streaming;
 pub use uses::{SignItem, VerifyItem};

@@ -439,12 +439,12 @@ impl Service {
         })
     }
 
-    /// What was counted of quotas and queues, in the text format of Prometheus.
+    /// What was counted of quotas, queues and rotations by the clock, in the text format of Prometheus.
     pub fn load_text(&self) -> String {
         let refused = self.quota.refused();
         let of_quota =
             format!("# TYPE kms_quota_refused_total counter\nkms_quota_refused_total {refused}\n");
-        self.queues.text() + &of_quota
+        self.queues.text() + &of_quota + &self.kms.rotations().text()
     }
 
     /// Tells of what failed.

@@ -11,7 +11,7 @@ use crate::audit::{Class, Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, KeyId, Use, VersionId};
-use crate::operations::{Datakey, Encapsulated, Encrypted, Import, NewKey, Tagged};
+use crate::operations::{Datakey, Encapsulated, Encrypted, Import, NewKey, Tagged, Terms};
 use crate::transport::{Form, Recipient};
 
 impl Service {
@@ -262,8 +262,24 @@ impl Service {
         rotates: bool,
         to: &Conformances,
     ) -> Result<VersionId, Error> {
+        let terms = Terms { conformance: to.clone(), ..Terms::default() };
+        self.import_on(call, new, import, rotates, &terms)
+    }
+
+    /// The same of a key that keeps to something.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::import_on`].
+    pub fn import_on(
+        &self,
+        call: &Call<'_>,
+        new: &NewKey,
+        import: Import<'_>,
+        rotates: bool,
+        terms: &Terms,
+    ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let take = || self.kms.import_conforming(new, import, rotates, to);
+        let take = || self.kms.import_on(new, import, rotates, terms);
         let request = Request { makes: Some(new), ..of(Action::Import, &key) };
         self.changed(call, &request, take, |id| Some(id.to_string()))
     }

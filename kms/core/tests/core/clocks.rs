@@ -26,20 +26,20 @@ const NOW: u64 = 1_790_000_000_000;
 
 /// A clock that a test moves.
 #[derive(Default)]
-struct Moved {
+pub struct Moved {
     now_ms: AtomicU64,
     steady_ms: AtomicU64,
 }
 
 impl Moved {
     /// The time goes on.
-    fn goes_on(&self, ms: u64) {
+    pub fn goes_on(&self, ms: u64) {
         self.now_ms.fetch_add(ms, Ordering::SeqCst);
         self.steady_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
     /// The time of day is set to another one.
-    fn jumps_to(&self, now_ms: u64) {
+    pub fn jumps_to(&self, now_ms: u64) {
         self.now_ms.store(now_ms, Ordering::SeqCst);
     }
 }

@@ -25,6 +25,7 @@ mod kill;
 mod looks;
 mod many_keys;
 mod once;
+mod rotations;
 mod rsa;
 mod seals;
 mod service;

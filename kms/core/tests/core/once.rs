@@ -21,7 +21,7 @@ use crate::verbs::label;
 
 /// Where a process is killed, at which of its commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Killed {
+pub enum Killed {
     Never,
     /// Nothing of it is there.
     Before(usize),
@@ -29,21 +29,37 @@ enum Killed {
     After(usize),
 }
 
+impl Killed {
+    /// The same, so many commits later.
+    pub fn later(self, by: usize) -> Self {
+        match self {
+            Killed::Never => Killed::Never,
+            Killed::Before(at) => Killed::Before(at + by),
+            Killed::After(at) => Killed::After(at + by),
+        }
+    }
+}
+
 /// A store whose process is killed. From then on it does nothing.
-struct Dying {
+pub struct Dying {
     store: Arc<MemoryStore>,
     killed: Killed,
     commits: AtomicUsize,
 }
 
 impl Dying {
-    fn new(store: &Arc<MemoryStore>, killed: Killed) -> Arc<Self> {
+    pub fn new(store: &Arc<MemoryStore>, killed: Killed) -> Arc<Self> {
         Arc::new(Dying { store: store.clone(), killed, commits: AtomicUsize::new(0) })
     }
 
-    fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         let begun = self.commits.load(Ordering::SeqCst);
         matches!(self.killed, Killed::Before(at) | Killed::After(at) if begun > at)
+    }
+
+    /// How many commits it was asked for.
+    pub fn count(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -92,7 +108,7 @@ impl Store for Dying {
     }
 }
 
-fn sealed() -> Arc<MemoryStore> {
+pub fn sealed() -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
     let recovery = Shares { shares: 1, threshold: 1 };
     let cost = Cost { memory_kib: 8, passes: 1 };

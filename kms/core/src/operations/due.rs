@@ -1,0 +1,299 @@
+//! Rotation by the clock: which keys are due, and their next versions.
+
+use std::fmt::Display;
+
+use super::kms::Kms;
+use super::metrics::Verb;
+use super::records::{damaged, key_path, opened, rotation_path, sealed};
+use super::rotations::{Look, PATIENCE_MS, Reading};
+use crate::error::Error;
+use crate::model::{Due, Key, KeyId, Label, ROTATE_PERIOD_MIN_S, Uuid, VersionId};
+use crate::store::{Page, RecordPath, StoreError, Transaction};
+
+/// Records that are read together.
+const PAGE: usize = 500;
+
+/// Keys that are looked at in a row, and turn out not to be due.
+const LOOKS_MAX: usize = 1000;
+
+/// When a key whose change may still happen is looked at again, in milliseconds.
+const DOUBT_MS: u64 = 60 * 1000;
+
+/// When a key that has expired is looked at again, in milliseconds: somebody may give it more time, or the clock be wrong.
+const EXPIRED_MS: u64 = 24 * PATIENCE_MS;
+
+/// A key that the clock has something done with.
+pub enum DueKey {
+    /// It is to be rotated.
+    Rotate(Box<Key>),
+    /// Its time is further ahead than any rotation puts it: a clock was wrong. It is to come a period from now.
+    Anew(Box<Key>),
+}
+
+impl Kms {
+    /// A key that is due, the one that is so for longest first.
+    ///
+    /// # Errors
+    /// The store's. What is wrong with one key does not stop the others.
+    pub(crate) fn next_due(&self) -> Result<Option<DueKey>, Error> {
+        self.read_rotations()?;
+        self.rotations.known().went_back(self.now_ms());
+        for _ in 0..LOOKS_MAX {
+            let _changing = self.changing();
+            let Some(look) = self.rotations.known().first(self.now_ms()) else { return Ok(None) };
+            let path = key_path_at(&look.tenant, &look.uuid)?;
+            match opened::<Key>(&self.kept, &path) {
+                Ok(Some((key, _))) => {
+                    if let Some(due) = self.looked_at(&look, key) {
+                        return Ok(Some(due));
+                    }
+                }
+                Ok(None) | Err(Error::Destroyed) => self.is_none(&look),
+                Err(error) if is_of_all(&error) => return Err(error),
+                Err(_) => self.paused(&look),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is to be done with a key as its record says, if anything. Where nothing is, it is looked at later.
+    fn looked_at(&self, look: &Look, key: Key) -> Option<DueKey> {
+        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        let Some(due) = key.due() else {
+            drop(known);
+            self.is_none(look);
+            return None;
+        };
+        if key.check_not_expired(now_ms).is_err() {
+            known.goes(&look.uuid);
+            let later = now_ms.saturating_add(EXPIRED_MS);
+            known.put_at(&look.tenant, look.uuid, due, later, now_ms);
+            return None;
+        }
+        if due.at_ms <= now_ms {
+            return Some(DueKey::Rotate(key.into()));
+        }
+        if due.is_too_far(now_ms) {
+            return Some(DueKey::Anew(key.into()));
+        }
+        known.goes(&look.uuid);
+        let doubted = match self.cache.is_doubtful(&look.uuid) {
+            true => now_ms.saturating_add(DOUBT_MS),
+            false => u64::MAX,
+        };
+        known.put_at(&look.tenant, look.uuid, due, due.at_ms.min(doubted), now_ms);
+        None
+    }
+
+    /// Forgets a key that is not rotated by the clock, unless a change may still make it so.
+    fn is_none(&self, look: &Look) {
+        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        known.remove(&look.uuid);
+        if self.cache.is_doubtful(&look.uuid) {
+            let again = now_ms.saturating_add(DOUBT_MS);
+            known.put_at(&look.tenant, look.uuid, unknown(now_ms), again, now_ms);
+        }
+    }
+
+    fn paused(&self, look: &Look) {
+        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        let again = known.failed(look.uuid, now_ms);
+        known.put_at(&look.tenant, look.uuid, unknown(now_ms), again, now_ms);
+    }
+
+    /// Rotates a key that is due, if it still is.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: it is not due any more. As [`Self::rotate`].
+    pub(crate) fn rotate_if_due(&self, id: &KeyId) -> Result<VersionId, Error> {
+        let check = |key: &Key| {
+            key.check_not_expired(self.now_ms())?;
+            match key.due() {
+                Some(due) if due.at_ms <= self.now_ms() => Ok(()),
+                Some(_) | None => Err(Error::Conflict),
+            }
+        };
+        self.counted(Verb::Rotate, id.algorithm, || {
+            check(&self.key(id)?.key)?;
+            let new = self.next_version(id)?;
+            // Whoever rotated it while that was made has moved its time.
+            self.rotate_to_if(id, &new, check)
+        })
+    }
+
+    /// Has a key whose time is too far ahead rotated a period from now.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) fn due_anew(&self, id: &KeyId) -> Result<(), Error> {
+        self.change(id, |key| match key.due() {
+            Some(due) if due.is_too_far(self.now_ms()) => Ok(key.due_anew(self.now_ms())),
+            Some(_) | None => Err(Error::Conflict),
+        })
+    }
+
+    /// Notes that a key that was due is not any more, and whether it was rotated.
+    pub(crate) fn due_done(&self, id: &KeyId, is_rotated: bool) {
+        let mut known = self.rotations.known();
+        known.works();
+        known.goes(&id.uuid);
+        known.done += u64::from(is_rotated);
+    }
+
+    /// Notes that nothing came of a key that was due, and says whether it still is: then it is tried again later. Where
+    /// somebody else was first nothing failed.
+    ///
+    /// # Errors
+    /// The error itself, where it is the store's or the audit log's, and none of the key's.
+    pub(crate) fn due_failed(&self, id: &KeyId, error: Error) -> Result<bool, Error> {
+        if is_of_all(&error) {
+            return Err(error);
+        }
+        let look = Look { tenant: id.tenant.clone().into(), uuid: id.uuid };
+        let _changing = self.changing();
+        let is_due = match opened::<Key>(&self.kept, &key_path(id)?) {
+            Ok(Some((key, _))) => self.looked_at(&look, key).is_some(),
+            Ok(None) | Err(Error::Destroyed) => {
+                self.is_none(&look);
+                false
+            }
+            Err(error) if is_of_all(&error) => return Err(error),
+            Err(_) => true,
+        };
+        if is_due {
+            self.paused(&look);
+        }
+        Ok(is_due)
+    }
+
+    /// Reads when keys are due, once. What was read before an error is not read again.
+    fn read_rotations(&self) -> Result<(), Error> {
+        let under = RecordPath::new("rotations")?;
+        loop {
+            // No change is under way while a page is read, so that what is noted of it is what the store has.
+            let _changing = self.changing();
+            let after = match self.rotations.known().read.clone() {
+                Reading::NotYet => None,
+                Reading::UpTo(path) => Some(path),
+                Reading::All => return Ok(()),
+            };
+            let next = match self.kept.store.list(&under, after.as_ref(), PAGE) {
+                Ok(Page { records, .. }) => {
+                    for (path, record) in &records {
+                        let Some(value) = &record.value else { continue };
+                        let plain = self.kept.sealer.open(path, record.generation, value);
+                        let read = plain.and_then(|plain| {
+                            serde_json::from_slice::<Option<Due>>(&plain)
+                                .map_err(|error| damaged(path, &error.to_string()))
+                        });
+                        self.read_one(path, read.ok());
+                    }
+                    records.last().map(|(path, _)| path.clone())
+                }
+                // That one's key says when it is due.
+                Err(StoreError::Damaged(path)) => {
+                    let path = RecordPath::new(path)?;
+                    if !path.is_under(&under) || after.as_ref().is_some_and(|after| path <= *after)
+                    {
+                        return Err(StoreError::Damaged(path.to_string()).into());
+                    }
+                    self.read_one(&path, None);
+                    Some(path)
+                }
+                Err(error) => return Err(error.into()),
+            };
+            self.rotations.known().read = next.map_or(Reading::All, Reading::UpTo);
+        }
+    }
+
+    /// Notes what a record says, if it can be read.
+    fn read_one(&self, path: &RecordPath, read: Option<Option<Due>>) {
+        let mut parts = path.as_str().split('/').skip(1);
+        let tenant = parts.next().and_then(|tenant| Label::new("tenant", tenant).ok());
+        let uuid = parts.next().and_then(|uuid| uuid.parse().ok());
+        let (Some(tenant), Some(uuid), now_ms) = (tenant, uuid, self.now_ms()) else { return };
+        if self.cache.is_doubtful(&uuid) {
+            // It is looked at soon, and may be another by then.
+            return;
+        }
+        let mut known = self.rotations.known();
+        match read {
+            Some(Some(due)) => known.put(&tenant, uuid, due, now_ms),
+            Some(None) => known.remove(&uuid),
+            None => known.put_at(&tenant, uuid, unknown(now_ms), now_ms, now_ms),
+        }
+    }
+
+    /// Commits a change of a key's record, and with it when the key is due. A key that is made has no record before, and one
+    /// that is destroyed none after it. To be called by whoever holds the lock of changes.
+    pub(super) fn commit_key(
+        &self,
+        (before, after): (Option<&Key>, Option<&Key>),
+        transaction: Transaction,
+        made: &dyn Display,
+    ) -> Result<(), Error> {
+        let Some(Key { id, .. }) = before.or(after) else { return Err(Error::Conflict) };
+        let [from, to] = [before, after].map(|key| key.and_then(Key::due));
+        let ends = [before, after].map(|key| key.and_then(|key| key.expires_ms));
+        if from == to && after.is_some() {
+            self.commit_made(id, &transaction, made)?;
+            if let Some(due) = to.filter(|_| ends[0] != ends[1]) {
+                // It may have more time now.
+                self.rotations.known().put(&id.tenant, id.uuid, due, self.now_ms());
+            }
+            return Ok(());
+        }
+        let path = rotation_path(id)?;
+        let read = self.kept.store.read(std::slice::from_ref(&path))?;
+        let kept = read.records.into_iter().next().flatten();
+        let generation = kept.as_ref().map_or(0, |record| record.generation);
+        let transaction = match (after, kept) {
+            (Some(_), _) => {
+                let value = sealed(&self.kept, &path, generation + 1, &to)?;
+                transaction.put(path, generation, value)
+            }
+            (None, Some(record)) if record.value.is_some() => transaction.bury(path, generation),
+            (None, _) => transaction,
+        };
+        let committed = self.commit_made(id, &transaction, made);
+        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        match (&committed, to) {
+            (Ok(()), Some(due)) => {
+                known.goes(&id.uuid);
+                known.put(&id.tenant, id.uuid, due, now_ms);
+            }
+            (Ok(()), None) => known.remove(&id.uuid),
+            (Err(Error::OutcomeUnknown), _) => {
+                let again = now_ms.saturating_add(DOUBT_MS);
+                known.put_at(&id.tenant, id.uuid, unknown(now_ms), again, now_ms);
+            }
+            (Err(_), _) => {}
+        }
+        committed
+    }
+}
+
+/// Of a key whose time is not known: it is looked at when it is time for that.
+fn unknown(now_ms: u64) -> Due {
+    Due { at_ms: now_ms, period_s: ROTATE_PERIOD_MIN_S }
+}
+
+fn key_path_at(tenant: &Label, uuid: &Uuid) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("keys/{tenant}/{uuid}"))?)
+}
+
+/// Whether an error is the store's or the audit log's, and so one of every key.
+fn is_of_all(error: &Error) -> bool {
+    match error {
+        Error::Store(error) => matches!(
+            error,
+            StoreError::Full
+                | StoreError::Unavailable(_)
+                | StoreError::Corrupt(_)
+                | StoreError::TooOld { .. }
+                | StoreError::Forked
+        ),
+        Error::Audit(_) => true,
+        _ => false,
+    }
+}

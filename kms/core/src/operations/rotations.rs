@@ -1,0 +1,280 @@
+//! Which keys the clock has rotated, and when to look at which of them next; lost with the process.
+//!
+//! ```text
+//!   rotations/TENANT/UUID   when a key is due, in the transaction of each change of that; null where it is not
+//!   memory                  the same, by the time at which to look: read once, and moved by each change
+//! ```
+//!
+//! Times here are hints: whoever looks reads the key's record, which says when it is due. So a time that is too early costs a
+//! look. One that is too late is what must not be: what may be so after a change whose outcome nobody knows, or by a clock that
+//! went back, is looked at sooner.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::model::{Due, Label, Uuid};
+use crate::store::RecordPath;
+
+/// After how many milliseconds a key whose time seems wrong is looked at again: a clock that is wrong for a moment, as one
+/// without a battery at the start of its machine, changes nothing.
+pub const PATIENCE_MS: u64 = 60 * 60 * 1000;
+
+/// By how much a clock goes back, in milliseconds, until all times are looked at.
+const BACK_MS: u64 = 5 * 60 * 1000;
+
+/// How long a key is left alone after a rotation that failed, in milliseconds. It doubles with each one more, up to
+/// [`PATIENCE_MS`].
+const PAUSE_MS: u64 = 60 * 1000;
+
+/// How long all are left alone where the store or the log fails, in milliseconds. It doubles up to [`PAUSE_MS`].
+const REST_MS: u64 = 1000;
+
+/// What is known of rotations.
+#[derive(Default)]
+pub struct Rotations(Mutex<Known>);
+
+/// Of all keys that rotate.
+#[derive(Default)]
+pub struct Known {
+    times: BTreeSet<(u64, Uuid)>,
+    keys: HashMap<Uuid, Entry>,
+    /// Each once, of all keys that it has.
+    tenants: HashSet<Arc<Label>>,
+    /// How far the store's records were read.
+    pub read: Reading,
+    /// The latest time that a clock said.
+    seen_ms: u64,
+    /// How often in a row each failed.
+    failing: HashMap<Uuid, u32>,
+    /// How often in a row the store or the log failed, and until when nothing is tried, by the clock that never jumps.
+    rest: (u32, u64),
+    pub done: u64,
+    pub failed: u64,
+}
+
+/// Of one key.
+struct Entry {
+    look_ms: u64,
+    due: Due,
+    tenant: Arc<Label>,
+}
+
+/// How far the store's records were read.
+#[derive(Clone, Default)]
+pub enum Reading {
+    #[default]
+    NotYet,
+    UpTo(RecordPath),
+    All,
+}
+
+/// A key that is to be looked at.
+pub struct Look {
+    pub tenant: Arc<Label>,
+    pub uuid: Uuid,
+}
+
+impl Rotations {
+    pub fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether something that is due could not be rotated.
+    pub fn is_failing(&self) -> bool {
+        let known = self.known();
+        !known.failing.is_empty() || known.rest.0 > 0
+    }
+
+    /// What was counted, in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let known = self.known();
+        let (keys, failing) = (known.keys.len(), known.failing.len());
+        format!(
+            "# TYPE kms_auto_rotations_total counter\n\
+             kms_auto_rotations_total {}\n\
+             # TYPE kms_auto_rotations_failed_total counter\n\
+             kms_auto_rotations_failed_total {}\n\
+             # TYPE kms_auto_rotation_keys gauge\n\
+             kms_auto_rotation_keys {keys}\n\
+             # TYPE kms_auto_rotation_keys_failing gauge\n\
+             kms_auto_rotation_keys_failing {failing}\n",
+            known.done, known.failed
+        )
+    }
+}
+
+impl Known {
+    /// Notes when a key is due. It is looked at then; sooner where that is further ahead than a rotation may be.
+    pub fn put(&mut self, tenant: &Label, uuid: Uuid, due: Due, now_ms: u64) {
+        let look_ms = match due.is_too_far(now_ms) {
+            true => now_ms.saturating_add(PATIENCE_MS),
+            false => due.at_ms,
+        };
+        self.put_at(tenant, uuid, due, look_ms, now_ms);
+    }
+
+    /// Notes when a key is due, and to look at it at another time.
+    pub fn put_at(&mut self, tenant: &Label, uuid: Uuid, due: Due, look_ms: u64, now_ms: u64) {
+        self.seen_ms = self.seen_ms.max(now_ms);
+        let tenant = match self.tenants.get(tenant) {
+            Some(known) => known.clone(),
+            None => {
+                let new = Arc::new(tenant.clone());
+                self.tenants.insert(new.clone());
+                new
+            }
+        };
+        if let Some(before) = self.keys.insert(uuid, Entry { look_ms, due, tenant }) {
+            self.times.remove(&(before.look_ms, uuid));
+        }
+        self.times.insert((look_ms, uuid));
+    }
+
+    /// Forgets a key: the clock does not have it rotated.
+    pub fn remove(&mut self, uuid: &Uuid) {
+        self.failing.remove(uuid);
+        if let Some(before) = self.keys.remove(uuid) {
+            self.times.remove(&(before.look_ms, *uuid));
+        }
+    }
+
+    /// The key to look at first, if it is time.
+    pub fn first(&self, now_ms: u64) -> Option<Look> {
+        let (_, uuid) = self.times.first().filter(|(look_ms, _)| *look_ms <= now_ms)?;
+        let tenant = self.keys.get(uuid)?.tenant.clone();
+        Some(Look { tenant, uuid: *uuid })
+    }
+
+    /// Has keys looked at sooner whose times are too far ahead since the clock went back.
+    pub fn went_back(&mut self, now_ms: u64) {
+        if now_ms.saturating_add(BACK_MS) >= self.seen_ms {
+            self.seen_ms = self.seen_ms.max(now_ms);
+            return;
+        }
+        self.seen_ms = now_ms;
+        for (uuid, entry) in &mut self.keys {
+            let from = if entry.due.is_too_far(now_ms) { 0 } else { entry.due.at_ms };
+            let latest = from.max(now_ms).saturating_add(PATIENCE_MS);
+            if entry.look_ms > latest {
+                self.times.remove(&(entry.look_ms, *uuid));
+                entry.look_ms = latest;
+                self.times.insert((latest, *uuid));
+            }
+        }
+    }
+
+    /// Notes that a key that is due was not rotated, and says when to try again.
+    pub fn failed(&mut self, uuid: Uuid, now_ms: u64) -> u64 {
+        self.failed += 1;
+        let tries = self.failing.entry(uuid).or_default();
+        let pause_ms = PAUSE_MS.saturating_mul(1 << (*tries).min(16));
+        *tries = tries.saturating_add(1);
+        now_ms.saturating_add(pause_ms.min(PATIENCE_MS))
+    }
+
+    /// Notes that a key is not one that fails.
+    pub fn goes(&mut self, uuid: &Uuid) {
+        self.failing.remove(uuid);
+    }
+
+    /// Notes that the store or the log failed: nothing is tried for a while.
+    pub fn rests(&mut self, steady_ms: u64) {
+        self.failed += 1;
+        let pause_ms = (REST_MS << self.rest.0.min(16)).min(PAUSE_MS);
+        self.rest = (self.rest.0.saturating_add(1), steady_ms.saturating_add(pause_ms));
+    }
+
+    /// Notes that store and log work.
+    pub fn works(&mut self) {
+        self.rest = (0, 0);
+    }
+
+    /// Whether nothing is to be tried yet.
+    pub fn is_resting(&self, steady_ms: u64) -> bool {
+        self.rest.0 > 0 && steady_ms < self.rest.1
+    }
+
+    /// Every key and when it is due, for who compares that with what the store has.
+    #[cfg(test)]
+    pub fn all(&self) -> Vec<(Uuid, Due)> {
+        let mut all: Vec<_> = self.keys.iter().map(|(uuid, entry)| (*uuid, entry.due)).collect();
+        all.sort_unstable_by_key(|(uuid, _)| *uuid);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 60 * 60 * 1000;
+    const DAY: u64 = 24 * HOUR;
+
+    fn uuid(byte: u8) -> Uuid {
+        Uuid::of_random([byte; 16])
+    }
+
+    fn tenant() -> Label {
+        Label::new("tenant", "default").unwrap()
+    }
+
+    fn first(known: &Known, now_ms: u64) -> Option<Uuid> {
+        known.first(now_ms).map(|look| look.uuid)
+    }
+
+    #[test]
+    fn the_first_that_is_due_is_looked_at_first() {
+        let (mut known, tenant, now) = (Known::default(), tenant(), 1000 * DAY);
+        for (byte, in_ms) in [(1, 3 * HOUR), (2, HOUR), (3, 2 * HOUR)] {
+            let due = Due { at_ms: now + in_ms, period_s: 24 * 3600 };
+            known.put(&tenant, uuid(byte), due, now);
+        }
+        assert_eq!(first(&known, now + HOUR - 1), None);
+        assert_eq!(first(&known, now + HOUR), Some(uuid(2)));
+        // One that moves leaves nothing behind.
+        known.put(&tenant, uuid(2), Due { at_ms: now + 4 * HOUR, period_s: 24 * 3600 }, now);
+        assert_eq!(first(&known, now + 9 * HOUR), Some(uuid(3)));
+        known.remove(&uuid(3));
+        assert_eq!(first(&known, now + 9 * HOUR), Some(uuid(1)));
+        assert_eq!((known.times.len(), known.keys.len(), known.tenants.len()), (2, 2, 1));
+        let all = known.all();
+        assert_eq!(all.iter().map(|(of, _)| *of).collect::<Vec<_>>(), [uuid(1), uuid(2)]);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_has_what_is_too_far_looked_at_within_an_hour() {
+        let (mut known, tenant, now) = (Known::default(), tenant(), 1000 * DAY);
+        let future = now + 3650 * DAY;
+        known.put(&tenant, uuid(1), Due::after(future, 24 * 3600), future);
+        known.put(&tenant, uuid(2), Due::after(now, 24 * 3600), now);
+        known.went_back(now);
+        assert_eq!(first(&known, now + HOUR - 1), None);
+        assert_eq!(first(&known, now + HOUR), Some(uuid(1)));
+        // What is not too far stays where it is.
+        known.remove(&uuid(1));
+        assert_eq!(first(&known, now + DAY - 1), None);
+        // One that is read after a start is put there at once.
+        known.put(&tenant, uuid(3), Due::after(future, 24 * 3600), now);
+        assert_eq!(first(&known, now + HOUR), Some(uuid(3)));
+        // A clock that is set by seconds moves nothing.
+        known.put(&tenant, uuid(4), Due::after(now + 2000, 3600), now);
+        known.went_back(now - 2000);
+        assert_eq!(known.keys[&uuid(4)].look_ms, now + 2000 + HOUR);
+    }
+
+    #[test]
+    fn pauses_grow_to_an_hour_and_rests_to_a_minute() {
+        let mut known = Known::default();
+        let pauses: Vec<u64> = (0..9).map(|_| known.failed(uuid(1), 0) / 60_000).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(known.failed(uuid(2), 5), 60_005);
+        known.goes(&uuid(1));
+        assert_eq!((known.failing.len(), known.failed(uuid(1), 0)), (1, 60_000));
+        for rest in [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000] {
+            known.rests(7);
+            assert!(known.is_resting(7 + rest - 1) && !known.is_resting(7 + rest), "{rest}");
+        }
+        known.works();
+        assert!(!known.is_resting(0));
+    }
+}

@@ -1,0 +1,86 @@
+//! Rotation by the clock.
+
+use super::changes::of;
+use super::run::{Call, KeyRef, Service};
+use crate::error::Error;
+use crate::gate::{Action, Principal};
+use crate::model::VersionId;
+use crate::operations::DueKey;
+
+/// As whom the service rotates keys that are due, and what it calls such a request.
+pub const AUTO_ROTATE: &str = "auto-rotate";
+
+/// What came of keys that were due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RotatedDue {
+    /// The versions that were made.
+    pub made: Vec<VersionId>,
+    /// How many are due and could not be rotated. They are tried again later.
+    pub failed: usize,
+    /// Of how many the time was further ahead than any rotation puts it, and now is a period from now.
+    pub anew: usize,
+    /// Whether others may be due still.
+    pub is_more: bool,
+}
+
+impl Service {
+    /// Rotates keys that are due, the one that is so for longest first, at most so many. To be called again and again, each
+    /// second, say: no thread here does. Each is told of in the audit log as a change by [`AUTO_ROTATE`], charged to nobody, and
+    /// allowed by whoever gave the key its period.
+    ///
+    /// A key that can't be rotated does not stop others, and is tried again after a minute, then two, up to an hour. Where the
+    /// store or the log does not work, nothing is tried for a second, then two, up to a minute.
+    ///
+    /// # Errors
+    /// The store's, the audit log's.
+    pub fn rotate_due(&self, most: usize) -> Result<RotatedDue, Error> {
+        let steady_ms = self.kms.clock().steady_ms();
+        if self.kms.rotations().known().is_resting(steady_ms) {
+            return Ok(RotatedDue::default());
+        }
+        self.due_rotated(most).inspect_err(|_| self.kms.rotations().known().rests(steady_ms))
+    }
+
+    fn due_rotated(&self, most: usize) -> Result<RotatedDue, Error> {
+        let who = self.gate.local(Principal::new(AUTO_ROTATE)?);
+        let (call, mut done) = (Call::new(&who, AUTO_ROTATE), RotatedDue::default());
+        for _ in 0..most {
+            let Some(due) = self.kms.next_due()? else {
+                // Nothing is due, whoever rotated it.
+                self.kms.rotations().known().works();
+                return Ok(done);
+            };
+            let (DueKey::Rotate(key) | DueKey::Anew(key)) = &due;
+            let (id, named) = (&key.id, KeyRef { tenant: &key.id.tenant, name: &key.name });
+            let came = match &due {
+                DueKey::Rotate(_) => {
+                    let rotate = || self.kms.rotate_if_due(id);
+                    let request = of(Action::Rotate, &named);
+                    let told = |made: &VersionId| Some(made.to_string());
+                    self.changed_by_anybody(&call, &request, rotate, told).map(Some)
+                }
+                DueKey::Anew(_) => {
+                    let anew = || self.kms.due_anew(id);
+                    let told = |(): &()| Some(id.to_string());
+                    let request = of(Action::Config, &named);
+                    self.changed_by_anybody(&call, &request, anew, told).map(|()| None)
+                }
+            };
+            match came {
+                Ok(made) => {
+                    self.kms.due_done(id, made.is_some());
+                    done.anew += usize::from(made.is_none());
+                    done.made.extend(made);
+                }
+                Err(error) => done.failed += usize::from(self.kms.due_failed(id, error)?),
+            }
+        }
+        done.is_more = true;
+        Ok(done)
+    }
+
+    /// Whether a key that is due could not be rotated so far.
+    pub fn is_rotation_failing(&self) -> bool {
+        self.kms.rotations().is_failing()
+    }
+}
