@@ -29,6 +29,7 @@ mod client;
 mod connection;
 mod error;
 mod http;
+mod period;
 mod secret;
 pub mod shape;
 pub mod transit;
@@ -38,6 +39,7 @@ pub mod wire;
 pub use address::Address;
 pub use client::{Client, OfStream, Settings};
 pub use error::Error;
+pub use period::seconds_of;
 pub use secret::Secret;
 pub use versioned::Versioned;
 

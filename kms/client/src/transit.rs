@@ -102,7 +102,7 @@ wire! {
         allow_plaintext_backup: Option<Flag>,
         /// Of `hmac`, in bytes: 32. Not supported elsewhere, but for 0.
         key_size: Option<Number>,
-        /// Not supported, but for 0.
+        /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
         auto_rotate_period: Option<Value>,
         /// Not supported.
         managed_key_name: Option<String>,
@@ -140,7 +140,7 @@ wire! {
         exportable: Option<Flag>,
         /// Not supported, but for false.
         allow_plaintext_backup: Option<Flag>,
-        /// Not supported, but for 0.
+        /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
         auto_rotate_period: Option<Value>,
     }
 
@@ -174,7 +174,7 @@ wire! {
         exportable: Option<Flag>,
         /// Not supported, but for false.
         allow_plaintext_backup: Option<Flag>,
-        /// Not supported, but for 0.
+        /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
         auto_rotate_period: Option<Value>,
     }
 

@@ -31,6 +31,8 @@ wire! {
         tenant: Option<String>,
         /// What it promises to conform to, for good: cnsa2, fips-alg, software.
         conformance: Option<Vec<String>>,
+        /// After how many seconds the clock has it rotated, 3600 to 315360000; 0: never, as if nothing is said.
+        rotate_period_s: Option<u64>,
     }
 
     [deny_unknown_fields]
@@ -51,6 +53,8 @@ wire! {
         /// When a use is answered: `durable`, once the disk has its record; `written`, once the system has it; `default`: as
         /// the server is configured.
         class: Option<String>,
+        /// After how many seconds, counted from its newest version, the clock has it rotated, 3600 to 315360000; 0: never.
+        rotate_period_s: Option<u64>,
     }
 
     [deny_unknown_fields]
@@ -165,6 +169,10 @@ wire! {
         class: Option<String>,
         /// What it promises to conform to.
         conformance: Option<Vec<String>>,
+        /// After how many seconds the clock has it rotated; none: never.
+        rotate_period_s: Option<u64>,
+        /// When it does next, in milliseconds since 1970.
+        rotates_ms: Option<u64>,
         /// The revision of the store.
         revision: u64,
     }
@@ -504,7 +512,7 @@ wire! {
         incarnation: u64,
         /// The revision of the store; none while it is sealed.
         revision: Option<u64>,
-        /// What is not as it should be, and does not stop it: memory_not_locked, store_full.
+        /// What is not as it should be, and does not stop it: memory_not_locked, store_full, rotation_failing.
         warnings: Option<Vec<String>>,
     }
 

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gabion_kms::audit::{Archived, Checkpoint, Keep};
+use gabion_kms::clock::{Clock, SystemClock};
 use gabion_kms::gate::{self, Action, Peer, Principal};
 use gabion_kms::memory::{Lock, is_swap_on};
 use gabion_kms::operations::{self, Kms};
@@ -42,6 +43,7 @@ pub struct Keeper {
     copies_failed: Arc<Failures>,
     kms: operations::Options,
     service: Options,
+    clock: Arc<dyn Clock>,
     is_initialized: AtomicBool,
     open: RwLock<Option<Arc<Service>>>,
     /// What was closed, and is there for as long as something of it still runs.
@@ -122,6 +124,7 @@ impl Keeper {
             unlocked: None,
             attempts: Attempts::default(),
             making: Arc::default(),
+            clock: Arc::new(SystemClock),
         };
         let service = keeper.opened(sealer)?;
         let token = service.first_token(&Principal::new("dev")?)?;
@@ -151,6 +154,12 @@ impl Keeper {
             Lock::Not(_) => Some(Unlocked { is_allowed }),
         };
         Keeper { unlocked, ..self }
+    }
+
+    /// The same by another clock, from the next time on that the seal is opened.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Keeper { clock, ..self }
     }
 
     /// Gives a store its seal, and a token that may do everything. Each share is handed out before anything is there.
@@ -271,6 +280,7 @@ impl Keeper {
             unlocked: None,
             attempts: Attempts::default(),
             making: Arc::default(),
+            clock: Arc::new(SystemClock),
         })
     }
 
@@ -374,6 +384,12 @@ impl Keeper {
         }
     }
 
+    /// Rotates one key that is due, if any is, and says whether another one may be.
+    pub(crate) fn rotate_due(&self) -> bool {
+        // What fails is counted, and /readyz says so.
+        self.service().is_ok_and(|service| service.rotate_due(1).is_ok_and(|done| done.is_more))
+    }
+
     /// Why no requests are served.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         if self.unlocked.as_ref().is_some_and(|unlocked| !unlocked.is_allowed && is_swap_on()) {
@@ -394,7 +410,10 @@ impl Keeper {
     pub(crate) fn warnings(&self) -> Vec<&'static str> {
         let is_full = self.file.as_ref().is_some_and(|file| file.is_full());
         let unlocked = self.unlocked.as_ref().map(|_| "memory_not_locked");
-        unlocked.into_iter().chain(is_full.then_some("store_full")).collect()
+        let fails = self.service().is_ok_and(|service| service.is_rotation_failing());
+        let full = is_full.then_some("store_full");
+        let warnings = [unlocked, full, fails.then_some("rotation_failing")];
+        warnings.into_iter().flatten().collect()
     }
 
     /// How it is.
@@ -500,7 +519,7 @@ impl Keeper {
     }
 
     fn opened(&self, sealer: Sealer) -> Result<Service, gabion_kms::Error> {
-        let kms = Kms::new(self.store.clone(), sealer, self.kms)?;
+        let kms = Kms::new(self.store.clone(), sealer, self.kms)?.with_clock(self.clock.clone());
         let audit = match &self.audit {
             Some(folder) => AuditAt::Folder(folder),
             None => AuditAt::Memory,

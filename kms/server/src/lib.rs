@@ -44,6 +44,7 @@ mod peers;
 mod places;
 mod problem;
 mod query;
+mod rotation;
 mod routes;
 mod server;
 mod state;

@@ -17,6 +17,7 @@ use crate::listen::{self, Bound};
 use crate::notify;
 use crate::openapi;
 use crate::options::{Listen, Options};
+use crate::rotation::Rotation;
 use crate::state::State;
 
 /// A server that serves, until it is dropped or stopped.
@@ -31,6 +32,8 @@ pub struct Server {
     clock: Option<Clock>,
     /// Writes checkpoints to their second place.
     copies: Option<Copies>,
+    /// Rotates keys that are due.
+    rotation: Option<Rotation>,
 }
 
 /// So many connections of a kind, and what counts them.
@@ -97,9 +100,10 @@ impl Server {
                 Some(Copies::start(folder.to_owned(), move || keeper.checkpoint(), failures)?)
             }
         };
+        let rotation = Some(Rotation::start(state.keeper.clone())?);
         let (places, drain) = (vec![open, local], options.drain);
         let runtime = Some(runtime);
-        Ok(Server { runtime, state, addresses, places, drain, end, clock, copies })
+        Ok(Server { runtime, state, addresses, places, drain, end, clock, copies, rotation })
     }
 
     /// Where it listens, with the ports that it got.
@@ -133,6 +137,9 @@ impl Server {
     fn ended(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         self.state.drain();
+        if let Some(rotation) = &self.rotation {
+            rotation.stop();
+        }
         // Nobody listens where there is no socket any more.
         let _ = self.end.send(true);
         let drained = async {
@@ -143,6 +150,7 @@ impl Server {
         // With what is there still it ends all the same.
         let _ = runtime.block_on(async { tokio::time::timeout(self.drain, drained).await });
         runtime.shutdown_timeout(END);
+        self.rotation = None;
         // The last of it was told by now.
         self.clock = None;
         self.copies = None;

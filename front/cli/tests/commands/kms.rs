@@ -152,6 +152,7 @@ fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
     labels_of_imports(&caller);
     changes_that_are_asked_for_again(&caller);
     rsa(&caller);
+    rotation_by_the_clock(&caller);
     let files: Vec<String> =
         work.names().into_iter().filter(|name| name.starts_with("gabion-kms")).collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -160,6 +161,33 @@ fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
     assert!(!PathBuf::from(&caller.ca_file).exists());
     let caller = Caller { ca_file: "ca.pem".to_owned(), ..caller };
     caller.run(&["status"]).fails(3).says("does not answer");
+}
+
+fn rotation_by_the_clock(caller: &Caller<'_>) {
+    let create = ["key", "create", "clocked", "--algorithm", "ed25519", "--rotate-every"];
+    let with = |time: &'static str| [&create[..], &[time]].concat();
+    caller.run(&with("soon")).fails(2).says("such as 12h or 30d");
+    caller.run(&with("5m")).fails(2).says("3600 (an hour)");
+    let made = caller.run(&[&with("30d")[..], &["--json"]].concat()).ok().json();
+    assert_eq!(made["rotate_period_s"], 2_592_000);
+    let next = made["rotates_ms"].as_u64().unwrap();
+    assert_eq!(next, made["created_ms"].as_u64().unwrap() + 2_592_000_000);
+    let shown = caller.run(&["key", "show", "clocked"]).ok().text();
+    assert!(
+        shown.contains(&format!("rotates     every 30d, next at {next} ms since 1970")),
+        "{shown}"
+    );
+    let config =
+        |time: &'static str| ["key", "config", "clocked", "--json", "--rotate-every", time];
+    assert_eq!(caller.run(&config("36h")).ok().json()["rotate_period_s"], 129_600);
+    caller.run(&config("59m")).fails(2).says("3600 (an hour)");
+    assert_eq!(
+        caller.run(&["key", "show", "clocked", "--json"]).ok().json()["key"]["rotate_period_s"],
+        129_600
+    );
+    let ended = caller.run(&config("0")).ok().json();
+    assert!(ended["rotate_period_s"].is_null() && ended["rotates_ms"].is_null(), "{ended}");
+    assert!(!caller.run(&["key", "show", "clocked"]).ok().text().contains("rotates"));
 }
 
 /// A store in a file, from its seal to a restored copy.

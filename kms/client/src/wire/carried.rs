@@ -28,6 +28,8 @@ wire! {
         form: Option<String>,
         /// What it promises to conform to, for good: cnsa2, fips-alg, software. No label says where the key was before.
         conformance: Option<Vec<String>>,
+        /// After how many seconds the clock has it rotated, 3600 to 315360000; 0: never, as if nothing is said. Not of `public`.
+        rotate_period_s: Option<u64>,
     }
 
     [deny_unknown_fields]

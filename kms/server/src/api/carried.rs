@@ -2,7 +2,7 @@
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
-use gabion_kms::operations::{Import, NewKey};
+use gabion_kms::operations::{Import, NewKey, Terms};
 use gabion_kms::transport::{Form, Recipient, Wrapper, Wrapping};
 use gabion_kms_client::wire::{
     ExportKey, Exported, ImportKey, ImportVersion, Rotated, WrappingKey,
@@ -11,7 +11,7 @@ use gabion_kms_client::{Secret, encode};
 use zeroize::Zeroizing;
 
 use super::bytes::{bytes, secret};
-use super::keys::{conformances, made, wanted};
+use super::keys::{conformances, made, period, wanted};
 use super::{Call, Reply, TENANT};
 use crate::json;
 use crate::problem::Problem;
@@ -34,8 +34,9 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
         form: asked.form.as_deref(),
     };
     let brought = Brought::read(&came, || Ok(new.algorithm))?;
-    let labels = conformances(asked.conformance.as_deref())?;
-    made(call, &service.import_conforming(&caller, &new, brought.import(), true, &labels)?)
+    let conformance = conformances(asked.conformance.as_deref())?;
+    let terms = Terms { conformance, rotate_period_s: period(asked.rotate_period_s) };
+    made(call, &service.import_on(&caller, &new, brought.import(), true, &terms)?)
 }
 
 pub fn import_version(call: &Call) -> Result<Reply, Problem> {

@@ -1,7 +1,7 @@
 //! Keys: making, showing, changing.
 
 use gabion_kms::model::{self, Conformances, Does, KeyId, Label, Minimum, VersionId};
-use gabion_kms::operations::{KeyChange, NewKey};
+use gabion_kms::operations::{KeyChange, NewKey, Terms};
 use gabion_kms_client::wire::{
     Changed, ConfigureKey, CreateKey, Key, Keys, Named, Nothing, OfVersion, Rotated, Trim, Version,
     Versions,
@@ -27,8 +27,14 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         // Ids spell it in lower case; people as the standard does.
         algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
     };
-    let labels = conformances(asked.conformance.as_deref())?;
-    made(call, &service.create_conforming(&caller, &new, &labels)?)
+    let conformance = conformances(asked.conformance.as_deref())?;
+    let terms = Terms { conformance, rotate_period_s: period(asked.rotate_period_s) };
+    made(call, &service.create_on(&caller, &new, &terms)?)
+}
+
+/// A period by which the clock has a key rotated: none where it is 0, or nothing is said.
+pub fn period(seconds: Option<u64>) -> Option<u64> {
+    seconds.filter(|&seconds| seconds != 0)
 }
 
 /// The labels of conformance that a request asks for.
@@ -125,6 +131,7 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     changes.extend(expiry);
     changes.extend(class.map(KeyChange::Durable));
     changes.extend(asked.exportable.map(|_| KeyChange::Exportable));
+    changes.extend(asked.rotate_period_s.map(|seconds| KeyChange::Rotation(period(Some(seconds)))));
     if !changes.is_empty() {
         service.configure(&caller, &wanted.key(), &changes)?;
     }
@@ -218,6 +225,8 @@ fn key(key: model::Key, revision: u64) -> Result<Reply, Problem> {
             .map(|is_durable| if is_durable { "durable".to_owned() } else { "written".to_owned() }),
         conformance: Some(key.conformance.iter().map(ToString::to_string).collect::<Vec<_>>())
             .filter(|labels| !labels.is_empty()),
+        rotate_period_s: key.rotate_period_s,
+        rotates_ms: key.rotates_ms,
         revision,
     })
 }

@@ -19,8 +19,8 @@ pub use tags::hmac;
 use gabion_kms::Prehash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Label, VersionId};
-use gabion_kms_client::Versioned;
 use gabion_kms_client::transit::{Flag, Number};
+use gabion_kms_client::{Versioned, seconds_of};
 use serde_json::{Value, json};
 
 use super::batch::check_items;
@@ -64,19 +64,21 @@ impl Unsupported<'_> {
     fn number(&self, value: Option<Number>) -> Result<(), Problem> {
         if value.is_some_and(|number| number.0 != 0) { Err(self.refuse()) } else { Ok(()) }
     }
+}
 
-    /// A time: 0 in one of the ways that Vault takes.
-    fn time(&self, value: Option<&Value>) -> Result<(), Problem> {
-        let is_none = |value: &Value| match value {
-            Value::Null => true,
-            Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::String(text) => {
-                matches!(text.trim_end_matches(['s', 'm', 'h', 'd']), "" | "0")
-            }
-            Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
-        };
-        if value.is_none_or(is_none) { Ok(()) } else { Err(self.refuse()) }
-    }
+/// After how many seconds the clock has a key rotated, in each of the ways that Vault takes; 0: never. None where nothing is
+/// said.
+fn rotate_period(value: Option<&Value>) -> Result<Option<u64>, Problem> {
+    let seconds = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Number(number)) => number.as_u64(),
+        Some(Value::String(text)) if text.is_empty() => Some(0),
+        Some(Value::String(text)) => seconds_of(text),
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
+    };
+    let expected = "seconds, or a text such as 24h or 30d; 0: never";
+    let wrong = || Problem::bad(format!("`auto_rotate_period` is no time; expected {expected}"));
+    seconds.map(Some).ok_or_else(wrong)
 }
 
 /// A version: none where it is 0 or not named.

@@ -15,6 +15,7 @@ mod once;
 mod policies;
 mod raw;
 mod refusals;
+mod rotations;
 mod rsa;
 mod secrets;
 mod serve;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gabion_kms::clock::Clock;
 use gabion_kms_client::wire::{
     AuditRecords, CreateKey, CreateToken, RecoverAdmin, Sign, Unseal, Verify,
 };
@@ -47,7 +48,7 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -71,6 +72,13 @@ impl Place {
     pub fn serve(&self, store: &str) -> Server {
         let config = self.config(store);
         let keeper = Arc::new(Keeper::open(&config).unwrap());
+        Server::start(keeper, &config.options().unwrap()).unwrap()
+    }
+
+    /// The same by another clock.
+    pub fn serve_by(&self, store: &str, clock: Arc<dyn Clock>) -> Server {
+        let config = self.config(store);
+        let keeper = Arc::new(Keeper::open(&config).unwrap().with_clock(clock));
         Server::start(keeper, &config.options().unwrap()).unwrap()
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::Subcommand;
-use gabion_kms_client::Client;
 use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey};
+use gabion_kms_client::{Client, seconds_of};
 use serde_json::json;
 
 use super::open::{self, OpenArgs};
@@ -52,6 +52,9 @@ enum Command {
         /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
         #[arg(long, value_name = "LABEL")]
         conformance: Vec<String>,
+        /// Have the clock rotate it every so often: 12h, 30d, an hour at least [default: never]
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        rotate_every: Option<u64>,
     },
     /// List keys in the order of their names
     ///
@@ -75,7 +78,7 @@ enum Command {
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
-    ///   gabion kms key config web --min-sign 1 --label team=a
+    ///   gabion kms key config web --min-sign 1 --label team=a --rotate-every 30d
     #[command(verbatim_doc_comment)]
     Config(Config),
     /// Make a key of a file, or one version more
@@ -205,6 +208,15 @@ struct Config {
     /// From when on it makes nothing new, in milliseconds since 1970; 0: never
     #[arg(long, value_name = "MS")]
     expires: Option<u64>,
+    /// Have the clock rotate it when its newest version is so old: 12h, 30d, an hour at least; 0: never
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    rotate_every: Option<u64>,
+}
+
+/// Seconds of a time as people write it.
+pub fn time(text: &str) -> Result<u64, String> {
+    let expected = "expected a time in s, m, h or d, such as 12h or 30d; 0: never";
+    seconds_of(text).ok_or_else(|| expected.to_owned())
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -228,9 +240,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let json = args.json;
     match args.command {
-        Command::Create { name, algorithm, purpose, conformance } => {
+        Command::Create { name, algorithm, purpose, conformance, rotate_every } => {
             let conformance = Some(conformance).filter(|labels| !labels.is_empty());
-            let new = CreateKey { name, algorithm, purpose, tenant: None, conformance };
+            let (tenant, rotate_period_s) = (None, rotate_every);
+            let new = CreateKey { name, algorithm, purpose, tenant, conformance, rotate_period_s };
             key(json, &client.create(&new)?)
         }
         Command::List => list(&client, json),
@@ -253,6 +266,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 exportable: Some(true).filter(|_| config.exportable),
                 expires_ms: config.expires,
                 class: config.class,
+                rotate_period_s: config.rotate_every,
             };
             key(json, &client.configure(&config.of.key, &to)?)
         }

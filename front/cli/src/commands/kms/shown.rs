@@ -36,6 +36,9 @@ pub fn key(json: bool, key: &Key) -> Result<(), Failure> {
     if let Some(ms) = key.expires_ms {
         say!("expires     {ms} ms since 1970: it makes nothing new from then on");
     }
+    if let (Some(seconds), Some(ms)) = (key.rotate_period_s, key.rotates_ms) {
+        say!("rotates     every {}, next at {ms} ms since 1970", time(seconds));
+    }
     for (name, value) in &key.labels {
         say!("label       {name}={value}");
     }
@@ -43,4 +46,23 @@ pub fn key(json: bool, key: &Key) -> Result<(), Failure> {
         say!("deleted     `gabion kms key restore {}` undoes that", key.name);
     }
     Ok(())
+}
+
+/// Seconds in the largest unit of which they are so many.
+fn time(seconds: u64) -> String {
+    let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
+    let found = units.into_iter().find(|(of, _)| seconds.is_multiple_of(*of));
+    found.map_or_else(|| format!("{seconds}s"), |(of, unit)| format!("{}{unit}", seconds / of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time;
+
+    #[test]
+    fn times_are_written_as_they_are_read() {
+        for text in ["1h", "36h", "30d", "90m", "3601s"] {
+            assert_eq!(gabion_kms_client::seconds_of(text).map(time).unwrap(), text);
+        }
+    }
 }

@@ -31,6 +31,14 @@ pub struct ImportArgs {
     /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
     #[arg(long, value_name = "LABEL", conflicts_with = "new_version")]
     conformance: Vec<String>,
+    /// Have the clock rotate it every so often: 12h, 30d, an hour at least [default: never]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = super::key::time,
+        conflicts_with_all = ["new_version", "public"]
+    )]
+    rotate_every: Option<u64>,
     /// Give a key that is there one version more
     #[arg(long)]
     new_version: bool,
@@ -155,7 +163,7 @@ pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failu
         say!("version {} is the newest from now on", made.version);
         return Ok(());
     }
-    let ImportArgs { name, algorithm, purpose, conformance, .. } = args;
+    let ImportArgs { name, algorithm, purpose, conformance, rotate_every, .. } = args;
     let conformance = Some(conformance).filter(|labels| !labels.is_empty());
     let what = ImportKey {
         name,
@@ -168,6 +176,7 @@ pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failu
         wrapping,
         form,
         conformance,
+        rotate_period_s: rotate_every,
         ..ImportKey::default()
     };
     shown::key(json, &client.import(&what)?)

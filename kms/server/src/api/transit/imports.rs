@@ -2,15 +2,16 @@
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
-use gabion_kms::operations::{Import, NewKey};
+use gabion_kms::operations::{Import, NewKey, Terms};
 use gabion_kms::transport::{Form, Wrapping};
 use gabion_kms_client::of_pem;
 use gabion_kms_client::transit::{Flag, TransitImport, TransitImportVersion};
 use serde_json::json;
 
 use super::super::bytes::bytes;
+use super::super::keys::period;
 use super::super::{Call, JSON, Reply, vault};
-use super::{Unsupported, names, of_operation, wanted};
+use super::{Unsupported, names, of_operation, rotate_period, wanted};
 use crate::json;
 use crate::problem::Problem;
 
@@ -28,7 +29,7 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
     Unsupported("context").text(asked.context.as_deref())?;
     Unsupported("exportable").flag(asked.exportable)?;
     Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
-    Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
+    let rotate_period_s = period(rotate_period(asked.auto_rotate_period.as_ref())?);
     let algorithm = names::algorithm(asked.r#type.as_deref(), asked.parameter_set.as_deref())?;
     let brought = Brought::read(
         asked.ciphertext.as_deref(),
@@ -43,7 +44,8 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
     };
     // As Vault: nobody rotates it here unless that was said.
     let rotates = asked.allow_rotation == Some(Flag(true));
-    let made = service.import_as(&caller, &new, brought.import(algorithm), rotates);
+    let terms = Terms { rotate_period_s, ..Terms::default() };
+    let made = service.import_on(&caller, &new, brought.import(algorithm), rotates, &terms);
     made.map_err(|error| match of_operation(error.into()) {
         problem if problem.code == "exists" => Problem { status: 400, ..problem },
         problem => problem,

@@ -3,14 +3,15 @@
 use gabion_engine::Algorithm;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Does, Label, Minimum, Origin};
-use gabion_kms::operations::{NewKey, Public};
+use gabion_kms::operations::{KeyChange, NewKey, Public, Terms};
 use gabion_kms_client::encode;
 use gabion_kms_client::transit::{Flag, Number, TransitConfig, TransitCreate, TransitRotate};
 use gabion_kms_client::wire::Nothing;
 use serde_json::{Map, Value, json};
 
+use super::super::keys::period;
 use super::super::{Call, JSON, Reply, Wanted, vault};
-use super::{Unsupported, names, of_operation, tenant, version, wanted};
+use super::{Unsupported, names, of_operation, rotate_period, tenant, version, wanted};
 use crate::clock::rfc3339;
 use crate::json;
 use crate::problem::Problem;
@@ -36,7 +37,7 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
     // Vault's keys of the type hmac have 32 bytes unless they are told, as ours of SHA-256 have.
     let is_usual = asked.r#type.as_deref() == Some("hmac") && asked.key_size == Some(Number(32));
     Unsupported("key_size").number(asked.key_size.filter(|_| !is_usual))?;
-    Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
+    let rotate_period_s = period(rotate_period(asked.auto_rotate_period.as_ref())?);
     Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
     Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
     Unsupported("hybrid_key_type_pqc").text(asked.hybrid_key_type_pqc.as_deref())?;
@@ -49,7 +50,8 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         algorithm,
     };
     let mut warnings = Vec::new();
-    match service.create(&caller, &new).map_err(Problem::from) {
+    let terms = Terms { rotate_period_s, ..Terms::default() };
+    match service.create_on(&caller, &new, &terms).map_err(Problem::from) {
         Ok(_) => {}
         // As Vault: whoever makes sure that a key is there may do so twice.
         Err(problem) if problem.code == "exists" => {
@@ -58,6 +60,11 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
                 return Err(Problem { status: 400, ..problem });
             }
             warnings.push(format!("key {} already existed", wanted.name));
+            if asked.auto_rotate_period.is_some() && known.rotate_period_s != rotate_period_s {
+                let seconds = known.rotate_period_s.unwrap_or(0);
+                warnings
+                    .push(format!("its `auto_rotate_period` stays {seconds}; `config` changes it"));
+            }
         }
         Err(problem) => return Err(problem),
     }
@@ -84,7 +91,7 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     let wanted = wanted(call, asked.name.as_deref())?;
     Unsupported("exportable").flag(asked.exportable)?;
     Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
-    Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
+    let rotates = rotate_period(asked.auto_rotate_period.as_ref())?;
     let known =
         service.describe(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
     let oldest = |number, known| -> Result<u32, Problem> {
@@ -105,12 +112,15 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
         (Minimum::Verify, decrypts, known.min_verify),
         (Minimum::Decrypt, decrypts, known.min_decrypt),
     ];
-    for (of, wants, has) in minima {
-        if wants != has {
-            service
-                .set_minimum(&caller, &wanted.key(), of, wants)
-                .map_err(|error| of_operation(error.into()))?;
-        }
+    // All of them or none.
+    let minima = minima.into_iter().filter(|(_, wants, has)| wants != has);
+    let mut changes: Vec<KeyChange> =
+        minima.map(|(of, wants, _)| KeyChange::Minimum(of, wants)).collect();
+    changes.extend(rotates.map(|seconds| KeyChange::Rotation(period(Some(seconds)))));
+    if !changes.is_empty() {
+        service
+            .configure(&caller, &wanted.key(), &changes)
+            .map_err(|error| of_operation(error.into()))?;
     }
     if let Some(Flag(is_allowed)) = asked.deletion_allowed
         && is_allowed != known.is_deletable
@@ -219,7 +229,7 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
         "exportable": key.is_exportable,
         "allow_plaintext_backup": false,
         "imported_key": key.origin != Origin::Made,
-        "auto_rotate_period": 0,
+        "auto_rotate_period": key.rotate_period_s.unwrap_or(0),
         "soft_deleted": key.deleted_ms.is_some(),
         "supports_encryption": encrypts,
         "supports_decryption": encrypts,

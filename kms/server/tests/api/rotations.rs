@@ -1,0 +1,200 @@
+//! Rotation by the clock, by a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gabion_kms::clock::{Clock, SystemClock};
+use gabion_kms_client::wire::{AuditRecords, ConfigureKey, CreateKey, ImportKey, Key};
+use gabion_kms_client::{Client, Secret, encode};
+use serde_json::{Value, json};
+
+use super::raw::Local;
+use super::serve::Place;
+use super::transit::{data, refused as said};
+use super::{client, create, refused, server};
+
+const HOUR_S: u64 = 60 * 60;
+
+/// A clock that is some time ahead of the system's.
+#[derive(Default)]
+struct Ahead(AtomicU64);
+
+impl Ahead {
+    fn goes_on(&self, seconds: u64) {
+        self.0.fetch_add(1000 * seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Ahead {
+    fn now_ms(&self) -> u64 {
+        SystemClock.now_ms() + self.0.load(Ordering::SeqCst)
+    }
+
+    fn steady_ms(&self) -> u64 {
+        SystemClock.steady_ms()
+    }
+}
+
+/// Waits until there is something.
+fn until<T>(mut what: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = what() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing came");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn hourly(client: &Client, name: &str) -> Key {
+    let (name, algorithm, rotate_period_s) = (name.into(), "ed25519".into(), Some(HOUR_S));
+    client.create(&CreateKey { name, algorithm, rotate_period_s, ..CreateKey::default() }).unwrap()
+}
+
+#[test]
+fn a_server_rotates_what_is_due_and_once_after_it_was_sealed() {
+    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    let admin = place.admin();
+    let key = hourly(&admin, "k");
+    let other = create(&admin, "other", "ed25519");
+    assert_eq!((key.rotate_period_s, other.rotate_period_s, other.rotates_ms), (Some(HOUR_S), None, None));
+    assert_eq!(key.rotates_ms, Some(key.created_ms + 1000 * HOUR_S));
+    clock.goes_on(HOUR_S);
+    let newer = |than: u32| until(|| admin.show("k").ok().filter(|key| key.latest > than));
+    let rotated = newer(1);
+    assert_eq!(rotated.latest, 2);
+    assert!(rotated.rotates_ms > key.rotates_ms);
+    assert_eq!(admin.show("other").unwrap().latest, 1);
+    let records: AuditRecords = admin.get("/v1/kms/audit?limit=1000").unwrap();
+    let by_clock: Vec<&Value> = records
+        .records
+        .iter()
+        .map(|of| &of.record)
+        .filter(|record| record["principal"] == "auto-rotate")
+        .collect();
+    assert_eq!(by_clock.len(), 2, "{by_clock:?}");
+    assert!(by_clock.iter().all(|record| record["action"] == "rotate" && record["method"] == "local"));
+    let metrics = place.get("/metrics");
+    assert!(metrics.contains("\nkms_auto_rotations_total 1\n"), "{metrics}");
+    // Sealed nothing is rotated; a period that was missed, and another, is one rotation.
+    admin.seal().unwrap();
+    clock.goes_on(2 * HOUR_S);
+    place.unseal();
+    assert_eq!(newer(2).latest, 3);
+    server.stop();
+    clock.goes_on(HOUR_S);
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    assert_eq!(newer(3).latest, 4);
+    let ready: Value = serde_json::from_str(&place.get("/readyz")).unwrap();
+    assert_eq!(ready["warnings"], json!([]));
+    server.stop();
+}
+
+#[test]
+fn a_rotation_that_fails_is_in_the_warnings() {
+    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    hourly(&place.admin(), "k");
+    std::fs::remove_dir_all(place.path("store-audit")).unwrap();
+    clock.goes_on(HOUR_S);
+    let warns = |what: &str| {
+        let said: Value = serde_json::from_str(&place.get(what)).unwrap();
+        said["warnings"].as_array().is_some_and(|all| all.contains(&json!("rotation_failing")))
+    };
+    until(|| warns("/readyz").then_some(()));
+    assert!(warns("/v1/kms/status"));
+    let metrics = place.get("/metrics");
+    assert!(!metrics.contains("\nkms_auto_rotations_failed_total 0\n"), "{metrics}");
+    server.stop();
+}
+
+#[test]
+fn periods_are_set_shown_and_ended() {
+    let server = server();
+    let client = client(&server);
+    let key = hourly(&client, "k");
+    let config = |seconds: u64| {
+        let to = ConfigureKey { rotate_period_s: Some(seconds), ..ConfigureKey::default() };
+        client.configure("k", &to)
+    };
+    let day = config(24 * HOUR_S).unwrap();
+    assert_eq!(day.rotates_ms, Some(key.created_ms + 24_000 * HOUR_S));
+    assert_eq!(client.show("k").unwrap().rotate_period_s, Some(24 * HOUR_S));
+    // What is left out stays.
+    let labels = ConfigureKey { labels: Some([("a".into(), "b".into())].into()), ..ConfigureKey::default() };
+    assert_eq!(client.configure("k", &labels).unwrap().rotates_ms, day.rotates_ms);
+    for seconds in [1, HOUR_S - 1, 315_360_001, u64::MAX] {
+        let problem = refused(config(seconds));
+        assert_eq!(problem.code, "bad_request");
+        assert!(problem.message.contains("expected 3600 (an hour) to 315360000 (ten years)"), "{}", problem.message);
+    }
+    assert_eq!(client.show("k").unwrap().rotates_ms, day.rotates_ms);
+    let ended = config(0).unwrap();
+    assert_eq!((ended.rotate_period_s, ended.rotates_ms), (None, None));
+    let raw = || Some(Secret::of_bytes(&[7; 32]));
+    let import = ImportKey {
+        name: "brought".into(),
+        algorithm: "xaes-256-gcm".into(),
+        raw: raw(),
+        rotate_period_s: Some(HOUR_S),
+        ..ImportKey::default()
+    };
+    assert_eq!(client.import(&import).unwrap().rotate_period_s, Some(HOUR_S));
+    let public = ImportKey {
+        name: "theirs".into(),
+        algorithm: "ed25519".into(),
+        public: Some(encode(&[7; 32])),
+        raw: None,
+        ..import
+    };
+    assert_eq!(refused(client.import(&public)).code, "unsupported");
+    let nothing = ImportKey { rotate_period_s: Some(0), raw: raw(), public: None, ..public };
+    assert_eq!(client.import(&nothing).unwrap().rotate_period_s, None);
+}
+
+#[test]
+fn vaults_auto_rotate_period_is_vaults() {
+    let local = Local::start();
+    let ask = |path: &str, body: Value| local.ask("POST", &format!("/v1/transit/keys/{path}"), &body);
+    for (name, period, seconds) in [
+        ("a", json!("24h"), 86_400),
+        ("b", json!(3600), 3600),
+        ("c", json!("7200"), 7200),
+        ("d", json!("30d"), 2_592_000),
+        ("e", json!("1h30m"), 5400),
+        ("f", json!(0), 0),
+        ("g", json!("0"), 0),
+        ("h", json!(""), 0),
+        ("i", Value::Null, 0),
+    ] {
+        let made = data(ask(name, json!({"type": "ed25519", "auto_rotate_period": period})));
+        assert_eq!(made["auto_rotate_period"], seconds, "{name}");
+    }
+    // A key that is there keeps its own, and says so.
+    let again = ask("a", json!({"type": "ed25519", "auto_rotate_period": "1h"}));
+    let warnings = again.1["warnings"].to_string();
+    assert!(warnings.contains("`auto_rotate_period` stays 86400"), "{warnings}");
+    assert_eq!(data(again)["auto_rotate_period"], 86_400);
+    for (period, seconds) in [(json!("48h"), 172_800), (json!("0s"), 0), (json!(3600), 3600)] {
+        let key = data(ask("a/config", json!({"auto_rotate_period": period})));
+        assert_eq!(key["auto_rotate_period"], seconds);
+    }
+    // Left out it stays, and what is refused changes nothing, of the rest neither.
+    data(ask("a/rotate", json!({})));
+    let key = data(ask("a/config", json!({"min_encryption_version": 1})));
+    assert_eq!((&key["auto_rotate_period"], &key["min_encryption_version"]), (&json!(3600), &json!(1)));
+    let refusal = said(
+        ask("a/config", json!({"auto_rotate_period": "59m", "min_decryption_version": 2, "min_encryption_version": 2})),
+        400,
+    );
+    assert!(refusal.contains("3600 (an hour)"), "{refusal}");
+    let key = data(local.ask("GET", "/v1/transit/keys/a", &Value::Null));
+    assert_eq!((&key["auto_rotate_period"], &key["min_decryption_version"]), (&json!(3600), &json!(1)));
+}
