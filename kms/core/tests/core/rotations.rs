@@ -359,6 +359,9 @@ struct Hooked {
     hook: Mutex<Option<(usize, Box<dyn FnOnce() + Send>)>>,
     reads: AtomicUsize,
     is_full: AtomicBool,
+    /// Whether nobody hears what becomes of commits, and the last of those.
+    loses: AtomicBool,
+    lost: Mutex<Option<Transaction>>,
     commits: AtomicUsize,
 }
 
@@ -369,6 +372,8 @@ impl Hooked {
             hook: Mutex::default(),
             reads: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
+            loses: AtomicBool::new(false),
+            lost: Mutex::default(),
             commits: AtomicUsize::new(0),
         })
     }
@@ -415,6 +420,10 @@ impl Store for Hooked {
 
     fn commit(&self, transaction: &Transaction) -> Result<Came, StoreError> {
         self.commits.fetch_add(1, Ordering::SeqCst);
+        if self.loses.load(Ordering::SeqCst) {
+            *self.lost.lock().unwrap() = Some(transaction.clone());
+            return Ok(Came::Unknown);
+        }
         match self.is_full.load(Ordering::SeqCst) {
             true => Err(StoreError::Full),
             false => self.store.commit(transaction),
@@ -537,6 +546,28 @@ fn a_store_that_is_full_is_not_asked_all_the_time_and_goes_on() {
     assert!(!service.is_rotation_failing());
     assert!(ids.iter().all(|id| latest(&service, id) == 2));
     assert_eq!(house.agrees(), 3);
+}
+
+/// A period of which nobody knows whether it was set counts from when it is, without another start.
+#[test]
+fn a_change_that_happens_late_is_found() {
+    let house = House::new();
+    let store = Hooked::over(&house.store);
+    let service = house.open_over(store.clone());
+    let id = service.kms().create(&new("k")).unwrap().key;
+    assert_eq!(made(&service), 0);
+    store.loses.store(true, Ordering::SeqCst);
+    let lost = service.kms().set_rotation(&id, Some(ROTATE_PERIOD_MIN_S));
+    assert_eq!(code(lost), Code::OutcomeUnknown);
+    store.loses.store(false, Ordering::SeqCst);
+    house.clock.goes_on(60_000);
+    assert_eq!((made(&service), due_ms(&service, &id)), (0, None));
+    let late = store.lost.lock().unwrap().take().unwrap();
+    assert!(matches!(house.store.commit(&late).unwrap(), Came::Committed(_)));
+    house.clock.goes_on(60_000);
+    assert_eq!((made(&service), due_ms(&service, &id)), (0, Some(NOW + HOUR)));
+    house.clock.goes_on(HOUR);
+    assert_eq!((made(&service), latest(&service, &id), house.agrees()), (1, 2, 1));
 }
 
 /// At each commit of a rotation, before and after it.
