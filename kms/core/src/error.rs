@@ -270,6 +270,27 @@ pub enum ShareError {
         /// How many are needed.
         needed: u8,
     },
+    /// A share that is wrapped, where one is expected that is not.
+    #[error(
+        "that is a share which is wrapped for its holder, who opens it: gabion kms share open --key PRIVATE"
+    )]
+    Wrapped,
+    /// A share that is not wrapped, where one is expected that is.
+    #[error("that is a share which is not wrapped: it is as it is to be given")]
+    NotWrapped,
+    /// A text that is no wrapped share.
+    #[error(
+        "that is no wrapped share; expected gbw1-SET-THRESHOLD-INDEX-WRAPPED-CHECKSUM, all of it"
+    )]
+    WrappedForm,
+    /// A wrapped share that a key does not open.
+    #[error("share {index} of set {set} does not open by this key: it was wrapped for another one")]
+    OtherHolder {
+        /// The share's number.
+        index: u8,
+        /// Its set.
+        set: String,
+    },
 }
 
 /// Why a seal does not open.

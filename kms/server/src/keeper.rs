@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gabion_engine::Engine;
 use gabion_kms::audit::{Archived, Checkpoint, Keep};
 use gabion_kms::clock::{Clock, SystemClock};
 use gabion_kms::gate::{self, Action, Peer, Principal};
 use gabion_kms::memory::{Lock, is_swap_on};
 use gabion_kms::operations::{self, Kms};
-use gabion_kms::seal::{self, By, Cost, Sealer, Share, Shares, Slots};
+use gabion_kms::seal::{self, By, Cost, Holder, Sealer, Share, Shares, Slots};
 use gabion_kms::service::{AuditAt, Call, Options, Service};
 use gabion_kms::store::{self, MemoryStore, SqliteStore, Store};
 use gabion_kms_client::{Secret, wire};
@@ -86,6 +87,33 @@ pub struct Initial<'a> {
     pub passphrase: Option<&'a str>,
     /// PEM of the certificate that the first token is bound to.
     pub certificate: Option<&'a [u8]>,
+    /// For whom each share is wrapped, in their order; nobody: they are handed out in clear.
+    pub holders: &'a [Holder],
+}
+
+impl Initial<'_> {
+    /// Refuses holders who are not as many as shares, before anything is there.
+    fn check(&self) -> Result<(), gabion_kms::Error> {
+        match self.holders {
+            [] => Ok(()),
+            holders => seal::check_holders(holders, usize::from(self.shares)),
+        }
+    }
+
+    fn slots(&self) -> Slots<'_> {
+        let recovery = Shares { shares: self.shares, threshold: self.threshold };
+        Slots { recovery, passphrase: self.passphrase.map(|text| (text, Cost::default())) }
+    }
+
+    /// What is handed out of shares: all of it is there before the first one goes.
+    fn texts(&self, shares: &[Share]) -> Result<Vec<Zeroizing<String>>, Error> {
+        if self.holders.is_empty() {
+            return Ok(shares.iter().map(|share| Zeroizing::new(share.to_string())).collect());
+        }
+        let engine = Engine::global().map_err(gabion_kms::Error::from)?;
+        let wrapped = seal::wrap(engine, shares, self.holders)?;
+        Ok(wrapped.iter().map(|share| Zeroizing::new(share.to_string())).collect())
+    }
 }
 
 /// How long whoever opens the seal waits for the end of what ran when it was closed.
@@ -165,7 +193,7 @@ impl Keeper {
     /// Gives a store its seal, and a token that may do everything. Each share is handed out before anything is there.
     ///
     /// # Errors
-    /// A store that has a seal, or is in use; numbers that make no sense; no certificate where administration needs one; what
+    /// A store that has a seal, or is in use; numbers that make no sense, holders too; no certificate where administration needs one; what
     /// `hand_out` says.
     pub fn init<E: From<Error>>(
         config: &Config,
@@ -179,20 +207,19 @@ impl Keeper {
                        tokens.administration_needs_certificate = false";
             return Err(Error::Settings(why.to_owned()).into());
         }
-        let Initial { shares, threshold, passphrase, .. } = *initial;
-        let recovery = Shares { shares, threshold };
-        let slots = Slots { recovery, passphrase: passphrase.map(|text| (text, Cost::default())) };
         let dealt = || -> Result<_, Error> {
+            initial.check()?;
             if !config.store.path.exists() {
                 SqliteStore::create(&config.store.path).map_err(gabion_kms::Error::from)?;
             }
             let keeper = Self::at(config)?;
-            let dealt = seal::init(&*keeper.store, &slots)?;
-            Ok((keeper, dealt))
+            let dealt = seal::init(&*keeper.store, &initial.slots())?;
+            let texts = initial.texts(dealt.shares())?;
+            Ok((keeper, dealt, texts))
         };
-        let (keeper, dealt) = dealt()?;
-        for share in dealt.shares() {
-            hand_out(Zeroizing::new(share.to_string()))?;
+        let (keeper, dealt, texts) = dealt()?;
+        for text in texts {
+            hand_out(text)?;
         }
         let adopted = || -> Result<_, Error> {
             let sealer = dealt.adopt(&*keeper.store, dealt.shares())?;
@@ -219,21 +246,20 @@ impl Keeper {
         initial: &Initial<'_>,
         mut hand_out: impl FnMut(Zeroizing<String>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Initial { shares, threshold, passphrase, .. } = *initial;
-        let recovery = Shares { shares, threshold };
-        let slots = Slots { recovery, passphrase: passphrase.map(|text| (text, Cost::default())) };
         let opened = || -> Result<_, Error> {
+            initial.check()?;
             let of_share = |error| gabion_kms::Error::Seal(gabion_kms::SealError::Share(error));
             let given = given.iter().map(|share| share.parse::<Share>().map_err(of_share));
             let given = given.collect::<Result<Vec<_>, _>>()?;
             let keeper = Self::at(config)?;
-            let dealt = seal::change_slots(&*keeper.store, &given, &slots)?;
+            let dealt = seal::change_slots(&*keeper.store, &given, &initial.slots())?;
+            let texts = initial.texts(dealt.shares())?;
             let service = keeper.opened(seal::unseal(&*keeper.store, By::Shares(&given))?)?;
-            Ok((keeper, dealt, service))
+            Ok((keeper, dealt, texts, service))
         };
-        let (keeper, dealt, service) = opened()?;
-        for share in dealt.shares() {
-            hand_out(Zeroizing::new(share.to_string()))?;
+        let (keeper, dealt, texts, service) = opened()?;
+        for text in texts {
+            hand_out(text)?;
         }
         let adopted = || -> Result<(), Error> {
             let who = service.gate().local(Principal::new("reseal")?);

@@ -1,4 +1,5 @@
-//! What the key management service reads of strangers before it knows them: tokens, caveats, checkpoints and their keys.
+//! What the key management service reads of strangers before it knows them: tokens, caveats, checkpoints and their keys, shares
+//! and wrapped ones.
 //!
 //! The first byte says which.
 
@@ -6,6 +7,8 @@ use std::sync::OnceLock;
 
 use gabion_kms::audit::{Checkpoint, Keys, Log, Outcome, Record};
 use gabion_kms::gate::{Action, Caveat, Principal, Token};
+use gabion_kms::seal::{Share, WrappedShare};
+use sha2::{Digest, Sha256};
 
 /// A token, in base64url.
 const TOKEN: &str = include_str!("../../../kms/core/tests/golden/token.txt");
@@ -53,11 +56,12 @@ fn signed() -> &'static Signed {
 pub fn run(data: &[u8]) {
     let Some((which, text)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    match which % 4 {
+    match which % 5 {
         0 => token(text),
         1 => caveat(text),
         2 => note(text),
-        _ => keys(text),
+        3 => keys(text),
+        _ => shares(text),
     }
 }
 
@@ -94,11 +98,36 @@ fn keys(text: &str) {
     }
 }
 
+/// A share is written in one way, is no wrapped one, and shows nothing of itself.
+fn shares(text: &str) {
+    if let Ok(share) = text.parse::<Share>() {
+        assert_eq!(share.to_string(), text.trim());
+        assert!(text.parse::<WrappedShare>().is_err());
+        assert!(format!("{share:?}").len() < 60);
+    }
+    if let Ok(wrapped) = text.parse::<WrappedShare>() {
+        assert_eq!(wrapped.to_string(), text.trim());
+        assert!(wrapped.index() > 0 && wrapped.threshold() > 0);
+    }
+}
+
+/// A share as its text is put together.
+fn share_of(head: &str, body: &str) -> String {
+    let text = format!("{head}-c3c3c3c3c3c3c3c3-2-1-{body}");
+    let sum =
+        Sha256::digest(&text)[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("{text}-{sum}")
+}
+
 pub fn seeds() -> Vec<Vec<u8>> {
     let Signed { vkeys, checkpoint } = signed();
     let of = |which: u8, text: &str| [&[which], text.as_bytes()].concat();
     let mut seeds = vec![of(0, TOKEN.trim_end()), of(2, &checkpoint.note)];
     seeds.extend(CAVEATS.iter().map(|caveat| of(1, caveat)));
+    // 1168 bytes: enc, share and tag.
+    let wrapped = share_of("gbw1", &format!("{}-w", "-_A4".repeat(1168 / 3)));
+    assert!(wrapped.parse::<WrappedShare>().is_ok());
+    seeds.extend([of(4, &share_of("gbs1", &"5a".repeat(32))), of(4, &wrapped)]);
     seeds.extend([of(3, &vkeys.join("\n")), of(3, &vkeys[0]), of(3, &vkeys[1])]);
     seeds
 }

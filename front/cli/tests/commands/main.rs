@@ -24,6 +24,9 @@ mod kms_audit;
 mod kms_docs;
 #[cfg(feature = "kms")]
 mod kms_ends;
+#[cfg(feature = "kms")]
+mod kms_holders;
+#[cfg(feature = "kms")]
 mod kms_streams;
 mod raw_keys;
 mod reports;

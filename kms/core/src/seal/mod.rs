@@ -12,8 +12,10 @@
 //!   as long as its generation is the store's. A store that was put back as a whole is not noticed here.
 //! - There always is a recovery set of shares. It alone changes the slots. Slots are dealt first, and adopted by the
 //!   shares that were handed out.
+//! - A share may be wrapped for whoever is to hold it; nobody else reads it then, but the process that dealt it.
 
 mod config;
+mod holder;
 mod record;
 mod share;
 mod slot;
@@ -21,6 +23,7 @@ mod slot;
 pub use config::{
     By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, recovery, unseal,
 };
+pub use holder::{Holder, WrappedShare, check_holders, wrap};
 pub use record::Sealer;
 pub use share::Share;
 pub use slot::{Cost, Key};

@@ -16,11 +16,17 @@ use crate::error::{SealError, ShareError};
 /// Bytes that name a set.
 pub(super) const SET: usize = 8;
 
+/// Bytes of a share.
+pub(super) const LEN: usize = 32;
+
 /// Most bytes of a share's text.
 const TEXT_MAX: usize = 128;
 
 /// What every share begins with.
 const PREFIX: &str = "gbs1";
+
+/// What every share begins with that is wrapped.
+pub(super) const WRAPPED: &str = "gbw1-";
 
 /// One share of a key: of which set it is, its number there, how many of them make the key, and a checksum, so that a
 /// wrong one is told by itself. Secret.
@@ -28,33 +34,64 @@ const PREFIX: &str = "gbs1";
 /// Written as `gbs1-SET-THRESHOLD-INDEX-SHARE-CHECKSUM`.
 #[derive(Clone)]
 pub struct Share {
-    set: [u8; SET],
-    threshold: u8,
-    index: u8,
+    place: Place,
     bytes: Zeroizing<Vec<u8>>,
+}
+
+/// Where a share is: in which set, of how many that are needed, and its number there. No secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub set: [u8; SET],
+    pub threshold: u8,
+    pub index: u8,
+}
+
+impl Place {
+    /// Reads what its texts say.
+    pub fn read(set: &str, threshold: &str, index: &str) -> Option<Self> {
+        Some(Place {
+            set: of_hex(set)?[..].try_into().ok()?,
+            threshold: threshold.parse().ok().filter(|&threshold| threshold > 0)?,
+            index: index.parse().ok().filter(|&index| index > 0)?,
+        })
+    }
 }
 
 impl Share {
     /// Which set it is of.
     pub fn set(&self) -> String {
-        hex::encode(self.set)
+        hex::encode(self.place.set)
     }
 
     /// Its number in the set, from 1.
     pub fn index(&self) -> u8 {
-        self.index
+        self.place.index
     }
 
     /// How many of the set make the key.
     pub fn threshold(&self) -> u8 {
-        self.threshold
+        self.place.threshold
+    }
+
+    /// One of these bytes, if there are as many of them as a share has.
+    pub(super) fn of(place: Place, bytes: Zeroizing<Vec<u8>>) -> Option<Self> {
+        (bytes.len() == LEN).then_some(Share { place, bytes })
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The share itself.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Everything but the checksum. It is written in one place that has room for all of it, so that no smaller one is
     /// left behind in memory.
     fn text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(TEXT_MAX));
-        let head = format!("{PREFIX}-{}-{}-{}-", self.set(), self.threshold, self.index);
+        let head = format!("{PREFIX}-{}-{}-{}-", self.set(), self.threshold(), self.index());
         text.push_str(&head);
         let digit = |value: u8| char::from_digit(u32::from(value), 16);
         text.extend(self.bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(digit));
@@ -75,7 +112,7 @@ impl fmt::Display for Share {
 /// Without the share itself.
 impl fmt::Debug for Share {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Share {} of set {}", self.index, self.set())
+        write!(out, "Share {} of set {}", self.index(), self.set())
     }
 }
 
@@ -84,18 +121,14 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self, ShareError> {
         let text = text.trim();
+        if text.starts_with(WRAPPED) {
+            return Err(ShareError::Wrapped);
+        }
         let parts: Vec<&str> = text.split('-').collect();
         let [PREFIX, set, threshold, index, bytes, sum] = parts[..] else {
             return Err(ShareError::Form);
         };
-        let share = || {
-            Some(Share {
-                set: of_hex(set)?[..].try_into().ok()?,
-                threshold: threshold.parse().ok().filter(|&threshold| threshold > 0)?,
-                index: index.parse().ok().filter(|&index| index > 0)?,
-                bytes: of_hex(bytes).filter(|bytes| bytes.len() == 32)?,
-            })
-        };
+        let share = || Share::of(Place::read(set, threshold, index)?, of_hex(bytes)?);
         let share = share().ok_or(ShareError::Form)?;
         // Numbers with zeros before them have another checksum, too.
         match *share.text() == text[..text.len() - 1 - sum.len()] && checksum(&share.text()) == sum
@@ -119,7 +152,7 @@ pub fn split(
         .map(|share| {
             let bytes = Zeroizing::new(Vec::from(&share));
             let (index, bytes) = (bytes[0], Zeroizing::new(bytes[1..].to_vec()));
-            Share { set, threshold, index, bytes }
+            Share { place: Place { set, threshold, index }, bytes }
         })
         .collect();
     match random.failure {
@@ -162,14 +195,14 @@ impl TryCryptoRng for Drawn {}
 /// Puts a key together, of shares of one set.
 pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, SealError> {
     if let Some(other) =
-        shares.iter().find(|share| share.set != set || share.threshold != threshold)
+        shares.iter().find(|share| share.place.set != set || share.threshold() != threshold)
     {
-        let (index, found, wanted) = (other.index, other.set(), hex::encode(set));
+        let (index, found, wanted) = (other.index(), other.set(), hex::encode(set));
         return Err(ShareError::OtherSet { index, found, wanted }.into());
     }
     let mut different: Vec<&Share> = shares.iter().collect();
-    different.sort_by_key(|share| share.index);
-    different.dedup_by_key(|share| share.index);
+    different.sort_by_key(|share| share.index());
+    different.dedup_by_key(|share| share.index());
     let too_few = ShareError::TooFew { got: different.len(), needed: threshold };
     if different.len() < usize::from(threshold) {
         return Err(too_few.into());
@@ -177,7 +210,7 @@ pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, S
     let shares: Result<Vec<blahaj::Share>, _> = different
         .iter()
         .map(|share| {
-            let bytes = Zeroizing::new([&[share.index], &share.bytes[..]].concat());
+            let bytes = Zeroizing::new([&[share.index()], &share.bytes[..]].concat());
             blahaj::Share::try_from(&bytes[..])
         })
         .collect();
@@ -193,7 +226,7 @@ fn of_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 /// The first four bytes of SHA-256.
-fn checksum(text: &str) -> String {
+pub(super) fn checksum(text: &str) -> String {
     hex::encode(&Sha256::digest(text)[..4])
 }
 

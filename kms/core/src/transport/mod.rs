@@ -26,6 +26,7 @@ use crate::model::{KeyAlgorithm, Label};
 use crate::rsa::{self, Hash};
 
 pub use hpke::open as open_by_x_wing;
+pub(crate) use hpke::seal as wrap_by_x_wing;
 pub use oaep::open as open_by_rsa;
 
 /// Most bytes of a key that is wrapped: PKCS#8 of the largest algorithm is 7 KB.
@@ -220,6 +221,14 @@ impl Recipient {
     /// The SHA-256 of the public key's DER, in hexadecimal: how the audit log names them.
     pub fn sha256(&self) -> String {
         hex::encode(Sha256::digest(&self.spki))
+    }
+
+    /// The public key of X-Wing, if it is one.
+    pub fn x_wing(&self) -> Option<&KemPublicKey> {
+        match &self.key {
+            Of::XWing(key) => Some(key),
+            Of::Rsa(_) => None,
+        }
     }
 
     /// How keys are wrapped for them, where no hash of OAEP is asked for.

@@ -36,8 +36,13 @@ impl Place {
         std::fs::create_dir(folder.path().join("backups")).unwrap();
         let (shares, token, more) = (Vec::new(), Zeroizing::default(), more.to_owned());
         let mut place = Place { folder, shares, token, more };
-        let initial =
-            Initial { shares: 5, threshold: 3, passphrase: Some("correct"), certificate: None };
+        let initial = Initial {
+            shares: 5,
+            threshold: 3,
+            passphrase: Some("correct"),
+            certificate: None,
+            holders: &[],
+        };
         let mut shares = Vec::new();
         let hand_out = |share| -> Result<(), Error> {
             shares.push(share);
@@ -334,7 +339,8 @@ fn a_store_that_was_moved_away_is_not_ready() {
 #[test]
 fn a_store_gets_its_seal_once() {
     let place = Place::new();
-    let initial = Initial { shares: 1, threshold: 1, passphrase: None, certificate: None };
+    let initial =
+        Initial { shares: 1, threshold: 1, passphrase: None, certificate: None, holders: &[] };
     let again = Keeper::init(&place.config("store"), &initial, |_| Ok::<(), Error>(()));
     assert!(again.is_err());
     // Where a share can't be handed out, there is no seal yet.
@@ -462,7 +468,8 @@ fn no_first_token_is_made_that_can_not_administer() {
     )
     .parse()
     .unwrap();
-    let initial = Initial { shares: 1, threshold: 1, passphrase: None, certificate: None };
+    let initial =
+        Initial { shares: 1, threshold: 1, passphrase: None, certificate: None, holders: &[] };
     let mut handed_out = 0;
     let made = Keeper::init(&config, &initial, |_| -> Result<(), Error> {
         handed_out += 1;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use gabion_kms_server::config::Config;
 use gabion_kms_server::{Initial, Keeper, memory};
 use serde_json::json;
-use zeroize::Zeroizing;
 
 use super::say_json;
 use super::seal::text;
+use super::share::{Handed, Holders};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
@@ -20,7 +20,8 @@ use crate::keys::passin::PassIn;
 ///
 /// Prints the shares that open the seal and a token that may do everything, once and never again: give each share to
 /// somebody else. The token is bound to the certificate, which may be left out where the configuration says that
-/// administration needs none. Nobody may be serving the store.
+/// administration needs none. With --holder no share is printed in clear: each is wrapped for a person's public key of
+/// X-Wing (`gabion keygen X-Wing`), and they open it by `gabion kms share open`. Nobody may be serving the store.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -39,7 +40,9 @@ pub struct Args {
     /// PEM of the client's certificate that the token is bound to
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// Print one JSON object: shares, token
+    #[command(flatten)]
+    holders: Holders,
+    /// Print one JSON object: shares, or wrapped_shares with --holder; token
     #[arg(long)]
     json: bool,
 }
@@ -50,6 +53,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let _ = memory::no_dumps();
     let config = Config::read(&args.config)?;
     let passphrase = args.passphrase.map(|source| text(&source.password()?)).transpose()?;
+    let holders = args.holders.read()?;
     let read = |path: &PathBuf| files::read(path, files::SMALL_MAX);
     let certificate = args.certificate.as_ref().map(read).transpose()?;
     let initial = Initial {
@@ -57,19 +61,14 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         threshold: args.threshold,
         passphrase: passphrase.as_ref().map(|passphrase| passphrase.as_str()),
         certificate: certificate.as_ref().map(|pem| &pem[..]),
+        holders: holders.keys(),
     };
-    let mut shares: Vec<Zeroizing<String>> = Vec::new();
-    let hand_out = |share: Zeroizing<String>| -> Result<(), Failure> {
-        if !args.json {
-            say!("share  {}", *share);
-        }
-        shares.push(share);
-        Ok(())
-    };
-    let token = Keeper::init(&config, &initial, hand_out)?;
+    let mut shares = Handed::new(&holders, args.json);
+    let token = Keeper::init(&config, &initial, |share| shares.take(share))?;
     if args.json {
-        let shares: Vec<&str> = shares.iter().map(|share| share.as_str()).collect();
-        say_json(&json!({"shares": shares, "token": *token}))?;
+        let mut answer = shares.json();
+        answer["token"] = json!(*token);
+        say_json(&answer)?;
     } else {
         say!("token  {}", *token);
     }

@@ -20,6 +20,7 @@ mod recover_admin;
 mod reseal;
 mod seal;
 mod serve;
+mod share;
 mod shown;
 mod sign;
 mod status;
@@ -69,6 +70,7 @@ enum Command {
     Restore(backup::RestoreArgs),
     Seal(seal::SealArgs),
     Serve(serve::Args),
+    Share(share::Args),
     Sign(sign::Args),
     Status(status::Args),
     Token(token::Args),
@@ -102,6 +104,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Command::Restore(args) => backup::restore(args),
         Command::Seal(args) => seal::seal(args),
         Command::Serve(args) => serve::run(args),
+        Command::Share(args) => share::run(args),
         Command::Sign(args) => sign::run(args),
         Command::Status(args) => status::run(args),
         Command::Token(args) => token::run(args),

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
 use gabion_kms_server::{Initial, Keeper};
-use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::say_json;
 use super::seal::text;
+use super::share::{Handed, Holders};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
@@ -20,7 +20,8 @@ use crate::keys::passin::PassIn;
 ///
 /// Reads shares from standard input, one a line, and prints a new set, once and never again. From then on it opens the
 /// seal, with the passphrase that is named here or with none, and nothing of before does; keys and tokens stay as they
-/// are. Copies of the store from before still open by what opened them then. Nobody may be serving the store.
+/// are. Copies of the store from before still open by what opened them then. With --holder no share is printed in clear, as
+/// by `gabion kms init`. Nobody may be serving the store.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -39,7 +40,9 @@ pub struct Args {
     /// File with enough shares of the set of before, one a line; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     given: PathBuf,
-    /// Print one JSON object: shares
+    #[command(flatten)]
+    holders: Holders,
+    /// Print one JSON object: shares, or wrapped_shares with --holder
     #[arg(long)]
     json: bool,
 }
@@ -48,6 +51,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let config = Config::read(&args.config)?;
     let passphrase = args.passphrase.map(|source| text(&source.password()?)).transpose()?;
+    let holders = args.holders.read()?;
     let lines = text(&files::read(&args.given, files::SMALL_MAX)?)?;
     let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
     let given: Vec<Zeroizing<String>> = lines.map(|line| Zeroizing::new(line.to_owned())).collect();
@@ -59,20 +63,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         threshold: args.threshold,
         passphrase: passphrase.as_ref().map(|passphrase| passphrase.as_str()),
         certificate: None,
+        holders: holders.keys(),
     };
-    let mut shares: Vec<Zeroizing<String>> = Vec::new();
-    let hand_out = |share: Zeroizing<String>| -> Result<(), Failure> {
-        if !args.json {
-            say!("share  {}", *share);
-        }
-        shares.push(share);
-        Ok(())
-    };
-    let dealt = Keeper::reseal(&config, &given, &initial, hand_out);
-    if args.json && (dealt.is_ok() || !shares.is_empty()) {
+    let mut shares = Handed::new(&holders, args.json);
+    let dealt = Keeper::reseal(&config, &given, &initial, |share| shares.take(share));
+    if args.json && (dealt.is_ok() || shares.are_any()) {
         // Also where nobody knows what came of it: then one of the two sets opens the seal.
-        let shares: Vec<&str> = shares.iter().map(|share| share.as_str()).collect();
-        say_json(&json!({"shares": shares}))?;
+        say_json(&shares.json())?;
     }
     dealt.map(|()| 0)
 }
