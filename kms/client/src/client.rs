@@ -22,10 +22,10 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::http::{self, Body, Failure, Request, Response, Unsent};
 use crate::wire::{
-    Attest, Attested, BackedUp, Changed, CheckPolicy, ConfigureKey, CreateKey, CreateToken, Key,
-    Keys, Nothing, OfVersion, PolicyChanged, PolicyChecked, PolicySet, PolicySets, Problem,
-    PutPolicy, RecoverAdmin, Recovering, RevokeToken, Rotated, Sealing, Sign, Signed, Status,
-    TokenMade, Trim, Unseal, Verified, Verify, Versions,
+    Attest, Attested, BackedUp, Changed, CheckPolicy, ConfigureKey, CreateKey, CreateToken,
+    DestroyKey, Destroyed, Key, Keys, Nothing, OfVersion, PolicyChanged, PolicyChecked, PolicySet,
+    PolicySets, Problem, PutPolicy, RecoverAdmin, Recovering, RevokeToken, Rotated, Sealing, Sign,
+    Signed, Status, TokenMade, Trim, Unseal, Verified, Verify, Versions,
 };
 
 /// Where the service is, and as whom it is called.
@@ -209,8 +209,18 @@ impl Client {
     ///
     /// # Errors
     /// As of all calls.
-    pub fn destroy(&self, key: &str) -> Result<Changed, Error> {
-        self.post(&of_key(key, "/destroy"), &Nothing {})
+    pub fn destroy(&self, key: &str) -> Result<Destroyed, Error> {
+        self.post(&of_key(key, "/destroy"), &DestroyKey::default())
+    }
+
+    /// Destroys a key that was deleted, for good, and the keys of all periods of backups that may have it. By the key's id
+    /// it goes on where it stopped.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn destroy_with_backups(&self, key: &str) -> Result<Destroyed, Error> {
+        let how = DestroyKey { expire_backups: Some(true) };
+        self.post(&of_key(key, "/destroy"), &how)
     }
 
     /// Signs.

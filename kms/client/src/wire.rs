@@ -72,6 +72,14 @@ wire! {
     }
 
     [deny_unknown_fields]
+    /// How a key is destroyed.
+    DestroyKey {
+        /// Whether the keys of all periods are destroyed whose backups may have it: nobody reads these backups any more. It
+        /// takes the action `backup`, too. Asked for again by the key's id it goes on where it stopped.
+        expire_backups: Option<bool>,
+    }
+
+    [deny_unknown_fields]
     /// No field.
     Nothing {}
 
@@ -358,6 +366,24 @@ wire! {
         file: String,
         /// The revision of the store.
         revision: u64,
+        /// The period whose key seals it.
+        period: Option<String>,
+    }
+
+    []
+    /// A key that was destroyed.
+    Destroyed {
+        /// The revision of the store.
+        revision: u64,
+        /// The periods of backups whose keys were destroyed, if that was asked for.
+        expired_periods: Option<Vec<String>>,
+        /// The backups in the server's folder that nobody reads any more, those of earlier calls too.
+        unreadable_backups: Option<Vec<String>>,
+        /// The backups there that no period's key seals: an older program made them, and they have the key until they are
+        /// deleted.
+        plain_backups: Option<Vec<String>>,
+        /// How many other keys are in no backup there that can be read.
+        keys_without_backup: Option<u64>,
     }
 
     []

@@ -231,6 +231,16 @@ pub enum AuditError {
         /// Its index.
         u64,
     ),
+    /// What a restored store has to read was moved.
+    #[error(
+        "the store knows the audit log up to record {from}, and those before {before} are in its archive: put these segments back, the newest first, since they say which keys were destroyed"
+    )]
+    NeedsArchive {
+        /// How far the store knows it.
+        from: u64,
+        /// The first record that is in no archive.
+        before: u64,
+    },
     /// A name or key of a signer that can't be one.
     #[error("{0}")]
     Parameter(
@@ -572,7 +582,7 @@ fn code_of_audit(error: &AuditError) -> Code {
         AuditError::Damaged { .. } => Code::IntegrityFailed,
         AuditError::TooLarge(_) => Code::TooLarge,
         AuditError::NoRecord(_) | AuditError::Archived(_) => Code::NotFound,
-        AuditError::Archive(_) => Code::StoreUnavailable,
+        AuditError::Archive(_) | AuditError::NeedsArchive { .. } => Code::StoreUnavailable,
         AuditError::Parameter(_) => Code::BadRequest,
         AuditError::Engine(error) => code_of_engine(error),
     }
@@ -596,7 +606,9 @@ fn code_of_seal(error: &SealError) -> Code {
 fn code_of_store(error: &StoreError) -> Code {
     match error {
         StoreError::TooLarge { .. } => Code::TooLarge,
-        StoreError::Corrupt(_) | StoreError::Damaged(_) => Code::IntegrityFailed,
+        StoreError::Corrupt(_) | StoreError::Damaged(_) | StoreError::Backup { .. } => {
+            Code::IntegrityFailed
+        }
         StoreError::Path(_) | StoreError::Malformed(_) => Code::Internal,
         StoreError::Buried(_) => Code::KeyDestroyed,
         StoreError::Full
@@ -604,6 +616,7 @@ fn code_of_store(error: &StoreError) -> Code {
         | StoreError::Held(_)
         | StoreError::NotAStore(_)
         | StoreError::Exists(_)
+        | StoreError::NoPeriod { .. }
         | StoreError::TooOld { .. }
         | StoreError::Forked => Code::StoreUnavailable,
     }

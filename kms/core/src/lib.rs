@@ -24,6 +24,7 @@
 #![deny(unsafe_code)]
 
 pub mod audit;
+pub mod backup;
 pub mod clock;
 mod error;
 pub mod gate;

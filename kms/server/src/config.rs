@@ -132,11 +132,21 @@ fn origin() -> String {
 }
 
 /// Where copies go.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Backup {
     /// Their folder.
     pub folder: Option<PathBuf>,
+    /// The folder of the keys that seal them.
+    pub keys: Option<PathBuf>,
+    /// Days after which another key does.
+    pub period_days: u32,
+}
+
+impl Default for Backup {
+    fn default() -> Self {
+        Backup { folder: None, keys: None, period_days: 7 }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -241,6 +251,15 @@ impl Config {
         })
     }
 
+    /// Where the keys of backups are.
+    pub(crate) fn backup_keys(&self) -> PathBuf {
+        self.backup.keys.clone().unwrap_or_else(|| {
+            let mut name = self.store.path.clone().into_os_string();
+            name.push(".backup-keys");
+            name.into()
+        })
+    }
+
     /// How the service is set up.
     pub(crate) fn service(&self) -> service::Options {
         service::Options {
@@ -289,6 +308,7 @@ impl Config {
         let (lifetime, most) = (self.tokens.lifetime_seconds, self.tokens.lifetime_seconds_max);
         within("tokens.lifetime_seconds_max", most, u32::MAX)?;
         within("tokens.lifetime_seconds", lifetime, most)?;
+        within("backup.period_days", self.backup.period_days, 3650)?;
         within("audit.segment_mib", self.audit.segment_mib, 1 << 10)?;
         within("store.cache_mib", self.store.cache_mib, 1 << 20)?;
         let of_clients =
@@ -386,6 +406,7 @@ mod tests {
             .join("\n");
         let all: Config = all.parse().unwrap();
         assert!(all.seal.passphrase_file.is_some() && all.backup.folder.is_some());
+        assert!(all.backup.keys.is_some());
         assert!(all.store.size_max_mib.is_some() && all.audit.archive.is_some());
         assert!(all.audit.checkpoints.is_some());
         assert_eq!(all.service().quota.us_per_second, Some(500_000));
@@ -422,6 +443,8 @@ mod tests {
             (format!("{base}[quota]\nburst_seconds = 3601"), "expected 1 to 3600"),
             (format!("{base}[quota]\ntenants = {{ ci = 0 }}"), "`quota.tenants.ci` is 0"),
             (format!("{base}[quota]\ntenants = {{ \"a/b\" = 1 }}"), "is no name of a"),
+            (format!("{base}[backup]\nperiod_days = 0"), "`backup.period_days` is 0; expected 1"),
+            (format!("{base}[backup]\nkey = \"/k\""), "unknown field `key`"),
             (format!("{base}[quota]\nrequests = 5"), "unknown field `requests`"),
             (
                 format!(

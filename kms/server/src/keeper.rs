@@ -23,7 +23,7 @@ use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::attempts::{Attempts, Guesser};
-use crate::clock::{now_ms, rfc3339};
+use crate::backups::{self, Backups};
 use crate::config::Config;
 use crate::copies::{self, Failures};
 use crate::error::Error;
@@ -37,7 +37,7 @@ pub struct Keeper {
     file: Option<Arc<SqliteStore>>,
     /// None: in memory.
     audit: Option<PathBuf>,
-    backups: Option<PathBuf>,
+    backups: Option<Backups>,
     archive: Option<PathBuf>,
     /// A second place for checkpoints.
     copies: Option<PathBuf>,
@@ -271,12 +271,13 @@ impl Keeper {
         Ok(adopted()?)
     }
 
-    /// Makes the store that a configuration names of a copy.
+    /// Makes the store that a configuration names of a copy, by the key of its period: that of a file, or the one in the
+    /// folder that the configuration names.
     ///
     /// # Errors
-    /// A store that is there; a copy that is damaged.
-    pub fn restore(config: &Config, backup: &Path) -> Result<(), Error> {
-        Ok(SqliteStore::restore(backup, &config.store.path).map_err(gabion_kms::Error::from)?)
+    /// A store that is there; a copy that is damaged; a period whose key is not there.
+    pub fn restore(config: &Config, backup: &Path, key: Option<&Path>) -> Result<(), Error> {
+        Ok(backups::restore(config, backup, key)?)
     }
 
     fn at(config: &Config) -> Result<Self, Error> {
@@ -289,7 +290,7 @@ impl Keeper {
             store,
             file: Some(file),
             audit: Some(config.audit.folder.clone()),
-            backups: config.backup.folder.clone(),
+            backups: Backups::new(config)?,
             archive: config.audit.archive.clone(),
             copies: config.audit.checkpoints.clone(),
             copies_failed: Arc::default(),
@@ -374,15 +375,20 @@ impl Keeper {
     }
 
     /// Makes a copy of the store in the folder for that.
-    pub(crate) fn backup(&self, service: &Service) -> Result<wire::BackedUp, gabion_kms::Error> {
-        let (Some(file), Some(folder)) = (&self.file, &self.backups) else {
-            let why = "the server is not configured to make backups";
-            return Err(gabion_kms::Error::Unsupported(why.to_owned()));
-        };
-        let name: String = rfc3339(now_ms()).chars().filter(char::is_ascii_alphanumeric).collect();
-        let name = format!("{name}.backup");
-        file.backup(&folder.join(&name))?;
-        Ok(wire::BackedUp { file: name, revision: service.kms().revision() })
+    pub(crate) fn backup(&self) -> Result<wire::BackedUp, gabion_kms::Error> {
+        let (backups, file) = self.backups()?;
+        backups.write(file)
+    }
+
+    /// Copies of the store, and the file that it is.
+    pub(crate) fn backups(&self) -> Result<(&Backups, &SqliteStore), gabion_kms::Error> {
+        match (&self.backups, &self.file) {
+            (Some(backups), Some(file)) => Ok((backups, file)),
+            (None, _) | (_, None) => {
+                let why = "the server is not configured to make backups";
+                Err(gabion_kms::Error::Unsupported(why.to_owned()))
+            }
+        }
     }
 
     /// Moves full segments of the audit log to the folder for that.

@@ -24,6 +24,7 @@
 mod api;
 mod aside;
 mod attempts;
+mod backups;
 mod body;
 mod certificate;
 mod clients;

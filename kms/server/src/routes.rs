@@ -120,7 +120,7 @@ pub const ROUTES: &[Route] = &[
     route!(once Disable "POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
     route!(once Trim "POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body wire::Trim, answer wire::Changed, query &[OF_TENANT]),
     route!(once Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
-    route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good." keys::destroy, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
+    route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good, and backups that have it." keys::destroy, body wire::DestroyKey, answer wire::Destroyed, query &[OF_TENANT]),
     route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body wire::ImportVersion, answer wire::Rotated, query &[OF_TENANT]),
     route!("POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body wire::ExportKey, answer wire::Exported, query &[OF_TENANT]),
     route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." carried::wrapping_key, answer wire::WrappingKey, query &[

@@ -154,12 +154,19 @@ fn holders_that_can_not_be_are_refused_before_anything_is_there() {
     refused(&["kem", "bob", "carol"], "kem.pub: ");
     work.write("none.pub", "nonsense");
     refused(&["alice", "none", "carol"], "none.pub: ");
-    // Its part of X25519, at the end, is zero.
+    work.gabion(&dealing("init", &PEOPLE)).ok();
+}
+
+/// Whose part of X25519, at the end, is zero: nobody has such a key by accident.
+#[test]
+fn a_key_of_small_order_holds_no_share() {
+    let work = Work::new();
+    let _caller = place(&work);
     let pem = String::from_utf8(work.read("alice.pub")).unwrap();
     let mut der = gabion_kms_client::of_pem(&pem).unwrap();
     let at = der.len() - 32;
     der[at..].fill(0);
     work.write("weak.pub", der);
-    refused(&["alice", "bob", "weak"], "small order");
-    work.gabion(&dealing("init", &PEOPLE)).ok();
+    work.gabion(&dealing("init", &["weak", "bob", "carol"])).fails(2).says("small order");
+    assert!(!work.has("store"));
 }

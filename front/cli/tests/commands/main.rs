@@ -21,6 +21,8 @@ mod kms;
 #[cfg(feature = "kms")]
 mod kms_audit;
 #[cfg(feature = "kms")]
+mod kms_backups;
+#[cfg(feature = "kms")]
 mod kms_docs;
 #[cfg(feature = "kms")]
 mod kms_ends;

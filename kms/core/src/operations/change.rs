@@ -242,6 +242,34 @@ impl Kms {
         })
     }
 
+    /// Destroys a key of which the audit log says that it was destroyed, after the store was put back to an older state. One
+    /// that the store of then did not have yet is none.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) fn destroy_as_told(&self, id: &KeyId) -> Result<(), Error> {
+        let changing = self.changing();
+        match read_key(&self.kept, id) {
+            Err(Error::NoKey(_)) => return Ok(()),
+            Err(Error::Destroyed) => {}
+            found => self.bury_found(id, &found?)?,
+        }
+        drop(changing);
+        self.bury(id, None)
+    }
+
+    /// Whether a key was destroyed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn is_destroyed(&self, id: &KeyId) -> Result<bool, Error> {
+        match read_key(&self.kept, id) {
+            Ok(_) | Err(Error::NoKey(_)) => Ok(false),
+            Err(Error::Destroyed) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Buries a key's record and frees its name. From here on no version of it is found.
     fn bury_key(&self, id: &KeyId, view: &KeyView) -> Result<(), Error> {
         if view.key.id != *id {
@@ -250,6 +278,10 @@ impl Kms {
         if view.key.deleted_ms.is_none() {
             return Err(Error::Parameter("delete the key before it is destroyed".to_owned()));
         }
+        self.bury_found(id, view)
+    }
+
+    fn bury_found(&self, id: &KeyId, view: &KeyView) -> Result<(), Error> {
         let name = name_path(&id.tenant, &view.key.name)?;
         let taken = opened::<Option<KeyId>>(&self.kept, &name)?;
         let mut transaction = Transaction::new().bury(key_path(id)?, view.generation);

@@ -41,6 +41,22 @@ pub fn key_path(id: &KeyId) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("keys/{}/{}", id.tenant, id.uuid))?)
 }
 
+/// Where the store has a key; its other records came about with it or later.
+///
+/// # Errors
+/// None that happens.
+pub fn key_record(id: &KeyId) -> Result<RecordPath, Error> {
+    key_path(id)
+}
+
+/// Beneath it are the keys of all tenants.
+///
+/// # Errors
+/// None that happens.
+pub fn keys_path() -> Result<RecordPath, Error> {
+    Ok(RecordPath::new("keys")?)
+}
+
 /// Beneath it are the versions.
 pub fn versions_path(id: &KeyId) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("versions/{}/{}", id.tenant, id.uuid))?)

@@ -150,12 +150,16 @@ impl Service {
         self.change(call, Action::Restore, key, |id| self.kms.restore(id))
     }
 
-    /// Destroys a key that is deleted.
+    /// Destroys a key that is deleted. Which one it was: its name is free then.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::destroy`].
-    pub fn destroy(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
-        self.change(call, Action::Destroy, key, |id| self.kms.destroy(id))
+    pub fn destroy(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyId, Error> {
+        let destroy = || {
+            let id = self.find(key)?;
+            self.kms.destroy(&id).map(|()| id)
+        };
+        self.changed(call, &of(Action::Destroy, key), destroy, |id| Some(id.to_string()))
     }
 
     /// What a key and its versions are.

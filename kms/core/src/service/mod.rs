@@ -17,6 +17,7 @@ mod administration;
 mod changes;
 mod ciphers;
 mod cost;
+mod expire;
 mod jwks;
 mod once;
 mod open;

@@ -12,9 +12,10 @@ use super::ops::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
 use super::run::Service;
-use crate::audit::{self, Class, Hash, Keys, Log};
+use crate::audit::{self, Class, Entry, Hash, Keys, Log};
 use crate::error::{AuditError, Error};
-use crate::gate::{self, Gate};
+use crate::gate::{self, Action, Gate};
+use crate::model::KeyId;
 use crate::operations::{Kept, Kms, damaged, opened_bytes};
 use crate::seal::Key;
 use crate::store::{RecordPath, Settled, Transaction, settle};
@@ -58,6 +59,9 @@ impl Default for Options {
     }
 }
 
+/// Records that are read together.
+const RECORDS_TOGETHER: usize = 10_000;
+
 /// What the store knows of the log: how far it had come.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,7 +85,11 @@ impl Service {
         let gate = Gate::open(&kms, options.gate, kms.now_ms())?;
         let known = match audit {
             AuditAt::Memory => 0,
-            AuditAt::Folder(_) | AuditAt::Disk(..) => check(kms.kept(), &log)?,
+            AuditAt::Folder(_) | AuditAt::Disk(..) => {
+                let known = check(kms.kept(), &log)?;
+                destroy_again(&kms, &log, known)?;
+                known
+            }
         };
         let digests = digests(kms.kept())?;
         let (strangers, known) = (AtomicU64::new(0), Mutex::new(known));
@@ -160,6 +168,28 @@ fn check(kept: &Kept, log: &Log) -> Result<u64, Error> {
     }
 }
 
+/// Destroys again what the log says was destroyed since the store knew it: a store that was restored beside its log revives
+/// no key.
+fn destroy_again(kms: &Kms, log: &Log, known: u64) -> Result<(), Error> {
+    let (mut from, before) = (known, log.first()?);
+    if from < before {
+        return Err(AuditError::NeedsArchive { from, before }.into());
+    }
+    loop {
+        let entries = log.tail(from, RECORDS_TOGETHER)?;
+        let Some(last) = entries.last() else { return Ok(()) };
+        from = last.index + 1;
+        for Entry { record, .. } in &entries {
+            let is_one = record.action == Action::Destroy && record.outcome == audit::Outcome::Done;
+            // A key that was destroyed is named by its id.
+            let id = record.key.as_ref().filter(|_| is_one).map(|id| id.parse::<KeyId>());
+            if let Some(Ok(id)) = id {
+                kms.destroy_as_told(&id)?;
+            }
+        }
+    }
+}
+
 /// Notes how far the log has come.
 fn note(kept: &Kept, size: u64, root: &Hash) -> Result<(), Error> {
     let path = path("audit-head")?;
@@ -170,7 +200,8 @@ fn note(kept: &Kept, size: u64, root: &Hash) -> Result<(), Error> {
     commit(kept, &Transaction::new().put(path, before, sealed))
 }
 
-fn commit(kept: &Kept, transaction: &Transaction) -> Result<(), Error> {
+/// Commits what no change of a key is.
+pub(super) fn commit(kept: &Kept, transaction: &Transaction) -> Result<(), Error> {
     match settle(&*kept.store, transaction)? {
         Settled::Committed => Ok(()),
         Settled::Conflict(_) => Err(Error::Conflict),

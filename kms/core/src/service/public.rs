@@ -88,4 +88,25 @@ impl Service {
         let request = Request { action, tenant: None, key: None, items: 1, makes: None };
         self.changed(call, &request, run, |_| None)
     }
+
+    /// Goes on where the destroying of a key was interrupted, by its id; whether it was destroyed. It has no name any more:
+    /// whoever may see or destroy keys of some names alone hears of none.
+    ///
+    /// # Errors
+    /// Not allowed; no such key; the store's; the audit log's.
+    pub fn destroy_on(&self, call: &Call<'_>, id: &KeyId) -> Result<bool, Error> {
+        if !self.kms.is_destroyed(id)? {
+            return Ok(false);
+        }
+        let about = |action, key| {
+            let tenant = Some(&id.tenant);
+            Request { action, tenant, key, items: 1, makes: None }
+        };
+        if self.allowed(call, &about(Action::List, Some(""))).is_err() {
+            return Err(Error::NoKey(id.to_string()));
+        }
+        let request = about(Action::Destroy, None);
+        self.changed(call, &request, || self.kms.go_on(id), |()| Some(id.to_string()))?;
+        Ok(true)
+    }
 }

@@ -27,6 +27,10 @@ use rusqlite::{
 };
 use sha2_hmac::{Digest, Sha256};
 
+mod copies;
+
+pub(crate) use copies::{Head, Numbered};
+
 use super::contract::{Conflict, Outcome, Store};
 use super::records::{Page, Read, Record, RecordPath, Transaction};
 use super::terms::{Caps, Durability, Identity, Revision, StoreError};
@@ -55,6 +59,10 @@ const SCHEMA: &str = "
         value BLOB,
         digest BLOB NOT NULL
     ) STRICT;
+";
+
+/// What holds of records, once there are some.
+const RULES: &str = "
     CREATE TRIGGER generations_begin BEFORE INSERT ON records
         WHEN NEW.generation <> 1 + coalesce((SELECT generation FROM records WHERE path = NEW.path), 0)
             OR EXISTS (SELECT 1 FROM records WHERE path = NEW.path AND value IS NULL)
@@ -125,6 +133,7 @@ impl SqliteStore {
         in_place(path, &mut |connection| {
             let transaction = connection.transaction().map_err(error_of)?;
             transaction.execute_batch(SCHEMA).map_err(error_of)?;
+            transaction.execute_batch(RULES).map_err(error_of)?;
             transaction
                 .execute(
                     "INSERT INTO store VALUES (1, ?1, ?1, ?2, 0, 0)",

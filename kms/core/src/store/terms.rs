@@ -120,6 +120,24 @@ pub enum StoreError {
         /// Which.
         String,
     ),
+    /// A backup, or the key of a period, that is not what was written.
+    #[error("{at} can't be read: {reason}")]
+    Backup {
+        /// Which file.
+        at: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The key of a backup's period is not there.
+    #[error(
+        "the backup is sealed by the key of the period {period}, which is not in {folder}: it was destroyed, or is kept elsewhere (--backup-key)"
+    )]
+    NoPeriod {
+        /// The period.
+        period: String,
+        /// Where its key was looked for.
+        folder: String,
+    },
     /// It belongs to the process that forked this one.
     #[error("the store belongs to the process that forked this one; open it here again")]
     Forked,

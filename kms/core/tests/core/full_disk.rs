@@ -20,11 +20,11 @@ use gabion_kms::{AuditError, Code};
 use crate::verbs::{label, pure};
 
 /// A disk of its own, of so many KiB.
-struct Small(tempfile::TempDir);
+pub struct Small(tempfile::TempDir);
 
 impl Small {
     /// None where nobody may mount one.
-    fn new(kib: u32) -> Option<Self> {
+    pub fn new(kib: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let options = format!("size={kib}k,mode=0700");
         let made = Command::new("mount")
@@ -40,12 +40,12 @@ impl Small {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// Takes all of its room, but for so many KiB.
-    fn fill(&self, but_kib: usize) {
+    pub fn fill(&self, but_kib: usize) {
         let mut filler = fs::File::create(self.path("filler")).unwrap();
         let mut len = 0;
         while let Ok(written @ 1..) = filler.write(&[1; 4096]) {
@@ -54,7 +54,7 @@ impl Small {
         filler.set_len(len.saturating_sub(but_kib << 10) as u64).unwrap();
     }
 
-    fn empty(&self) {
+    pub fn empty(&self) {
         fs::remove_file(self.path("filler")).unwrap();
     }
 }

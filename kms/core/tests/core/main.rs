@@ -6,6 +6,7 @@ mod attest;
 mod audit;
 mod audit_archive;
 mod audit_faults;
+mod backups;
 mod batches;
 mod ciphers;
 mod classes;

@@ -448,7 +448,7 @@ fn a_destruction_that_was_cut_off_goes_on() {
     let destroy = of_key(
         "destroy",
         Action::Destroy,
-        |service, call, key| service.destroy(call, key),
+        |service, call, key| service.destroy(call, key).map(drop),
         |store, _, _| {
             let page = store.list(&RecordPath::new("versions/default").unwrap(), None, 100);
             let is_there =

@@ -65,7 +65,7 @@ pub fn backup(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
     let keeper = &call.state.keeper;
-    Reply::json(&service.administer(&caller, Action::Backup, || keeper.backup(service))?)
+    Reply::json(&service.administer(&caller, Action::Backup, || keeper.backup())?)
 }
 
 pub fn audit(call: &Call) -> Result<Reply, Problem> {

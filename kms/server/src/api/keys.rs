@@ -3,8 +3,8 @@
 use gabion_kms::model::{self, Conformances, Does, KeyId, Label, Minimum, VersionId};
 use gabion_kms::operations::{KeyChange, NewKey, Terms};
 use gabion_kms_client::wire::{
-    Changed, ConfigureKey, CreateKey, Key, Keys, Named, Nothing, OfVersion, Rotated, Trim, Version,
-    Versions,
+    Changed, ConfigureKey, CreateKey, DestroyKey, Destroyed, Key, Keys, Named, Nothing, OfVersion,
+    Rotated, Trim, Version, Versions,
 };
 
 use super::{Call, Reply, TENANT, Wanted};
@@ -169,9 +169,35 @@ pub fn restore(call: &Call) -> Result<Reply, Problem> {
 
 pub fn destroy(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    let Nothing {} = json::read(&call.body)?;
-    service.destroy(&caller, &wanted(call)?.key())?;
-    changed(call)
+    let DestroyKey { expire_backups } = json::read(&call.body)?;
+    if expire_backups != Some(true) {
+        service.destroy(&caller, &wanted(call)?.key())?;
+        let revision = service.kms().revision();
+        return Reply::json(&Destroyed { revision, ..Destroyed::default() });
+    }
+    if call.query.text("op_id").is_some() {
+        return Err(Problem::bad("`op_id` is not for `expire_backups`")
+            .hint("ask again by the key's id, as often as you like: it goes on where it stopped"));
+    }
+    // Whatever may be refused is refused before the key is gone.
+    let (backups, file) = call.state.keeper.backups()?;
+    service.may_expire(&caller)?;
+    backups.check(file)?;
+    let id = destroyed(call)?;
+    Reply::json(&backups.expire(service, &caller, file, &id)?)
+}
+
+/// Destroys a key, or goes on with one that was destroyed, which its id names; which one it is.
+fn destroyed(call: &Call) -> Result<KeyId, Problem> {
+    let (service, caller) = call.caller()?;
+    if let Ok(id) = call.key().parse::<KeyId>() {
+        let is_tenants =
+            call.query.text("tenant").is_none_or(|tenant| tenant == id.tenant.as_str());
+        if is_tenants && service.destroy_on(&caller, &id)? {
+            return Ok(id);
+        }
+    }
+    Ok(service.destroy(&caller, &wanted(call)?.key())?)
 }
 
 fn set_state(call: &Call, state: model::State) -> Result<Reply, Problem> {

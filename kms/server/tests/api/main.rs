@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
 
 mod attacks;
+mod backups;
 mod batch;
 mod carried;
 mod ends;

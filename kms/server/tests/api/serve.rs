@@ -20,7 +20,7 @@ use super::{raw, refused};
 pub struct Place {
     folder: tempfile::TempDir,
     shares: Vec<Zeroizing<String>>,
-    token: Zeroizing<String>,
+    pub token: Zeroizing<String>,
     /// What the configuration has besides.
     more: String,
 }
@@ -57,7 +57,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn config(&self, store: &str) -> Config {
+    pub fn config(&self, store: &str) -> Config {
         self.text(store).parse().unwrap()
     }
 
@@ -65,11 +65,12 @@ impl Place {
         let at = |name: &str| self.path(name).display().to_string();
         format!(
             "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
-             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n{}",
+             [backup]\nfolder = \"{}\"\nkeys = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n{}",
             at("kms"),
             at(store),
             at(&format!("{store}-audit")),
             at("backups"),
+            at("backup-keys"),
             self.more
         )
     }
@@ -87,7 +88,7 @@ impl Place {
         Server::start(keeper, &config.options().unwrap()).unwrap()
     }
 
-    fn client(&self, token: &str) -> Client {
+    pub fn client(&self, token: &str) -> Client {
         let settings = Settings {
             addresses: vec![Address::Unix(self.path("kms"))],
             token: Some(token.to_owned().into()),
@@ -146,7 +147,7 @@ fn with_checksum(parts: &[&str]) -> String {
     format!("{text}-{sum}")
 }
 
-fn create(client: &Client, name: &str) {
+pub fn create(client: &Client, name: &str) {
     let algorithm = "ed25519".to_owned();
     client.create(&CreateKey { name: name.into(), algorithm, ..CreateKey::default() }).unwrap();
 }
@@ -271,8 +272,8 @@ fn a_copy_is_made_and_restored() {
     let before = admin.status().unwrap();
     server.stop();
     let config = place.config("restored");
-    Keeper::restore(&config, &place.path("backups").join(&made.file)).unwrap();
-    assert!(Keeper::restore(&config, &place.path("backups").join(&made.file)).is_err());
+    Keeper::restore(&config, &place.path("backups").join(&made.file), None).unwrap();
+    assert!(Keeper::restore(&config, &place.path("backups").join(&made.file), None).is_err());
     // The log goes on from where it is: a store that was put back does not go on with an empty one.
     let copied = std::process::Command::new("cp")
         .arg("-a")

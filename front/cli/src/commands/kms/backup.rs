@@ -13,11 +13,12 @@ use crate::failure::Failure;
 /// Example:
 ///   gabion kms backup
 ///
-/// The copy goes to the folder that the server's configuration names. It opens with what opens the seal now.
+/// The copy goes to the folder that the server's configuration names. It is sealed by the key of its period, which is in another
+/// folder, and opens with what opens the seal now.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct BackupArgs {
-    /// Print the service's answer as one JSON object: file, revision
+    /// Print the service's answer as one JSON object: file, revision, period
     #[arg(long)]
     json: bool,
 }
@@ -27,13 +28,17 @@ pub struct BackupArgs {
 /// Example:
 ///   gabion kms restore --config kms.toml 20261126T062205123Z.backup
 ///
-/// The store that the configuration names must not be there. It is the same store's next incarnation, and sealed.
+/// The store that the configuration names must not be there. It is the same store's next incarnation, and sealed. The key of the
+/// copy's period is looked for in the folder that the configuration names (backup.keys).
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct RestoreArgs {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// The key of the copy's period, where it is not in the folder for those
+    #[arg(long, value_name = "FILE")]
+    backup_key: Option<PathBuf>,
     /// The copy
     backup: PathBuf,
 }
@@ -52,6 +57,6 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
 /// Makes a store of one.
 pub fn restore(args: RestoreArgs) -> Result<u8, Failure> {
     let config = Config::read(&args.config)?;
-    Keeper::restore(&config, &args.backup)?;
+    Keeper::restore(&config, &args.backup, args.backup_key.as_deref())?;
     Ok(0)
 }

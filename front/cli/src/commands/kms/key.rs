@@ -11,7 +11,7 @@ use super::open::{self, OpenArgs};
 use super::shown::key;
 use super::transfer::{self, ExportArgs, ImportArgs, WrappingKeyArgs};
 use super::{client, say_json};
-use crate::failure::Failure;
+use crate::failure::{Failure, spelt};
 
 /// Make, show and change keys of the service
 ///
@@ -164,8 +164,17 @@ enum Command {
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
     ///   gabion kms key destroy web
+    ///
+    /// With --expire-backups nobody reads a backup any more that may have it: the keys of their periods are destroyed, too, and
+    /// with them whatever else these backups have, which is printed. It takes the action `backup` besides.
     #[command(verbatim_doc_comment)]
-    Destroy(Of),
+    Destroy {
+        #[command(flatten)]
+        of: Of,
+        /// Destroy the keys of all periods of backups that may have it; by the key's id it goes on where it stopped
+        #[arg(long)]
+        expire_backups: bool,
+    },
 }
 
 #[derive(clap::Args)]
@@ -287,7 +296,11 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             done(json, &client.delete(&of.key)?, "the key is deleted; `restore` undoes that")
         }
         Command::Restore(of) => done(json, &client.restore(&of.key)?, "the key is restored"),
-        Command::Destroy(of) => done(json, &client.destroy(&of.key)?, "the key is destroyed"),
+        Command::Destroy { of, expire_backups: true } => expire(&client, json, &of.key),
+        Command::Destroy { of, expire_backups: false } => match client.destroy(&of.key)? {
+            answer if json => say_json(&answer),
+            _ => said("the key is destroyed"),
+        },
     }?;
     Ok(0)
 }
@@ -324,6 +337,39 @@ fn show(client: &Client, json: bool, name: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Destroys a key with the backups that have it. By its id, since its name is free as soon as that has begun.
+fn expire(client: &Client, json: bool, key: &str) -> Result<(), Failure> {
+    let id = if key.contains('/') { key.to_owned() } else { client.show(key)?.id };
+    let again = |failure: Failure| {
+        let go_on = |text| {
+            format!(
+                "{text}\nthe key may be destroyed, and its backups not: ask again by its id, {id}"
+            )
+        };
+        match failure {
+            Failure::NotReady(text) => Failure::NotReady(go_on(text)),
+            other => other,
+        }
+    };
+    let destroyed = client.destroy_with_backups(&id).map_err(|error| again(error.into()))?;
+    if json {
+        return say_json(&destroyed);
+    }
+    said("the key is destroyed")?;
+    let list = |what: &str, names: &Option<Vec<String>>| {
+        names.iter().flatten().try_for_each(|name| said(&format!("{what} {}", spelt(name))))
+    };
+    list("expired    the period", &destroyed.expired_periods)?;
+    list("unreadable", &destroyed.unreadable_backups)?;
+    list("has it     and no period's key seals it, delete it:", &destroyed.plain_backups)?;
+    match destroyed.keys_without_backup {
+        None | Some(0) => Ok(()),
+        Some(others) => {
+            said(&format!("{others} other keys are in no backup that can be read: make one"))
+        }
+    }
 }
 
 fn done(json: bool, changed: &Changed, words: &str) -> Result<(), Failure> {

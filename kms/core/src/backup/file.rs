@@ -1,0 +1,489 @@
+//! The file of a backup.
+//!
+//! ```text
+//!   "gabionkb"  format 4  store 16  incarnation 8  revision 8  records 8  created_ms 8  period 4+8+8  salt 32     in clear
+//!   chunks of 64 KiB and 16 bytes, the last one shorter      AES-256-GCM-SIV; nonce: seven zeros, number, whether it is the last
+//! ```
+//!
+//! Numbers are little-endian, but for a nonce's. Each file has a key of its own, HKDF-SHA-256 of the period's key, the salt
+//! and all of the head, so that nonces may count from zero (STREAM: Hoang, Reyhanitabar, Rogaway, Vizár, 2015).
+
+use std::path::{Path, PathBuf};
+
+use aes_gcm_siv::aead::Aead;
+use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
+use gabion_engine::{Entropy, OsEntropy};
+use gabion_state::{Access, Disk, DiskFile, RealDisk, read_full, write_all};
+use hkdf::Hkdf;
+use sha2_hmac::Sha256;
+use zeroize::Zeroizing;
+
+use super::periods::{Period, PeriodKey, of_io, shown};
+use crate::error::Error;
+use crate::store::{
+    Head, Identity, Numbered, Record, RecordPath, Revision, SqliteStore, StoreError,
+};
+
+/// What a file begins with.
+const MAGIC: &[u8; 8] = b"gabionkb";
+
+/// The format that this program writes.
+const FORMAT: u32 = 1;
+
+/// Bytes of the head.
+const HEAD: usize = 8 + 4 + 16 + 4 * 8 + 20 + SALT;
+
+const SALT: usize = 32;
+
+/// Bytes of a chunk before it is sealed, and what sealing adds.
+const CHUNK: usize = 64 << 10;
+const TAG: usize = 16;
+
+/// Most bytes of a path and of a value: what stores take.
+const PATH_MAX: usize = crate::store::PATH_MAX;
+const VALUE_MAX: usize = 1 << 20;
+
+/// What a backup says of itself to everybody. Whether it is so is known when it was read by its period's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Which store's it is.
+    pub store: Identity,
+    /// At which revision.
+    pub revision: u64,
+    /// How many records the store ever had.
+    pub records: u64,
+    /// When it was made, in milliseconds since 1970, by a clock that may be wrong.
+    pub created_ms: u64,
+    /// By whose key it is sealed.
+    pub period: Period,
+    salt: [u8; SALT],
+}
+
+impl Backup {
+    /// Reads the head of a file. None where it is no backup of this kind.
+    ///
+    /// # Errors
+    /// One that is cut, or of a newer program; a file that can't be read.
+    pub fn read(path: &Path) -> Result<Option<Self>, StoreError> {
+        let file = RealDisk.open(path, Access::Read).map_err(of_io(path))?;
+        let mut head = [0; HEAD];
+        let len = read_full(&*file, &mut head, 0).map_err(of_io(path))?;
+        if !head.starts_with(MAGIC) {
+            return Ok(None);
+        }
+        if len < HEAD {
+            return Err(damaged(path, "it ends within its head"));
+        }
+        Self::of(path, &head).map(Some)
+    }
+
+    fn of(path: &Path, head: &[u8; HEAD]) -> Result<Self, StoreError> {
+        let mut rest = &head[MAGIC.len()..];
+        let cut = || damaged(path, "it ends within its head");
+        let format = u32::from_le_bytes(part(&mut rest).ok_or_else(cut)?);
+        if format > FORMAT {
+            let (wanted, has) = (format.into(), FORMAT.into());
+            return Err(StoreError::TooOld { what: "read", wanted, has });
+        }
+        let mut read = || {
+            let id = part(&mut rest)?;
+            let mut number = || part(&mut rest).map(u64::from_le_bytes);
+            let [incarnation, revision, records, created_ms] =
+                [number()?, number()?, number()?, number()?];
+            let period = Period {
+                number: u32::from_le_bytes(part(&mut rest)?),
+                from_ms: u64::from_le_bytes(part(&mut rest)?),
+                id: part(&mut rest)?,
+            };
+            let store = Identity { id, incarnation };
+            Some(Backup { store, revision, records, created_ms, period, salt: part(&mut rest)? })
+        };
+        read()
+            .filter(|_| format == FORMAT)
+            .ok_or_else(|| damaged(path, "its format is none that there is"))
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let Backup { store, revision, records, created_ms, period, salt } = self;
+        let mut head = Vec::with_capacity(HEAD);
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(&FORMAT.to_le_bytes());
+        head.extend_from_slice(&store.id);
+        for number in [store.incarnation, *revision, *records, *created_ms] {
+            head.extend_from_slice(&number.to_le_bytes());
+        }
+        head.extend_from_slice(&period.number.to_le_bytes());
+        head.extend_from_slice(&period.from_ms.to_le_bytes());
+        head.extend_from_slice(&period.id);
+        head.extend_from_slice(salt);
+        head
+    }
+
+    /// The cipher of the file's chunks.
+    fn cipher(&self, key: &PeriodKey) -> Result<Aes256GcmSiv, Error> {
+        let mut file = Zeroizing::new([0; 32]);
+        let hkdf = Hkdf::<Sha256>::new(Some(&self.salt), key.bytes()?);
+        let info = [&b"gabion kms backup "[..], &self.head()].concat();
+        let lost = || Error::Engine(gabion_engine::Error::Lost);
+        hkdf.expand(&info, &mut file[..]).map_err(|_| lost())?;
+        Aes256GcmSiv::new_from_slice(&file[..]).map_err(|_| lost())
+    }
+}
+
+/// A backup that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The revision that it has.
+    pub revision: u64,
+}
+
+/// Writes a backup of a store into a folder, under a name that nothing has. Reads and commits of the store wait while its
+/// records are read. It has its name when all of it is durable; where something fails nothing is left.
+///
+/// # Errors
+/// [`StoreError::Exists`]; the store's; a folder that takes no more; a key of another store.
+pub fn write(
+    store: &SqliteStore,
+    folder: &Path,
+    name: &str,
+    key: &PeriodKey,
+    now_ms: u64,
+) -> Result<Written, Error> {
+    use crate::store::Store;
+    let identity = store.identity();
+    if key.store() != identity.id {
+        let why = format!("the key of the period {} is another store's", key.period());
+        return Err(StoreError::Unavailable(why).into());
+    }
+    let path = folder.join(name);
+    if path.symlink_metadata().is_ok() {
+        return Err(StoreError::Exists(path.display().to_string()).into());
+    }
+    let id: String = crate::text::hex(&identity.id);
+    // Of one name, so that what a crash left is replaced by the next one.
+    let partial = folder.join(format!("{id}.backup-partial"));
+    let _ = RealDisk.remove(&partial);
+    let written = write_partial(store, &partial, key, now_ms).and_then(|written| {
+        // It replaces nothing.
+        RealDisk.rename_new(&partial, &path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
+            _ => of_io(&path)(error),
+        })?;
+        RealDisk.sync_folder(folder).map_err(of_io(folder))?;
+        Ok(written)
+    });
+    if written.is_err() {
+        let _ = RealDisk.remove(&partial);
+    }
+    written
+}
+
+fn write_partial(
+    store: &SqliteStore,
+    partial: &Path,
+    key: &PeriodKey,
+    now_ms: u64,
+) -> Result<Written, Error> {
+    let mut salt = [0; SALT];
+    OsEntropy.fill(&mut salt).map_err(gabion_engine::Error::from)?;
+    let file = RealDisk.open(partial, Access::New).map_err(of_io(partial))?;
+    let sealing = std::cell::RefCell::new(None);
+    let mut failure = None;
+    let mut revision = 0;
+    let mut begin = |head: &Head| {
+        revision = head.revision.0;
+        let backup = Backup {
+            store: head.identity,
+            revision,
+            records: head.records,
+            created_ms: now_ms,
+            period: key.period(),
+            salt,
+        };
+        let cipher = backup.cipher(key).map_err(|error| {
+            let why = StoreError::Unavailable(error.to_string());
+            failure = Some(error);
+            why
+        })?;
+        let mut new = Sealing::new(partial, &*file, cipher, &backup.head())?;
+        new.put(&head.min_writer.to_le_bytes())?;
+        *sealing.borrow_mut() = Some(new);
+        Ok(())
+    };
+    let mut take = |record: &Numbered| match &mut *sealing.borrow_mut() {
+        Some(sealing) => sealing.record(record),
+        None => Err(StoreError::Unavailable("a record before its store".to_owned())),
+    };
+    let read = store.read_out(&mut begin, &mut take);
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    read?;
+    if let Some(sealing) = sealing.into_inner() {
+        sealing.end()?;
+    }
+    file.sync().map_err(of_io(partial))?;
+    Ok(Written { revision })
+}
+
+/// Makes a store of a backup by its period's key: the same store's next incarnation. Where something fails there is none.
+///
+/// # Errors
+/// [`StoreError::Exists`]; a backup that is damaged, or a key of another period; the disk's.
+pub fn restore(backup: &Path, key: &PeriodKey, to: &Path) -> Result<(), Error> {
+    let said = Backup::read(backup)?.ok_or_else(|| damaged(backup, "it is no backup"))?;
+    if key.period() != said.period || key.store() != said.store.id {
+        let reason =
+            format!("it is of the period {}, and the key is that of {}", said.period, key.period());
+        return Err(StoreError::Backup { at: shown(backup), reason }.into());
+    }
+    let file = RealDisk.open(backup, Access::Read).map_err(of_io(backup))?;
+    let mut opening = Opening::new(backup, &*file, said.cipher(key)?)?;
+    let min_writer = u64::from_le_bytes(opening.array()?);
+    let (identity, revision) = (said.store, Revision(said.revision));
+    let head = Head { identity, min_writer, revision, records: said.records };
+    Ok(SqliteStore::read_in(to, &head, &mut || opening.record())?)
+}
+
+/// Seals bytes one chunk after the other.
+struct Sealing<'a> {
+    path: &'a Path,
+    file: &'a dyn DiskFile,
+    offset: u64,
+    cipher: Aes256GcmSiv,
+    chunks: u32,
+    plain: Zeroizing<Vec<u8>>,
+}
+
+impl<'a> Sealing<'a> {
+    fn new(
+        path: &'a Path,
+        file: &'a dyn DiskFile,
+        cipher: Aes256GcmSiv,
+        head: &[u8],
+    ) -> Result<Self, StoreError> {
+        write_all(file, head, 0).map_err(of_io(path))?;
+        let plain = Zeroizing::new(Vec::with_capacity(CHUNK));
+        Ok(Sealing { path, file, offset: head.len() as u64, cipher, chunks: 0, plain })
+    }
+
+    fn put(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
+        while !bytes.is_empty() {
+            // The last one is sealed when it is known to be.
+            if self.plain.len() == CHUNK {
+                self.chunk(false)?;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - self.plain.len()));
+            self.plain.extend_from_slice(now);
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, Numbered { number, path, record }: &Numbered) -> Result<(), StoreError> {
+        let path = path.as_str().as_bytes();
+        self.put(&number.to_le_bytes())?;
+        self.put(&(path.len() as u32).to_le_bytes())?;
+        self.put(path)?;
+        self.put(&record.generation.to_le_bytes())?;
+        match &record.value {
+            None => self.put(&[0]),
+            Some(value) => {
+                self.put(&[1])?;
+                self.put(&(value.len() as u32).to_le_bytes())?;
+                self.put(value)
+            }
+        }
+    }
+
+    fn end(mut self) -> Result<(), StoreError> {
+        // No record has this number.
+        self.put(&0_u64.to_le_bytes())?;
+        self.chunk(true)
+    }
+
+    fn chunk(&mut self, is_last: bool) -> Result<(), StoreError> {
+        let failed = |why: &str| StoreError::Unavailable(format!("{}: {why}", shown(self.path)));
+        let sealed = self.cipher.encrypt(&nonce(self.chunks, is_last), &self.plain[..]);
+        let sealed = sealed.map_err(|_| failed("a chunk can't be sealed"))?;
+        self.chunks =
+            self.chunks.checked_add(1).ok_or_else(|| failed("a backup has 256 TiB at most"))?;
+        write_all(self.file, &sealed, self.offset).map_err(of_io(self.path))?;
+        self.offset += sealed.len() as u64;
+        self.plain.clear();
+        Ok(())
+    }
+}
+
+/// Opens bytes one chunk after the other.
+struct Opening<'a> {
+    path: &'a Path,
+    file: &'a dyn DiskFile,
+    offset: u64,
+    cipher: Aes256GcmSiv,
+    chunks: u32,
+    plain: Zeroizing<Vec<u8>>,
+    /// How much of it was taken.
+    taken: usize,
+    /// The next chunk, sealed; empty behind the last one.
+    next: Vec<u8>,
+    /// The number of the last record.
+    last: u64,
+    is_ended: bool,
+}
+
+impl<'a> Opening<'a> {
+    fn new(
+        path: &'a Path,
+        file: &'a dyn DiskFile,
+        cipher: Aes256GcmSiv,
+    ) -> Result<Self, StoreError> {
+        let (plain, next) = (Zeroizing::default(), Vec::new());
+        let mut opening = Opening {
+            path,
+            file,
+            offset: HEAD as u64,
+            cipher,
+            chunks: 0,
+            plain,
+            taken: 0,
+            next,
+            last: 0,
+            is_ended: false,
+        };
+        opening.next = opening.sealed()?;
+        Ok(opening)
+    }
+
+    fn sealed(&mut self) -> Result<Vec<u8>, StoreError> {
+        let mut sealed = vec![0; CHUNK + TAG];
+        let len = read_full(self.file, &mut sealed, self.offset).map_err(of_io(self.path))?;
+        sealed.truncate(len);
+        self.offset += len as u64;
+        Ok(sealed)
+    }
+
+    fn chunk(&mut self) -> Result<(), StoreError> {
+        let after = self.sealed()?;
+        let sealed = std::mem::replace(&mut self.next, after);
+        if sealed.is_empty() {
+            return Err(damaged(self.path, "it ends within a record"));
+        }
+        let opened = self.cipher.decrypt(&nonce(self.chunks, self.next.is_empty()), &sealed[..]);
+        self.plain = Zeroizing::new(opened.map_err(|_| {
+            damaged(
+                self.path,
+                "it was changed, cut or put together of others, or is of another key",
+            )
+        })?);
+        self.taken = 0;
+        self.chunks = self.chunks.wrapping_add(1);
+        Ok(())
+    }
+
+    fn take(&mut self, mut out: &mut [u8]) -> Result<(), StoreError> {
+        while !out.is_empty() {
+            if self.taken == self.plain.len() {
+                self.chunk()?;
+            }
+            let left = &self.plain[self.taken..];
+            let len = left.len().min(out.len());
+            let (now, later) = out.split_at_mut(len);
+            now.copy_from_slice(&left[..len]);
+            self.taken += len;
+            out = later;
+        }
+        Ok(())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+        let mut bytes = [0; N];
+        self.take(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn bytes(&mut self, most: usize) -> Result<Vec<u8>, StoreError> {
+        let len = u32::from_le_bytes(self.array()?) as usize;
+        if len > most {
+            return Err(damaged(self.path, "a record is longer than one may be"));
+        }
+        let mut bytes = vec![0; len];
+        self.take(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn record(&mut self) -> Result<Option<Numbered>, StoreError> {
+        if self.is_ended {
+            return Ok(None);
+        }
+        let number = u64::from_le_bytes(self.array()?);
+        if number == 0 {
+            self.is_ended = true;
+            return match self.taken == self.plain.len() && self.next.is_empty() {
+                true => Ok(None),
+                false => Err(damaged(self.path, "there is something behind its end")),
+            };
+        }
+        let wrong = || damaged(self.path, "it has what is no record");
+        let path = self.bytes(PATH_MAX)?;
+        let generation = u64::from_le_bytes(self.array()?);
+        let value = match self.array()? {
+            [0] => None,
+            [1] => Some(self.bytes(VALUE_MAX)?),
+            _ => return Err(wrong()),
+        };
+        let path = String::from_utf8(path).ok().and_then(|path| RecordPath::new(path).ok());
+        let can_be = number > self.last
+            && i64::try_from(number).is_ok()
+            && i64::try_from(generation).is_ok();
+        self.last = number;
+        let path = path.filter(|_| can_be).ok_or_else(wrong)?;
+        Ok(Some(Numbered { number, path, record: Record { generation, value } }))
+    }
+}
+
+/// The nonce of a chunk.
+fn nonce(chunk: u32, is_last: bool) -> Nonce {
+    let mut nonce = [0; 12];
+    nonce[7..11].copy_from_slice(&chunk.to_be_bytes());
+    nonce[11] = u8::from(is_last);
+    Nonce::from(nonce)
+}
+
+fn part<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (part, more) = rest.split_first_chunk::<N>()?;
+    *rest = more;
+    Some(*part)
+}
+
+fn damaged(path: &Path, reason: &str) -> StoreError {
+    StoreError::Backup { at: shown(path), reason: reason.to_owned() }
+}
+
+/// Backups in a folder, of a store.
+impl Backup {
+    /// Those of a folder by their names, and those there that no period's key seals: of an older program.
+    ///
+    /// # Errors
+    /// A folder or a file that can't be read.
+    pub fn all(folder: &Path) -> Result<(Vec<(String, Self)>, Vec<String>), StoreError> {
+        let (mut sealed, mut plain) = (Vec::new(), Vec::new());
+        for entry in std::fs::read_dir(folder).map_err(of_io(folder))? {
+            let path: PathBuf = entry.map_err(of_io(folder))?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if !name.ends_with(".backup") || !path.is_file() {
+                continue;
+            }
+            match Self::read(&path) {
+                Ok(Some(backup)) => sealed.push((name.to_owned(), backup)),
+                Ok(None) => plain.push(name.to_owned()),
+                // One that nobody reads any more, whatever its key.
+                Err(StoreError::Backup { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        sealed.sort_by(|one, other| one.0.cmp(&other.0));
+        plain.sort();
+        Ok((sealed, plain))
+    }
+}

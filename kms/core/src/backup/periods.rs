@@ -1,0 +1,356 @@
+//! Periods of backups, and their keys: a folder with a file each.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use gabion_engine::{Entropy, OsEntropy};
+use gabion_state::{Access, Disk, RealDisk, read_full, write_all};
+use sha2_hmac::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::clock::rfc3339;
+use crate::error::Error;
+use crate::seal::Key;
+use crate::store::StoreError;
+use crate::text::{hex as digits, of_hex};
+
+/// What a key's file begins with.
+const PREFIX: &str = "gbp1";
+
+/// How its name ends.
+const ENDING: &str = ".key";
+
+/// What one is called while it is written.
+const PARTIAL: &str = "new.partial";
+
+/// More bytes than any of them has.
+const FILE_MAX: usize = 1 << 10;
+
+/// A period: the how-manieth of its folder, since when, and what no other one has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period {
+    pub(super) number: u32,
+    pub(super) from_ms: u64,
+    pub(super) id: [u8; 8],
+}
+
+impl Period {
+    /// The how-manieth of its folder.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+/// Such as `000001-20261127T033438123Z-0123456789abcdef`.
+impl fmt::Display for Period {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = rfc3339(self.from_ms);
+        let from: String = from.chars().filter(char::is_ascii_alphanumeric).collect();
+        write!(out, "{:06}-{from}-{}", self.number, digits(&self.id))
+    }
+}
+
+/// A period's key. Secret.
+pub struct PeriodKey {
+    period: Period,
+    /// Whose backups it seals.
+    store: [u8; 16],
+    /// How many records the store had when the period began.
+    records: u64,
+    key: Key,
+}
+
+/// Without the key itself.
+impl fmt::Debug for PeriodKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "PeriodKey {}", self.period)
+    }
+}
+
+impl PeriodKey {
+    /// Reads the file of one, wherever it is.
+    ///
+    /// # Errors
+    /// [`StoreError::Backup`]; no memory.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let refused =
+            |reason: &str| StoreError::Backup { at: shown(path), reason: reason.to_owned() };
+        match of_file(path)? {
+            Some(text) => Self::of(&text)?
+                .ok_or_else(|| refused("it is no key of a period of backups").into()),
+            None => Err(refused("it was destroyed").into()),
+        }
+    }
+
+    /// Which period's it is.
+    pub fn period(&self) -> Period {
+        self.period
+    }
+
+    /// Which period of its folder it is, and how many records the store had when it began.
+    pub fn began(&self) -> (u32, u64) {
+        (self.period.number, self.records)
+    }
+
+    pub(super) fn store(&self) -> [u8; 16] {
+        self.store
+    }
+
+    pub(super) fn bytes(&self) -> Result<&[u8; 32], Error> {
+        Ok(self.key.bytes()?)
+    }
+
+    fn of(text: &str) -> Result<Option<Self>, Error> {
+        let Some((said, sum)) = text.trim_end().rsplit_once('-') else { return Ok(None) };
+        let parts: Vec<&str> = said.split('-').collect();
+        let [PREFIX, number, from_ms, id, store, records, key] = parts[..] else { return Ok(None) };
+        let read = || {
+            let period = Period {
+                number: number.parse().ok()?,
+                from_ms: from_ms.parse().ok()?,
+                id: of_hex(id)?,
+            };
+            let mut bytes = Zeroizing::new([0; 32]);
+            hex::decode_to_slice(key, &mut bytes[..]).ok()?;
+            Some((period, of_hex(store)?, records.parse().ok()?, bytes))
+        };
+        let Some((period, store, records, bytes)) = read().filter(|_| checksum(said) == sum) else {
+            return Ok(None);
+        };
+        Ok(Some(PeriodKey { period, store, records, key: Key::of(&bytes[..])? }))
+    }
+
+    /// Written in one place that has room for all of it.
+    fn text(&self) -> Result<Zeroizing<String>, Error> {
+        let Period { number, from_ms, id } = self.period;
+        let mut text = Zeroizing::new(String::with_capacity(FILE_MAX));
+        let head = format!(
+            "{PREFIX}-{number}-{from_ms}-{}-{}-{}-",
+            digits(&id),
+            digits(&self.store),
+            self.records
+        );
+        text.push_str(&head);
+        let digit = |value: u8| char::from_digit(u32::from(value), 16);
+        text.extend(self.bytes()?.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(digit));
+        let sum = checksum(&text);
+        text.push('-');
+        text.push_str(&sum);
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+/// The periods of a store's backups, whose keys are in a folder. One process at a time makes or destroys any.
+#[derive(Clone, Debug)]
+pub struct Periods {
+    folder: PathBuf,
+    store: [u8; 16],
+}
+
+impl Periods {
+    /// Those of a store by its id. The folder is made when there is a first one.
+    pub fn new(folder: &Path, store: [u8; 16]) -> Self {
+        Periods { folder: folder.to_owned(), store }
+    }
+
+    /// Where the keys are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Those whose keys are there, the oldest first.
+    ///
+    /// # Errors
+    /// A folder or a file that can't be read; a file that is no such key.
+    pub fn all(&self) -> Result<Vec<PeriodKey>, Error> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(of_io(&self.folder)(error).into()),
+        };
+        let mut keys = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(of_io(&self.folder))?.path();
+            if !path.to_string_lossy().ends_with(ENDING) {
+                continue;
+            }
+            match of_file(&path)? {
+                // It was overwritten, and the process ended.
+                None => self.remove(&path)?,
+                Some(_) => keys.push(PeriodKey::read(&path)?),
+            }
+        }
+        keys.retain(|key| key.store == self.store);
+        keys.sort_by_key(|key| key.period);
+        Ok(keys)
+    }
+
+    /// The key of a period.
+    ///
+    /// # Errors
+    /// [`StoreError::NoPeriod`]; as [`Self::all`].
+    pub fn find(&self, period: Period) -> Result<PeriodKey, Error> {
+        let found = self.all()?.into_iter().find(|key| key.period == period);
+        found.ok_or_else(|| self.missing(period).into())
+    }
+
+    pub(super) fn missing(&self, period: Period) -> StoreError {
+        StoreError::NoPeriod { period: period.to_string(), folder: shown(&self.folder) }
+    }
+
+    /// The newest period's key, if that period goes on; else that of a new one, which is durable before this answers.
+    ///
+    /// # Errors
+    /// As [`Self::all`]; no randomness; no room.
+    pub fn current(&self, now_ms: u64, length_ms: u64, records: u64) -> Result<PeriodKey, Error> {
+        match self.all()?.pop() {
+            // A clock that was put back ends no period before its time, and one that was far ahead lets none go on for ever.
+            Some(newest) if now_ms.abs_diff(newest.period.from_ms) < length_ms => Ok(newest),
+            newest => self.begin(newest.map_or(0, |key| key.period.number), now_ms, records),
+        }
+    }
+
+    /// The key of a new period, whether or not the newest one goes on. It is durable before this answers.
+    ///
+    /// # Errors
+    /// As [`Self::current`].
+    pub fn renew(&self, now_ms: u64, records: u64) -> Result<PeriodKey, Error> {
+        let newest = self.all()?.pop();
+        self.begin(newest.map_or(0, |key| key.period.number), now_ms, records)
+    }
+
+    /// The periods whose backups may have a record, by its number in the store: those that did not end before it came about.
+    /// That is said by counts of records, and by no clock. `ended` are periods whose keys are gone, by [`PeriodKey::began`]:
+    /// without them their neighbours seem longer than they were.
+    ///
+    /// # Errors
+    /// As [`Self::all`].
+    pub fn holding(&self, number: u64, ended: &[(u32, u64)]) -> Result<Vec<PeriodKey>, Error> {
+        let mut keys = self.all()?;
+        let mut began: Vec<_> =
+            keys.iter().map(PeriodKey::began).chain(ended.iter().copied()).collect();
+        began.sort_unstable();
+        let end = |key: &PeriodKey| {
+            let next = began.iter().find(|(period, _)| *period > key.period.number);
+            next.map_or(u64::MAX, |(_, records)| *records)
+        };
+        keys.retain(|key| end(key) >= number);
+        Ok(keys)
+    }
+
+    /// Destroys a period's key: it is overwritten, and its file removed, durably. One that is not there is destroyed.
+    ///
+    /// # Errors
+    /// As [`Self::all`]; what can't be written.
+    pub fn destroy(&self, period: Period) -> Result<(), Error> {
+        let path = self.path(period);
+        let file = match RealDisk.open(&path, Access::Write) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(of_io(&path)(error).into()),
+        };
+        let len = file.size().map_err(of_io(&path))?;
+        let zeros = vec![0; usize::try_from(len).unwrap_or(FILE_MAX).min(FILE_MAX)];
+        write_all(&*file, &zeros, 0).and_then(|()| file.sync()).map_err(of_io(&path))?;
+        drop(file);
+        Ok(self.remove(&path)?)
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), StoreError> {
+        RealDisk.remove(path).map_err(of_io(path))?;
+        RealDisk.sync_folder(&self.folder).map_err(of_io(&self.folder))
+    }
+
+    fn begin(&self, last: u32, now_ms: u64, records: u64) -> Result<PeriodKey, Error> {
+        if !self.folder.exists() {
+            RealDisk.make_folder(&self.folder).map_err(of_io(&self.folder))?;
+            let parent = self.folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            RealDisk.sync_folder(parent).map_err(of_io(parent))?;
+        }
+        let mut id = [0; 8];
+        OsEntropy.fill(&mut id).map_err(gabion_engine::Error::from)?;
+        let number = last.checked_add(1).ok_or(Error::TooLarge {
+            what: "periods",
+            most: u32::MAX as usize,
+            got: u32::MAX as usize,
+        })?;
+        let period = Period { number, from_ms: now_ms, id };
+        let key = PeriodKey { period, store: self.store, records, key: Key::drawn()? };
+        let (text, path) = (key.text()?, self.path(period));
+        let partial = self.folder.join(PARTIAL);
+        // What a crash left sealed nothing.
+        let _ = RealDisk.remove(&partial);
+        let made = RealDisk
+            .open(&partial, Access::New)
+            .and_then(|file| write_all(&*file, text.as_bytes(), 0).and_then(|()| file.sync()))
+            .and_then(|()| RealDisk.rename_new(&partial, &path))
+            .and_then(|()| RealDisk.sync_folder(&self.folder));
+        if let Err(error) = made {
+            // No backup was sealed by it.
+            let _ = RealDisk.remove(&partial);
+            return Err(of_io(&path)(error).into());
+        }
+        Ok(key)
+    }
+
+    fn path(&self, period: Period) -> PathBuf {
+        self.folder.join(format!("{period}{ENDING}"))
+    }
+}
+
+/// Whether a folder, which need not be there yet, is another one or within it: by which folders they are, whatever they are
+/// called and by whatever links.
+///
+/// # Errors
+/// A folder that can't be looked at.
+pub fn is_within(folder: &Path, other: &Path) -> Result<bool, StoreError> {
+    let Ok(wanted) = fs::metadata(other) else { return Ok(false) };
+    let wanted = (wanted.dev(), wanted.ino());
+    // The part of it that is there.
+    let mut there = std::path::absolute(folder).map_err(of_io(folder))?;
+    while !there.exists() && there.pop() {}
+    let there = RealDisk.canonical(&there).map_err(of_io(folder))?;
+    for above in there.ancestors() {
+        let is = fs::metadata(above).map_err(of_io(above))?;
+        if (is.dev(), is.ino()) == wanted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What a key's file says; none where it was overwritten.
+fn of_file(path: &Path) -> Result<Option<Zeroizing<String>>, StoreError> {
+    let file = RealDisk.open(path, Access::Read).map_err(of_io(path))?;
+    let mut bytes = Zeroizing::new(vec![0; FILE_MAX]);
+    let len = read_full(&*file, &mut bytes, 0).map_err(of_io(path))?;
+    let bytes = bytes.get(..len).unwrap_or_default();
+    if !bytes.is_empty() && bytes.iter().all(|&byte| byte == 0) {
+        return Ok(None);
+    }
+    // What is no text is no key.
+    Ok(Some(Zeroizing::new(std::str::from_utf8(bytes).unwrap_or_default().to_owned())))
+}
+
+/// The first four bytes of SHA-256.
+fn checksum(text: &str) -> String {
+    digits(&Sha256::digest(text)[..4])
+}
+
+pub(super) fn shown(path: &Path) -> String {
+    format!("`{}`", path.display())
+}
+
+/// What the system says of a file.
+pub(super) fn of_io(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
+    move |error| match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            StoreError::Unavailable(format!("there is no room for `{}`", path.display()))
+        }
+        _ => StoreError::Unavailable(format!("`{}`: {error}", path.display())),
+    }
+}

@@ -1,0 +1,115 @@
+//! Periods of backups that end with a key.
+//!
+//! ```text
+//!   key is buried --> another period begins --> that is noted of the key --> keys of the periods before it are destroyed
+//! ```
+//!
+//! Whenever the process ends, the same call goes on with the periods that are noted, and ends no other.
+
+use serde::{Deserialize, Serialize};
+
+use super::open::commit;
+use super::run::{Call, Service};
+use crate::backup::{Period, PeriodKey, Periods};
+use crate::error::Error;
+use crate::gate::{Action, Request};
+use crate::model::KeyId;
+use crate::operations::{damaged, sealed};
+use crate::store::{RecordPath, Transaction};
+
+/// Which periods end with a key, by their numbers, and how many records the store had when each of them began: what tells
+/// of their neighbours, too, once they are gone.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ending {
+    periods: Vec<(u32, u64)>,
+}
+
+/// Notes that are read together.
+const PAGE: usize = 100;
+
+impl Service {
+    /// Whether somebody may have periods of backups end: what making backups takes. It is asked before a key is destroyed.
+    ///
+    /// # Errors
+    /// Not allowed; the audit log's.
+    pub fn may_expire(&self, call: &Call<'_>) -> Result<(), Error> {
+        self.permit(call, &about_backups(), None)
+    }
+
+    /// Destroys the keys of all periods whose backups may have a key that was destroyed, by the number of its record in the
+    /// store; `begin` begins another period first. Which ones they were. Called again it goes on where it stopped. Nobody may
+    /// make a backup meanwhile.
+    ///
+    /// # Errors
+    /// A key that was not destroyed; not allowed; the store's; the audit log's; what keeps the periods' keys.
+    pub fn expire(
+        &self,
+        call: &Call<'_>,
+        id: &KeyId,
+        number: u64,
+        periods: &Periods,
+        begin: impl FnOnce() -> Result<Period, Error>,
+    ) -> Result<Vec<Period>, Error> {
+        if !self.kms.is_destroyed(id)? {
+            return Err(Error::Parameter("destroy the key before its backups".to_owned()));
+        }
+        if periods.all()?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let path = RecordPath::new(format!("expiries/{}/{}", id.tenant, id.uuid))?;
+        let ending = match self.endings()?.into_iter().find(|(of, _)| *of == path) {
+            Some((_, ending)) => ending,
+            None => self.begin_ending(path, number, periods, begin)?,
+        };
+        let is_ending = |key: &PeriodKey| ending.periods.contains(&key.began());
+        let holding = periods.all()?.into_iter().filter(is_ending).map(|key| key.period());
+        holding
+            .map(|period| {
+                let told = |(): &()| Some(format!("expired:{period}"));
+                self.changed(call, &about_backups(), || periods.destroy(period), told)?;
+                Ok(period)
+            })
+            .collect()
+    }
+
+    /// Begins another period, and notes which ones before it end with a key.
+    fn begin_ending(
+        &self,
+        path: RecordPath,
+        number: u64,
+        periods: &Periods,
+        begin: impl FnOnce() -> Result<Period, Error>,
+    ) -> Result<Ending, Error> {
+        let ended: Vec<_> = self.endings()?.into_iter().flat_map(|(_, of)| of.periods).collect();
+        let first = begin()?.number();
+        let holding = periods.holding(number, &ended)?.into_iter().map(|key| key.began());
+        let ending = Ending { periods: holding.filter(|(period, _)| *period < first).collect() };
+        let kept = self.kms.kept();
+        let sealed = sealed(kept, &path, 1, &ending)?;
+        commit(kept, &Transaction::new().put(path, 0, sealed))?;
+        Ok(ending)
+    }
+
+    /// What was noted of all keys.
+    fn endings(&self) -> Result<Vec<(RecordPath, Ending)>, Error> {
+        let (kept, under) = (self.kms.kept(), RecordPath::new("expiries")?);
+        let (mut endings, mut after) = (Vec::new(), None);
+        loop {
+            let page = kept.store.list(&under, after.as_ref(), PAGE)?;
+            let Some((last, _)) = page.records.last() else { return Ok(endings) };
+            after = Some(last.clone());
+            for (path, record) in &page.records {
+                let value = record.value.as_ref().ok_or_else(|| damaged(path, "it was buried"))?;
+                let plain = kept.sealer.open(path, record.generation, value)?;
+                let ending = serde_json::from_slice(&plain);
+                let ending = ending.map_err(|error| damaged(path, &error.to_string()))?;
+                endings.push((path.clone(), ending));
+            }
+        }
+    }
+}
+
+fn about_backups() -> Request<'static> {
+    Request { action: Action::Backup, tenant: None, key: None, items: 1, makes: None }
+}

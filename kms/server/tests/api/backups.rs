@@ -1,0 +1,262 @@
+//! Copies of the store, restored and expired: which keys come back, and which never do.
+
+use std::fs;
+use std::path::Path;
+
+use gabion_kms::backup::{Backup, Periods};
+use gabion_kms_client::Client;
+use gabion_kms_client::wire::{AuditRecords, CreateKey, Destroyed};
+use gabion_kms_server::{Keeper, Server, attenuated};
+use serde_json::{Value, json};
+
+use super::raw::Local;
+use super::refused;
+use super::serve::{Place, create};
+
+/// What is left of a key for whoever asks.
+fn state(client: &Client, key: &str) -> String {
+    match client.show(key) {
+        Ok(_) => "there".to_owned(),
+        error => refused(error).code,
+    }
+}
+
+/// A key with a copy that has it; its id and the copy's name.
+fn with_copy(admin: &Client, name: &str) -> (String, String) {
+    create(admin, name);
+    (admin.show(name).unwrap().id, admin.backup().unwrap().file)
+}
+
+/// Makes a store of a copy, and serves it beside the log as it is now.
+fn restored(place: &Place, file: &str, to: &str) -> Server {
+    Keeper::restore(&place.config(to), &place.path("backups").join(file), None).unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([place.path("store-audit"), place.path(&format!("{to}-audit"))])
+        .status();
+    assert!(copied.unwrap().success());
+    let server = place.serve(to);
+    place.unseal();
+    server
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What the log tells of ends of periods.
+fn told(admin: &Client) -> Vec<String> {
+    let records: AuditRecords = admin.get("/v1/kms/audit?limit=1000").unwrap();
+    let of = |record: &Value| {
+        let key = record["key"].as_str().filter(|key| key.starts_with("expired:"))?;
+        (record["outcome"] == "ok" && record["action"] == "backup").then(|| key.to_owned())
+    };
+    records.records.iter().filter_map(|entry| of(&entry.record)).collect()
+}
+
+/// The drill: a key that was destroyed comes back of no copy beside the log, and of none at all when its periods ended.
+#[test]
+fn a_destroyed_key_comes_back_of_no_copy() {
+    let place = Place::new();
+    let server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    create(&admin, "stays");
+    let (id, copy) = with_copy(&admin, "k");
+    admin.delete("k").unwrap();
+    let destroyed = admin.destroy("k").unwrap();
+    assert_eq!(destroyed, Destroyed { revision: destroyed.revision, ..Destroyed::default() });
+    // Another key of the name since, which the log does not say was destroyed.
+    create(&admin, "k");
+    let (second, _) = with_copy(&admin, "other");
+    server.stop();
+
+    let server = restored(&place, &copy, "again");
+    let admin = place.admin();
+    assert_eq!(
+        (state(&admin, &id), state(&admin, "k")),
+        ("key_destroyed".into(), "not_found".into())
+    );
+    assert_eq!(state(&admin, "stays"), "there");
+    assert_eq!(state(&admin, &second), "not_found");
+    create(&admin, "k");
+    server.stop();
+    // And again of the same.
+    let server = place.serve("again");
+    place.unseal();
+    assert_eq!(state(&place.admin(), "k"), "there");
+    assert_eq!(state(&place.admin(), &id), "key_destroyed");
+    server.stop();
+
+    // The first store again: now the copies that have it end.
+    let server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    let (third, copy) = with_copy(&admin, "third");
+    admin.delete("third").unwrap();
+    let destroyed = admin.destroy_with_backups(&third).unwrap();
+    let expired = destroyed.expired_periods.unwrap();
+    assert_eq!(expired.len(), 1);
+    assert_eq!(told(&admin), [format!("expired:{}", expired[0])]);
+    let unreadable = destroyed.unreadable_backups.unwrap();
+    assert!(unreadable.contains(&copy) && unreadable.len() == 3, "{unreadable:?}");
+    assert_eq!(unreadable, names(&place.path("backups")));
+    assert_eq!(destroyed.plain_backups.unwrap(), Vec::<String>::new());
+    // `stays`, `k` and `other`.
+    assert_eq!(destroyed.keys_without_backup, Some(3));
+    let after = admin.backup().unwrap();
+    assert!(after.period.is_some_and(|period| !expired.contains(&period)));
+    server.stop();
+    for file in &unreadable {
+        let error =
+            Keeper::restore(&place.config("never"), &place.path("backups").join(file), None);
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains(&expired[0]) && error.contains("backup-keys"), "{error}");
+        assert!(!place.path("never").exists());
+    }
+    let server = restored(&place, &after.file, "after");
+    assert_eq!(state(&place.admin(), "stays"), "there");
+    assert_eq!(state(&place.admin(), &third), "key_destroyed");
+    server.stop();
+}
+
+/// A process that was killed between the key's end and its periods' is one that destroyed the key alone.
+#[test]
+fn what_was_interrupted_goes_on_by_the_keys_id() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    let (id, copy) = with_copy(&admin, "k");
+    assert_eq!(refused(admin.destroy_with_backups("k")).code, "bad_request");
+    admin.delete("k").unwrap();
+    admin.destroy("k").unwrap();
+    assert_eq!(refused(admin.destroy_with_backups("k")).code, "not_found");
+    let destroyed = admin.destroy_with_backups(&id).unwrap();
+    assert_eq!(destroyed.unreadable_backups, Some(vec![copy.clone()]));
+    assert_eq!(destroyed.expired_periods.unwrap().len(), 1);
+    let keys = names(&place.path("backup-keys"));
+    assert_eq!(keys.len(), 1);
+    // Once more: the period of now began when the key was gone, and stays.
+    let again = admin.destroy_with_backups(&id).unwrap();
+    assert_eq!(again.unreadable_backups, Some(vec![copy]));
+    assert_eq!(again.expired_periods, Some(Vec::new()));
+    assert_eq!(names(&place.path("backup-keys")), keys);
+    let last = if id.ends_with('0') { "1" } else { "0" };
+    let unknown = format!("{}{last}", &id[..id.len() - 1]);
+    assert_eq!(refused(admin.destroy_with_backups(&unknown)).code, "not_found");
+}
+
+#[test]
+fn copies_of_before_the_key_stay_readable_and_those_of_an_older_program_are_named() {
+    let place = Place::new();
+    let server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    let (_, first) = with_copy(&admin, "old");
+    // Another period begins, as it does after some days.
+    let said = Backup::read(&place.path("backups").join(&first)).unwrap().unwrap();
+    let periods = Periods::new(&place.path("backup-keys"), said.store.id);
+    periods.renew(said.created_ms, said.records).unwrap();
+    let (id, second) = with_copy(&admin, "k");
+    admin.delete("k").unwrap();
+    fs::write(place.path("backups/plain.backup"), b"SQLite format 3\0").unwrap();
+    let destroyed = admin.destroy_with_backups(&id).unwrap();
+    assert_eq!(destroyed.unreadable_backups, Some(vec![second]));
+    assert_eq!(destroyed.plain_backups, Some(vec!["plain.backup".to_owned()]));
+    assert_eq!(destroyed.expired_periods.unwrap().len(), 1);
+    assert_eq!(destroyed.keys_without_backup, Some(0));
+    // What is made since counts for those who ask again.
+    create(&admin, "new");
+    let again = admin.destroy_with_backups(&id).unwrap();
+    assert_eq!((again.expired_periods, again.keys_without_backup), (Some(Vec::new()), Some(1)));
+    server.stop();
+    let server = restored(&place, &first, "first");
+    assert_eq!(
+        (&*state(&place.admin(), "old"), &*state(&place.admin(), &id)),
+        ("there", "not_found")
+    );
+    server.stop();
+}
+
+#[test]
+fn whoever_may_not_copy_or_destroy_has_nothing_expire() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    let (id, _) = with_copy(&admin, "web-k");
+    admin.delete("web-k").unwrap();
+    let keys = names(&place.path("backup-keys"));
+    let of = |caveats: &[&str]| {
+        let caveats: Vec<String> = caveats.iter().map(|caveat| (*caveat).to_owned()).collect();
+        place.client(&attenuated(&place.token, &caveats).unwrap())
+    };
+    let (no_copy, no_destroy) =
+        (of(&["actions=destroy,show,list"]), of(&["actions=backup,show,list"]));
+    assert_eq!(refused(no_copy.destroy_with_backups(&id)).code, "denied");
+    assert_eq!(refused(no_destroy.destroy_with_backups(&id)).code, "denied");
+    assert_eq!(refused(of(&["key_prefix=web-"]).destroy_with_backups(&id)).code, "denied");
+    assert_eq!(state(&admin, &id), "there");
+    no_copy.destroy("web-k").unwrap();
+    assert_eq!(refused(no_copy.destroy_with_backups(&id)).code, "denied");
+    assert_eq!(refused(no_destroy.destroy_with_backups(&id)).code, "denied");
+    assert_eq!(names(&place.path("backup-keys")), keys);
+    // A name of a change that is done once is not for this.
+    let problem = refused(place.admin().once("x").destroy_with_backups(&id));
+    assert!(["bad_request", "key_destroyed", "not_found"].contains(&&*problem.code), "{problem:?}");
+    let path = format!("/v1/kms/keys/{}/destroy", id.replace('/', "%2F"));
+    let unknown = refused(admin.post::<Value>(&path, &json!({"expire_backup": true})));
+    assert!(unknown.message.contains("unknown field `expire_backup`"), "{unknown:?}");
+    assert_eq!(names(&place.path("backup-keys")), keys);
+    admin.destroy_with_backups(&id).unwrap();
+    assert_ne!(names(&place.path("backup-keys")), keys);
+}
+
+#[test]
+fn keys_of_copies_are_kept_apart_or_nothing_is_served() {
+    let place = Place::new();
+    let text = "[store]\npath = \"STORE\"\n[audit]\nfolder = \"AUDIT\"\n[backup]\nfolder = \"BACKUPS\"\nkeys = \"KEYS\"\nperiod_days = 1";
+    let config = |keys: &Path| {
+        let at = |name: &str| place.path(name).display().to_string();
+        let text = text.replace("STORE", &at("store")).replace("AUDIT", &at("store-audit"));
+        let text =
+            text.replace("BACKUPS", &at("backups")).replace("KEYS", &keys.display().to_string());
+        format!("listen = [\"unix:/tmp/x\"]\n{text}").parse().unwrap()
+    };
+    std::os::unix::fs::symlink(place.path("backups"), place.path("link")).unwrap();
+    for keys in ["backups", "backups/keys", "link/keys", "link"] {
+        let error = Keeper::open(&config(&place.path(keys))).err().unwrap().to_string();
+        assert!(error.contains("set `backup.keys` to another folder"), "{keys}: {error}");
+    }
+    drop(Keeper::open(&config(&place.path("apart"))).unwrap());
+    // A link that is made while it serves.
+    let _server = place.serve("store");
+    place.unseal();
+    std::os::unix::fs::symlink(place.path("backups"), place.path("backup-keys")).unwrap();
+    let problem = refused(place.admin().backup());
+    assert!(problem.message.contains("set `backup.keys`"), "{problem:?}");
+    assert!(names(&place.path("backups")).is_empty());
+}
+
+#[test]
+fn a_server_in_memory_has_no_copies_that_could_expire() {
+    let local = Local::start();
+    let client = local.client();
+    client
+        .create(&CreateKey {
+            name: "k".into(),
+            algorithm: "ed25519".into(),
+            ..CreateKey::default()
+        })
+        .unwrap();
+    client.delete("k").unwrap();
+    let problem = refused(client.destroy_with_backups("k"));
+    assert_eq!(problem.code, "unsupported");
+    assert!(problem.message.contains("not configured to make backups"), "{problem:?}");
+    client.destroy("k").unwrap();
+}
