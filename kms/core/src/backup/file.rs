@@ -460,13 +460,16 @@ fn damaged(path: &Path, reason: &str) -> StoreError {
     StoreError::Backup { at: shown(path), reason: reason.to_owned() }
 }
 
+/// Backups of a folder by their names, and names of those that no period's key seals.
+type Found = (Vec<(String, Backup)>, Vec<String>);
+
 /// Backups in a folder, of a store.
 impl Backup {
     /// Those of a folder by their names, and those there that no period's key seals: of an older program.
     ///
     /// # Errors
     /// A folder or a file that can't be read.
-    pub fn all(folder: &Path) -> Result<(Vec<(String, Self)>, Vec<String>), StoreError> {
+    pub fn all(folder: &Path) -> Result<Found, StoreError> {
         let (mut sealed, mut plain) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(folder).map_err(of_io(folder))? {
             let path: PathBuf = entry.map_err(of_io(folder))?.path();

@@ -84,8 +84,11 @@ fn store_error<T>(result: Result<T, Error>) -> StoreError {
     }
 }
 
+/// A record: its path, its generation, what it says, and its number.
+type Row = (String, u64, Option<Vec<u8>>, Option<u64>);
+
 /// Everything that a store has.
-fn all(store: &SqliteStore) -> Vec<(String, u64, Option<Vec<u8>>, Option<u64>)> {
+fn all(store: &SqliteStore) -> Vec<Row> {
     let paths =
         (0..40).map(|n| format!("r/{n}")).chain(["empty", "gone", "often"].map(str::to_owned));
     let paths: Vec<_> = paths.map(|text| path(&text)).collect();

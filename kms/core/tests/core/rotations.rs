@@ -352,11 +352,13 @@ fn a_clock_that_goes_back_rotates_nothing_twice_and_stops_nothing_for_long() {
     assert_eq!((made(&service), latest(&service, &id)), (1, 6));
 }
 
+/// Which read of a key's record something is done after, and what.
+type Hook = (usize, Box<dyn FnOnce() + Send>);
+
 /// A store that does something in its calls.
 struct Hooked {
     store: Arc<MemoryStore>,
-    /// Which read of a key's record it is done after, and what.
-    hook: Mutex<Option<(usize, Box<dyn FnOnce() + Send>)>>,
+    hook: Mutex<Option<Hook>>,
     reads: AtomicUsize,
     is_full: AtomicBool,
     /// Whether nobody hears what becomes of commits, and the last of those.
@@ -471,7 +473,7 @@ fn a_key_that_can_not_be_rotated_stops_no_other_and_is_tried_again() {
     // Its newest version is exchanged for nothing that was sealed.
     let path = RecordPath::new(format!("versions/default/{}/0000000001", bad.uuid)).unwrap();
     let break_it = Transaction::new().put(path.clone(), 1, b"nothing that was sealed".to_vec());
-    let before = house.store.read(&[path.clone()]).unwrap().records[0].clone().unwrap();
+    let before = house.store.read(std::slice::from_ref(&path)).unwrap().records[0].clone().unwrap();
     assert!(matches!(house.store.commit(&break_it).unwrap(), Came::Committed(_)));
     house.clock.goes_on(DAY);
     let size = service.log().size();

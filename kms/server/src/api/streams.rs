@@ -11,6 +11,9 @@ use super::input::{of_rsa, scheme};
 use super::{Call, Reply, Wanted};
 use crate::problem::Problem;
 
+/// Looks at what is asked for, of a body of so many bytes.
+type Begin = fn(&Call, Option<u64>) -> Result<(Begun, Streaming), Problem>;
+
 /// How a path takes messages that are bodies.
 pub struct Way {
     /// Parameters of the query, and what they are.
@@ -18,7 +21,7 @@ pub struct Way {
     /// What stands before the message: the parameter that says how many bytes.
     pub before: Option<&'static str>,
     /// Looks at what is asked for, of a body of so many bytes.
-    pub begin: fn(&Call, Option<u64>) -> Result<(Begun, Streaming), Problem>,
+    pub begin: Begin,
     /// Answers, once all is there.
     pub end: fn(&Call, &Begun, &Streaming, &[u8]) -> Result<Reply, Problem>,
 }

@@ -62,7 +62,10 @@ fn a_server_rotates_what_is_due_and_once_after_it_was_sealed() {
     let admin = place.admin();
     let key = hourly(&admin, "k");
     let other = create(&admin, "other", "ed25519");
-    assert_eq!((key.rotate_period_s, other.rotate_period_s, other.rotates_ms), (Some(HOUR_S), None, None));
+    assert_eq!(
+        (key.rotate_period_s, other.rotate_period_s, other.rotates_ms),
+        (Some(HOUR_S), None, None)
+    );
     assert_eq!(key.rotates_ms, Some(key.created_ms + 1000 * HOUR_S));
     clock.goes_on(HOUR_S);
     let newer = |than: u32| until(|| admin.show("k").ok().filter(|key| key.latest > than));
@@ -78,7 +81,9 @@ fn a_server_rotates_what_is_due_and_once_after_it_was_sealed() {
         .filter(|record| record["principal"] == "auto-rotate")
         .collect();
     assert_eq!(by_clock.len(), 2, "{by_clock:?}");
-    assert!(by_clock.iter().all(|record| record["action"] == "rotate" && record["method"] == "local"));
+    assert!(
+        by_clock.iter().all(|record| record["action"] == "rotate" && record["method"] == "local")
+    );
     let metrics = place.get("/metrics");
     assert!(metrics.contains("\nkms_auto_rotations_total 1\n"), "{metrics}");
     // Sealed nothing is rotated; a period that was missed, and another, is one rotation.
@@ -128,12 +133,17 @@ fn periods_are_set_shown_and_ended() {
     assert_eq!(day.rotates_ms, Some(key.created_ms + 24_000 * HOUR_S));
     assert_eq!(client.show("k").unwrap().rotate_period_s, Some(24 * HOUR_S));
     // What is left out stays.
-    let labels = ConfigureKey { labels: Some([("a".into(), "b".into())].into()), ..ConfigureKey::default() };
+    let labels =
+        ConfigureKey { labels: Some([("a".into(), "b".into())].into()), ..ConfigureKey::default() };
     assert_eq!(client.configure("k", &labels).unwrap().rotates_ms, day.rotates_ms);
     for seconds in [1, HOUR_S - 1, 315_360_001, u64::MAX] {
         let problem = refused(config(seconds));
         assert_eq!(problem.code, "bad_request");
-        assert!(problem.message.contains("expected 3600 (an hour) to 315360000 (ten years)"), "{}", problem.message);
+        assert!(
+            problem.message.contains("expected 3600 (an hour) to 315360000 (ten years)"),
+            "{}",
+            problem.message
+        );
     }
     assert_eq!(client.show("k").unwrap().rotates_ms, day.rotates_ms);
     let ended = config(0).unwrap();
@@ -162,7 +172,8 @@ fn periods_are_set_shown_and_ended() {
 #[test]
 fn vaults_auto_rotate_period_is_vaults() {
     let local = Local::start();
-    let ask = |path: &str, body: Value| local.ask("POST", &format!("/v1/transit/keys/{path}"), &body);
+    let ask =
+        |path: &str, body: Value| local.ask("POST", &format!("/v1/transit/keys/{path}"), &body);
     for (name, period, seconds) in [
         ("a", json!("24h"), 86_400),
         ("b", json!(3600), 3600),
@@ -189,12 +200,21 @@ fn vaults_auto_rotate_period_is_vaults() {
     // Left out it stays, and what is refused changes nothing, of the rest neither.
     data(ask("a/rotate", json!({})));
     let key = data(ask("a/config", json!({"min_encryption_version": 1})));
-    assert_eq!((&key["auto_rotate_period"], &key["min_encryption_version"]), (&json!(3600), &json!(1)));
+    assert_eq!(
+        (&key["auto_rotate_period"], &key["min_encryption_version"]),
+        (&json!(3600), &json!(1))
+    );
     let refusal = said(
-        ask("a/config", json!({"auto_rotate_period": "59m", "min_decryption_version": 2, "min_encryption_version": 2})),
+        ask(
+            "a/config",
+            json!({"auto_rotate_period": "59m", "min_decryption_version": 2, "min_encryption_version": 2}),
+        ),
         400,
     );
     assert!(refusal.contains("3600 (an hour)"), "{refusal}");
     let key = data(local.ask("GET", "/v1/transit/keys/a", &Value::Null));
-    assert_eq!((&key["auto_rotate_period"], &key["min_decryption_version"]), (&json!(3600), &json!(1)));
+    assert_eq!(
+        (&key["auto_rotate_period"], &key["min_decryption_version"]),
+        (&json!(3600), &json!(1))
+    );
 }

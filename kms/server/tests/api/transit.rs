@@ -79,9 +79,18 @@ fn keys_have_vaults_types_openbaos_and_ours() {
             "a key is not rotated every 3540 s",
         ),
         (json!({"type": "ed25519", "auto_rotate_period": 1}), "a key is not rotated every 1 s"),
-        (json!({"type": "ed25519", "auto_rotate_period": "soon"}), "`auto_rotate_period` is no time"),
-        (json!({"type": "ed25519", "auto_rotate_period": -3600}), "`auto_rotate_period` is no time"),
-        (json!({"type": "ed25519", "auto_rotate_period": 3600.5}), "`auto_rotate_period` is no time"),
+        (
+            json!({"type": "ed25519", "auto_rotate_period": "soon"}),
+            "`auto_rotate_period` is no time",
+        ),
+        (
+            json!({"type": "ed25519", "auto_rotate_period": -3600}),
+            "`auto_rotate_period` is no time",
+        ),
+        (
+            json!({"type": "ed25519", "auto_rotate_period": 3600.5}),
+            "`auto_rotate_period` is no time",
+        ),
         (json!({"type": "ed25519", "auto_rotate_period": true}), "`auto_rotate_period` is no time"),
         (json!({"type": "ed25519", "name": "y"}), "`name` is another one"),
         (json!({"type": "ed25519", "tpye": "x"}), "unknown field `tpye`"),
