@@ -3,7 +3,6 @@
 use std::fs;
 use std::num::NonZero;
 use std::ops::ControlFlow;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -277,37 +276,6 @@ fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
         last = Some(index);
     }
     assert!((1..8).contains(&refused), "{refused}");
-}
-
-/// Run by the test below as a process of its own that closed what it inherited, and by itself for nothing.
-#[test]
-fn as_a_daemon() {
-    let Ok(folder) = std::env::var("GABION_HBS_DAEMON") else { return };
-    let (folder, around) = (Path::new(&folder), around(&Path::new(&folder).join("home"), None));
-    for stream in 0..3 {
-        // SAFETY: this process ends below, before anybody else takes them for its streams.
-        drop(unsafe { OwnedFd::from_raw_fd(stream) });
-    }
-    let signer = open(&around, &folder.join("keys/k"));
-    let signs = || signer.as_ref().is_ok_and(|signer| signed(signer).is_ok());
-    let mut is_right = signs();
-    // What somebody says who knows of no file.
-    println!("{}", "out ".repeat(2000));
-    eprintln!("{}", "error ".repeat(2000));
-    is_right &= signs();
-    std::process::exit(if is_right { 0 } else { 1 });
-}
-
-/// A daemon that closed its standard streams goes on to write there, and the lowest free number is what the next file gets.
-#[test]
-fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
-    let place = Place::empty();
-    let around = around(&place.path("home"), None);
-    made(&around, &place.path("keys/k"));
-    let done = child("attacks::as_a_daemon", "GABION_HBS_DAEMON", &place).output().unwrap();
-    assert!(done.status.success(), "{done:?}");
-    assert!(!String::from_utf8_lossy(&done.stdout).contains("out out"));
-    assert_eq!(signed(&open(&around, &place.path("keys/k")).unwrap()), Ok(2));
 }
 
 /// Run by the test below as a process of its own, and by itself for nothing.

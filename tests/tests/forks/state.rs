@@ -257,3 +257,28 @@ fn a_child_does_not_sign_by_its_parents_signer() {
     assert_eq!(sign(), Ok(51));
     signer.close().expect("the parent's key");
 }
+
+/// A daemon that closed its standard streams goes on to write there, and the lowest free number is what the next file gets.
+#[test]
+fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let around = made(folder.path(), false);
+    let takes = |ledger: &FilesLedger| ledger.reserve(1).and_then(|mut one| one.take(1)).is_ok();
+    let end = forked(BETWEEN_MAX, || {
+        for stream in 0..3 {
+            // SAFETY: a number; this process ends before anybody else writes there.
+            unsafe { libc::close(stream) };
+        }
+        let Ok(ledger) = open(&around, folder.path()) else { return End::Badly };
+        let is_first_right = takes(&ledger);
+        let words = [b'x'; 8192];
+        for stream in 0..3 {
+            // SAFETY: bytes of this function. What becomes of them is nobody's business.
+            let _ = unsafe { libc::write(stream, words.as_ptr().cast(), words.len()) };
+        }
+        let is_right = is_first_right && takes(&ledger) && ledger.close().is_ok();
+        if is_right { End::Well } else { End::Badly }
+    });
+    assert_eq!(end, End::Well);
+    assert!(takes(&open(&around, folder.path()).expect("the key")));
+}
