@@ -216,14 +216,20 @@ impl KeyFile {
                 &decrypted
             }
         };
+        match self.secret_of(clear) {
+            // One of 256 wrong passwords leaves an end that a right one may have (RFC 8018, section 6.1.1).
+            Err(_) if self.is_encrypted => Err(refused(DOES_NOT_OPEN)),
+            secret => secret,
+        }
+    }
+
+    fn secret_of(&self, clear: &[u8]) -> Result<Secret, Error> {
         let secret = match &self.sets {
             Sets::Hss(levels) => Secret::Hss(HssSecret::decode(clear)?.in_sector(levels.clone())?),
             Sets::Xmss(set) => Secret::Xmss(XmssSecret::decode(set.scheme, clear)?),
         };
-        match secret.sets() == self.sets {
-            true => Ok(secret),
-            false => Err(refused("its secret is not of the sets that it names")),
-        }
+        let other = || Error::KeyFile("its secret is not of the sets that it names".to_owned());
+        if secret.sets() == self.sets { Ok(secret) } else { Err(other()) }
     }
 }
 
@@ -232,6 +238,8 @@ impl fmt::Debug for KeyFile {
         write!(f, "KeyFile of {}", self.sets)
     }
 }
+
+const DOES_NOT_OPEN: &str = "it does not open with this password, or is damaged";
 
 /// A public key as SubjectPublicKeyInfo.
 pub(crate) fn spki(algorithm: Algorithm, public: &[u8], as_der: bool) -> Result<Vec<u8>, Error> {
@@ -271,7 +279,7 @@ fn decrypt(encrypted: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, Er
         return Err(refused("it is encrypted at a price that nobody asks for"));
     }
     let clear = info.encryption_algorithm.decrypt(passphrase, info.encrypted_data);
-    let wrong = |_| refused("it does not open with this password, or is damaged");
+    let wrong = |_| refused(DOES_NOT_OPEN);
     clear.map(Zeroizing::new).map_err(wrong)
 }
 
@@ -300,6 +308,16 @@ mod tests {
             let opens = wrong.iter().filter(|wrong| read.unlock(**wrong).is_ok()).count();
             assert_eq!(opens, if passphrase.is_some() { 0 } else { 2 });
         }
+    }
+
+    #[test]
+    fn a_password_that_opens_nonsense_is_a_wrong_one() {
+        let pass = Some(&b"pass"[..]);
+        let file = KeyFile::encode(&secret(), b"public", Encoding::Hss, pass, &OsEntropy).unwrap();
+        let mut read = KeyFile::decode(&file).unwrap();
+        read.secret = encrypt(b"nonsense with an end", b"pass", &OsEntropy).unwrap();
+        let refused = read.unlock(pass).err().unwrap();
+        assert!(refused.to_string().contains("password"), "{refused}");
     }
 
     #[test]

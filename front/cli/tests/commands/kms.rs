@@ -199,11 +199,12 @@ fn a_store_is_sealed_served_copied_and_restored() {
     let config = |store: &str| {
         format!(
             "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
-             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
+             [backup]\nfolder = \"{}\"\nkeys = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
             at("kms"),
             at(store),
             at("audit"),
-            at("backups")
+            at("backups"),
+            at("backup-keys")
         )
     };
     work.write("kms.toml", config("store"));
@@ -240,12 +241,8 @@ fn a_store_is_sealed_served_copied_and_restored() {
     ci.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).ok();
     ci.run(&["sign", "--key", "k", "m"]).fails(1).says("denied");
     let less = ci.run(&["token", "attenuate", "key_prefix=web-"]).ok().text().trim().to_owned();
-    let less = Caller {
-        token: less,
-        address: caller.address.clone(),
-        work: &work,
-        ca_file: String::new(),
-    };
+    let address = caller.address.clone();
+    let less = Caller { token: less, address, work: &work, ca_file: String::new() };
     less.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).fails(1).says("not_found");
     caller.run(&["token", "revoke", token["id"].as_str().unwrap()]).ok();
     ci.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).fails(1).says("unauthenticated");
