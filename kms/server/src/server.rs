@@ -203,8 +203,8 @@ impl Drop for Server {
     }
 }
 
-/// Threads of a server beside those that move bytes: the clock, copies of checkpoints, and one that computes.
-const OTHERS: usize = 3;
+/// Threads of a server beside those that move bytes: the clock, copies of checkpoints, rotation, and one that computes.
+const OTHERS: usize = 4;
 
 /// Refuses a system that gives fewer threads than a server needs: tokio panics where it gets none.
 fn check_threads() -> Result<(), Error> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::Subcommand;
+use gabion_kms_client::Client;
 use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey};
-use gabion_kms_client::{Client, seconds_of};
 use serde_json::json;
 
 use super::open::{self, OpenArgs};
+use super::period::period;
 use super::shown::key;
 use super::transfer::{self, ExportArgs, ImportArgs, WrappingKeyArgs};
 use super::{client, say_json};
@@ -53,7 +54,7 @@ enum Command {
         #[arg(long, value_name = "LABEL")]
         conformance: Vec<String>,
         /// Have the clock rotate it every so often: 12h, 30d, an hour at least [default: never]
-        #[arg(long, value_name = "TIME", value_parser = time)]
+        #[arg(long, value_name = "TIME", value_parser = period)]
         rotate_every: Option<u64>,
     },
     /// List keys in the order of their names
@@ -218,14 +219,8 @@ struct Config {
     #[arg(long, value_name = "MS")]
     expires: Option<u64>,
     /// Have the clock rotate it when its newest version is so old: 12h, 30d, an hour at least; 0: never
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = period)]
     rotate_every: Option<u64>,
-}
-
-/// Seconds of a time as people write it.
-pub fn time(text: &str) -> Result<u64, String> {
-    let expected = "expected a time in s, m, h or d, such as 12h or 30d; 0: never";
-    seconds_of(text).ok_or_else(|| expected.to_owned())
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

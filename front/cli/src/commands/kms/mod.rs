@@ -14,6 +14,7 @@ mod kem;
 mod key;
 mod open;
 mod outcome;
+mod period;
 mod policy;
 mod random;
 mod recover_admin;

@@ -35,7 +35,7 @@ pub struct ImportArgs {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = super::key::time,
+        value_parser = super::period::period,
         conflicts_with_all = ["new_version", "public"]
     )]
     rotate_every: Option<u64>,
