@@ -265,7 +265,12 @@ impl Kms {
         let (most, by_digest) = (len.whole_max, check(Some(Prehash::Sha2_512)).is_ok());
         match len.of_message {
             Some(len) if len > most as u64 => Err(whole(&key.id, most, by_digest)),
-            _ => Ok(Came::Whole { message: Zeroizing::default(), most, by_digest }),
+            said => {
+                // All of its memory at once: what grows leaves copies behind that nobody wipes.
+                let room = said.map_or(most, |len| len as usize);
+                let message = Zeroizing::new(Vec::with_capacity(room));
+                Ok(Came::Whole { message, most, by_digest })
+            }
         }
     }
 
