@@ -148,6 +148,7 @@ impl Case {
             floor_p99_us: None,
             over_floor: None,
             written_us: None,
+            paused_us: None,
             fdatasync_us: None,
             fdatasync_p99_us: None,
             resident_kib: None,
@@ -227,6 +228,8 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
 /// What one side of the turns has come to.
 struct Side {
     asked: Asked,
+    /// Before each request.
+    pause: Duration,
     ns: Vec<u64>,
     server_ns: u64,
     waited_ns: u64,
@@ -236,7 +239,8 @@ struct Side {
 impl Side {
     fn new(case: &Case, server: &Served) -> Result<Self, Error> {
         let asked = Asked::new(case, server)?;
-        Ok(Side { asked, ns: Vec::new(), server_ns: 0, waited_ns: 0, took: Duration::ZERO })
+        let (pause, took) = (Duration::ZERO, Duration::ZERO);
+        Ok(Side { asked, pause, ns: Vec::new(), server_ns: 0, waited_ns: 0, took })
     }
 
     /// Asks for a slice of time: as often as it can, or when requests are due.
@@ -251,7 +255,7 @@ impl Side {
         let start = Instant::now();
         self.ns.extend(match due_per_s {
             Some(per_s) => self.asked.when_due(per_s, slice, turn)?,
-            None => self.asked.again_and_again(slice)?,
+            None => self.asked.again_and_again(slice, self.pause)?,
         });
         self.took += start.elapsed();
         self.server_ns += server.cpu_ns()?.saturating_sub(cpu);
@@ -266,22 +270,28 @@ impl Side {
 
 /// Asks a server, in turns with requests that do nothing.
 fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Result<Row, Error> {
-    let _pinned = served::on_core(1, case.clients == 1);
+    let on_own_core = || served::on_core(1, case.clients == 1);
+    let pinned = on_own_core();
     let is_durable = case.class == Some(Class::Durable);
     let slice = Duration::from_secs_f64(config.seconds / config.rounds as f64);
     let mut sides = vec![Side::new(case, server)?];
     sides.push(Side::new(&Case { request: Request::Nothing, batch: 1, ..*case }, server)?);
     if is_durable {
-        sides.push(Side::new(&Case { class: Some(Class::Written), ..*case }, server)?);
+        let written = Case { class: Some(Class::Written), ..*case };
+        sides.push(Side::new(&written, server)?);
+        if case.clients == 1 {
+            sides.push(Side { pause: served::PAUSE, ..Side::new(&written, server)? });
+        }
     }
     // To get warm: keys, connections, threads.
     for side in &sides {
-        side.asked.again_and_again(slice / 4)?;
+        side.asked.again_and_again(slice / 4, side.pause)?;
     }
     let due_per_s = match case.is_due {
         true => Some(half_of_most(&sides[0].asked, slice)?),
         false => None,
     };
+    drop(pinned);
     let (mut watch, mut disk) = (Watch::default(), Vec::new());
     for round in 0..config.rounds {
         // Forwards and backwards by rounds.
@@ -289,9 +299,11 @@ fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Re
             sides.reverse();
         }
         watch.turn(Some(server), || {
+            let pinned = on_own_core();
             sides
                 .iter_mut()
                 .try_for_each(|side| side.run(slice, due_per_s, round as u64, server))?;
+            drop(pinned);
             match is_durable {
                 true => server.sync_again_and_again(40, &mut disk),
                 false => Ok(()),
@@ -310,11 +322,11 @@ fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Re
 /// Half as many requests a second as there can be.
 fn half_of_most(asked: &Asked, slice: Duration) -> Result<f64, Error> {
     let start = Instant::now();
-    let requests = asked.again_and_again(slice)?.len();
+    let requests = asked.again_and_again(slice, Duration::ZERO)?.len();
     Ok(requests as f64 / start.elapsed().as_secs_f64() / 2.0)
 }
 
-/// The row of sides: the case, what does nothing, and the case once it is written.
+/// The row of sides: the case, what does nothing, and the case once it is written, without pauses and with them.
 fn filled(case: &Case, sides: &[Side], disk: Vec<u64>, row: Row) -> Row {
     let turns = &sides[0];
     let requests = turns.ns.len();
@@ -330,6 +342,7 @@ fn filled(case: &Case, sides: &[Side], disk: Vec<u64>, row: Row) -> Row {
         floor_p99_us: Some(floor.p99),
         over_floor: Some(us.p50 / floor.p50),
         written_us: sides.get(2).map(|side| side.latency().p50),
+        paused_us: sides.get(3).map(|side| side.latency().p50),
         fdatasync_us: synced.map(|synced| synced.p50),
         fdatasync_p99_us: synced.map(|synced| synced.p99),
         requests,

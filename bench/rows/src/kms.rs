@@ -55,7 +55,11 @@ pub struct Kms {
     /// microseconds.
     #[serde(default)]
     pub written_us: Option<f64>,
-    /// Median of a write to a file that was written before, and of its fdatasync, in turns with these, in microseconds.
+    /// Median of that with a pause before each request, about as long as a sync.
+    #[serde(default)]
+    pub paused_us: Option<f64>,
+    /// Median of a write to a file that was written before, and of its fdatasync, in turns with these, in microseconds: from
+    /// the server's core where it has one, and then with pauses.
     pub fdatasync_us: Option<f64>,
     /// 99 of 100 of those took no longer.
     #[serde(default)]

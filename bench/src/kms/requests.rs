@@ -66,11 +66,14 @@ impl Asked {
         Ok(Asked { client, clients: case.clients, what })
     }
 
-    /// Asks for so long, and gives the nanoseconds of each request.
-    pub fn again_and_again(&self, time: Duration) -> Result<Vec<u64>, Error> {
+    /// Asks for so long, with a pause before each request, and gives the nanoseconds of each.
+    pub fn again_and_again(&self, time: Duration, pause: Duration) -> Result<Vec<u64>, Error> {
         let alone = || -> Result<Vec<u64>, Error> {
             let (mut ns, begun) = (Vec::new(), Instant::now());
             while begun.elapsed() < time {
+                if !pause.is_zero() {
+                    thread::sleep(pause);
+                }
                 let start = Instant::now();
                 self.once()?;
                 ns.push(start.elapsed().as_nanos() as u64);

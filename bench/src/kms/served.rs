@@ -49,6 +49,9 @@ struct Said {
 /// A file that opens the store again; the store ends with the measurement.
 const PASSPHRASE: &str = "of a measurement";
 
+/// About how long a disk is idle between two syncs of requests that one client sends, and a client while the disk is not.
+pub const PAUSE: Duration = Duration::from_micros(300);
+
 /// The store's file.
 const STORE: &str = "store";
 
@@ -137,10 +140,12 @@ impl Served {
     }
 
     /// Writes as many bytes as a use's record has into a file beside its log, whose bytes were written before, and has them
-    /// synced, so many times.
+    /// synced, so many times: from the server's core, since a disk's interrupts go to one of them, and where one client asks
+    /// with a pause between, as long as that between the syncs of its requests.
     pub fn sync_again_and_again(&self, times: usize, ns: &mut Vec<u64>) -> Result<(), Error> {
         use std::os::unix::fs::FileExt;
         const RECORD: usize = 640;
+        let _pinned = on_core(0, self.task.has_core);
         let path = self.folder.path().join("probe");
         let mut file = fs::OpenOptions::new();
         let file = file.create(true).truncate(false).read(true).write(true).open(path);
@@ -150,6 +155,9 @@ impl Served {
             file.sync_all().map_err(not_ready)?;
         }
         for place in 0..times {
+            if self.task.has_core {
+                std::thread::sleep(PAUSE);
+            }
             let start = Instant::now();
             file.write_all_at(&[1; RECORD], (place * RECORD) as u64).map_err(not_ready)?;
             file.sync_data().map_err(not_ready)?;

@@ -205,11 +205,12 @@ fn durable(rows: &[Kms]) -> String {
     for row in https(rows, is_durable) {
         let _ = writeln!(
             lines,
-            "| {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} |",
             named(row),
             at_most(row.us.p50, Goal::of(row).us),
             short(or_none(row.written_us)),
             short(or_none(row.fdatasync_us)),
+            short(or_none(row.paused_us)),
         );
     }
     lines
@@ -305,16 +306,19 @@ fn parts(rows: &[Kms]) -> String {
         });
         let (verb, floor) = (verb.map_or(f64::NAN, item_us), or_none(row.floor_us));
         let sync = row.fdatasync_us.unwrap_or(0.0);
+        let waking = row.paused_us.zip(row.written_us);
+        let waking = waking.map_or(0.0, |(paused, written)| (paused - written).max(0.0));
         let _ = writeln!(
             lines,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             named(row),
             class(row),
             short(row.us.p50),
             short(floor),
             short(verb),
             short(sync),
-            short(row.us.p50 - floor - verb - sync),
+            short(waking),
+            short(row.us.p50 - floor - verb - sync - waking),
         );
     }
     lines
@@ -444,7 +448,7 @@ mod tests {
         let rows = [
             row(json!({ "us": us(130.0) })),
             row(
-                json!({ "class": "durable", "us": us(190.0), "written_us": 100.0, "fdatasync_us": 60.0 }),
+                json!({ "class": "durable", "us": us(190.0), "written_us": 100.0, "fdatasync_us": 60.0, "paused_us": 122.0 }),
             ),
             row(json!({ "batch": 64, "ops_per_s": 80_000.0 })),
             row(json!({ "clients": 8, "ops_per_s": 12_000.0 })),
@@ -465,7 +469,7 @@ mod tests {
                  | ed25519 | sign | durable | 190 <= 200 | 50 | 2.00 | 80 | {others} |\n"
             )
         );
-        assert_eq!(durable(&rows), "| ed25519 | sign | 190 <= 200 | 100 | 60 |\n");
+        assert_eq!(durable(&rows), "| ed25519 | sign | 190 <= 200 | 100 | 60 | 122 |\n");
         assert_eq!(
             many(&rows),
             format!(
@@ -490,8 +494,8 @@ mod tests {
         );
         assert_eq!(
             parts(&rows),
-            "| ed25519 | sign | written | 130 | 50 | 8.0 | 0.0 | 72 |\n\
-             | ed25519 | sign | durable | 190 | 50 | 8.0 | 60 | 72 |\n"
+            "| ed25519 | sign | written | 130 | 50 | 8.0 | 0.0 | 0.0 | 72 |\n\
+             | ed25519 | sign | durable | 190 | 50 | 8.0 | 60 | 22 | 50 |\n"
         );
         let theirs =
             [row(json!({ "us": us(280.0), "ops_per_s": 3035.0, "server_us_per_op": 360.0 }))];
