@@ -59,6 +59,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-backend",
             "gabion-engine",
             "gabion-kms",
+            "gabion-kms-server",
             "gabion-bench",
             "gabion-capi",
             "gabion-cli",
