@@ -4,11 +4,12 @@
 //! process may strike; tests put a simulated disk here, which does all of that. What retries and what loops is
 //! above it, in [`write_all`] and [`read_full`].
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -190,8 +191,9 @@ impl Disk for RealDisk {
             Access::Read | Access::Write => options.custom_flags(OFlags::NONBLOCK.bits() as i32),
         };
         let file = above_streams(&options, path)?;
-        match file.metadata()?.is_file() {
-            true => Ok(Box::new(RealFile(file))),
+        let about = file.metadata()?;
+        match about.is_file() {
+            true => Ok(Box::new(RealFile { identity: identity_of(&about), file: Arc::new(file) })),
             false => Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file")),
         }
     }
@@ -229,8 +231,7 @@ impl Disk for RealDisk {
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        let metadata = std::fs::metadata(path)?;
-        Ok((metadata.dev(), metadata.ino()))
+        Ok(identity_of(&std::fs::metadata(path)?))
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
@@ -287,11 +288,38 @@ const NETWORKS: [u64; 12] = [
     0x7461_636f,
 ];
 
-struct RealFile(File);
+fn identity_of(about: &Metadata) -> Identity {
+    (about.dev(), about.ino())
+}
+
+/// A file, and which one it is: a program that closes numbers that are not its own may have opened another under this one.
+struct RealFile {
+    file: Arc<File>,
+    identity: Identity,
+}
+
+impl RealFile {
+    /// The file, as long as its number is its own.
+    fn own(&self) -> io::Result<&File> {
+        match self.identity()? == self.identity {
+            true => Ok(&self.file),
+            false => Err(io::Error::other("another file has its number by now")),
+        }
+    }
+}
+
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        if self.own().is_err() {
+            // What somebody holds is never closed: the number is another's.
+            std::mem::forget(Arc::clone(&self.file));
+        }
+    }
+}
 
 impl DiskFile for RealFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(bytes, offset)
+        self.own()?.read_at(bytes, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -300,20 +328,20 @@ impl DiskFile for RealFile {
         let end = offset.saturating_add(bytes.len() as u64);
         match getrlimit(Resource::Fsize).current {
             Some(most) if end > most => Err(Errno::FBIG.into()),
-            Some(_) | None => self.0.write_at(bytes, offset),
+            Some(_) | None => self.own()?.write_at(bytes, offset),
         }
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.own()?.sync_data()
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        match self.0.try_lock() {
+        match self.own()?.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => Err(error),
@@ -321,11 +349,11 @@ impl DiskFile for RealFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        self.0.unlock()
+        // It was given back with the number, and another's file may have a lock of its own.
+        self.own().map_or(Ok(()), File::unlock)
     }
 
     fn identity(&self) -> io::Result<Identity> {
-        let metadata = self.0.metadata()?;
-        Ok((metadata.dev(), metadata.ino()))
+        Ok(identity_of(&self.file.metadata()?))
     }
 }

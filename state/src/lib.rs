@@ -68,6 +68,7 @@ mod registry;
 mod sets;
 mod signer;
 mod slots;
+pub mod testing;
 mod trees;
 
 pub use anchor::{Anchor, FileAnchor};

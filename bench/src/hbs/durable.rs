@@ -23,8 +23,9 @@ use std::time::Instant;
 use gabion_engine::Engine;
 use gabion_engine::keys::stateful::{Progress, Request, Secret, StatefulKey};
 use gabion_rows::operations::Operation;
+use gabion_state::testing::{At, Hooked};
 use gabion_state::{
-    Access, Disk, DiskFile, Encoding, Generated, Identity, Making, Opening, RealDisk, Surroundings,
+    Access, Disk, DiskFile, Encoding, Generated, Making, Opening, RealDisk, Surroundings,
 };
 use regex::Regex;
 use tempfile::TempDir;
@@ -218,7 +219,8 @@ struct OnDisk<'a> {
     engine: &'static Engine,
     set: &'a Set,
     folder: TempDir,
-    disk: Arc<Counting>,
+    /// What was synced on its disk.
+    syncs: Arc<AtomicU64>,
     around: Surroundings,
     made: Generated,
     /// How many were written.
@@ -238,13 +240,19 @@ impl<'a> OnDisk<'a> {
         let folder = made.map_err(|cause| {
             Error::Usage(format!("{} takes no files: {cause}", folder.display()))
         })?;
-        let disk = Arc::new(Counting::default());
-        let around = Surroundings { disk: Arc::<Counting>::clone(&disk), ..Surroundings::real() };
+        let syncs = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&syncs);
+        let around = Hooked::around(&Surroundings::real(), move |at, _| {
+            if matches!(at, At::Sync | At::SyncFolder) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
         let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
         let made = Generated::generate(&around, engine, set.sets()?, threads, &mut go_on)?;
         let made = made.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))?;
         let (number, open, messages) = (0, None, Vec::new());
-        Ok(OnDisk { engine, set, folder, disk, around, made, number, open, messages })
+        Ok(OnDisk { engine, set, folder, syncs, around, made, number, open, messages })
     }
 
     /// Writes a new key, opens it, and signs one reservation with it, so that nothing of its beginning is timed.
@@ -301,7 +309,7 @@ impl<'a> OnDisk<'a> {
     }
 
     fn syncs(&self) -> u64 {
-        self.disk.syncs.load(Ordering::Relaxed)
+        self.syncs.load(Ordering::Relaxed)
     }
 
     /// Files whose blocks are written in place and synced, as those of state and anchor are.
@@ -364,86 +372,4 @@ fn signed<S: Secret>(memory: &mut Signer<'_, '_, S>) -> Result<f64, Error> {
     let start = Instant::now();
     memory.sign()?;
     Ok(start.elapsed().as_secs_f64())
-}
-
-/// The real disk, with a count of what was synced.
-#[derive(Default)]
-struct Counting {
-    syncs: Arc<AtomicU64>,
-}
-
-struct CountingFile {
-    file: Box<dyn DiskFile>,
-    syncs: Arc<AtomicU64>,
-}
-
-impl Disk for Counting {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        let (file, syncs) = (RealDisk.open(path, access)?, Arc::clone(&self.syncs));
-        Ok(Box::new(CountingFile { file, syncs }))
-    }
-
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        RealDisk.make_folder(path)
-    }
-
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        RealDisk.sync_folder(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename_new(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove(path)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        RealDisk.identity(path)
-    }
-
-    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        RealDisk.canonical(path)
-    }
-
-    fn is_network(&self, path: &Path) -> io::Result<bool> {
-        RealDisk.is_network(path)
-    }
-}
-
-impl DiskFile for CountingFile {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(bytes, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        self.file.sync()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        self.file.try_lock()
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        self.file.unlock()
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        self.file.identity()
-    }
 }

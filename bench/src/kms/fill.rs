@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gabion_kms::model::Label;
 use gabion_kms::operations::{Kms, NewKey, Options};
 use gabion_kms::seal::{By, unseal};
+use gabion_kms::store::testing::Over;
 use gabion_kms::store::{
-    self, Caps, Identity, Outcome, Page, Read, RecordPath, Revision, SqliteStore, Store,
-    StoreError, Transaction,
+    self, Outcome, Read, RecordPath, Revision, SqliteStore, Store, StoreError, Transaction,
 };
 
 use crate::Error;
@@ -70,13 +70,9 @@ impl Gathering {
     }
 }
 
-impl Store for Gathering {
-    fn caps(&self) -> Caps {
-        self.file.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.file.identity()
+impl Over for Gathering {
+    fn below(&self) -> &dyn Store {
+        &self.file
     }
 
     fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
@@ -85,15 +81,6 @@ impl Store for Gathering {
             [] => Ok(Read { revision: Revision(0), records: Vec::new() }),
             paths => self.file.read(paths),
         }
-    }
-
-    fn list(
-        &self,
-        under: &RecordPath,
-        after: Option<&RecordPath>,
-        most: usize,
-    ) -> Result<Page, StoreError> {
-        self.file.list(under, after, most)
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {

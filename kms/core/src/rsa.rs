@@ -18,6 +18,7 @@ use rsa::pkcs1::{
 use rsa::pkcs8::{
     DecodePublicKey, EncodePrivateKey, EncodePublicKey, LineEnding, PrivateKeyInfoRef,
 };
+use rsa::rand_core::utils::next_word_via_fill;
 use rsa::rand_core::{TryCryptoRng, TryRng};
 use rsa::sha2::digest::FixedOutputReset;
 use rsa::sha2::{Digest, Sha256, Sha384, Sha512};
@@ -438,15 +439,11 @@ impl TryRng for Randomness {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        let mut bytes = [0; 4];
-        self.try_fill_bytes(&mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
+        next_word_via_fill(self)
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        let mut bytes = [0; 8];
-        self.try_fill_bytes(&mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
+        next_word_via_fill(self)
     }
 
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {

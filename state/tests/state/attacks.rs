@@ -1,74 +1,25 @@
 //! What somebody may do to a key's names, folders and process: links, mounts, other folders to work in, limits.
 
 use std::fs;
-use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use gabion_engine::Error;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
-use gabion_engine::{Engine, Error};
+use gabion_state::testing::Hooked;
 use gabion_state::{
-    Encoding, Generated, Making, Opening, Sets, Signer, Surroundings, Unfinished,
-    UnfinishedSectors, check_place, create, recover,
+    Generated, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors, check_place, create,
+    recover,
 };
-use tempfile::TempDir;
 
-use crate::hooked::Hooked;
-use crate::real::{around, new_key, strace};
+use crate::place::{ONE, Place, around, engine, making, open};
+use crate::real::{new_key, strace};
 use crate::world::PUBLIC;
 
-const ONE: NonZero<usize> = NonZero::<usize>::MIN;
 const SET: &str = "LMS_SHA256_M32_H5_W4";
-
-/// A home, and a folder for keys.
-struct Place {
-    folder: TempDir,
-    around: Surroundings,
-}
-
-impl Place {
-    fn empty() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("keys")).unwrap();
-        let around = around(&folder.path().join("home/anchors"), None);
-        Place { folder, around }
-    }
-
-    /// With a key.
-    fn new() -> Self {
-        let place = Place::empty();
-        made(&place.around, &place.key());
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn key(&self) -> PathBuf {
-        self.path("keys/k")
-    }
-}
-
-fn engine() -> &'static Engine {
-    Engine::global().unwrap()
-}
-
-fn making(key: &Path) -> Making<'_> {
-    Making {
-        key,
-        passphrase: None,
-        encoding: Encoding::Hss,
-        next: 0,
-        warn_at: None,
-        anchors: &[],
-        allow_network: false,
-        note: "made",
-    }
-}
 
 fn go_on(_: Progress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -77,11 +28,6 @@ fn go_on(_: Progress<'_>) -> ControlFlow<()> {
 fn made(around: &Surroundings, key: &Path) {
     let made = Generated::generate(around, engine(), SET.parse().unwrap(), ONE, &mut go_on);
     made.unwrap().unwrap().write(around, &making(key)).unwrap();
-}
-
-fn open(around: &Surroundings, key: &Path) -> Result<Signer, Error> {
-    let opening = Opening { wait: Duration::ZERO, ..Opening::default() };
-    Signer::open(around, engine(), key, None, &opening)
 }
 
 fn signed(signer: &Signer) -> Result<u64, Error> {
@@ -155,7 +101,8 @@ fn a_state_that_a_link_puts_on_a_network_is_refused() {
 /// Another name of each file in another folder: one key, one state, whichever name is used.
 #[test]
 fn a_key_by_hard_links_is_one_key() {
-    let place = Place::new();
+    let place = Place::empty();
+    made(&place.around, &place.key());
     fs::create_dir(place.path("links")).unwrap();
     for file in fs::read_dir(place.path("keys")).unwrap() {
         let file = file.unwrap();

@@ -1,7 +1,6 @@
 //! Keys whose making is interrupted: gone on with once, and by nobody twice.
 
 use std::fs;
-use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,22 +8,15 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request, digest_of};
-use gabion_engine::{Algorithm, Engine, Error, Message};
+use gabion_engine::{Algorithm, Error, Message};
 use gabion_state::{
-    Encoding, Generated, KeyFile, Making, Opening, RealDisk, Sets, Signer, Surroundings,
-    Unfinished, UnfinishedSectors, check_place, restore,
+    Generated, KeyFile, Opening, RealDisk, Sets, Signer, Surroundings, Unfinished,
+    UnfinishedSectors, check_place, restore,
 };
-use tempfile::TempDir;
 
 use crate::disk::{Kind, Sim};
-use crate::real;
+use crate::place::{self, ONE, Place, around, engine};
 use crate::world::{self, Counted, KEY};
-
-const ONE: NonZero<usize> = NonZero::<usize>::MIN;
-
-fn engine() -> &'static Engine {
-    Engine::global().unwrap()
-}
 
 fn sets(name: &str) -> Sets {
     name.parse().unwrap()
@@ -40,45 +32,16 @@ fn made(begun: Unfinished, stop_at: u32) -> Result<Option<Generated>, Error> {
 }
 
 fn written(around: &Surroundings, key: &Path, made: &Generated) -> Result<(), Error> {
-    let making = Making {
-        key,
-        passphrase: None,
-        encoding: Encoding::Hss,
-        next: 0,
-        warn_at: None,
-        anchors: &[],
-        allow_network: false,
-        note: "made",
-    };
-    made.write(around, &making)
-}
-
-/// A home, and a folder for keys.
-struct Place {
-    folder: TempDir,
-    around: Surroundings,
+    made.write(around, &place::making(key))
 }
 
 impl Place {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["keys", "copy"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        let around = real::around(&folder.path().join("home"), None);
-        Place { folder, around }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
     fn begin(&self, key: &str, set: &str) -> Result<Unfinished, Error> {
         Unfinished::begin(&self.around, &self.path(key), &sets(set), None, &[])
     }
 
     fn witnesses(&self) -> usize {
-        fs::read_dir(self.path("home")).map_or(0, Iterator::count)
+        fs::read_dir(self.path("home/anchors")).map_or(0, Iterator::count)
     }
 }
 
@@ -95,7 +58,7 @@ fn an_interrupted_key_goes_on_where_it_was_and_signs() {
     for (set, passphrase) in
         [("LMS_SHA256_M32_H10_W1", None), ("XMSS-SHA2_10_192", Some(&b"x"[..]))]
     {
-        let place = Place::new();
+        let place = Place::empty();
         let (key, part) = (place.path("keys/k"), place.path("keys/k.part"));
         let begin = |passphrase, anchors: &[PathBuf]| {
             Unfinished::begin(&place.around, &key, &sets(set), passphrase, anchors)
@@ -136,12 +99,12 @@ fn an_interrupted_key_goes_on_where_it_was_and_signs() {
 #[test]
 fn what_was_begun_makes_one_key() {
     let set = "LMS_SHA256_M32_H5_W1";
-    let place = Place::new();
+    let place = Place::empty();
     assert!(made(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
     let old = fs::read(place.path("keys/k.part")).unwrap();
-    let witness = fs::read_dir(place.path("home")).unwrap().next().unwrap().unwrap().path();
+    let witness = fs::read_dir(place.path("home/anchors")).unwrap().next().unwrap().unwrap().path();
     fs::write(place.path("copy/k.part"), &old).unwrap();
-    let elsewhere = real::around(&place.path("another"), None);
+    let elsewhere = around(&place.path("another"), None);
     let copied = Unfinished::begin(&elsewhere, &place.path("copy/k"), &sets(set), None, &[]);
     assert!(is_unsafe(&copied));
     let first = place.begin("keys/k", set).unwrap();
@@ -152,7 +115,7 @@ fn what_was_begun_makes_one_key() {
     assert!(!place.path("keys/again").exists());
     drop(first);
     // Everything of the key goes, its anchor too, and what was begun comes back.
-    for folder in ["keys", "home"] {
+    for folder in ["keys", "home/anchors"] {
         for file in fs::read_dir(place.path(folder)).unwrap() {
             let path = file.unwrap().path();
             // The witness has to be gone without that.
@@ -170,7 +133,7 @@ fn what_was_begun_makes_one_key() {
 #[test]
 fn what_was_begun_is_in_the_way_of_other_keys_and_of_other_sets() {
     let set = "LMS_SHA256_M32_H5_W1";
-    let place = Place::new();
+    let place = Place::empty();
     let (key, part) = (place.path("keys/k"), place.path("keys/k.part"));
     let other = place.begin("keys/k", set).unwrap();
     assert!(made(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
@@ -233,7 +196,7 @@ fn made_sectors(
 fn interrupted_sectors_go_on_where_they_were_and_sign() {
     let set = "LMS_SHA256_M32_H10_W1";
     for passphrase in [None, Some(&b"x"[..])] {
-        let place = Place::new();
+        let place = Place::empty();
         let key = place.path("keys/k");
         let names: Vec<PathBuf> = of_sectors(&key, 2).into_iter().map(|(key, _)| key).collect();
         let parts = [0, 1].map(|number| place.path(&format!("keys/k-{number}.part")));
@@ -281,7 +244,7 @@ fn interrupted_sectors_go_on_where_they_were_and_sign() {
 /// What is done is written down once in a while, those sectors too that were done since.
 #[test]
 fn sectors_are_written_down_while_they_are_made() {
-    let place = Place::new();
+    let place = Place::empty();
     let key = place.path("keys/k");
     let keys = of_sectors(&key, 4);
     let begin =
@@ -310,7 +273,7 @@ fn sectors_are_written_down_while_they_are_made() {
 #[test]
 fn sectors_that_were_begun_make_one_key_each() {
     let set = "LMS_SHA256_M32_H5_W1";
-    let place = Place::new();
+    let place = Place::empty();
     let (key, other) = (place.path("keys/k"), place.path("keys/other"));
     let begin = |key: &Path| begin_sectors(&place.around, key, set, None);
     for key in [&key, &other] {
@@ -320,7 +283,7 @@ fn sectors_that_were_begun_make_one_key_each() {
     let old = [0, 1].map(|number| fs::read(part("keys/k", number)).unwrap());
     // In another home, and of two processes one.
     old.iter().enumerate().for_each(|(at, old)| fs::write(part("copy/k", at), old).unwrap());
-    let elsewhere = real::around(&place.path("another"), None);
+    let elsewhere = around(&place.path("another"), None);
     assert!(is_unsafe(&begin_sectors(&elsewhere, &place.path("copy/k"), set, None)));
     let first = begin(&key).unwrap();
     assert!(is_held(&begin(&key)) && is_held(&begin(&place.path("copy/k"))));
@@ -430,7 +393,7 @@ fn no_key_is_made_twice_whatever_strikes() {
 #[test]
 fn a_key_that_is_begun_is_its_owners() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
+    let place = Place::empty();
     assert!(made(place.begin("keys/k", "LMS_SHA256_M32_H5_W1").unwrap(), 0).unwrap().is_none());
     let mode = fs::metadata(place.path("keys/k.part")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -9,67 +9,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gabion_engine::OsEntropy;
 use gabion_engine::keys::stateful::conformance::{Bench, check};
 use gabion_engine::keys::stateful::{Ledger, LedgerError, Request, sign_requests};
+use gabion_state::testing::{At, Hooked};
 use gabion_state::{
-    Access, FilesLedger, Line, Machine, NewKey, Options, Process, RealDisk, Surroundings,
-    ThisMachine, audit, backup, check_place, create, log, recover, restore, status,
+    Access, FilesLedger, Line, NewKey, Options, Surroundings, audit, backup, check_place, create,
+    log, recover, restore, status,
 };
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::faults::record;
-use crate::hooked::{At, Hooked};
+use crate::place::{Place, around};
 use crate::world::{PUBLIC, SECRET, SignBy, StandIn, stand_in};
 
 /// How many times the counts of script/test run; `make hbs-faults` sets 50.
 fn times() -> usize {
     std::env::var("GABION_HBS_TIMES").map_or(1, |times| times.parse().expect("a number"))
-}
-
-/// This machine, with another home, and maybe under another name.
-struct TestMachine {
-    home: PathBuf,
-    name: Option<u8>,
-}
-
-impl Machine for TestMachine {
-    fn boot(&self) -> [u8; 32] {
-        ThisMachine.boot()
-    }
-
-    fn id(&self) -> [u8; 32] {
-        self.name.map_or_else(|| ThisMachine.id(), |name| [name; 32])
-    }
-
-    fn process(&self) -> Option<Process> {
-        ThisMachine.process()
-    }
-
-    fn now(&self) -> u64 {
-        ThisMachine.now()
-    }
-
-    fn host(&self) -> String {
-        ThisMachine.host()
-    }
-
-    fn anchors(&self) -> Option<PathBuf> {
-        Some(self.home.clone())
-    }
-
-    fn pause(&self, time: Duration) {
-        ThisMachine.pause(time);
-    }
-}
-
-pub fn around(home: &Path, name: Option<u8>) -> Surroundings {
-    Surroundings {
-        disk: Arc::new(RealDisk),
-        machine: Arc::new(TestMachine { home: home.to_owned(), name }),
-        entropy: Arc::new(OsEntropy),
-    }
 }
 
 pub fn new_key<'a>(key: &'a Path, end: u64, anchors: &'a [PathBuf]) -> NewKey<'a> {
@@ -87,18 +42,9 @@ pub fn new_key<'a>(key: &'a Path, end: u64, anchors: &'a [PathBuf]) -> NewKey<'a
     }
 }
 
-/// A key in a folder of its own, and a home.
-struct Place {
-    folder: TempDir,
-    around: Surroundings,
-}
-
 impl Place {
     fn new(end: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("keys")).unwrap();
-        let around = around(&folder.path().join("home/anchors"), None);
-        let place = Place { folder, around };
+        let place = Place::empty();
         place.make(&place.key(), end).unwrap();
         place
     }
@@ -107,26 +53,8 @@ impl Place {
         create(&self.around, &new_key(key, end, &[]))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn key(&self) -> PathBuf {
-        self.path("keys/k")
-    }
-
     fn open(&self, key: &Path) -> Result<FilesLedger, LedgerError> {
         open(&self.around, key, Duration::ZERO)
-    }
-
-    /// Copies a folder, as `cp -r` does.
-    fn copy(&self, from: &str, to: &str) {
-        let to = self.path(to);
-        fs::create_dir_all(&to).unwrap();
-        for file in fs::read_dir(self.path(from)).unwrap() {
-            let file = file.unwrap();
-            fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
     }
 }
 
@@ -641,7 +569,7 @@ fn a_refusal_gives_locks_back_also_to_a_child_that_was_forked() {
     let seen: Arc<Mutex<Vec<PathBuf>>> = Arc::default();
     let hook = Arc::clone(&seen);
     let around = Hooked::around(&place.around, move |at, path| {
-        if at == At::Unlocked {
+        if at == At::Unlock {
             hook.lock().unwrap().push(path.to_owned());
         }
         Ok(())

@@ -14,28 +14,27 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
+use gabion_engine::Error;
 use gabion_engine::keys::stateful::hss::StatefulKey;
 use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Progress, Request, digest_of, sign_requests,
 };
-use gabion_engine::{Engine, Error};
 use gabion_state::{
-    Encoding, FilesLedger, KeyFile, KeyId, Making, Opened, Options, Secret, Sets, Surroundings,
-    UnfinishedSectors, backup, check_place, discard, recover, restore,
+    FilesLedger, KeyFile, KeyId, Opened, Options, Secret, Sets, Surroundings, UnfinishedSectors,
+    backup, check_place, discard, recover, restore,
 };
 
 use crate::disk::{Plan, Sim};
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
+use crate::place::{ONE, engine, making};
 use crate::world::{Counted, Oracle, Outcome, Wrap, message, process_on, sound};
 
-const ONE: NonZero<usize> = NonZero::<usize>::MIN;
 /// 32 leaves in all.
 const SET: &str = "LMS_SHA256_M32_H5_W1";
 /// How many faults script/test runs.
@@ -198,10 +197,6 @@ const SCENARIOS: &[(&str, usize, &[Step])] = &[
     ),
 ];
 
-fn engine() -> &'static Engine {
-    Engine::global().unwrap()
-}
-
 /// The keys that came before, by their files: scenarios are alike, and so is what they draw.
 static KEYS: LazyLock<Mutex<HashMap<KeyId, Known>>> = LazyLock::new(Mutex::default);
 
@@ -346,17 +341,7 @@ fn keygen(around: &Surroundings, count: usize, stop_at: u32) -> Result<bool, Err
     };
     let mut written = 0;
     let done = made.iter().zip(&keys).try_for_each(|(made, (key, _))| {
-        let making = Making {
-            key,
-            passphrase: None,
-            encoding: Encoding::Hss,
-            next: 0,
-            warn_at: None,
-            anchors: &[],
-            allow_network: false,
-            note: "made",
-        };
-        made.write(around, &making)?;
+        made.write(around, &making(key))?;
         written += 1;
         Ok(())
     });

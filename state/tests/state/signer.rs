@@ -2,39 +2,24 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_engine::keys::stateful::hss::Levels;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
 use gabion_engine::lms::{LM_OTS, LMS};
-use gabion_engine::{Engine, Error, Message};
+use gabion_engine::{Error, Message};
+use gabion_state::testing::{At, Hooked};
 use gabion_state::{
-    Access, Disk, DiskFile, Encoding, Generated, Identity, KeyFile, Making, Opening, RealDisk,
-    Sets, Signature, Signer, Surroundings, UnfinishedSectors, backup, discard, restore, status,
+    Access, Encoding, Generated, KeyFile, Making, Opening, RealDisk, Sets, Signature, Signer,
+    Surroundings, UnfinishedSectors, backup, discard, restore, status,
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
-use tempfile::TempDir;
 
-use crate::hooked::{At, Hooked};
-use crate::real::around;
-
-const ONE: NonZero<usize> = NonZero::<usize>::MIN;
-
-/// Keys in a folder of their own, and a home.
-struct Place {
-    folder: TempDir,
-    around: Surroundings,
-}
-
-fn engine() -> &'static Engine {
-    Engine::global().unwrap()
-}
+use crate::place::{ONE, Place, around, engine, making, open};
 
 /// Levels of H5 with W4.
 fn small(levels: usize) -> Sets {
@@ -54,28 +39,8 @@ fn sectors(around: &Surroundings, keys: &[PathBuf]) -> Vec<Generated> {
     begun.generate(engine(), ONE, Duration::MAX, &mut go_on).unwrap().unwrap()
 }
 
-fn making(key: &Path) -> Making<'_> {
-    Making {
-        key,
-        passphrase: None,
-        encoding: Encoding::Hss,
-        next: 0,
-        warn_at: None,
-        anchors: &[],
-        allow_network: false,
-        note: "made",
-    }
-}
-
 impl Place {
-    fn empty() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("keys")).unwrap();
-        let around = around(&folder.path().join("home/anchors"), None);
-        Place { folder, around }
-    }
-
-    fn new(levels: usize) -> Self {
+    fn levels(levels: usize) -> Self {
         Place::of(small(levels))
     }
 
@@ -86,31 +51,9 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn key(&self) -> PathBuf {
-        self.path("keys/k")
-    }
-
-    fn open(&self, key: &Path) -> Result<Signer, Error> {
+    fn signer(&self, key: &Path) -> Result<Signer, Error> {
         open(&self.around, key)
     }
-
-    fn copy(&self, to: &str) -> PathBuf {
-        fs::create_dir_all(self.path(to)).unwrap();
-        for file in fs::read_dir(self.path("keys")).unwrap() {
-            let file = file.unwrap();
-            fs::copy(file.path(), self.path(to).join(file.file_name())).unwrap();
-        }
-        self.path(to).join("k")
-    }
-}
-
-fn open(around: &Surroundings, key: &Path) -> Result<Signer, Error> {
-    let opening = Opening { wait: Duration::ZERO, ..Opening::default() };
-    Signer::open(around, engine(), key, None, &opening)
 }
 
 /// Signs a message, verifies what came, and closes.
@@ -138,14 +81,14 @@ fn is_unsafe<T>(result: Result<T, Error>) -> bool {
 
 #[test]
 fn every_index_signs_once_and_then_the_key_says_that_it_is_used_up() {
-    let place = Place::new(1);
+    let place = Place::levels(1);
     for index in 0..32 {
         // Opened anew each time, as a command does.
-        let made = signed(place.open(&place.key()).unwrap(), &[index as u8]);
+        let made = signed(place.signer(&place.key()).unwrap(), &[index as u8]);
         assert_eq!((made.index, made.remaining), (index, 31 - index));
     }
     for _ in 0..3 {
-        let signer = place.open(&place.key()).unwrap();
+        let signer = place.signer(&place.key()).unwrap();
         let refused = signed_by(&signer, b"one too many", None).unwrap_err();
         assert_eq!(refused, Error::Ledger(LedgerError::Exhausted { wanted: 1, left: 0 }));
         assert!(refused.to_string().contains("used up"), "{refused}");
@@ -157,7 +100,7 @@ fn every_index_signs_once_and_then_the_key_says_that_it_is_used_up() {
 /// Defects 10 and 16 of others: across the end of a lower tree, with what is kept and without it.
 #[test]
 fn lower_trees_follow_each_other_whatever_is_kept_of_them() {
-    let place = Place::new(2);
+    let place = Place::levels(2);
     let trees = place.path("keys/k.trees");
     let first = fs::read(&trees).unwrap();
     let mut last = None;
@@ -173,7 +116,7 @@ fn lower_trees_follow_each_other_whatever_is_kept_of_them() {
             }
             _ => {}
         }
-        let signer = place.open(&place.key()).unwrap();
+        let signer = place.signer(&place.key()).unwrap();
         let messages: Vec<[u8; 2]> = (0..5).map(|at| [round, at]).collect();
         for message in &messages {
             let made = signed_by(&signer, message, None).unwrap();
@@ -200,17 +143,17 @@ fn keys_of_xmss_sign_as_those_of_lms() {
             if number % 16 == 15 {
                 fs::remove_file(place.path("keys/k.trees")).unwrap();
             }
-            let made = signed(place.open(&place.key()).unwrap(), &[number as u8]);
+            let made = signed(place.signer(&place.key()).unwrap(), &[number as u8]);
             assert_eq!(made.index, number - first, "{name}");
         }
-        let signer = place.open(&place.key()).unwrap();
+        let signer = place.signer(&place.key()).unwrap();
         let ids = ["a", "b", "a"].map(|id| signed_by(&signer, b"x", Some(id)).unwrap());
         assert!(ids[2].is_repeated && ids[0].bytes == ids[2].bytes && ids[1].index > ids[0].index);
         signer.close().unwrap();
-        let copy = place.copy("copy");
-        let last = signed(place.open(&place.key()).unwrap(), b"on").index;
+        let copy = place.copy("keys", "copy");
+        let last = signed(place.signer(&place.key()).unwrap(), b"on").index;
         assert_eq!(last, ids[1].index + 1);
-        assert!(is_unsafe(place.open(&copy)));
+        assert!(is_unsafe(place.signer(&copy)));
     }
     let place = Place::empty();
     let key = generated(&place.around, "XMSSMT-SHA2_20/4_192".parse().unwrap());
@@ -237,10 +180,10 @@ fn sectors_sign_side_by_side_until_each_is_used_up() {
             if index == 3 {
                 fs::remove_file(key.with_extension("trees")).unwrap();
             }
-            let made = signed(place.open(key).unwrap(), &[number as u8, index as u8]);
+            let made = signed(place.signer(key).unwrap(), &[number as u8, index as u8]);
             assert_eq!((made.index, made.remaining), (8 * number + index, 7 - index));
         }
-        let refused = signed_by(&place.open(key).unwrap(), b"one too many", None).unwrap_err();
+        let refused = signed_by(&place.signer(key).unwrap(), b"one too many", None).unwrap_err();
         assert_eq!(refused, Error::Ledger(LedgerError::Exhausted { wanted: 1, left: 0 }));
     }
     publics.dedup();
@@ -253,15 +196,15 @@ fn sectors_sign_side_by_side_until_each_is_used_up() {
     for ending in ["state", "log", "lock", "trees"] {
         fs::copy(keys[0].with_extension(ending), keys[1].with_extension(ending)).unwrap();
     }
-    assert!(is_unsafe(place.open(&keys[1])));
+    assert!(is_unsafe(place.signer(&keys[1])));
     discard(&place.around, &keys[0]);
     assert!(!keys[0].exists() && !keys[0].with_extension("lock").exists());
 }
 
 #[test]
 fn one_batch_is_one_reservation_and_ids_bring_signatures_back() {
-    let place = Place::new(1);
-    let signer = place.open(&place.key()).unwrap();
+    let place = Place::levels(1);
+    let signer = place.signer(&place.key()).unwrap();
     let request = |message, id| Request { message, id };
     let batch = [request(&b"a"[..], None), request(b"b", Some("build 7")), request(b"c", None)];
     let first = signer.sign(&batch).unwrap();
@@ -281,8 +224,8 @@ fn one_batch_is_one_reservation_and_ids_bring_signatures_back() {
 /// Defect 11 of others: the same key, opened twice in a process.
 #[test]
 fn signers_of_a_process_share_index_and_trees() {
-    let place = Place::new(2);
-    let signers = [place.open(&place.key()).unwrap(), place.open(&place.key()).unwrap()];
+    let place = Place::levels(2);
+    let signers = [place.signer(&place.key()).unwrap(), place.signer(&place.key()).unwrap()];
     let mut seen: Vec<u64> = std::thread::scope(|scope| {
         let run = |signer| {
             move || {
@@ -297,28 +240,28 @@ fn signers_of_a_process_share_index_and_trees() {
     for signer in signers {
         signer.close().unwrap();
     }
-    assert_eq!(signed(place.open(&place.key()).unwrap(), b"y").index, 80);
+    assert_eq!(signed(place.signer(&place.key()).unwrap(), b"y").index, 80);
 }
 
 /// Whichever of a key and its copy signs first goes on; the other is refused, in the same home and in another.
 #[test]
 fn of_a_key_and_its_copy_one_signs_on() {
     for copy_first in [false, true] {
-        let place = Place::new(1);
-        assert_eq!(signed(place.open(&place.key()).unwrap(), b"one").index, 0);
-        let copy = place.copy("copy");
+        let place = Place::levels(1);
+        assert_eq!(signed(place.signer(&place.key()).unwrap(), b"one").index, 0);
+        let copy = place.copy("keys", "copy");
         let keys = if copy_first { [copy, place.key()] } else { [place.key(), copy] };
         let elsewhere = around(&place.path("elsewhere/anchors"), None);
         assert!(is_unsafe(open(&elsewhere, &keys[0])));
-        assert_eq!(signed(place.open(&keys[0]).unwrap(), b"two").index, 1);
-        assert!(is_unsafe(place.open(&keys[1])));
-        assert_eq!(signed(place.open(&keys[0]).unwrap(), b"three").index, 2);
+        assert_eq!(signed(place.signer(&keys[0]).unwrap(), b"two").index, 1);
+        assert!(is_unsafe(place.signer(&keys[1])));
+        assert_eq!(signed(place.signer(&keys[0]).unwrap(), b"three").index, 2);
     }
     // The private key alone is none to sign with.
-    let place = Place::new(1);
+    let place = Place::levels(1);
     fs::create_dir(place.path("alone")).unwrap();
     fs::copy(place.key(), place.path("alone/k")).unwrap();
-    let refused = place.open(&place.path("alone/k")).unwrap_err();
+    let refused = place.signer(&place.path("alone/k")).unwrap_err();
     assert!(refused.to_string().contains("without its state"), "{refused}");
     assert!(is_unsafe::<()>(Err(refused)));
 }
@@ -326,7 +269,7 @@ fn of_a_key_and_its_copy_one_signs_on() {
 /// Under a process that signs, too: what it has reserved it may use, and `recover` waits for it; what it has not is burnt.
 #[test]
 fn a_lock_that_is_lost_is_made_again() {
-    let place = Place::new(1);
+    let place = Place::levels(1);
     let (key, lock) = (place.key(), place.path("keys/k.lock"));
     let recovered = |burn| {
         let public = KeyFile::read(&RealDisk, &key).unwrap().public().to_vec();
@@ -336,7 +279,7 @@ fn a_lock_that_is_lost_is_made_again() {
     let signer = Signer::open(&place.around, engine(), &key, None, &opening).unwrap();
     assert_eq!(signed_by(&signer, b"a", None).unwrap().index, 0);
     fs::remove_file(&lock).unwrap();
-    let refused = place.open(&key).unwrap_err();
+    let refused = place.signer(&key).unwrap_err();
     assert!(refused.to_string().contains("k.lock: it is not there"), "{refused}");
     let looked = status(&place.around, &key).unwrap();
     assert!(looked.refusal.is_some_and(|reason| reason.contains("k.lock: it is not there")));
@@ -346,19 +289,19 @@ fn a_lock_that_is_lost_is_made_again() {
     drop(signer);
     assert!(matches!(recovered(99), Err(LedgerError::Exhausted { .. })) && !lock.exists());
     assert_eq!(recovered(2).unwrap().index, 6);
-    assert_eq!(signed(place.open(&key).unwrap(), b"c").index, 6);
+    assert_eq!(signed(place.signer(&key).unwrap(), b"c").index, 6);
 }
 
 #[test]
 fn old_files_over_new_ones_are_refused() {
-    let place = Place::new(1);
-    let old = place.copy("old");
-    signed(place.open(&place.key()).unwrap(), b"one");
+    let place = Place::levels(1);
+    let old = place.copy("keys", "old");
+    signed(place.signer(&place.key()).unwrap(), b"one");
     for file in fs::read_dir(old.parent().unwrap()).unwrap() {
         let file = file.unwrap();
         fs::copy(file.path(), place.path("keys").join(file.file_name())).unwrap();
     }
-    assert!(is_unsafe(place.open(&place.key())));
+    assert!(is_unsafe(place.signer(&place.key())));
 }
 
 #[test]
@@ -409,66 +352,14 @@ fn encodings_and_passphrases_are_kept() {
 }
 
 /// A disk that is gone after so many calls, as it is for a process that is killed; or one that nobody may write to.
-struct Frail {
-    calls: AtomicUsize,
-    most: usize,
-    writes: bool,
-}
-
-impl Frail {
-    fn around(around: &Surroundings, most: usize, writes: bool) -> Surroundings {
-        let frail = Frail { calls: AtomicUsize::new(0), most, writes };
-        Surroundings { disk: Arc::new(frail), ..around.clone() }
-    }
-
-    fn call<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match self.calls.fetch_add(1, Ordering::Relaxed) < self.most {
-            true => call(),
-            false => Err(io::Error::other("gone")),
-        }
-    }
-}
-
-impl Disk for Frail {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        match access == Access::Read || self.writes {
-            true => self.call(|| RealDisk.open(path, access)),
-            false => Err(ErrorKind::PermissionDenied.into()),
-        }
-    }
-
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.call(|| RealDisk.make_folder(path))
-    }
-
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.call(|| RealDisk.sync_folder(path))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call(|| RealDisk.rename(from, to))
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call(|| RealDisk.rename_new(from, to))
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call(|| RealDisk.remove(path))
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        // Whether a file is there is no question of who may write.
-        self.call(|| RealDisk.identity(path))
-    }
-
-    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        self.call(|| RealDisk.canonical(path))
-    }
-
-    fn is_network(&self, path: &Path) -> io::Result<bool> {
-        self.call(|| RealDisk.is_network(path))
-    }
+fn frail(around: &Surroundings, most: usize, writes: bool) -> Surroundings {
+    let calls = AtomicUsize::new(0);
+    Hooked::around(around, move |at, _| match at {
+        At::Open(Access::Write | Access::New) if !writes => Err(ErrorKind::PermissionDenied.into()),
+        At::Opened(_) | At::Sync | At::Unlock => Ok(()),
+        _ if calls.fetch_add(1, Ordering::Relaxed) < most => Ok(()),
+        _ => Err(io::Error::other("gone")),
+    })
 }
 
 /// Killed at any call while a key is made: what is left stands in nobody's way, and a key is whole or not there.
@@ -481,7 +372,7 @@ fn a_killed_key_generation_does_not_block_the_next() {
         let key = generated(&place.around, small(1));
         let (path, anchors) = (place.key(), anchor(&place));
         let making = Making { anchors: &anchors, ..making(&path) };
-        let frail = Frail::around(&place.around, most, true);
+        let frail = frail(&place.around, most, true);
         if key.write(&frail, &making).is_ok() {
             assert!(most > 10, "{most} calls made a key");
             break;
@@ -490,12 +381,12 @@ fn a_killed_key_generation_does_not_block_the_next() {
             unfinished += usize::from(place.path("keys/k.state").exists());
             generated(&place.around, small(1)).write(&place.around, &making).unwrap();
         }
-        assert_eq!(signed(place.open(&path).unwrap(), b"one").index, 0, "{most} calls");
+        assert_eq!(signed(place.signer(&path).unwrap(), b"one").index, 0, "{most} calls");
     }
     assert!(unfinished > 3, "{unfinished} keys were left unfinished");
     // A key that was moved away leaves its state, which is no rest of anything.
-    let place = Place::new(1);
-    signed(place.open(&place.key()).unwrap(), b"one");
+    let place = Place::levels(1);
+    signed(place.signer(&place.key()).unwrap(), b"one");
     fs::rename(place.key(), place.path("away")).unwrap();
     let refused = generated(&place.around, small(1)).write(&place.around, &making(&place.key()));
     assert!(refused.is_err());
@@ -505,13 +396,13 @@ fn a_killed_key_generation_does_not_block_the_next() {
 /// Killed at any call while a backup is written: there is none, or a whole one, and the next one goes through.
 #[test]
 fn a_killed_backup_leaves_no_part_under_its_name() {
-    let place = Place::new(1);
-    signed(place.open(&place.key()).unwrap(), b"one");
+    let place = Place::levels(1);
+    signed(place.signer(&place.key()).unwrap(), b"one");
     fs::create_dir(place.path("new")).unwrap();
     let (file, part) = (place.path("backup"), place.path("backup.part"));
     let mut unfinished = 0;
     for most in 0.. {
-        let done = backup(&Frail::around(&place.around, most, true), &place.key(), &file);
+        let done = backup(&frail(&place.around, most, true), &place.key(), &file);
         unfinished += usize::from(part.exists());
         if file.exists() {
             restore(&place.around, &file, &place.path(&format!("new/k{most}"))).unwrap();
@@ -546,15 +437,15 @@ fn a_killed_backup_leaves_no_part_under_its_name() {
 /// Killed at any call while a backup is written back: the next one goes through, and the key is whole.
 #[test]
 fn a_killed_restore_does_not_block_the_next() {
-    let place = Place::new(1);
-    signed(place.open(&place.key()).unwrap(), b"one");
+    let place = Place::levels(1);
+    signed(place.signer(&place.key()).unwrap(), b"one");
     let file = place.path("backup");
     backup(&place.around, &place.key(), &file).unwrap();
     fs::create_dir(place.path("new")).unwrap();
     let mut unfinished = 0;
     for most in 0.. {
         let key = place.path(&format!("new/k{most}"));
-        if restore(&Frail::around(&place.around, most, true), &file, &key).is_ok() {
+        if restore(&frail(&place.around, most, true), &file, &key).is_ok() {
             assert!(most > 10, "{most} calls wrote a key");
             break;
         }
@@ -574,17 +465,17 @@ fn a_killed_restore_does_not_block_the_next() {
     assert!(matches!(refused, Err(LedgerError::Place(_))), "{refused:?}");
     assert_eq!(fs::read(&named).unwrap(), fs::read(&file).unwrap());
     // It signs where nothing was signed since.
-    assert_eq!(signed(place.open(&place.path("new/k0")).unwrap(), b"two").index, 1);
+    assert_eq!(signed(place.signer(&place.path("new/k0")).unwrap(), b"two").index, 1);
 }
 
 #[test]
 fn status_asks_for_no_right_to_write_and_no_lock() {
-    let place = Place::new(1);
-    signed(place.open(&place.key()).unwrap(), b"one");
-    let read_only = Frail::around(&place.around, usize::MAX, false);
+    let place = Place::levels(1);
+    signed(place.signer(&place.key()).unwrap(), b"one");
+    let read_only = frail(&place.around, usize::MAX, false);
     let seen = status(&read_only, &place.key()).unwrap();
     assert_eq!((seen.index, seen.holder), (1, None));
-    let signer = place.open(&place.key()).unwrap();
+    let signer = place.signer(&place.key()).unwrap();
     signed_by(&signer, b"two", None).unwrap();
     let seen = status(&read_only, &place.key()).unwrap();
     let pid = format!("process {} ", std::process::id());
@@ -608,7 +499,7 @@ fn as_a_signing_child() {
 #[test]
 fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
     use std::io::{BufRead, BufReader};
-    let place = Place::new(2);
+    let place = Place::levels(2);
     let mut last = None;
     for kill in 0..4 {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -629,7 +520,7 @@ fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
         // What was on its way left, too.
         last = indexes.last().or(last);
         child.wait().unwrap();
-        let made = signed(place.open(&place.key()).unwrap(), b"mine");
+        let made = signed(place.signer(&place.key()).unwrap(), b"mine");
         assert!(made.index > last.unwrap());
         last = Some(made.index);
     }

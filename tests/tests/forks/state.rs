@@ -1,67 +1,36 @@
 //! A forked child never signs with indexes that its parent reserved: both have the same ones in memory.
 
 use std::collections::HashMap;
+use std::fs::{DirEntry, File, TryLockError};
 use std::io::Write;
 use std::num::NonZero;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
-use gabion_engine::keys::stateful::{IndexedSigner, Ledger, LedgerError, Request};
+use gabion_engine::keys::stateful::{Entry, IndexedSigner, Ledger, LedgerError, Request};
 use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Engine, Error, OsEntropy};
+use gabion_state::testing::Elsewhere;
 use gabion_state::{
-    Encoding, FilesLedger, Generated, Machine, Making, NewKey, Opening, Options, Process, RealDisk,
-    Sets, Signer, Surroundings, ThisMachine, create,
+    Encoding, FilesLedger, Generated, Making, NewKey, Opening, Options, RealDisk, Sets, Signer,
+    Surroundings, create,
 };
 
 use super::{BETWEEN_MAX, End, forked};
 
 const PUBLIC: &[u8] = b"a public key";
 
-/// This machine, with a home of its own; broken, it takes a child for its parent.
-struct TestMachine {
-    home: PathBuf,
-    is_broken: bool,
-}
-
-impl Machine for TestMachine {
-    fn boot(&self) -> [u8; 32] {
-        ThisMachine.boot()
-    }
-
-    fn id(&self) -> [u8; 32] {
-        ThisMachine.id()
-    }
-
-    fn process(&self) -> Option<Process> {
-        if self.is_broken { Some((1, 1)) } else { ThisMachine.process() }
-    }
-
-    fn now(&self) -> u64 {
-        ThisMachine.now()
-    }
-
-    fn host(&self) -> String {
-        ThisMachine.host()
-    }
-
-    fn anchors(&self) -> Option<PathBuf> {
-        Some(self.home.clone())
-    }
-
-    fn pause(&self, time: Duration) {
-        ThisMachine.pause(time);
-    }
-}
-
+/// Surroundings with a key; broken, they take a child for its parent.
 fn made(folder: &Path, is_broken: bool) -> Surroundings {
     std::fs::create_dir(folder.join("keys")).expect("a folder of the key's own");
+    let process = is_broken.then_some((1, 1));
     let around = Surroundings {
         disk: Arc::new(RealDisk),
-        machine: Arc::new(TestMachine { home: folder.join("home"), is_broken }),
+        machine: Arc::new(Elsewhere { home: folder.join("home"), id: None, process }),
         entropy: Arc::new(OsEntropy),
     };
     let new = NewKey {
@@ -281,4 +250,58 @@ fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
     });
     assert_eq!(end, End::Well);
     assert!(takes(&open(&around, folder.path()).expect("the key")));
+}
+
+/// A daemon that closes every number that it does not know, and opens files of its own there, keeps them as they are, with
+/// their locks: when something was signed, and when the key is closed or dropped.
+#[test]
+fn a_key_leaves_its_numbers_to_whoever_took_them() {
+    for is_closed in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let around = made(folder.path(), false);
+        let theirs = folder.path().join("theirs");
+        std::fs::write(&theirs, "").expect("a file");
+        let end = forked(BETWEEN_MAX, || {
+            let Ok(ledger) = open(&around, folder.path()) else { return End::Badly };
+            let _ = ledger.reserve(1).map(|one| one.close());
+            let numbers = numbers_of(folder.path());
+            let file = File::options().read(true).write(true).open(&theirs).expect("their file");
+            file.lock().expect("their lock");
+            for number in &numbers {
+                // SAFETY: numbers; this process ends before anybody else asks for them.
+                unsafe { libc::dup2(file.as_raw_fd(), *number) };
+            }
+            let entry = Entry { index: 0, digest: [1; 32], request: None, signature: b"" };
+            let is_written = ledger.record(&[entry]).is_ok();
+            match is_closed {
+                // It may say that its files were replaced.
+                true => drop(ledger.close()),
+                false => drop(ledger),
+            }
+            let mut expected = [&numbers[..], &[file.as_raw_fd()]].concat();
+            expected.sort_unstable();
+            let is_kept = numbers.len() >= 3 && numbers_of(&theirs) == expected;
+            let again = File::open(&theirs).expect("their file");
+            let is_locked = matches!(again.try_lock(), Err(TryLockError::WouldBlock));
+            let is_same = std::fs::read(&theirs).is_ok_and(|bytes| bytes.is_empty());
+            if is_kept && is_locked && is_same && !is_written { End::Well } else { End::Badly }
+        });
+        assert_eq!(end, End::Well, "closed: {is_closed}");
+        let ledger = open(&around, folder.path()).expect("the key");
+        ledger.reserve(1).expect("an index").close();
+    }
+}
+
+/// Under which numbers this process has files that are there, or beneath it, in their order.
+fn numbers_of(path: &Path) -> Vec<i32> {
+    let path = path.canonicalize().expect("a name");
+    let entries = std::fs::read_dir("/proc/self/fd").expect("proc(5)");
+    let is_there = |entry: &DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(&path))
+    };
+    let found = entries.filter_map(Result::ok).filter(is_there);
+    let mut numbers: Vec<i32> =
+        found.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
 }

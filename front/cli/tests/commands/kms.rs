@@ -34,17 +34,29 @@ impl Server {
 
     /// Asks it to end, and waits for that.
     pub fn end(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(10) {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        None
+        terminate(&self.child);
+        ended(&mut self.child)
     }
+}
+
+/// Asks a process to end.
+pub fn terminate(child: &Child) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+}
+
+/// Waits for the end, for ten seconds and no longer.
+pub fn ended(child: &mut Child) -> Option<i32> {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
 }
 
 impl Drop for Server {
@@ -56,12 +68,18 @@ impl Drop for Server {
 
 /// A server that a command finds. It ends with what is returned.
 pub fn for_examples(work: &Work, command: &mut Command) -> impl Drop + use<> {
+    let (server, caller) = dev(work);
+    caller.names_itself(command);
+    server
+}
+
+/// A server in memory, and who has its token.
+pub fn dev(work: &Work) -> (Server, Caller<'_>) {
     let mut server = Server::start(work, &["--json"]);
     let said: Value = serde_json::from_str(&server.line()).unwrap();
-    for (variable, name) in [("ADDR", "address"), ("TOKEN", "token"), ("CACERT", "ca_file")] {
-        command.env(format!("GABION_KMS_{variable}"), said[name].as_str().unwrap());
-    }
-    server
+    let [address, token, ca_file] =
+        ["address", "token", "ca_file"].map(|name| said[name].as_str().unwrap().to_owned());
+    (server, Caller { work, address, token, ca_file })
 }
 
 /// `gabion kms serve`, which ends with the test.
@@ -74,13 +92,22 @@ impl Serving {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let server = Server { child, out };
-        let start = Instant::now();
-        while caller.run(&["status"]).text().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(30), "it does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        caller.hears();
         server
     }
+}
+
+/// The configuration of a server: its socket `kms`, a store, its log; and lines that follow those of the log.
+pub fn config(work: &Work, store: &str, more: &str) -> String {
+    let [socket, store, audit] = ["kms", store, "audit"].map(|name| work.path(name));
+    format!(
+        "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n\
+         [tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n\
+         [audit]\nfolder = \"{}\"\nsegment_mib = 1\n{more}",
+        socket.display(),
+        store.display(),
+        audit.display()
+    )
 }
 
 /// Commands of a caller of a server.
@@ -91,17 +118,52 @@ pub struct Caller<'a> {
     pub ca_file: String,
 }
 
-impl Caller<'_> {
+impl<'a> Caller<'a> {
+    /// Nobody yet, of the server of [`config`].
+    pub fn nobody(work: &'a Work) -> Self {
+        let address = format!("unix:{}", work.path("kms").display());
+        Caller { work, address, token: String::new(), ca_file: String::new() }
+    }
+
+    /// Makes the store of `kms.toml`; who has its first token, and its shares.
+    pub fn init(work: &'a Work, arguments: &[&str]) -> (Self, Vec<String>) {
+        let init = ["kms", "init", "--config", "kms.toml", "--json"];
+        let made = work.gabion(&[&init[..], arguments].concat()).ok().json();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let shares = made["shares"].as_array().unwrap().iter().map(text).collect();
+        (Caller { token: text(&made["token"]), ..Caller::nobody(work) }, shares)
+    }
+
+    /// The same with another token.
+    pub fn with(&self, token: &str) -> Caller<'a> {
+        let (address, ca_file) = (self.address.clone(), self.ca_file.clone());
+        Caller { work: self.work, address, token: token.to_owned(), ca_file }
+    }
+
+    /// Waits until the server answers.
+    pub fn hears(&self) {
+        let start = Instant::now();
+        while self.run(&["status"]).text().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "it does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub fn run(&self, arguments: &[&str]) -> Done {
         Done::of(self.command(arguments).output().unwrap())
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.work.command(&[&["kms"], arguments].concat());
+        self.names_itself(&mut command);
+        command
+    }
+
+    /// A command that is this caller's.
+    fn names_itself(&self, command: &mut Command) {
         command.env("GABION_KMS_ADDR", &self.address);
         command.env("GABION_KMS_TOKEN", &self.token);
         command.env("GABION_KMS_CACERT", &self.ca_file);
-        command
     }
 }
 
@@ -132,15 +194,7 @@ fn the_commands_that_a_server_prints_work_when_pasted() {
 #[test]
 fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
     let work = Work::new();
-    let mut server = Server::start(&work, &["--json"]);
-    let said: Value = serde_json::from_str(&server.line()).unwrap();
-    let text = |name: &str| said[name].as_str().unwrap().to_owned();
-    let caller = Caller {
-        work: &work,
-        address: text("address"),
-        token: text("token"),
-        ca_file: text("ca_file"),
-    };
+    let (server, caller) = dev(&work);
     assert!(PathBuf::from(&caller.ca_file).is_file());
     life_of_a_key(&caller);
     refusals(&caller);
@@ -194,35 +248,15 @@ fn rotation_by_the_clock(caller: &Caller<'_>) {
 #[test]
 fn a_store_is_sealed_served_copied_and_restored() {
     let work = Work::new();
-    let at = |name: &str| work.path(name).display().to_string();
     std::fs::create_dir(work.path("backups")).unwrap();
-    let config = |store: &str| {
-        format!(
-            "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
-             [backup]\nfolder = \"{}\"\nkeys = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
-            at("kms"),
-            at(store),
-            at("audit"),
-            at("backups"),
-            at("backup-keys")
-        )
-    };
-    work.write("kms.toml", config("store"));
-    let init =
-        ["kms", "init", "--config", "kms.toml", "--shares", "3", "--threshold", "2", "--json"];
-    let made = work.gabion(&init).ok().json();
-    work.gabion(&init).fails(3);
-    let shares: Vec<&str> =
-        made["shares"].as_array().unwrap().iter().map(|share| share.as_str().unwrap()).collect();
+    let [backups, keys] = ["backups", "backup-keys"].map(|name| work.path(name));
+    let of_backups =
+        format!("[backup]\nfolder = \"{}\"\nkeys = \"{}\"\n", backups.display(), keys.display());
+    work.write("kms.toml", config(&work, "store", &of_backups));
+    let (caller, shares) = Caller::init(&work, &["--shares", "3", "--threshold", "2"]);
+    work.gabion(&["kms", "init", "--config", "kms.toml"]).fails(3);
     assert_eq!(shares.len(), 3);
     work.write("shares", format!("{}\n\n{}\n", shares[2], shares[0]));
-    let token = made["token"].as_str().unwrap().to_owned();
-    let caller = Caller {
-        work: &work,
-        address: format!("unix:{}", at("kms")),
-        token,
-        ca_file: String::new(),
-    };
     let server = Serving::start(&caller);
     assert_eq!(caller.run(&["status", "--json"]).json()["sealed"], true);
     caller.run(&["key", "list"]).fails(3).says("sealed");
@@ -232,24 +266,18 @@ fn a_store_is_sealed_served_copied_and_restored() {
     caller.run(&["sign", "--key", "k", "--out", "m.sig", "m"]).ok();
     let token =
         caller.run(&["token", "create", "ci", "--caveat", "actions=verify", "--json"]).ok().json();
-    let ci = Caller {
-        token: token["token"].as_str().unwrap().to_owned(),
-        address: caller.address.clone(),
-        work: &work,
-        ca_file: String::new(),
-    };
+    let ci = caller.with(token["token"].as_str().unwrap());
     ci.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).ok();
     ci.run(&["sign", "--key", "k", "m"]).fails(1).says("denied");
-    let less = ci.run(&["token", "attenuate", "key_prefix=web-"]).ok().text().trim().to_owned();
-    let address = caller.address.clone();
-    let less = Caller { token: less, address, work: &work, ca_file: String::new() };
+    let less = ci.run(&["token", "attenuate", "key_prefix=web-"]).ok().text();
+    let less = caller.with(less.trim());
     less.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).fails(1).says("not_found");
     caller.run(&["token", "revoke", token["id"].as_str().unwrap()]).ok();
     ci.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).fails(1).says("unauthenticated");
     let backup = caller.run(&["backup"]).ok().text();
     work.gabion(&["kms", "serve", "--config", "kms.toml"]).fails(3);
     assert_eq!(server.end(), Some(0));
-    work.write("kms.toml", config("restored"));
+    work.write("kms.toml", config(&work, "restored", &of_backups));
     let file = format!("backups/{}", backup.trim());
     work.gabion(&["kms", "restore", "--config", "kms.toml", &file]).ok();
     let server = Serving::start(&caller);
@@ -264,19 +292,10 @@ fn a_store_is_sealed_served_copied_and_restored() {
 #[test]
 fn policies_are_written_asked_and_deleted() {
     let work = Work::new();
-    let mut server = Server::start(&work, &["--json"]);
-    let said: Value = serde_json::from_str(&server.line()).unwrap();
-    let text = |name: &str| said[name].as_str().unwrap().to_owned();
-    let caller = |token: String| Caller {
-        work: &work,
-        address: text("address"),
-        token,
-        ca_file: text("ca_file"),
-    };
-    let admin = caller(text("token"));
+    let (server, admin) = dev(&work);
     admin.run(&["key", "create", "release", "--algorithm", "ed25519"]).ok();
     let made = admin.run(&["token", "create", "ci", "--json"]).ok().json();
-    let ci = caller(made["token"].as_str().unwrap().to_owned());
+    let ci = admin.with(made["token"].as_str().unwrap());
     work.write("m", "a message");
     ci.run(&["sign", "--key", "release", "m"]).ok();
     let own = "permit(principal == Token::\"dev\", action, resource);";

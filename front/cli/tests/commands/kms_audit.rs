@@ -9,30 +9,22 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::harness::{Done, Work};
-use crate::kms::{Caller, Serving};
+use crate::kms::{Caller, Serving, config};
 
 /// How long whatever is waited for may take.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A store with a server, which is unsealed by a passphrase at its start. Segments have 1 MiB.
 fn place(work: &Work) -> Caller<'_> {
-    let at = |name: &str| work.path(name).display().to_string();
-    let config = format!(
-        "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\narchive = \"{}\"\n\
-         segment_mib = 1\n[seal]\npassphrase_file = \"{}\"\n\
-         [tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
-        at("kms"),
-        at("store"),
-        at("audit"),
-        at("archive"),
-        at("passphrase")
+    let [archive, passphrase] = ["archive", "passphrase"].map(|name| work.path(name));
+    let more = format!(
+        "archive = \"{}\"\n[seal]\npassphrase_file = \"{}\"\n",
+        archive.display(),
+        passphrase.display()
     );
-    work.write("kms.toml", config);
+    work.write("kms.toml", config(work, "store", &more));
     work.write("passphrase", "a passphrase\n");
-    let init = ["kms", "init", "--config", "kms.toml", "--passphrase", "file:passphrase", "--json"];
-    let made = work.gabion(&init).ok().json();
-    let token = made["token"].as_str().unwrap().to_owned();
-    Caller { work, address: format!("unix:{}", at("kms")), token, ca_file: String::new() }
+    Caller::init(work, &["--passphrase", "file:passphrase"]).0
 }
 
 #[test]

@@ -1,31 +1,17 @@
 //! Backups by the command line: sealed by a period's key, restored, and expired with a key.
 
 use crate::harness::Work;
-use crate::kms::{Caller, Serving};
+use crate::kms::{Caller, Serving, config};
 
 /// A store that one share opens, and a server's configuration with backups.
 fn place(work: &Work) -> Caller<'_> {
-    let at = |name: &str| work.path(name).display().to_string();
-    let config = |store: &str| {
-        format!(
-            "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\nsegment_mib = 1\n\
-             [tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n\
-             [backup]\nfolder = \"{}\"\n",
-            at("kms"),
-            at(store),
-            at("audit"),
-            at("backups")
-        )
-    };
     std::fs::create_dir(work.path("backups")).unwrap();
-    work.write("kms.toml", config("store"));
-    work.write("other.toml", config("elsewhere"));
-    let init =
-        ["kms", "init", "--config", "kms.toml", "--shares", "1", "--threshold", "1", "--json"];
-    let made = work.gabion(&init).ok().json();
-    work.write("share", made["shares"][0].as_str().unwrap());
-    let token = made["token"].as_str().unwrap().to_owned();
-    Caller { work, address: format!("unix:{}", at("kms")), token, ca_file: String::new() }
+    let backup = format!("[backup]\nfolder = \"{}\"\n", work.path("backups").display());
+    work.write("kms.toml", config(work, "store", &backup));
+    work.write("other.toml", config(work, "elsewhere", &backup));
+    let (caller, shares) = Caller::init(work, &["--shares", "1", "--threshold", "1"]);
+    work.write("share", &shares[0]);
+    caller
 }
 
 /// The names in a folder.

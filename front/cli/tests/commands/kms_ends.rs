@@ -2,58 +2,27 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::Work;
-use crate::kms::{Caller, Serving};
+use crate::kms::{Caller, Serving, config, ended, terminate};
 
 /// How long whatever is waited for may take.
 const LONG: Duration = Duration::from_secs(30);
 
 /// A store whose seal two of three shares open, which are in `shares`.
 fn place(work: &Work) -> Caller<'_> {
-    let at = |name: &str| work.path(name).display().to_string();
-    let config = format!(
-        "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\nsegment_mib = 1\n\
-         [tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
-        at("kms"),
-        at("store"),
-        at("audit")
-    );
-    work.write("kms.toml", config);
-    let init = ["kms", "init", "--config", "kms.toml", "--shares", "3", "--threshold", "2"];
-    let made = work.gabion(&[&init[..], &["--json"]].concat()).ok().json();
-    let shares: Vec<&str> =
-        made["shares"].as_array().unwrap().iter().map(|share| share.as_str().unwrap()).collect();
+    work.write("kms.toml", config(work, "store", ""));
+    let (caller, shares) = Caller::init(work, &["--shares", "3", "--threshold", "2"]);
     work.write("shares", shares.join("\n"));
-    let token = made["token"].as_str().unwrap().to_owned();
-    Caller { work, address: format!("unix:{}", at("kms")), token, ca_file: String::new() }
+    caller
 }
 
 /// A server that tells a socket of its state.
-fn told(work: &Work, name: &str) -> std::process::Child {
+fn told(work: &Work, name: &str) -> Child {
     let mut command = work.command(&["kms", "serve", "--config", "kms.toml"]);
     command.env("NOTIFY_SOCKET", name).stderr(Stdio::null()).spawn().unwrap()
-}
-
-fn terminate(child: &std::process::Child) {
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-}
-
-/// Waits for the end, for ten seconds and no longer.
-fn ended(mut child: std::process::Child) -> Option<i32> {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(10) {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    None
 }
 
 #[test]
@@ -62,7 +31,7 @@ fn whoever_starts_it_hears_when_it_serves_and_when_it_ends() {
     let caller = place(&work);
     let socket = UnixDatagram::bind(work.path("notify")).unwrap();
     socket.set_read_timeout(Some(LONG)).unwrap();
-    let child = told(&work, work.path("notify").to_str().unwrap());
+    let mut child = told(&work, work.path("notify").to_str().unwrap());
     let heard = || {
         let mut bytes = [0; 64];
         let len = socket.recv(&mut bytes).unwrap();
@@ -73,15 +42,12 @@ fn whoever_starts_it_hears_when_it_serves_and_when_it_ends() {
     assert!(!caller.run(&["status"]).text().is_empty());
     terminate(&child);
     assert_eq!(heard(), "STOPPING=1");
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
     // A socket of nobody is no reason not to serve.
-    let child = told(&work, "/missing/notify");
-    let start = Instant::now();
-    while caller.run(&["status"]).text().is_empty() {
-        assert!(start.elapsed() < LONG, "it does not answer");
-    }
+    let mut child = told(&work, "/missing/notify");
+    caller.hears();
     terminate(&child);
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
 }
 
 /// A request of which a part has come when the server is asked to end.
@@ -89,11 +55,8 @@ fn whoever_starts_it_hears_when_it_serves_and_when_it_ends() {
 fn a_request_that_is_under_way_is_answered_before_the_end() {
     let work = Work::new();
     let caller = place(&work);
-    let child = told(&work, "/missing/notify");
-    let start = Instant::now();
-    while caller.run(&["status"]).text().is_empty() {
-        assert!(start.elapsed() < LONG, "it does not answer");
-    }
+    let mut child = told(&work, "/missing/notify");
+    caller.hears();
     caller.run(&["unseal", "shares"]).ok();
     let body = r#"{"name": "k", "algorithm": "ml-dsa-65"}"#;
     let mut stream = UnixStream::connect(work.path("kms")).unwrap();
@@ -124,7 +87,7 @@ fn a_request_that_is_under_way_is_answered_before_the_end() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"name\":\"k\""), "{answer}");
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
 }
 
 /// Whoever hangs up before the answer ends nobody but themselves: no write to a closed connection ends the process.
@@ -132,18 +95,15 @@ fn a_request_that_is_under_way_is_answered_before_the_end() {
 fn who_hangs_up_early_ends_no_server() {
     let work = Work::new();
     let caller = place(&work);
-    let child = told(&work, "/missing/notify");
-    let start = Instant::now();
-    while caller.run(&["status"]).text().is_empty() {
-        assert!(start.elapsed() < LONG, "it does not answer");
-    }
+    let mut child = told(&work, "/missing/notify");
+    caller.hears();
     for _ in 0..50 {
         let mut stream = UnixStream::connect(work.path("kms")).unwrap();
         stream.write_all(&b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5)).unwrap();
     }
     assert!(caller.run(&["status"]).text().contains("sealed"));
     terminate(&child);
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
 }
 
 #[test]
@@ -155,18 +115,12 @@ fn shares_replace_a_lost_administrator() {
     caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
     let shares = String::from_utf8(work.read("shares")).unwrap();
     work.write("one", shares.lines().next().unwrap());
-    let lost = Caller {
-        token: String::new(),
-        ca_file: String::new(),
-        address: caller.address.clone(),
-        work: &work,
-    };
+    let lost = caller.with("");
     assert_eq!(lost.run(&["recover-admin", "one"]).ok().text(), "1 of 2 shares are there\n");
     caller.run(&["key", "list"]).ok();
     let recovered = lost.run(&["recover-admin", "--json", "shares"]).ok().json();
-    let token = recovered["token"].as_str().unwrap().to_owned();
     caller.run(&["key", "list"]).fails(1).says("unauthenticated");
-    let new = Caller { token, ..lost };
+    let new = caller.with(recovered["token"].as_str().unwrap());
     assert!(new.run(&["key", "list"]).ok().text().contains('k'));
     new.run(&["recover-admin", "/dev/null"]).fails(2).says("there is no share");
     assert_eq!(server.end(), Some(0));
@@ -231,11 +185,8 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
 fn a_server_ends_in_time_under_work_that_takes_longer() {
     let work = Work::new();
     let caller = place(&work);
-    let child = told(&work, "/missing/notify");
-    let start = Instant::now();
-    while caller.run(&["status"]).text().is_empty() {
-        assert!(start.elapsed() < LONG, "it does not answer");
-    }
+    let mut child = told(&work, "/missing/notify");
+    caller.hears();
     caller.run(&["unseal", "shares"]).ok();
     caller.run(&["key", "create", "slow", "--algorithm", "SLH-DSA-SHA2-128s"]).ok();
     let item = r#"{"op":"sign","key":"slow","message":"bQ=="}"#;
@@ -266,7 +217,7 @@ fn a_server_ends_in_time_under_work_that_takes_longer() {
     assert!(!first.is_empty());
     std::thread::sleep(Duration::from_millis(500));
     terminate(&child);
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
     // Each is answered as a whole, hears nothing, or sees by the length that it did not hear all.
     for answer in readers.into_iter().map(|reader| reader.join().unwrap()) {
         let Some((head, body)) = answer.split_once("\r\n\r\n") else {
@@ -298,10 +249,7 @@ fn few_files_are_few_connections_and_no_end() {
     );
     command.args(["-c", &serve]).current_dir(work.folder()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let start = Instant::now();
-    while caller.run(&["status"]).text().is_empty() {
-        assert!(start.elapsed() < LONG, "it does not answer");
-    }
+    caller.hears();
     caller.run(&["unseal", "shares"]).ok();
     caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
     for _ in 0..3 {
@@ -318,7 +266,7 @@ fn few_files_are_few_connections_and_no_end() {
     terminate(&child);
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
     assert!(said.contains("limits.local_connections") && !said.contains("panicked"), "{said}");
 }
 
@@ -333,11 +281,8 @@ fn a_limit_on_files_is_a_full_disk_and_no_end() {
     );
     let mut command = Command::new("sh");
     command.args(["-c", &serve]).current_dir(work.folder()).stderr(Stdio::null());
-    let child = command.spawn().unwrap();
-    let start = Instant::now();
-    while caller.run(&["status"]).text().is_empty() {
-        assert!(start.elapsed() < LONG, "it does not answer");
-    }
+    let mut child = command.spawn().unwrap();
+    caller.hears();
     caller.run(&["unseal", "shares"]).ok();
     caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
     // 1.5 MB of the store.s log are some seventy changes.
@@ -346,7 +291,7 @@ fn a_limit_on_files_is_a_full_disk_and_no_end() {
     assert!(made < 1000);
     assert!(!caller.run(&["status"]).ok().text().is_empty());
     terminate(&child);
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
     // All that was answered is there where there is room again.
     let server = Serving::start(&caller);
     caller.run(&["unseal", "shares"]).ok();

@@ -3,26 +3,17 @@
 use std::process::Command;
 
 use crate::harness::Work;
-use crate::kms::{Caller, Serving};
+use crate::kms::{Caller, Serving, config};
 
 const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
 
 /// A configuration, and a key pair for each person.
 fn place(work: &Work) -> Caller<'_> {
-    let at = |name: &str| work.path(name).display().to_string();
-    let config = format!(
-        "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\nsegment_mib = 1\n\
-         [tokens]\nadministration_needs_certificate = false\n[memory]\nallow_unlocked = true\n",
-        at("kms"),
-        at("store"),
-        at("audit")
-    );
-    work.write("kms.toml", config);
+    work.write("kms.toml", config(work, "store", ""));
     for name in PEOPLE {
         keygen(work, name);
     }
-    let (address, token) = (format!("unix:{}", at("kms")), String::new());
-    Caller { work, address, token, ca_file: String::new() }
+    Caller::nobody(work)
 }
 
 fn keygen(work: &Work, name: &str) {

@@ -1,52 +1,30 @@
 //! `gabion kms sign`, `verify` and `hmac` of files that no request of JSON takes.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::harness::{Done, Work};
-use crate::kms::for_examples;
+use crate::kms::{Caller, dev};
 
 /// Files of more bytes than that are sent as they are.
 const SHORT_MAX: usize = 512 << 10;
 
-struct Caller<'a> {
-    work: &'a Work,
-    variables: Vec<(String, String)>,
-}
-
-impl Caller<'_> {
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.work.command(&[&["kms"], arguments].concat());
-        command.envs(self.variables.iter().cloned());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Done {
-        Done::of(self.command(arguments).output().unwrap())
-    }
-
-    /// With standard input.
-    fn fed(&self, arguments: &[&str], input: &[u8]) -> Done {
-        let mut command = self.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut feeds = child.stdin.take().unwrap();
-        // Who is refused reads no more.
-        let _ = feeds.write_all(input);
-        drop(feeds);
-        Done::of(child.wait_with_output().unwrap())
-    }
+/// Runs a command with standard input.
+fn fed(caller: &Caller<'_>, arguments: &[&str], input: &[u8]) -> Done {
+    let mut command = caller.command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut feeds = child.stdin.take().unwrap();
+    // Who is refused reads no more.
+    let _ = feeds.write_all(input);
+    drop(feeds);
+    Done::of(child.wait_with_output().unwrap())
 }
 
 #[test]
 fn files_of_any_size_are_signed_verified_and_tagged() {
     let work = Work::new();
-    let mut probe = Command::new("true");
-    let _server = for_examples(&work, &mut probe);
-    let text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();
-    let variables =
-        probe.get_envs().map(|(name, value)| (text(name), text(value.unwrap()))).collect();
-    let caller = Caller { work: &work, variables };
+    let (_server, caller) = dev(&work);
     for (name, algorithm) in [
         ("mu", "ml-dsa-65"),
         ("ec", "ecdsa-p-256"),
@@ -72,14 +50,14 @@ fn files_of_any_size_are_signed_verified_and_tagged() {
             caller.run(&[&sign[..], &["large"]].concat()).ok();
             let verified = caller.run(&[&verify[..], &["large"]].concat()).ok();
             assert!(verified.text().contains("the signature verifies"), "{verified:?}");
-            caller.fed(&verify, &large).ok();
-            caller.fed(&verify, &large[1..]).fails(1).says("is not one of");
-            caller.fed(&sign, &large).ok();
+            fed(&caller, &verify, &large).ok();
+            fed(&caller, &verify, &large[1..]).fails(1).says("is not one of");
+            fed(&caller, &sign, &large).ok();
             caller.run(&[&verify[..], &["large"]].concat()).ok();
         }
         caller.run(&["hmac", "--key", "tags", "--out", "tag", "--force", "large"]).ok();
         caller.run(&["hmac", "--key", "tags", "--verify", "tag", "large"]).ok();
-        caller.fed(&["hmac", "--key", "tags", "--verify", "tag"], &large[1..]).fails(1);
+        fed(&caller, &["hmac", "--key", "tags", "--verify", "tag"], &large[1..]).fails(1);
     }
     // Up to the limit of a body there is nothing that is too long.
     work.write("large", vec![7; 1 << 20]);

@@ -24,16 +24,11 @@ impl Kms {
     /// No such key or version; one that may not encapsulate.
     pub fn encaps(&self, id: &KeyId, version: Option<u32>) -> Result<Encapsulated, Error> {
         self.counted(Verb::Encaps, id.algorithm, || {
-            let number = self.begun(id, Use::Encrypt, version)?;
-            let may = || self.permitted(id, number, Use::Encrypt, version.is_none());
-            let (ciphertext, secret) = self.used(may, |view| {
+            let by = self.begun(id, Use::Encrypt, version)?;
+            let (ciphertext, secret) = self.used(&by, Use::Encrypt, version.is_none(), |view| {
                 Ok(self.kept.engine.encaps(view.material.encapsulating()?, &OsEntropy)?)
             })?;
-            Ok(Encapsulated {
-                by: VersionId { key: id.clone(), version: number },
-                ciphertext,
-                secret,
-            })
+            Ok(Encapsulated { by, ciphertext, secret })
         })
     }
 
@@ -45,8 +40,7 @@ impl Kms {
     /// ciphertext whose part can't be one.
     pub fn decaps(&self, id: &VersionId, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
         self.counted(Verb::Decaps, id.key.algorithm, || {
-            let may = || self.permitted(&id.key, id.version, Use::Decrypt, false);
-            self.used(may, |view| {
+            self.used(id, Use::Decrypt, false, |view| {
                 let key = view.material.decapsulating()?;
                 if ciphertext.len() != key.algorithm().info().output.max() {
                     return Err(Error::Malformed(id.key.algorithm.name()));

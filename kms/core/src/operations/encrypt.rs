@@ -47,10 +47,8 @@ impl Kms {
         plain: &[u8],
         beside: &[u8],
     ) -> Result<Encrypted, Error> {
-        let number = self.begun(id, Use::Encrypt, version)?;
-        let may = || self.permitted(id, number, Use::Encrypt, version.is_none());
-        let by = VersionId { key: id.clone(), version: number };
-        let ciphertext = self.used(may, |view| {
+        let by = self.begun(id, Use::Encrypt, version)?;
+        let ciphertext = self.used(&by, Use::Encrypt, version.is_none(), |view| {
             if let Some(key) = view.material.rsa_public() {
                 return key.encrypt(Hash::Sha256, plain, beside);
             }
@@ -86,8 +84,7 @@ impl Kms {
         ciphertext: &[u8],
         beside: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let may = || self.permitted(&id.key, id.version, Use::Decrypt, false);
-        self.used(may, |view| {
+        self.used(id, Use::Decrypt, false, |view| {
             if view.material.rsa_public().is_some() {
                 return view.material.rsa_private()?.decrypt(Hash::Sha256, ciphertext, beside);
             }

@@ -2,6 +2,7 @@
 
 use gabion_engine::ct;
 
+use super::cache::VersionView;
 use super::kms::Kms;
 use super::metrics::Verb;
 use crate::error::Error;
@@ -23,10 +24,10 @@ impl Kms {
     /// No such key or version; one that may not make tags.
     pub fn hmac(&self, id: &KeyId, version: Option<u32>, message: &[u8]) -> Result<Tagged, Error> {
         self.counted(Verb::Hmac, id.algorithm, || {
-            let number = self.begun(id, Use::Sign, version)?;
-            let may = || self.permitted(id, number, Use::Sign, version.is_none());
-            let tag = self.used(may, |view| Ok(view.material.mac()?.tag(message)))?;
-            Ok(Tagged { by: VersionId { key: id.clone(), version: number }, tag })
+            let by = self.begun(id, Use::Sign, version)?;
+            let tag = |view: &VersionView| Ok(view.material.mac()?.tag(message));
+            let tag = self.used(&by, Use::Sign, version.is_none(), tag)?;
+            Ok(Tagged { by, tag })
         })
     }
 
@@ -35,15 +36,21 @@ impl Kms {
     /// # Errors
     /// [`Error::Malformed`]; no such key or version; one that may not verify.
     pub fn verify_hmac(&self, id: &VersionId, message: &[u8], tag: &[u8]) -> Result<bool, Error> {
-        self.counted(Verb::VerifyHmac, id.key.algorithm, || {
-            let may = || self.permitted(&id.key, id.version, Use::Verify, false);
-            self.used(may, |view| {
-                let mac = view.material.mac()?;
-                if tag.len() != mac.tag_len() {
-                    return Err(Error::Malformed(id.key.algorithm.name()));
-                }
-                Ok(ct::eq_mask(&mac.tag(message), tag) == u64::MAX)
-            })
-        })
+        let verify = || self.is_tag(id, tag, |view| Ok(view.material.mac()?.tag(message)));
+        self.counted(Verb::VerifyHmac, id.key.algorithm, verify)
+    }
+
+    /// Whether a tag is the version's own, within a verb.
+    pub(super) fn is_tag(
+        &self,
+        by: &VersionId,
+        tag: &[u8],
+        own: impl FnOnce(&VersionView) -> Result<Vec<u8>, Error>,
+    ) -> Result<bool, Error> {
+        let own = self.used(by, Use::Verify, false, own)?;
+        match tag.len() == own.len() {
+            true => Ok(ct::eq_mask(&own, tag) == u64::MAX),
+            false => Err(Error::Malformed(by.key.algorithm.name())),
+        }
     }
 }

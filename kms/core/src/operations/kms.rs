@@ -18,7 +18,7 @@ use super::rotations::Rotations;
 use super::wrappers::Wrappers;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
-use crate::model::{KeyAlgorithm, KeyId, Label, Use};
+use crate::model::{KeyAlgorithm, KeyId, Label, Use, VersionId};
 use crate::seal::Sealer;
 use crate::store::{Settled, Store, StoreError, Transaction};
 
@@ -208,14 +208,16 @@ impl Kms {
     /// released.
     pub(super) fn used<T>(
         &self,
-        may: impl Fn() -> Result<(KeyView, VersionView), Error>,
+        VersionId { key, version }: &VersionId,
+        what: Use,
+        was_newest: bool,
         run: impl FnOnce(&VersionView) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let before = self.cache.epoch();
-        let (_, version) = may()?;
-        let made = run(&version)?;
+        let (_, view) = self.permitted(key, *version, what, was_newest)?;
+        let made = run(&view)?;
         if self.cache.epoch() != before {
-            may()?;
+            self.permitted(key, *version, what, was_newest)?;
         }
         Ok(made)
     }

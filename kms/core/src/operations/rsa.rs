@@ -5,10 +5,10 @@
 
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::sign::Signed;
+use super::sign::{Signable, Signed};
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
-use crate::rsa::{Scheme, no_rsa, verified};
+use crate::rsa::Scheme;
 
 impl Kms {
     /// Signs a digest by RSA in a way that is said.
@@ -23,11 +23,8 @@ impl Kms {
         digest: &[u8],
     ) -> Result<Signed, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
-            let number = self.begun(id, Use::Sign, version)?;
-            let may = || self.permitted(id, number, Use::Sign, version.is_none());
-            let signature =
-                self.used(may, |view| view.material.rsa_private()?.sign_digest(scheme, digest))?;
-            Ok(Signed { by: VersionId { key: id.clone(), version: number }, signature })
+            let by = self.begun(id, Use::Sign, version)?;
+            self.signed_by(by, version.is_none(), Signable::Rsa(scheme, digest))
         })
     }
 
@@ -42,12 +39,7 @@ impl Kms {
         digest: &[u8],
         signature: &[u8],
     ) -> Result<bool, Error> {
-        self.counted(Verb::Verify, id.key.algorithm, || {
-            let may = || self.permitted(&id.key, id.version, Use::Verify, false);
-            self.used(may, |view| {
-                let key = view.material.rsa_public().ok_or_else(no_rsa)?;
-                verified(key, scheme, digest, signature)
-            })
-        })
+        let verify = || self.is_signed(id, Signable::Rsa(scheme, digest), signature);
+        self.counted(Verb::Verify, id.key.algorithm, verify)
     }
 }

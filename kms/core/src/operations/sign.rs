@@ -8,7 +8,7 @@ use super::material::Material;
 use super::metrics::Verb;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
-use crate::rsa;
+use crate::rsa::{self, Scheme};
 
 /// A signature, and which version made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,15 @@ pub struct Signed {
     pub by: VersionId,
     /// The signature.
     pub signature: Vec<u8>,
+}
+
+/// What is signed.
+#[derive(Clone, Copy)]
+pub enum Signable<'a> {
+    /// A message. RSA signs it as it does where nothing is said.
+    Message(Message<'a>),
+    /// A digest, by RSA.
+    Rsa(Scheme, &'a [u8]),
 }
 
 impl Kms {
@@ -32,20 +41,41 @@ impl Kms {
     ) -> Result<Signed, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
             let number = self.begun_with(id, version, &message)?;
-            let may = || self.permitted(id, number, Use::Sign, version.is_none());
-            let signature = self.used(may, |view| {
-                if view.material.rsa_public().is_some() {
-                    return rsa_signed(&view.material, &message);
-                }
-                Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)
-            })?;
-            Ok(Signed { by: VersionId { key: id.clone(), version: number }, signature })
+            let by = VersionId { key: id.clone(), version: number };
+            self.signed_by(by, version.is_none(), Signable::Message(message))
         })
     }
 
+    /// The same within a verb, of a version that is meant.
+    pub(super) fn signed_by(
+        &self,
+        by: VersionId,
+        was_newest: bool,
+        what: Signable<'_>,
+    ) -> Result<Signed, Error> {
+        let signature = self.used(&by, Use::Sign, was_newest, |view| match what {
+            Signable::Rsa(scheme, digest) => {
+                view.material.rsa_private()?.sign_digest(scheme, digest)
+            }
+            Signable::Message(message) if view.material.rsa_public().is_some() => {
+                rsa_signed(&view.material, &message)
+            }
+            Signable::Message(message) => {
+                Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)
+            }
+        })?;
+        Ok(Signed { by, signature })
+    }
+
     /// The version that is meant. The newest one is that of the beginning, also where a rotation comes between.
-    pub(super) fn begun(&self, id: &KeyId, what: Use, version: Option<u32>) -> Result<u32, Error> {
-        self.key(id)?.key.version_for(what, version)
+    pub(super) fn begun(
+        &self,
+        id: &KeyId,
+        what: Use,
+        version: Option<u32>,
+    ) -> Result<VersionId, Error> {
+        let version = self.key(id)?.key.version_for(what, version)?;
+        Ok(VersionId { key: id.clone(), version })
     }
 
     /// The version that is meant to sign a message that its algorithm takes.

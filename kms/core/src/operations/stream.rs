@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use gabion_engine::{Message, OsEntropy, Pieces, Prehash, ct};
+use gabion_engine::{Message, Pieces, Prehash};
 use zeroize::Zeroizing;
 
 use super::cache::VersionView;
@@ -18,8 +18,8 @@ use super::hmac::Tagged;
 use super::kms::Kms;
 use super::material::Material;
 use super::metrics::Verb;
-use super::sign::Signed;
-use super::verify::{check_len, verdict};
+use super::sign::{Signable, Signed};
+use super::verify::check_len;
 use crate::error::Error;
 use crate::model::{Key, KeyId, Use, VersionId};
 use crate::rsa::{self, Scheme};
@@ -75,12 +75,6 @@ enum Came {
     Rsa(Scheme, Pieces),
     Whole { message: Zeroizing<Vec<u8>>, most: usize, by_digest: bool },
     Tag(MacPieces),
-}
-
-/// What is signed.
-enum ToSign<'a> {
-    Message(Message<'a>),
-    Rsa(Scheme, &'a [u8]),
 }
 
 impl StreamUse {
@@ -144,20 +138,20 @@ impl Stream {
     }
 
     /// What is signed of all that came.
-    fn with<T>(&self, then: impl FnOnce(ToSign<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    fn with<T>(&self, then: impl FnOnce(Signable<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let context = &self.form.context[..];
         match &self.came {
             Came::Mu(pieces) => {
                 let mu = pieces.so_far().try_into().map_err(|_| no_stream("signatures"))?;
-                then(ToSign::Message(Message::Mu(&mu)))
+                then(Signable::Message(Message::Mu(&mu)))
             }
             Came::Digest(hash, pieces) => {
                 let (hash, digest) = (*hash, &pieces.so_far());
-                then(ToSign::Message(Message::Prehash { context, hash, digest }))
+                then(Signable::Message(Message::Prehash { context, hash, digest }))
             }
-            Came::Rsa(scheme, pieces) => then(ToSign::Rsa(*scheme, &pieces.so_far())),
+            Came::Rsa(scheme, pieces) => then(Signable::Rsa(*scheme, &pieces.so_far())),
             Came::Whole { message, .. } => {
-                then(ToSign::Message(Message::Pure { context, message }))
+                then(Signable::Message(Message::Pure { context, message }))
             }
             Came::Tag(_) => Err(no_stream("signatures")),
         }
@@ -203,9 +197,9 @@ impl Kms {
         form: StreamForm,
         len: StreamLen,
     ) -> Result<Stream, Error> {
-        let number = self.begun(id, what.of(), version)?;
+        let by = self.begun(id, what.of(), version)?;
         let was_newest = version.is_none() && what.of() == Use::Sign;
-        let (key, view) = self.permitted(id, number, what.of(), was_newest)?;
+        let (key, view) = self.permitted(id, by.version, what.of(), was_newest)?;
         let came = match what {
             StreamUse::Tag => Came::Tag(view.material.mac()?.pieces()),
             StreamUse::VerifyTag(len) => {
@@ -220,7 +214,7 @@ impl Kms {
                 None => self.of_signature(&key.key, &view, what, &form, len)?,
             },
         };
-        Ok(Stream { by: VersionId { key: id.clone(), version: number }, was_newest, form, came })
+        Ok(Stream { by, was_newest, form, came })
     }
 
     /// Of a key of the engine's.
@@ -279,22 +273,9 @@ impl Kms {
     /// # Errors
     /// As [`Self::sign`].
     pub fn sign_stream(&self, stream: &Stream) -> Result<Signed, Error> {
-        let VersionId { key, version } = &stream.by;
-        self.counted(Verb::Sign, key.algorithm, || {
-            let may = || self.permitted(key, *version, Use::Sign, stream.was_newest);
-            let signature = self.used(may, |view| {
-                stream.with(|came| match came {
-                    ToSign::Rsa(scheme, digest) => {
-                        view.material.rsa_private()?.sign_digest(scheme, digest)
-                    }
-                    ToSign::Message(message) => {
-                        let key = view.material.signing()?;
-                        Ok(self.kept.engine.sign(key, message, &OsEntropy)?)
-                    }
-                })
-            })?;
-            Ok(Signed { by: stream.by.clone(), signature })
-        })
+        let sign =
+            || stream.with(|what| self.signed_by(stream.by.clone(), stream.was_newest, what));
+        self.counted(Verb::Sign, stream.by.key.algorithm, sign)
     }
 
     /// Whether a signature is the version's, of what came.
@@ -302,21 +283,8 @@ impl Kms {
     /// # Errors
     /// As [`Self::verify`].
     pub fn verify_stream(&self, stream: &Stream, signature: &[u8]) -> Result<bool, Error> {
-        let VersionId { key, version } = &stream.by;
-        self.counted(Verb::Verify, key.algorithm, || {
-            let may = || self.permitted(key, *version, Use::Verify, false);
-            self.used(may, |view| {
-                stream.with(|came| match (came, view.material.rsa_public()) {
-                    (ToSign::Rsa(scheme, digest), Some(key)) => {
-                        rsa::verified(key, scheme, digest, signature)
-                    }
-                    (ToSign::Message(message), None) => {
-                        verdict(&self.kept.engine, view.material.verify()?, message, signature)
-                    }
-                    _ => Err(rsa::no_rsa()),
-                })
-            })
-        })
+        let verify = || stream.with(|what| self.is_signed(&stream.by, what, signature));
+        self.counted(Verb::Verify, stream.by.key.algorithm, verify)
     }
 
     /// The tag of what came.
@@ -324,11 +292,10 @@ impl Kms {
     /// # Errors
     /// As [`Self::hmac`].
     pub fn hmac_stream(&self, stream: &Stream) -> Result<Tagged, Error> {
-        let VersionId { key, version } = &stream.by;
-        self.counted(Verb::Hmac, key.algorithm, || {
-            let may = || self.permitted(key, *version, Use::Sign, stream.was_newest);
-            let tag = self.used(may, |_| stream.tag())?;
-            Ok(Tagged { by: stream.by.clone(), tag })
+        let Stream { by, was_newest, .. } = stream;
+        self.counted(Verb::Hmac, by.key.algorithm, || {
+            let tag = self.used(by, Use::Sign, *was_newest, |_| stream.tag())?;
+            Ok(Tagged { by: by.clone(), tag })
         })
     }
 
@@ -337,17 +304,8 @@ impl Kms {
     /// # Errors
     /// As [`Self::verify_hmac`].
     pub fn verify_hmac_stream(&self, stream: &Stream, tag: &[u8]) -> Result<bool, Error> {
-        let VersionId { key, version } = &stream.by;
-        self.counted(Verb::VerifyHmac, key.algorithm, || {
-            let may = || self.permitted(key, *version, Use::Verify, false);
-            self.used(may, |_| {
-                let own = stream.tag()?;
-                if tag.len() != own.len() {
-                    return Err(Error::Malformed(key.algorithm.name()));
-                }
-                Ok(ct::eq_mask(&own, tag) == u64::MAX)
-            })
-        })
+        let verify = || self.is_tag(&stream.by, tag, |_| stream.tag());
+        self.counted(Verb::VerifyHmac, stream.by.key.algorithm, verify)
     }
 }
 

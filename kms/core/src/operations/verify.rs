@@ -4,6 +4,7 @@ use gabion_engine::{Engine, Error as EngineError, Message, Size, VerifyKey};
 
 use super::kms::Kms;
 use super::metrics::Verb;
+use super::sign::Signable;
 use crate::error::Error;
 use crate::model::{Use, VersionId};
 use crate::rsa;
@@ -20,15 +21,28 @@ impl Kms {
         message: Message<'_>,
         signature: &[u8],
     ) -> Result<bool, Error> {
-        self.counted(Verb::Verify, id.key.algorithm, || {
-            let may = || self.permitted(&id.key, id.version, Use::Verify, false);
-            self.used(may, |view| {
-                if let Some(key) = view.material.rsa_public() {
-                    let (scheme, digest) = rsa::usual(&message)?;
-                    return rsa::verified(key, scheme, &digest, signature);
-                }
+        let verify = || self.is_signed(id, Signable::Message(message), signature);
+        self.counted(Verb::Verify, id.key.algorithm, verify)
+    }
+
+    /// The same within a verb.
+    pub(super) fn is_signed(
+        &self,
+        by: &VersionId,
+        what: Signable<'_>,
+        signature: &[u8],
+    ) -> Result<bool, Error> {
+        self.used(by, Use::Verify, false, |view| match (what, view.material.rsa_public()) {
+            (Signable::Rsa(scheme, digest), public) => {
+                rsa::verified(public.ok_or_else(rsa::no_rsa)?, scheme, digest, signature)
+            }
+            (Signable::Message(message), Some(public)) => {
+                let (scheme, digest) = rsa::usual(&message)?;
+                rsa::verified(public, scheme, &digest, signature)
+            }
+            (Signable::Message(message), None) => {
                 verdict(&self.kept.engine, view.material.verify()?, message, signature)
-            })
+            }
         })
     }
 }

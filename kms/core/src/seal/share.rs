@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use blahaj::Sharks;
 use gabion_engine::{Entropy, OsEntropy};
+use rand_core::utils::next_word_via_fill;
 use rand_core::{TryCryptoRng, TryRng};
 use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -171,15 +172,11 @@ impl TryRng for Drawn {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        let mut bytes = [0; 4];
-        self.try_fill_bytes(&mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
+        next_word_via_fill(self)
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        let mut bytes = [0; 8];
-        self.try_fill_bytes(&mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
+        next_word_via_fill(self)
     }
 
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {

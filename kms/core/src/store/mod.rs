@@ -22,6 +22,7 @@ mod settle;
 mod sim;
 mod sqlite;
 mod terms;
+pub mod testing;
 
 pub use contract::{Conflict, Outcome, Store};
 pub use memory::MemoryStore;

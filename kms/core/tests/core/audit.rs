@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gabion_kms::AuditError;
 use gabion_kms::audit::{self, Class, Digest, Keys, Log, Options, Outcome, Record};
 use gabion_kms::gate::{Action, Principal};
-use gabion_state::{Access, Disk, DiskFile, Identity, RealDisk};
+use gabion_state::RealDisk;
+use gabion_state::testing::{At, Hooked};
 
 const ORIGIN: &str = "example.com/audit";
 
@@ -183,70 +184,30 @@ fn a_reserve_is_left_where_there_is_no_room_for_another_segment() {
     assert_eq!(verify(folder.path()).unwrap().records, number + 20);
 }
 
-/// A disk of a process that may open no more files now and then.
-#[derive(Default)]
-struct Few(AtomicBool);
-
-impl Disk for Few {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        match self.0.load(Ordering::Relaxed) {
-            true => Err(io::Error::from_raw_os_error(24)),
-            false => RealDisk.open(path, access),
-        }
-    }
-
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        RealDisk.make_folder(path)
-    }
-
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        RealDisk.sync_folder(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename_new(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove(path)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        RealDisk.identity(path)
-    }
-
-    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        RealDisk.canonical(path)
-    }
-
-    fn is_network(&self, path: &Path) -> io::Result<bool> {
-        RealDisk.is_network(path)
-    }
-}
-
 /// Connections are files, too: whoever makes many is not to stop the log for good.
 #[test]
 fn too_many_files_stop_the_log_for_as_long_as_they_are_too_many() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Few::default());
-    let log = Log::open(disk.clone(), folder.path(), keys(), small()).unwrap();
+    let are_too_many = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&are_too_many);
+    let disk = Hooked::new(move |at, _| match at {
+        At::Open(_) if told.load(Ordering::Relaxed) => Err(io::Error::from_raw_os_error(24)),
+        _ => Ok(()),
+    });
+    let log = Log::open(Arc::new(disk), folder.path(), keys(), small()).unwrap();
     let mut number = 0;
     for is_ahead in [true, false, true] {
         if is_ahead {
             log.prepare().unwrap();
         }
-        disk.0.store(true, Ordering::Relaxed);
+        are_too_many.store(true, Ordering::Relaxed);
         while log.append(&[record(number)], Class::Written).is_ok() {
             number += 1;
             assert!(number < 10_000, "a segment without an end");
         }
         let again = log.append(&[record(number)], Class::Durable);
         assert!(matches!(again, Err(AuditError::Unwritable(_))), "{again:?}");
-        disk.0.store(false, Ordering::Relaxed);
+        are_too_many.store(false, Ordering::Relaxed);
         fill(&log, number..number + 10);
         number += 10;
     }

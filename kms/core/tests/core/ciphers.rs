@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_kms::audit::{Class, Outcome, Record};
-use gabion_kms::gate::{Authenticated, Peer, Principal};
+use gabion_kms::gate::Authenticated;
 use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{AuditAt, Call, DecryptItem, EncryptItem, KeyRef, Options, Service};
 use gabion_kms::{Code, Error};
 
-use crate::classes::Telling;
+use crate::classes::telling;
+use crate::opened::who;
 use crate::verbs::label;
 
 const KEYS: [(&str, &str); 5] = [
@@ -24,8 +25,7 @@ const KEYS: [(&str, &str); 5] = [
 fn service(at: &AuditAt<'_>, class: Class) -> (Service, Authenticated, Vec<Label>) {
     let options = Options { class, ..Options::default() };
     let service = Service::open(Kms::in_memory().unwrap(), at, options).unwrap();
-    let token = service.first_token(&Principal::new("me").unwrap()).unwrap();
-    let who = service.authenticate(&token.to_string(), &Peer::default()).unwrap();
+    let who = who(&service);
     for (name, algorithm) in KEYS {
         let (tenant, purpose, name) = (label("a"), label("transit"), label(name));
         let algorithm = algorithm.parse().unwrap();
@@ -124,10 +124,10 @@ fn a_batch_waits_for_the_disk_once() {
     let at = folder.path().join("audit");
     let synced = Arc::new(AtomicUsize::new(0));
     let counter = synced.clone();
-    let count = move || {
+    let disk = telling(move || {
         counter.fetch_add(1, Ordering::Relaxed);
-    };
-    let at = AuditAt::Disk(Arc::new(Telling(Arc::new(count))), &at);
+    });
+    let at = AuditAt::Disk(disk, &at);
     let (service, who, names) = service(&at, Class::Durable);
     let (call, tenant) = (Call::new(&who, "r"), label("a"));
     let key = KeyRef { tenant: &tenant, name: &names[0] };

@@ -1,94 +1,27 @@
 //! Keys say when their uses are answered: once the disk has the record, or once the system has it.
 
 use std::cell::Cell;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use gabion_kms::audit::{Class, Outcome};
-use gabion_kms::gate::{Peer, Principal};
 use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service, SignItem};
-use gabion_state::{Access, Disk, DiskFile, Identity, RealDisk};
+use gabion_state::Disk;
+use gabion_state::testing::{At, Hooked};
 
+use crate::opened::who;
 use crate::verbs::{label, pure};
 
 /// A disk that says each time that a file is synced.
-pub struct Telling(pub Told);
-
-pub type Told = Arc<dyn Fn() + Send + Sync>;
-
-struct File(Box<dyn DiskFile>, Told);
-
-impl Disk for Telling {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(File(RealDisk.open(path, access)?, self.0.clone())))
-    }
-
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        RealDisk.make_folder(path)
-    }
-
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        RealDisk.sync_folder(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename_new(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove(path)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        RealDisk.identity(path)
-    }
-
-    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        RealDisk.canonical(path)
-    }
-
-    fn is_network(&self, path: &Path) -> io::Result<bool> {
-        RealDisk.is_network(path)
-    }
-}
-
-impl DiskFile for File {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(bytes, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        (self.1)();
-        self.0.sync()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.0.size()
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        self.0.try_lock()
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        self.0.unlock()
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        self.0.identity()
-    }
+pub fn telling(told: impl Fn() + Send + Sync + 'static) -> Arc<dyn Disk> {
+    Arc::new(Hooked::new(move |at, _| {
+        if at == At::Sync {
+            told();
+        }
+        Ok(())
+    }))
 }
 
 #[test]
@@ -98,15 +31,13 @@ fn a_key_says_when_its_uses_are_answered() {
         let at = folder.path().join("audit");
         let synced = Arc::new(AtomicUsize::new(0));
         let count = synced.clone();
-        let told: Told = Arc::new(move || {
+        let disk = telling(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
-        let disk: Arc<dyn Disk> = Arc::new(Telling(told));
         let options = Options { class, ..Options::default() };
         let at = AuditAt::Disk(disk, &at);
         let service = Service::open(Kms::in_memory().unwrap(), &at, options).unwrap();
-        let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
-        let who = service.authenticate(&token, &Peer::default()).unwrap();
+        let who = who(&service);
         let call = Call::new(&who, "r");
         let tenant = label("default");
         let names: [Label; 2] = ["a", "b"].map(label);
@@ -164,7 +95,7 @@ fn a_record_of_what_was_withheld_is_synced_aside() {
     let tenant = label("default");
     let (of_told, count, whose) = (service.clone(), alone.clone(), tenant.clone());
     // While the first record is synced the version is disabled.
-    let told: Told = Arc::new(move || {
+    let disk = telling(move || {
         if !IS_ASIDE.get() {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -173,13 +104,11 @@ fn a_record_of_what_was_withheld_is_synced_aside() {
             let _ = service.kms().set_state(&id, 1, State::Disabled);
         }
     });
-    let disk: Arc<dyn Disk> = Arc::new(Telling(told));
     let options = Options { class: Class::Durable, ..Options::default() };
     let kms = Kms::in_memory().unwrap();
     let opened = Service::open(kms, &AuditAt::Disk(disk, &at), options).unwrap();
     let opened = Arc::new(opened);
-    let token = opened.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
-    let who = opened.authenticate(&token, &Peer::default()).unwrap();
+    let who = who(&opened);
     let call = Call { aside, ..Call::new(&who, "r") };
     let name = label("k");
     let key = KeyRef { tenant: &tenant, name: &name };

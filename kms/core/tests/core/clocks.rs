@@ -1,28 +1,27 @@
 //! Clocks that jump, back and forth: they move when tokens and keys expire, and nothing else.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_kms::audit;
 use gabion_kms::clock::Clock;
-use gabion_kms::gate::{self, Action, Peer, Principal};
+use gabion_kms::gate::{Action, Peer, Principal};
 use gabion_kms::model::Label;
-use gabion_kms::operations::{self, Kms, NewKey};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::operations::NewKey;
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, KEPT_MS, KeyRef, NewToken, OpRequest, Options, Service,
+    AuditAt, Begun, Call, Ended, KEPT_MS, KeyRef, NewToken, OpRequest, Service,
 };
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_kms::{Code, Error, Unauthenticated};
 use gabion_state::RealDisk;
 
+use crate::opened::{sealed, service};
 use crate::verbs::{label, pure};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
 /// Some day of 2026.
-const NOW: u64 = 1_790_000_000_000;
+pub const NOW: u64 = 1_790_000_000_000;
 
 /// A clock that a test moves.
 #[derive(Default)]
@@ -54,39 +53,32 @@ impl Clock for Moved {
     }
 }
 
-struct House {
-    store: Arc<MemoryStore>,
-    clock: Arc<Moved>,
-    folder: tempfile::TempDir,
+/// A store under a service, and its clock.
+pub struct House {
+    pub store: Arc<MemoryStore>,
+    pub clock: Arc<Moved>,
+    pub folder: tempfile::TempDir,
     tenant: Label,
 }
 
 impl House {
-    fn new() -> Self {
-        let store = Arc::new(MemoryStore::new());
-        let recovery = Shares { shares: 1, threshold: 1 };
-        let cost = Cost { memory_kib: 8, passes: 1 };
-        let slots = Slots { recovery, passphrase: Some(("secret", cost)) };
-        let dealt = seal::init(&*store, &slots).unwrap();
-        dealt.adopt(&*store, dealt.shares()).unwrap();
+    pub fn new() -> Self {
         let clock = Arc::new(Moved::default());
         clock.jumps_to(NOW);
-        House { store, clock, folder: tempfile::tempdir().unwrap(), tenant: label("default") }
+        let folder = tempfile::tempdir().unwrap();
+        House { store: sealed(), clock, folder, tenant: label("default") }
     }
 
     fn log(&self) -> std::path::PathBuf {
         self.folder.path().join("audit")
     }
 
-    fn open(&self) -> Service {
-        let sealer = seal::unseal(&*self.store, By::Passphrase("secret")).unwrap();
-        let store: Arc<dyn Store> = self.store.clone();
-        let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
-        let kms = kms.with_clock(self.clock.clone());
-        let gate =
-            gate::Options { needs_certificate_for_administration: false, ..Default::default() };
-        let at: &Path = &self.log();
-        Service::open(kms, &AuditAt::Folder(at), Options { gate, ..Options::default() }).unwrap()
+    pub fn open(&self) -> Service {
+        self.open_over(self.store.clone())
+    }
+
+    pub fn open_over(&self, store: Arc<dyn Store>) -> Service {
+        service(store, self.clock.clone(), &AuditAt::Folder(&self.log())).unwrap()
     }
 
     fn new_key(&self, name: &Label) -> NewKey {

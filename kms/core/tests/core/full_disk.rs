@@ -8,15 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gabion_kms::audit;
-use gabion_kms::gate::{self, Peer, Principal};
-use gabion_kms::operations::{self, Kms, NewKey};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::operations::NewKey;
 use gabion_kms::service::{AuditAt, Call, KeyRef, Service};
 use gabion_kms::store::{
     Options, Outcome, RecordPath, SqliteStore, Store, StoreError, Transaction,
 };
 use gabion_kms::{AuditError, Code};
 
+use crate::opened::{self, lax};
 use crate::verbs::{label, pure};
 
 /// A disk of its own, of so many KiB.
@@ -149,21 +148,9 @@ fn a_store_whose_disk_was_full_goes_on_by_itself() {
 }
 
 fn service(store: Arc<SqliteStore>, at: &Path) -> Service {
-    let store: Arc<dyn Store> = store;
-    let sealer = match seal::is_initialised(&*store).unwrap() {
-        true => seal::unseal(&*store, By::Passphrase("secret")).unwrap(),
-        false => {
-            let recovery = Shares { shares: 1, threshold: 1 };
-            let cost = Cost { memory_kib: 8, passes: 1 };
-            let slots = Slots { recovery, passphrase: Some(("secret", cost)) };
-            let dealt = seal::init(&*store, &slots).unwrap();
-            dealt.adopt(&*store, dealt.shares()).unwrap()
-        }
-    };
-    let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
-    let gate = gate::Options { needs_certificate_for_administration: false, ..Default::default() };
+    let kms = opened::kms(store);
     let log = audit::Options { segment_bytes: 128 << 10, reserve_bytes: 32 << 10 };
-    let options = gabion_kms::service::Options { gate, log, ..Default::default() };
+    let options = gabion_kms::service::Options { gate: lax(), log, ..Default::default() };
     Service::open(kms, &AuditAt::Folder(at), options).unwrap()
 }
 
@@ -188,8 +175,7 @@ fn a_service_whose_disk_was_full_goes_on_by_itself() {
     SqliteStore::create(&at).unwrap();
     let store = Arc::new(SqliteStore::open(&at, Options::default()).unwrap());
     let kms = service(store.clone(), &log);
-    let token = kms.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
-    let who = kms.authenticate(&token, &Peer::default()).unwrap();
+    let who = opened::who(&kms);
     let call = Call::new(&who, "r");
     let [tenant, purpose, name] = ["default", "transit", "k"].map(label);
     let key = KeyRef { tenant: &tenant, name: &name };

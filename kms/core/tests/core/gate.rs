@@ -7,10 +7,11 @@ use gabion_kms::gate::{
     Action, Authenticated, Caveat, Gate, Options, Peer, Principal, Request, Token,
 };
 use gabion_kms::model::Label;
-use gabion_kms::operations::{self, Kms};
-use gabion_kms::seal::{By, Cost, Shares, Slots};
-use gabion_kms::store::{MemoryStore, Store};
-use gabion_kms::{Denied, Unauthenticated, seal};
+use gabion_kms::operations::Kms;
+use gabion_kms::store::MemoryStore;
+use gabion_kms::{Denied, Unauthenticated};
+
+use crate::opened;
 
 const NOW: u64 = 1_790_000_000_000;
 
@@ -141,17 +142,8 @@ fn who_has_a_certificate_only_may_nothing() {
 
 #[test]
 fn a_revoked_id_revokes_what_was_made_of_it_also_after_a_restart() {
-    let (store, share) =
-        (Arc::new(MemoryStore::with_id([5; 16])), Shares { shares: 1, threshold: 1 });
-    let cost = Cost { memory_kib: 8, passes: 1 };
-    let dealt = seal::init(&*store, &Slots { recovery: share, passphrase: Some(("secret", cost)) })
-        .unwrap();
-    dealt.adopt(&*store, dealt.shares()).unwrap();
-    let open = || {
-        let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
-        let store: Arc<dyn Store> = store.clone();
-        Kms::new(store, sealer, operations::Options::default()).unwrap()
-    };
+    let store = Arc::new(MemoryStore::with_id([5; 16]));
+    let open = || opened::kms(store.clone());
     let kms = open();
     let before = gate(&kms);
     let (token, other) = (token(&before, &[]), token(&before, &[]));
@@ -266,14 +258,8 @@ fn a_caveat_more_never_allows_more() {
 /// Whoever was given less takes nothing from whoever gave it.
 #[test]
 fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let slots = Slots {
-        recovery: Shares { shares: 1, threshold: 1 },
-        passphrase: Some(("p", Cost { memory_kib: 8, passes: 1 })),
-    };
-    let dealt = seal::init(&*store, &slots).unwrap();
-    let sealer = dealt.adopt(&*store, dealt.shares()).unwrap();
-    let kms = Kms::new(store.clone(), sealer, operations::Options::default()).unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let kms = opened::kms(store.clone());
     let (gate, tenant) = (gate(&kms), label("a"));
     let whole = token(&gate, &[]);
     let less = whole.attenuate("actions=sign".parse().unwrap()).unwrap();
@@ -287,8 +273,7 @@ fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else(
     assert_eq!(gate.allow(&kms, &using, &sign, NOW), Err(Denied::Revoked), "also while it is used");
     assert_eq!(gate.allow(&kms, &of_whole, &sign, NOW), Ok(()));
     drop((gate, kms));
-    let sealer = seal::unseal(&*store, By::Passphrase("p")).unwrap();
-    let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
+    let kms = opened::kms(store);
     let gate = Gate::open(&kms, Options::default(), NOW).unwrap();
     let ask = |token: &Token| gate.authenticate(&token.to_string(), &Peer::default(), NOW).err();
     assert_eq!(ask(&less), Some(Unauthenticated::Revoked));

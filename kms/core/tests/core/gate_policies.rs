@@ -7,11 +7,12 @@ use std::time::Duration;
 use gabion_kms::audit::Outcome;
 use gabion_kms::gate::{self, Action, Authenticated, Gate, Peer, Principal, Request};
 use gabion_kms::model::Label;
-use gabion_kms::operations::{self, Kms, NewKey};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{self, AuditAt, Call, KeyRef, Service, SignItem};
-use gabion_kms::store::{MemoryStore, Store};
+use gabion_kms::store::MemoryStore;
 use gabion_kms::{Code, Denied, Error, Message};
+
+use crate::opened::{self, lax};
 
 const NOW: u64 = 1_790_000_000_000; // 2026-09-21, 14:13:20
 
@@ -24,9 +25,7 @@ fn principal(text: &str) -> Principal {
 }
 
 fn gate(kms: &Kms) -> Gate {
-    let options =
-        gate::Options { needs_certificate_for_administration: false, ..Default::default() };
-    Gate::open(kms, options, NOW).unwrap()
+    Gate::open(kms, lax(), NOW).unwrap()
 }
 
 fn new(tenant: &str, name: &str, algorithm: &str) -> NewKey {
@@ -181,15 +180,7 @@ fn a_set_that_shuts_its_author_out_or_is_wrong_is_not_taken() {
 #[test]
 fn policies_are_there_after_a_restart_with_their_versions() {
     let store = Arc::new(MemoryStore::with_id([5; 16]));
-    let (shares, cost) = (Shares { shares: 1, threshold: 1 }, Cost { memory_kib: 8, passes: 1 });
-    let slots = Slots { recovery: shares, passphrase: Some(("secret", cost)) };
-    let dealt = seal::init(&*store, &slots).unwrap();
-    dealt.adopt(&*store, dealt.shares()).unwrap();
-    let open = || {
-        let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
-        let store: Arc<dyn Store> = store.clone();
-        Kms::new(store, sealer, operations::Options::default()).unwrap()
-    };
+    let open = || opened::kms(store.clone());
     let a = label("a");
     let kms = open();
     let before = gate(&kms);
@@ -387,8 +378,7 @@ fn what_is_remembered_is_what_would_be_decided() {
 }
 
 fn service() -> Service {
-    let gate = gate::Options { needs_certificate_for_administration: false, ..Default::default() };
-    let options = service::Options { gate, ..service::Options::default() };
+    let options = service::Options { gate: lax(), ..service::Options::default() };
     Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options).unwrap()
 }
 

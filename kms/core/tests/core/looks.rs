@@ -7,9 +7,8 @@ use std::time::Duration;
 use gabion_kms::model::Label;
 use gabion_kms::operations::{Kms, Options};
 use gabion_kms::seal::Sealer;
-use gabion_kms::store::{
-    Caps, Identity, MemoryStore, Outcome, Page, Read, RecordPath, Store, StoreError, Transaction,
-};
+use gabion_kms::store::testing::Over;
+use gabion_kms::store::{MemoryStore, Outcome, Page, RecordPath, Store, StoreError, Transaction};
 
 use crate::verbs::{create, label};
 
@@ -26,17 +25,9 @@ struct Watched {
     changed: Condvar,
 }
 
-impl Store for Watched {
-    fn caps(&self) -> Caps {
-        self.store.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.store.identity()
-    }
-
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
-        self.store.read(paths)
+impl Over for Watched {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 
     fn list(&self, u: &RecordPath, a: Option<&RecordPath>, m: usize) -> Result<Page, StoreError> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gabion_kms::operations::{Kms, NewKey, Options};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
-use gabion_kms::store::{self, SqliteStore, Store};
+use gabion_kms::store::{self, SqliteStore};
 
+use crate::opened::sealer;
 use crate::verbs::{label, pure};
 
 /// Bytes of expanded keys.
@@ -38,17 +38,7 @@ fn resident() -> Option<usize> {
 
 fn open(at: &Path) -> Kms {
     let store = Arc::new(SqliteStore::open(at, store::Options::default()).unwrap());
-    let store: Arc<dyn Store> = store;
-    let sealer = match seal::is_initialised(&*store).unwrap() {
-        true => seal::unseal(&*store, By::Passphrase("secret")).unwrap(),
-        false => {
-            let recovery = Shares { shares: 1, threshold: 1 };
-            let cost = Cost { memory_kib: 8, passes: 1 };
-            let slots = Slots { recovery, passphrase: Some(("secret", cost)) };
-            let dealt = seal::init(&*store, &slots).unwrap();
-            dealt.adopt(&*store, dealt.shares()).unwrap()
-        }
-    };
+    let sealer = sealer(&*store);
     Kms::new(store, sealer, Options { cache_bytes_max: CACHE, ..Options::default() }).unwrap()
 }
 

@@ -4,19 +4,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gabion_kms::gate::{self, Action, Authenticated, Caveat, Peer, Principal, TokenId};
+use gabion_kms::clock::SystemClock;
+use gabion_kms::gate::{Action, Authenticated, Caveat, Peer, Principal, TokenId};
 use gabion_kms::model::{Label, Minimum, State};
-use gabion_kms::operations::{self, Import, KeyChange, Kms, NewKey};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::operations::{Import, KeyChange, NewKey};
+use gabion_kms::seal::{self, By};
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, KeyRef, NewToken, OP_ID_MAX, OPS_MAX, OpRequest, Options, Service,
+    AuditAt, Begun, Call, Ended, KeyRef, NewToken, OP_ID_MAX, OPS_MAX, OpRequest, Service,
 };
+use gabion_kms::store::testing::Over;
 use gabion_kms::store::{
-    Caps, Faults, Identity, MemoryStore, Outcome, Page, Read, RecordPath, Sim, Store, StoreError,
-    Transaction,
+    Faults, MemoryStore, Outcome, Page, Read, RecordPath, Sim, Store, StoreError, Transaction,
 };
 use gabion_kms::{Code, Error};
 
+use crate::opened::{self, PASSPHRASE, sealed, who};
 use crate::verbs::label;
 
 /// Where a process is killed, at which of its commits.
@@ -70,13 +72,9 @@ impl Dying {
     }
 }
 
-impl Store for Dying {
-    fn caps(&self) -> Caps {
-        self.store.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.store.identity()
+impl Over for Dying {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 
     fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
@@ -108,30 +106,12 @@ impl Store for Dying {
     }
 }
 
-pub fn sealed() -> Arc<MemoryStore> {
-    let store = Arc::new(MemoryStore::new());
-    let recovery = Shares { shares: 1, threshold: 1 };
-    let cost = Cost { memory_kib: 8, passes: 1 };
-    let slots = Slots { recovery, passphrase: Some(("secret", cost)) };
-    let dealt = seal::init(&*store, &slots).unwrap();
-    dealt.adopt(&*store, dealt.shares()).unwrap();
-    store
-}
-
 fn open(store: Arc<dyn Store>, audit: &AuditAt<'_>) -> Service {
-    let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
-    let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
-    let gate = gate::Options { needs_certificate_for_administration: false, ..Default::default() };
-    Service::open(kms, audit, Options { gate, ..Options::default() }).unwrap()
+    opened::service(store, Arc::new(SystemClock), audit).unwrap()
 }
 
 fn open_at(store: &Arc<MemoryStore>, at: &Path) -> Service {
     open(store.clone(), &AuditAt::Folder(at))
-}
-
-fn who(service: &Service) -> Authenticated {
-    let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
-    service.authenticate(&token, &Peer::default()).unwrap()
 }
 
 fn asked<'a>(op_id: &'a str, request: u8, tenant: &'a Label, key: &'a Label) -> OpRequest<'a> {
@@ -500,21 +480,15 @@ fn a_change_is_done_once_whatever_the_store_loses() {
             Faults { unavailable: 80, request_lost: 150, answer_lost: 150, late: 250, full: 80 };
         let kept: Arc<dyn Store> = Arc::new(Sim::new(store.clone(), seed, faults));
         let sealer = loop {
-            match seal::unseal(&*kept, By::Passphrase("secret")) {
+            match seal::unseal(&*kept, By::Passphrase(PASSPHRASE)) {
                 Ok(sealer) => break sealer,
                 Err(error) => assert!(error.code().is_retryable(), "{error}"),
             }
         };
         drop(sealer);
         let service = loop {
-            let Ok(sealer) = seal::unseal(&*kept, By::Passphrase("secret")) else { continue };
-            let Ok(kms) = Kms::new(kept.clone(), sealer, operations::Options::default()) else {
-                continue;
-            };
-            let gate =
-                gate::Options { needs_certificate_for_administration: false, ..Default::default() };
-            let options = Options { gate, ..Options::default() };
-            if let Ok(service) = Service::open(kms, &AuditAt::Memory, options) {
+            let clock = Arc::new(SystemClock);
+            if let Ok(service) = opened::service(kept.clone(), clock, &AuditAt::Memory) {
                 break service;
             }
         };

@@ -6,54 +6,29 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use gabion_kms::audit::Outcome;
 use gabion_kms::clock::Clock;
-use gabion_kms::gate::{self, Action, Principal};
+use gabion_kms::gate::{Action, Principal};
 use gabion_kms::model::{Due, KeyId, Label, ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, State, Uuid};
-use gabion_kms::operations::{self, Import, KeyChange, Kms, NewKey, Terms};
-use gabion_kms::seal::{self, By};
-use gabion_kms::service::{AUTO_ROTATE, AuditAt, Call, KeyRef, Options, RotatedDue, Service};
+use gabion_kms::operations::{Import, KeyChange, NewKey, Terms};
+use gabion_kms::service::{AUTO_ROTATE, AuditAt, Call, KeyRef, RotatedDue, Service};
+use gabion_kms::store::testing::Over;
 use gabion_kms::store::{
-    Caps, Faults, Identity, MemoryStore, Outcome as Came, Page, Read, RecordPath, Sim, Store,
-    StoreError, Transaction,
+    Faults, MemoryStore, Outcome as Came, Read, RecordPath, Sim, Store, StoreError, Transaction,
 };
 use gabion_kms::{Code, Error};
 
-use crate::clocks::Moved;
-use crate::once::{Dying, Killed, sealed};
+use crate::clocks::{House, NOW};
+use crate::once::{Dying, Killed};
+use crate::opened::{sealer, service as open};
 use crate::verbs::{label, pure};
 
 const HOUR: u64 = 60 * 60 * 1000;
 const DAY: u64 = 24 * HOUR;
 const DAY_S: u64 = 24 * 60 * 60;
 
-/// Some day of 2026.
-const NOW: u64 = 1_790_000_000_000;
-
-/// A store under a service, and its clock.
-struct House {
-    store: Arc<MemoryStore>,
-    clock: Arc<Moved>,
-    folder: tempfile::TempDir,
-}
-
 impl House {
-    fn new() -> Self {
-        let clock = Arc::new(Moved::default());
-        clock.jumps_to(NOW);
-        House { store: sealed(), clock, folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn open(&self) -> Service {
-        self.open_over(self.store.clone())
-    }
-
-    fn open_over(&self, store: Arc<dyn Store>) -> Service {
-        let at = self.folder.path().join("audit");
-        open(store, self.clock.clone(), &AuditAt::Folder(&at)).unwrap()
-    }
-
     /// When keys are due: as the store's index says, and as its keys do.
     fn agrees(&self) -> usize {
-        let sealer = seal::unseal(&*self.store, By::Passphrase("secret")).unwrap();
+        let sealer = sealer(&*self.store);
         let read = |under: &str| -> BTreeMap<String, Vec<u8>> {
             let under = RecordPath::new(under).unwrap();
             let page = self.store.list(&under, None, 10_000).unwrap();
@@ -80,13 +55,6 @@ impl House {
         assert_eq!(index, keys);
         index.len()
     }
-}
-
-fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, at: &AuditAt<'_>) -> Result<Service, Error> {
-    let sealer = seal::unseal(&*store, By::Passphrase("secret"))?;
-    let kms = Kms::new(store, sealer, operations::Options::default())?.with_clock(clock);
-    let gate = gate::Options { needs_certificate_for_administration: false, ..Default::default() };
-    Service::open(kms, at, Options { gate, ..Options::default() })
 }
 
 fn new(name: &str) -> NewKey {
@@ -381,13 +349,9 @@ impl Hooked {
     }
 }
 
-impl Store for Hooked {
-    fn caps(&self) -> Caps {
-        self.store.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.store.identity()
+impl Over for Hooked {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 
     fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
@@ -409,15 +373,6 @@ impl Store for Hooked {
             }
         }
         read
-    }
-
-    fn list(
-        &self,
-        under: &RecordPath,
-        after: Option<&RecordPath>,
-        most: usize,
-    ) -> Result<Page, StoreError> {
-        self.store.list(under, after, most)
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Came, StoreError> {
@@ -510,7 +465,7 @@ fn a_key_that_can_not_be_rotated_stops_no_other_and_is_tried_again() {
     }
     assert_eq!(counted(&service, "kms_auto_rotation_keys_failing"), 1);
     // Whole again it is rotated, and nothing is wrong any more.
-    let sealer = seal::unseal(&*house.store, By::Passphrase("secret")).unwrap();
+    let sealer = sealer(&*house.store);
     let plain = sealer.open(&path, 1, before.value.as_ref().unwrap()).unwrap();
     let mended = sealer.seal(&path, 3, &plain).unwrap();
     assert!(matches!(

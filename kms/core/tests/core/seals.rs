@@ -6,9 +6,9 @@ use gabion_kms::operations::{Kms, Options as KmsOptions};
 use gabion_kms::seal::{
     By, Cost, Dealt, Sealer, Share, Shares, Slots, change_slots, init, is_initialised,
 };
+use gabion_kms::store::testing::Over;
 use gabion_kms::store::{
-    Caps, Identity, MemoryStore, Options, Outcome, Page, Read, RecordPath, SqliteStore, Store,
-    StoreError, Transaction,
+    MemoryStore, Options, Outcome, RecordPath, SqliteStore, Store, StoreError, Transaction,
 };
 use gabion_kms::{Code, Error, SealError, ShareError, seal};
 
@@ -127,21 +127,9 @@ fn what_was_dealt_is_adopted_by_its_own_shares_only() {
 /// A store whose answers get lost as long as it is told so; what was asked happens.
 struct Deaf(MemoryStore, Mutex<bool>);
 
-impl Store for Deaf {
-    fn caps(&self) -> Caps {
-        self.0.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.0.identity()
-    }
-
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
-        self.0.read(paths)
-    }
-
-    fn list(&self, u: &RecordPath, a: Option<&RecordPath>, m: usize) -> Result<Page, StoreError> {
-        self.0.list(u, a, m)
+impl Over for Deaf {
+    fn below(&self) -> &dyn Store {
+        &self.0
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {

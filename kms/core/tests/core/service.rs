@@ -8,23 +8,23 @@ use std::sync::Arc;
 use gabion_kms::audit::{self, Class, Outcome, Record};
 use gabion_kms::gate::{self, Authenticated, Caveat, Peer, Principal};
 use gabion_kms::model::{Label, State};
-use gabion_kms::operations::{self, Import, Kms, NewKey};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::operations::{Import, Kms, NewKey};
 use gabion_kms::service::{
     AuditAt, Call, KeyRef, NewToken, Options, Service, SignItem, VerifyItem,
 };
-use gabion_kms::store::{MemoryStore, Store};
+use gabion_kms::store::MemoryStore;
 use gabion_kms::transport::Form;
 use gabion_kms::{AuditError, Code, Error, Message};
+
+use crate::opened::{self, lax};
 
 fn label(text: &str) -> Label {
     Label::new("name", text).unwrap()
 }
 
 fn options() -> Options {
-    let gate = gate::Options { needs_certificate_for_administration: false, ..Default::default() };
     let log = audit::Options { segment_bytes: 64 << 10, reserve_bytes: 4 << 10 };
-    Options { gate, log, ..Options::default() }
+    Options { gate: lax(), log, ..Options::default() }
 }
 
 fn service() -> Service {
@@ -419,18 +419,12 @@ struct Files {
 impl Files {
     fn new() -> Self {
         let store = Arc::new(MemoryStore::with_id([5; 16]));
-        let (recovery, cost) =
-            (Shares { shares: 1, threshold: 1 }, Cost { memory_kib: 8, passes: 1 });
-        let dealt =
-            seal::init(&*store, &Slots { recovery, passphrase: Some(("secret", cost)) }).unwrap();
-        dealt.adopt(&*store, dealt.shares()).unwrap();
+        opened::sealer(&*store);
         Files { store }
     }
 
     fn open(&self, at: &Path) -> Result<Service, Error> {
-        let sealer = seal::unseal(&*self.store, By::Passphrase("secret")).unwrap();
-        let store: Arc<dyn Store> = self.store.clone();
-        let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
+        let kms = opened::kms(self.store.clone());
         Service::open(kms, &AuditAt::Folder(at), options())
     }
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use gabion_kms::store::conformance::{self, Bench, Told};
+use gabion_kms::store::testing::Over;
 use gabion_kms::store::{
-    Caps, Faults, Identity, MemoryStore, Options, Outcome, Page, Read, RecordPath, Settled, Sim,
-    SqliteStore, Store, StoreError, Transaction, settle,
+    Faults, MemoryStore, Options, Outcome, RecordPath, Settled, Sim, SqliteStore, Store,
+    StoreError, Transaction, settle,
 };
 use tempfile::TempDir;
 
@@ -88,21 +89,9 @@ struct Loses {
     meanwhile: Mutex<Option<Transaction>>,
 }
 
-impl Store for Loses {
-    fn caps(&self) -> Caps {
-        self.store.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.store.identity()
-    }
-
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
-        self.store.read(paths)
-    }
-
-    fn list(&self, u: &RecordPath, a: Option<&RecordPath>, m: usize) -> Result<Page, StoreError> {
-        self.store.list(u, a, m)
+impl Over for Loses {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {

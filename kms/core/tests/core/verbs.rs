@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use gabion_kms::model::{Does, KeyAlgorithm, KeyId, Label, Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, NewKey, Options};
 use gabion_kms::seal::{By, Sealer, Shares, Slots, init, unseal};
-use gabion_kms::store::{
-    Caps, Identity, MemoryStore, Outcome, Page, Read, RecordPath, Store, StoreError, Transaction,
-};
+use gabion_kms::store::testing::Over;
+use gabion_kms::store::{MemoryStore, Outcome, RecordPath, Store, StoreError, Transaction};
 use gabion_kms::{Code, Error, Message};
 
 use crate::seals::adopted;
@@ -296,21 +295,9 @@ impl Later {
     }
 }
 
-impl Store for Later {
-    fn caps(&self) -> Caps {
-        self.store.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.store.identity()
-    }
-
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
-        self.store.read(paths)
-    }
-
-    fn list(&self, u: &RecordPath, a: Option<&RecordPath>, m: usize) -> Result<Page, StoreError> {
-        self.store.list(u, a, m)
+impl Over for Later {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {

@@ -1,20 +1,40 @@
-//! A real disk on which something happens at a call: somebody else is quicker, or the call fails.
+//! A real disk on which something happens at a call (it is counted, it fails, or somebody else is quicker), and a machine that
+//! is this one by another name. For tests, and for whoever measures.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use gabion_state::{Access, Disk, DiskFile, Identity, RealDisk, Surroundings};
+use crate::disk::{Access, Disk, DiskFile, Identity, RealDisk};
+use crate::files::Surroundings;
+use crate::machine::{Machine, Process, ThisMachine};
 
-/// A call that something may happen at.
+/// A call that something may happen at, which is about to be made but for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
+    /// A file is opened.
+    Open(Access),
     /// A file was opened, and nothing was done with it yet.
     Opened(Access),
-    /// A file is about to be synced.
+    /// An open file is synced.
     Sync,
-    /// A lock was given back.
-    Unlocked,
+    /// A lock is given back.
+    Unlock,
+    /// A folder is made.
+    MakeFolder,
+    /// A folder is synced.
+    SyncFolder,
+    /// A file gets another name; the path is the one that it had.
+    Rename,
+    /// A name is removed.
+    Remove,
+    /// Somebody asks which file has a name.
+    Identity,
+    /// Somebody asks for a name without links.
+    Canonical,
+    /// Somebody asks whether a folder is one of the network.
+    IsNetwork,
 }
 
 /// What happens; an error is the call's.
@@ -24,20 +44,24 @@ pub type Hook = Arc<dyn Fn(At, &Path) -> io::Result<()> + Send + Sync>;
 #[derive(Clone)]
 pub struct Hooked {
     hook: Hook,
-    /// A folder that other machines see.
+    /// A folder that other machines see, and no other one.
     network: Option<PathBuf>,
     /// A link that looks like a folder of its own, as a folder does that is mounted a second time.
     mount: Option<PathBuf>,
 }
 
 impl Hooked {
+    /// A disk on which this happens.
+    pub fn new(hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Hooked { hook: Arc::new(hook), network: None, mount: None }
+    }
+
     /// These surroundings, on such a disk.
     pub fn around(
         around: &Surroundings,
         hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Surroundings {
-        let hooked = Hooked { hook: Arc::new(hook), network: None, mount: None };
-        Surroundings { disk: Arc::new(hooked), ..around.clone() }
+        Surroundings { disk: Arc::new(Hooked::new(hook)), ..around.clone() }
     }
 
     /// The same where a folder is one of the network, or a link a mount.
@@ -46,7 +70,7 @@ impl Hooked {
         network: Option<PathBuf>,
         mount: Option<PathBuf>,
     ) -> Surroundings {
-        let hooked = Hooked { hook: Arc::new(|_, _| Ok(())), network, mount };
+        let hooked = Hooked { network, mount, ..Hooked::new(|_, _| Ok(())) };
         Surroundings { disk: Arc::new(hooked), ..around.clone() }
     }
 
@@ -58,45 +82,60 @@ impl Hooked {
     ) -> Surroundings {
         let act = Mutex::new(Some(act));
         Hooked::around(around, move |now, path| {
-            let is_it = now == at && path.to_str().unwrap().ends_with(ending);
-            let act = if is_it { act.lock().unwrap().take() } else { None };
+            let name = path.as_os_str().as_encoded_bytes();
+            if now != at || !name.ends_with(ending.as_bytes()) {
+                return Ok(());
+            }
+            let act = act.lock().unwrap_or_else(PoisonError::into_inner).take();
             act.map_or(Ok(()), |act| act())
         })
+    }
+
+    fn at(&self, at: At, path: &Path) -> io::Result<()> {
+        (self.hook)(at, path)
     }
 }
 
 impl Disk for Hooked {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        self.at(At::Open(access), path)?;
         let file = RealDisk.open(path, access)?;
-        (self.hook)(At::Opened(access), path)?;
+        self.at(At::Opened(access), path)?;
         Ok(Box::new(HookedFile { file, path: path.to_owned(), hook: Arc::clone(&self.hook) }))
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.at(At::MakeFolder, path)?;
         RealDisk.make_folder(path)
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.at(At::SyncFolder, path)?;
         RealDisk.sync_folder(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.at(At::Rename, from)?;
         RealDisk.rename(from, to)
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.at(At::Rename, from)?;
         RealDisk.rename_new(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.at(At::Remove, path)?;
         RealDisk.remove(path)
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
+        self.at(At::Identity, path)?;
         RealDisk.identity(path)
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.at(At::Canonical, path)?;
         match self.mount.as_ref().is_some_and(|mount| path.starts_with(mount)) {
             true => std::fs::metadata(path).map(|_| path.to_owned()),
             false => RealDisk.canonical(path),
@@ -104,8 +143,15 @@ impl Disk for Hooked {
     }
 
     fn is_network(&self, path: &Path) -> io::Result<bool> {
-        let name = RealDisk.canonical(path)?;
-        Ok(self.network.as_ref().is_some_and(|network| name.starts_with(network)))
+        self.at(At::IsNetwork, path)?;
+        match &self.network {
+            Some(network) => Ok(RealDisk.canonical(path)?.starts_with(network)),
+            None => RealDisk.is_network(path),
+        }
+    }
+
+    fn free(&self, folder: &Path) -> io::Result<Option<u64>> {
+        RealDisk.free(folder)
     }
 }
 
@@ -138,11 +184,52 @@ impl DiskFile for HookedFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        (self.hook)(At::Unlocked, &self.path)?;
+        (self.hook)(At::Unlock, &self.path)?;
         self.file.unlock()
     }
 
     fn identity(&self) -> io::Result<Identity> {
         self.file.identity()
+    }
+}
+
+/// This machine, with a home of its own; it may have another name, and take every process for one.
+#[derive(Clone, Debug, Default)]
+pub struct Elsewhere {
+    /// Where its anchors are.
+    pub home: PathBuf,
+    /// Its name.
+    pub id: Option<[u8; 32]>,
+    /// The process that each one is.
+    pub process: Option<Process>,
+}
+
+impl Machine for Elsewhere {
+    fn boot(&self) -> [u8; 32] {
+        ThisMachine.boot()
+    }
+
+    fn id(&self) -> [u8; 32] {
+        self.id.unwrap_or_else(|| ThisMachine.id())
+    }
+
+    fn process(&self) -> Option<Process> {
+        self.process.or_else(|| ThisMachine.process())
+    }
+
+    fn now(&self) -> u64 {
+        ThisMachine.now()
+    }
+
+    fn host(&self) -> String {
+        ThisMachine.host()
+    }
+
+    fn anchors(&self) -> Option<PathBuf> {
+        Some(self.home.clone())
+    }
+
+    fn pause(&self, time: Duration) {
+        ThisMachine.pause(time);
     }
 }

@@ -1,0 +1,88 @@
+//! Stores over others, of which only what differs has to be written down.
+
+use super::contract::{Outcome, Store};
+use super::records::{Page, Read, RecordPath, Transaction};
+use super::terms::{Caps, Identity, StoreError};
+
+/// A store over another one, which does whatever is not written here.
+///
+/// # Examples
+/// ```
+/// use gabion_kms::store::testing::Over;
+/// use gabion_kms::store::{MemoryStore, Outcome, Store, StoreError, Transaction};
+///
+/// struct Full(MemoryStore);
+///
+/// impl Over for Full {
+///     fn below(&self) -> &dyn Store {
+///         &self.0
+///     }
+///
+///     fn commit(&self, _: &Transaction) -> Result<Outcome, StoreError> {
+///         Err(StoreError::Full)
+///     }
+/// }
+///
+/// let store: &dyn Store = &Full(MemoryStore::new());
+/// assert_eq!(store.commit(&Transaction::new()), Err(StoreError::Full));
+/// ```
+pub trait Over: Send + Sync {
+    /// The other one.
+    fn below(&self) -> &dyn Store;
+
+    /// As [`Store::read`].
+    ///
+    /// # Errors
+    /// As there.
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        self.below().read(paths)
+    }
+
+    /// As [`Store::list`].
+    ///
+    /// # Errors
+    /// As there.
+    fn list(
+        &self,
+        under: &RecordPath,
+        after: Option<&RecordPath>,
+        most: usize,
+    ) -> Result<Page, StoreError> {
+        self.below().list(under, after, most)
+    }
+
+    /// As [`Store::commit`].
+    ///
+    /// # Errors
+    /// As there.
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        self.below().commit(transaction)
+    }
+}
+
+impl<S: Over> Store for S {
+    fn caps(&self) -> Caps {
+        self.below().caps()
+    }
+
+    fn identity(&self) -> Identity {
+        self.below().identity()
+    }
+
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        Over::read(self, paths)
+    }
+
+    fn list(
+        &self,
+        under: &RecordPath,
+        after: Option<&RecordPath>,
+        most: usize,
+    ) -> Result<Page, StoreError> {
+        Over::list(self, under, after, most)
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        Over::commit(self, transaction)
+    }
+}

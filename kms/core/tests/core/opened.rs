@@ -1,0 +1,61 @@
+//! Stores whose seal a passphrase opens, and what is opened over them.
+
+use std::sync::Arc;
+
+use gabion_kms::Error;
+use gabion_kms::clock::Clock;
+use gabion_kms::gate::{self, Authenticated, Peer, Principal};
+use gabion_kms::operations::{self, Kms};
+use gabion_kms::seal::{self, By, Cost, Sealer, Shares, Slots};
+use gabion_kms::service::{AuditAt, Options, Service};
+use gabion_kms::store::{MemoryStore, Store};
+
+/// What opens every seal here.
+pub const PASSPHRASE: &str = "secret";
+
+/// What opens a store's seal, which is made where there is none.
+pub fn sealer(store: &dyn Store) -> Sealer {
+    if seal::is_initialised(store).unwrap() {
+        return seal::unseal(store, By::Passphrase(PASSPHRASE)).unwrap();
+    }
+    let cost = Cost { memory_kib: 8, passes: 1 };
+    let recovery = Shares { shares: 1, threshold: 1 };
+    let slots = Slots { recovery, passphrase: Some((PASSPHRASE, cost)) };
+    let dealt = seal::init(store, &slots).unwrap();
+    dealt.adopt(store, dealt.shares()).unwrap()
+}
+
+/// A store with a seal.
+pub fn sealed() -> Arc<MemoryStore> {
+    let store = Arc::new(MemoryStore::new());
+    sealer(&*store);
+    store
+}
+
+/// The keys of a store.
+pub fn kms(store: Arc<dyn Store>) -> Kms {
+    let sealer = sealer(&*store);
+    Kms::new(store, sealer, operations::Options::default()).unwrap()
+}
+
+/// A gate that lets tokens administrate by themselves.
+pub fn lax() -> gate::Options {
+    gate::Options { needs_certificate_for_administration: false, ..gate::Options::default() }
+}
+
+/// The service over a store with a seal, by a clock.
+pub fn service(
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    at: &AuditAt<'_>,
+) -> Result<Service, Error> {
+    let sealer = seal::unseal(&*store, By::Passphrase(PASSPHRASE))?;
+    let kms = Kms::new(store, sealer, operations::Options::default())?.with_clock(clock);
+    Service::open(kms, at, Options { gate: lax(), ..Options::default() })
+}
+
+/// Whoever has a service's first token.
+pub fn who(service: &Service) -> Authenticated {
+    let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
+    service.authenticate(&token, &Peer::default()).unwrap()
+}
