@@ -96,8 +96,9 @@ impl Server {
             None => None,
             Some(folder) => {
                 let keeper = state.keeper.clone();
-                let failures = keeper.copies_failed().clone();
-                Some(Copies::start(folder.to_owned(), move || keeper.checkpoint(), failures)?)
+                let (failures, panics) = (keeper.copies_failed().clone(), keeper.panics().clone());
+                let newest = move || keeper.checkpoint();
+                Some(Copies::start(folder.to_owned(), newest, failures, panics)?)
             }
         };
         let rotation = Some(Rotation::start(state.keeper.clone())?);

@@ -26,6 +26,7 @@ mod kill;
 mod looks;
 mod many_keys;
 mod once;
+mod panics;
 mod rotations;
 mod rsa;
 mod seals;

@@ -21,22 +21,22 @@ use crate::clocks::Moved;
 use crate::once::{Dying, Killed, sealed};
 use crate::verbs::{label, pure};
 
-const HOUR: u64 = 60 * 60 * 1000;
-const DAY: u64 = 24 * HOUR;
-const DAY_S: u64 = 24 * 60 * 60;
+pub const HOUR: u64 = 60 * 60 * 1000;
+pub const DAY: u64 = 24 * HOUR;
+pub const DAY_S: u64 = 24 * 60 * 60;
 
 /// Some day of 2026.
 const NOW: u64 = 1_790_000_000_000;
 
 /// A store under a service, and its clock.
-struct House {
-    store: Arc<MemoryStore>,
-    clock: Arc<Moved>,
+pub struct House {
+    pub store: Arc<MemoryStore>,
+    pub clock: Arc<Moved>,
     folder: tempfile::TempDir,
 }
 
 impl House {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let clock = Arc::new(Moved::default());
         clock.jumps_to(NOW);
         House { store: sealed(), clock, folder: tempfile::tempdir().unwrap() }
@@ -46,13 +46,13 @@ impl House {
         self.open_over(self.store.clone())
     }
 
-    fn open_over(&self, store: Arc<dyn Store>) -> Service {
+    pub fn open_over(&self, store: Arc<dyn Store>) -> Service {
         let at = self.folder.path().join("audit");
         open(store, self.clock.clone(), &AuditAt::Folder(&at)).unwrap()
     }
 
     /// When keys are due: as the store's index says, and as its keys do.
-    fn agrees(&self) -> usize {
+    pub fn agrees(&self) -> usize {
         let sealer = seal::unseal(&*self.store, By::Passphrase("secret")).unwrap();
         let read = |under: &str| -> BTreeMap<String, Vec<u8>> {
             let under = RecordPath::new(under).unwrap();
@@ -89,7 +89,7 @@ fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, at: &AuditAt<'_>) -> Resul
     Service::open(kms, at, Options { gate, ..Options::default() })
 }
 
-fn new(name: &str) -> NewKey {
+pub fn new(name: &str) -> NewKey {
     let [tenant, purpose, name] = ["default", "transit", name].map(label);
     NewKey { tenant, purpose, name, algorithm: "ed25519".parse().unwrap() }
 }
@@ -99,11 +99,11 @@ fn terms(period_s: u64) -> Terms {
 }
 
 /// A key that rotates each day.
-fn daily(service: &Service, name: &str) -> KeyId {
+pub fn daily(service: &Service, name: &str) -> KeyId {
     service.kms().create_on(&new(name), &terms(DAY_S)).unwrap().key
 }
 
-fn latest(service: &Service, id: &KeyId) -> u32 {
+pub fn latest(service: &Service, id: &KeyId) -> u32 {
     service.kms().describe(id).unwrap().latest
 }
 
@@ -113,13 +113,13 @@ fn due_ms(service: &Service, id: &KeyId) -> Option<u64> {
 
 /// The versions that were made of keys that are due, at most 100.
 #[track_caller]
-fn made(service: &Service) -> usize {
+pub fn made(service: &Service) -> usize {
     let done = service.rotate_due(100).unwrap();
     assert_eq!((done.failed, done.anew), (0, 0));
     done.made.len()
 }
 
-fn counted(service: &Service, name: &str) -> u64 {
+pub fn counted(service: &Service, name: &str) -> u64 {
     let text = service.load_text();
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
     line.unwrap().parse().unwrap()
