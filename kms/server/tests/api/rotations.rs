@@ -153,6 +153,34 @@ fn a_panic_ends_no_rotation_but_one_and_is_told() {
     server.stop();
 }
 
+/// However many keys are due, it ends after the one that it is at, and its store is the next one's.
+#[test]
+fn a_server_ends_between_two_rotations() {
+    const KEYS: usize = 300;
+    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    let admin = place.admin();
+    for number in 0..KEYS {
+        hourly(&admin, &format!("k{number}"));
+    }
+    let rotated = || -> usize {
+        let (metrics, name) = (place.get("/metrics"), "kms_auto_rotations_total ");
+        metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+    };
+    clock.goes_on(HOUR_S);
+    let before = until(|| Some(rotated()).filter(|rotated| *rotated > 0));
+    assert!(before < KEYS, "they are too few for this machine");
+    server.stop();
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    until(|| (rotated() > 0).then_some(()));
+    for number in 0..KEYS {
+        until(|| admin.show(&format!("k{number}")).ok().filter(|key| key.latest == 2));
+    }
+    server.stop();
+}
+
 #[test]
 fn periods_are_set_shown_and_ended() {
     let server = server();
@@ -230,6 +258,16 @@ fn vaults_auto_rotate_period_is_vaults() {
         let key = data(ask("a/config", json!({"auto_rotate_period": period})));
         assert_eq!(key["auto_rotate_period"], seconds);
     }
+    // A public key is rotated by nobody here, so that a period is not passed over where it is imported.
+    let made = data(ask("p", json!({"type": "ecdsa-p256"})));
+    let import = |period: &str| {
+        let public = &made["keys"]["1"]["public_key"];
+        let body =
+            json!({"type": "ecdsa-p256", "public_key": public, "auto_rotate_period": period});
+        local.ask_of("other", "POST", "/v1/transit/keys/p/import", &body)
+    };
+    assert!(said(import("24h"), 400).starts_with("unsupported"));
+    assert_eq!(import("0").0, 204);
     // Left out it stays, and what is refused changes nothing, of the rest neither.
     data(ask("a/rotate", json!({})));
     let key = data(ask("a/config", json!({"min_encryption_version": 1})));
