@@ -218,7 +218,11 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
         ca_file: server.authorities().to_owned(),
     };
     let line = serde_json::to_string(&said).map_err(failed)?;
-    server.serve(|| say(&line)).map_err(not_ready)
+    let tell = || {
+        say(&line);
+        true
+    };
+    server.serve(tell).map_err(not_ready)
 }
 
 fn passphrase_file(folder: &Path) -> PathBuf {

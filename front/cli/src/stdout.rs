@@ -1,5 +1,5 @@
-//! Standard output. What cannot be written, on a disk that is full, is a failure with a message and an exit
-//! code, where `println!` panics.
+//! Standard output and error. What cannot be written to the first, on a disk that is full, is a failure with a message and an exit
+//! code, where `println!` panics; where the second takes nothing, nobody is told, and what runs goes on.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -25,4 +25,22 @@ macro_rules! say {
     ($($text:tt)*) => {
         crate::stdout::print(format_args!("{}\n", format_args!($($text)*)))?
     };
+}
+
+/// Prints to standard error, if that can be.
+pub fn print_aside(text: Arguments<'_>) {
+    // Nobody is left to be told.
+    let _ = std::io::stderr().lock().write_fmt(text);
+}
+
+/// As the standard one, which panics where a log's disk is full: a server would not start, and a command end with another exit
+/// code than its own.
+macro_rules! eprint {
+    ($($text:tt)*) => { crate::stdout::print_aside(format_args!($($text)*)) };
+}
+
+/// The same with the end of a line.
+macro_rules! eprintln {
+    () => { crate::stdout::print_aside(format_args!("\n")) };
+    ($($text:tt)*) => { crate::stdout::print_aside(format_args!("{}\n", format_args!($($text)*))) };
 }

@@ -3,6 +3,7 @@
 mod secrets;
 mod streams;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,8 +51,17 @@ impl Settings {
     /// # Errors
     /// [`Error::Settings`].
     pub fn from_environment() -> Result<Self, Error> {
-        let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let addresses = read("GABION_KMS_ADDR").ok_or_else(|| {
+        Self::of(|name| std::env::var_os(name))
+    }
+
+    /// What variables say. Files may have any name; of the others a text that is none is refused, and not taken for unset.
+    fn of(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+        let read = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let text = |name: &str| {
+            let no_text = |_| Error::Settings(format!("{name} is no text (UTF-8)"));
+            read(name).map(|value| value.into_string().map_err(no_text)).transpose()
+        };
+        let addresses = text("GABION_KMS_ADDR")?.ok_or_else(|| {
             Error::Settings(
                 "GABION_KMS_ADDR is not set; expected https://HOST:PORT or unix:/PATH, as `gabion kms dev` prints it"
                     .to_owned(),
@@ -69,7 +79,7 @@ impl Settings {
         Ok(Settings {
             certificate,
             addresses: addresses.split(',').map(str::parse).collect::<Result<_, _>>()?,
-            token: read("GABION_KMS_TOKEN").map(Zeroizing::new),
+            token: text("GABION_KMS_TOKEN")?.map(Zeroizing::new),
             authorities: read("GABION_KMS_CACERT").map(PathBuf::from),
             patience: Duration::from_secs(30),
         })
@@ -568,7 +578,31 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
+
+    #[test]
+    fn a_variable_that_is_no_text_is_refused_and_a_file_may_have_any_name() {
+        let odd = || OsString::from_vec(b"od\xffd".to_vec());
+        let of = |odd_one: &str| {
+            Settings::of(|name| match name {
+                _ if name == odd_one => Some(odd()),
+                "GABION_KMS_ADDR" => Some("https://kms".into()),
+                "GABION_KMS_CERT" => Some("cert".into()),
+                "GABION_KMS_KEY" => Some("key".into()),
+                _ => None,
+            })
+        };
+        for name in ["GABION_KMS_ADDR", "GABION_KMS_TOKEN"] {
+            let refused = of(name).err().unwrap().to_string();
+            assert!(refused.starts_with(name) && refused.contains("no text"), "{refused}");
+        }
+        assert_eq!(of("GABION_KMS_CACERT").unwrap().authorities, Some(odd().into()));
+        let certificate = |name| of(name).unwrap().certificate.unwrap();
+        assert_eq!(certificate("GABION_KMS_CERT").0, PathBuf::from(odd()));
+        assert_eq!(certificate("GABION_KMS_KEY").1, PathBuf::from(odd()));
+    }
 
     #[test]
     fn keys_are_one_segment() {

@@ -190,6 +190,22 @@ wire! {
     }
 
     [deny_unknown_fields]
+    /// Which versions to destroy for good.
+    TransitTrim {
+        /// As in the path.
+        name: Option<String>,
+        /// The first version that stays: no use may need an older one.
+        min_available_version: Option<Number>,
+    }
+
+    [deny_unknown_fields]
+    /// What is to hold of all keys.
+    TransitKeysConfig {
+        /// Not supported, but for true: `encrypt` makes no key.
+        disable_upsert: Option<Flag>,
+    }
+
+    [deny_unknown_fields]
     /// A message of a batch.
     TransitSignItem {
         /// The message, or its digest where `prehashed`.
@@ -229,6 +245,10 @@ wire! {
         marshaling_algorithm: Option<String>,
         /// Of RSA alone.
         salt_length: Option<Value>,
+        /// Not supported: of Ed25519ctx and Ed25519ph.
+        signature_context: Option<String>,
+        /// Not supported: of items of `batch_input` alone.
+        reference: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -242,6 +262,8 @@ wire! {
         hmac: Option<String>,
         /// Not supported.
         cmac: Option<String>,
+        /// Not supported: of tags by CMAC.
+        mac_length: Option<Number>,
         /// Not supported: of derived keys.
         context: Option<String>,
         /// Comes back with the answer.
@@ -267,6 +289,8 @@ wire! {
         hmac: Option<String>,
         /// Not supported.
         cmac: Option<String>,
+        /// Not supported: of tags by CMAC.
+        mac_length: Option<Number>,
         /// Signatures, instead of `input` and `signature`.
         batch_input: Option<Vec<TransitVerifyItem>>,
         /// Not supported: of derived keys.
@@ -279,6 +303,10 @@ wire! {
         marshaling_algorithm: Option<String>,
         /// Of RSA alone.
         salt_length: Option<Value>,
+        /// Not supported: of Ed25519ctx and Ed25519ph.
+        signature_context: Option<String>,
+        /// Not supported: of items of `batch_input` alone.
+        reference: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -305,6 +333,8 @@ wire! {
         input: Option<Secret>,
         /// Messages, instead of `input`.
         batch_input: Option<Vec<TransitHmacItem>>,
+        /// Not supported: of items of `batch_input` alone.
+        reference: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -320,6 +350,12 @@ wire! {
         context: Option<String>,
         /// Not supported: nonces are drawn.
         nonce: Option<String>,
+        /// Of RSA: oaep.
+        padding_scheme: Option<String>,
+        /// Of RSA that is rewrapped: oaep.
+        decrypt_padding_scheme: Option<String>,
+        /// Of RSA that is rewrapped: oaep.
+        encrypt_padding_scheme: Option<String>,
         /// The version that encrypts; 0, or none: the newest.
         key_version: Option<Number>,
         /// Comes back with the answer.
@@ -339,16 +375,20 @@ wire! {
         context: Option<String>,
         /// Not supported: nonces are drawn.
         nonce: Option<String>,
+        /// Of RSA: oaep.
+        padding_scheme: Option<String>,
         /// The version that encrypts; 0, or none: the newest.
         key_version: Option<Number>,
         /// Not supported: a key is made first.
         r#type: Option<String>,
         /// Not supported, but for false.
         convergent_encryption: Option<Flag>,
-        /// Not supported, but for 0.
+        /// The status where some items of a batch failed, and not all of them; 400 if nothing is said.
         partial_failure_response_code: Option<Number>,
         /// Items, instead of one.
         batch_input: Option<Vec<TransitCipherItem>>,
+        /// Not supported: of items of `batch_input` alone.
+        reference: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -364,10 +404,14 @@ wire! {
         context: Option<String>,
         /// Not supported: nonces are drawn.
         nonce: Option<String>,
-        /// Not supported, but for 0.
+        /// Of RSA: oaep.
+        padding_scheme: Option<String>,
+        /// The status where some items of a batch failed, and not all of them; 400 if nothing is said.
         partial_failure_response_code: Option<Number>,
         /// Items, instead of one.
         batch_input: Option<Vec<TransitCipherItem>>,
+        /// Not supported: of items of `batch_input` alone.
+        reference: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -383,10 +427,16 @@ wire! {
         context: Option<String>,
         /// Not supported: nonces are drawn.
         nonce: Option<String>,
+        /// Of RSA: oaep.
+        decrypt_padding_scheme: Option<String>,
+        /// Of RSA: oaep.
+        encrypt_padding_scheme: Option<String>,
         /// The version that encrypts; 0, or none: the newest.
         key_version: Option<Number>,
         /// Items, instead of one.
         batch_input: Option<Vec<TransitCipherItem>>,
+        /// Not supported: of items of `batch_input` alone.
+        reference: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -396,6 +446,12 @@ wire! {
         name: Option<String>,
         /// Its bits: 128, 256 or 512; 256 if nothing is said.
         bits: Option<Number>,
+        /// What stands beside its ciphertext, and has to be the same for decryption; in base64.
+        associated_data: Option<String>,
+        /// Of RSA: oaep.
+        padding_scheme: Option<String>,
+        /// Not supported, but for 0: the newest version encrypts it.
+        key_version: Option<Number>,
         /// Not supported: of derived keys.
         context: Option<String>,
         /// Not supported: nonces are drawn.

@@ -304,6 +304,8 @@ wire! {
         given: u32,
         /// How many of them open it; none where none was given yet.
         threshold: Option<u32>,
+        /// The revision of the store; none while it is sealed.
+        revision: Option<u64>,
     }
 
     [deny_unknown_fields]
@@ -328,6 +330,8 @@ wire! {
         threshold: Option<u32>,
         /// The new administrator's token, once there were enough.
         token: Option<Secret>,
+        /// The revision of the store; none while it is sealed.
+        revision: Option<u64>,
     }
 
     [deny_unknown_fields]
@@ -350,6 +354,8 @@ wire! {
         id: String,
         /// What it is limited to.
         caveats: Vec<String>,
+        /// The revision of the store.
+        revision: u64,
     }
 
     [deny_unknown_fields]
@@ -404,6 +410,8 @@ wire! {
         records: Vec<AuditRecord>,
         /// How many there are.
         size: u64,
+        /// The revision of the store.
+        revision: u64,
     }
 
     []
@@ -411,6 +419,8 @@ wire! {
     AuditEntries {
         /// The entries, 32 bytes each.
         entries: Vec<String>,
+        /// The revision of the store.
+        revision: u64,
     }
 
     []
@@ -422,6 +432,8 @@ wire! {
         size: u64,
         /// The index of the first one that is in no archive.
         first: u64,
+        /// The revision of the store.
+        revision: u64,
     }
 
     [deny_unknown_fields]
@@ -442,6 +454,8 @@ wire! {
         records: u64,
         /// The index of the first record that is in no archive.
         first: u64,
+        /// The revision of the store.
+        revision: u64,
     }
 
     []
@@ -449,6 +463,8 @@ wire! {
     AuditKeys {
         /// Keys as C2SP's signed-note has them: of Ed25519, and of ML-DSA-44.
         vkeys: Vec<String>,
+        /// The revision of the store.
+        revision: u64,
     }
 
     [deny_unknown_fields]
@@ -465,6 +481,8 @@ wire! {
         name: String,
         /// How often it was written.
         version: u64,
+        /// The revision of the store.
+        revision: u64,
     }
 
     []
@@ -480,6 +498,8 @@ wire! {
         policies: u64,
         /// Its text; not in a list.
         text: Option<String>,
+        /// The revision of the store; not in a list.
+        revision: Option<u64>,
     }
 
     []
@@ -487,6 +507,8 @@ wire! {
     PolicySets {
         /// The sets, in the order of their names.
         sets: Vec<PolicySet>,
+        /// The revision of the store.
+        revision: u64,
     }
 
     [deny_unknown_fields]
@@ -521,6 +543,8 @@ wire! {
         policies: Vec<String>,
         /// What could not be evaluated; then nothing is allowed.
         errors: Vec<String>,
+        /// The revision of the store.
+        revision: u64,
     }
 
     []
@@ -538,7 +562,8 @@ wire! {
         incarnation: u64,
         /// The revision of the store; none while it is sealed.
         revision: Option<u64>,
-        /// What is not as it should be, and does not stop it: memory_not_locked, store_full, rotation_failing.
+        /// What is not as it should be, and does not stop it: memory_not_locked, store_full, rotation_failing,
+        /// thread_failing.
         warnings: Option<Vec<String>>,
     }
 

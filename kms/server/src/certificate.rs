@@ -449,6 +449,59 @@ mod tests {
         }
     }
 
+    /// A message that does something before its second piece.
+    struct Before<F: FnMut()>(usize, F);
+
+    impl<F: FnMut()> std::io::Read for Before<F> {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            self.0 += 1;
+            match self.0 {
+                1 => out.fill(1),
+                2 => {
+                    (self.1)();
+                    out.fill(2);
+                }
+                _ => return Ok(0),
+            }
+            Ok(out.len())
+        }
+    }
+
+    #[test]
+    fn whose_certificate_is_revoked_while_a_message_comes_has_nothing_signed() {
+        let mut place = Place::new(ECDSA, "");
+        let list_file = place.file("clients", "crl");
+        let setting = format!("client_revocations = \"{}\"\n[store]", list_file.display());
+        place.config = place.text.replace("[store]", &setting).parse().unwrap();
+        place.issue("build", of_client(&["spiffe://example.com/build"], &[]));
+        let (now, day) = (now_ms(), 86_400_000);
+        place.put(&place.list(&place.authority, &[], now - day, now + day));
+        let (server, token) = place.served();
+        let admin = place.client(&server, Some(&token), Some("client"));
+        let key =
+            CreateKey { name: "k".into(), algorithm: "ml-dsa-44".into(), ..CreateKey::default() };
+        admin.create(&key).unwrap();
+        let policies = "permit(principal is Token, action, resource);\n\
+                        permit(principal is Certificate, action, resource);";
+        admin.put_policy("all", policies).unwrap();
+        let build = || place.client(&server, None, Some("build"));
+        let what = gabion_kms_client::OfStream::by("k");
+        build().sign_stream(&what, &mut Before(0, || {}), None).unwrap();
+        let other = build();
+        other.show("k").unwrap();
+        let mut revoke = || {
+            place.put(&place.list(&place.authority, &["build"], now - day, now + day));
+            let start = std::time::Instant::now();
+            while other.show("k").is_ok() {
+                assert!(start.elapsed() < Duration::from_secs(30));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let signed = build().sign_stream(&what, &mut Before(0, &mut revoke), None);
+        assert_eq!(code(signed), "unauthenticated");
+        server.stop();
+    }
+
     #[test]
     fn a_token_that_is_bound_to_a_certificate_is_nothing_without_it() {
         let place = Place::new(ECDSA, "");

@@ -19,6 +19,7 @@ use gabion_kms::service::Service;
 
 use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
+use crate::panics::{Of, Panics};
 
 /// Most bytes of a checkpoint: some 4 KB are one.
 const NOTE_MAX: u64 = 64 << 10;
@@ -49,13 +50,14 @@ impl Copies {
     /// Starts it: what the newest one is, it asks each second.
     pub fn start(
         folder: PathBuf,
-        newest: impl Fn() -> Option<Checkpoint> + Send + 'static,
+        mut newest: impl FnMut() -> Option<Checkpoint> + Send + 'static,
         failures: Arc<Failures>,
+        panics: Arc<Panics>,
     ) -> Result<Self, Error> {
         let ((stop, stopped), (end, ended)) = (mpsc::channel(), mpsc::channel());
         let run = move || {
             let mut written = 0;
-            let mut write = || {
+            let mut write_one = || {
                 let Some(newest) = newest().filter(|newest| newest.size > written) else {
                     return;
                 };
@@ -64,6 +66,7 @@ impl Copies {
                     Err(_) => _ = failures.0.fetch_add(1, Ordering::Relaxed),
                 }
             };
+            let mut write = || _ = panics.caught(Of::Copies, &mut write_one);
             while stopped.recv_timeout(EACH) == Err(mpsc::RecvTimeoutError::Timeout) {
                 write();
             }
@@ -128,4 +131,34 @@ fn copy(folder: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
         fs::rename(&part, folder.join(name))?;
     }
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::keeper::Keeper;
+
+    #[test]
+    fn a_panic_ends_no_copies() {
+        let folder = tempfile::tempdir().unwrap();
+        let (keeper, _) = Keeper::in_memory().unwrap();
+        keeper.tick();
+        let (panics, mut asked) = (Arc::new(Panics::default()), 0);
+        let newest = move || {
+            asked += 1;
+            assert!(asked > 1, "planted");
+            keeper.checkpoint()
+        };
+        let at = folder.path().to_owned();
+        let copies = Copies::start(at, newest, Arc::default(), panics.clone()).unwrap();
+        let begun = Instant::now();
+        while !folder.path().join("checkpoint").exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no copy came");
+            thread::sleep(Duration::from_millis(20));
+        }
+        drop(copies);
+        assert!(panics.text().contains("{thread=\"copies\"} 1\n"), "{}", panics.text());
+    }
 }

@@ -89,7 +89,7 @@ impl Dev {
     ///
     /// # Errors
     /// The signals can't be had.
-    pub fn serve(self, tell: impl FnOnce()) -> Result<(), Error> {
+    pub fn serve(self, tell: impl FnOnce() -> bool) -> Result<(), Error> {
         // The file stays until this returns.
         let Dev { server, authorities: _file, .. } = self;
         server.serve(tell)

@@ -10,8 +10,9 @@ use gabion_kms::service::Service;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, EXPECT, HOST, HeaderMap,
-    HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPECT,
+    HOST, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, TRANSFER_ENCODING,
+    WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
@@ -19,7 +20,7 @@ use sha2_hmac::{Digest, Sha256};
 
 use crate::api::once::{self, Once};
 use crate::api::streams::Way;
-use crate::api::{Call, JSON, JWKS, Reply, vault};
+use crate::api::{Call, JSON, JWKS, Reply, transit, vault};
 use crate::aside::{aside, defect};
 use crate::body::{forget, read};
 use crate::error::Error;
@@ -200,8 +201,9 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
         // RFC 9112, section 3.2: whoever stands between may go by another one.
         return Err(Problem::bad("expected one field Host"));
     }
+    check_codings(&head.headers)?;
     let path = head.uri.path();
-    let (routes, parts) = routes::at(path).ok_or_else(|| Problem::no_path(path))?;
+    let (routes, parts) = routes::at(path).ok_or_else(|| transit::no_path(path))?;
     let route = routes.iter().find(|route| route.takes(head.method.as_str()));
     let route = *route.ok_or_else(|| no_method(head.method.as_str(), &routes))?;
     let caller = match route.access {
@@ -233,6 +235,19 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
     let known: Vec<&str> = parameters.iter().chain(op_id).map(|(name, _)| *name).collect();
     let query = Query::read(head.uri.query(), &known)?;
     Ok(Admitted { route, way, parts, caller, query })
+}
+
+/// Refuses a body that is packed: nobody here unpacks it, and a message would be signed as it was packed.
+fn check_codings(headers: &HeaderMap) -> Result<(), Problem> {
+    for (field, plain) in [(CONTENT_ENCODING, "identity"), (TRANSFER_ENCODING, "chunked")] {
+        for value in headers.get_all(&field) {
+            if !value.as_bytes().trim_ascii().eq_ignore_ascii_case(plain.as_bytes()) {
+                let why = format!("`{field}` is not supported, but for {plain}");
+                return Err(Problem::unsupported(why).hint("send the body as it is"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether the body is a message itself.

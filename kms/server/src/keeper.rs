@@ -28,6 +28,7 @@ use crate::config::Config;
 use crate::copies::{self, Failures};
 use crate::error::Error;
 use crate::making::Making;
+use crate::panics::{Of, Panics};
 use crate::problem::Problem;
 
 /// A store, and its keys while it is unsealed.
@@ -42,6 +43,7 @@ pub struct Keeper {
     /// A second place for checkpoints.
     copies: Option<PathBuf>,
     copies_failed: Arc<Failures>,
+    panics: Arc<Panics>,
     kms: operations::Options,
     service: Options,
     clock: Arc<dyn Clock>,
@@ -142,6 +144,7 @@ impl Keeper {
             archive: None,
             copies: None,
             copies_failed: Arc::default(),
+            panics: Arc::default(),
             kms: operations::Options::default(),
             service: Options { gate, ..Options::default() },
             is_initialized: AtomicBool::new(true),
@@ -294,6 +297,7 @@ impl Keeper {
             archive: config.audit.archive.clone(),
             copies: config.audit.checkpoints.clone(),
             copies_failed: Arc::default(),
+            panics: Arc::default(),
             kms: operations::Options {
                 cache_bytes_max: (config.store.cache_mib as usize) << 20,
                 ..operations::Options::default()
@@ -409,17 +413,21 @@ impl Keeper {
 
     /// Signs how far the audit log has come. To be called each second, and at the end.
     pub(crate) fn tick(&self) {
-        if let Ok(service) = self.service() {
+        self.panics.caught(Of::Clock, || {
+            let Ok(service) = self.service() else { return };
             // What fails here fails with the next operation, too, and /readyz says so.
             let _ = service.checkpoint();
             let _ = service.log().prepare();
-        }
+        });
     }
 
     /// Rotates one key that is due, if any is, and says whether another one may be.
     pub(crate) fn rotate_due(&self) -> bool {
         // What fails is counted, and /readyz says so.
-        self.service().is_ok_and(|service| service.rotate_due(1).is_ok_and(|done| done.is_more))
+        let rotate = |service: Arc<Service>| service.rotate_due(1).is_ok_and(|done| done.is_more);
+        let rotated = self.panics.caught(Of::Rotation, || self.service().is_ok_and(rotate));
+        // The next key has its turn at the next look.
+        rotated.unwrap_or(false)
     }
 
     /// Why no requests are served.
@@ -444,7 +452,8 @@ impl Keeper {
         let unlocked = self.unlocked.as_ref().map(|_| "memory_not_locked");
         let fails = self.service().is_ok_and(|service| service.is_rotation_failing());
         let full = is_full.then_some("store_full");
-        let warnings = [unlocked, full, fails.then_some("rotation_failing")];
+        let panics = self.panics.is_any().then_some("thread_failing");
+        let warnings = [unlocked, full, fails.then_some("rotation_failing"), panics];
         warnings.into_iter().flatten().collect()
     }
 
@@ -496,6 +505,7 @@ impl Keeper {
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
             token,
+            revision: self.revision(),
         };
         let recovering = || self.recovering.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(share) = &by.share else {
@@ -578,6 +588,11 @@ impl Keeper {
         &self.copies_failed
     }
 
+    /// Panics of threads that go on by themselves.
+    pub(crate) fn panics(&self) -> &Arc<Panics> {
+        &self.panics
+    }
+
     /// The newest checkpoint.
     pub(crate) fn checkpoint(&self) -> Option<Checkpoint> {
         self.service().ok()?.log().newest()
@@ -602,7 +617,13 @@ impl Keeper {
             sealed: self.service().is_err(),
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
+            revision: self.revision(),
         }
+    }
+
+    /// The revision of the store; none while it is sealed.
+    fn revision(&self) -> Option<u64> {
+        Some(self.service().ok()?.revision())
     }
 
     fn given(&self) -> MutexGuard<'_, Vec<Share>> {

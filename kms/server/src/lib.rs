@@ -40,6 +40,7 @@ mod making;
 mod notify;
 mod openapi;
 mod options;
+mod panics;
 mod patience;
 mod peers;
 mod places;

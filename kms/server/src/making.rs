@@ -2,7 +2,7 @@
 //! thread that nobody has to wait for, and whoever asked is told to come again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -45,21 +45,23 @@ impl Making {
     /// # Errors
     /// `busy`: it is being made. The engine's, the store's.
     pub fn rsa(self: &Arc<Self>, service: &Arc<Service>) -> Result<Recipient, Problem> {
-        self.rsa_by(service, PATIENCE, || PrivateKey::drawn(Kms::RSA_BITS))
+        // It keeps no service from its end.
+        let of = Arc::downgrade(service);
+        self.rsa_by(service, PATIENCE, move || keep(&of, &PrivateKey::drawn(Kms::RSA_BITS)?))
     }
 
     fn rsa_by(
         self: &Arc<Self>,
         service: &Arc<Service>,
         patience: Duration,
-        draw: impl FnOnce() -> Result<PrivateKey, Error> + Send + 'static,
+        make: impl FnOnce() -> Result<(), Error> + Send + 'static,
     ) -> Result<Recipient, Problem> {
         if let Some(key) = service.kms().made_rsa_wrapping_key()? {
             return Ok(key);
         }
         let mut now = self.now();
         if !now.is_under_way {
-            self.begin(service, draw)?;
+            self.begin(make)?;
             (now.is_under_way, now.failed) = (true, None);
         }
         if now.waiting >= WAITING_MAX {
@@ -79,22 +81,18 @@ impl Making {
         service.kms().made_rsa_wrapping_key()?.ok_or_else(soon)
     }
 
-    /// Makes it on a thread of its own, which keeps no service from its end.
+    /// Has it made on a thread of its own.
     fn begin(
         self: &Arc<Self>,
-        service: &Arc<Service>,
-        draw: impl FnOnce() -> Result<PrivateKey, Error> + Send + 'static,
+        make: impl FnOnce() -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Problem> {
-        let (me, service) = (self.clone(), Arc::downgrade(service));
+        let me = self.clone();
         let make = move || {
-            let drawn = catch_unwind(AssertUnwindSafe(draw));
-            let drawn = drawn.unwrap_or(Err(Error::Engine(EngineError::Lost)));
-            let kept = drawn.and_then(|pair| match service.upgrade() {
-                Some(service) => service.kms().keep_wrapping_key(&pair),
-                None => Ok(()),
-            });
+            // Nobody waits for ever for one that panics, wherever it does.
+            let made = catch_unwind(AssertUnwindSafe(make));
+            let made = made.unwrap_or(Err(Error::Engine(EngineError::Lost)));
             let mut now = me.now();
-            (now.is_under_way, now.failed) = (false, kept.err());
+            (now.is_under_way, now.failed) = (false, made.err());
             drop(now);
             me.ended.notify_all();
         };
@@ -104,6 +102,14 @@ impl Making {
 
     fn now(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a pair, if there still is a service for it.
+fn keep(service: &Weak<Service>, pair: &PrivateKey) -> Result<(), Error> {
+    match service.upgrade() {
+        Some(service) => service.kms().keep_wrapping_key(pair),
+        None => Ok(()),
     }
 }
 
@@ -157,7 +163,8 @@ mod tests {
         let problem = making.rsa_by(&service, PATIENCE, panics).err().unwrap();
         assert_eq!(problem.code, "internal");
         // One of another size is none, and kept nowhere.
-        let short = || PrivateKey::testing_only_of_seed(2048, [1; 32]);
+        let of = Arc::downgrade(&service);
+        let short = move || keep(&of, &PrivateKey::testing_only_of_seed(2048, [1; 32])?);
         let problem = making.rsa_by(&service, PATIENCE, short).err().unwrap();
         assert_eq!(problem.code, "bad_request");
         assert!(service.kms().made_rsa_wrapping_key().unwrap().is_none());

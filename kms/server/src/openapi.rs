@@ -140,7 +140,11 @@ fn about(name: &str) -> &'static str {
         "key" => "The key's name, or its id, percent-encoded.",
         "name" => "What the set is called.",
         "hash" => "The hash, as `hash_algorithm` has it.",
-        "form" => "`plaintext` or `wrapped`: with its bytes, or without.",
+        "form" => {
+            "Of `datakey` `plaintext` or `wrapped`: with its bytes, or without. Of `export` `public-key`."
+        }
+        "version" => "The version's number, or `latest`.",
+        "source" => "`platform`.",
         "bytes" => "How many.",
         "tenant" => "Whose keys.",
         _ => "",

@@ -6,8 +6,8 @@ use gabion_kms::gate::Action;
 use gabion_kms_client::shape::{Schemas, Shape};
 use gabion_kms_client::transit::{
     TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt,
-    TransitHmac, TransitImport, TransitImportVersion, TransitRandom, TransitRewrap, TransitRotate,
-    TransitSign, TransitVerify,
+    TransitHmac, TransitImport, TransitImportVersion, TransitKeysConfig, TransitRandom,
+    TransitRewrap, TransitRotate, TransitSign, TransitTrim, TransitVerify,
 };
 use gabion_kms_client::wire;
 use matchit::Router;
@@ -182,6 +182,13 @@ pub const ROUTES: &[Route] = &[
     route!("DELETE" "/v1/transit/keys/{key}" "transit_delete" "Destroys a key, if its configuration allows it." transit::delete),
     route!("POST" "/v1/transit/keys/{key}/rotate" "transit_rotate" "Gives a key one version more." transit::rotate, body TransitRotate),
     route!("POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
+    route!("POST" "/v1/transit/keys/{key}/trim" "transit_trim" "Destroys the versions before one, for good." transit::trim, body TransitTrim),
+    route!("DELETE" "/v1/transit/keys/{key}/soft-delete" "transit_soft_delete" "Deletes a key; it can be restored." transit::soft_delete),
+    route!("POST" "/v1/transit/keys/{key}/soft-delete-restore" "transit_restore" "Restores a key that was deleted." transit::restore, body wire::Nothing),
+    route!("GET" "/v1/transit/config/keys" "transit_read_config" "Whether `encrypt` makes keys: it does not." transit::read_config),
+    route!("POST" "/v1/transit/config/keys" "transit_write_config" "Says that `encrypt` makes no keys." transit::write_config, body TransitKeysConfig),
+    route!("GET" "/v1/transit/export/{form}/{key}" "transit_export" "Public keys of all versions." transit::export, query transit::EXPORT),
+    route!("GET" "/v1/transit/export/{form}/{key}/{version}" "transit_export_version" "The public key of a version." transit::export, query transit::EXPORT),
     route!("GET" "/v1/transit/wrapping_key" "transit_wrapping_key" "The public key for which to wrap what is imported." transit::wrapping_key),
     route!("POST" "/v1/transit/keys/{key}/import" "transit_import" "Makes a key of what somebody brings." transit::import, body TransitImport),
     route!("POST" "/v1/transit/keys/{key}/import_version" "transit_import_version" "Gives a key one version more, of what somebody brings." transit::import_version, body TransitImportVersion),
@@ -197,6 +204,7 @@ pub const ROUTES: &[Route] = &[
     route!(quick "POST" "/v1/transit/datakey/{form}/{key}" "transit_datakey" "Makes a key for data, and encrypts it." transit::datakey, body TransitDatakey),
     route!(quick "POST" "/v1/transit/random" "transit_random" "Draws random bytes." transit::random, body TransitRandom),
     route!(quick "POST" "/v1/transit/random/{bytes}" "transit_random_of" "Draws so many random bytes." transit::random, body TransitRandom),
+    route!(quick "POST" "/v1/transit/random/{source}/{bytes}" "transit_random_from" "Draws so many random bytes." transit::random, body TransitRandom),
 ];
 
 impl Route {

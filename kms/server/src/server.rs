@@ -96,8 +96,9 @@ impl Server {
             None => None,
             Some(folder) => {
                 let keeper = state.keeper.clone();
-                let failures = keeper.copies_failed().clone();
-                Some(Copies::start(folder.to_owned(), move || keeper.checkpoint(), failures)?)
+                let (failures, panics) = (keeper.copies_failed().clone(), keeper.panics().clone());
+                let newest = move || keeper.checkpoint();
+                Some(Copies::start(folder.to_owned(), newest, failures, panics)?)
             }
         };
         let rotation = Some(Rotation::start(state.keeper.clone())?);
@@ -112,15 +113,15 @@ impl Server {
     }
 
     /// Serves until the process is asked to end (SIGTERM, SIGINT), then as [`Self::stop`]. `tell` is called when the
-    /// process no longer ends otherwise; whoever is at NOTIFY_SOCKET (systemd) is told, too.
+    /// process no longer ends otherwise, and says whether to go on; whoever is at NOTIFY_SOCKET (systemd) is told, too.
     ///
     /// # Errors
     /// The signals can't be had.
-    pub fn serve(self, tell: impl FnOnce()) -> Result<(), Error> {
+    pub fn serve(self, tell: impl FnOnce() -> bool) -> Result<(), Error> {
         if let Some(runtime) = &self.runtime {
             let tell = || {
                 notify::tell("READY=1");
-                tell();
+                tell()
             };
             runtime.block_on(asked_to_end(tell)).map_err(Error::system("wait for signals"))?;
         }
@@ -220,11 +221,13 @@ fn check_threads() -> Result<(), Error> {
     all_at_once.map_err(Error::system(what))
 }
 
-async fn asked_to_end(tell: impl FnOnce()) -> std::io::Result<()> {
+async fn asked_to_end(tell: impl FnOnce() -> bool) -> std::io::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // A store that may not grow (RLIMIT_FSIZE) is full, and no reason to end: somebody is told of it instead of nobody.
     let _too_long = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
-    tell();
+    if !tell() {
+        return Ok(());
+    }
     tokio::select! {
         _ = term.recv() => {}
         _ = int.recv() => {}

@@ -126,6 +126,7 @@ impl State {
         let failed = self.keeper.copies_failed().count();
         text.push_str("# TYPE kms_checkpoint_copies_failed_total counter\n");
         text.push_str(&format!("kms_checkpoint_copies_failed_total {failed}\n"));
+        text.push_str(&self.keeper.panics().text());
         text
     }
 }

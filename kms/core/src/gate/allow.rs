@@ -289,6 +289,9 @@ impl Gate {
         now_ms: u64,
     ) -> Result<Token, Error> {
         let lifetime_ms = lifetime_ms.unwrap_or(self.options.lifetime_ms);
+        if lifetime_ms == 0 {
+            return Err(Error::Parameter("a token lives a second at least".to_owned()));
+        }
         if lifetime_ms > self.options.lifetime_ms_max {
             let most = self.options.lifetime_ms_max / 1000;
             return Err(Error::Parameter(format!("a token lives {most} seconds at most")));

@@ -6,6 +6,7 @@ use super::kms::Kms;
 use super::metrics::Verb;
 use super::records::{damaged, key_path, opened, rotation_path, sealed};
 use super::rotations::{Look, PATIENCE_MS, Reading};
+use super::unwind::OnUnwind;
 use crate::error::Error;
 use crate::model::{Due, Key, KeyId, Label, ROTATE_PERIOD_MIN_S, Uuid, VersionId};
 use crate::store::{Page, RecordPath, StoreError, Transaction};
@@ -36,11 +37,15 @@ impl Kms {
     /// # Errors
     /// The store's. What is wrong with one key does not stop the others.
     pub(crate) fn next_due(&self) -> Result<Option<DueKey>, Error> {
+        let resting = OnUnwind(|| self.rotations.known().rests(self.clock().steady_ms()));
         self.read_rotations()?;
         self.rotations.known().went_back(self.now_ms());
+        drop(resting);
         for _ in 0..LOOKS_MAX {
             let _changing = self.changing();
             let Some(look) = self.rotations.known().first(self.now_ms()) else { return Ok(None) };
+            // The next one is looked at all the same.
+            let _paused = OnUnwind(|| self.paused(&look));
             let path = key_path_at(&look.tenant, &look.uuid)?;
             match opened::<Key>(&self.kept, &path) {
                 Ok(Some((key, _))) => {
@@ -140,6 +145,12 @@ impl Kms {
         known.done += u64::from(is_rotated);
     }
 
+    /// Notes that a panic cut off what was to be done with a key that was due: it is tried again later.
+    pub(crate) fn due_cut_off(&self, id: &KeyId) {
+        let _changing = self.changing();
+        self.paused(&look_of(id));
+    }
+
     /// Notes that nothing came of a key that was due, and says whether it still is: then it is tried again later. Where
     /// somebody else was first nothing failed.
     ///
@@ -149,7 +160,7 @@ impl Kms {
         if is_of_all(&error) {
             return Err(error);
         }
-        let look = Look { tenant: id.tenant.clone().into(), uuid: id.uuid };
+        let look = look_of(id);
         let _changing = self.changing();
         let is_due = match opened::<Key>(&self.kept, &key_path(id)?) {
             Ok(Some((key, _))) => self.looked_at(&look, key).is_some(),
@@ -255,7 +266,9 @@ impl Kms {
             (None, Some(record)) if record.value.is_some() => transaction.bury(path, generation),
             (None, _) => transaction,
         };
+        let doubtful = OnUnwind(|| self.doubted(id));
         let committed = self.commit_made(id, &transaction, made);
+        drop(doubtful);
         let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
         match (&committed, to) {
             (Ok(()), Some(due)) => {
@@ -264,18 +277,29 @@ impl Kms {
             }
             (Ok(()), None) => known.remove(&id.uuid),
             (Err(Error::OutcomeUnknown), _) => {
-                let again = now_ms.saturating_add(DOUBT_MS);
-                known.put_at(&id.tenant, id.uuid, unknown(now_ms), again, now_ms);
+                drop(known);
+                self.doubted(id);
             }
             (Err(_), _) => {}
         }
         committed
+    }
+
+    /// Has a key looked at soon whose change may still happen.
+    fn doubted(&self, id: &KeyId) {
+        let now_ms = self.now_ms();
+        let again = now_ms.saturating_add(DOUBT_MS);
+        self.rotations.known().put_at(&id.tenant, id.uuid, unknown(now_ms), again, now_ms);
     }
 }
 
 /// Of a key whose time is not known: it is looked at when it is time for that.
 fn unknown(now_ms: u64) -> Due {
     Due { at_ms: now_ms, period_s: ROTATE_PERIOD_MIN_S }
+}
+
+fn look_of(id: &KeyId) -> Look {
+    Look { tenant: id.tenant.clone().into(), uuid: id.uuid }
 }
 
 fn key_path_at(tenant: &Label, uuid: &Uuid) -> Result<RecordPath, Error> {

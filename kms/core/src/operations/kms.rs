@@ -15,6 +15,7 @@ use super::names::Names;
 use super::records::{self, Kept};
 use super::rider::settle_with;
 use super::rotations::Rotations;
+use super::unwind::OnUnwind;
 use super::wrappers::Wrappers;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
@@ -174,6 +175,13 @@ impl Kms {
         self.revision.load(Ordering::Acquire)
     }
 
+    /// Notes how far the store has come. What was committed stays so, whether or not that can be read.
+    pub(crate) fn raise_revision(&self) {
+        if let Ok(read) = self.kept.store.read(&[]) {
+            self.revision.fetch_max(read.revision.0, Ordering::AcqRel);
+        }
+    }
+
     /// Bytes that expanded keys take, about.
     pub fn cached_bytes(&self) -> usize {
         self.cache.bytes()
@@ -245,13 +253,14 @@ impl Kms {
         made: &dyn Display,
     ) -> Result<(), Error> {
         self.check_process()?;
-        match settle_with(&self.kept, transaction, made) {
+        // Where a panic cuts it off nobody knows what became of it.
+        let doubtful = OnUnwind(|| self.cache.doubt(&key.uuid, transaction));
+        let settled = settle_with(&self.kept, transaction, made);
+        drop(doubtful);
+        match settled {
             Ok(Settled::Committed) => {
                 self.cache.changed(&key.uuid, transaction);
-                // What was committed stays so, whether or not its revision can be read.
-                if let Ok(read) = self.kept.store.read(&[]) {
-                    self.revision.fetch_max(read.revision.0, Ordering::AcqRel);
-                }
+                self.raise_revision();
                 Ok(())
             }
             Ok(Settled::Conflict(_)) => {

@@ -5,7 +5,7 @@ use super::run::{Call, KeyRef, Service};
 use crate::error::Error;
 use crate::gate::{Action, Principal};
 use crate::model::VersionId;
-use crate::operations::DueKey;
+use crate::operations::{DueKey, OnUnwind};
 
 /// As whom the service rotates keys that are due, and what it calls such a request.
 pub const AUTO_ROTATE: &str = "auto-rotate";
@@ -29,7 +29,8 @@ impl Service {
     /// allowed by whoever gave the key its period.
     ///
     /// A key that can't be rotated does not stop others, and is tried again after a minute, then two, up to an hour. Where the
-    /// store or the log does not work, nothing is tried for a second, then two, up to a minute.
+    /// store or the log does not work, nothing is tried for a second, then two, up to a minute. A panic goes on to the caller, and is
+    /// a failure of the key that it was about.
     ///
     /// # Errors
     /// The store's, the audit log's.
@@ -52,6 +53,7 @@ impl Service {
             };
             let (DueKey::Rotate(key) | DueKey::Anew(key)) = &due;
             let (id, named) = (&key.id, KeyRef { tenant: &key.id.tenant, name: &key.name });
+            let _cut_off = OnUnwind(|| self.kms.due_cut_off(id));
             let came = match &due {
                 DueKey::Rotate(_) => {
                     let rotate = || self.kms.rotate_if_due(id);

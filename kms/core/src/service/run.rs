@@ -439,6 +439,12 @@ impl Service {
         })
     }
 
+    /// The revision of the store that takes every change into account that was answered, those of tokens and policies too.
+    pub fn revision(&self) -> u64 {
+        self.kms.raise_revision();
+        self.kms.revision()
+    }
+
     /// What was counted of quotas, queues and rotations by the clock, in the text format of Prometheus.
     pub fn load_text(&self) -> String {
         let refused = self.quota.refused();

@@ -27,6 +27,7 @@ mod looks;
 mod many_keys;
 mod once;
 mod opened;
+mod panics;
 mod rotations;
 mod rsa;
 mod seals;

@@ -21,13 +21,13 @@ use crate::once::{Dying, Killed};
 use crate::opened::{sealer, service as open};
 use crate::verbs::{label, pure};
 
-const HOUR: u64 = 60 * 60 * 1000;
-const DAY: u64 = 24 * HOUR;
-const DAY_S: u64 = 24 * 60 * 60;
+pub const HOUR: u64 = 60 * 60 * 1000;
+pub const DAY: u64 = 24 * HOUR;
+pub const DAY_S: u64 = 24 * 60 * 60;
 
 impl House {
     /// When keys are due: as the store's index says, and as its keys do.
-    fn agrees(&self) -> usize {
+    pub fn agrees(&self) -> usize {
         let sealer = sealer(&*self.store);
         let read = |under: &str| -> BTreeMap<String, Vec<u8>> {
             let under = RecordPath::new(under).unwrap();
@@ -57,7 +57,7 @@ impl House {
     }
 }
 
-fn new(name: &str) -> NewKey {
+pub fn new(name: &str) -> NewKey {
     let [tenant, purpose, name] = ["default", "transit", name].map(label);
     NewKey { tenant, purpose, name, algorithm: "ed25519".parse().unwrap() }
 }
@@ -67,11 +67,11 @@ fn terms(period_s: u64) -> Terms {
 }
 
 /// A key that rotates each day.
-fn daily(service: &Service, name: &str) -> KeyId {
+pub fn daily(service: &Service, name: &str) -> KeyId {
     service.kms().create_on(&new(name), &terms(DAY_S)).unwrap().key
 }
 
-fn latest(service: &Service, id: &KeyId) -> u32 {
+pub fn latest(service: &Service, id: &KeyId) -> u32 {
     service.kms().describe(id).unwrap().latest
 }
 
@@ -81,13 +81,13 @@ fn due_ms(service: &Service, id: &KeyId) -> Option<u64> {
 
 /// The versions that were made of keys that are due, at most 100.
 #[track_caller]
-fn made(service: &Service) -> usize {
+pub fn made(service: &Service) -> usize {
     let done = service.rotate_due(100).unwrap();
     assert_eq!((done.failed, done.anew), (0, 0));
     done.made.len()
 }
 
-fn counted(service: &Service, name: &str) -> u64 {
+pub fn counted(service: &Service, name: &str) -> u64 {
     let text = service.load_text();
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
     line.unwrap().parse().unwrap()

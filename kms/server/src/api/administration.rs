@@ -51,6 +51,7 @@ pub fn create_token(call: &Call) -> Result<Reply, Problem> {
         id: token.id().to_string(),
         caveats: token.caveats().iter().map(ToString::to_string).collect(),
         token: token.to_string().into(),
+        revision: service.revision(),
     })
 }
 
@@ -58,7 +59,7 @@ pub fn revoke_token(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let RevokeToken { id } = json::read(&call.body)?;
     service.token_revoke(&caller, id.parse::<TokenId>()?)?;
-    Reply::json(&Changed { revision: service.kms().revision() })
+    Reply::json(&Changed { revision: service.revision() })
 }
 
 pub fn backup(call: &Call) -> Result<Reply, Problem> {
@@ -81,7 +82,8 @@ pub fn audit(call: &Call) -> Result<Reply, Problem> {
         Ok(AuditRecord { index: entry.index, record, salt: encode(&entry.salt) })
     };
     let records = entries.iter().map(record).collect::<Result<_, _>>()?;
-    Reply::json(&AuditRecords { records, size: service.log().size() })
+    let (size, revision) = (service.log().size(), service.revision());
+    Reply::json(&AuditRecords { records, size, revision })
 }
 
 pub fn audit_proof(call: &Call) -> Result<Reply, Problem> {
@@ -94,7 +96,8 @@ pub fn audit_proof(call: &Call) -> Result<Reply, Problem> {
 pub fn audit_state(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let service::AuditState { checkpoint, size, first } = service.audit_state(&caller)?;
-    Reply::json(&AuditState { checkpoint: checkpoint.note, size, first })
+    let revision = service.revision();
+    Reply::json(&AuditState { checkpoint: checkpoint.note, size, first, revision })
 }
 
 pub fn audit_entries(call: &Call) -> Result<Reply, Problem> {
@@ -102,7 +105,8 @@ pub fn audit_entries(call: &Call) -> Result<Reply, Problem> {
     let from = call.query.number("from", u32::MAX)?.unwrap_or(0);
     let limit = call.query.number("limit", ENTRIES_MAX)?.unwrap_or(1000);
     let entries = service.audit_entries(&caller, from.into(), limit as usize)?;
-    Reply::json(&AuditEntries { entries: entries.iter().map(|entry| encode(entry)).collect() })
+    let entries = entries.iter().map(|entry| encode(entry)).collect();
+    Reply::json(&AuditEntries { entries, revision: service.revision() })
 }
 
 pub fn archive_audit(call: &Call) -> Result<Reply, Problem> {
@@ -113,10 +117,11 @@ pub fn archive_audit(call: &Call) -> Result<Reply, Problem> {
         bytes: keep_mib.map(|mib| mib.saturating_mul(1 << 20)),
     };
     let Archived { files, records, first } = call.state.keeper.archive(service, &caller, &keep)?;
-    Reply::json(&AuditArchived { files, records, first })
+    Reply::json(&AuditArchived { files, records, first, revision: service.revision() })
 }
 
 pub fn audit_keys(call: &Call) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
-    Reply::json(&AuditKeys { vkeys: service.log().vkeys().to_vec() })
+    let (vkeys, revision) = (service.log().vkeys().to_vec(), service.revision());
+    Reply::json(&AuditKeys { vkeys, revision })
 }

@@ -67,7 +67,8 @@ fn again(route: &Once, call: &Call, action: Action, made: &str) -> Result<Reply,
         Action::Policy => {
             let version = made.parse();
             let version = version.map_err(|_| Problem::internal("a set without a version"))?;
-            Reply::json(&wire::PolicyChanged { name: call.part(0).to_owned(), version })
+            let (name, revision) = (call.part(0).to_owned(), service.revision());
+            Reply::json(&wire::PolicyChanged { name, version, revision })
         }
         _ if route.method == "DELETE" || route.method == "POST" => {
             Reply::json(&wire::Changed { revision })

@@ -17,12 +17,13 @@ pub fn list(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let sets = service.policy_list(&caller)?.into_iter();
     let sets = sets.map(|set| PolicySet { text: None, ..of(set) }).collect();
-    Reply::json(&PolicySets { sets })
+    Reply::json(&PolicySets { sets, revision: service.revision() })
 }
 
 pub fn show(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    Reply::json(&of(service.policy_show(&caller, &name(call.part(0))?)?))
+    let set = of(service.policy_show(&caller, &name(call.part(0))?)?);
+    Reply::json(&PolicySet { revision: Some(service.revision()), ..set })
 }
 
 pub fn put(call: &Call) -> Result<Reply, Problem> {
@@ -30,7 +31,8 @@ pub fn put(call: &Call) -> Result<Reply, Problem> {
     let PutPolicy { text } = json::read(&call.body)?;
     let name = name(call.part(0))?;
     let version = service.policy_put(&caller, &name, &text)?;
-    Reply::json(&PolicyChanged { name: name.to_string(), version })
+    let (name, revision) = (name.to_string(), service.revision());
+    Reply::json(&PolicyChanged { name, version, revision })
 }
 
 pub fn delete(call: &Call) -> Result<Reply, Problem> {
@@ -38,7 +40,8 @@ pub fn delete(call: &Call) -> Result<Reply, Problem> {
     let Nothing {} = json::read(&call.body)?;
     let name = name(call.part(0))?;
     let version = service.policy_delete(&caller, &name)?;
-    Reply::json(&PolicyChanged { name: name.to_string(), version })
+    let (name, revision) = (name.to_string(), service.revision());
+    Reply::json(&PolicyChanged { name, version, revision })
 }
 
 pub fn check(call: &Call) -> Result<Reply, Problem> {
@@ -48,7 +51,8 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
     let instead = asked.text.as_deref().map(|text| (&name, text));
     let Some(supposed) = Supposed::of(service, &asked)? else {
         service.policy_check(&caller, instead, None)?;
-        return Reply::json(&PolicyChecked::default());
+        let revision = service.revision();
+        return Reply::json(&PolicyChecked { revision, ..PolicyChecked::default() });
     };
     let who = &supposed.who;
     let request = Request {
@@ -59,13 +63,19 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
         makes: None,
     };
     let said = service.policy_check(&caller, instead, Some(Asked { who, request }))?;
+    let revision = service.revision();
     // Where there is no policy, tokens may what their caveats let pass, and certificates nothing.
     Reply::json(&match said {
-        None => PolicyChecked { allowed: Some(!supposed.is_certificate), ..Default::default() },
+        None => PolicyChecked {
+            allowed: Some(!supposed.is_certificate),
+            revision,
+            ..PolicyChecked::default()
+        },
         Some(said) => PolicyChecked {
             allowed: Some(said.verdict == Verdict::Allowed),
             policies: said.policies,
             errors: said.errors,
+            revision,
         },
     })
 }
@@ -139,5 +149,6 @@ fn of(set: PolicySetInfo) -> PolicySet {
         changed_ms: set.changed_ms,
         policies: set.policies as u64,
         text: Some(set.text),
+        revision: None,
     }
 }

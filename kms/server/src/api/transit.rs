@@ -7,12 +7,17 @@ mod ciphers;
 mod imports;
 mod keys;
 mod names;
+mod public;
 mod signatures;
 mod tags;
 
 pub use ciphers::{datakey, decrypt, encrypt, random, rewrap};
 pub use imports::{import, import_version, wrapping_key};
-pub use keys::{LIST, config, create, delete, list, list_by_get, read, rotate};
+pub use keys::{
+    LIST, config, create, delete, list, list_by_get, read, read_config, restore, rotate,
+    soft_delete, trim, write_config,
+};
+pub use public::{EXPORT, export};
 pub use signatures::{sign, single_sign, single_verify, verify};
 pub use tags::hmac;
 
@@ -27,6 +32,24 @@ use super::batch::check_items;
 use super::bytes::missing;
 use super::{Call, Reply, TENANT, Wanted, vault};
 use crate::problem::Problem;
+
+/// Paths of Vault's and OpenBao's pages at which there is nothing: what stands behind `transit/`, and behind the name of a key.
+const NOT_SERVED: &[&str] = &["hash", "cmac", "byok-export", "backup", "restore", "cache-config"];
+const NOT_SERVED_OF_KEYS: &[&str] = &["csr", "set-certificate"];
+
+/// Why there is nothing at a path.
+pub fn no_path(path: &str) -> Problem {
+    let parts: Vec<&str> = path.split('/').collect();
+    let is_known = match parts[..] {
+        ["", "v1", "transit", "keys", _, verb] => NOT_SERVED_OF_KEYS.contains(&verb),
+        ["", "v1", "transit", verb, ..] => NOT_SERVED.contains(&verb),
+        _ => false,
+    };
+    match is_known {
+        true => Problem::unsupported(format!("`{path}` is Vault's, and not supported")),
+        false => Problem::no_path(path),
+    }
+}
 
 /// The key that the path names. Its name may stand in the body too, if it is the same.
 fn wanted(call: &Call, in_body: Option<&str>) -> Result<Wanted, Problem> {
@@ -132,8 +155,9 @@ fn answered<I: Default + PartialEq>(
         return vault::data(call, one(&item).map_err(of_operation)?, &[]);
     };
     check_batch(call, (action, wanted), &items, &item)?;
-    let results = items.iter().map(|item| result(reference(item).as_deref(), one(item)));
-    vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+    let mut results = Results::default();
+    items.iter().for_each(|item| results.add(reference(item).as_deref(), one(item)));
+    results.reply(call)
 }
 
 /// Whether so many may be asked for at once, and nothing beside them.
@@ -159,30 +183,56 @@ fn batch<I, R, T, E>(
     read: impl Fn(&I) -> Result<R, Problem>,
     together: impl FnOnce(&[&R]) -> Vec<Result<T, E>>,
     told: impl Fn(T) -> Value,
-) -> Vec<Value>
+) -> Results
 where
     Problem: From<E>,
 {
     let ready: Vec<Result<R, Problem>> = items.iter().map(read).collect();
     let readable: Vec<&R> = ready.iter().filter_map(|one| one.as_ref().ok()).collect();
     let mut done = together(&readable).into_iter();
-    let answers = items.iter().zip(ready).map(|(item, ready)| {
+    let mut results = Results::default();
+    for (item, ready) in items.iter().zip(ready) {
         let one = ready.and_then(|_| {
             let done = done.next().ok_or_else(|| Problem::internal("an item has no answer"))?;
             Ok(told(done?))
         });
-        result(reference(item), one)
-    });
-    answers.collect()
+        results.add(reference(item), one);
+    }
+    results
 }
 
-/// The answer of an item of a batch.
-fn result(reference: Option<&str>, one: Result<Value, Problem>) -> Value {
-    let mut answer = one.unwrap_or_else(
-        |problem| json!({"error": format!("{}: {}", problem.code, problem.message)}),
-    );
-    if let Some(reference) = reference {
-        answer["reference"] = json!(reference);
+/// Answers of a batch's items.
+#[derive(Default)]
+struct Results {
+    answers: Vec<Value>,
+    /// Statuses of those that were refused.
+    refused: Vec<u16>,
+}
+
+impl Results {
+    fn add(&mut self, reference: Option<&str>, one: Result<Value, Problem>) {
+        let mut answer = one.unwrap_or_else(|problem| {
+            self.refused.push(problem.status);
+            json!({"error": format!("{}: {}", problem.code, problem.message)})
+        });
+        if let Some(reference) = reference {
+            answer["reference"] = json!(reference);
+        }
+        self.answers.push(answer);
     }
-    answer
+
+    /// The status, as Vault has it where it encrypts and decrypts: that of a bad request where an item was refused, or what the
+    /// caller wants where others were not.
+    fn status(&self, if_some: Option<u16>) -> u16 {
+        match (self.refused.len(), if_some) {
+            (0, _) => 200,
+            (refused, Some(status)) if refused < self.answers.len() => status,
+            (_, _) if self.refused.iter().any(|&status| status < 500) => 400,
+            (_, _) => 500,
+        }
+    }
+
+    fn reply(self, call: &Call) -> Result<Reply, Problem> {
+        vault::data(call, json!({"batch_results": self.answers}), &[])
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
 
+mod answers;
 mod attacks;
 mod backups;
 mod batch;
@@ -25,6 +26,7 @@ mod system;
 mod tls;
 mod together;
 mod transit;
+mod transit_pages;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Rotation by the clock, by a server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,20 +19,26 @@ const HOUR_S: u64 = 60 * 60;
 
 /// A clock that is some time ahead of the system's.
 #[derive(Default)]
-struct Ahead(AtomicU64);
+struct Ahead {
+    ms: AtomicU64,
+    /// Whether the thread that rotates keys panics.
+    panics: AtomicBool,
+}
 
 impl Ahead {
     fn goes_on(&self, seconds: u64) {
-        self.0.fetch_add(1000 * seconds, Ordering::SeqCst);
+        self.ms.fetch_add(1000 * seconds, Ordering::SeqCst);
     }
 }
 
 impl Clock for Ahead {
     fn now_ms(&self) -> u64 {
-        SystemClock.now_ms() + self.0.load(Ordering::SeqCst)
+        SystemClock.now_ms() + self.ms.load(Ordering::SeqCst)
     }
 
     fn steady_ms(&self) -> u64 {
+        let is_its = thread::current().name() == Some("gabion-kms-rotation");
+        assert!(!(is_its && self.panics.load(Ordering::SeqCst)), "planted");
         SystemClock.steady_ms()
     }
 }
@@ -121,6 +127,61 @@ fn a_rotation_that_fails_is_in_the_warnings() {
 }
 
 #[test]
+fn a_panic_ends_no_rotation_but_one_and_is_told() {
+    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    let admin = place.admin();
+    hourly(&admin, "k");
+    let warns = |what: &str| {
+        let said: Value = serde_json::from_str(&place.get(what)).unwrap();
+        said["warnings"].as_array().is_some_and(|all| all.contains(&json!("thread_failing")))
+    };
+    let panics = || -> u64 {
+        let (metrics, name) = (place.get("/metrics"), "kms_panics_total{thread=\"rotation\"} ");
+        metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+    };
+    assert_eq!((panics(), warns("/readyz")), (0, false));
+    clock.panics.store(true, Ordering::SeqCst);
+    until(|| (panics() >= 2 && warns("/readyz")).then_some(()));
+    assert!(warns("/v1/kms/status"));
+    clock.goes_on(HOUR_S);
+    assert_eq!(admin.show("k").unwrap().latest, 1);
+    clock.panics.store(false, Ordering::SeqCst);
+    until(|| admin.show("k").ok().filter(|key| key.latest == 2));
+    until(|| (!warns("/readyz")).then_some(()));
+    server.stop();
+}
+
+/// However many keys are due, it ends after the one that it is at, and its store is the next one's.
+#[test]
+fn a_server_ends_between_two_rotations() {
+    const KEYS: usize = 300;
+    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    let admin = place.admin();
+    for number in 0..KEYS {
+        hourly(&admin, &format!("k{number}"));
+    }
+    let rotated = || -> usize {
+        let (metrics, name) = (place.get("/metrics"), "kms_auto_rotations_total ");
+        metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+    };
+    clock.goes_on(HOUR_S);
+    let before = until(|| Some(rotated()).filter(|rotated| *rotated > 0));
+    assert!(before < KEYS, "they are too few for this machine");
+    server.stop();
+    let server = place.serve_by("store", clock.clone());
+    place.unseal();
+    until(|| (rotated() > 0).then_some(()));
+    for number in 0..KEYS {
+        until(|| admin.show(&format!("k{number}")).ok().filter(|key| key.latest == 2));
+    }
+    server.stop();
+}
+
+#[test]
 fn periods_are_set_shown_and_ended() {
     let server = server();
     let client = client(&server);
@@ -197,6 +258,16 @@ fn vaults_auto_rotate_period_is_vaults() {
         let key = data(ask("a/config", json!({"auto_rotate_period": period})));
         assert_eq!(key["auto_rotate_period"], seconds);
     }
+    // A public key is rotated by nobody here, so that a period is not passed over where it is imported.
+    let made = data(ask("p", json!({"type": "ecdsa-p256"})));
+    let import = |period: &str| {
+        let public = &made["keys"]["1"]["public_key"];
+        let body =
+            json!({"type": "ecdsa-p256", "public_key": public, "auto_rotate_period": period});
+        local.ask_of("other", "POST", "/v1/transit/keys/p/import", &body)
+    };
+    assert!(said(import("24h"), 400).starts_with("unsupported"));
+    assert_eq!(import("0").0, 204);
     // Left out it stays, and what is refused changes nothing, of the rest neither.
     data(ask("a/rotate", json!({})));
     let key = data(ask("a/config", json!({"min_encryption_version": 1})));

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -175,10 +176,14 @@ fn a_body_limit_is_one_of_what_has_to_be_there_whole() {
 
 /// A request with a body that is a message; the query stands behind `?`.
 fn head(local: &Local, path: &str, query: &str, fields: &str) -> String {
+    head_of(&local.token, path, query, fields)
+}
+
+fn head_of(token: &str, path: &str, query: &str, fields: &str) -> String {
     format!(
         "POST /v1/kms/{path}?{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {}\r\n\
          Content-Type: application/octet-stream\r\n{fields}\r\n",
-        *local.token
+        token
     )
 }
 
@@ -331,10 +336,14 @@ struct Waits {
 
 impl Waits {
     fn begin(local: &Local, path: &str, query: &str) -> Waits {
-        let mut stream = UnixStream::connect(local.path()).unwrap();
+        Waits::at(&local.path(), &local.token, path, query)
+    }
+
+    fn at(socket: &Path, token: &str, path: &str, query: &str) -> Waits {
+        let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let request =
-            head(local, path, query, "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n");
+        let fields = "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n";
+        let request = head_of(token, path, query, fields);
         stream.write_all(request.as_bytes()).unwrap();
         // The word comes once the body is waited for: whoever asks was looked at by then.
         let mut word = [0; 25];
@@ -400,6 +409,21 @@ fn a_service_that_is_sealed_meanwhile_signs_nothing_and_waits_for_no_body() {
     assert_eq!((status, &problem["code"]), (503, &json!("sealed")));
 }
 
+/// Who was looked at by the one that was closed was not looked at by the one that is open now.
+#[test]
+fn a_service_that_was_sealed_and_opened_again_meanwhile_signs_nothing() {
+    let place = Place::new();
+    let server = place.serve("store");
+    place.unseal();
+    create(&place.admin(), "mu", "ml-dsa-44");
+    let waits = Waits::at(&place.path("kms"), &place.token, "sign", "key=mu");
+    place.admin().seal().unwrap();
+    place.unseal();
+    let (status, problem) = waits.end();
+    assert_eq!((status, &problem["code"]), (503, &json!("sealed")));
+    server.stop();
+}
+
 #[test]
 fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
     let options = Options { streams_max: 9, streams_per_tenant_max: 8, ..Options::default() };
@@ -453,12 +477,25 @@ fn a_body_that_is_longer_than_any_may_be_is_refused_by_its_length_or_when_it_com
 fn a_server_ends_also_with_bodies_half_way() {
     let local = Local::start();
     create(&local.client(), "mu", "ml-dsa-44");
-    let waiting: Vec<Waits> = (0..4).map(|_| Waits::begin(&local, "sign", "key=mu")).collect();
-    let start = Instant::now();
-    local.server.stop();
+    let [ends, mut goes_on, rests] = [(); 3].map(|()| Waits::begin(&local, "sign", "key=mu"));
+    let (path, server, start) = (local.path(), local.server, Instant::now());
+    let stops = thread::spawn(move || server.stop());
+    while UnixStream::connect(&path).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it goes on to listen");
+        thread::sleep(Duration::from_millis(5));
+    }
+    // What comes to its end meanwhile is answered, and the rest signed by nobody.
+    assert_eq!(ends.end().0, 200);
+    goes_on.chunk(b"more");
+    stops.join().unwrap();
     // The end comes within ten seconds, whoever sends what.
     assert!(start.elapsed() < Duration::from_secs(11), "{:?}", start.elapsed());
-    drop(waiting);
+    for mut waits in [goes_on, rests] {
+        let _ = waits.stream.write_all(b"0\r\n\r\n");
+        let mut text = String::new();
+        let _ = waits.stream.read_to_string(&mut text);
+        assert!(!text.contains("HTTP/1.1 200"), "{text}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::raw::Local;
 const NONE: Value = Value::Null;
 
 /// A server with a key of each name and type.
-fn with_keys(keys: &[(&str, &str)]) -> Local {
+pub fn with_keys(keys: &[(&str, &str)]) -> Local {
     let local = Local::start();
     for (name, of) in keys {
         let (status, _) =
@@ -359,8 +359,9 @@ fn what_one_encrypts_its_key_decrypts() {
             assert_eq!(data(opened(sealed))["plaintext"], json!(text));
         }
         let items = json!([{"plaintext": text, "reference": "x"}, {"plaintext": "!"}]);
-        let many = data(local.ask("POST", &path("encrypt"), &json!({"batch_input": items})));
-        let many = many["batch_results"].as_array().unwrap();
+        let many = local.ask("POST", &path("encrypt"), &json!({"batch_input": items}));
+        assert_eq!(many.0, 400);
+        let many = many.1["data"]["batch_results"].as_array().unwrap();
         assert_eq!((&many[0]["reference"], &many[0]["key_version"]), (&json!("x"), &json!(2)));
         assert!(many[1]["error"].as_str().unwrap().starts_with("malformed"));
         for (field, value) in [("nonce", "AAAA"), ("context", "AAAA"), ("type", "ed25519")] {

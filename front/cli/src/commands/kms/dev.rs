@@ -37,7 +37,11 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (address, token) = (server.address().to_owned(), server.token().to_owned());
     let ca_file = server.authorities().display().to_string();
     let mut told = Ok(());
-    server.serve(|| told = tell(args.json, &address, &token, &ca_file))?;
+    // Whom nobody hears of nobody can use.
+    server.serve(|| {
+        told = tell(args.json, &address, &token, &ca_file);
+        told.is_ok()
+    })?;
     told.map(|()| 0)
 }
 

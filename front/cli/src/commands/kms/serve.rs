@@ -45,7 +45,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let keeper = Keeper::open(&config)?.with_memory(&lock, config.memory.allow_unlocked);
     let server = Server::start(keeper.into(), &options)?;
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
-    server.serve(|| eprintln!("serving at {}", addresses.join(", ")))?;
+    server.serve(|| {
+        eprintln!("serving at {}", addresses.join(", "));
+        true
+    })?;
     Ok(0)
 }
 

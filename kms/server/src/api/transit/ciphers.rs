@@ -5,7 +5,8 @@ use gabion_kms::operations::Encrypted;
 use gabion_kms::service::{DecryptItem, EncryptItem};
 use gabion_kms_client::encode;
 use gabion_kms_client::transit::{
-    TransitCipherItem, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom, TransitRewrap,
+    Number, TransitCipherItem, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom,
+    TransitRewrap,
 };
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -30,7 +31,9 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let wanted = wanted(call, asked.name.as_deref())?;
     Unsupported("type").text(asked.r#type.as_deref())?;
     Unsupported("convergent_encryption").flag(asked.convergent_encryption)?;
-    Unsupported("partial_failure_response_code").number(asked.partial_failure_response_code)?;
+    check_padding("padding_scheme", asked.padding_scheme.as_deref())?;
+    Unsupported("reference").text(asked.reference.as_deref())?;
+    let if_some = if_some_failed(asked.partial_failure_response_code)?;
     let of_all = version(asked.key_version)?;
     let TransitEncrypt { plaintext, associated_data, context, nonce, batch_input, .. } = asked;
     let read = |item: &TransitCipherItem| -> Result<_, Problem> {
@@ -63,14 +66,17 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     };
     check_batch(call, (Action::Encrypt, &wanted), &items, &item)?;
     let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
-    vault::data(call, json!({"batch_results": results}), &[])
+    let status = results.status(if_some);
+    Ok(Reply { status, ..results.reply(call)? })
 }
 
 pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitDecrypt = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
-    Unsupported("partial_failure_response_code").number(asked.partial_failure_response_code)?;
+    check_padding("padding_scheme", asked.padding_scheme.as_deref())?;
+    Unsupported("reference").text(asked.reference.as_deref())?;
+    let if_some = if_some_failed(asked.partial_failure_response_code)?;
     let TransitDecrypt { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
     let read = |item: &TransitCipherItem| -> Result<_, Problem> {
         check(item)?;
@@ -101,13 +107,17 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
     };
     check_batch(call, (Action::Decrypt, &wanted), &items, &item)?;
     let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
-    vault::data(call, json!({"batch_results": results}), &[])
+    let status = results.status(if_some);
+    Ok(Reply { status, ..results.reply(call)? })
 }
 
 pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitRewrap = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
+    check_padding("decrypt_padding_scheme", asked.decrypt_padding_scheme.as_deref())?;
+    check_padding("encrypt_padding_scheme", asked.encrypt_padding_scheme.as_deref())?;
+    Unsupported("reference").text(asked.reference.as_deref())?;
     let of_all = version(asked.key_version)?;
     let TransitRewrap { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
     let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
@@ -144,8 +154,11 @@ pub fn datakey(call: &Call) -> Result<Reply, Problem> {
     };
     Unsupported("context").text(asked.context.as_deref())?;
     Unsupported("nonce").text(asked.nonce.as_deref())?;
+    Unsupported("key_version").number(asked.key_version)?;
+    check_padding("padding_scheme", asked.padding_scheme.as_deref())?;
+    let beside = optional("associated_data", asked.associated_data.as_deref())?;
     let len = datakey_len(asked.bits.map(|bits| bits.0))?;
-    let done = service.datakey(&caller, &wanted.key(), len, &[]);
+    let done = service.datakey(&caller, &wanted.key(), len, &beside);
     let done = done.map_err(|error| of_operation(error.into()))?;
     let mut answer = made("ciphertext", &done.encrypted.by, &done.encrypted.ciphertext);
     if is_shown {
@@ -157,10 +170,18 @@ pub fn datakey(call: &Call) -> Result<Reply, Problem> {
 pub fn random(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitRandom = json::read(&call.body)?;
-    if !matches!(asked.source.as_deref(), None | Some("" | "platform")) {
-        return Err(Problem::unsupported("`source` is not supported, but for platform"));
+    // A source may stand in the path before the number, or alone.
+    let (source, count) = match (call.part(0), call.part(1)) {
+        (source @ ("platform" | "seal" | "all"), count) => (source, count),
+        (count, "") => ("", count),
+        (source, count) => (source, count),
+    };
+    for source in [source, asked.source.as_deref().unwrap_or_default()] {
+        if !matches!(source, "" | "platform") {
+            return Err(Problem::unsupported("`source` is not supported, but for platform"));
+        }
     }
-    let in_path = match call.part(0) {
+    let in_path = match count {
         "" => None,
         text => Some(
             text.parse().map_err(|_| Problem::bad(format!("`{text}` is no number of bytes")))?,
@@ -184,7 +205,41 @@ fn named_item(item: &TransitCipherItem) -> Option<String> {
 
 fn check(item: &TransitCipherItem) -> Result<(), Problem> {
     Unsupported("context").text(item.context.as_deref())?;
-    Unsupported("nonce").text(item.nonce.as_deref())
+    Unsupported("nonce").text(item.nonce.as_deref())?;
+    let TransitCipherItem {
+        padding_scheme, decrypt_padding_scheme, encrypt_padding_scheme, ..
+    } = item;
+    for (field, scheme) in [
+        ("padding_scheme", padding_scheme),
+        ("decrypt_padding_scheme", decrypt_padding_scheme),
+        ("encrypt_padding_scheme", encrypt_padding_scheme),
+    ] {
+        check_padding(field, scheme.as_deref())?;
+    }
+    Ok(())
+}
+
+/// How RSA encrypts here; other keys have no padding, whatever is said.
+fn check_padding(field: &str, scheme: Option<&str>) -> Result<(), Problem> {
+    match scheme.unwrap_or_default() {
+        "" | "oaep" => Ok(()),
+        "pkcs1v15" => {
+            Err(Problem::unsupported(format!("`{field}` pkcs1v15 is not supported, but oaep is")))
+        }
+        _ => Err(Problem::bad(format!("unknown `{field}`; expected oaep"))),
+    }
+}
+
+/// The status that is wanted where some items of a batch failed.
+fn if_some_failed(code: Option<Number>) -> Result<Option<u16>, Problem> {
+    let Some(Number(code)) = code.filter(|code| code.0 != 0) else { return Ok(None) };
+    match u16::try_from(code) {
+        // The others have no body.
+        Ok(code @ 200..=599) if !matches!(code, 204 | 205 | 304) => Ok(Some(code)),
+        Ok(_) | Err(_) => Err(Problem::bad(format!(
+            "`partial_failure_response_code` {code} is no status of an answer; expected 200 to 599"
+        ))),
+    }
 }
 
 fn beside(item: &TransitCipherItem) -> Result<Vec<u8>, Problem> {

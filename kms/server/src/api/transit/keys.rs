@@ -5,7 +5,9 @@ use gabion_kms::gate::Action;
 use gabion_kms::model::{Does, Label, Minimum, Origin};
 use gabion_kms::operations::{KeyChange, NewKey, Public, Terms};
 use gabion_kms_client::encode;
-use gabion_kms_client::transit::{Flag, Number, TransitConfig, TransitCreate, TransitRotate};
+use gabion_kms_client::transit::{
+    Flag, Number, TransitConfig, TransitCreate, TransitKeysConfig, TransitRotate, TransitTrim,
+};
 use gabion_kms_client::wire::Nothing;
 use serde_json::{Map, Value, json};
 
@@ -128,6 +130,60 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
         service.set_deletable(&caller, &wanted.key(), is_allowed)?;
     }
     shown(call, &wanted, &[])
+}
+
+/// Destroys older versions for good, where the configuration says of each use that it needs none of them.
+pub fn trim(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitTrim = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    let before = version(asked.min_available_version)?.ok_or_else(|| {
+        Problem::bad("missing field `min_available_version`; expected a version, from 1")
+    })?;
+    let refused = |error: gabion_kms::Error| of_operation(error.into());
+    let may = service.algorithm(&caller, Action::Trim, &wanted.key(), 1);
+    may.map_err(refused)?;
+    let id = service.kms().find(&wanted.tenant, &wanted.name).map_err(refused)?;
+    if service.kms().describe(&id).map_err(refused)?.min_sign == 0 {
+        // As Vault.
+        return Err(Problem::bad("`min_encryption_version` is 0; set it by `config` first"));
+    }
+    service.trim(&caller, &wanted.key(), before).map_err(refused)?;
+    shown(call, &wanted, &[])
+}
+
+/// Deletes a key so that it can be restored, as OpenBao does.
+pub fn soft_delete(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    let wanted = wanted(call, None)?;
+    service.delete(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
+    Ok(Reply { status: 204, kind: JSON, body: Vec::new() })
+}
+
+/// Restores a key that was deleted so.
+pub fn restore(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    let wanted = wanted(call, None)?;
+    service.restore(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
+    shown(call, &wanted, &[])
+}
+
+/// What holds of all keys: `encrypt` makes none.
+pub fn read_config(call: &Call) -> Result<Reply, Problem> {
+    vault::data(call, json!({"disable_upsert": true}), &[])
+}
+
+pub fn write_config(call: &Call) -> Result<Reply, Problem> {
+    let asked: TransitKeysConfig = json::read(&call.body)?;
+    match asked.disable_upsert {
+        Some(Flag(true)) => read_config(call),
+        Some(Flag(false)) => Err(Problem::unsupported(
+            "`disable_upsert` is not supported, but for true: `encrypt` makes no key",
+        )),
+        None => Err(Problem::bad("missing field `disable_upsert`")),
+    }
 }
 
 /// Destroys a key, as Vault does, if its configuration allows it. Who may not destroy it does not delete it either.
@@ -256,7 +312,7 @@ fn curve(algorithm: Algorithm) -> Option<&'static str> {
 }
 
 /// Ed25519's as its bytes, others as PEM; bytes where there is no PEM.
-fn public_key(public: &Public, id: &gabion_kms::model::KeyId) -> Value {
+pub fn public_key(public: &Public, id: &gabion_kms::model::KeyId) -> Value {
     match id.algorithm.algorithm() {
         Some(Algorithm::Ed25519) => json!(encode(&public.bytes)),
         _ => json!(public.pem(id).unwrap_or_else(|| encode(&public.bytes))),

@@ -30,8 +30,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
     let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    Unsupported("context").text(asked.context.as_deref())?;
-    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    check_sign(&asked)?;
     let of_all = version(asked.key_version)?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitSignItem| -> Result<(Option<u32>, Vec<u8>), Problem> {
@@ -60,7 +59,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
                 service.sign_batch(&caller, &items.collect::<Vec<_>>())
             };
             let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
-            vault::data(call, json!({"batch_results": results}), &[])
+            results.reply(call)
         }
         (None, input) => {
             let ready = read(&TransitSignItem { input, ..TransitSignItem::default() });
@@ -80,12 +79,12 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    Unsupported("context").text(asked.context.as_deref())?;
-    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    check_verify(&asked)?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitVerifyItem| -> Result<(Vec<u8>, u32, Vec<u8>), Problem> {
         Unsupported("context").text(item.context.as_deref())?;
         Unsupported("cmac").text(item.cmac.as_deref())?;
+        Unsupported("mac_length").number(item.mac_length)?;
         let input = form.input(item.input.as_deref())?;
         let text = item.signature.as_deref();
         let (version, signature) = opened("signature", text)?;
@@ -116,7 +115,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
                 service.verify_batch(&caller, &items.collect::<Vec<_>>())
             };
             let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
-            vault::data(call, json!({"batch_results": results}), &[])
+            results.reply(call)
         }
         (None, _) => {
             let ready =
@@ -138,8 +137,7 @@ pub fn single_sign(call: &Call) -> Result<Option<Single>, Problem> {
     }
     let wanted = wanted(call, asked.name.as_deref())?;
     let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    Unsupported("context").text(asked.context.as_deref())?;
-    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    check_sign(&asked)?;
     let version = version(asked.key_version)?;
     let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
     single(call, &form, wanted, input, What::Sign { version })
@@ -155,8 +153,7 @@ pub fn single_verify(call: &Call) -> Result<Option<Single>, Problem> {
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    Unsupported("context").text(asked.context.as_deref())?;
-    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    check_verify(&asked)?;
     Unsupported("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;
     let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
     let (version, signature) =
@@ -332,6 +329,23 @@ impl Form {
             Some(hash) => Message::Prehash { context: &[], hash, digest: input },
         }
     }
+}
+
+/// Fields of a signature that have to ask for nothing.
+fn check_sign(asked: &TransitSign) -> Result<(), Problem> {
+    Unsupported("context").text(asked.context.as_deref())?;
+    Unsupported("signature_context").text(asked.signature_context.as_deref())?;
+    Unsupported("reference").text(asked.reference.as_deref())?;
+    check_marshaling(asked.marshaling_algorithm.as_deref())
+}
+
+/// Fields of a verdict that have to ask for nothing.
+fn check_verify(asked: &TransitVerify) -> Result<(), Problem> {
+    Unsupported("context").text(asked.context.as_deref())?;
+    Unsupported("signature_context").text(asked.signature_context.as_deref())?;
+    Unsupported("reference").text(asked.reference.as_deref())?;
+    Unsupported("mac_length").number(asked.mac_length)?;
+    check_marshaling(asked.marshaling_algorithm.as_deref())
 }
 
 fn check_marshaling(name: Option<&str>) -> Result<(), Problem> {

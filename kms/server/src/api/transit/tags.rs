@@ -18,6 +18,7 @@ pub fn hmac(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitHmac = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     check_hash(call, (Action::Hmac, &wanted), &[&asked.algorithm, &asked.urlalgorithm])?;
+    Unsupported("reference").text(asked.reference.as_deref())?;
     let of_all = version(asked.key_version)?;
     let one = |item: &TransitHmacItem| -> Result<Value, Problem> {
         let message = item.input.as_ref().ok_or_else(|| missing("input"))?;
@@ -44,9 +45,13 @@ pub fn verify(call: &Call, wanted: &Wanted, asked: TransitVerify) -> Result<Repl
     check_hash(call, (Action::Verify, wanted), &hashes)?;
     Unsupported("prehashed").flag(asked.prehashed)?;
     Unsupported("context").text(asked.context.as_deref())?;
+    Unsupported("signature_context").text(asked.signature_context.as_deref())?;
+    Unsupported("reference").text(asked.reference.as_deref())?;
+    Unsupported("mac_length").number(asked.mac_length)?;
     let one = |item: &TransitVerifyItem| -> Result<Value, Problem> {
         Unsupported("context").text(item.context.as_deref())?;
         Unsupported("cmac").text(item.cmac.as_deref())?;
+        Unsupported("mac_length").number(item.mac_length)?;
         if item.signature.is_some() {
             return Err(Problem::bad(
                 "expected one of `signature` and `hmac`, and one of them in all items",

@@ -1,0 +1,35 @@
+//! What is to be noted where a panic cuts something off: the panic goes on, and whoever catches it finds no state that is wrong.
+
+use std::thread;
+
+/// Runs something if it is dropped by a panic, and nothing otherwise.
+pub struct OnUnwind<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for OnUnwind<F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn it_runs_where_a_panic_drops_it_and_nowhere_else() {
+        let ran = Cell::new(0);
+        drop(OnUnwind(|| ran.set(ran.get() + 1)));
+        assert_eq!(ran.get(), 0);
+        let cut = catch_unwind(AssertUnwindSafe(|| {
+            let _noted = OnUnwind(|| ran.set(ran.get() + 1));
+            panic!("planted");
+        }));
+        assert!(cut.is_err());
+        assert_eq!(ran.get(), 1);
+    }
+}

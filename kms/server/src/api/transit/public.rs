@@ -1,0 +1,64 @@
+//! Public keys, as Vault's `export` gives them out.
+
+use gabion_kms::model::Does;
+use serde_json::{Map, json};
+
+use super::super::{Call, Reply, vault};
+use super::keys::public_key;
+use super::{Unsupported, named, names};
+use crate::problem::Problem;
+
+/// Parameters of `export`.
+pub const EXPORT: &[(&str, &str)] =
+    &[("format", "Not supported: Ed25519's are their bytes, others PEM.")];
+
+/// Versions that are read together.
+const PAGE: usize = 1000;
+
+/// The public keys of a key's versions: all of them, or one. Private halves are `/v1/kms`'s to export.
+pub fn export(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    match call.part(0) {
+        "public-key" => {}
+        kind @ ("encryption-key" | "signing-key" | "hmac-key" | "cmac-key"
+        | "certificate-chain") => {
+            let why = format!("`export/{kind}` is not supported, but export/public-key is");
+            return Err(Problem::unsupported(why).hint("POST /v1/kms/keys/KEY/export"));
+        }
+        kind => return Err(Problem::bad(format!("unknown type `{kind}`; expected public-key"))),
+    }
+    Unsupported("format").text(call.query.text("format"))?;
+    let wanted = named(call, call.part(1), None)?;
+    let key = service.describe(&caller, &wanted.key())?;
+    if matches!(key.id.algorithm.does(), Does::Encrypt | Does::Authenticate) {
+        let why = format!("a key of {} has no public half", key.id.algorithm);
+        return Err(Problem::unsupported(why));
+    }
+    let only = match call.part(2) {
+        "" => None,
+        "latest" => Some(key.latest),
+        text => Some(text.parse().map_err(|_| {
+            Problem::bad(format!("`{text}` is no version; expected a number, or latest"))
+        })?),
+    };
+    let oldest = key.min_verify.max(key.min_available);
+    let mut after = only.map_or(oldest, |only: u32| only.max(oldest)).saturating_sub(1);
+    let mut keys = Map::new();
+    loop {
+        let (id, page) = service.publics(&caller, &wanted.key(), after, PAGE)?;
+        for public in &page {
+            after = public.version.version;
+            if only.is_none_or(|only| only == after) {
+                keys.insert(after.to_string(), public_key(public, &id));
+            }
+        }
+        if page.len() < PAGE || only.is_some() {
+            break;
+        }
+    }
+    if let (Some(only), true) = (only, keys.is_empty()) {
+        return Err(Problem::bad(format!("there is no version {only} of the key")));
+    }
+    let (of, _) = names::type_of(key.id.algorithm);
+    vault::data(call, json!({"name": key.name.to_string(), "type": of, "keys": keys}), &[])
+}
