@@ -304,6 +304,8 @@ wire! {
         given: u32,
         /// How many of them open it; none where none was given yet.
         threshold: Option<u32>,
+        /// Where this opened a store that is older than its audit log: what was taken away again, and what was not, a line each.
+        restored: Option<Vec<String>>,
     }
 
     [deny_unknown_fields]
