@@ -96,6 +96,9 @@ pub struct Client {
     op_id: Option<String>,
 }
 
+/// How long whoever asks for a backup waits for it: it takes as long as its disk takes the store.
+const LONG: Duration = Duration::from_secs(60 * 60);
+
 /// Connections that are kept.
 const KEPT_MAX: usize = 16;
 
@@ -230,7 +233,8 @@ impl Client {
     /// As of all calls.
     pub fn destroy_with_backups(&self, key: &str) -> Result<Destroyed, Error> {
         let how = DestroyKey { expire_backups: Some(true) };
-        self.post(&of_key(key, "/destroy"), &how)
+        // A backup that is being made comes first.
+        self.call_within(LONG, "POST", &of_key(key, "/destroy"), Some(&how))
     }
 
     /// Signs.
@@ -342,7 +346,7 @@ impl Client {
     /// # Errors
     /// As of all calls.
     pub fn backup(&self) -> Result<BackedUp, Error> {
-        self.post("/v1/kms/backup", &Nothing {})
+        self.call_within(LONG, "POST", "/v1/kms/backup", Some(&Nothing {}))
     }
 
     /// How the service is. Needs no token.
@@ -379,6 +383,17 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<A, Error> {
+        self.call_within(self.settings.patience, method, path, body)
+    }
+
+    /// A call whose answer may take so long.
+    fn call_within<A: DeserializeOwned>(
+        &self,
+        patience: Duration,
+        method: &str,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<A, Error> {
         let body = body.map(serde_json::to_vec).transpose();
         let body = body.map_err(|error| Error::Settings(error.to_string()))?;
         let body = Zeroizing::new(body.unwrap_or_default());
@@ -387,7 +402,7 @@ impl Client {
             format!("{path}{sign}op_id={}", escaped(op_id))
         });
         let path = named.as_deref().unwrap_or(path);
-        let (address, response) = self.exchanged(method, path, &body)?;
+        let (address, response) = self.exchanged(patience, method, path, &body)?;
         answer(address, &response)
     }
 
@@ -448,12 +463,18 @@ impl Client {
 
     fn exchanged(
         &self,
+        patience: Duration,
         method: &str,
         path: &str,
         body: &[u8],
     ) -> Result<(&Address, Response), Error> {
         let (place, mut connection) = self.connected()?;
         let address = &self.settings.addresses[place];
+        let waits = |connection: &Connection, patience| {
+            connection.waits(patience).map_err(|error| failed(address, Failure::Io(error)))
+        };
+        // Nothing was asked yet.
+        waits(&connection, patience)?;
         let sent = http::send(&mut connection, &self.request(method, path, address), body);
         // Who refuses a request early may answer before it was read to its end.
         let response = match (http::receive(&mut connection, &mut Vec::new()), sent) {
@@ -463,7 +484,7 @@ impl Client {
             }
             (Err(failure), _) => return Err(failed(address, failure)),
         };
-        if response.is_kept {
+        if response.is_kept && waits(&connection, self.settings.patience).is_ok() {
             self.keep(place, connection);
         }
         Ok((address, response))

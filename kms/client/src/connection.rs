@@ -47,6 +47,17 @@ impl Connection {
         })
     }
 
+    /// How long whoever reads waits for something.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn waits(&self, patience: Duration) -> io::Result<()> {
+        match self {
+            Connection::Tls(stream) => stream.sock.set_read_timeout(Some(patience)),
+            Connection::Unix(stream) => stream.set_read_timeout(Some(patience)),
+        }
+    }
+
     /// Whether nothing came and the other side has not hung up, as it is between a request and the next.
     pub fn is_quiet(&self) -> bool {
         let quiet = |result: io::Result<usize>| {

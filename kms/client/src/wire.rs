@@ -306,6 +306,8 @@ wire! {
         threshold: Option<u32>,
         /// The revision of the store; none while it is sealed.
         revision: Option<u64>,
+        /// Where this opened a store that is older than its audit log: what was taken away again, and what was not, a line each.
+        restored: Option<Vec<String>>,
     }
 
     [deny_unknown_fields]

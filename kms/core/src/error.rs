@@ -617,6 +617,7 @@ fn code_of_store(error: &StoreError) -> Code {
         | StoreError::NotAStore(_)
         | StoreError::Exists(_)
         | StoreError::NoPeriod { .. }
+        | StoreError::Outrun { .. }
         | StoreError::TooOld { .. }
         | StoreError::Forked => Code::StoreUnavailable,
     }

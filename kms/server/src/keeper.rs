@@ -61,7 +61,12 @@ pub struct Keeper {
     making: Arc<Making>,
     /// Why the process's memory is not locked; none where it is, and where nobody asked for that.
     unlocked: Option<Unlocked>,
+    /// Who hears of a store that was put back to an older state.
+    tell: Tell,
 }
+
+/// Takes a line for whoever started the process.
+pub type Tell = fn(&str);
 
 /// Of memory that is not locked.
 struct Unlocked {
@@ -156,6 +161,7 @@ impl Keeper {
             attempts: Attempts::default(),
             making: Arc::default(),
             clock: Arc::new(SystemClock),
+            tell: |_| {},
         };
         let service = keeper.opened(sealer)?;
         let token = service.first_token(&Principal::new("dev")?)?;
@@ -168,7 +174,16 @@ impl Keeper {
     /// # Errors
     /// A store that is not there, or in use; a passphrase that does not open it.
     pub fn open(config: &Config) -> Result<Self, Error> {
-        let keeper = Self::at(config)?;
+        Self::open_telling(config, |_| {})
+    }
+
+    /// The same, and somebody hears, a line each, what came of it whenever the seal opens over a store that was put back to an
+    /// older state.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_telling(config: &Config, tell: Tell) -> Result<Self, Error> {
+        let keeper = Keeper { tell, ..Self::at(config)? };
         if let Some(path) = &config.seal.passphrase_file {
             let passphrase = passphrase(path)?;
             keeper.unsealed(seal::unseal(&*keeper.store, By::Passphrase(&passphrase))?)?;
@@ -247,6 +262,7 @@ impl Keeper {
         config: &Config,
         given: &[Zeroizing<String>],
         initial: &Initial<'_>,
+        tell: Tell,
         mut hand_out: impl FnMut(Zeroizing<String>) -> Result<(), E>,
     ) -> Result<(), E> {
         let opened = || -> Result<_, Error> {
@@ -254,7 +270,7 @@ impl Keeper {
             let of_share = |error| gabion_kms::Error::Seal(gabion_kms::SealError::Share(error));
             let given = given.iter().map(|share| share.parse::<Share>().map_err(of_share));
             let given = given.collect::<Result<Vec<_>, _>>()?;
-            let keeper = Self::at(config)?;
+            let keeper = Keeper { tell, ..Self::at(config)? };
             let dealt = seal::change_slots(&*keeper.store, &given, &initial.slots())?;
             let texts = initial.texts(dealt.shares())?;
             let service = keeper.opened(seal::unseal(&*keeper.store, By::Shares(&given))?)?;
@@ -312,6 +328,7 @@ impl Keeper {
             attempts: Attempts::default(),
             making: Arc::default(),
             clock: Arc::new(SystemClock),
+            tell: |_| {},
         })
     }
 
@@ -324,6 +341,7 @@ impl Keeper {
     /// Takes a share, or the passphrase. Enough of them open the seal.
     pub(crate) fn unseal(&self, by: &wire::Unseal, peer: &Peer) -> Result<wire::Sealing, Problem> {
         let (guesser, forgets) = (Guesser::of(peer), by.reset == Some(true));
+        let was_open = self.service().is_ok();
         match (&by.share, &by.passphrase) {
             _ if self.service().is_ok() => {}
             (Some(_), Some(_)) => {
@@ -353,7 +371,11 @@ impl Keeper {
                 }
             }
         }
-        Ok(self.sealing(&self.given()))
+        let sealing = self.sealing(&self.given());
+        // Whoever opened it hears what came of that, and nobody who asks later.
+        let service = self.service().ok().filter(|_| !was_open);
+        let lines = service.map(|service| service.restored().lines().collect::<Vec<_>>());
+        Ok(wire::Sealing { restored: lines.filter(|lines| !lines.is_empty()), ..sealing })
     }
 
     /// Opens the seal by a passphrase. Shares are taken meanwhile: a wrong one keeps nobody waiting.
@@ -567,6 +589,7 @@ impl Keeper {
             None => AuditAt::Memory,
         };
         let service = Service::open(kms, &audit, self.service.clone())?;
+        service.restored().lines().for_each(|line| (self.tell)(&line));
         if let Some(folder) = &self.copies {
             copies::check(folder, &service)?;
         }
@@ -618,6 +641,7 @@ impl Keeper {
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
             revision: self.revision(),
+            restored: None,
         }
     }
 

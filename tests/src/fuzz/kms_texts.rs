@@ -45,6 +45,7 @@ fn signed() -> &'static Signed {
             key: None,
             input: None,
             output: None,
+            change: None,
             outcome: Outcome::Done,
             revision: None,
         };

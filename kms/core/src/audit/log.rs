@@ -64,6 +64,7 @@ impl Default for Options {
 ///     key: None,
 ///     input: None,
 ///     output: None,
+///     change: None,
 ///     outcome: Outcome::Done,
 ///     revision: None,
 /// };

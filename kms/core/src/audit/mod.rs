@@ -35,7 +35,7 @@ pub use archive::{Archived, Keep};
 pub use log::{Class, Log, Options};
 pub use memory::MemoryDisk;
 pub use note::{Checkpoint, Keys, Verifier};
-pub use record::{Digest, Outcome, RECORD_MAX, Record};
+pub use record::{Change, Digest, Outcome, RECORD_MAX, Record, Setting};
 pub use segment::Entry;
 pub use tree::Hash;
 pub use verify::{Proof, Recount, Verified, verify};

@@ -45,11 +45,53 @@ pub struct Record {
     /// What came out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Digest>,
+    /// What was changed of it, where that is more than the action says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
     /// What came of it.
     pub outcome: Outcome,
     /// The store's revision, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
+}
+
+/// What was changed of a key or a token, as far as it is short and not secret: a store that is put back to an older state is made
+/// as narrow by it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A version was taken out of use, or put into it.
+    Version(u32),
+    /// Versions before this one were destroyed.
+    Before(u32),
+    /// These were set.
+    Set(Vec<Setting>),
+    /// A token or a root key was made.
+    Made,
+    /// A token was revoked with all of its id, or a root key retired.
+    Revoked,
+    /// One token was revoked by whoever had it, with those that were made of it: its digest.
+    Cut(String),
+    /// Every token was, and this root key makes new ones.
+    Recovered(String),
+}
+
+/// Something of a key that was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// The oldest version that signs, makes tags or encrypts; 0: only the newest one.
+    MinSign(u32),
+    /// The oldest version that verifies.
+    MinVerify(u32),
+    /// The oldest version that decrypts.
+    MinDecrypt(u32),
+    /// From when on it makes nothing new; none: never.
+    ExpiresMs(Option<u64>),
+    /// Whether Vault's paths may delete it.
+    Deletable(bool),
+    /// Labels, whatever they say.
+    Labels,
 }
 
 /// What came of an operation.
@@ -201,8 +243,40 @@ mod tests {
             key: Some("default/transit/ed25519/0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c#v1".to_owned()),
             input: Some(Digest::of(b"abc")),
             output: None,
+            change: None,
             outcome: Outcome::Done,
             revision: None,
+        }
+    }
+
+    /// What tells of a change is read for as long.
+    #[test]
+    fn changes_are_golden() {
+        for (change, text) in [
+            (Change::Version(3), r#"{"version":3}"#),
+            (Change::Before(3), r#"{"before":3}"#),
+            (
+                Change::Set(vec![
+                    Setting::MinSign(0),
+                    Setting::MinVerify(1),
+                    Setting::MinDecrypt(2),
+                    Setting::ExpiresMs(None),
+                    Setting::ExpiresMs(Some(9)),
+                    Setting::Deletable(false),
+                    Setting::Labels,
+                ]),
+                r#"{"set":[{"min_sign":0},{"min_verify":1},{"min_decrypt":2},{"expires_ms":null},{"expires_ms":9},{"deletable":false},"labels"]}"#,
+            ),
+            (Change::Made, r#""made""#),
+            (Change::Revoked, r#""revoked""#),
+            (Change::Cut("0a".to_owned()), r#"{"cut":"0a"}"#),
+            (Change::Recovered("0b".to_owned()), r#"{"recovered":"0b"}"#),
+        ] {
+            let record = Record { change: Some(change), revision: Some(7), ..record() };
+            let line = record.to_json();
+            let wanted = format!(r#","change":{text},"outcome":"ok","revision":7}}"#);
+            assert!(line.ends_with(&wanted), "{line}");
+            assert_eq!(Record::of_json(line.as_bytes()), Some(record));
         }
     }
 

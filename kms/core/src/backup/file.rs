@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 use super::periods::{Period, PeriodKey, of_io, shown};
 use crate::error::Error;
 use crate::store::{
-    Head, Identity, Numbered, Record, RecordPath, Revision, SqliteStore, StoreError,
+    Copying, Head, Identity, Numbered, Record, RecordPath, Revision, SqliteStore, StoreError,
 };
 
 /// What a file begins with.
@@ -66,8 +66,12 @@ impl Backup {
     /// One that is cut, or of a newer program; a file that can't be read.
     pub fn read(path: &Path) -> Result<Option<Self>, StoreError> {
         let file = RealDisk.open(path, Access::Read).map_err(of_io(path))?;
+        Self::of_file(path, &*file)
+    }
+
+    fn of_file(path: &Path, file: &dyn DiskFile) -> Result<Option<Self>, StoreError> {
         let mut head = [0; HEAD];
-        let len = read_full(&*file, &mut head, 0).map_err(of_io(path))?;
+        let len = read_full(file, &mut head, 0).map_err(of_io(path))?;
         if !head.starts_with(MAGIC) {
             return Ok(None);
         }
@@ -119,6 +123,29 @@ impl Backup {
         head
     }
 
+    /// What is behind the head, by a key that has to be its period's.
+    fn opening<'a>(
+        &self,
+        path: &'a Path,
+        file: &'a dyn DiskFile,
+        key: &PeriodKey,
+    ) -> Result<Opening<'a>, Error> {
+        if key.period() != self.period || key.store() != self.store.id {
+            let reason = format!(
+                "it is of the period {}, and the key is that of {}",
+                self.period,
+                key.period()
+            );
+            return Err(StoreError::Backup { at: shown(path), reason }.into());
+        }
+        // As SQLite counts; a store adds one to its incarnation.
+        let numbers = [self.store.incarnation.saturating_add(1), self.revision, self.records];
+        if numbers.iter().any(|&number| i64::try_from(number).is_err()) {
+            return Err(damaged(path, "its head counts further than a store does").into());
+        }
+        Ok(Opening::new(path, file, self.cipher(key)?, self.records)?)
+    }
+
     /// The cipher of the file's chunks.
     fn cipher(&self, key: &PeriodKey) -> Result<Aes256GcmSiv, Error> {
         let mut file = Zeroizing::new([0; 32]);
@@ -137,12 +164,29 @@ pub struct Written {
     pub revision: u64,
 }
 
-/// Writes a backup of a store into a folder, under a name that nothing has. Reads and commits of the store wait while its
-/// records are read. It has its name when all of it is durable; where something fails nothing is left.
+/// Writes a backup of a store into a folder, under a name that nothing has: of the revision that the store has now. Others read
+/// and commit meanwhile; another backup of the store waits for this one. It has its name when all of it is durable; where
+/// something fails nothing is left.
 ///
 /// # Errors
-/// [`StoreError::Exists`]; the store's; a folder that takes no more; a key of another store.
+/// [`StoreError::Exists`]; [`StoreError::Outrun`]; the store's; a folder that takes no more, or into which another process writes a
+/// backup of the store; a key of another store.
 pub fn write(
+    store: &SqliteStore,
+    folder: &Path,
+    name: &str,
+    key: &PeriodKey,
+    now_ms: u64,
+) -> Result<Written, Error> {
+    write_on(&RealDisk, store, folder, name, key, now_ms)
+}
+
+/// The same on a disk that the caller brings.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_on(
+    disk: &dyn Disk,
     store: &SqliteStore,
     folder: &Path,
     name: &str,
@@ -156,37 +200,90 @@ pub fn write(
         return Err(StoreError::Unavailable(why).into());
     }
     let path = folder.join(name);
-    if path.symlink_metadata().is_ok() {
+    if disk.identity(&path).is_ok() {
         return Err(StoreError::Exists(path.display().to_string()).into());
     }
-    let id: String = crate::text::hex(&identity.id);
+    let copying = store.copying();
     // Of one name, so that what a crash left is replaced by the next one.
-    let partial = folder.join(format!("{id}.backup-partial"));
-    let _ = RealDisk.remove(&partial);
-    let written = write_partial(store, &partial, key, now_ms).and_then(|written| {
+    let partial = folder.join(format!("{}.backup-partial", crate::text::hex(&identity.id)));
+    let file = begun(disk, &partial)?;
+    let mut is_named = false;
+    let written = write_partial(&copying, (&*file, &partial), key, now_ms).and_then(|written| {
+        check_ours(disk, &*file, &partial)?;
         // It replaces nothing.
-        RealDisk.rename_new(&partial, &path).map_err(|error| match error.kind() {
+        disk.rename_new(&partial, &path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
             _ => of_io(&path)(error),
         })?;
-        RealDisk.sync_folder(folder).map_err(of_io(folder))?;
+        is_named = true;
+        disk.sync_folder(folder).map_err(of_io(folder))?;
         Ok(written)
     });
     if written.is_err() {
-        let _ = RealDisk.remove(&partial);
+        removed(disk, &*file, if is_named { &path } else { &partial });
     }
+    let _ = file.unlock();
     written
 }
 
+/// Makes the file that a backup is written to, in place of what a crash left. Another process that writes one is not disturbed.
+fn begun(disk: &dyn Disk, partial: &Path) -> Result<Box<dyn DiskFile>, StoreError> {
+    match disk.open(partial, Access::Write) {
+        Ok(left) => {
+            if !left.try_lock().map_err(of_io(partial))? {
+                return Err(another(partial));
+            }
+            disk.remove(partial).map_err(of_io(partial))?;
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(of_io(partial)(error)),
+    }
+    let file = disk.open(partial, Access::New).map_err(of_io(partial))?;
+    match file.try_lock() {
+        Ok(true) => match check_ours(disk, &*file, partial) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                removed(disk, &*file, partial);
+                Err(error)
+            }
+        },
+        // Somebody takes it for what a crash left, and removes it.
+        Ok(false) => Err(another(partial)),
+        Err(error) => {
+            let _ = disk.remove(partial);
+            Err(of_io(partial)(error))
+        }
+    }
+}
+
+/// Whether a name is still that of the file that is open.
+fn check_ours(disk: &dyn Disk, file: &dyn DiskFile, path: &Path) -> Result<(), StoreError> {
+    let (ours, found) = (file.identity().map_err(of_io(path))?, disk.identity(path));
+    match found.map_err(of_io(path))? == ours {
+        true => Ok(()),
+        false => Err(another(path)),
+    }
+}
+
+/// Removes a file that came to nothing, if the name is still its own.
+fn removed(disk: &dyn Disk, file: &dyn DiskFile, path: &Path) {
+    if check_ours(disk, file, path).is_ok() {
+        let _ = disk.remove(path);
+    }
+}
+
+fn another(path: &Path) -> StoreError {
+    StoreError::Unavailable(format!("somebody else writes a backup to {}", shown(path)))
+}
+
 fn write_partial(
-    store: &SqliteStore,
-    partial: &Path,
+    copying: &Copying<'_>,
+    (file, partial): (&dyn DiskFile, &Path),
     key: &PeriodKey,
     now_ms: u64,
 ) -> Result<Written, Error> {
     let mut salt = [0; SALT];
     OsEntropy.fill(&mut salt).map_err(gabion_engine::Error::from)?;
-    let file = RealDisk.open(partial, Access::New).map_err(of_io(partial))?;
     let sealing = std::cell::RefCell::new(None);
     let mut failure = None;
     let mut revision = 0;
@@ -205,7 +302,7 @@ fn write_partial(
             failure = Some(error);
             why
         })?;
-        let mut new = Sealing::new(partial, &*file, cipher, &backup.head())?;
+        let mut new = Sealing::new(partial, file, cipher, &backup.head())?;
         new.put(&head.min_writer.to_le_bytes())?;
         *sealing.borrow_mut() = Some(new);
         Ok(())
@@ -214,7 +311,7 @@ fn write_partial(
         Some(sealing) => sealing.record(record),
         None => Err(StoreError::Unavailable("a record before its store".to_owned())),
     };
-    let read = store.read_out(&mut begin, &mut take);
+    let read = copying.read_out(&mut begin, &mut take);
     if let Some(error) = failure {
         return Err(error);
     }
@@ -231,18 +328,56 @@ fn write_partial(
 /// # Errors
 /// [`StoreError::Exists`]; a backup that is damaged, or a key of another period; the disk's.
 pub fn restore(backup: &Path, key: &PeriodKey, to: &Path) -> Result<(), Error> {
-    let said = Backup::read(backup)?.ok_or_else(|| damaged(backup, "it is no backup"))?;
-    if key.period() != said.period || key.store() != said.store.id {
-        let reason =
-            format!("it is of the period {}, and the key is that of {}", said.period, key.period());
-        return Err(StoreError::Backup { at: shown(backup), reason }.into());
-    }
     let file = RealDisk.open(backup, Access::Read).map_err(of_io(backup))?;
-    let mut opening = Opening::new(backup, &*file, said.cipher(key)?)?;
+    let said = Backup::of_file(backup, &*file)?;
+    let said = said.ok_or_else(|| damaged(backup, "it is no backup"))?;
+    let mut opening = said.opening(backup, &*file, key)?;
     let min_writer = u64::from_le_bytes(opening.array()?);
     let (identity, revision) = (said.store, Revision(said.revision));
     let head = Head { identity, min_writer, revision, records: said.records };
-    Ok(SqliteStore::read_in(to, &head, &mut || opening.record())?)
+    let made = SqliteStore::read_in(to, &head, &mut || opening.record());
+    Ok(made.map_err(|error| match error {
+        StoreError::Malformed(why) => damaged(backup, why),
+        error => error,
+    })?)
+}
+
+/// Reads a backup to its end by its period's key, and makes nothing of it. How many records it has.
+///
+/// # Errors
+/// As [`restore`].
+pub fn check(disk: &dyn Disk, backup: &Path, key: &PeriodKey) -> Result<u64, Error> {
+    let file = disk.open(backup, Access::Read).map_err(of_io(backup))?;
+    let said = Backup::of_file(backup, &*file)?;
+    let said = said.ok_or_else(|| damaged(backup, "it is no backup"))?;
+    let mut opening = said.opening(backup, &*file, key)?;
+    opening.array::<8>()?;
+    let mut count = 0;
+    while opening.record()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// A file of bytes that need be no backup's, sealed as one by a period's key: what whoever has that key may give somebody.
+///
+/// # Errors
+/// No memory; a disk that takes no more.
+#[doc(hidden)]
+pub fn testing_only_sealed(
+    disk: &dyn Disk,
+    path: &Path,
+    key: &PeriodKey,
+    [incarnation, revision, records]: [u64; 3],
+    plain: &[u8],
+) -> Result<(), Error> {
+    let store = Identity { id: key.store(), incarnation };
+    let (created_ms, period, salt) = (0, key.period(), [0; SALT]);
+    let backup = Backup { store, revision, records, created_ms, period, salt };
+    let file = disk.open(path, Access::New).map_err(of_io(path))?;
+    let mut sealing = Sealing::new(path, &*file, backup.cipher(key)?, &backup.head())?;
+    sealing.put(plain)?;
+    Ok(sealing.chunk(true)?)
 }
 
 /// Seals bytes one chunk after the other.
@@ -327,8 +462,9 @@ struct Opening<'a> {
     taken: usize,
     /// The next chunk, sealed; empty behind the last one.
     next: Vec<u8>,
-    /// The number of the last record.
+    /// The number of the last record, and of the last that there may be.
     last: u64,
+    records: u64,
     is_ended: bool,
 }
 
@@ -337,6 +473,7 @@ impl<'a> Opening<'a> {
         path: &'a Path,
         file: &'a dyn DiskFile,
         cipher: Aes256GcmSiv,
+        records: u64,
     ) -> Result<Self, StoreError> {
         let (plain, next) = (Zeroizing::default(), Vec::new());
         let mut opening = Opening {
@@ -349,6 +486,7 @@ impl<'a> Opening<'a> {
             taken: 0,
             next,
             last: 0,
+            records,
             is_ended: false,
         };
         opening.next = opening.sealed()?;
@@ -434,7 +572,8 @@ impl<'a> Opening<'a> {
         };
         let path = String::from_utf8(path).ok().and_then(|path| RecordPath::new(path).ok());
         let can_be = number > self.last
-            && i64::try_from(number).is_ok()
+            && number <= self.records
+            && generation > 0
             && i64::try_from(generation).is_ok();
         self.last = number;
         let path = path.filter(|_| can_be).ok_or_else(wrong)?;

@@ -75,13 +75,15 @@ impl PeriodKey {
     /// # Errors
     /// [`StoreError::Backup`]; no memory.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let refused =
-            |reason: &str| StoreError::Backup { at: shown(path), reason: reason.to_owned() };
-        match of_file(path)? {
-            Some(text) => Self::of(&text)?
-                .ok_or_else(|| refused("it is no key of a period of backups").into()),
-            None => Err(refused("it was destroyed").into()),
-        }
+        Self::of_path(path)?.ok_or_else(|| refused(path, "it was destroyed").into())
+    }
+
+    /// The same; none where it was overwritten.
+    fn of_path(path: &Path) -> Result<Option<Self>, Error> {
+        let Some(text) = of_file(path)? else { return Ok(None) };
+        let key = Self::of(&text)?;
+        let none = || refused(path, "it is no key of a period of backups");
+        Ok(Some(key.ok_or_else(none)?))
     }
 
     /// Which period's it is.
@@ -119,7 +121,10 @@ impl PeriodKey {
         let Some((period, store, records, bytes)) = read().filter(|_| checksum(said) == sum) else {
             return Ok(None);
         };
-        Ok(Some(PeriodKey { period, store, records, key: Key::of(&bytes[..])? }))
+        let key = PeriodKey { period, store, records, key: Key::of(&bytes[..])? };
+        // It is written in one way: no number has a sign, or zeros before it.
+        let is_it = key.text()?.trim_end() == text.trim_end();
+        Ok(Some(key).filter(|_| is_it))
     }
 
     /// Written in one place that has room for all of it.
@@ -161,30 +166,43 @@ impl Periods {
         &self.folder
     }
 
-    /// Those whose keys are there, the oldest first.
+    /// Those whose keys are there, the oldest first. Nothing is changed.
     ///
     /// # Errors
     /// A folder or a file that can't be read; a file that is no such key.
     pub fn all(&self) -> Result<Vec<PeriodKey>, Error> {
+        Ok(self.looked()?.0)
+    }
+
+    /// Those whose keys are there, the oldest first, and files that were overwritten when their process ended.
+    fn looked(&self) -> Result<(Vec<PeriodKey>, Vec<PathBuf>), Error> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Default::default());
+            }
             Err(error) => return Err(of_io(&self.folder)(error).into()),
         };
-        let mut keys = Vec::new();
+        let (mut keys, mut gone) = (Vec::new(), Vec::new());
         for entry in entries {
             let path = entry.map_err(of_io(&self.folder))?.path();
             if !path.to_string_lossy().ends_with(ENDING) {
                 continue;
             }
-            match of_file(&path)? {
-                // It was overwritten, and the process ended.
-                None => self.remove(&path)?,
-                Some(_) => keys.push(PeriodKey::read(&path)?),
+            match PeriodKey::of_path(&path)? {
+                Some(key) => keys.push(key),
+                None => gone.push(path),
             }
         }
         keys.retain(|key| key.store == self.store);
         keys.sort_by_key(|key| key.period);
+        Ok((keys, gone))
+    }
+
+    /// Those whose keys are there, for who is about to change something: what was left half destroyed goes.
+    fn swept(&self) -> Result<Vec<PeriodKey>, Error> {
+        let (keys, gone) = self.looked()?;
+        gone.iter().try_for_each(|path| self.remove(path))?;
         Ok(keys)
     }
 
@@ -206,7 +224,7 @@ impl Periods {
     /// # Errors
     /// As [`Self::all`]; no randomness; no room.
     pub fn current(&self, now_ms: u64, length_ms: u64, records: u64) -> Result<PeriodKey, Error> {
-        match self.all()?.pop() {
+        match self.swept()?.pop() {
             // A clock that was put back ends no period before its time, and one that was far ahead lets none go on for ever.
             Some(newest) if now_ms.abs_diff(newest.period.from_ms) < length_ms => Ok(newest),
             newest => self.begin(newest.map_or(0, |key| key.period.number), now_ms, records),
@@ -218,7 +236,7 @@ impl Periods {
     /// # Errors
     /// As [`Self::current`].
     pub fn renew(&self, now_ms: u64, records: u64) -> Result<PeriodKey, Error> {
-        let newest = self.all()?.pop();
+        let newest = self.swept()?.pop();
         self.begin(newest.map_or(0, |key| key.period.number), now_ms, records)
     }
 
@@ -334,6 +352,10 @@ fn of_file(path: &Path) -> Result<Option<Zeroizing<String>>, StoreError> {
     }
     // What is no text is no key.
     Ok(Some(Zeroizing::new(std::str::from_utf8(bytes).unwrap_or_default().to_owned())))
+}
+
+fn refused(path: &Path, reason: &str) -> StoreError {
+    StoreError::Backup { at: shown(path), reason: reason.to_owned() }
 }
 
 /// The first four bytes of SHA-256.

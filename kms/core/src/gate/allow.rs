@@ -6,11 +6,12 @@ use super::decide::{About, Explained, Policies, Question, Verdict};
 use super::principal::Principal;
 use super::roots::{RootId, Roots};
 use super::sets::{PolicySetInfo, Sets};
-use super::token::{Token, TokenId};
+use super::token::{TagDigest, Token, TokenId};
 use super::who::{Authenticated, Method, Peer};
 use crate::error::{Denied, Error, Unauthenticated};
 use crate::model::Label;
 use crate::operations::{Kms, NewKey};
+use crate::text::{hex, of_hex};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,7 +332,8 @@ impl Gate {
         self.roots.revoke(kms.kept(), id, now_ms)
     }
 
-    /// Revokes the very token that somebody has, and those that were made of it; not those that it was made of. Its id.
+    /// Revokes the very token that somebody has, and those that were made of it; not those that it was made of. Its id, and what
+    /// tells it from others of that id and makes none.
     ///
     /// # Errors
     /// Who has none; too many of one id; the store's.
@@ -340,14 +342,53 @@ impl Gate {
         kms: &Kms,
         who: &Authenticated,
         now_ms: u64,
-    ) -> Result<TokenId, Error> {
+    ) -> Result<(TokenId, String), Error> {
         match (who.method, who.line.last()) {
             (Method::Token { id }, Some(own)) => {
                 self.roots.cut(kms.kept(), id, *own, now_ms)?;
-                Ok(id)
+                Ok((id, hex(&own.0)))
             }
             _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
         }
+    }
+
+    /// Revokes an id again of which the audit log says so; whether it was not.
+    pub(crate) fn revoke_as_told(
+        &self,
+        kms: &Kms,
+        id: TokenId,
+        now_ms: u64,
+    ) -> Result<bool, Error> {
+        if self.roots.is_revoked(id) {
+            return Ok(false);
+        }
+        self.roots.revoke(kms.kept(), id, now_ms).map(|()| true)
+    }
+
+    /// Revokes one token again, with those that were made of it, of which the audit log says so; whether it was not.
+    pub(crate) fn cut_as_told(
+        &self,
+        kms: &Kms,
+        id: TokenId,
+        digest: &str,
+        now_ms: u64,
+    ) -> Result<bool, Error> {
+        let wrong = || Error::Parameter(format!("`{digest}` is no token's digest"));
+        let digest = TagDigest(of_hex(digest).ok_or_else(wrong)?);
+        if self.roots.is_cut(id, &[digest]) {
+            return Ok(false);
+        }
+        self.roots.cut(kms.kept(), id, digest, now_ms).map(|()| true)
+    }
+
+    /// Retires a root key again of which the audit log says so; whether it was not. The newest one is followed by another.
+    pub(crate) fn retire_as_told(&self, kms: &Kms, id: RootId, now_ms: u64) -> Result<bool, Error> {
+        match self.roots.ids() {
+            ids if !ids.contains(&id) => return Ok(false),
+            ids if ids.first() == Some(&id) => drop(self.rotate(kms, now_ms)?),
+            _ => {}
+        }
+        self.retire(kms, id).map(|()| true)
     }
 }
 

@@ -242,22 +242,6 @@ impl Kms {
         })
     }
 
-    /// Destroys a key of which the audit log says that it was destroyed, after the store was put back to an older state. One
-    /// that the store of then did not have yet is none.
-    ///
-    /// # Errors
-    /// The store's.
-    pub(crate) fn destroy_as_told(&self, id: &KeyId) -> Result<(), Error> {
-        let changing = self.changing();
-        match read_key(&self.kept, id) {
-            Err(Error::NoKey(_)) => return Ok(()),
-            Err(Error::Destroyed) => {}
-            found => self.bury_found(id, &found?)?,
-        }
-        drop(changing);
-        self.bury(id, None)
-    }
-
     /// Whether a key was destroyed.
     ///
     /// # Errors
@@ -281,7 +265,7 @@ impl Kms {
         self.bury_found(id, view)
     }
 
-    fn bury_found(&self, id: &KeyId, view: &KeyView) -> Result<(), Error> {
+    pub(super) fn bury_found(&self, id: &KeyId, view: &KeyView) -> Result<(), Error> {
         let name = name_path(&id.tenant, &view.key.name)?;
         let taken = opened::<Option<KeyId>>(&self.kept, &name)?;
         let mut transaction = Transaction::new().bury(key_path(id)?, view.generation);
@@ -295,7 +279,7 @@ impl Kms {
     }
 
     /// Buries the versions of a key that come before a number, or all of them; and what is counted of them.
-    fn bury(&self, id: &KeyId, before: Option<u32>) -> Result<(), Error> {
+    pub(super) fn bury(&self, id: &KeyId, before: Option<u32>) -> Result<(), Error> {
         for (under, end) in [
             (versions_path(id)?, before.map(|number| version_path(id, number)).transpose()?),
             (counts_path(id)?, before.map(|number| count_path(id, number)).transpose()?),

@@ -10,6 +10,7 @@
 //!   configuration that [`Kms::new`] gives it.
 //! - A key one may not see answers as one that does not exist: both are the caller's to make so, and `not_found` here.
 
+mod again;
 mod attest;
 mod batch;
 mod cache;
@@ -46,6 +47,7 @@ mod wrappers;
 mod wrapping;
 
 pub use crate::rsa::hash_of as rsa_hash;
+pub(crate) use again::{KeyTold, Narrower};
 pub use attest::{Attest, Attested};
 pub(crate) use cache::KeyView;
 pub use change::KeyChange;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::changes::done;
 use super::run::{Call, Service};
-use crate::audit::{Archived, Checkpoint, Entry, Hash, Keep, Proof};
+use crate::audit::{Archived, Change, Checkpoint, Entry, Hash, Keep, Proof};
 use crate::error::{Denied, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
 
@@ -53,7 +53,7 @@ impl Service {
         }
         let request = Request { action: Action::Token, tenant, key, items: 1, makes: None };
         let make = || self.gate.mint(&new.principal, &caveats, new.lifetime_ms, self.kms.now_ms());
-        self.changed(call, &request, make, |token| Some(format!("token:{}", token.id())))
+        self.changed(call, &request, make, |token| (token_text(token.id()), Change::Made))
     }
 
     /// Revokes a token, with all that were made of it.
@@ -62,7 +62,7 @@ impl Service {
     /// Not allowed; the store's; the audit log's.
     pub fn token_revoke(&self, call: &Call<'_>, id: TokenId) -> Result<(), Error> {
         let revoke = || self.gate.revoke(&self.kms, id, self.kms.now_ms());
-        self.changed(call, &of(Action::Token), revoke, |()| Some(format!("token:{id}")))
+        self.changed(call, &of(Action::Token), revoke, |()| (token_text(id), Change::Revoked))
     }
 
     /// Revokes the very token that the caller has, and those that were made of it. Whoever has a token may do that.
@@ -71,7 +71,8 @@ impl Service {
     /// Who has none; too many of one id; the store's; the audit log's.
     pub fn token_revoke_self(&self, call: &Call<'_>) -> Result<(), Error> {
         let revoke = || self.gate.revoke_own(&self.kms, call.who, self.kms.now_ms());
-        let told = |id: &TokenId| Some(format!("token:{id}"));
+        let told =
+            |(id, digest): &(TokenId, String)| (token_text(*id), Change::Cut(digest.clone()));
         self.changed_by_anybody(call, &of(Action::Token), revoke, told).map(drop)
     }
 
@@ -81,7 +82,7 @@ impl Service {
     /// Not allowed; the store's; the audit log's.
     pub fn root_rotate(&self, call: &Call<'_>) -> Result<RootId, Error> {
         let rotate = || self.gate.rotate(&self.kms, self.kms.now_ms());
-        self.changed(call, &of(Action::Token), rotate, |id| Some(format!("root:{id}")))
+        self.changed(call, &of(Action::Token), rotate, |id| (format!("root:{id}"), Change::Made))
     }
 
     /// Retires an older root key, with all its tokens.
@@ -90,7 +91,7 @@ impl Service {
     /// Not allowed; none such; the store's; the audit log's.
     pub fn root_retire(&self, call: &Call<'_>, id: RootId) -> Result<(), Error> {
         let retire = || self.gate.retire(&self.kms, id);
-        self.changed(call, &of(Action::Token), retire, |()| Some(format!("root:{id}")))
+        self.changed(call, &of(Action::Token), retire, |()| (format!("root:{id}"), Change::Revoked))
     }
 
     /// A token without limits but its end, for who sets the service up. The process itself makes it.
@@ -119,17 +120,18 @@ impl Service {
         }
         let who = self.gate.local(principal.clone());
         let recover = || {
-            self.gate.rotate(&self.kms, self.kms.now_ms())?;
+            let root = self.gate.rotate(&self.kms, self.kms.now_ms())?;
             for older in self.gate.roots().into_iter().skip(1) {
                 self.gate.retire(&self.kms, older)?;
             }
             let caveats: Vec<Caveat> = certificate.map(Caveat::Cnf).into_iter().collect();
-            self.gate.mint(principal, &caveats, None, self.kms.now_ms())
+            Ok((self.gate.mint(principal, &caveats, None, self.kms.now_ms())?, root))
         };
-        let call = Call::new(&who, "recover-admin");
-        self.changed(&call, &of(Action::Token), recover, |token| {
-            Some(format!("token:{}", token.id()))
-        })
+        let told = |(token, root): &(Token, RootId)| {
+            (token_text(token.id()), Change::Recovered(root.to_string()))
+        };
+        let call = Call::new(&who, RECOVER_ADMIN);
+        Ok(self.changed(&call, &of(Action::Token), recover, told)?.0)
     }
 
     /// Records of the audit log, from an index on.
@@ -200,6 +202,14 @@ impl Service {
         };
         self.used(call, &of(Action::Audit), None, prove, |_| done(None), |_| Ok(()))
     }
+}
+
+/// What the log calls the request that replaces administrators.
+pub(super) const RECOVER_ADMIN: &str = "recover-admin";
+
+/// What the log calls a token.
+pub(super) fn token_text(id: TokenId) -> String {
+    format!("token:{id}")
 }
 
 /// A request that is about no key.

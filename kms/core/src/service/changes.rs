@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::run::{Call, KeyRef, Service, Told};
-use crate::audit::{Digest, Outcome};
+use crate::audit::{Change, Digest, Outcome, Setting};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, Key, KeyId, Label, Minimum, State, Version, VersionId};
@@ -78,7 +78,10 @@ impl Service {
         key: &KeyRef<'_>,
         changes: &[KeyChange],
     ) -> Result<(), Error> {
-        self.change(call, Action::Config, key, |id| self.kms.configure(id, changes))
+        let settings = changes.iter().filter_map(setting).collect();
+        self.change_to(call, Action::Config, key, Change::Set(settings), |id| {
+            self.kms.configure(id, changes)
+        })
     }
 
     /// Sets the oldest version that may be used for something.
@@ -92,7 +95,7 @@ impl Service {
         which: Minimum,
         version: u32,
     ) -> Result<(), Error> {
-        self.change(call, Action::Config, key, |id| self.kms.set_minimum(id, which, version))
+        self.configure(call, key, &[KeyChange::Minimum(which, version)])
     }
 
     /// Replaces a key's labels.
@@ -105,7 +108,7 @@ impl Service {
         key: &KeyRef<'_>,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), Error> {
-        self.change(call, Action::Config, key, |id| self.kms.set_labels(id, labels))
+        self.configure(call, key, &[KeyChange::Labels(labels.clone())])
     }
 
     /// Takes a version out of use, or puts it into use again.
@@ -123,7 +126,9 @@ impl Service {
             State::Enabled => Action::Enable,
             State::Disabled => Action::Disable,
         };
-        self.change(call, action, key, |id| self.kms.set_state(id, version, state))
+        self.change_to(call, action, key, Change::Version(version), |id| {
+            self.kms.set_state(id, version, state)
+        })
     }
 
     /// Destroys the versions before one.
@@ -131,7 +136,9 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::trim`].
     pub fn trim(&self, call: &Call<'_>, key: &KeyRef<'_>, before: u32) -> Result<(), Error> {
-        self.change(call, Action::Trim, key, |id| self.kms.trim(id, before))
+        self.change_to(call, Action::Trim, key, Change::Before(before), |id| {
+            self.kms.trim(id, before)
+        })
     }
 
     /// Deletes a key.
@@ -217,7 +224,7 @@ impl Service {
         self.used(call, &of(Action::Attest, key), input, attest, told, |_| Ok(()))
     }
 
-    pub(super) fn change(
+    fn change(
         &self,
         call: &Call<'_>,
         action: Action,
@@ -229,6 +236,34 @@ impl Service {
             change(&id).map(|()| id)
         };
         self.changed(call, &of(action, key), change, |id| Some(id.to_string())).map(drop)
+    }
+
+    /// The same of one that the log is told more of than its action.
+    pub(super) fn change_to(
+        &self,
+        call: &Call<'_>,
+        action: Action,
+        key: &KeyRef<'_>,
+        to: Change,
+        change: impl FnOnce(&KeyId) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let change = || {
+            let id = self.find(key)?;
+            change(&id).map(|()| id)
+        };
+        self.changed(call, &of(action, key), change, |id| (id.to_string(), to)).map(drop)
+    }
+}
+
+/// What the log is told of a change: all that may take something away.
+fn setting(change: &KeyChange) -> Option<Setting> {
+    match change {
+        KeyChange::Minimum(Minimum::Sign, version) => Some(Setting::MinSign(*version)),
+        KeyChange::Minimum(Minimum::Verify, version) => Some(Setting::MinVerify(*version)),
+        KeyChange::Minimum(Minimum::Decrypt, version) => Some(Setting::MinDecrypt(*version)),
+        KeyChange::Labels(_) => Some(Setting::Labels),
+        KeyChange::Expiry(expires_ms) => Some(Setting::ExpiresMs(*expires_ms)),
+        KeyChange::Durable(_) | KeyChange::Exportable | KeyChange::Rotation(_) => None,
     }
 }
 

@@ -11,9 +11,11 @@
 //! - Nothing is answered that the audit log does not tell of. Where it can't be written, everything is refused.
 //! - What was not allowed, and what failed, is told of too; who could not be authenticated is only counted.
 //! - What the clock has rotated is a change like others, by a principal of the service's own: [`Service::rotate_due`].
+//! - A store that is older than its log is made as narrow again as the log says, before anything is served: [`Service::restored`].
 //! - A key that a caller's token hides answers as one that does not exist.
 
 mod administration;
+mod again;
 mod changes;
 mod ciphers;
 mod cost;
@@ -34,6 +36,7 @@ mod together;
 mod uses;
 
 pub use administration::{AuditState, NewToken};
+pub use again::{AFTER_RESTORE, Again};
 pub use changes::Shown;
 pub use ciphers::{DecryptItem, EncryptItem};
 pub use jwks::VerifyingKey;

@@ -8,14 +8,14 @@ use std::sync::atomic::AtomicU64;
 use gabion_state::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
+use super::again::Again;
 use super::ops::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
 use super::run::Service;
-use crate::audit::{self, Class, Entry, Hash, Keys, Log};
+use crate::audit::{self, Class, Hash, Keys, Log};
 use crate::error::{AuditError, Error};
-use crate::gate::{self, Action, Gate};
-use crate::model::KeyId;
+use crate::gate::{self, Gate};
 use crate::operations::{Kept, Kms, damaged, opened_bytes};
 use crate::seal::Key;
 use crate::store::{RecordPath, Settled, Transaction, settle};
@@ -59,15 +59,15 @@ impl Default for Options {
     }
 }
 
-/// Records that are read together.
-const RECORDS_TOGETHER: usize = 10_000;
-
 /// What the store knows of the log: how far it had come.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
     size: u64,
     root: String,
+    /// Whether the store is older than that, and what takes something away is being done again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_behind: bool,
 }
 
 impl Service {
@@ -83,19 +83,29 @@ impl Service {
             AuditAt::Memory => Log::in_memory(keys),
         }?;
         let gate = Gate::open(&kms, options.gate, kms.now_ms())?;
-        let known = match audit {
-            AuditAt::Memory => 0,
-            AuditAt::Folder(_) | AuditAt::Disk(..) => {
-                let known = check(kms.kept(), &log)?;
-                destroy_again(&kms, &log, known)?;
-                known
-            }
+        let behind = match audit {
+            AuditAt::Memory => None,
+            AuditAt::Folder(_) | AuditAt::Disk(..) => Some(check(kms.kept(), &log)?),
         };
+        let known = behind.map_or(0, |(known, _)| known);
         let digests = digests(kms.kept())?;
-        let (strangers, known) = (AtomicU64::new(0), Mutex::new(known));
-        let (class, ops) = (options.class, Ops::default());
-        let (quota, queues) = (Quota::new(options.quota), Queues::new());
-        Ok(Service { kms, gate, log, class, strangers, digests, known, ops, quota, queues })
+        let mut service = Service {
+            kms,
+            gate,
+            log,
+            class: options.class,
+            strangers: AtomicU64::new(0),
+            digests,
+            known: Mutex::new(known),
+            ops: Ops::default(),
+            quota: Quota::new(options.quota),
+            queues: Queues::new(),
+            again: Again::default(),
+        };
+        if let Some((known, was_behind)) = behind {
+            service.catch_up(known, was_behind)?;
+        }
+        Ok(service)
     }
 
     /// Signs how far the audit log has come, and notes that in the store, so that a log that is put back is noticed.
@@ -149,10 +159,11 @@ fn digests(kept: &Kept) -> Result<Key, Error> {
     }
 }
 
-/// Whether a log goes on from where the store knows it; how far that is.
-fn check(kept: &Kept, log: &Log) -> Result<u64, Error> {
+/// Whether a log goes on from where the store knows it; how far that is, and whether the store was being made as narrow as it
+/// says.
+fn check(kept: &Kept, log: &Log) -> Result<(u64, bool), Error> {
     let path = path("audit-head")?;
-    let Some((head, _)) = opened_bytes(kept, &path)? else { return Ok(0) };
+    let Some((head, _)) = opened_bytes(kept, &path)? else { return Ok((0, false)) };
     let head: Head =
         serde_json::from_slice(&head).map_err(|error| damaged(&path, &error.to_string()))?;
     let root: Hash = of_hex(&head.root).ok_or_else(|| damaged(&path, "it has no root"))?;
@@ -163,38 +174,25 @@ fn check(kept: &Kept, log: &Log) -> Result<u64, Error> {
     }
     log.checkpoint()?;
     match log.root_at(head.size)? == root {
-        true => Ok(head.size),
+        true => Ok((head.size, head.is_behind)),
         false => Err(refused("it does not go on from the one that the store knows".into()).into()),
     }
 }
 
-/// Destroys again what the log says was destroyed since the store knew it: a store that was restored beside its log revives
-/// no key.
-fn destroy_again(kms: &Kms, log: &Log, known: u64) -> Result<(), Error> {
-    let (mut from, before) = (known, log.first()?);
-    if from < before {
-        return Err(AuditError::NeedsArchive { from, before }.into());
-    }
-    loop {
-        let entries = log.tail(from, RECORDS_TOGETHER)?;
-        let Some(last) = entries.last() else { return Ok(()) };
-        from = last.index + 1;
-        for Entry { record, .. } in &entries {
-            let is_one = record.action == Action::Destroy && record.outcome == audit::Outcome::Done;
-            // A key that was destroyed is named by its id.
-            let id = record.key.as_ref().filter(|_| is_one).map(|id| id.parse::<KeyId>());
-            if let Some(Ok(id)) = id {
-                kms.destroy_as_told(&id)?;
-            }
-        }
-    }
+/// Notes how far the log has come.
+pub(super) fn note(kept: &Kept, size: u64, root: &Hash) -> Result<(), Error> {
+    note_head(kept, &Head { size, root: hex(root), is_behind: false })
 }
 
-/// Notes how far the log has come.
-fn note(kept: &Kept, size: u64, root: &Hash) -> Result<(), Error> {
+/// Notes that the store is older than the log, until it is noted how far that has come.
+pub(super) fn note_behind(kept: &Kept, size: u64, log: &Log) -> Result<(), Error> {
+    note_head(kept, &Head { size, root: hex(&log.root_at(size)?), is_behind: true })
+}
+
+fn note_head(kept: &Kept, head: &Head) -> Result<(), Error> {
     let path = path("audit-head")?;
     let before = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
-    let head = serde_json::to_vec(&Head { size, root: hex(root) });
+    let head = serde_json::to_vec(head);
     let head = head.map_err(|error| damaged(&path, &error.to_string()))?;
     let sealed = kept.sealer.seal(&path, before + 1, &head)?;
     commit(kept, &Transaction::new().put(path, before, sealed))

@@ -86,7 +86,7 @@ impl Service {
         run: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let request = Request { action, tenant: None, key: None, items: 1, makes: None };
-        self.changed(call, &request, run, |_| None)
+        self.changed(call, &request, run, |_| None::<String>)
     }
 
     /// Goes on where the destroying of a key was interrupted, by its id; whether it was destroyed. It has no name any more:

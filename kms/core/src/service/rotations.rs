@@ -2,6 +2,7 @@
 
 use super::changes::of;
 use super::run::{Call, KeyRef, Service};
+use crate::audit::Change;
 use crate::error::Error;
 use crate::gate::{Action, Principal};
 use crate::model::VersionId;
@@ -63,7 +64,7 @@ impl Service {
                 }
                 DueKey::Anew(_) => {
                     let anew = || self.kms.due_anew(id);
-                    let told = |(): &()| Some(id.to_string());
+                    let told = |(): &()| (id.to_string(), Change::Set(Vec::new()));
                     let request = of(Action::Config, &named);
                     self.changed_by_anybody(&call, &request, anew, told).map(|()| None)
                 }

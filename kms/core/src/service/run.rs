@@ -7,11 +7,12 @@ use std::time::Instant;
 use hmac::Hmac;
 use sha2_hmac::Sha256;
 
+use super::again::Again;
 use super::cost::{REQUEST_US, bytes_us, item_us};
 use super::ops::Ops;
 use super::queue::{Place, Queues};
 use super::quota::Quota;
-use crate::audit::{Class, Digest, Log, Outcome, Record};
+use crate::audit::{Change, Class, Digest, Log, Outcome, Record};
 use crate::error::{Denied, Error};
 use crate::gate::{Action, Authenticated, Gate, Method, Peer, Principal, Request};
 use crate::model::{KeyId, Label};
@@ -59,6 +60,8 @@ pub struct Service {
     pub(super) queues: Queues,
     /// Changes that may be asked for again.
     pub(super) ops: Ops,
+    /// What came of a store that was older than its log.
+    pub(super) again: Again,
 }
 
 /// Who calls, and which request it is.
@@ -129,6 +132,24 @@ pub(super) struct Told {
     pub input: Option<Digest>,
     pub output: Option<Digest>,
     pub outcome: Outcome,
+}
+
+/// What is told of a change: what it was of, and what was changed where that is more than its action says.
+pub(super) struct Changed {
+    pub key: Option<String>,
+    pub change: Option<Change>,
+}
+
+impl From<Option<String>> for Changed {
+    fn from(key: Option<String>) -> Self {
+        Changed { key, change: None }
+    }
+}
+
+impl From<(String, Change)> for Changed {
+    fn from((key, change): (String, Change)) -> Self {
+        Changed { key: Some(key), change: Some(change) }
+    }
 }
 
 /// Microseconds of work that a batch may be, as [`item_us`] counts: it has one place, for which others wait meanwhile, and a
@@ -277,24 +298,24 @@ impl Service {
     }
 
     /// Runs a change: it is told of before it begins, and what came of it afterwards.
-    pub(super) fn changed<T>(
+    pub(super) fn changed<T, C: Into<Changed>>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
         operate: impl FnOnce() -> Result<T, Error>,
-        key: impl FnOnce(&T) -> Option<String>,
+        told: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
         self.permit(call, request, None)?;
-        self.changed_by_anybody(call, request, operate, key)
+        self.changed_by_anybody(call, request, operate, told)
     }
 
     /// Runs a change that nobody has to be allowed: it is told of before it begins, and what came of it afterwards.
-    pub(super) fn changed_by_anybody<T>(
+    pub(super) fn changed_by_anybody<T, C: Into<Changed>>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
         operate: impl FnOnce() -> Result<T, Error>,
-        key: impl FnOnce(&T) -> Option<String>,
+        told: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
         call.run(true, || {
             let place = self.place(call, request)?;
@@ -307,11 +328,17 @@ impl Service {
             };
             let done = operate();
             drop(place);
-            let told = match &done {
-                Ok(done) => of(key(done), Outcome::Done),
-                Err(error) => of(None, Outcome::Failed(error.code())),
+            let record = match &done {
+                Ok(done) => {
+                    let Changed { key, change } = told(done).into();
+                    let record = self.record(call, request, of(key, Outcome::Done));
+                    // What the store has of it is of this revision, or of one before.
+                    let read = self.kms.kept().store.read(&[]);
+                    Record { change, revision: read.ok().map(|read| read.revision.0), ..record }
+                }
+                Err(error) => self.record(call, request, of(None, Outcome::Failed(error.code()))),
             };
-            self.log.append_at_last(&[self.record(call, request, told)], Class::Durable)?;
+            self.log.append_at_last(&[record], Class::Durable)?;
             done
         })
     }
@@ -485,6 +512,7 @@ impl Service {
             key: key.or_else(|| request.key.map(str::to_owned)),
             input,
             output,
+            change: None,
             outcome,
             revision: None,
         }

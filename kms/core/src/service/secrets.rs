@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::changes::{done, of};
 use super::run::{Call, KeyRef, Service, Told};
 use crate::SharedSecret;
-use crate::audit::{Class, Digest, Outcome};
+use crate::audit::{Change, Class, Digest, Outcome, Setting};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, KeyId, Use, VersionId};
@@ -352,7 +352,9 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::allow_export`].
     pub fn allow_export(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
-        self.change(call, Action::Config, key, |id: &KeyId| self.kms.allow_export(id))
+        self.change_to(call, Action::Config, key, Change::Set(Vec::new()), |id: &KeyId| {
+            self.kms.allow_export(id)
+        })
     }
 
     /// Allows Vault's paths to delete a key, or no longer.
@@ -366,7 +368,8 @@ impl Service {
         is_deletable: bool,
     ) -> Result<(), Error> {
         let set = |id: &KeyId| self.kms.set_deletable(id, is_deletable);
-        self.change(call, Action::Config, key, set)
+        let to = Change::Set(vec![Setting::Deletable(is_deletable)]);
+        self.change_to(call, Action::Config, key, to, set)
     }
 
     /// Sets of which class the records of a key's uses are; none: as the service is set up.
@@ -380,7 +383,9 @@ impl Service {
         class: Option<Class>,
     ) -> Result<(), Error> {
         let is_durable = class.map(|class| class == Class::Durable);
-        self.change(call, Action::Config, key, |id: &KeyId| self.kms.set_durable(id, is_durable))
+        self.change_to(call, Action::Config, key, Change::Set(Vec::new()), |id: &KeyId| {
+            self.kms.set_durable(id, is_durable)
+        })
     }
 
     /// Sets from when on a key makes nothing new.
@@ -393,7 +398,10 @@ impl Service {
         key: &KeyRef<'_>,
         expires_ms: Option<u64>,
     ) -> Result<(), Error> {
-        self.change(call, Action::Config, key, |id: &KeyId| self.kms.set_expiry(id, expires_ms))
+        let to = Change::Set(vec![Setting::ExpiresMs(expires_ms)]);
+        self.change_to(call, Action::Config, key, to, |id: &KeyId| {
+            self.kms.set_expiry(id, expires_ms)
+        })
     }
 
     /// Runs a use that makes something by a version, which `of` says, with what came out. It was the newest one that was

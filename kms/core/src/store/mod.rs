@@ -29,6 +29,6 @@ pub use memory::MemoryStore;
 pub use records::{Guard, PATH_MAX, Page, Read, Record, RecordPath, Transaction, Write};
 pub use settle::{Settled, settle};
 pub use sim::{Faults, Sim};
-pub(crate) use sqlite::{Head, Numbered};
+pub(crate) use sqlite::{Copying, Head, Numbered};
 pub use sqlite::{Options, SqliteStore};
 pub use terms::{Caps, Durability, Identity, Revision, StoreError};

@@ -28,8 +28,11 @@ use rusqlite::{
 use sha2_hmac::{Digest, Sha256};
 
 mod copies;
+mod online;
 
 pub(crate) use copies::{Head, Numbered};
+pub(crate) use online::Copying;
+use online::Snapshot;
 
 use super::contract::{Conflict, Outcome, Store};
 use super::records::{Page, Read, Record, RecordPath, Transaction};
@@ -90,6 +93,8 @@ pub struct SqliteStore {
     /// The token of the process that opened it.
     process: Option<u64>,
     open: Mutex<Open>,
+    /// One copy at a time. Taken before `open`.
+    copying: Mutex<()>,
 }
 
 struct Open {
@@ -101,6 +106,8 @@ struct Open {
     has_buried: bool,
     /// Whether there was no room for the last transaction.
     is_full: bool,
+    /// What a copy that is being made has to be told of.
+    snapshot: Option<Snapshot>,
     lock: Box<dyn DiskFile>,
 }
 
@@ -163,10 +170,11 @@ impl SqliteStore {
         match opened {
             Ok((file, connection, marks)) => {
                 let connection = Some(connection);
+                let (broken, snapshot) = (None, None);
                 let open =
-                    Open { connection, broken: None, has_buried: true, is_full: false, lock };
-                let process = forks::token();
-                Ok(SqliteStore { path, file, marks, process, open: Mutex::new(open) })
+                    Open { connection, broken, has_buried: true, is_full: false, snapshot, lock };
+                let (process, open) = (forks::token(), Mutex::new(open));
+                Ok(SqliteStore { path, file, marks, process, open, copying: Mutex::default() })
             }
             Err(error) => {
                 // The lock goes back before whoever waits for it hears of this.
@@ -341,11 +349,12 @@ impl Store for SqliteStore {
         transaction.check(&self.caps())?;
         Self::check_writable(&self.marks)?;
         let mut open = self.opened()?;
-        let Open { connection: Some(connection), broken, has_buried, is_full, .. } = &mut *open
+        let Open { connection: Some(connection), broken, has_buried, is_full, snapshot, .. } =
+            &mut *open
         else {
             return Err(StoreError::Forked);
         };
-        let ran = run(connection, transaction);
+        let ran = run(connection, transaction, snapshot.as_mut());
         *is_full = matches!(ran, Err(StoreError::Full) | Ok(Ran::Unwritten(_, StoreError::Full)));
         let revision = match ran {
             Ok(Ran::Committed(revision)) => revision,
@@ -399,8 +408,12 @@ impl Drop for SqliteStore {
     }
 }
 
-/// Runs a transaction. What fails before its commit has not happened.
-fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Ran, StoreError> {
+/// Runs a transaction. What fails before its commit has not happened. A copy that is being made keeps what is replaced.
+fn run(
+    connection: &mut Connection,
+    wanted: &Transaction,
+    mut snapshot: Option<&mut Snapshot>,
+) -> Result<Ran, StoreError> {
     let started = connection.transaction_with_behavior(TransactionBehavior::Immediate);
     let transaction = started.map_err(error_of)?;
     let expected = wanted.guards().iter().map(|guard| (&guard.path, guard.generation));
@@ -412,8 +425,13 @@ fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Ran, StoreEr
         }
     }
     for write in wanted.writes() {
-        if one(&transaction, &write.path)?.is_some_and(|record| record.value.is_none()) {
+        let found = one(&transaction, &write.path)?;
+        if found.as_ref().is_some_and(|record| record.value.is_none()) {
             return Err(StoreError::Buried(write.path.to_string()));
+        }
+        if let (Some(snapshot), Some(found)) = (&mut snapshot, found) {
+            // Whether or not the commit succeeds: this is what the record was then.
+            snapshot.keep(number_of(&transaction, &write.path)?, &write.path, found);
         }
         let record = Record { generation: write.before + 1, value: write.value.clone() };
         let upsert = "INSERT INTO records VALUES (?1, ?2, ?3, ?4) ON CONFLICT (path) DO UPDATE \
@@ -511,6 +529,13 @@ fn revision(connection: &Connection) -> Result<Revision, StoreError> {
         .query_row("SELECT revision FROM store", (), |row| row.get(0))
         .map_err(error_of)?;
     Ok(Revision(number(revision)?))
+}
+
+/// The how-manieth record it is, from 1.
+fn number_of(connection: &Connection, path: &RecordPath) -> Result<Option<u64>, StoreError> {
+    let text = "SELECT rowid FROM records WHERE path = ?1";
+    let found = connection.query_row(text, [path.as_str()], |row| row.get(0)).optional();
+    found.map_err(error_of)?.map(number).transpose()
 }
 
 fn one(connection: &Connection, path: &RecordPath) -> Result<Option<Record>, StoreError> {

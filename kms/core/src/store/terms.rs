@@ -120,6 +120,15 @@ pub enum StoreError {
         /// Which.
         String,
     ),
+    /// More of the store was replaced than is kept for a backup that is being made. The store goes on.
+    #[error(
+        "the backup was given up: {} MiB of the store changed before they were written; the disk of backups is slower than the store changes",
+        most >> 20
+    )]
+    Outrun {
+        /// Bytes that are kept.
+        most: usize,
+    },
     /// A backup, or the key of a period, that is not what was written.
     #[error("{at} can't be read: {reason}")]
     Backup {

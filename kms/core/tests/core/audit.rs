@@ -39,6 +39,7 @@ pub fn record(number: u64) -> Record {
         key: Some("firmware".to_owned()),
         input: Some(Digest::of(&number.to_le_bytes())),
         output: None,
+        change: None,
         outcome: Outcome::Done,
         revision: Some(number),
     }

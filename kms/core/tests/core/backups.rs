@@ -271,8 +271,19 @@ fn keys_are_their_owners_and_show_nothing() {
     // A kill between overwriting and removing it.
     fs::write(&at, vec![0; text.len()]).unwrap();
     assert!(store_error(PeriodKey::read(&at)).to_string().contains("destroyed"));
+    // Looking changes nothing.
+    let name = format!("{period}.key");
     assert!(place.periods.all().unwrap().is_empty());
-    assert!(place.names("keys").is_empty());
+    assert!(place.periods.find(key.period()).is_err());
+    assert!(place.periods.holding(1, &[]).unwrap().is_empty());
+    assert_eq!(place.names("keys"), [name.clone()]);
+    assert_eq!(fs::read(&at).unwrap(), vec![0; text.len()]);
+    // The next period removes it, and so does who destroys it again.
+    place.current(1_790_000_000_123);
+    assert!(!place.names("keys").contains(&name) && place.names("keys").len() == 1);
+    fs::write(&at, vec![0; text.len()]).unwrap();
+    place.periods.destroy(key.period()).unwrap();
+    assert!(!at.exists());
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else(
     let least = less.attenuate("tenant=a".parse().unwrap()).unwrap();
     let (using, of_whole) = (who(&gate, &least), who(&gate, &whole));
     let own = who(&gate, &less);
-    assert_eq!(gate.revoke_own(&kms, &own, NOW).unwrap(), whole.id());
+    assert_eq!(gate.revoke_own(&kms, &own, NOW).unwrap().0, whole.id());
     gate.revoke_own(&kms, &own, NOW).unwrap();
     let sign = request(Action::Sign, &tenant, "k");
     assert_eq!(gate.allow(&kms, &using, &sign, NOW), Err(Denied::Revoked), "also while it is used");

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod again;
 mod attest;
 mod audit;
 mod audit_archive;
@@ -26,6 +27,7 @@ mod kill;
 mod looks;
 mod many_keys;
 mod once;
+mod online;
 mod opened;
 mod panics;
 mod rotations;

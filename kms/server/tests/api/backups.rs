@@ -1,11 +1,14 @@
 //! Copies of the store, restored and expired: which keys come back, and which never do.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::Duration;
 
 use gabion_kms::backup::{Backup, Periods};
-use gabion_kms_client::Client;
-use gabion_kms_client::wire::{AuditRecords, CreateKey, Destroyed};
+use gabion_kms_client::wire::{AuditRecords, CreateKey, CreateToken, Destroyed};
+use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::{Keeper, Server, attenuated};
 use serde_json::{Value, json};
 
@@ -29,6 +32,11 @@ fn with_copy(admin: &Client, name: &str) -> (String, String) {
 
 /// Makes a store of a copy, and serves it beside the log as it is now.
 fn restored(place: &Place, file: &str, to: &str) -> Server {
+    restored_hearing(place, file, to).0
+}
+
+/// The same, and what whoever opens its seal hears.
+fn restored_hearing(place: &Place, file: &str, to: &str) -> (Server, Vec<String>) {
     Keeper::restore(&place.config(to), &place.path("backups").join(file), None).unwrap();
     let copied = std::process::Command::new("cp")
         .arg("-a")
@@ -36,8 +44,8 @@ fn restored(place: &Place, file: &str, to: &str) -> Server {
         .status();
     assert!(copied.unwrap().success());
     let server = place.serve(to);
-    place.unseal();
-    server
+    let heard = place.unseal_hearing();
+    (server, heard)
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -121,6 +129,50 @@ fn a_destroyed_key_comes_back_of_no_copy() {
     let server = restored(&place, &after.file, "after");
     assert_eq!(state(&place.admin(), "stays"), "there");
     assert_eq!(state(&place.admin(), &third), "key_destroyed");
+    server.stop();
+}
+
+/// What was taken away since the copy is taken away again, and whoever opens the seal hears of it, and of what was not.
+#[test]
+fn what_was_revoked_or_disabled_comes_back_of_no_copy() {
+    let place = Place::new();
+    let server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    create(&admin, "k");
+    admin.rotate("k").unwrap();
+    let token = |name: &str| {
+        let asked = CreateToken { principal: name.to_owned(), ..CreateToken::default() };
+        let made = admin.create_token(&asked).unwrap();
+        (place.client(made.token.expose()), made.id)
+    };
+    let ((gone, id), (stays, _)) = (token("gone"), token("stays"));
+    let copy = admin.backup().unwrap().file;
+    admin.revoke_token(&id).unwrap();
+    admin.disable("k", 1).unwrap();
+    admin.put_policy("p", "permit(principal is Token, action, resource);").unwrap();
+    assert_eq!(refused(gone.show("k")).code, "unauthenticated");
+    server.stop();
+
+    let (server, heard) = restored_hearing(&place, &copy, "again");
+    assert_eq!(refused(gone.show("k")).code, "unauthenticated");
+    let shown = stays.show("k").unwrap();
+    let key = shown.id;
+    assert_eq!(
+        heard,
+        [
+            format!("restored: revoked token:{id}, as before"),
+            format!("restored: disabled version 1 of {key}, as before"),
+            "restored: look: the set of policies p was changed up to version 1, and is of version 0: write or delete it again"
+                .to_owned(),
+        ]
+    );
+    // Nobody else hears it, and nobody hears it twice.
+    assert_eq!(place.unseal_hearing(), Vec::<String>::new());
+    server.stop();
+    let server = place.serve("again");
+    assert_eq!(place.unseal_hearing(), Vec::<String>::new());
+    assert_eq!(refused(gone.show("k")).code, "unauthenticated");
     server.stop();
 }
 
@@ -259,4 +311,43 @@ fn a_server_in_memory_has_no_copies_that_could_expire() {
     assert_eq!(problem.code, "unsupported");
     assert!(problem.message.contains("not configured to make backups"), "{problem:?}");
     client.destroy("k").unwrap();
+}
+
+/// A large store takes its backup's disk a while, which is no reason to take the server for dead.
+#[test]
+fn whoever_asks_for_a_copy_waits_longer_than_whoever_asks_for_anything_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("slow");
+    let listener = UnixListener::bind(&at).unwrap();
+    let client = || {
+        let settings = Settings {
+            addresses: vec![Address::Unix(at.clone())],
+            token: None,
+            authorities: None,
+            certificate: None,
+            patience: Duration::from_millis(100),
+        };
+        Client::new(&settings).unwrap()
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().unwrap();
+                let asked = stream.read(&mut [0; 4096]).unwrap();
+                assert!(asked > 0);
+                std::thread::sleep(Duration::from_millis(700));
+                let body = r#"{"file":"x.backup","revision":7}"#;
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close",
+                    body.len()
+                );
+                // Who has gone does not hear it.
+                let _ = write!(stream, "{head}\r\n\r\n{body}");
+            }
+        });
+        // Both ask, whatever the first one hears: the other side waits for two.
+        let (made, status) = (client().backup(), client().status());
+        assert_eq!(made.unwrap().file, "x.backup");
+        assert!(matches!(status, Err(gabion_kms_client::Error::Lost { .. })));
+    });
 }

@@ -124,9 +124,16 @@ impl Place {
     }
 
     pub fn unseal(&self) {
+        self.unseal_hearing();
+    }
+
+    /// What whoever opens the seal hears of a store that was put back.
+    pub fn unseal_hearing(&self) -> Vec<String> {
+        let mut heard = None;
         for share in &self.shares[1..4] {
-            self.admin().unseal(&share_of(share)).unwrap();
+            heard = self.admin().unseal(&share_of(share)).unwrap().restored;
         }
+        heard.unwrap_or_default()
     }
 }
 

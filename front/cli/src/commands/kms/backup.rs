@@ -13,7 +13,8 @@ use crate::failure::Failure;
 /// Example:
 ///   gabion kms backup
 ///
-/// The copy goes to the folder that the server's configuration names. It is sealed by the key of its period, which is in another
+/// The copy goes to the folder that the server's configuration names. It has what the store had when it was begun; the server goes
+/// on meanwhile. It is sealed by the key of its period, which is in another
 /// folder, and opens with what opens the seal now.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
@@ -29,7 +30,8 @@ pub struct BackupArgs {
 ///   gabion kms restore --config kms.toml 20261126T062205123Z.backup
 ///
 /// The store that the configuration names must not be there. It is the same store's next incarnation, and sealed. The key of the
-/// copy's period is looked for in the folder that the configuration names (backup.keys).
+/// copy's period is looked for in the folder that the configuration names (backup.keys). When its seal is opened, what the audit
+/// log says was taken away since is taken away again, and `gabion kms unseal` says a line each.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct RestoreArgs {

@@ -66,7 +66,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         holders: holders.keys(),
     };
     let mut shares = Handed::new(&holders, args.json);
-    let dealt = Keeper::reseal(&config, &given, &initial, |share| shares.take(share));
+    let tell = |line: &str| eprintln!("{line}");
+    let dealt = Keeper::reseal(&config, &given, &initial, tell, |share| shares.take(share));
     if args.json && (dealt.is_ok() || shares.are_any()) {
         // Also where nobody knows what came of it: then one of the two sets opens the seal.
         say_json(&shares.json())?;

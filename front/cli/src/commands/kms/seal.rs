@@ -29,7 +29,7 @@ pub struct UnsealArgs {
     /// File with shares, one a line; `-` is standard input [default: `-`, but for --reset]
     #[arg(value_name = "FILE", conflicts_with = "passphrase")]
     shares: Option<PathBuf>,
-    /// Print the service's answer as one JSON object: sealed, given, threshold
+    /// Print the service's answer as one JSON object: sealed, given, threshold, restored
     #[arg(long)]
     json: bool,
 }
@@ -84,6 +84,9 @@ pub fn seal(args: SealArgs) -> Result<u8, Failure> {
 }
 
 fn tell(as_json: bool, how: &Sealing) -> Result<(), Failure> {
+    if !as_json {
+        how.restored.iter().flatten().for_each(|line| eprintln!("{line}"));
+    }
     match (as_json, how.sealed, how.threshold) {
         (true, _, _) => say_json(how)?,
         (false, false, _) => say!("the seal is open"),

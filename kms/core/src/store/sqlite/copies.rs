@@ -1,12 +1,11 @@
-//! What a store has, one record after the other, and a store that is made of that.
+//! A store that is made of the records of another one, and what tells its records from each other.
 
 use std::path::Path;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{ErrorCode, params};
 
 use super::{
     FORMAT, RULES, SCHEMA, SqliteStore, digest, error_of, in_place, is_whole, marks, number,
-    record_of, revision,
 };
 use crate::store::records::{Record, RecordPath};
 use crate::store::terms::{Identity, Revision, StoreError};
@@ -32,45 +31,8 @@ pub(crate) struct Numbered {
 }
 
 impl SqliteStore {
-    /// Gives the store's head and then its records in the order in which they came about, all of one revision. Reads and
-    /// commits wait meanwhile.
-    pub(crate) fn read_out(
-        &self,
-        begin: &mut dyn FnMut(&Head) -> Result<(), StoreError>,
-        take: &mut dyn FnMut(&Numbered) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let open = self.opened()?;
-        let connection = open.connection.as_ref().ok_or(StoreError::Forked)?;
-        let records = born(connection)?;
-        let (identity, min_writer) = (self.marks.identity, self.marks.min_writer);
-        begin(&Head { identity, min_writer, revision: revision(connection)?, records })?;
-        let all =
-            "SELECT path, generation, value, digest, rowid FROM records NOT INDEXED ORDER BY rowid";
-        let mut statement = connection.prepare(all).map_err(error_of)?;
-        let mut rows = statement.query(()).map_err(error_of)?;
-        let mut count = 0;
-        while let Some(row) = rows.next().map_err(error_of)? {
-            let (path, record) = record_of(row)?;
-            take(&Numbered { number: number(row.get(4).map_err(error_of)?)?, path, record })?;
-            count += 1;
-        }
-        // The index is another tree than the rows: one that lost some says so here.
-        let indexed: i64 = connection
-            .query_row(
-                "SELECT count(path) FROM records INDEXED BY sqlite_autoindex_records_1",
-                (),
-                |row| row.get(0),
-            )
-            .map_err(error_of)?;
-        match number(indexed)? == count {
-            true => Ok(()),
-            false => {
-                Err(StoreError::Corrupt(format!("{count} records, and {indexed} by their paths")))
-            }
-        }
-    }
-
-    /// Makes a store of what another one gave: its next incarnation. Where something fails there is none.
+    /// Makes a store of what another one gave: its next incarnation. Where something fails there is none;
+    /// [`StoreError::Malformed`] for records that no store has.
     pub(crate) fn read_in(
         to: &Path,
         head: &Head,
@@ -105,7 +67,12 @@ impl SqliteStore {
                     record.value,
                     &digest[..]
                 ];
-                statement.execute(row).map_err(error_of)?;
+                statement.execute(row).map_err(|error| match error.sqlite_error_code() {
+                    Some(ErrorCode::ConstraintViolation) => {
+                        StoreError::Malformed("two of its records have one path")
+                    }
+                    _ => error_of(error),
+                })?;
             }
             drop(statement);
             transaction.execute_batch(RULES).map_err(error_of)?;
@@ -128,11 +95,7 @@ impl SqliteStore {
     /// # Errors
     /// The store's.
     pub fn number_of(&self, path: &RecordPath) -> Result<Option<u64>, StoreError> {
-        self.with(|connection| {
-            let text = "SELECT rowid FROM records WHERE path = ?1";
-            let found = connection.query_row(text, [path.as_str()], |row| row.get(0)).optional();
-            found.map_err(error_of)?.map(number).transpose()
-        })
+        self.with(|connection| super::number_of(connection, path))
     }
 
     /// How many records beneath a path are not buried, and came about after so many others.
@@ -150,7 +113,7 @@ impl SqliteStore {
 }
 
 /// How many records there ever were: rows are numbered from 1, and none is deleted.
-fn born(connection: &rusqlite::Connection) -> Result<u64, StoreError> {
+pub(super) fn born(connection: &rusqlite::Connection) -> Result<u64, StoreError> {
     let last = "SELECT coalesce(max(rowid), 0) FROM records";
     number(connection.query_row(last, (), |row| row.get(0)).map_err(error_of)?)
 }

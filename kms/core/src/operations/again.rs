@@ -1,0 +1,115 @@
+//! Changes that are made again to a store that was put back to an older state, by what the audit log tells of them: those that take
+//! something away, and no others.
+
+use std::collections::BTreeMap;
+
+use super::kms::Kms;
+use super::records::read_key;
+use crate::error::Error;
+use crate::model::{Key, KeyId, State};
+
+/// What the audit log says that a key came to. Of what was set several times the last one counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyTold {
+    pub is_destroyed: bool,
+    /// Whether it was deleted and not restored.
+    pub is_deleted: bool,
+    /// Versions before this one were destroyed.
+    pub before: u32,
+    /// The newest version.
+    pub newest: u32,
+    pub min_sign: Option<u32>,
+    pub min_verify: Option<u32>,
+    pub min_decrypt: Option<u32>,
+    pub expires_ms: Option<u64>,
+    /// Whether Vault's paths may delete it no longer.
+    pub is_kept: bool,
+    pub states: BTreeMap<u32, State>,
+}
+
+/// What was taken away of a key again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Narrower {
+    pub is_destroyed: bool,
+    /// The key before and after.
+    pub key: Option<(Key, Key)>,
+    /// Versions that were taken out of use.
+    pub disabled: Vec<u32>,
+    /// The newest version that there is, where the log tells of newer ones.
+    pub newest: Option<u32>,
+}
+
+impl KeyTold {
+    /// The key, as narrow as that says and as it is.
+    fn narrowed(&self, key: &Key, now_ms: u64) -> Key {
+        let (key, before) = (key.clone(), self.before);
+        let least = |own: u32, told: Option<u32>| own.max(told.unwrap_or(0)).max(before);
+        Key {
+            min_available: key.min_available.max(before),
+            min_verify: least(key.min_verify, self.min_verify),
+            min_decrypt: least(key.min_decrypt, self.min_decrypt),
+            // 0 says that only the newest one does.
+            min_sign: match (key.min_sign, self.min_sign) {
+                (0, _) | (_, Some(0)) => 0,
+                (own, told) => least(own, told),
+            },
+            expires_ms: [key.expires_ms, self.expires_ms].into_iter().flatten().min(),
+            is_deletable: key.is_deletable && !self.is_kept,
+            deleted_ms: key.deleted_ms.or(self.is_deleted.then_some(now_ms)),
+            ..key
+        }
+    }
+}
+
+impl Kms {
+    /// Takes away of a key what the audit log says, after the store was put back to an older state. One that the store of then
+    /// did not have yet is none. Called again it goes on where it stopped.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) fn narrow_as_told(&self, id: &KeyId, told: &KeyTold) -> Result<Narrower, Error> {
+        let mut narrower = Narrower::default();
+        let key = match read_key(&self.kept, id) {
+            Err(Error::NoKey(_)) => return Ok(narrower),
+            Err(Error::Destroyed) => {
+                self.bury(id, None)?;
+                return Ok(narrower);
+            }
+            found => found?.key,
+        };
+        if told.is_destroyed {
+            let changing = self.changing();
+            self.bury_found(id, &read_key(&self.kept, id)?)?;
+            drop(changing);
+            self.bury(id, None)?;
+            return Ok(Narrower { is_destroyed: true, ..narrower });
+        }
+        // First, since a version that was destroyed has no state.
+        let after = told.narrowed(&key, self.now_ms());
+        if after != *key {
+            self.change(id, |key| Ok(told.narrowed(key, after.deleted_ms.unwrap_or(0))))?;
+            narrower.key = Some(((*key).clone(), after));
+        }
+        self.bury(id, Some(told.before))?;
+        for (&version, &state) in &told.states {
+            if state == State::Disabled && self.disable_as_told(id, version)? {
+                narrower.disabled.push(version);
+            }
+        }
+        narrower.newest = (told.newest > key.latest).then_some(key.latest);
+        Ok(narrower)
+    }
+
+    /// Takes a version out of use, if it is there and in use.
+    fn disable_as_told(&self, id: &KeyId, version: u32) -> Result<bool, Error> {
+        let state = match self.version(id, version) {
+            Ok(view) => view.version.state,
+            Err(Error::VersionDestroyed(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match state {
+            State::Disabled => Ok(false),
+            State::Enabled => self.set_state(id, version, State::Disabled).map(|()| true),
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! What a store is told again that is older than its audit log: one that was restored, or whose file was put back.
+//!
+//! ```text
+//!   log    ......... what the store knows | revoked T, disabled K#v1, trimmed L, ...      by the last word on each
+//!   store  older: its revision is less than the one that the log tells of
+//!            '--noted--> as narrow again --> told --> noted how far the log has come --> served
+//! ```
+//!
+//! - What takes something away is done again; what gave something is not.
+//! - Of what the log does not tell enough, or what the store can't have again, it says a line each to whoever restores.
+//! - Called again after a kill it goes on: the store notes that it is older until all of it was done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::administration::RECOVER_ADMIN;
+use super::rotations::AUTO_ROTATE;
+use super::run::{Call, Service, Told};
+use crate::audit::{Change, Class, Entry, Log, Outcome, Record, Setting};
+use crate::error::{AuditError, Code, Error};
+use crate::gate::{Action, Principal, Request, RootId, TokenId};
+use crate::model::{Key, KeyId, State, VersionId};
+use crate::operations::{KeyTold, Narrower};
+use crate::store::RecordPath;
+
+/// As whom the service takes away again what was taken away before, and what it calls such a request.
+pub const AFTER_RESTORE: &str = "after-restore";
+
+/// What came of a store that was older than its audit log: a line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Again {
+    /// What was taken away again.
+    pub done: Vec<String>,
+    /// What was not, and what to do about it.
+    pub left: Vec<String>,
+}
+
+impl Again {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.left.is_empty()
+    }
+
+    /// All lines.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let done = self.done.iter().map(|line| format!("restored: {line}, as before"));
+        done.chain(self.left.iter().map(|line| format!("restored: look: {line}")))
+    }
+}
+
+/// Records that are read together.
+const RECORDS_TOGETHER: usize = 10_000;
+
+/// Records that are told together.
+const TOLD_TOGETHER: usize = 100;
+
+/// Most lines of a kind: what is more is counted.
+const LINES_MAX: usize = 1000;
+
+/// What the log tells behind what a store knows of it.
+#[derive(Default)]
+struct Tail {
+    keys: BTreeMap<String, (Option<KeyId>, KeyTold)>,
+    revoked: BTreeSet<TokenId>,
+    cut: BTreeSet<(TokenId, String)>,
+    retired: BTreeSet<RootId>,
+    /// That all tokens ended, and by which root key others began, as far as that was told.
+    recovered: Option<Option<RootId>>,
+    /// Tokens that an older program made or revoked, and how often it said so.
+    unclear: BTreeMap<TokenId, u32>,
+    /// The newest version of each set of policies, and of labels which keys have others.
+    policies: BTreeMap<String, u64>,
+    labels: BTreeSet<String>,
+    left: Vec<String>,
+    more: usize,
+    /// The newest revision that was told of.
+    revision: Option<u64>,
+    /// Whether there are changes at all.
+    has_changes: bool,
+}
+
+impl Tail {
+    /// Whether a store of a revision lacks something of it. An older program told no revisions.
+    fn is_ahead_of(&self, revision: u64) -> bool {
+        self.revision.map_or(self.has_changes, |told| told > revision)
+    }
+
+    fn look(&mut self, line: String) {
+        match self.left.len() < LINES_MAX {
+            true => self.left.push(line),
+            false => self.more += 1,
+        }
+    }
+
+    fn key(&mut self, key: &str) -> &mut KeyTold {
+        &mut self
+            .keys
+            .entry(key.to_owned())
+            .or_insert_with(|| (key.parse().ok(), KeyTold::default()))
+            .1
+    }
+
+    fn add(&mut self, Entry { index, record, .. }: &Entry) {
+        self.revision = self.revision.max(record.revision);
+        let (action, key) = (record.action, record.key.as_deref().unwrap_or_default());
+        match record.outcome {
+            Outcome::Done => {}
+            Outcome::Failed(Code::OutcomeUnknown) if narrows(action) => {
+                self.has_changes = true;
+                let at = if key.is_empty() { "" } else { " of " };
+                let line =
+                    format!("what came of `{action}`{at}{key} is not known (record {index})");
+                return self.look(format!("{line}: do it again, if it is to hold"));
+            }
+            Outcome::Begun | Outcome::Wrong | Outcome::Withheld | Outcome::Failed(_) => return,
+        }
+        self.has_changes |= narrows(action);
+        match action {
+            Action::Destroy => self.key(key).is_destroyed = true,
+            Action::Delete => self.key(key).is_deleted = true,
+            Action::Restore => self.key(key).is_deleted = false,
+            Action::Disable | Action::Enable => self.state(*index, key, record),
+            Action::Trim => match record.change {
+                Some(Change::Before(before)) => {
+                    let told = self.key(key);
+                    told.before = told.before.max(before);
+                }
+                _ => self.untold(*index, "trimmed", key, "trim"),
+            },
+            Action::Config => self.config(*index, key, record),
+            Action::Create | Action::Rotate | Action::Import => {
+                if let Ok(VersionId { key, version }) = key.parse() {
+                    let told = self.key(&key.to_string());
+                    told.newest = told.newest.max(version);
+                }
+            }
+            Action::Token => self.token(*index, key, record),
+            Action::Policy => {
+                let set = key.strip_prefix("policy:").and_then(|set| set.rsplit_once("#v"));
+                if let Some((name, Ok(version))) = set.map(|(name, of)| (name, of.parse::<u64>())) {
+                    let newest = self.policies.entry(name.to_owned()).or_default();
+                    *newest = version.max(*newest);
+                }
+            }
+            Action::Seal if record.request_id == "reseal" && record.method == LOCAL => {
+                self.look(format!(
+                    "the shares of the seal were dealt anew since (record {index}), and the store opens by those of before: \
+                     `gabion kms reseal`"
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    fn state(&mut self, index: u64, key: &str, record: &Record) {
+        let state = match record.action {
+            Action::Disable => State::Disabled,
+            _ => State::Enabled,
+        };
+        match (&record.change, state) {
+            (Some(Change::Version(version)), state) => {
+                self.key(key).states.insert(*version, state);
+            }
+            (_, State::Disabled) => self.untold(index, "disabled a version of", key, "disable"),
+            (_, State::Enabled) => {}
+        }
+    }
+
+    fn config(&mut self, index: u64, key: &str, record: &Record) {
+        let is_clocks = record.method == LOCAL && record.request_id == AUTO_ROTATE;
+        let settings = match &record.change {
+            Some(Change::Set(settings)) => settings,
+            _ if is_clocks => return,
+            _ => return self.untold(index, "configured", key, "config"),
+        };
+        for setting in settings {
+            let told = self.key(key);
+            match *setting {
+                Setting::MinSign(version) => told.min_sign = Some(version),
+                Setting::MinVerify(version) => told.min_verify = Some(version),
+                Setting::MinDecrypt(version) => told.min_decrypt = Some(version),
+                Setting::ExpiresMs(expires_ms) => told.expires_ms = expires_ms,
+                Setting::Deletable(is_deletable) => told.is_kept = !is_deletable,
+                Setting::Labels => drop(self.labels.insert(key.to_owned())),
+            }
+        }
+    }
+
+    fn token(&mut self, index: u64, key: &str, record: &Record) {
+        let is_local = record.method == LOCAL;
+        if let Some(Ok(root)) = key.strip_prefix("root:").map(str::parse::<RootId>) {
+            match record.change {
+                Some(Change::Revoked) => drop(self.retired.insert(root)),
+                Some(_) => {}
+                None => self.look(format!(
+                    "the root key {root} of tokens was made or retired (record {index}); an older program did not say which"
+                )),
+            }
+        }
+        let Some(Ok(id)) = key.strip_prefix("token:").map(str::parse::<TokenId>) else { return };
+        match &record.change {
+            Some(Change::Revoked) => drop(self.revoked.insert(id)),
+            Some(Change::Cut(digest)) => drop(self.cut.insert((id, digest.clone()))),
+            Some(Change::Recovered(root)) => self.recovered = Some(root.parse().ok()),
+            Some(_) => {}
+            None if is_local && record.request_id == RECOVER_ADMIN => self.recovered = Some(None),
+            None if record.method == key => self.look(format!(
+                "one of the tokens {id} was revoked by whoever had it (record {index}); an older program did not say which: revoke \
+                 all of them, if in doubt (`gabion kms token revoke {id}`)"
+            )),
+            None => *self.unclear.entry(id).or_default() += 1,
+        }
+    }
+
+    /// Says that an older program did not tell enough.
+    fn untold(&mut self, index: u64, what: &str, key: &str, verb: &str) {
+        self.look(format!(
+            "somebody {what} {key} (record {index}); an older program did not say more: look, and `gabion kms key {verb}` again"
+        ));
+    }
+}
+
+/// How somebody was authenticated who is the process itself.
+const LOCAL: &str = "local";
+
+/// Whether it may take something away.
+fn narrows(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Disable
+            | Action::Trim
+            | Action::Config
+            | Action::Delete
+            | Action::Destroy
+            | Action::Rotate
+            | Action::Token
+            | Action::Policy
+    )
+}
+
+impl Service {
+    /// What came of opening a store that was older than its log. Nothing, where it was not.
+    pub fn restored(&self) -> &Again {
+        &self.again
+    }
+
+    /// Makes the store as narrow again as the log says behind what the store knows of it.
+    pub(super) fn catch_up(&mut self, known: u64, was_behind: bool) -> Result<(), Error> {
+        let tail = tail(&self.log, known)?;
+        let revision = self.kms.kept().store.read(&[])?.revision.0;
+        if !was_behind && !tail.is_ahead_of(revision) {
+            return Ok(());
+        }
+        if !was_behind {
+            super::open::note_behind(self.kms.kept(), known, &self.log)?;
+        }
+        self.again = self.narrowed(tail)?;
+        self.noted()
+    }
+
+    fn narrowed(&self, mut tail: Tail) -> Result<Again, Error> {
+        let who = self.gate.local(Principal::new(AFTER_RESTORE)?);
+        let mut doing = Doing {
+            service: self,
+            call: Call::new(&who, AFTER_RESTORE),
+            again: Again::default(),
+            told: Vec::new(),
+        };
+        doing.tokens(&mut tail)?;
+        for (key, (id, told)) in std::mem::take(&mut tail.keys) {
+            if let Some(id) = id {
+                let narrower = self.kms.narrow_as_told(&id, &told)?;
+                doing.key(&id, &told, &narrower)?;
+                if let Some(newest) = narrower.newest {
+                    let is_whole = told.before <= newest;
+                    let then = if is_whole {
+                        format!("version {newest} makes new things again")
+                    } else {
+                        "none of its versions is left".to_owned()
+                    };
+                    tail.look(format!(
+                        "{key} had version {}, which is lost: {then}; `gabion kms key rotate`",
+                        told.newest
+                    ));
+                }
+            }
+        }
+        for key in std::mem::take(&mut tail.labels) {
+            if key.parse().is_ok_and(|id| self.kms.describe(&id).is_ok()) {
+                tail.look(format!(
+                    "the labels of {key} were changed since, which policies may ask for"
+                ));
+            }
+        }
+        for (name, told) in std::mem::take(&mut tail.policies) {
+            let path = RecordPath::new(format!("policies/{name}"))?;
+            let found = self.kms.kept().store.read(&[path])?.records.into_iter().next().flatten();
+            let has = found.map_or(0, |record| record.generation);
+            if has < told {
+                tail.look(format!("the set of policies {name} was changed up to version {told}, and is of version {has}: write or delete it again"));
+            }
+        }
+        doing.tell(true)?;
+        let mut again = doing.again;
+        again.left = tail.left;
+        if tail.more > 0 {
+            again.left.push(format!("and {} more: `gabion kms audit tail --json`", tail.more));
+        }
+        Ok(again)
+    }
+
+    /// Notes how far the log has come.
+    fn noted(&self) -> Result<(), Error> {
+        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let checkpoint = self.log.checkpoint()?;
+        super::open::note(self.kms.kept(), checkpoint.size, &checkpoint.root)?;
+        *known = checkpoint.size;
+        Ok(())
+    }
+}
+
+/// What is being done again.
+struct Doing<'a> {
+    service: &'a Service,
+    call: Call<'a>,
+    again: Again,
+    told: Vec<Record>,
+}
+
+impl Doing<'_> {
+    /// Tokens and root keys, before keys: those open everything else.
+    fn tokens(&mut self, tail: &mut Tail) -> Result<(), Error> {
+        let Service { kms, gate, .. } = self.service;
+        let now_ms = kms.now_ms();
+        for (id, times) in std::mem::take(&mut tail.unclear) {
+            match times {
+                // It was made and then revoked.
+                2.. => drop(tail.revoked.insert(id)),
+                _ => tail.look(format!(
+                    "the token {id} was made or revoked; an older program did not say which: `gabion kms token revoke {id}`, if it was revoked"
+                )),
+            }
+        }
+        for &id in &tail.revoked {
+            if gate.revoke_as_told(kms, id, now_ms)? {
+                self.did(Action::Token, format!("token:{id}"), Some(Change::Revoked), "revoked")?;
+            }
+        }
+        for (id, digest) in &tail.cut {
+            if gate.cut_as_told(kms, *id, digest, now_ms)? {
+                let change = Some(Change::Cut(digest.clone()));
+                self.did(Action::Token, format!("token:{id}"), change, "revoked one")?;
+            }
+        }
+        let is_lost = |root: &Option<RootId>| root.is_none_or(|root| !gate.roots().contains(&root));
+        if tail.recovered.as_ref().is_some_and(is_lost) {
+            let root = gate.rotate(kms, now_ms)?;
+            self.did(Action::Token, format!("root:{root}"), Some(Change::Made), "made")?;
+            tail.retired.extend(gate.roots().into_iter().skip(1));
+            tail.look("administrators were replaced since, and every token has ended: `gabion kms recover-admin`".to_owned());
+        }
+        for &root in &tail.retired {
+            if gate.retire_as_told(kms, root, now_ms)? {
+                self.did(Action::Token, format!("root:{root}"), Some(Change::Revoked), "retired")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, id: &KeyId, told: &KeyTold, narrower: &Narrower) -> Result<(), Error> {
+        let Narrower { is_destroyed, key, disabled, .. } = narrower;
+        if *is_destroyed {
+            self.did_key(Action::Destroy, id, None, "destroyed")?;
+        }
+        if let Some((before, after)) = key {
+            let settings = settings(before, after);
+            if !settings.is_empty() {
+                self.did_key(Action::Config, id, Some(Change::Set(settings)), "limited")?;
+            }
+            if before.min_available != after.min_available {
+                let change = Some(Change::Before(told.before));
+                self.did_key(Action::Trim, id, change, "trimmed")?;
+            }
+            if before.deleted_ms != after.deleted_ms {
+                self.did_key(Action::Delete, id, None, "deleted")?;
+            }
+        }
+        for &version in disabled {
+            let change = Some(Change::Version(version));
+            self.did_key(Action::Disable, id, change, &format!("disabled version {version} of"))?;
+        }
+        Ok(())
+    }
+
+    fn did_key(
+        &mut self,
+        action: Action,
+        id: &KeyId,
+        change: Option<Change>,
+        what: &str,
+    ) -> Result<(), Error> {
+        self.did_of(action, Some(id), id.to_string(), change, what)
+    }
+
+    fn did(
+        &mut self,
+        action: Action,
+        key: String,
+        change: Option<Change>,
+        what: &str,
+    ) -> Result<(), Error> {
+        self.did_of(action, None, key, change, what)
+    }
+
+    fn did_of(
+        &mut self,
+        action: Action,
+        id: Option<&KeyId>,
+        key: String,
+        change: Option<Change>,
+        what: &str,
+    ) -> Result<(), Error> {
+        if self.again.done.len() < LINES_MAX {
+            self.again.done.push(format!("{what} {key}"));
+        }
+        let tenant = id.map(|id| &id.tenant);
+        let request = Request { action, tenant, key: None, items: 1, makes: None };
+        let told = Told { key: Some(key), input: None, output: None, outcome: Outcome::Done };
+        let revision = Some(self.service.kms.kept().store.read(&[])?.revision.0);
+        let record = self.service.record(&self.call, &request, told);
+        self.told.push(Record { change, revision, ..record });
+        self.tell(false)
+    }
+
+    /// Tells the log of what was done, when it is enough of that.
+    fn tell(&mut self, is_last: bool) -> Result<(), Error> {
+        let wanted = if is_last { 1 } else { TOLD_TOGETHER };
+        if self.told.len() >= wanted {
+            self.service.log.append_at_last(&std::mem::take(&mut self.told), Class::Durable)?;
+        }
+        Ok(())
+    }
+}
+
+/// What of a key is narrower than it was.
+fn settings(before: &Key, after: &Key) -> Vec<Setting> {
+    let is_other = |of: fn(&Key) -> u32, setting: fn(u32) -> Setting| {
+        (of(before) != of(after)).then(|| setting(of(after)))
+    };
+    let expires =
+        (before.expires_ms != after.expires_ms).then_some(Setting::ExpiresMs(after.expires_ms));
+    let kept = (before.is_deletable != after.is_deletable)
+        .then_some(Setting::Deletable(after.is_deletable));
+    [
+        is_other(|key| key.min_sign, Setting::MinSign),
+        is_other(|key| key.min_verify, Setting::MinVerify),
+        is_other(|key| key.min_decrypt, Setting::MinDecrypt),
+        expires,
+        kept,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What the log tells from an index on.
+fn tail(log: &Log, known: u64) -> Result<Tail, Error> {
+    let (mut tail, mut from, before) = (Tail::default(), known, log.first()?);
+    if from < before {
+        return Err(AuditError::NeedsArchive { from, before }.into());
+    }
+    loop {
+        let entries = log.tail(from, RECORDS_TOGETHER)?;
+        let Some(last) = entries.last() else { return Ok(tail) };
+        from = last.index + 1;
+        entries.iter().for_each(|entry| tail.add(entry));
+    }
+}

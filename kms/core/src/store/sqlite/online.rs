@@ -1,0 +1,204 @@
+//! What a store has, one record after the other and all of one revision, while it is used.
+//!
+//! ```text
+//!   records   1 ......... read ............................ last | later ones, which are not in the copy
+//!                          |  one that is replaced here: what it was is kept until the copy comes to it
+//!                          '--> a page at a time, between which others read and commit
+//! ```
+//!
+//! There is one connection, which no other process may have beside it: so a transaction of SQLite's that stays open for as long as a
+//! copy takes is none that others could commit beside. Records are numbered, and none is deleted: what was there at a revision is
+//! the records up to a number, but for those that were replaced since. A page is read under the store's lock, and written without.
+
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
+
+use rusqlite::{Connection, params};
+
+use super::copies::{Head, Numbered, born};
+use super::{Open, SqliteStore, error_of, number, record_of, revision};
+use crate::store::records::{Record, RecordPath};
+use crate::store::terms::StoreError;
+
+/// Bytes of values that are read under the lock at once, and one value more.
+const PAGE_BYTES: usize = 256 << 10;
+
+/// Records that are read under the lock at once.
+const PAGE_RECORDS: i64 = 512;
+
+/// Paths that are counted under the lock at once.
+const PATHS_TOGETHER: i64 = 4096;
+
+/// Most bytes of what was replaced and no copy has come to yet.
+const KEPT_MAX: usize = 64 << 20;
+
+/// About how many bytes a record that is kept takes besides its value and its path.
+const KEPT_BESIDES: usize = 200;
+
+/// A revision of which a copy is made.
+pub struct Snapshot {
+    /// The number of the last record that was read.
+    read: u64,
+    /// The number of the last record that there was.
+    last: u64,
+    /// What those behind `read` were that were replaced, by their numbers.
+    kept: BTreeMap<u64, (RecordPath, Record)>,
+    bytes: usize,
+    /// More was replaced than is kept: the copy is none.
+    is_outrun: bool,
+}
+
+impl Snapshot {
+    /// Keeps what a record was, before it is replaced.
+    pub fn keep(&mut self, number: Option<u64>, path: &RecordPath, record: Record) {
+        let is_wanted = |number: &u64| {
+            *number > self.read && *number <= self.last && !self.kept.contains_key(number)
+        };
+        let Some(number) = number.filter(is_wanted) else { return };
+        self.bytes += kept_bytes(path, &record);
+        self.is_outrun |= self.bytes > KEPT_MAX;
+        if self.is_outrun {
+            self.kept.clear();
+        } else {
+            self.kept.insert(number, (path.clone(), record));
+        }
+    }
+
+    /// What a record was, if it was replaced since.
+    fn take(&mut self, number: u64) -> Option<(RecordPath, Record)> {
+        let kept = self.kept.remove(&number)?;
+        self.bytes = self.bytes.saturating_sub(kept_bytes(&kept.0, &kept.1));
+        Some(kept)
+    }
+
+    /// Reads some records more; none behind the last one.
+    fn page(&mut self, connection: &Connection) -> Result<Vec<Numbered>, StoreError> {
+        if self.is_outrun {
+            return Err(StoreError::Outrun { most: KEPT_MAX });
+        }
+        let text = "SELECT path, generation, value, digest, rowid FROM records NOT INDEXED \
+                    WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid LIMIT ?3";
+        let mut statement = connection.prepare(text).map_err(error_of)?;
+        let of = params![self.read as i64, self.last as i64, PAGE_RECORDS];
+        let mut rows = statement.query(of).map_err(error_of)?;
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = rows.next().map_err(error_of)? {
+            let number = number(row.get(4).map_err(error_of)?)?;
+            let (path, record) = match self.take(number) {
+                Some(kept) => kept,
+                None => record_of(row)?,
+            };
+            bytes += record.value.as_ref().map_or(0, Vec::len);
+            page.push(Numbered { number, path, record });
+            self.read = number;
+            if bytes >= PAGE_BYTES {
+                break;
+            }
+        }
+        Ok(page)
+    }
+}
+
+fn kept_bytes(path: &RecordPath, record: &Record) -> usize {
+    KEPT_BESIDES + path.as_str().len() + record.value.as_ref().map_or(0, Vec::len)
+}
+
+/// A copy that is being made: the only one of its store.
+pub(crate) struct Copying<'a> {
+    store: &'a SqliteStore,
+    _one: MutexGuard<'a, ()>,
+}
+
+impl SqliteStore {
+    /// Begins a copy, when no other one is made. Nobody else waits for it.
+    pub(crate) fn copying(&self) -> Copying<'_> {
+        let one = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        Copying { store: self, _one: one }
+    }
+}
+
+impl Copying<'_> {
+    /// Gives the store's head and then its records in the order in which they came about, all of one revision: that of now.
+    /// Others read and commit meanwhile.
+    pub(crate) fn read_out(
+        &self,
+        begin: &mut dyn FnMut(&Head) -> Result<(), StoreError>,
+        take: &mut dyn FnMut(&Numbered) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let store = self.store;
+        let head = store.at_a_page(|connection, snapshot| {
+            let records = born(connection)?;
+            let (read, last, bytes) = (0, records, 0);
+            let kept = BTreeMap::new();
+            *snapshot = Some(Snapshot { read, last, kept, bytes, is_outrun: false });
+            let (identity, min_writer) = (store.marks.identity, store.marks.min_writer);
+            Ok(Head { identity, min_writer, revision: revision(connection)?, records })
+        })?;
+        begin(&head)?;
+        let mut count = 0;
+        loop {
+            let page = store.at_a_page(|connection, snapshot| match snapshot {
+                Some(snapshot) => snapshot.page(connection),
+                None => Err(StoreError::Unavailable("its copy was given up".to_owned())),
+            })?;
+            if page.is_empty() {
+                break;
+            }
+            count += page.len() as u64;
+            page.iter().try_for_each(&mut *take)?;
+        }
+        // The index is another tree than the rows: one that lost some says so here.
+        let indexed = store.count_paths(head.records)?;
+        match indexed == count {
+            true => Ok(()),
+            false => {
+                Err(StoreError::Corrupt(format!("{count} records, and {indexed} by their paths")))
+            }
+        }
+    }
+}
+
+/// Nothing is kept for a copy that is made or was given up.
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        let mut open = self.store.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.snapshot = None;
+    }
+}
+
+impl SqliteStore {
+    /// Runs something of a copy on the connection.
+    fn at_a_page<T>(
+        &self,
+        run: impl FnOnce(&Connection, &mut Option<Snapshot>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut open = self.opened()?;
+        let Open { connection: Some(connection), snapshot, .. } = &mut *open else {
+            return Err(StoreError::Forked);
+        };
+        run(connection, snapshot)
+    }
+
+    /// How many of the first records the index of paths has.
+    fn count_paths(&self, records: u64) -> Result<u64, StoreError> {
+        let (mut after, mut count) = (String::new(), 0);
+        loop {
+            let page = self.at_a_page(|connection, _| paths_after(connection, &after))?;
+            let Some((last, _)) = page.last() else { return Ok(count) };
+            after.clone_from(last);
+            for (_, found) in &page {
+                count += u64::from(number(*found)? <= records);
+            }
+        }
+    }
+}
+
+/// Some paths and their numbers, as the index has them.
+fn paths_after(connection: &Connection, after: &str) -> Result<Vec<(String, i64)>, StoreError> {
+    let text = "SELECT path, rowid FROM records INDEXED BY sqlite_autoindex_records_1 \
+                WHERE path > ?1 ORDER BY path LIMIT ?2";
+    let mut statement = connection.prepare(text).map_err(error_of)?;
+    let rows =
+        statement.query_map(params![after, PATHS_TOGETHER], |row| Ok((row.get(0)?, row.get(1)?)));
+    rows.map_err(error_of)?.map(|row| row.map_err(error_of)).collect()
+}
