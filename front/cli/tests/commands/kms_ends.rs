@@ -90,7 +90,6 @@ fn a_request_that_is_under_way_is_answered_before_the_end() {
     assert_eq!(ended(&mut child), Some(0));
 }
 
-/// Whoever hangs up before the answer ends nobody but themselves: no write to a closed connection ends the process.
 /// A log whose disk is full is no reason not to serve, nor to end with another code; and whom nobody hears of nobody can use.
 #[test]
 fn what_can_not_be_said_ends_a_server_to_try_out_and_no_other() {
@@ -98,14 +97,14 @@ fn what_can_not_be_said_ends_a_server_to_try_out_and_no_other() {
     let caller = place(&work);
     let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
     let child = work.command(&["kms", "serve", "--config", "kms.toml"]).stderr(full()).spawn();
-    let child = child.unwrap();
+    let mut child = child.unwrap();
     let start = Instant::now();
     while caller.run(&["status"]).text().is_empty() {
         assert!(start.elapsed() < LONG, "it does not serve");
         std::thread::sleep(Duration::from_millis(20));
     }
     terminate(&child);
-    assert_eq!(ended(child), Some(0));
+    assert_eq!(ended(&mut child), Some(0));
     for (command, code) in [(&["kms", "status"][..], 2), (&["kms", "serve", "--config", "none"], 2)]
     {
         let status = work.command(command).stderr(full()).status().unwrap();
@@ -113,11 +112,12 @@ fn what_can_not_be_said_ends_a_server_to_try_out_and_no_other() {
     }
     for json in [&[][..], &["--json"]] {
         let command = [&["kms", "dev", "--listen", "127.0.0.1:0"][..], json].concat();
-        let child = work.command(&command).stdout(full()).stderr(Stdio::null()).spawn().unwrap();
-        assert_eq!(ended(child), Some(3), "{command:?}");
+        let child = work.command(&command).stdout(full()).stderr(Stdio::null()).spawn();
+        assert_eq!(ended(&mut child.unwrap()), Some(3), "{command:?}");
     }
 }
 
+/// Whoever hangs up before the answer ends nobody but themselves: no write to a closed connection ends the process.
 #[test]
 fn who_hangs_up_early_ends_no_server() {
     let work = Work::new();

@@ -276,7 +276,7 @@ fn keys_are_their_owners_and_show_nothing() {
     assert!(place.periods.all().unwrap().is_empty());
     assert!(place.periods.find(key.period()).is_err());
     assert!(place.periods.holding(1, &[]).unwrap().is_empty());
-    assert_eq!(place.names("keys"), [name.clone()]);
+    assert_eq!(place.names("keys"), std::slice::from_ref(&name));
     assert_eq!(fs::read(&at).unwrap(), vec![0; text.len()]);
     // The next period removes it, and so does who destroys it again.
     place.current(1_790_000_000_123);
