@@ -308,7 +308,7 @@ pub enum ShareError {
 #[non_exhaustive]
 pub enum SealError {
     /// It was never made.
-    #[error("the store has no seal yet; make one first")]
+    #[error("the store has no seal yet: `gabion kms init` makes one")]
     None,
     /// It was made already.
     #[error("the store has a seal already")]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use gabion_kms_client::wire::RecoverAdmin;
 
 use super::seal::text;
+use super::share::shares as shares_of;
 use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;
@@ -51,7 +52,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         how = Some(client.recover_admin(&RecoverAdmin { reset, ..RecoverAdmin::default() })?);
     } else {
         let shares = text(&read(args.shares.as_deref().unwrap_or(Path::new("-")))?)?;
-        for share in shares.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        for share in shares_of(&shares) {
             let (share, principal) = (Some(share.to_owned().into()), args.principal.clone());
             // The first one says that those of before do not count.
             let reset = reset.filter(|_| how.is_none());

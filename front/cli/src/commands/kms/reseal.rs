@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::say_json;
 use super::seal::text;
-use super::share::{Handed, Holders};
+use super::share::{Handed, Holders, shares};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
@@ -53,8 +53,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let passphrase = args.passphrase.map(|source| text(&source.password()?)).transpose()?;
     let holders = args.holders.read()?;
     let lines = text(&files::read(&args.given, files::SMALL_MAX)?)?;
-    let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
-    let given: Vec<Zeroizing<String>> = lines.map(|line| Zeroizing::new(line.to_owned())).collect();
+    let given: Vec<Zeroizing<String>> =
+        shares(&lines).map(|line| Zeroizing::new(line.to_owned())).collect();
     if given.is_empty() {
         return Err(Failure::Usage("there is no share".to_owned()));
     }
@@ -65,12 +65,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         certificate: None,
         holders: holders.keys(),
     };
-    let mut shares = Handed::new(&holders, args.json);
+    let mut handed = Handed::new(&holders, args.json);
     let tell = |line: &str| eprintln!("{line}");
-    let dealt = Keeper::reseal(&config, &given, &initial, tell, |share| shares.take(share));
-    if args.json && (dealt.is_ok() || shares.are_any()) {
+    let dealt = Keeper::reseal(&config, &given, &initial, tell, |share| handed.take(share));
+    if args.json && (dealt.is_ok() || handed.are_any()) {
         // Also where nobody knows what came of it: then one of the two sets opens the seal.
-        say_json(&shares.json())?;
+        say_json(&handed.json())?;
     }
     dealt.map(|()| 0)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use gabion_kms_client::wire::{Sealing, Unseal};
 use zeroize::Zeroizing;
 
+use super::share::shares as shares_of;
 use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;
@@ -15,8 +16,8 @@ use crate::keys::passin::PassIn;
 /// Example:
 ///   gabion kms unseal < share.txt
 ///
-/// Reads shares from standard input, one a line, and gives the server one after the other. What several people give one
-/// after the other counts together.
+/// Reads shares from standard input, one a line or as `gabion kms init` prints them, and gives the server one after the other.
+/// What several people give one after the other counts together.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct UnsealArgs {
@@ -60,7 +61,7 @@ pub fn unseal(args: UnsealArgs) -> Result<u8, Failure> {
     } else {
         let shares = args.shares.as_deref().unwrap_or(Path::new("-"));
         let shares = text(&files::read(shares, files::SMALL_MAX)?)?;
-        for share in shares.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        for share in shares_of(&shares) {
             // The first one says that those of before do not count.
             let reset = reset.filter(|_| how.is_none());
             let share = Some(share.to_owned().into());
