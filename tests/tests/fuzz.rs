@@ -94,6 +94,7 @@ replays!(
     c_interface,
     ciphertexts,
     key_files,
+    kms_backups,
     kms_requests,
     kms_texts,
     kms_wrapped,

@@ -50,7 +50,7 @@ pub struct Keeper {
     is_initialized: AtomicBool,
     open: RwLock<Option<Arc<Service>>>,
     /// What was closed, and is there for as long as something of it still runs.
-    closing: Mutex<Weak<Service>>,
+    closing: Mutex<Weak<()>>,
     /// Shares that were given, and are too few so far. Held while the seal is opened: once at a time.
     given: Mutex<Vec<Share>>,
     /// The same, for a new administrator. Taken before `given`.
@@ -628,7 +628,7 @@ impl Keeper {
         };
         if let Some(service) = closed {
             let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
-            *closing = Arc::downgrade(&service);
+            *closing = service.alive();
             drop(closing);
             // The log says how far it came.
             let _ = service.checkpoint();

@@ -19,6 +19,7 @@ mod c_interface;
 mod ciphertexts;
 mod input;
 mod key_files;
+mod kms_backups;
 mod kms_requests;
 mod kms_texts;
 mod kms_wrapped;
@@ -45,11 +46,12 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
     Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
     Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
     Target { name: "key_files", run: key_files::run, seeds: key_files::seeds },
+    Target { name: "kms_backups", run: kms_backups::run, seeds: kms_backups::seeds },
     Target { name: "kms_requests", run: kms_requests::run, seeds: kms_requests::seeds },
     Target { name: "kms_texts", run: kms_texts::run, seeds: kms_texts::seeds },
     Target { name: "kms_wrapped", run: kms_wrapped::run, seeds: kms_wrapped::seeds },

@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::administration::RECOVER_ADMIN;
+use super::restored::Again;
 use super::rotations::AUTO_ROTATE;
 use super::run::{Call, Service, Told};
 use crate::audit::{Change, Class, Entry, Log, Outcome, Record, Setting};
@@ -24,28 +25,6 @@ use crate::store::RecordPath;
 
 /// As whom the service takes away again what was taken away before, and what it calls such a request.
 pub const AFTER_RESTORE: &str = "after-restore";
-
-/// What came of a store that was older than its audit log: a line each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Again {
-    /// What was taken away again.
-    pub done: Vec<String>,
-    /// What was not, and what to do about it.
-    pub left: Vec<String>,
-}
-
-impl Again {
-    /// Whether there is nothing to say.
-    pub fn is_empty(&self) -> bool {
-        self.done.is_empty() && self.left.is_empty()
-    }
-
-    /// All lines.
-    pub fn lines(&self) -> impl Iterator<Item = String> {
-        let done = self.done.iter().map(|line| format!("restored: {line}, as before"));
-        done.chain(self.left.iter().map(|line| format!("restored: look: {line}")))
-    }
-}
 
 /// Records that are read together.
 const RECORDS_TOGETHER: usize = 10_000;

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicU64;
 use gabion_state::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
-use super::again::Again;
 use super::ops::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
+use super::restored::Again;
 use super::run::Service;
 use crate::audit::{self, Class, Hash, Keys, Log};
 use crate::error::{AuditError, Error};
@@ -101,6 +101,7 @@ impl Service {
             quota: Quota::new(options.quota),
             queues: Queues::new(),
             again: Again::default(),
+            alive: Arc::default(),
         };
         if let Some((known, was_behind)) = behind {
             service.catch_up(known, was_behind)?;

@@ -1,17 +1,17 @@
 //! What every verb goes through.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use hmac::Hmac;
 use sha2_hmac::Sha256;
 
-use super::again::Again;
 use super::cost::{REQUEST_US, bytes_us, item_us};
 use super::ops::Ops;
 use super::queue::{Place, Queues};
 use super::quota::Quota;
+use super::restored::Again;
 use crate::audit::{Change, Class, Digest, Log, Outcome, Record};
 use crate::error::{Denied, Error};
 use crate::gate::{Action, Authenticated, Gate, Method, Peer, Principal, Request};
@@ -62,6 +62,8 @@ pub struct Service {
     pub(super) ops: Ops,
     /// What came of a store that was older than its log.
     pub(super) again: Again,
+    /// Dropped last of all, the log's lock before it.
+    pub(super) alive: Arc<()>,
 }
 
 /// Who calls, and which request it is.
@@ -200,6 +202,11 @@ impl Service {
     /// The keys, for what nobody calls: metrics, what is cached.
     pub fn kms(&self) -> &Kms {
         &self.kms
+    }
+
+    /// Ends with the service, once its log belongs to nobody.
+    pub fn alive(&self) -> Weak<()> {
+        Arc::downgrade(&self.alive)
     }
 
     /// The gate.

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gabion_kms_client::wire::RecoverAdmin;
 
-use super::seal::text;
-use super::share::shares as shares_of;
+use super::seal::{shares_of, text};
 use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;

@@ -7,8 +7,8 @@ use gabion_kms_server::{Initial, Keeper};
 use zeroize::Zeroizing;
 
 use super::say_json;
-use super::seal::text;
-use super::share::{Handed, Holders, shares};
+use super::seal::{shares_of, text};
+use super::share::{Handed, Holders};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let holders = args.holders.read()?;
     let lines = text(&files::read(&args.given, files::SMALL_MAX)?)?;
     let given: Vec<Zeroizing<String>> =
-        shares(&lines).map(|line| Zeroizing::new(line.to_owned())).collect();
+        shares_of(&lines).map(|line| Zeroizing::new(line.to_owned())).collect();
     if given.is_empty() {
         return Err(Failure::Usage("there is no share".to_owned()));
     }

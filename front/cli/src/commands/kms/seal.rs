@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use gabion_kms_client::wire::{Sealing, Unseal};
 use zeroize::Zeroizing;
 
-use super::share::shares as shares_of;
 use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;
@@ -102,4 +101,15 @@ pub fn text(bytes: &[u8]) -> Result<Zeroizing<String>, Failure> {
     let text = std::str::from_utf8(bytes);
     let text = text.map_err(|_| Failure::Usage("that is no text".to_owned()))?;
     Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// The shares of a text, one a line: where lines are as `init` and `reseal` print them, those that are shares.
+pub fn shares_of(text: &str) -> impl Iterator<Item = &str> {
+    let printed = |line: &'_ str| line.trim().starts_with("share ");
+    let are_printed = text.lines().any(printed);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.filter_map(move |line| match are_printed {
+        true => Some(line.strip_prefix("share ")?.trim_start()),
+        false => Some(line),
+    })
 }

@@ -141,17 +141,6 @@ pub struct Handed<'a> {
     shares: Vec<Zeroizing<String>>,
 }
 
-/// The shares of a text, one a line: where lines are as `init` and `reseal` print them, those that are shares.
-pub fn shares(text: &str) -> impl Iterator<Item = &str> {
-    let printed = |line: &'_ str| line.trim().starts_with("share ");
-    let are_printed = text.lines().any(printed);
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.filter_map(move |line| match are_printed {
-        true => Some(line.strip_prefix("share ")?.trim_start()),
-        false => Some(line),
-    })
-}
-
 impl<'a> Handed<'a> {
     pub fn new(holders: &'a Known, is_json: bool) -> Self {
         Handed { holders, is_json, shares: Vec::new() }
