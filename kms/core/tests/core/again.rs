@@ -118,6 +118,16 @@ impl Place {
         fs::copy(self.at("kept"), self.at("store")).unwrap();
     }
 
+    /// As an enabling does whose process is killed before the log is told.
+    fn enable_untold(&self, name: &str) {
+        let store = SqliteStore::open(&self.at("store"), store::Options::default()).unwrap();
+        let store = Arc::new(store);
+        let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
+        let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
+        let id = kms.find(&self.tenant, &label(name)).unwrap();
+        kms.set_state(&id, 1, State::Enabled).unwrap();
+    }
+
     fn create(
         &self,
         service: &Service,
@@ -334,17 +344,48 @@ fn a_store_that_is_not_older_is_left_as_it_is() {
     place.on("k", |key| service.set_state(&call, key, 1, State::Disabled)).unwrap();
     let size = service.log().size();
     drop(service);
-    // As an enabling would whose process was killed before the log was told.
-    let store = Arc::new(SqliteStore::open(&place.at("store"), store::Options::default()).unwrap());
-    let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
-    let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
-    let id = kms.find(&place.tenant, &label("k")).unwrap();
-    kms.set_state(&id, 1, State::Enabled).unwrap();
-    drop(kms);
+    place.enable_untold("k");
     let service = place.open();
     assert!(service.restored().is_empty());
     assert_eq!(place.key(&service, "k").1, [0; 0]);
     assert_eq!(service.log().size(), size + 1);
+}
+
+/// Before it serves, the store notes how far the log has come: it is older no longer, however its next process ends.
+#[test]
+fn what_was_taken_away_again_is_taken_away_once() {
+    let place = Place::new();
+    place.with(|service, call| place.create(service, call, "k", "ed25519", 2));
+    place.keep();
+    place.with(|service, call| {
+        place.on("k", |key| service.set_state(call, key, 1, State::Disabled)).unwrap();
+    });
+    place.put_back();
+    let service = place.open();
+    assert_eq!(place.key(&service, "k").1, [1]);
+    assert_eq!(service.restored().done.len(), 1);
+    drop(service);
+    place.enable_untold("k");
+    let service = place.open();
+    assert!(service.restored().is_empty());
+    assert_eq!(place.key(&service, "k").1, [0; 0]);
+}
+
+/// What each process does makes the store's revision greater, at last as great as the one that the log tells of.
+#[test]
+fn processes_that_are_killed_again_and_again_forget_nothing() {
+    let place = Place::new();
+    let old = place.with(token_of);
+    place.keep();
+    place.with(|service, _| service.recover(&Principal::new("new").unwrap(), None).unwrap());
+    place.put_back();
+    for commits in [1; 8] {
+        let opened = place.open_to(commits).map(drop);
+        assert!(opened.is_err());
+    }
+    let service = place.open();
+    assert!(!is_good(&service, &old));
+    assert!(service.restored().left.iter().any(|line| line.contains("recover-admin")));
 }
 
 #[test]

@@ -482,6 +482,58 @@ fn a_fault_at_any_call_leaves_a_whole_backup_or_none() {
     assert!(struck > 100, "{struck}");
 }
 
+const GIVES_UP: &str = "GABION_TEST_KMS_GIVES_UP";
+
+/// Bytes of memory that this process has for itself.
+fn own_bytes() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn child_that_gives_a_backup_up() {
+    if std::env::var_os(GIVES_UP).is_none() {
+        return;
+    }
+    let place = Place::new(4, 100);
+    let replace = |before: u64| {
+        for n in 0..60 {
+            let name = path(&format!("r/large-{n}"));
+            commit(
+                &place.store,
+                &Transaction::new().put(name, before, vec![before as u8 + 1; 1 << 20]),
+            );
+        }
+    };
+    replace(0);
+    replace(1);
+    let sim = Sim::new(vec![(8, Kind::Fails)], 0);
+    let disk = sim.process();
+    let folder = Path::new("/copy");
+    let failed = backup::write_on(&disk, &place.store, folder, "one.backup", &place.key, 5);
+    let error = store_error(failed).to_string();
+    assert!(error.contains("other error"), "{error}");
+    let before = own_bytes();
+    replace(2);
+    let more = own_bytes().saturating_sub(before);
+    println!("grew by {more} bytes");
+    assert!(more < 20 << 20, "{more} bytes more");
+}
+
+/// Of a backup that was given up nothing is kept: neither memory, nor what is destroyed since.
+#[test]
+fn a_backup_that_was_given_up_keeps_nothing() {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "online::child_that_gives_a_backup_up", "--nocapture"])
+        .env(GIVES_UP, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    let why = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && said.contains("grew by"), "{said}{why}");
+}
+
 const RESTORE: &str = "GABION_TEST_KMS_RESTORE";
 
 #[test]
