@@ -184,7 +184,7 @@ pub fn write(
 /// The same on a disk that the caller brings.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_on(
     disk: &dyn Disk,
     store: &SqliteStore,
