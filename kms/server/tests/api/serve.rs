@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gabion_kms::clock::Clock;
 use gabion_kms_client::wire::{
@@ -77,14 +77,14 @@ impl Place {
 
     pub fn serve(&self, store: &str) -> Server {
         let config = self.config(store);
-        let keeper = Arc::new(Keeper::open(&config).unwrap());
+        let keeper = Arc::new(opened(&config));
         Server::start(keeper, &config.options().unwrap()).unwrap()
     }
 
     /// The same by another clock.
     pub fn serve_by(&self, store: &str, clock: Arc<dyn Clock>) -> Server {
         let config = self.config(store);
-        let keeper = Arc::new(Keeper::open(&config).unwrap().with_clock(clock));
+        let keeper = Arc::new(opened(&config).with_clock(clock));
         Server::start(keeper, &config.options().unwrap()).unwrap()
     }
 
@@ -512,9 +512,21 @@ fn listed(folder: &Path) -> Vec<String> {
     all
 }
 
+/// Opens a store whose last server has stopped: its last thread may still be closing it.
+fn opened(config: &Config) -> Keeper {
+    let start = Instant::now();
+    loop {
+        match Keeper::open(config) {
+            Ok(keeper) => return keeper,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(30), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Why a server does not open although enough shares are there.
 fn not_opened(place: &Place, config: &Config) -> gabion_kms_client::wire::Problem {
-    let keeper = Arc::new(Keeper::open(config).unwrap());
+    let keeper = Arc::new(opened(config));
     let server = Server::start(keeper, &config.options().unwrap()).unwrap();
     for share in &place.shares[..2] {
         place.admin().unseal(&share_of(share)).unwrap();
@@ -539,7 +551,7 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     };
     let config = with(Some(witness.path()));
     let serve = || {
-        let keeper = Arc::new(Keeper::open(&config).unwrap());
+        let keeper = Arc::new(opened(&config));
         Server::start(keeper, &config.options().unwrap()).unwrap()
     };
     let server = serve();
@@ -549,13 +561,7 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     let there = listed(witness.path());
     assert_eq!((there.len(), there[1].as_str()), (2, "checkpoint"), "{there:?}");
     assert!(there[0].starts_with("20") && there[0].len() == 10, "{there:?}");
-    // Its last thread may still be closing the store.
-    let closed = || {
-        while Keeper::open(&config).is_err() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    closed();
+    drop(opened(&config));
     // Both as they were, from before something more was done.
     let before = tempfile::tempdir().unwrap();
     copied(place.folder.path(), before.path());
@@ -563,7 +569,7 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     place.unseal();
     create(&place.admin(), "taken-back");
     server.stop();
-    closed();
+    drop(opened(&config));
     let newest = std::fs::read(witness.path().join("checkpoint")).unwrap();
     std::fs::remove_dir_all(place.folder.path()).unwrap();
     copied(before.path(), place.folder.path());
