@@ -91,7 +91,8 @@ impl Kms {
             narrower.key = Some(((*key).clone(), after));
         }
         self.bury(id, Some(told.before))?;
-        for (&version, &state) in &told.states {
+        // Those behind the newest one are lost.
+        for (&version, &state) in told.states.range(..=key.latest) {
             if state == State::Disabled && self.disable_as_told(id, version)? {
                 narrower.disabled.push(version);
             }

@@ -11,10 +11,8 @@ use gabion_kms::model::{Label, Minimum, State};
 use gabion_kms::operations::{self, Kms, NewKey};
 use gabion_kms::seal::{self, By, Cost, Shares, Slots};
 use gabion_kms::service::{AFTER_RESTORE, AuditAt, Call, KeyRef, NewToken, Options, Service};
-use gabion_kms::store::{
-    self, Caps, Identity, Outcome as Committed, Page, Read, RecordPath, SqliteStore, Store,
-    StoreError, Transaction,
-};
+use gabion_kms::store::testing::Over;
+use gabion_kms::store::{self, Outcome as Committed, SqliteStore, Store, StoreError, Transaction};
 use gabion_kms::{Error, Message};
 
 fn label(text: &str) -> Label {
@@ -27,26 +25,9 @@ struct Ending {
     left: AtomicUsize,
 }
 
-impl Store for Ending {
-    fn caps(&self) -> Caps {
-        self.store.caps()
-    }
-
-    fn identity(&self) -> Identity {
-        self.store.identity()
-    }
-
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
-        self.store.read(paths)
-    }
-
-    fn list(
-        &self,
-        under: &RecordPath,
-        after: Option<&RecordPath>,
-        most: usize,
-    ) -> Result<Page, StoreError> {
-        self.store.list(under, after, most)
+impl Over for Ending {
+    fn below(&self) -> &dyn Store {
+        &self.store
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Committed, StoreError> {
@@ -489,6 +470,23 @@ fn what_the_log_does_not_tell_enough_of_is_said() {
         assert_eq!(left.iter().filter(|line| line.contains(what)).count(), 1, "{what}: {left:?}");
     }
     assert_eq!(left.len(), 3, "{left:?}");
+}
+
+/// Nothing is to be taken out of use of what is lost, and the store opens.
+#[test]
+fn a_version_that_was_disabled_and_is_lost_keeps_nobody_out() {
+    let place = Place::new();
+    place.with(|service, call| place.create(service, call, "k", "ed25519", 1));
+    place.keep();
+    place.with(|service, call| {
+        place.on("k", |key| service.rotate(call, key)).unwrap();
+        place.on("k", |key| service.set_state(call, key, 2, State::Disabled)).unwrap();
+    });
+    place.put_back();
+    let service = place.open();
+    let left = &service.restored().left;
+    assert!(left.len() == 1 && left[0].contains("had version 2, which is lost"), "{left:?}");
+    assert_eq!(service.restored().done, [""; 0]);
 }
 
 /// Programs before this one told of no versions, nor which tokens were made and which revoked.
