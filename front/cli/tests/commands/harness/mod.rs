@@ -134,6 +134,16 @@ impl Work {
     }
 }
 
+/// Returns whether the long checks run, which `script/test --all` asks for by `GABION_TEST_DEEP`. If not, prints that
+/// `what` was not run.
+pub fn is_deep(what: &str) -> bool {
+    let asked = std::env::var_os("GABION_TEST_DEEP").is_some_and(|value| !value.is_empty());
+    if !asked {
+        eprintln!("not run: {what}; script/test --all runs it");
+    }
+    asked
+}
+
 /// The finished bundle, if there is one; tests that need it say so and pass without, or fail where
 /// `GABION_TEST_NEEDS_BUNDLE` is set.
 pub fn bundle() -> Option<PathBuf> {
