@@ -51,6 +51,8 @@ codes! {
     Conflict "conflict" true;
     /// The op_id was another request's.
     OpIdReused "op_id_reused" false;
+    /// The change of the op_id was done, and its answer is secret and given out once only.
+    OpIdDone "op_id_done" false;
     /// The key does not do that.
     Unsupported "unsupported" false;
     /// The version may not be used for that.
@@ -423,8 +425,22 @@ pub enum Error {
     #[error("the key was changed meanwhile; look at it again")]
     Conflict,
     /// An op_id under which something else was asked for.
-    #[error("something else was asked for under this op_id; take another one")]
+    #[error("this op_id was already used for a different request; use a new one")]
     OpReused,
+    /// An op_id that a program of before noted under a principal's name, which does not say whose it is.
+    #[error(
+        "this op_id was used before the service was upgraded, and the store does not say by which credential: look whether the change \
+         was made, and use a new op_id"
+    )]
+    OpOfName,
+    /// A change that was done, and whose answer is secret.
+    #[error(
+        "the change of this op_id was already made: `{made}`; its answer is secret and is given out only once"
+    )]
+    OpDone {
+        /// What it made: a token's id.
+        made: String,
+    },
     /// A change that is under way already.
     #[error("the change of this op_id is under way")]
     OpRunning,
@@ -546,7 +562,8 @@ impl Error {
             Error::Quota { .. } => Code::QuotaExceeded,
             Error::Queue => Code::Busy,
             Error::Conflict => Code::Conflict,
-            Error::OpReused => Code::OpIdReused,
+            Error::OpReused | Error::OpOfName => Code::OpIdReused,
+            Error::OpDone { .. } => Code::OpIdDone,
             Error::OpRunning => Code::Busy,
             Error::NotAllowed { .. } => Code::VersionNotAllowed,
             Error::Disabled(_) => Code::VersionDisabled,

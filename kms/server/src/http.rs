@@ -155,8 +155,8 @@ async fn handled(
     is_alone: bool,
 ) -> Result<Reply, Problem> {
     let is_short = call.body.len() <= SHORT;
-    let Route { method, path, once: action, handler, .. } = *route;
-    let of_route = Once { method, path, action, handler };
+    let Route { method, path, once: action, is_secret, handler, .. } = *route;
+    let of_route = Once { method, path, action, is_secret, handler };
     let handle =
         move |call: &Call| once::answered(&of_route, call).map_err(|problem| call.refusal(problem));
     if !(route.is_quick && is_short) {

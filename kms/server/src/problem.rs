@@ -218,6 +218,9 @@ impl From<Error> for Problem {
             Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
             Code::Unauthenticated => problem.hint(TOKEN),
             Code::OutcomeUnknown => problem.hint("look at the key before you try again"),
+            Code::OpIdDone => problem.hint(
+                "if its answer was lost, revoke the token (`gabion kms token revoke ID`) and make another under a new op_id",
+            ),
             _ => problem,
         }
     }
@@ -238,6 +241,7 @@ fn status(code: Code) -> u16 {
         Code::Exists
         | Code::Conflict
         | Code::OpIdReused
+        | Code::OpIdDone
         | Code::VersionDisabled
         | Code::VersionExhausted
         | Code::KeyExpired

@@ -59,6 +59,8 @@ pub struct Route {
     /// The kind of change, of one that may be asked for again under an op_id: none that gives out a key or what was
     /// encrypted.
     pub once: Option<Action>,
+    /// Whether the answer of such a change is secret: it is never stored, nor given again.
+    pub is_secret: bool,
 }
 
 const OF_TENANT: (&str, &str) = ("tenant", "Whose key it is; `default` if nothing else is said.");
@@ -73,6 +75,7 @@ macro_rules! route {
     (stream $way:path, $($row:tt)*) => { Route { way: Some($way), ..route!($($row)*) } };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
+    (secret $($row:tt)*) => { Route { is_secret: true, ..route!($($row)*) } };
     (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
     ($method:literal $path:literal $name:literal $about:literal $handler:path
         $(, body $body:ty)? $(, answer $answer:ty)? $(, query $query:expr)?) => {
@@ -90,6 +93,7 @@ macro_rules! route {
             answer: route!(@schema $($answer)?),
             handler: $handler,
             once: None,
+            is_secret: false,
         }
     };
 }
@@ -147,7 +151,7 @@ pub const ROUTES: &[Route] = &[
     route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),
     route!("POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
     route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
-    route!(once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
+    route!(secret once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
     route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
     route!("GET" "/v1/kms/policies" "list_policies" "The sets of policies that are in force." policies::list, answer wire::PolicySets),
     route!(once Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body wire::PutPolicy, answer wire::PolicyChanged),
@@ -256,6 +260,17 @@ pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The answer of a change is stored under its op_id unless its route says that it is secret.
+    #[test]
+    fn every_change_whose_answer_has_a_secret_says_so() {
+        for route in ROUTES.iter().filter(|route| route.once.is_some()) {
+            let mut schemas = Schemas::new();
+            let answer = route.answer.map(|schema| schema(&mut schemas)).unwrap_or_default();
+            let has_secret = format!("{answer}{}", Value::from(schemas)).contains("password");
+            assert_eq!(route.is_secret, has_secret, "{}", route.name);
+        }
+    }
 
     #[test]
     fn every_route_is_found_at_its_path_and_has_a_name_of_its_own() {

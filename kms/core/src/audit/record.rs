@@ -29,7 +29,8 @@ pub struct Record {
     pub trace: Option<String>,
     /// Who.
     pub principal: Principal,
-    /// How they were authenticated: `token:ID`, `certificate` or `local`.
+    /// The credential: `token:ID:CHAIN`, `certificate:SHA256` or `local`. CHAIN is a digest of the token with all its caveats, as in
+    /// [`Change::Cut`]. Records of older programs have `token:ID` and `certificate`.
     pub method: String,
     /// What they asked for.
     pub action: Action,
@@ -102,6 +103,8 @@ pub enum Outcome {
     Begun,
     /// It was done.
     Done,
+    /// It was done before under the same op_id, and that was answered.
+    Replayed,
     /// A signature was looked at, and is wrong.
     Wrong,
     /// It was done, and its result was not given out, since the caller was not allowed any more.
@@ -185,6 +188,7 @@ impl fmt::Display for Outcome {
         out.write_str(match self {
             Outcome::Begun => "begun",
             Outcome::Done => "ok",
+            Outcome::Replayed => "replayed",
             Outcome::Wrong => "wrong",
             Outcome::Withheld => "withheld",
             Outcome::Failed(code) => code.as_str(),
@@ -199,6 +203,7 @@ impl FromStr for Outcome {
         match text {
             "begun" => Ok(Outcome::Begun),
             "ok" => Ok(Outcome::Done),
+            "replayed" => Ok(Outcome::Replayed),
             "wrong" => Ok(Outcome::Wrong),
             "withheld" => Ok(Outcome::Withheld),
             text => text.parse().map(Outcome::Failed).map_err(|()| "expected an outcome"),
@@ -307,7 +312,8 @@ mod tests {
     #[test]
     fn an_outcome_has_one_text() {
         let codes = Code::ALL.iter().map(|&code| Outcome::Failed(code));
-        let others = [Outcome::Begun, Outcome::Done, Outcome::Wrong, Outcome::Withheld];
+        let others =
+            [Outcome::Begun, Outcome::Done, Outcome::Replayed, Outcome::Wrong, Outcome::Withheld];
         for outcome in codes.chain(others) {
             assert_eq!(outcome.to_string().parse(), Ok(outcome));
         }

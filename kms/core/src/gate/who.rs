@@ -5,8 +5,14 @@ use std::net::IpAddr;
 use super::action::Actions;
 use super::caveat::Caveat;
 use super::principal::Principal;
+use sha2_hmac::{Digest, Sha256};
+
 use super::roots::RootId;
 use super::token::{TagDigest, TokenId};
+use crate::text::hex;
+
+/// Separates digests of credentials from all other digests.
+const CREDENTIAL: &[u8] = b"gabion kms credential 1\0";
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +81,40 @@ impl Authenticated {
     /// How.
     pub fn method(&self) -> Method {
         self.method
+    }
+
+    /// A digest that identifies the caller's credential: the token with its whole caveat chain, or the client certificate. A
+    /// principal's name identifies nobody: whoever makes a token chooses it, and every attenuation has the same one.
+    pub fn credential(&self) -> [u8; 32] {
+        let mut digest = Sha256::new_with_prefix(CREDENTIAL);
+        match self.method {
+            Method::Token { id } => {
+                digest.update(b"token\0");
+                digest.update(id.0);
+                self.line.iter().for_each(|tag| digest.update(tag.0));
+            }
+            Method::Certificate => {
+                digest.update(b"certificate\0");
+                digest.update(self.peer.certificate.unwrap_or_default());
+                digest.update(self.principal.as_str());
+            }
+            Method::Local => {
+                digest.update(b"local\0");
+                digest.update(self.principal.as_str());
+            }
+        }
+        digest.finalize().into()
+    }
+
+    /// The credential as the audit log names it: `token:ID:CHAIN`, `certificate:SHA256` or `local`.
+    pub fn credential_text(&self) -> String {
+        match (self.method, self.line.last(), self.peer.certificate) {
+            (Method::Token { id }, Some(own), _) => format!("token:{id}:{}", hex(&own.0)),
+            (Method::Token { id }, None, _) => format!("token:{id}"),
+            (Method::Certificate, _, Some(digest)) => format!("certificate:{}", hex(&digest)),
+            (Method::Certificate, _, None) => "certificate".to_owned(),
+            (Method::Local, ..) => "local".to_owned(),
+        }
     }
 
     /// What limits them.

@@ -65,7 +65,7 @@ pub use prehashed::Blake3;
 pub use public::Public;
 pub(crate) use records::{Kept, damaged, opened_bytes, sealed};
 pub use records::{key_record, keys_path};
-pub(crate) use rider::{Rider, Rode, riding, settle_with};
+pub(crate) use rider::{Rider, Rode, riding, settle_rider, settle_with};
 pub use sign::Signed;
 pub use sign_batch::ToSign;
 pub use stream::{Stream, StreamForm, StreamLen, StreamUse};

@@ -63,6 +63,21 @@ pub fn riding<T>(rider: Rider, run: impl FnOnce() -> T) -> (T, Rode) {
     (ran, rode)
 }
 
+/// Commits what rides on this thread by itself, for a change that writes nothing else. Commits nothing if nothing rides.
+///
+/// # Errors
+/// As [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].
+pub fn settle_rider(kept: &Kept, made: &dyn Display) -> Result<(), Error> {
+    if !NEXT.with_borrow(|next| next.as_ref().is_some_and(|state| state.waits.is_some())) {
+        return Ok(());
+    }
+    match settle_with(kept, &Transaction::new(), made)? {
+        Settled::Committed => Ok(()),
+        Settled::Conflict(_) => Err(Error::Conflict),
+        Settled::Unknown => Err(Error::OutcomeUnknown),
+    }
+}
+
 /// Commits a change that makes something, with what rides on this thread.
 ///
 /// # Errors

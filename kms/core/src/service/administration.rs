@@ -7,6 +7,7 @@ use super::run::{Call, Service};
 use crate::audit::{Archived, Change, Checkpoint, Entry, Hash, Keep, Proof};
 use crate::error::{Denied, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
+use crate::operations::settle_rider;
 
 /// What a new token is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,21 +39,14 @@ impl Service {
     pub fn token_create(&self, call: &Call<'_>, new: &NewToken) -> Result<Token, Error> {
         let mut caveats = call.who.inherited();
         caveats.extend_from_slice(&new.caveats);
-        // It is about the keys that the new token is about: one who may make tokens for a tenant makes them for that one.
-        let (mut tenant, mut key) = (None, None);
-        for caveat in &caveats {
-            match caveat {
-                Caveat::Tenant(of) => tenant = Some(of),
-                Caveat::KeyPrefix(of) => key = Some(&**of),
-                Caveat::Expires(_)
-                | Caveat::Actions(_)
-                | Caveat::Cidr(_)
-                | Caveat::Cnf(_)
-                | Caveat::BatchMax(_) => {}
-            }
-        }
-        let request = Request { action: Action::Token, tenant, key, items: 1, makes: None };
-        let make = || self.gate.mint(&new.principal, &caveats, new.lifetime_ms, self.kms.now_ms());
+        let request = token_request(&caveats);
+        let make = || {
+            let token =
+                self.gate.mint(&new.principal, &caveats, new.lifetime_ms, self.kms.now_ms())?;
+            // Under an op_id the store knows of the token before anybody has it.
+            settle_rider(self.kms.kept(), &token.id())?;
+            Ok(token)
+        };
         self.changed(call, &request, make, |token| (token_text(token.id()), Change::Made))
     }
 
@@ -209,7 +203,30 @@ pub(super) const RECOVER_ADMIN: &str = "recover-admin";
 
 /// What the log calls a token.
 pub(super) fn token_text(id: TokenId) -> String {
+    token_name(&id.to_string())
+}
+
+/// The same by the text of its id.
+pub(super) fn token_name(id: &str) -> String {
     format!("token:{id}")
+}
+
+/// The request for a token with these caveats. It is about the keys that the token is about: a caller who may make tokens for
+/// one tenant makes them for that tenant.
+pub(super) fn token_request(caveats: &[Caveat]) -> Request<'_> {
+    let (mut tenant, mut key) = (None, None);
+    for caveat in caveats {
+        match caveat {
+            Caveat::Tenant(of) => tenant = Some(of),
+            Caveat::KeyPrefix(of) => key = Some(&**of),
+            Caveat::Expires(_)
+            | Caveat::Actions(_)
+            | Caveat::Cidr(_)
+            | Caveat::Cnf(_)
+            | Caveat::BatchMax(_) => {}
+        }
+    }
+    Request { action: Action::Token, tenant, key, items: 1, makes: None }
 }
 
 /// A request that is about no key.

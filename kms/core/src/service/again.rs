@@ -90,7 +90,11 @@ impl Tail {
                     format!("what came of `{action}`{at}{key} is not known (record {index})");
                 return self.look(format!("{line}: do it again, if it is to hold"));
             }
-            Outcome::Begun | Outcome::Wrong | Outcome::Withheld | Outcome::Failed(_) => return,
+            Outcome::Begun
+            | Outcome::Replayed
+            | Outcome::Wrong
+            | Outcome::Withheld
+            | Outcome::Failed(_) => return,
         }
         self.has_changes |= narrows(action);
         match action {

@@ -6,9 +6,12 @@
 //!                            \--> another request under it, or one whose end nobody knows: refused
 //! ```
 //!
-//! What is noted belongs to a tenant and a principal, and is sealed. A change and its note are one transaction: whenever
-//! the process ends, either both are there or neither is, and who asks again has it done once. A record is used again when
-//! a day has passed, so that the store does not grow with each change.
+//! A note belongs to a tenant and a credential ([`crate::gate::Authenticated::credential`]), and is sealed. A change and its note
+//! are one transaction: whenever the process ends, either both are there or neither is, and who asks again has it done once. A
+//! record is used again when a day has passed, so that the store does not grow with each change.
+//!
+//! A note never has a secret: the answer of a change that gives one out is not stored, and a replay says what was made and
+//! fails with `op_id_done`. A replay is authorised like the change itself, looks at the key's state, and has a record in the audit log.
 
 use std::sync::PoisonError;
 
@@ -18,10 +21,11 @@ use zeroize::Zeroizing;
 use super::administration;
 use super::changes::of;
 use super::ops::{Known, Noted, Slot};
-use super::run::{Call, KeyRef, Service};
+use super::run::{Call, KeyRef, Service, Told};
+use crate::audit::Outcome;
 use crate::error::Error;
 use crate::gate::{Action, Request};
-use crate::model::{KeyId, Label};
+use crate::model::{KeyId, Label, VersionId};
 use crate::operations::{Kept, Kms, NewKey, Rider, Rode, damaged, opened_bytes, riding};
 use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::text::{base64, hex, of_base64, of_hex};
@@ -51,6 +55,8 @@ pub struct OpRequest<'a> {
     pub tenant: &'a Label,
     /// About which key; none where it is about no key, as tokens and policies are.
     pub key: Option<&'a Label>,
+    /// Whether the answer is secret, as that of a new token is.
+    pub is_secret: bool,
 }
 
 /// What is to be done with a change.
@@ -58,10 +64,10 @@ pub struct OpRequest<'a> {
 pub enum Begun {
     /// It is new: do it by `op_run`, and note what came of it by `op_end`.
     New(Op),
-    /// It was done before, with this answer. It may be secret.
+    /// It was done before, with this answer.
     Done(Zeroizing<Vec<u8>>),
     /// It was done before, and the process ended before its answer was noted: what it made, which is the id of a version
-    /// or key, of a token, or the version of a set of policies.
+    /// or key, or of a token, or the version of a set of policies.
     Made(String),
 }
 
@@ -78,6 +84,7 @@ pub struct Op {
     before: u64,
     /// Whether the same was begun before, and may still happen.
     was_doubtful: bool,
+    is_secret: bool,
     rode: Rode,
 }
 
@@ -106,9 +113,9 @@ impl Service {
     /// Begins a change under a caller's name for it, or finds that it was done.
     ///
     /// # Errors
-    /// [`Error::OpReused`]; [`Error::OpRunning`]; [`Error::OutcomeUnknown`] of a change whose end nobody knows;
-    /// [`Error::TooLarge`] where as many are kept as may be; a name that can't be one; not allowed; of a change that was
-    /// done: there is no such key any more, or it is deleted.
+    /// [`Error::OpReused`]; [`Error::OpOfName`]; [`Error::OpRunning`]; [`Error::OutcomeUnknown`] of a change whose end nobody
+    /// knows; [`Error::TooLarge`] where as many are kept as may be; a name that can't be one; not allowed; of a change that was
+    /// done: [`Error::OpDone`] if its answer is secret; the key is missing, another one or deleted; the audit log's.
     pub fn op_begin(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Begun, Error> {
         self.op_begin_making(call, asked, None)
     }
@@ -130,10 +137,24 @@ impl Service {
             let why = format!("an op_id has 1 to {OP_ID_MAX} visible characters of ASCII");
             return Err(Error::Parameter(why));
         }
+        let caveats = call.who.inherited();
         let key = asked.key.map(|name| KeyRef { tenant: asked.tenant, name });
-        let request =
-            key.map_or_else(|| administration::of(asked.action), |key| of(asked.action, &key));
-        self.permit(call, &Request { makes, ..request }, None)?;
+        let request = match (&key, asked.action, asked.is_secret) {
+            (Some(key), ..) => of(asked.action, key),
+            (None, Action::Token, true) => administration::token_request(&caveats),
+            (None, ..) => administration::of(asked.action),
+        };
+        let request = Request { makes, ..request };
+        self.permit(call, &request, None)?;
+        match self.looked_up(call, asked) {
+            Ok(Found::New(op)) => Ok(Begun::New(op)),
+            Ok(Found::At(place)) => self.replayed(call, asked, &request, place),
+            Err(error) => self.failed(call, &request, None, error),
+        }
+    }
+
+    /// Looks for the note of a change, or takes a place for it.
+    fn looked_up(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Found, Error> {
         let (id, request) = (id_of(call, asked.op_id), hex(&asked.request));
         let (kms, tenant) = (&self.kms, asked.tenant);
         let steady_ms = kms.clock().steady_ms();
@@ -151,11 +172,15 @@ impl Service {
             // It has happened by now, or it never will once this one has: they replace the same generation.
             slots[place] = read_one(kms, tenant, place)?;
         }
-        let is_known = |known: &Known| known.id == id && known.is_kept(steady_ms);
-        let done = slots.iter().position(|slot| slot.known.as_ref().is_some_and(is_known));
-        if let Some(place) = done {
-            drop(all);
-            return self.again(asked, &request, place);
+        let at = |id: &str| {
+            let is_it = |known: &Known| known.id == id && known.is_kept(steady_ms);
+            slots.iter().position(|slot| slot.known.as_ref().is_some_and(is_it))
+        };
+        if let Some(place) = at(&id) {
+            return Ok(Found::At(place));
+        }
+        if at(&id_by_name(call, asked.op_id)).is_some() {
+            return Err(Error::OpOfName);
         }
         let place = match doubtful {
             Some(place) => place,
@@ -164,8 +189,18 @@ impl Service {
         let slot = &mut slots[place];
         slot.running = Some((id.clone(), request.clone()));
         let (before, tenant, at_ms) = (slot.generation, tenant.clone(), kms.now_ms());
-        let (was_doubtful, rode) = (doubtful.is_some(), Rode::Not);
-        Ok(Begun::New(Op { tenant, place, id, request, at_ms, before, was_doubtful, rode }))
+        let (was_doubtful, is_secret, rode) = (doubtful.is_some(), asked.is_secret, Rode::Not);
+        Ok(Found::New(Op {
+            tenant,
+            place,
+            id,
+            request,
+            at_ms,
+            before,
+            was_doubtful,
+            is_secret,
+            rode,
+        }))
     }
 
     /// Runs a change, whose first transaction takes the note with it.
@@ -215,11 +250,12 @@ impl Service {
             }
         };
         let Ended::Done(answer) = ended else { return Ok(()) };
-        if answer.len() > ANSWER_MAX && made.is_some() {
+        let is_stored = !op.is_secret && answer.len() <= ANSWER_MAX;
+        if !is_stored && made.is_some() {
             return Ok(());
         }
         // Where nothing was to be changed, as with a token that was revoked before, this is all that is noted.
-        let noted = op.noted(made, Some(answer).filter(|answer| answer.len() <= ANSWER_MAX));
+        let noted = op.noted(made, Some(answer).filter(|_| is_stored));
         match write(kms.kept(), &op.tenant, op.place, slot.generation, &noted) {
             Ok(()) => {
                 slot.generation += 1;
@@ -234,41 +270,97 @@ impl Service {
         }
     }
 
-    /// The answer of a change that was done, for who may still have it done.
-    fn again(&self, asked: &OpRequest<'_>, request: &str, place: usize) -> Result<Begun, Error> {
-        let noted = noted(self.kms.kept(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
-        if noted.request != request {
+    /// The answer of a change that was done, for who may still have it done: told to the log, and looked at once more, as a use.
+    fn replayed(
+        &self,
+        call: &Call<'_>,
+        asked: &OpRequest<'_>,
+        request: &Request<'_>,
+        place: usize,
+    ) -> Result<Begun, Error> {
+        let class = self.class_of(request);
+        let (noted, begun) =
+            self.stored(asked, place).or_else(|error| self.failed(call, request, None, error))?;
+        let key = noted.made.clone().map(|made| match asked.action {
+            Action::Token => administration::token_name(&made),
+            _ => made,
+        });
+        let told = Told { key, input: None, output: None, outcome: Outcome::Replayed };
+        self.tell(call, &[self.record(call, request, told.clone())], class)?;
+        self.released(class, call, request, || told, || self.has_its_key(asked, &noted))?;
+        Ok(begun)
+    }
+
+    /// The note of a change that was done, and what to answer.
+    fn stored(&self, asked: &OpRequest<'_>, place: usize) -> Result<(Noted, Begun), Error> {
+        let mut noted =
+            noted(self.kms.kept(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
+        if noted.request != hex(&asked.request) {
             return Err(Error::OpReused);
         }
-        match (asked.action, asked.key) {
-            // What is gone meanwhile is no longer there to be told of, unless that was what was asked for.
-            (Action::Delete | Action::Destroy, Some(_)) | (_, None) => {}
-            (_, Some(name)) => {
-                let key = KeyRef { tenant: asked.tenant, name };
-                self.kms.describe(&self.find(&key)?)?.check_not_deleted()?;
-            }
-        }
+        self.has_its_key(asked, &noted)?;
         if let (Action::Destroy | Action::Trim, None, Some(made)) =
             (asked.action, &noted.answer, &noted.made)
         {
             // What comes behind the first transaction may be missing.
             self.kms.go_on(&made.parse::<KeyId>()?)?;
         }
-        match (noted.answer.map(Zeroizing::new), noted.made) {
+        let begun = match (noted.answer.take().map(Zeroizing::new), noted.made.clone()) {
+            (_, Some(made)) if asked.is_secret => return Err(Error::OpDone { made }),
+            (Some(_), None) if asked.is_secret => return Err(Error::OutcomeUnknown),
             (Some(answer), _) => {
                 let answer = of_base64(&answer).ok_or(Error::OutcomeUnknown)?;
-                Ok(Begun::Done(Zeroizing::new(answer)))
+                Begun::Done(Zeroizing::new(answer))
             }
-            (None, Some(made)) => Ok(Begun::Made(made)),
+            (None, Some(made)) => Begun::Made(made),
             // A program of before noted changes before it began them.
-            (None, None) => Err(Error::OutcomeUnknown),
+            (None, None) => return Err(Error::OutcomeUnknown),
+        };
+        Ok((noted, begun))
+    }
+
+    /// Refuses the replay of a change whose key is gone or deleted, or whose name is another key's by now.
+    fn has_its_key(&self, asked: &OpRequest<'_>, noted: &Noted) -> Result<(), Error> {
+        let (Some(name), false) =
+            (asked.key, matches!(asked.action, Action::Delete | Action::Destroy))
+        else {
+            // What was to be taken away may be gone.
+            return Ok(());
+        };
+        let id = self.find(&KeyRef { tenant: asked.tenant, name })?;
+        match noted.made.as_deref().and_then(key_of) {
+            Some(made) if made != id => Err(Error::NoKey(name.to_string())),
+            Some(_) | None => self.kms.describe(&id)?.check_not_deleted(),
         }
     }
 }
 
-/// Who asks under which name: one digest of both.
+/// Whether a change was done before.
+enum Found {
+    New(Op),
+    /// Its note is at this place.
+    At(usize),
+}
+
+/// The key of a key's or a version's id.
+fn key_of(made: &str) -> Option<KeyId> {
+    let of_version = made.parse::<VersionId>().ok().map(|id| id.key);
+    of_version.or_else(|| made.parse().ok())
+}
+
+/// Separates digests of op_ids from those of older programs.
+const OP_ID: &[u8] = b"gabion kms op_id 2\0";
+
+/// An op_id and the credential that it belongs to: one digest of both.
 fn id_of(call: &Call<'_>, op_id: &str) -> String {
-    let principal = call.who.principal().to_string();
+    let digest = Sha256::new_with_prefix(OP_ID).chain_update(call.who.credential());
+    hex(&digest.chain_update(op_id).finalize())
+}
+
+/// The digest under which older programs noted an op_id: of the principal's name, which identifies nobody. Such a note is never
+/// replayed.
+fn id_by_name(call: &Call<'_>, op_id: &str) -> String {
+    let principal = call.who.principal().as_str();
     let digest = Sha256::new()
         .chain_update((principal.len() as u64).to_be_bytes())
         .chain_update(principal)

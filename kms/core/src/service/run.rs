@@ -509,11 +509,7 @@ impl Service {
             request_id: call.request_id.chars().take(REQUEST_ID_MAX).collect(),
             trace: call.trace.map(|trace| trace.chars().take(REQUEST_ID_MAX).collect()),
             principal: call.who.principal().clone(),
-            method: match call.who.method() {
-                Method::Token { id } => format!("token:{id}"),
-                Method::Certificate => "certificate".to_owned(),
-                Method::Local => "local".to_owned(),
-            },
+            method: call.who.credential_text(),
             action: request.action,
             tenant: request.tenant.cloned(),
             key: key.or_else(|| request.key.map(str::to_owned)),

@@ -28,6 +28,7 @@ mod looks;
 mod many_keys;
 mod once;
 mod online;
+mod op_ids;
 mod opened;
 mod panics;
 mod rotations;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_kms::clock::SystemClock;
-use gabion_kms::gate::{Action, Authenticated, Caveat, Peer, Principal, TokenId};
+use gabion_kms::gate::{Action, Authenticated, TokenId};
 use gabion_kms::model::{Label, Minimum, State};
 use gabion_kms::operations::{Import, KeyChange, NewKey};
 use gabion_kms::seal::{self, By};
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, KeyRef, NewToken, OP_ID_MAX, OPS_MAX, OpRequest, Service,
+    AuditAt, Begun, Call, Ended, KeyRef, OP_ID_MAX, OPS_MAX, OpRequest, Service,
 };
 use gabion_kms::store::testing::Over;
 use gabion_kms::store::{
@@ -18,7 +18,7 @@ use gabion_kms::store::{
 };
 use gabion_kms::{Code, Error};
 
-use crate::opened::{self, PASSPHRASE, sealed, who};
+use crate::opened::{self, PASSPHRASE, local, sealed, who};
 use crate::verbs::label;
 
 /// Where a process is killed, at which of its commits.
@@ -115,7 +115,9 @@ fn open_at(store: &Arc<MemoryStore>, at: &Path) -> Service {
 }
 
 fn asked<'a>(op_id: &'a str, request: u8, tenant: &'a Label, key: &'a Label) -> OpRequest<'a> {
-    OpRequest { op_id, request: [request; 32], action: Action::Destroy, tenant, key: Some(key) }
+    let key = Some(key);
+    let is_secret = false;
+    OpRequest { op_id, request: [request; 32], action: Action::Destroy, tenant, key, is_secret }
 }
 
 #[track_caller]
@@ -134,7 +136,7 @@ fn what_was_done_is_known_after_a_restart() {
     let (tenant, key) = (label("default"), label("k"));
     let at = folder.path().join("audit");
     let service = open_at(&store, &at);
-    let me = who(&service);
+    let me = local(&service);
     let of = |op_id, request| asked(op_id, request, &tenant, &key);
     let Begun::New(op) = begun(&service, &me, &of("a", 1)) else { panic!() };
     // While it is under way nobody begins it again, and nobody else takes its name.
@@ -151,7 +153,7 @@ fn what_was_done_is_known_after_a_restart() {
     drop(service);
 
     let service = open_at(&store, &at);
-    let me = who(&service);
+    let me = local(&service);
     for (op_id, answer) in [("a", &b"answer"[..]), ("d", b"last")] {
         let Begun::Done(found) = begun(&service, &me, &of(op_id, 1)) else { panic!("{op_id}") };
         assert_eq!(*found, answer);
@@ -203,7 +205,7 @@ struct Change {
 
 const POLICY: &str = "permit(principal is Token, action, resource);";
 
-fn new(name: &Label) -> NewKey {
+pub fn new(name: &Label) -> NewKey {
     let (tenant, purpose) = (label("default"), label("transit"));
     NewKey { tenant, purpose, name: name.clone(), algorithm: "ed25519".parse().unwrap() }
 }
@@ -319,12 +321,13 @@ fn prepared(service: &Service, call: &Call<'_>, key: &KeyRef<'_>) {
 
 fn request<'a>(change: &Change, tenant: &'a Label, name: &'a Label) -> OpRequest<'a> {
     let key = change.is_of_key.then_some(name);
-    OpRequest { op_id: "op", request: [1; 32], action: change.action, tenant, key }
+    let is_secret = false;
+    OpRequest { op_id: "op", request: [1; 32], action: change.action, tenant, key, is_secret }
 }
 
 /// Asks for it as a front does. Whether it is done by now, as far as the caller hears.
 fn ask(service: &Service, change: &Change, key: &KeyRef<'_>) -> Result<(), Error> {
-    let me = who(service);
+    let me = local(service);
     let call = Call::new(&me, "r");
     let name = match change.name {
         "create" => label("made"),
@@ -506,36 +509,4 @@ fn a_change_is_done_once_whatever_the_store_loses() {
         assert_eq!(latest(&store, &service, &key), 3, "seed {seed}");
     }
     assert!(asked_again > 30, "{asked_again}");
-}
-
-/// Whoever made a token under an op_id and did not hear of it has the same token by asking again.
-#[test]
-fn a_token_is_given_again() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), sealed());
-    let service = open_at(&store, &folder.path().join("audit"));
-    let me = who(&service);
-    let (call, tenant) = (Call::new(&me, "r"), label("default"));
-    let asked = OpRequest {
-        op_id: "t",
-        request: [1; 32],
-        action: Action::Token,
-        tenant: &tenant,
-        key: None,
-    };
-    let make = || {
-        let caveats = vec!["actions=sign".parse::<Caveat>().unwrap()];
-        let principal = Principal::new("ci").unwrap();
-        service.token_create(&call, &NewToken { principal, caveats, lifetime_ms: None })
-    };
-    let Begun::New(mut op) = service.op_begin(&call, &asked).unwrap() else { panic!() };
-    let token = service.op_run(&mut op, make).unwrap().unwrap().to_string();
-    service.op_end(op, Ended::Done(token.as_bytes())).unwrap();
-    let Begun::Done(again) = service.op_begin(&call, &asked).unwrap() else { panic!() };
-    assert_eq!(*again, token.as_bytes());
-    // Who may make none is given none.
-    let limited = service.first_token(&Principal::new("me").unwrap()).unwrap();
-    let limited = limited.attenuate("actions=sign".parse().unwrap()).unwrap().to_string();
-    let limited = service.authenticate(&limited, &Peer::default()).unwrap();
-    let refused = service.op_begin(&Call::new(&limited, "r"), &asked).err().unwrap();
-    assert_eq!(refused.code(), Code::Denied);
 }

@@ -54,6 +54,11 @@ pub fn service(
     Service::open(kms, at, Options { gate: lax(), ..Options::default() })
 }
 
+/// The process itself: one credential, whichever process asks.
+pub fn local(service: &Service) -> Authenticated {
+    service.gate().local(Principal::new("me").unwrap())
+}
+
 /// Whoever has a service's first token.
 pub fn who(service: &Service) -> Authenticated {
     let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();

@@ -371,7 +371,7 @@ fn what_is_revoked_while_it_is_used_is_withheld() {
         .iter()
         .rposition(|told| told.key == Some(format!("token:{id}")) && told.outcome == Outcome::Done)
         .unwrap();
-    let of_who = |told: &&Record| told.method == format!("token:{id}");
+    let of_who = |told: &&Record| told.method.starts_with(&format!("token:{id}:"));
     let later: Vec<Outcome> =
         records[revoked..].iter().filter(of_who).map(|told| told.outcome).collect();
     let denied = Outcome::Failed(Code::Denied);

@@ -19,13 +19,15 @@ pub struct Once {
     pub path: &'static str,
     /// Which change it is, if it may be asked for again.
     pub action: Option<Action>,
+    /// Whether its answer is secret.
+    pub is_secret: bool,
     pub handler: fn(&Call) -> Result<Reply, Problem>,
 }
 
 /// The parameter, and what it is.
 pub const OP_ID: (&str, &str) = (
     "op_id",
-    "A name of the caller's for this change: asked for again within 24 hours it is not done again, and has the same answer.",
+    "The caller's name for this change: sent again with the same credential within 24 hours, the change is not made again and has the same answer. A secret answer is given once only.",
 );
 
 /// Answers a call by a handler. What was done under its op_id is not done again.
@@ -39,7 +41,8 @@ pub fn answered(route: &Once, call: &Call) -> Result<Reply, Problem> {
     let makes = wanted.as_ref().ok().and_then(|wanted| makes(action, call, &body, wanted));
     wipe(body);
     let (tenant, key) = wanted?;
-    let asked = OpRequest { op_id, request, action, tenant: &tenant, key: key.as_ref() };
+    let is_secret = route.is_secret;
+    let asked = OpRequest { op_id, request, action, tenant: &tenant, key: key.as_ref(), is_secret };
     let mut op = match service.op_begin_making(&caller, &asked, makes.as_ref())? {
         Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() }),
         Begun::Made(made) => return again(route, call, action, &made),

@@ -110,12 +110,40 @@ fn a_change_of_tokens_and_policies_that_is_asked_for_again_is_done_once() {
         ..Default::default()
     };
     let made = once(&local, "t-1").create_token(&new("ci")).unwrap();
-    let again = once(&local, "t-1").create_token(&new("ci")).unwrap();
-    assert_eq!((&again.id, again.token.expose()), (&made.id, made.token.expose()));
+    // Its token is given out once, and never again.
+    let again = refused(once(&local, "t-1").create_token(&new("ci")));
+    assert_eq!((again.code.as_str(), again.retryable), ("op_id_done", false));
+    assert!(again.message.contains(&made.id) && !again.message.contains("gbk1."), "{again:?}");
+    assert!(again.hint.is_some_and(|hint| hint.contains("token revoke")));
     assert_ne!(once(&local, "t-2").create_token(&new("ci")).unwrap().id, made.id);
     assert_eq!(refused(once(&local, "t-1").create_token(&new("cd"))).code, "op_id_reused");
     let revoked = once(&local, "t-3").revoke_token(&made.id).unwrap();
     assert_eq!(once(&local, "t-3").revoke_token(&made.id).unwrap(), revoked);
+}
+
+/// F1 of the audit of 2026-11: a helpdesk that may make tokens takes a principal's name, or limits the maker's own token, and
+/// asks for what the maker made.
+#[test]
+fn nobody_is_given_the_token_of_another_credential() {
+    let mut local = Local::start();
+    let new = |principal: &str| gabion_kms_client::wire::CreateToken {
+        principal: principal.into(),
+        ..Default::default()
+    };
+    let all = local.token.clone();
+    let made = once(&local, "ci-2026-11").create_token(&new("ci")).unwrap();
+    let attenuated = gabion_kms_server::attenuated(&all, &["actions=token,random".into()]).unwrap();
+    local.token = attenuated.clone();
+    // The first token's own principal is `dev`.
+    let named = local.client().create_token(&new("dev")).unwrap();
+    for thief in [attenuated, zeroize::Zeroizing::new(named.token.expose().to_owned())] {
+        local.token = thief;
+        let other = once(&local, "ci-2026-11").create_token(&new("ci")).unwrap();
+        assert_ne!(other.id, made.id);
+        assert!(other.caveats.iter().any(|caveat| caveat == "actions=random,token"), "{other:?}");
+        let again = refused(once(&local, "ci-2026-11").create_token(&new("ci")));
+        assert!(again.message.contains(&other.id), "{again:?}");
+    }
 }
 
 /// Several things of a key are changed together, or none of them.

@@ -1,0 +1,253 @@
+//! Whose an op_id is: a credential's, never a name's; what a replay gives and what is stored.
+
+use std::sync::Arc;
+
+use gabion_kms::audit::Outcome;
+use gabion_kms::clock::SystemClock;
+use gabion_kms::gate::{Action, Authenticated, Caveat, Peer, Principal, Token};
+use gabion_kms::model::Label;
+use gabion_kms::seal::{self, By};
+use gabion_kms::service::{AuditAt, Begun, Call, Ended, KeyRef, NewToken, OpRequest, Service};
+use gabion_kms::store::{MemoryStore, RecordPath, Store, Transaction};
+use gabion_kms::{Code, Error};
+use sha2_hmac::{Digest, Sha256};
+
+use crate::once::new;
+use crate::opened::{self, PASSPHRASE, sealed};
+use crate::verbs::label;
+
+const POLICY: &str = "permit(principal, action, resource);";
+
+fn open(store: &Arc<MemoryStore>) -> Service {
+    opened::service(store.clone(), Arc::new(SystemClock), &AuditAt::Memory).unwrap()
+}
+
+fn by_token(service: &Service, token: &Token) -> Authenticated {
+    service.authenticate(&token.to_string(), &Peer::default()).unwrap()
+}
+
+fn limited(token: &Token, caveat: &str) -> Token {
+    token.attenuate(caveat.parse().unwrap()).unwrap()
+}
+
+fn by_certificate(service: &Service, name: &str, digest: u8) -> Authenticated {
+    let peer = Peer { certificate: Some([digest; 32]), ..Peer::default() };
+    service.of_certificate(Principal::new(name).unwrap(), &peer)
+}
+
+fn rotation<'a>(op_id: &'a str, tenant: &'a Label, key: &'a Label) -> OpRequest<'a> {
+    let (request, action, key) = ([1; 32], Action::Rotate, Some(key));
+    OpRequest { op_id, request, action, tenant, key, is_secret: false }
+}
+
+fn creation<'a>(op_id: &'a str, tenant: &'a Label) -> OpRequest<'a> {
+    let (request, action) = ([1; 32], Action::Token);
+    OpRequest { op_id, request, action, tenant, key: None, is_secret: true }
+}
+
+/// The newest record of the log: credential, action, key, outcome.
+fn newest(service: &Service) -> (String, Action, Option<String>, Outcome) {
+    let entries = service.log().tail(service.log().size() - 1, 1).unwrap();
+    let record = entries[0].record.clone();
+    (record.method, record.action, record.key, record.outcome)
+}
+
+/// Runs a rotation under an op_id; whether it was done now.
+fn rotates(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Result<bool, Error> {
+    let (call, key) =
+        (Call::new(who, "r"), KeyRef { tenant: asked.tenant, name: asked.key.unwrap() });
+    match service.op_begin(&call, asked)? {
+        Begun::New(mut op) => {
+            service.op_run(&mut op, || service.rotate(&call, &key)).unwrap().unwrap();
+            service.op_end(op, Ended::Done(b"answer")).unwrap();
+            Ok(true)
+        }
+        Begun::Done(answer) => {
+            assert_eq!(*answer, b"answer");
+            Ok(false)
+        }
+        Begun::Made(made) => panic!("{made}"),
+    }
+}
+
+/// F1: whoever makes a token chooses its principal, an attenuation keeps it, and a certificate may have the same name.
+#[test]
+fn an_op_id_belongs_to_a_credential() {
+    let store = sealed();
+    let service = open(&store);
+    let (tenant, name) = (label("default"), label("k"));
+    let me = Principal::new("ci").unwrap();
+    let base = service.first_token(&me).unwrap();
+    let admin = by_token(&service, &base);
+    service.create(&Call::new(&admin, "r"), &new(&name)).unwrap();
+    service.policy_put(&Call::new(&admin, "r"), &label("all"), POLICY).unwrap();
+    let narrower = limited(&base, "batch_max=9");
+    let credentials = [
+        ("the token", admin.clone()),
+        ("an attenuation", by_token(&service, &narrower)),
+        ("an attenuation of it", by_token(&service, &limited(&narrower, "batch_max=9"))),
+        ("a sibling", by_token(&service, &limited(&base, "batch_max=8"))),
+        ("another token of this name", by_token(&service, &service.first_token(&me).unwrap())),
+        ("a certificate of this name", by_certificate(&service, "ci", 1)),
+        ("another certificate of this name", by_certificate(&service, "ci", 2)),
+        ("a certificate of another name", by_certificate(&service, "cd", 3)),
+        ("the process", service.gate().local(me)),
+    ];
+    let asked = rotation("nightly", &tenant, &name);
+    for (what, who) in &credentials {
+        assert!(rotates(&service, who, &asked).unwrap(), "{what} was given another one's answer");
+    }
+    for (place, (_, who)) in credentials.iter().enumerate() {
+        for (_, other) in &credentials[..place] {
+            assert_ne!(who.credential(), other.credential());
+            assert_ne!(who.credential_text(), other.credential_text());
+        }
+    }
+    // Each is answered again, and the log says by whom; also after a restart, and by another connection.
+    drop(service);
+    let service = open(&store);
+    for (what, who) in &credentials {
+        let before = service.log().size();
+        assert!(!rotates(&service, who, &asked).unwrap(), "{what}");
+        let (method, action, key, outcome) = newest(&service);
+        assert_eq!(service.log().size(), before + 1, "{what}");
+        assert_eq!((method, action), (who.credential_text(), Action::Rotate), "{what}");
+        assert!(key.unwrap().contains("#v") && outcome == Outcome::Replayed, "{what}");
+    }
+    let from = Peer { address: Some("192.0.2.7".parse().unwrap()), ..Peer::default() };
+    let elsewhere = service.authenticate(&base.to_string(), &from).unwrap();
+    assert!(!rotates(&service, &elsewhere, &asked).unwrap());
+}
+
+/// All that is noted under op_ids, opened.
+fn notes(store: &MemoryStore) -> Vec<String> {
+    let sealer = seal::unseal(store, By::Passphrase(PASSPHRASE)).unwrap();
+    let page = store.list(&RecordPath::new("ops/default").unwrap(), None, 100).unwrap();
+    let open = |(path, record): &(RecordPath, gabion_kms::store::Record)| {
+        let plain = sealer.open(path, record.generation, record.value.as_ref().unwrap()).unwrap();
+        String::from_utf8(plain.to_vec()).unwrap()
+    };
+    page.records.iter().map(open).collect()
+}
+
+/// F1: the store never has a token, also where the process ends at once; a replay names the token and gives none.
+#[test]
+fn a_token_is_given_out_once() {
+    let store = sealed();
+    let service = open(&store);
+    let tenant = label("default");
+    let base = service.first_token(&Principal::new("me").unwrap()).unwrap();
+    let me = by_token(&service, &base);
+    let call = Call::new(&me, "r");
+    let make = |service: &Service, call: &Call<'_>| {
+        let caveats = vec!["actions=sign".parse::<Caveat>().unwrap()];
+        let principal = Principal::new("ci").unwrap();
+        service.token_create(call, &NewToken { principal, caveats, lifetime_ms: None })
+    };
+    let (told, killed) = (creation("told", &tenant), creation("killed", &tenant));
+    let Begun::New(mut op) = service.op_begin(&call, &told).unwrap() else { panic!() };
+    let token = service.op_run(&mut op, || make(&service, &call)).unwrap().unwrap();
+    service.op_end(op, Ended::Done(token.to_string().as_bytes())).unwrap();
+    let Begun::New(mut op) = service.op_begin(&call, &killed).unwrap() else { panic!() };
+    let lost = service.op_run(&mut op, || make(&service, &call)).unwrap().unwrap();
+    drop((op, service));
+
+    let service = open(&store);
+    for (asked, made) in [(&told, &token), (&killed, &lost)] {
+        let refused = service.op_begin(&call, asked).err().unwrap();
+        assert_eq!(refused, Error::OpDone { made: made.id().to_string() });
+        assert_eq!(refused.code(), Code::OpIdDone);
+        assert_eq!(newest(&service).3, Outcome::Failed(Code::OpIdDone));
+    }
+    let notes = notes(&store);
+    assert_eq!(notes.len(), 2);
+    for note in notes {
+        assert!(note.contains("\"answer\":null"), "{note}");
+    }
+    // An attenuation of the maker's token makes its own, or none.
+    let other = by_token(&service, &limited(&base, "actions=token"));
+    let Begun::New(op) = service.op_begin(&Call::new(&other, "r"), &told).unwrap() else {
+        panic!()
+    };
+    service.op_end(op, Ended::Failed).unwrap();
+    let other = by_token(&service, &limited(&base, "actions=sign"));
+    let refused = service.op_begin(&Call::new(&other, "r"), &told).err().unwrap();
+    assert_eq!(refused.code(), Code::Denied);
+    // One who makes tokens of one tenant alone may say an op_id, too.
+    let other = by_token(&service, &limited(&base, "tenant=default"));
+    assert!(matches!(service.op_begin(&Call::new(&other, "r"), &told), Ok(Begun::New(_))));
+}
+
+/// F1: a replay is authorised like the change, and looks at the key's state; what is refused is told to the log, too.
+#[test]
+fn a_replay_looks_at_authority_and_at_its_key() {
+    let store = sealed();
+    let service = open(&store);
+    let (tenant, name) = (label("default"), label("k"));
+    let key = KeyRef { tenant: &tenant, name: &name };
+    let base = service.first_token(&Principal::new("me").unwrap()).unwrap();
+    let (admin, mine) = (by_token(&service, &base), limited(&base, "tenant=default"));
+    let who = by_token(&service, &mine);
+    let call = Call::new(&admin, "r");
+    service.create(&call, &new(&name)).unwrap();
+    let asked = rotation("nightly", &tenant, &name);
+    let refused = |code: Code| {
+        let before = service.log().size();
+        assert_eq!(rotates(&service, &who, &asked).unwrap_err().code(), code);
+        assert_eq!(service.log().size(), before + 1, "{code}");
+        assert_eq!(newest(&service).3, Outcome::Failed(code));
+    };
+    assert!(rotates(&service, &who, &asked).unwrap());
+    service.delete(&call, &key).unwrap();
+    refused(Code::KeyDeleted);
+    service.restore(&call, &key).unwrap();
+    assert!(!rotates(&service, &who, &asked).unwrap());
+    let forbid = format!("{POLICY} forbid(principal, action == Action::\"rotate\", resource);");
+    service.policy_put(&call, &label("all"), &forbid).unwrap();
+    refused(Code::Denied);
+    service.policy_put(&call, &label("all"), POLICY).unwrap();
+    // The name is another key's.
+    service.delete(&call, &key).unwrap();
+    service.destroy(&call, &key).unwrap();
+    refused(Code::NotFound);
+    service.create(&call, &new(&name)).unwrap();
+    refused(Code::NotFound);
+    let other = OpRequest { request: [2; 32], ..asked };
+    assert_eq!(rotates(&service, &who, &other).unwrap_err(), Error::OpReused);
+    service.token_revoke(&call, base.id()).unwrap();
+    refused(Code::Denied);
+}
+
+/// A store of a program that bound notes to a principal's name: nobody is given what they say, and nothing is done twice.
+#[test]
+fn a_note_of_an_older_program_is_never_replayed() {
+    let store = sealed();
+    let sealer = seal::unseal(&*store, By::Passphrase(PASSPHRASE)).unwrap();
+    let principal = "ci";
+    let id = Sha256::new()
+        .chain_update((principal.len() as u64).to_be_bytes())
+        .chain_update(principal)
+        .chain_update("nightly")
+        .finalize();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let now_ms = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    let note = format!(
+        "{{\"id\":\"{}\",\"request\":\"{}\",\"at_ms\":{now_ms},\"answer\":\"Z2JrMS4uLg==\"}}",
+        hex(&id),
+        hex(&[1; 32])
+    );
+    let path = RecordPath::new("ops/default/000000").unwrap();
+    let sealed = sealer.seal(&path, 1, note.as_bytes()).unwrap();
+    store.commit(&Transaction::new().put(path, 0, sealed)).unwrap();
+
+    let service = open(&store);
+    let tenant = label("default");
+    let token = service.first_token(&Principal::new(principal).unwrap()).unwrap();
+    let (who, other) = (by_token(&service, &token), opened::who(&service));
+    let asked = creation("nightly", &tenant);
+    let refused = service.op_begin(&Call::new(&who, "r"), &asked).err().unwrap();
+    assert_eq!((refused.clone(), refused.code()), (Error::OpOfName, Code::OpIdReused));
+    for (who, asked) in [(&who, creation("another", &tenant)), (&other, asked)] {
+        assert!(matches!(service.op_begin(&Call::new(who, "r"), &asked), Ok(Begun::New(_))));
+    }
+}
