@@ -71,7 +71,8 @@ pub enum Change {
     Made,
     /// A token was revoked with all of its id, or a root key retired.
     Revoked,
-    /// One token was revoked by whoever had it, with those that were made of it: its digest.
+    /// One token was revoked by whoever had it, with those that were made of it: its digest; several by commas, where with it a
+    /// whole branch of tokens was.
     Cut(String),
     /// Every token was, and this root key makes new ones.
     Recovered(String),

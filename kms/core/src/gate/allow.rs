@@ -332,21 +332,18 @@ impl Gate {
         self.roots.revoke(kms.kept(), id, now_ms)
     }
 
-    /// Revokes the very token that somebody has, and those that were made of it; not those that it was made of. Its id, and what
-    /// tells it from others of that id and makes none.
+    /// Revokes the very token that somebody has, and those that were made of it; not those that it was made of. It is never
+    /// refused for a limit: where too many of one id revoked themselves, the heaviest branch of them goes as a whole. The id, and the
+    /// digests of all that was revoked, by commas, which make no token.
     ///
     /// # Errors
-    /// Who has none; too many of one id; the store's.
-    pub fn revoke_own(
-        &self,
-        kms: &Kms,
-        who: &Authenticated,
-        now_ms: u64,
-    ) -> Result<(TokenId, String), Error> {
-        match (who.method, who.line.last()) {
-            (Method::Token { id }, Some(own)) => {
-                self.roots.cut(kms.kept(), id, *own, now_ms)?;
-                Ok((id, hex(&own.0)))
+    /// Who has none; the store's.
+    pub fn revoke_own(&self, kms: &Kms, who: &Authenticated) -> Result<(TokenId, String), Error> {
+        match who.method {
+            Method::Token { id } if !who.line.is_empty() => {
+                let revoked = self.roots.cut(kms.kept(), id, &who.line)?;
+                let digests: Vec<String> = revoked.iter().map(|digest| hex(&digest.0)).collect();
+                Ok((id, digests.join(",")))
             }
             _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
         }
@@ -378,7 +375,7 @@ impl Gate {
         if self.roots.is_cut(id, &[digest]) {
             return Ok(false);
         }
-        self.roots.cut(kms.kept(), id, digest, now_ms).map(|()| true)
+        self.roots.cut_loose(kms.kept(), id, digest, now_ms).map(|()| true)
     }
 
     /// Retires a root key again of which the audit log says so; whether it was not. The newest one is followed by another.

@@ -18,6 +18,7 @@
 mod action;
 mod allow;
 mod caveat;
+mod cuts;
 mod decide;
 mod policy;
 mod principal;

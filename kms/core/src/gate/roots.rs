@@ -3,7 +3,8 @@
 //! ```text
 //!   tokens/roots/ID      when it was made (8 bytes), the key (32)      buried when it is retired
 //!   tokens/revoked/ID    when it was revoked
-//!   tokens/cut/ID/DIGEST when one token of that id was revoked by whoever had it, with those that were made of it
+//!   tokens/cut/ID        which tokens of that id were revoked by whoever had them, with those that were made of them
+//!   tokens/cut/ID/DIGEST the same of one, as older programs wrote it, and as the audit log tells it
 //! ```
 //!
 //! All of it is read when the gate opens, and kept: asking costs no read of the store.
@@ -11,17 +12,18 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use gabion_engine::{Entropy, OsEntropy};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::caveat::Caveat;
+use super::cuts::Cuts;
 use super::principal::Principal;
 use super::token::{TagDigest, Token, TokenId};
 use crate::error::Error;
-use crate::operations::{Kept, damaged, settle_with};
+use crate::operations::{Kept, damaged, opened_bytes, settle_with};
 use crate::seal::Key;
 use crate::store::{RecordPath, Settled, Transaction};
 use crate::text::{hex, of_hex};
@@ -48,11 +50,13 @@ pub struct Roots {
     /// The newest one first.
     roots: RwLock<Vec<Root>>,
     revoked: RwLock<HashSet<TokenId>>,
-    cut: RwLock<HashMap<TokenId, HashSet<TagDigest>>>,
+    cut: RwLock<HashMap<TokenId, Cuts>>,
+    /// Held while a record of `cut` is written: each write has all of them.
+    cutting: Mutex<()>,
 }
 
-/// Most tokens of one id that are revoked by themselves: whoever has one makes as many of it as they like.
-const CUT_MAX: usize = 256;
+/// Most tokens of one id that are revoked by themselves and whose line is not known; one more revokes the id.
+const LOOSE_MAX: usize = 256;
 
 /// Records that are read together.
 const READ_TOGETHER: usize = 256;
@@ -61,7 +65,7 @@ impl Roots {
     /// Reads them. Where there is no root key, one is made.
     pub fn open(kept: &Kept, now_ms: u64) -> Result<Self, Error> {
         let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
-        let mut cut: HashMap<TokenId, HashSet<TagDigest>> = HashMap::new();
+        let mut cut: HashMap<TokenId, Cuts> = HashMap::new();
         each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
             let parts = || {
                 let (made, key) = plain.split_first_chunk::<8>()?;
@@ -75,18 +79,21 @@ impl Roots {
             revoked.insert(name.parse().map_err(|_| damaged(path, "it is no token's id"))?);
             Ok(())
         })?;
-        each(kept, &RecordPath::new("tokens/cut")?, |path, name, _| {
-            let of = path.as_str().rsplit('/').nth(1).and_then(|id| id.parse().ok());
-            let digest = of_hex(name).map(TagDigest);
-            let (of, digest) =
-                of.zip(digest).ok_or_else(|| damaged(path, "it is no token's digest"))?;
-            cut.entry(of).or_default().insert(digest);
-            Ok(())
+        each(kept, &RecordPath::new("tokens/cut")?, |path, name, plain| {
+            let mut read = || match path.as_str().split('/').nth(3) {
+                None => cut.entry(name.parse().ok()?).or_default().decode(plain),
+                Some(digest) => {
+                    let of = path.as_str().split('/').nth(2)?.parse().ok()?;
+                    let digest = TagDigest(of_hex(digest)?);
+                    Some(cut.entry(of).or_default().insert_loose(digest))
+                }
+            };
+            read().ok_or_else(|| damaged(path, "it says of no token that it was revoked"))
         })?;
         roots.sort_unstable_by_key(|root| std::cmp::Reverse((root.made_ms, root.id)));
         let is_first = roots.is_empty();
         let (revoked, cut) = (RwLock::new(revoked), RwLock::new(cut));
-        let roots = Roots { roots: RwLock::new(roots), revoked, cut };
+        let roots = Roots { roots: RwLock::new(roots), revoked, cut, cutting: Mutex::default() };
         if is_first {
             roots.rotate(kept, now_ms)?;
         }
@@ -172,30 +179,62 @@ impl Roots {
         }
     }
 
-    /// Revokes one token, the last of a line, with those that were made of it. Again is the same.
+    /// Revokes one token, the last of a line, with those that were made of it: never refused for a limit. All that was revoked by
+    /// that, which is more where there are too many of one id ([`Cuts`]). Again is the same.
     pub fn cut(
+        &self,
+        kept: &Kept,
+        of: TokenId,
+        line: &[TagDigest],
+    ) -> Result<Vec<TagDigest>, Error> {
+        let _cutting = self.cutting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (revoked, all) = {
+            let mut cut = self.cut.write().unwrap_or_else(PoisonError::into_inner);
+            let of = cut.entry(of).or_default();
+            // Whatever comes of it: from here on nobody uses it.
+            (of.insert(line), of.encode())
+        };
+        let path = RecordPath::new(format!("tokens/cut/{of}"))?;
+        let (before, generation) = match opened_bytes(kept, &path)? {
+            Some((plain, generation)) => (Some(plain), generation),
+            None => (None, 0),
+        };
+        if before.is_some_and(|before| *before == all) {
+            return Ok(revoked);
+        }
+        let sealed = kept.sealer.seal(&path, generation + 1, &all)?;
+        commit(kept, &Transaction::new().put(path, generation, sealed), &of)?;
+        Ok(revoked)
+    }
+
+    /// Revokes one token of which the digest alone is known, with those that were made of it. Beyond [`LOOSE_MAX`] of an id all
+    /// tokens of the id are revoked. Again is the same.
+    pub fn cut_loose(
         &self,
         kept: &Kept,
         of: TokenId,
         digest: TagDigest,
         now_ms: u64,
     ) -> Result<(), Error> {
-        let is_new = {
+        let is_full = {
             let mut cut = self.cut.write().unwrap_or_else(PoisonError::into_inner);
             let of = cut.entry(of).or_default();
-            if of.len() >= CUT_MAX && !of.contains(&digest) {
-                let what = "tokens of one id that are revoked by themselves";
-                return Err(Error::TooLarge { what, most: CUT_MAX, got: CUT_MAX + 1 });
+            let is_full = of.loose() >= LOOSE_MAX;
+            if !is_full {
+                of.insert_loose(digest);
             }
-            // Whatever comes of it: from here on nobody uses it.
-            of.insert(digest)
+            is_full
         };
+        if is_full {
+            return self.revoke(kept, of, now_ms);
+        }
         let path = RecordPath::new(format!("tokens/cut/{of}/{}", hex(&digest.0)))?;
         let said = serde_json::to_vec(&Revoked { revoked_ms: now_ms });
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, 1, &said)?;
         match commit(kept, &Transaction::new().put(path, 0, sealed), &of) {
-            Err(Error::Conflict) if !is_new => Ok(()),
+            // It is there.
+            Err(Error::Conflict) => Ok(()),
             committed => committed,
         }
     }
@@ -203,7 +242,7 @@ impl Roots {
     /// Whether one of a line is revoked by itself.
     pub fn is_cut(&self, of: TokenId, line: &[TagDigest]) -> bool {
         let cut = self.cut.read().unwrap_or_else(PoisonError::into_inner);
-        cut.get(&of).is_some_and(|cut| line.iter().any(|digest| cut.contains(digest)))
+        cut.get(&of).is_some_and(|cut| cut.has(line))
     }
 
     /// Whether an id is revoked.

@@ -39,7 +39,7 @@ const TAG: usize = 32;
 pub struct TokenId(pub(super) [u8; 16]);
 
 /// What tells a token from those that it was made of, and makes none.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct TagDigest(pub(super) [u8; 16]);
 
 impl TagDigest {

@@ -182,7 +182,9 @@ impl Tail {
         let Some(Ok(id)) = key.strip_prefix("token:").map(str::parse::<TokenId>) else { return };
         match &record.change {
             Some(Change::Revoked) => drop(self.revoked.insert(id)),
-            Some(Change::Cut(digest)) => drop(self.cut.insert((id, digest.clone()))),
+            Some(Change::Cut(digests)) => {
+                self.cut.extend(digests.split(',').map(|digest| (id, digest.to_owned())));
+            }
             Some(Change::Recovered(root)) => self.recovered = Some(root.parse().ok()),
             Some(_) => {}
             None if is_local && record.request_id == RECOVER_ADMIN => self.recovered = Some(None),
