@@ -10,9 +10,8 @@ use gabion_kms::service::Service;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPECT,
-    HOST, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, TRANSFER_ENCODING,
-    WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, EXPECT, HOST, HeaderMap,
+    HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
@@ -24,6 +23,7 @@ use crate::api::{Call, JSON, JWKS, Reply, transit, vault};
 use crate::aside::{aside, defect};
 use crate::body::{forget, read};
 use crate::error::Error;
+use crate::headers;
 use crate::json;
 use crate::keeper::Keeper;
 use crate::options::Options;
@@ -197,11 +197,11 @@ struct Admitted {
 
 /// Looks at a head, before anything of the body is read.
 fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, Problem> {
-    if head.version == Version::HTTP_11 && head.headers.get_all(HOST).iter().count() != 1 {
-        // RFC 9112, section 3.2: whoever stands between may go by another one.
+    if head.version == Version::HTTP_11 && !head.headers.contains_key(HOST) {
+        // RFC 9112, section 3.2.
         return Err(Problem::bad("expected one field Host"));
     }
-    check_codings(&head.headers)?;
+    headers::check(&head.method, &head.headers)?;
     let path = head.uri.path();
     let (routes, parts) = routes::at(path).ok_or_else(|| transit::no_path(path))?;
     let route = routes.iter().find(|route| route.takes(head.method.as_str()));
@@ -227,7 +227,7 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
         }
     };
     let way = match &route.way {
-        Some(way) if is_message(&head.headers)? => Some(way),
+        Some(way) if is_message(&head.headers) => Some(way),
         Some(_) | None => None,
     };
     let op_id = route.once.map(|_| &once::OP_ID);
@@ -237,32 +237,12 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
     Ok(Admitted { route, way, parts, caller, query })
 }
 
-/// Refuses a body that is packed: nobody here unpacks it, and a message would be signed as it was packed.
-fn check_codings(headers: &HeaderMap) -> Result<(), Problem> {
-    for (field, plain) in [(CONTENT_ENCODING, "identity"), (TRANSFER_ENCODING, "chunked")] {
-        for value in headers.get_all(&field) {
-            if !value.as_bytes().trim_ascii().eq_ignore_ascii_case(plain.as_bytes()) {
-                let why = format!("`{field}` is not supported, but for {plain}");
-                return Err(Problem::unsupported(why).hint("send the body as it is"));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Whether the body is a message itself.
-fn is_message(headers: &HeaderMap) -> Result<bool, Problem> {
-    let is_octets = |value: &HeaderValue| {
+fn is_message(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| {
         let kind = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
         kind.trim_ascii().eq_ignore_ascii_case(OCTETS)
-    };
-    let mut kinds = headers.get_all(CONTENT_TYPE).iter().map(is_octets);
-    match (kinds.next(), kinds.next()) {
-        (None, _) => Ok(false),
-        (Some(is_message), None) => Ok(is_message),
-        // Whoever stands between may go by another one.
-        (Some(_), Some(_)) => Err(Problem::bad("expected one field Content-Type")),
-    }
+    })
 }
 
 /// The token, which comes in one of two places; none where neither is there.

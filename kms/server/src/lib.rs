@@ -32,6 +32,7 @@ pub mod config;
 mod copies;
 pub mod dev;
 mod error;
+mod headers;
 mod http;
 mod json;
 mod keeper;

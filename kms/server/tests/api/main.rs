@@ -8,6 +8,7 @@ mod backups;
 mod batch;
 mod carried;
 mod ends;
+mod headers;
 mod hostile_bodies;
 mod imports;
 mod jwks;

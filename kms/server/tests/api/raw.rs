@@ -203,10 +203,16 @@ fn tokens_come_once_and_in_one_of_two_fields() {
         "Authorization: TOKEN\r\n",
         "Authorization: Bearer TOKENA\r\n",
         "X-Vault-Token: \r\n",
-        "X-Vault-Token: TOKEN\r\nX-Vault-Token: TOKEN\r\n",
         "X-Vault-Token: TOKEN\r\nAuthorization: Bearer TOKEN\r\n",
     ] {
         assert_eq!(get(fields), "401", "{fields}");
+    }
+    for fields in [
+        "X-Vault-Token: TOKEN\r\nX-Vault-Token: TOKEN\r\n",
+        "Authorization: Bearer TOKEN\r\nauthorization: Bearer TOKEN\r\n",
+        "X-Vault-Token: TOKEN\r\nX-Vault-Namespace: a\r\nX-Vault-Namespace: a\r\n",
+    ] {
+        assert_eq!(get(fields), "400", "{fields}");
     }
 }
 

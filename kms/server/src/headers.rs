@@ -1,0 +1,210 @@
+//! Header fields of a request that would change what is done: those that the service honours, and those that it refuses by name.
+//!
+//! A field that asks for nothing here, such as `User-Agent` or `X-Forwarded-For`, is ignored. One that asks for something else than
+//! what is done is refused, as an unknown field of a body is: a client that asks for a wrapped answer must not get a plaintext.
+
+use hyper::Method;
+use hyper::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, HOST,
+    HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, TRANSFER_ENCODING,
+};
+
+use crate::problem::Problem;
+
+/// Fields of Vault's API that are honoured, without their prefix. `X-Vault-Request` says that a program and no browser sent the
+/// request; Vault's clients always send it.
+const VAULTS: [&str; 3] = ["token", "namespace", "request"];
+
+const VAULTS_PREFIX: &str = "x-vault-";
+
+/// Fields that a request has once at most: a proxy may go by another one of them than this server. The same with the same value is
+/// refused, too.
+const ONCE: [HeaderName; 9] = [
+    AUTHORIZATION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    EXPECT,
+    HOST,
+    HeaderName::from_static("x-vault-namespace"),
+    HeaderName::from_static("x-vault-request"),
+    HeaderName::from_static("x-vault-token"),
+];
+
+/// Fields that would change what is done, and what to do instead.
+const REFUSED: [(HeaderName, &str); 9] = [
+    (HeaderName::from_static("x-http-method-override"), METHOD),
+    (HeaderName::from_static("x-http-method"), METHOD),
+    (HeaderName::from_static("x-method-override"), METHOD),
+    (HeaderName::from_static("idempotency-key"), OP_ID),
+    (HeaderName::from_static("x-idempotency-key"), OP_ID),
+    (CONTENT_RANGE, "send the body whole"),
+    (IF_MATCH, CONDITION),
+    (IF_UNMODIFIED_SINCE, CONDITION),
+    (IF_NONE_MATCH, CONDITION),
+];
+
+const METHOD: &str = "send the request with that method";
+const OP_ID: &str = "name the change by the parameter `op_id`";
+const CONDITION: &str =
+    "changes have no conditions: look at what there is, and send the change without the field";
+
+/// Refuses fields that would change what is done.
+///
+/// # Errors
+/// `unsupported`, which names the field; `bad_request` of a field that is repeated.
+pub fn check(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    // Two codings are named as such below.
+    for field in ONCE.iter().filter(|field| **field != CONTENT_ENCODING) {
+        if headers.get_all(field).iter().count() > 1 {
+            return Err(Problem::bad(format!("expected one field {}", shown(field.as_str()))));
+        }
+    }
+    check_codings(headers)?;
+    for field in headers.keys() {
+        let vaults = field.as_str().strip_prefix(VAULTS_PREFIX);
+        if vaults.is_some_and(|field| !VAULTS.contains(&field)) {
+            let known =
+                "of Vault's fields X-Vault-Token, X-Vault-Namespace and X-Vault-Request are";
+            return Err(unsupported(field).hint(known));
+        }
+    }
+    // A condition on a read is answered by all that there is, or by 304 (RFC 9110, section 13.1).
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    for (field, instead) in &REFUSED {
+        if headers.contains_key(field) && !(is_read && *instead == CONDITION) {
+            return Err(unsupported(field).hint(instead));
+        }
+    }
+    match headers.get(EXPECT) {
+        Some(what) if !what.as_bytes().trim_ascii().eq_ignore_ascii_case(b"100-continue") => {
+            Err(Problem::unsupported("`Expect` is not supported, but for 100-continue"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses a body that is packed: nobody here unpacks it, and a message would be signed as it was packed.
+fn check_codings(headers: &HeaderMap) -> Result<(), Problem> {
+    for (field, plain) in [(CONTENT_ENCODING, "identity"), (TRANSFER_ENCODING, "chunked")] {
+        let mut values = headers.get_all(&field).iter();
+        let is_plain = |value: &hyper::header::HeaderValue| {
+            value.as_bytes().trim_ascii().eq_ignore_ascii_case(plain.as_bytes())
+        };
+        if !values.all(is_plain) {
+            let why = format!("`{field}` is not supported, but for {plain}");
+            return Err(Problem::unsupported(why).hint("send the body as it is"));
+        }
+    }
+    match headers.get_all(CONTENT_ENCODING).iter().count() {
+        0 | 1 => Ok(()),
+        _ => Err(Problem::bad("expected one field Content-Encoding")),
+    }
+}
+
+fn unsupported(field: &HeaderName) -> Problem {
+    let field: String = shown(field.as_str()).chars().take(100).collect();
+    Problem::unsupported(format!("the header field `{field}` is not supported"))
+}
+
+/// A field as people write it: `X-Vault-Wrap-TTL` where HTTP's library has small letters.
+fn shown(field: &str) -> String {
+    let part = |part: &str| match part {
+        "ttl" | "mfa" | "aws" | "iam" | "id" | "http" => part.to_ascii_uppercase(),
+        _ => {
+            let (first, rest) = part.split_at(part.len().min(1));
+            first.to_ascii_uppercase() + rest
+        }
+    };
+    field.split('-').map(part).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(method: &Method, fields: &[(&str, &str)]) -> Result<(), (&'static str, String)> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            let name: HeaderName = name.parse().unwrap();
+            headers.append(name, value.parse().unwrap());
+        }
+        check(method, &headers).map_err(|problem| (problem.code, problem.message))
+    }
+
+    #[test]
+    fn a_field_that_changes_what_is_done_is_refused_by_name() {
+        for (field, value) in [
+            ("X-Vault-Wrap-TTL", "60s"),
+            ("x-vault-wrap-ttl", "0"),
+            ("X-VAULT-WRAP-TTL", ""),
+            ("X-Vault-Wrap-Format", "jwt"),
+            ("X-Vault-MFA", "my_totp:695452"),
+            ("X-Vault-Policy-Override", "true"),
+            ("X-Vault-AWS-IAM-Server-ID", "vault.example.com"),
+            ("X-Vault-Inconsistent", "forward-active-node"),
+            ("X-Vault-Index", "djE6..."),
+            ("X-Vault-Forward", "active-node"),
+            ("X-Vault-No-Request-Forwarding", "1"),
+            ("X-Vault-Inline-Auth-Path", "auth/jwt/login"),
+            ("X-Vault-", "1"),
+            ("X-Vault-Tokens", "1"),
+            ("X-HTTP-Method-Override", "DELETE"),
+            ("X-HTTP-Method", "DELETE"),
+            ("X-Method-Override", "PUT"),
+            ("Idempotency-Key", "8e03978e"),
+            ("X-Idempotency-Key", "8e03978e"),
+            ("Content-Range", "bytes 0-4/10"),
+            ("Expect", "200-ok"),
+            ("Content-Encoding", "gzip"),
+            ("Transfer-Encoding", "gzip, chunked"),
+        ] {
+            for method in [Method::GET, Method::POST, Method::DELETE] {
+                let (code, message) = said(&method, &[(field, value)]).unwrap_err();
+                assert_eq!(code, "unsupported", "{field}");
+                let field = field.to_ascii_lowercase();
+                assert!(message.to_ascii_lowercase().contains(&field), "{field}: {message}");
+            }
+        }
+        assert!(
+            said(&Method::GET, &[("x-vault-wrap-ttl", "")]).unwrap_err().1.contains("Wrap-TTL")
+        );
+        for field in ["If-Match", "If-None-Match", "If-Unmodified-Since"] {
+            assert_eq!(said(&Method::GET, &[(field, "*")]), Ok(()));
+            assert_eq!(said(&Method::PUT, &[(field, "*")]).unwrap_err().0, "unsupported");
+        }
+    }
+
+    #[test]
+    fn a_field_that_counts_comes_once() {
+        for field in ONCE {
+            let value = if field == CONTENT_ENCODING { "identity" } else { "100-continue" };
+            let twice = [(field.as_str(), value), (field.as_str(), value)];
+            assert_eq!(said(&Method::POST, &twice[..1]), Ok(()), "{field}");
+            assert_eq!(said(&Method::POST, &twice).unwrap_err().0, "bad_request", "{field}");
+        }
+    }
+
+    #[test]
+    fn what_clients_send_besides_is_taken() {
+        for (field, value) in [
+            ("X-Vault-Request", "true"),
+            ("X-Vault-Token", "gbk1.x"),
+            ("X-Vault-Namespace", "team"),
+            ("X-Request-ID", "7"),
+            ("X-Correlation-ID", "7"),
+            ("X-Forwarded-For", "192.0.2.7"),
+            ("Traceparent", "00-..."),
+            ("Range", "bytes=0-1"),
+            ("Prefer", "return=minimal"),
+            ("Cookie", "a=b"),
+            ("Expect", "100-Continue"),
+            ("Content-Encoding", "identity"),
+            ("Transfer-Encoding", "chunked"),
+            ("Accept-Encoding", "gzip"),
+            ("If-Modified-Since", "Sat, 28 Nov 2026 12:00:00 GMT"),
+        ] {
+            assert_eq!(said(&Method::POST, &[(field, value), ("A", "1"), ("A", "2")]), Ok(()));
+        }
+    }
+}
