@@ -199,8 +199,14 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
         Some(token) => token.into(),
         None => {
             let passphrase = Some(PASSPHRASE);
-            let initial =
-                Initial { shares: 1, threshold: 1, passphrase, certificate: None, holders: &[] };
+            let initial = Initial {
+                shares: 1,
+                threshold: 1,
+                passphrase,
+                certificate: None,
+                lifetime_s: None,
+                holders: &[],
+            };
             private(&passphrase_file(&task.folder), PASSPHRASE).map_err(not_ready)?;
             let hand_out = |_| Ok::<_, gabion_kms_server::Error>(());
             let token = Keeper::init(&config, &initial, hand_out).map_err(not_ready)?;

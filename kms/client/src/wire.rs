@@ -319,6 +319,8 @@ wire! {
         principal: Option<String>,
         /// The SHA-256 of the certificate that the token is to be bound to, in hexadecimal. Each share names the same one.
         cnf: Option<String>,
+        /// How many seconds the token lives; 90 days if nothing is said. Each share names the same.
+        lifetime_s: Option<u64>,
         /// Whether to forget the shares that were given before.
         reset: Option<bool>,
     }
@@ -332,6 +334,8 @@ wire! {
         threshold: Option<u32>,
         /// The new administrator's token, once there were enough.
         token: Option<Secret>,
+        /// When that ends, in milliseconds since 1970.
+        expires_ms: Option<u64>,
         /// The revision of the store; none while it is sealed.
         revision: Option<u64>,
     }
@@ -343,7 +347,8 @@ wire! {
         principal: String,
         /// What it is limited to, such as actions=sign,verify or key_prefix=web-.
         caveats: Option<Vec<String>>,
-        /// How many seconds it lives; as the server is configured if nothing is said.
+        /// How many seconds it lives; longer than its maker's token is refused. If nothing is said, as the server is configured,
+        /// or until its maker's token ends.
         lifetime_s: Option<u64>,
     }
 
@@ -354,6 +359,8 @@ wire! {
         token: Secret,
         /// Its id, by which it is revoked.
         id: String,
+        /// When it ends, in milliseconds since 1970.
+        expires_ms: u64,
         /// What it is limited to.
         caveats: Vec<String>,
         /// The revision of the store.

@@ -286,8 +286,14 @@ mod tests {
             passphrase: Option<&str>,
         ) -> (Server, zeroize::Zeroizing<String>, Vec<zeroize::Zeroizing<String>>) {
             let own = fs::read(self.file("client", "pem")).unwrap();
-            let initial =
-                Initial { shares, threshold, passphrase, certificate: Some(&own), holders: &[] };
+            let initial = Initial {
+                shares,
+                threshold,
+                passphrase,
+                certificate: Some(&own),
+                lifetime_s: None,
+                holders: &[],
+            };
             let mut shares = Vec::new();
             let hand_out = |share| -> Result<(), Error> {
                 shares.push(share);

@@ -109,6 +109,7 @@ pub struct Memory {
 struct Tokens {
     lifetime_seconds: u32,
     lifetime_seconds_max: u32,
+    warning_hours: u32,
     administration_needs_certificate: bool,
 }
 
@@ -118,6 +119,7 @@ impl Default for Tokens {
         Tokens {
             lifetime_seconds: day,
             lifetime_seconds_max: 365 * day,
+            warning_hours: 168,
             administration_needs_certificate: true,
         }
     }
@@ -267,6 +269,11 @@ impl Config {
                 needs_certificate_for_administration: self.tokens.administration_needs_certificate,
                 lifetime_ms: u64::from(self.tokens.lifetime_seconds) * 1000,
                 lifetime_ms_max: u64::from(self.tokens.lifetime_seconds_max) * 1000,
+                has_certificates: self
+                    .tls
+                    .as_ref()
+                    .is_some_and(|tls| tls.client_authorities.is_some()),
+                warning_ms: u64::from(self.tokens.warning_hours) * 3_600_000,
             },
             origin: self.audit.origin.clone(),
             log: audit::Options {
@@ -308,6 +315,7 @@ impl Config {
         let (lifetime, most) = (self.tokens.lifetime_seconds, self.tokens.lifetime_seconds_max);
         within("tokens.lifetime_seconds_max", most, u32::MAX)?;
         within("tokens.lifetime_seconds", lifetime, most)?;
+        within("tokens.warning_hours", self.tokens.warning_hours, 24 * 365)?;
         within("backup.period_days", self.backup.period_days, 3650)?;
         within("audit.segment_mib", self.audit.segment_mib, 1 << 10)?;
         within("store.cache_mib", self.store.cache_mib, 1 << 20)?;

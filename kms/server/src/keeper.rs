@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use gabion_engine::Engine;
 use gabion_kms::audit::{Archived, Checkpoint, Keep};
 use gabion_kms::clock::{Clock, SystemClock};
-use gabion_kms::gate::{self, Action, Peer, Principal};
+use gabion_kms::gate::{self, Action, Peer, Principal, Token};
 use gabion_kms::memory::{Lock, is_swap_on};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Holder, Sealer, Share, Shares, Slots};
@@ -26,6 +26,7 @@ use crate::attempts::{Attempts, Guesser};
 use crate::backups::{self, Backups};
 use crate::config::Config;
 use crate::copies::{self, Failures};
+use crate::ending::{self, Ending};
 use crate::error::Error;
 use crate::making::Making;
 use crate::panics::{Of, Panics};
@@ -61,8 +62,9 @@ pub struct Keeper {
     making: Arc<Making>,
     /// Why the process's memory is not locked; none where it is, and where nobody asked for that.
     unlocked: Option<Unlocked>,
-    /// Who hears of a store that was put back to an older state.
+    /// Who hears of a store that was put back to an older state, and of what ends soon.
     tell: Tell,
+    ending: Ending,
 }
 
 /// Takes a line for whoever started the process.
@@ -81,6 +83,7 @@ struct Recovery {
     principal: Option<String>,
     /// What the token is to be bound to.
     certificate: Option<[u8; 32]>,
+    lifetime_s: Option<u64>,
 }
 
 /// What a new store's seal is to be.
@@ -94,6 +97,8 @@ pub struct Initial<'a> {
     pub passphrase: Option<&'a str>,
     /// PEM of the certificate that the first token is bound to.
     pub certificate: Option<&'a [u8]>,
+    /// How many seconds the first token lives; none: 90 days.
+    pub lifetime_s: Option<u64>,
     /// For whom each share is wrapped, in their order; nobody: they are handed out in clear.
     pub holders: &'a [Holder],
 }
@@ -162,9 +167,11 @@ impl Keeper {
             making: Arc::default(),
             clock: Arc::new(SystemClock),
             tell: |_| {},
+            ending: Ending::default(),
         };
         let service = keeper.opened(sealer)?;
-        let token = service.first_token(&Principal::new("dev")?)?;
+        let longest = Some(keeper.service.gate.lifetime_ms_max);
+        let token = service.administrator_token(&Principal::new("dev")?, None, longest)?;
         keeper.set(Some(service));
         Ok((keeper, Zeroizing::new(token.to_string())))
     }
@@ -225,8 +232,11 @@ impl Keeper {
                        tokens.administration_needs_certificate = false";
             return Err(Error::Settings(why.to_owned()).into());
         }
+        let lifetime_ms = initial.lifetime_s.map(|seconds| seconds.saturating_mul(1000));
         let dealt = || -> Result<_, Error> {
             initial.check()?;
+            // Before there is a store whose administrator has no token.
+            lifetime_ms.map_or(Ok(()), |ms| config.service().gate.check_lifetime(ms))?;
             if !config.store.path.exists() {
                 SqliteStore::create(&config.store.path).map_err(gabion_kms::Error::from)?;
             }
@@ -242,10 +252,8 @@ impl Keeper {
         let adopted = || -> Result<_, Error> {
             let sealer = dealt.adopt(&*keeper.store, dealt.shares())?;
             let service = keeper.opened(sealer)?;
-            let mut token = service.first_token(&Principal::new("first")?)?;
-            if let Some(digest) = certificate {
-                token = token.attenuate(gate::Caveat::Cnf(digest))?;
-            }
+            let first = Principal::new("first")?;
+            let token = service.administrator_token(&first, certificate, lifetime_ms)?;
             service.checkpoint()?;
             Ok(Zeroizing::new(token.to_string()))
         };
@@ -329,6 +337,7 @@ impl Keeper {
             making: Arc::default(),
             clock: Arc::new(SystemClock),
             tell: |_| {},
+            ending: Ending::default(),
         })
     }
 
@@ -440,6 +449,7 @@ impl Keeper {
             // What fails here fails with the next operation, too, and /readyz says so.
             let _ = service.checkpoint();
             let _ = service.log().prepare();
+            self.ending.say(&service, self.clock.now_ms(), self.tell);
         });
     }
 
@@ -475,7 +485,9 @@ impl Keeper {
         let fails = self.service().is_ok_and(|service| service.is_rotation_failing());
         let full = is_full.then_some("store_full");
         let panics = self.panics.is_any().then_some("thread_failing");
-        let warnings = [unlocked, full, fails.then_some("rotation_failing"), panics];
+        let ends = self.service().is_ok_and(|service| ending::is_soon(&service));
+        let ends = ends.then_some(ending::WARNING);
+        let warnings = [unlocked, full, fails.then_some("rotation_failing"), panics, ends];
         warnings.into_iter().flatten().collect()
     }
 
@@ -523,10 +535,11 @@ impl Keeper {
         by: &wire::RecoverAdmin,
         peer: &Peer,
     ) -> Result<wire::Recovering, Problem> {
-        let told = |given: &[Share], token| wire::Recovering {
+        let told = |given: &[Share], token: Option<Token>| wire::Recovering {
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
-            token,
+            expires_ms: token.as_ref().and_then(Token::expires_ms),
+            token: token.map(|token| token.to_string().into()),
             revision: self.revision(),
         };
         let recovering = || self.recovering.lock().unwrap_or_else(PoisonError::into_inner);
@@ -543,17 +556,21 @@ impl Keeper {
         let share = self.share(share)?;
         let certificate = by.cnf.as_deref().map(digest).transpose()?;
         let principal = Principal::new(by.principal.as_deref().unwrap_or("first"))?;
+        let lifetime_ms = by.lifetime_s.map(|seconds| seconds.saturating_mul(1000));
+        // Before shares are used up.
+        lifetime_ms.map_or(Ok(()), |ms| self.service.gate.check_lifetime(ms))?;
         let mut recovery = recovering();
         if by.reset == Some(true) {
             *recovery = Recovery::default();
         }
         if recovery.shares.is_empty() {
             recovery.principal = by.principal.clone();
-            recovery.certificate = certificate;
-        } else if (&recovery.principal, recovery.certificate) != (&by.principal, certificate) {
+            (recovery.certificate, recovery.lifetime_s) = (certificate, by.lifetime_s);
+        } else if (&recovery.principal, recovery.certificate, recovery.lifetime_s)
+            != (&by.principal, certificate, by.lifetime_s)
+        {
             // Whoever gives the last share is not to turn the others' into a token of their own.
-            let why =
-                "the shares that were given before are for another administrator or certificate";
+            let why = "the shares that were given before are for another administrator, certificate or lifetime";
             return Err(Problem::bad(why).hint("`gabion kms recover-admin --reset` forgets those"));
         }
         let Some(shares) = enough(&mut recovery.shares, share)? else {
@@ -565,8 +582,8 @@ impl Keeper {
             self.unsealed(sealer)?;
         }
         drop(given);
-        let token = self.service()?.recover(&principal, certificate)?;
-        Ok(told(&shares, Some(token.to_string().into())))
+        let token = self.service()?.recover(&principal, certificate, lifetime_ms)?;
+        Ok(told(&shares, Some(token)))
     }
 
     fn unsealed(&self, sealer: Sealer) -> Result<(), gabion_kms::Error> {

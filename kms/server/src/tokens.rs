@@ -3,16 +3,41 @@
 use gabion_kms::gate::{Caveat, Token};
 use zeroize::Zeroizing;
 
+use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
 
 /// A token that may less: with caveats besides, which nobody takes away again. It needs no key and asks nobody.
 ///
 /// # Errors
-/// What is no token, or no caveat.
+/// What is no token, or no caveat; an end that is over, or after the token's own.
 pub fn attenuated(token: &str, caveats: &[String]) -> Result<Zeroizing<String>, Error> {
     let mut token: Token = token.parse()?;
     for caveat in caveats {
-        token = token.attenuate(caveat.parse::<Caveat>()?)?;
+        let caveat = caveat.parse::<Caveat>()?;
+        if let Caveat::Expires(ms) = caveat {
+            check_end(ms, token.expires_ms())?;
+        }
+        token = token.attenuate(caveat)?;
     }
     Ok(Zeroizing::new(token.to_string()))
+}
+
+/// Refuses an end that makes a token of no use, or that the token does not reach.
+fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
+    let why = match own {
+        _ if ms <= now_ms() => format!("expires={ms} is {}, which is over", rfc3339(ms)),
+        Some(own) if own < ms => {
+            let (own, ms) = (rfc3339(own), rfc3339(ms));
+            format!(
+                "the token ends at {own}, and no caveat moves that to {ms}; have another one made"
+            )
+        }
+        Some(_) | None => return Ok(()),
+    };
+    Err(gabion_kms::Error::Parameter(why).into())
+}
+
+/// When a token ends, in milliseconds since 1970. None of what is no token.
+pub fn expires_ms(token: &str) -> Option<u64> {
+    token.parse::<Token>().ok()?.expires_ms()
 }

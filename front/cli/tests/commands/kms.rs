@@ -290,6 +290,39 @@ fn a_store_is_sealed_served_copied_and_restored() {
     assert_eq!(server.end(), Some(0));
 }
 
+/// Whoever makes a token is told when it ends, and is refused what can't be.
+#[test]
+fn tokens_say_when_they_end() {
+    let work = Work::new();
+    work.write("kms.toml", config(&work, "store", ""));
+    let init = ["kms", "init", "--config", "kms.toml", "--shares", "1", "--threshold", "1"];
+    work.gabion(&[&init[..], &["--lifetime", "366d"]].concat()).fails(2).says("31536000 seconds");
+    let said = work.gabion(&[&init[..], &["--lifetime", "40d"]].concat()).ok().text();
+    let line = |name: &str| {
+        let found = said.lines().find_map(|line| line.strip_prefix(name));
+        found.unwrap_or_else(|| panic!("no {name} in {said}")).trim().to_owned()
+    };
+    let (ends, token) = (line("ends "), line("token "));
+    assert!(ends.starts_with("20") && ends.ends_with('Z') && ends.len() >= 20, "{ends}");
+    work.write("shares", line("share "));
+    let caller = Caller::nobody(&work).with(&token);
+    let server = Serving::start(&caller);
+    caller.run(&["unseal", "shares"]).ok();
+    let create = |lifetime| caller.run(&["token", "create", "ci", "--lifetime", lifetime]);
+    let made = create("30d").ok().says("the token ends at 20");
+    assert_eq!(made.text().lines().count(), 1, "the token alone: {made:?}");
+    create("2592000").ok();
+    create("41d").fails(2).says("cannot live 3542400 seconds");
+    create("0").fails(2).says("12h or 30d");
+    let attenuate = |expires: &str| caller.run(&["token", "attenuate", expires]);
+    attenuate("expires=1").fails(2).says("which is over");
+    attenuate("expires=9999999999999").fails(2).says("have another one made");
+    caller.run(&["token", "attenuate", "actions=sign"]).ok().says(&ends);
+    let shown = caller.run(&["status", "--json"]).ok().json();
+    assert_eq!(shown["warnings"], serde_json::json!([]));
+    assert_eq!(server.end(), Some(0));
+}
+
 /// Policies from the first set to the last: whom they let sign, what refuses to be written, and what answers a question.
 #[test]
 fn policies_are_written_asked_and_deleted() {

@@ -145,7 +145,10 @@ fn shares_replace_a_lost_administrator() {
     let lost = caller.with("");
     assert_eq!(lost.run(&["recover-admin", "one"]).ok().text(), "1 of 2 shares are there\n");
     caller.run(&["key", "list"]).ok();
+    lost.run(&["recover-admin", "--lifetime", "30d", "one"]).fails(2).says("--reset");
+    lost.run(&["recover-admin", "--lifetime", "never", "one"]).fails(2).says("12h or 30d");
     let recovered = lost.run(&["recover-admin", "--json", "shares"]).ok().json();
+    assert!(recovered["expires_ms"].as_u64().is_some());
     caller.run(&["key", "list"]).fails(1).says("unauthenticated");
     let new = caller.with(recovered["token"].as_str().unwrap());
     assert!(new.run(&["key", "list"]).ok().text().contains('k'));

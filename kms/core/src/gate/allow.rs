@@ -1,13 +1,15 @@
 //! The gate: who somebody is, and whether they may do what they ask for.
 
 use super::action::Action;
+use super::administrators::{Administrator, Administrators};
 use super::caveat::Caveat;
-use super::decide::{About, Explained, Policies, Question, Verdict};
+use super::decide::{About, Explained, Maker, Policies, Question, Verdict};
 use super::principal::Principal;
 use super::roots::{RootId, Roots};
 use super::sets::{PolicySetInfo, Sets};
 use super::token::{TagDigest, Token, TokenId};
 use super::who::{Authenticated, Method, Peer};
+use crate::clock::rfc3339;
 use crate::error::{Denied, Error, Unauthenticated};
 use crate::model::Label;
 use crate::operations::{Kms, NewKey};
@@ -37,9 +39,16 @@ pub struct Options {
     pub lifetime_ms: u64,
     /// How long a token may live.
     pub lifetime_ms_max: u64,
+    /// Whether clients' certificates are verified, so that a policy can make administrators of them.
+    pub has_certificates: bool,
+    /// How long before the end of the last administrator's token it is warned of.
+    pub warning_ms: u64,
 }
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// How long an administrator's token lives unless it is told: that of `init` and of `recover-admin`.
+const ADMINISTRATOR_MS: u64 = 90 * DAY_MS;
 
 impl Default for Options {
     fn default() -> Self {
@@ -47,7 +56,31 @@ impl Default for Options {
             needs_certificate_for_administration: true,
             lifetime_ms: DAY_MS,
             lifetime_ms_max: 365 * DAY_MS,
+            has_certificates: true,
+            warning_ms: 7 * DAY_MS,
         }
+    }
+}
+
+impl Options {
+    /// How long an administrator's token lives unless it is told.
+    pub fn administrator_ms(&self) -> u64 {
+        ADMINISTRATOR_MS.min(self.lifetime_ms_max)
+    }
+
+    /// Refuses a lifetime that no token may have.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check_lifetime(&self, lifetime_ms: u64) -> Result<(), Error> {
+        if lifetime_ms == 0 {
+            return Err(Error::Parameter("a token lives a second at least".to_owned()));
+        }
+        if lifetime_ms > self.lifetime_ms_max {
+            let most = self.lifetime_ms_max / 1000;
+            return Err(Error::Parameter(format!("a token lives {most} seconds at most")));
+        }
+        Ok(())
     }
 }
 
@@ -77,6 +110,7 @@ pub struct Gate {
     options: Options,
     roots: Roots,
     sets: Sets,
+    administrators: Administrators,
 }
 
 impl Gate {
@@ -86,7 +120,7 @@ impl Gate {
     /// No randomness; the store's.
     pub fn open(kms: &Kms, options: Options, now_ms: u64) -> Result<Self, Error> {
         let (roots, sets) = (Roots::open(kms.kept(), now_ms)?, Sets::open(kms.kept())?);
-        Ok(Gate { options, roots, sets })
+        Ok(Gate { options, roots, sets, administrators: Administrators::open(kms.kept())? })
     }
 
     /// Takes whoever has a token for whom it says.
@@ -176,7 +210,12 @@ impl Gate {
                 match request.action.is_administration() && needs && !is_bound {
                     true => Err(Denied::NeedsCertificate),
                     false => self.judged(kms, who, request, now_ms),
+                }?;
+                if let (Action::Token, Some(root)) = (request.action, who.root) {
+                    let seen = || Administrator::of(id, root, &who.principal, &who.caveats);
+                    self.administrators.saw(seen, id);
                 }
+                Ok(())
             }
         }
     }
@@ -278,10 +317,11 @@ impl Gate {
         self.sets.in_force().infos()
     }
 
-    /// Makes a token, with an end as far away as it is told, or as the options say.
+    /// Makes a token, with an end as far away as it is told, or as the options say. One that is told is refused where a caveat
+    /// ends the token before; of the options it is the most.
     ///
     /// # Errors
-    /// Too many caveats; a longer life than there may be; no randomness.
+    /// Too many caveats; a longer life than there may be, or than the caveats leave; no randomness.
     pub fn mint(
         &self,
         principal: &Principal,
@@ -289,17 +329,68 @@ impl Gate {
         lifetime_ms: Option<u64>,
         now_ms: u64,
     ) -> Result<Token, Error> {
-        let lifetime_ms = lifetime_ms.unwrap_or(self.options.lifetime_ms);
-        if lifetime_ms == 0 {
-            return Err(Error::Parameter("a token lives a second at least".to_owned()));
+        let lives_ms = lifetime_ms.unwrap_or(self.options.lifetime_ms);
+        self.options.check_lifetime(lives_ms)?;
+        let end_ms = now_ms.saturating_add(lives_ms);
+        let ends = caveats.iter().filter_map(|caveat| match caveat {
+            Caveat::Expires(ms) => Some(*ms),
+            _ => None,
+        });
+        match ends.min() {
+            Some(earlier) if lifetime_ms.is_some() && earlier < end_ms => {
+                return Err(Error::Parameter(format!(
+                    "the token cannot live {} seconds: its maker's token, or a caveat `expires`, ends it at {}, in {} seconds; ask for \
+                     no more, or make it by a credential that lives longer",
+                    lives_ms / 1000,
+                    rfc3339(earlier),
+                    earlier.saturating_sub(now_ms) / 1000
+                )));
+            }
+            Some(_) | None => {}
         }
-        if lifetime_ms > self.options.lifetime_ms_max {
-            let most = self.options.lifetime_ms_max / 1000;
-            return Err(Error::Parameter(format!("a token lives {most} seconds at most")));
-        }
-        let mut all = vec![Caveat::Expires(now_ms.saturating_add(lifetime_ms))];
+        let mut all = vec![Caveat::Expires(end_ms)];
         all.extend_from_slice(caveats);
         self.roots.mint(principal, &all)
+    }
+
+    /// How the gate is set up.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Notes a token that was made, if it may make tokens itself, so that its end is warned of.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) fn made(&self, kms: &Kms, token: &Token, now_ms: u64) -> Result<(), Error> {
+        let root = RootId::of(token);
+        match Administrator::of(token.id(), root, token.principal(), token.caveats()) {
+            Some(made) => {
+                let lives = |known: &Administrator| {
+                    known.expires_ms > now_ms && !self.roots.is_revoked(known.id)
+                };
+                self.administrators.made(kms.kept(), &made, lives)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// When the last administrator's token ends, in milliseconds since 1970; 0 if all that are known are revoked or may do nothing.
+    /// `None` if a policy makes administrators of certificates, which other people renew, and if no such token is known.
+    pub fn administrators_end(&self) -> Option<u64> {
+        let in_force = self.sets.in_force();
+        let may = |who: Maker<'_>| in_force.all().all(|policies| policies.may_make_tokens(who));
+        if self.options.has_certificates && may(Maker::Certificate) {
+            return None;
+        }
+        let known = self.administrators.known();
+        let needs = self.options.needs_certificate_for_administration;
+        let counts = |known: &&Administrator| {
+            let lives = self.roots.lives(known.root) && !self.roots.is_revoked(known.id);
+            lives && (known.is_bound || !needs) && may(Maker::Token(&known.principal))
+        };
+        let last = known.iter().filter(counts).map(|known| known.expires_ms).max();
+        last.or((!known.is_empty()).then_some(0))
     }
 
     /// Makes a root key. Tokens of the older ones are still verified.

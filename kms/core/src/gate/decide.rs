@@ -10,8 +10,9 @@ use std::str::FromStr;
 use std::sync::{PoisonError, RwLock};
 
 use cedar_policy::{
-    ActionConstraint, Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName,
-    EntityUid, Policy, PolicySet, Request, ResourceConstraint, RestrictedExpression,
+    ActionConstraint, Authorizer, Context, Decision, Effect, Entities, Entity, EntityId,
+    EntityTypeName, EntityUid, Policy, PolicySet, PrincipalConstraint, Request, ResourceConstraint,
+    RestrictedExpression,
 };
 use serde_json::Value;
 
@@ -86,7 +87,25 @@ pub struct Policies {
     slices: HashMap<Action, Slice>,
     reads: Reads,
     count: usize,
+    /// Of those that may be about making tokens.
+    of_tokens: Vec<Head>,
     kept: RwLock<HashMap<Seen, Verdict>>,
+}
+
+/// What a policy says of principals, as far as that stands in its head.
+struct Head {
+    permits: bool,
+    principal: PrincipalConstraint,
+    has_conditions: bool,
+}
+
+/// Who would make tokens.
+#[derive(Clone, Copy)]
+pub enum Maker<'a> {
+    /// Whoever has a token of this principal.
+    Token(&'a Principal),
+    /// Some certificate.
+    Certificate,
 }
 
 /// Policies that may be about one action.
@@ -135,11 +154,21 @@ impl Policies {
     /// None that happens: two policies of one name.
     pub fn new(policies: &[Policy]) -> Result<Self, Error> {
         let (mut slices, mut reads) = (HashMap::<Action, Slice>::new(), Reads::default());
+        let mut of_tokens = Vec::new();
         for policy in policies {
             let json = policy.to_json().map_err(|error| Error::Parameter(error.to_string()))?;
             reads.add(&json);
             let tenant = tenant_of(&policy.resource_constraint());
-            for action in actions_of(&policy.action_constraint()) {
+            let actions = actions_of(&policy.action_constraint());
+            if actions.contains(&Action::Token) {
+                let conditions = json.get("conditions").and_then(Value::as_array);
+                of_tokens.push(Head {
+                    permits: policy.effect() == Effect::Permit,
+                    principal: policy.principal_constraint(),
+                    has_conditions: conditions.is_none_or(|conditions| !conditions.is_empty()),
+                });
+            }
+            for action in actions {
                 let slice = slices.entry(action).or_default();
                 let set = match &tenant {
                     Some(tenant) => slice.of.entry(tenant.clone()).or_default(),
@@ -148,7 +177,18 @@ impl Policies {
                 set.add(policy.clone()).map_err(|error| Error::Parameter(error.to_string()))?;
             }
         }
-        Ok(Policies { slices, reads, count: policies.len(), kept: RwLock::default() })
+        Ok(Policies { slices, reads, count: policies.len(), of_tokens, kept: RwLock::default() })
+    }
+
+    /// Whether somebody may make tokens, as far as that can be told without a request: conditions of what permits it may hold,
+    /// and those of what forbids it may not.
+    pub fn may_make_tokens(&self, who: Maker<'_>) -> bool {
+        if self.is_empty() {
+            return matches!(who, Maker::Token(_));
+        }
+        let permitted = self.of_tokens.iter().any(|head| head.permits && head.is_about(who));
+        let forbids = |head: &Head| !head.permits && !head.has_conditions && head.is_about_all(who);
+        permitted && !self.of_tokens.iter().any(forbids)
     }
 
     /// Whether there is none.
@@ -213,6 +253,39 @@ impl Policies {
             items: reads.items.then_some(*items),
             address: peer.address.filter(|_| reads.address),
             certificate: peer.certificate.filter(|_| reads.certificate),
+        }
+    }
+}
+
+impl Head {
+    /// Whether it may be about such a principal.
+    fn is_about(&self, who: Maker<'_>) -> bool {
+        match (&self.principal, who) {
+            (PrincipalConstraint::Eq(uid) | PrincipalConstraint::In(uid), Maker::Certificate) => {
+                uid.type_name().basename() == "Certificate"
+            }
+            _ => self.is_about_all(who),
+        }
+    }
+
+    /// Whether it is about each such principal.
+    fn is_about_all(&self, who: Maker<'_>) -> bool {
+        let kind = match who {
+            Maker::Token(_) => "Token",
+            Maker::Certificate => "Certificate",
+        };
+        match (&self.principal, who) {
+            (PrincipalConstraint::Any, _) => true,
+            (PrincipalConstraint::Is(of), _) => of.basename() == kind,
+            (PrincipalConstraint::Eq(uid) | PrincipalConstraint::In(uid), Maker::Token(name)) => {
+                uid.type_name().basename() == kind && uid.id().unescaped() == name.as_str()
+            }
+            // A principal is in nothing but itself.
+            (PrincipalConstraint::IsIn(of, uid), Maker::Token(name)) => {
+                of.basename() == kind && uid.id().unescaped() == name.as_str()
+            }
+            (PrincipalConstraint::IsIn(of, _), Maker::Certificate) => of.basename() == kind,
+            (PrincipalConstraint::Eq(_) | PrincipalConstraint::In(_), Maker::Certificate) => false,
         }
     }
 }

@@ -16,6 +16,7 @@
 //!   none, a token may what its caveats let pass, and a certificate nothing.
 
 mod action;
+mod administrators;
 mod allow;
 mod caveat;
 mod cuts;

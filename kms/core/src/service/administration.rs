@@ -31,18 +31,31 @@ pub struct AuditState {
     pub first: u64,
 }
 
+/// When the last token ends by which tokens can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdministratorsEnd {
+    /// In milliseconds since 1970; 0 if every such token is revoked or denied by policies.
+    pub end_ms: u64,
+    /// Whether that is within the time in which it is warned of.
+    pub is_soon: bool,
+    /// Whether it has come.
+    pub is_over: bool,
+}
+
 impl Service {
-    /// Makes a token. It may no more than its maker may, and not for longer.
+    /// Makes a token. It may no more than its maker may, and not for longer: a lifetime that is named and ends after the maker's
+    /// token is refused.
     ///
     /// # Errors
-    /// Not allowed; too many caveats, too long a life; the audit log's.
+    /// Not allowed; too many caveats, too long a life; the store's; the audit log's.
     pub fn token_create(&self, call: &Call<'_>, new: &NewToken) -> Result<Token, Error> {
         let mut caveats = call.who.inherited();
         caveats.extend_from_slice(&new.caveats);
         let request = token_request(&caveats);
         let make = || {
-            let token =
-                self.gate.mint(&new.principal, &caveats, new.lifetime_ms, self.kms.now_ms())?;
+            let now_ms = self.kms.now_ms();
+            let token = self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms)?;
+            self.gate.made(&self.kms, &token, now_ms)?;
             // Under an op_id the store knows of the token before anybody has it.
             settle_rider(self.kms.kept(), &token.id())?;
             Ok(token)
@@ -92,41 +105,91 @@ impl Service {
     /// A token without limits but its end, for who sets the service up. The process itself makes it.
     ///
     /// # Errors
-    /// No randomness; the audit log's.
+    /// As [`Self::administrator_token`].
     pub fn first_token(&self, principal: &Principal) -> Result<Token, Error> {
+        self.administrator_token(principal, None, None)
+    }
+
+    /// The same, bound to a certificate, and with a lifetime: 90 days if none is named, or as many as a token may live.
+    ///
+    /// # Errors
+    /// Too long a life; no randomness; the store's; the audit log's.
+    pub fn administrator_token(
+        &self,
+        principal: &Principal,
+        certificate: Option<[u8; 32]>,
+        lifetime_ms: Option<u64>,
+    ) -> Result<Token, Error> {
         let who = self.gate.local(principal.clone());
-        let new = NewToken { principal: principal.clone(), caveats: Vec::new(), lifetime_ms: None };
+        let new = self.administrator(principal, certificate, lifetime_ms);
         self.token_create(&Call::new(&who, "first-token"), &new)
+    }
+
+    fn administrator(
+        &self,
+        principal: &Principal,
+        certificate: Option<[u8; 32]>,
+        lifetime_ms: Option<u64>,
+    ) -> NewToken {
+        NewToken {
+            principal: principal.clone(),
+            caveats: certificate.map(Caveat::Cnf).into_iter().collect(),
+            lifetime_ms: lifetime_ms.or(Some(self.gate.options().administrator_ms())),
+        }
     }
 
     /// A token without limits but its end, and the certificate that it is bound to, in place of every token that there is:
     /// nobody knows which ones the administrators of before have made. For whoever has given the recovery set.
     ///
     /// # Errors
-    /// Administration needs a certificate, and there is none; the store's; the audit log's. What was begun is ended by
-    /// another call.
+    /// Administration needs a certificate, and there is none; too long a life; the store's; the audit log's. What was begun is
+    /// ended by another call.
     pub fn recover(
         &self,
         principal: &Principal,
         certificate: Option<[u8; 32]>,
+        lifetime_ms: Option<u64>,
     ) -> Result<Token, Error> {
         if certificate.is_none() && self.gate.needs_certificate() {
             return Err(Denied::NeedsCertificate.into());
         }
+        let new = self.administrator(principal, certificate, lifetime_ms);
+        self.gate.options().check_lifetime(new.lifetime_ms.unwrap_or_default())?;
         let who = self.gate.local(principal.clone());
         let recover = || {
-            let root = self.gate.rotate(&self.kms, self.kms.now_ms())?;
+            let now_ms = self.kms.now_ms();
+            let root = self.gate.rotate(&self.kms, now_ms)?;
             for older in self.gate.roots().into_iter().skip(1) {
                 self.gate.retire(&self.kms, older)?;
             }
-            let caveats: Vec<Caveat> = certificate.map(Caveat::Cnf).into_iter().collect();
-            Ok((self.gate.mint(principal, &caveats, None, self.kms.now_ms())?, root))
+            let token = self.gate.mint(principal, &new.caveats, new.lifetime_ms, now_ms)?;
+            self.gate.made(&self.kms, &token, now_ms)?;
+            Ok((token, root))
         };
         let told = |(token, root): &(Token, RootId)| {
             (token_text(token.id()), Change::Recovered(root.to_string()))
         };
         let call = Call::new(&who, RECOVER_ADMIN);
         Ok(self.changed(&call, &of(Action::Token), recover, told)?.0)
+    }
+
+    /// Whether the last administrator's token ends soon, or has ended.
+    pub fn administrators_end(&self) -> Option<AdministratorsEnd> {
+        let end_ms = self.gate.administrators_end()?;
+        let now_ms = self.kms.now_ms();
+        let is_soon = end_ms <= now_ms.saturating_add(self.gate.options().warning_ms);
+        Some(AdministratorsEnd { end_ms, is_soon, is_over: end_ms <= now_ms })
+    }
+
+    /// The end of the last administrator's token, in the text format of Prometheus; nothing if there is none.
+    pub(super) fn administrators_text(&self) -> String {
+        let of = |end: AdministratorsEnd| {
+            let name = "kms_administrator_not_after_seconds";
+            let help =
+                "When the last token ends by which tokens can be made, in seconds since 1970.";
+            format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {}\n", end.end_ms / 1000)
+        };
+        self.administrators_end().map(of).unwrap_or_default()
     }
 
     /// Records of the audit log, from an index on.

@@ -36,7 +36,7 @@ mod streams;
 mod together;
 mod uses;
 
-pub use administration::{AuditState, NewToken};
+pub use administration::{AdministratorsEnd, AuditState, NewToken};
 pub use again::AFTER_RESTORE;
 pub use changes::Shown;
 pub use ciphers::{DecryptItem, EncryptItem};

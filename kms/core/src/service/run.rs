@@ -484,7 +484,7 @@ impl Service {
         let refused = self.quota.refused();
         let of_quota =
             format!("# TYPE kms_quota_refused_total counter\nkms_quota_refused_total {refused}\n");
-        self.queues.text() + &of_quota + &self.kms.rotations().text()
+        self.queues.text() + &of_quota + &self.kms.rotations().text() + &self.administrators_text()
     }
 
     /// Tells of what failed.

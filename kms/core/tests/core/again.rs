@@ -358,7 +358,7 @@ fn processes_that_are_killed_again_and_again_forget_nothing() {
     let place = Place::new();
     let old = place.with(token_of);
     place.keep();
-    place.with(|service, _| service.recover(&Principal::new("new").unwrap(), None).unwrap());
+    place.with(|service, _| service.recover(&Principal::new("new").unwrap(), None, None).unwrap());
     place.put_back();
     for commits in [1; 8] {
         let opened = place.open_to(commits).map(drop);
@@ -374,16 +374,16 @@ fn administrators_who_were_replaced_do_not_come_back() {
     let place = Place::new();
     let old = place.with(token_of);
     place.keep();
-    let new =
-        place.with(|service, _| service.recover(&Principal::new("new").unwrap(), None).unwrap());
+    let new = place
+        .with(|service, _| service.recover(&Principal::new("new").unwrap(), None, None).unwrap());
     place.put_back();
     let service = place.open();
     assert!(!is_good(&service, &old) && !is_good(&service, &new));
     assert!(service.restored().left.iter().any(|line| line.contains("recover-admin")));
     assert_eq!(service.gate().roots().len(), 1);
     drop(service);
-    let newest =
-        place.with(|service, _| service.recover(&Principal::new("newer").unwrap(), None).unwrap());
+    let newest = place
+        .with(|service, _| service.recover(&Principal::new("newer").unwrap(), None, None).unwrap());
     assert!(is_good(&place.open(), &newest));
 }
 

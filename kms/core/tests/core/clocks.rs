@@ -9,13 +9,13 @@ use gabion_kms::gate::{Action, Peer, Principal};
 use gabion_kms::model::Label;
 use gabion_kms::operations::NewKey;
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, KEPT_MS, KeyRef, OpRequest, Service,
+    AuditAt, Begun, Call, Ended, KEPT_MS, KeyRef, NewToken, OpRequest, Service,
 };
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_kms::{Code, Error, Unauthenticated};
 use gabion_state::RealDisk;
 
-use crate::opened::{sealed, service};
+use crate::opened::{local, sealed, service};
 use crate::verbs::{label, pure};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
@@ -91,8 +91,14 @@ impl House {
     }
 }
 
+/// A token of a day.
 fn token(service: &Service) -> String {
-    service.first_token(&Principal::new("me").unwrap()).unwrap().to_string()
+    let new = NewToken {
+        principal: Principal::new("me").unwrap(),
+        caveats: Vec::new(),
+        lifetime_ms: None,
+    };
+    service.token_create(&Call::new(&local(service), "r"), &new).unwrap().to_string()
 }
 
 #[test]
@@ -189,7 +195,7 @@ fn a_change_that_is_asked_for_again_is_not_done_twice_by_a_clock_that_jumps() {
     let key = KeyRef { tenant: &house.tenant, name: &name };
     let rotated = |service: &Service| -> u32 {
         // A token would end; the process itself has one credential at all times.
-        let me = crate::opened::local(service);
+        let me = local(service);
         let call = Call::new(&me, "r");
         let asked = OpRequest {
             op_id: "nightly",

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod administrators;
 mod again;
 mod attest;
 mod audit;

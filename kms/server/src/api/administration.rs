@@ -49,6 +49,7 @@ pub fn create_token(call: &Call) -> Result<Reply, Problem> {
     let token = service.token_create(&caller, &new)?;
     Reply::json(&TokenMade {
         id: token.id().to_string(),
+        expires_ms: token.expires_ms().unwrap_or_default(),
         caveats: token.caveats().iter().map(ToString::to_string).collect(),
         token: token.to_string().into(),
         revision: service.revision(),

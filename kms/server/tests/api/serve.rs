@@ -41,6 +41,7 @@ impl Place {
             threshold: 3,
             passphrase: Some("correct"),
             certificate: None,
+            lifetime_s: None,
             holders: &[],
         };
         let mut shares = Vec::new();
@@ -347,8 +348,14 @@ fn a_store_that_was_moved_away_is_not_ready() {
 #[test]
 fn a_store_gets_its_seal_once() {
     let place = Place::new();
-    let initial =
-        Initial { shares: 1, threshold: 1, passphrase: None, certificate: None, holders: &[] };
+    let initial = Initial {
+        shares: 1,
+        threshold: 1,
+        passphrase: None,
+        certificate: None,
+        lifetime_s: None,
+        holders: &[],
+    };
     let again = Keeper::init(&place.config("store"), &initial, |_| Ok::<(), Error>(()));
     assert!(again.is_err());
     // Where a share can't be handed out, there is no seal yet.
@@ -476,8 +483,14 @@ fn no_first_token_is_made_that_can_not_administer() {
     )
     .parse()
     .unwrap();
-    let initial =
-        Initial { shares: 1, threshold: 1, passphrase: None, certificate: None, holders: &[] };
+    let initial = Initial {
+        shares: 1,
+        threshold: 1,
+        passphrase: None,
+        certificate: None,
+        lifetime_s: None,
+        holders: &[],
+    };
     let mut handed_out = 0;
     let made = Keeper::init(&config, &initial, |_| -> Result<(), Error> {
         handed_out += 1;
@@ -596,4 +609,49 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     }
     place.admin().sign(&sign("goes-on")).unwrap();
     server.stop();
+}
+
+/// U2 of 2026-11: no token of a month was one, with the default configuration, and nothing said when the last one ends.
+#[test]
+fn tokens_say_when_they_end_and_the_last_administrators_end_is_warned_of() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    let day = 24 * 60 * 60;
+    let now_ms = || std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    let new = |lifetime_s: Option<u64>| {
+        let principal = "ci".into();
+        admin.create_token(&CreateToken { principal, caveats: None, lifetime_s })
+    };
+    let before_ms = now_ms();
+    for (lifetime_s, days) in [(None, 1), (Some(30 * day), 30), (Some(89 * day), 89)] {
+        let end_ms = new(lifetime_s).unwrap().expires_ms;
+        let wanted = before_ms + days * day * 1000..=now_ms() + days * day * 1000;
+        assert!(wanted.contains(&end_ms), "{days}: {end_ms}");
+    }
+    let problem = refused(new(Some(91 * day)));
+    assert_eq!(problem.code, "bad_request");
+    assert!(problem.message.contains("cannot live 7862400 seconds"), "{problem:?}");
+    let ready = || serde_json::from_str::<serde_json::Value>(&place.get("/readyz")).unwrap();
+    assert_eq!(ready()["warnings"], serde_json::json!([]));
+
+    // Each share names the same lifetime, and no share is used up for one that can't be.
+    let give = |n: usize, lifetime_s: Option<u64>| {
+        let share = Some(place.shares[n].to_string().into());
+        admin.recover_admin(&RecoverAdmin { share, lifetime_s, ..RecoverAdmin::default() })
+    };
+    assert_eq!(refused(give(0, Some(366 * day))).code, "bad_request");
+    assert_eq!(give(0, Some(day)).unwrap().given, 1);
+    assert_eq!(refused(give(1, Some(2 * day))).code, "bad_request");
+    assert_eq!(refused(give(1, None)).code, "bad_request");
+    give(1, Some(day)).unwrap();
+    let recovered = give(2, Some(day)).unwrap();
+    let end_ms = recovered.expires_ms.unwrap();
+    assert!(recovered.token.is_some() && end_ms <= now_ms() + day * 1000);
+    assert_eq!(ready()["warnings"], serde_json::json!(["administrator_ending"]));
+    assert_eq!(admin.status().unwrap().warnings.unwrap(), ["administrator_ending"]);
+    let metrics = place.get("/metrics");
+    let line = format!("\nkms_administrator_not_after_seconds {}\n", end_ms / 1000);
+    assert!(metrics.contains(&line), "{metrics}");
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use gabion_kms_server::dev::Dev;
-use gabion_kms_server::memory;
+use gabion_kms_server::{expires_ms, memory, rfc3339};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub struct Args {
     /// Where to listen: an address of this machine and a port, 0 for any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8200")]
     listen: SocketAddr,
-    /// Print one JSON object once it serves: address, token, ca_file
+    /// Print one JSON object once it serves: address, token, expires_ms, ca_file
     #[arg(long)]
     json: bool,
 }
@@ -47,11 +47,18 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 
 fn tell(as_json: bool, address: &str, token: &str, ca_file: &str) -> Result<(), Failure> {
     if as_json {
-        say!("{}", json!({"address": address, "token": token, "ca_file": ca_file}));
+        let expires_ms = expires_ms(token);
+        say!(
+            "{}",
+            json!({"address": address, "token": token, "expires_ms": expires_ms, "ca_file": ca_file})
+        );
         return Ok(());
     }
     say!("address    {address}");
     say!("token      {token}");
+    if let Some(ms) = expires_ms(token) {
+        say!("ends       {}", rfc3339(ms));
+    }
     say!("authority  {ca_file}");
     say!("");
     say!("Keys are in memory and end with this process. In another terminal:");

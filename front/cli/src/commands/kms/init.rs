@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Initial, Keeper, memory};
+use gabion_kms_server::{Initial, Keeper, expires_ms, memory, rfc3339};
 use serde_json::json;
 
+use super::period::lifetime;
 use super::say_json;
 use super::seal::text;
 use super::share::{Handed, Holders};
@@ -40,9 +41,12 @@ pub struct Args {
     /// PEM of the client's certificate that the token is bound to
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
+    /// How long the token lives, such as 30d, or seconds [default: 90d, or as long as the configuration lets a token live]
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    lifetime: Option<u64>,
     #[command(flatten)]
     holders: Holders,
-    /// Print one JSON object: shares, or wrapped_shares with --holder; token
+    /// Print one JSON object: shares, or wrapped_shares with --holder; token, expires_ms
     #[arg(long)]
     json: bool,
 }
@@ -61,6 +65,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         threshold: args.threshold,
         passphrase: passphrase.as_ref().map(|passphrase| passphrase.as_str()),
         certificate: certificate.as_ref().map(|pem| &pem[..]),
+        lifetime_s: args.lifetime,
         holders: holders.keys(),
     };
     let mut shares = Handed::new(&holders, args.json);
@@ -68,9 +73,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if args.json {
         let mut answer = shares.json();
         answer["token"] = json!(*token);
+        answer["expires_ms"] = json!(expires_ms(&token));
         say_json(&answer)?;
     } else {
         say!("token  {}", *token);
+        if let Some(ms) = expires_ms(&token) {
+            say!("ends   {}", rfc3339(ms));
+        }
     }
     Ok(0)
 }

@@ -1,6 +1,15 @@
-//! How often something comes again, as people write it.
+//! How often something comes again, and how long a token lives, as people write it.
 
 use gabion_kms_client::seconds_of;
+
+/// Seconds that a token lives.
+///
+/// # Errors
+/// A text that is none, and what was expected.
+pub fn lifetime(text: &str) -> Result<u64, String> {
+    let expected = "expected a time in s, m, h or d, such as 12h or 30d, or a number of seconds";
+    seconds_of(text).filter(|seconds| *seconds > 0).ok_or_else(|| expected.to_owned())
+}
 
 /// Seconds of a period.
 ///

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gabion_kms_client::wire::RecoverAdmin;
 
+use super::period::lifetime;
 use super::seal::{shares_of, text};
 use super::{client, say_json};
 use crate::failure::Failure;
@@ -26,13 +27,16 @@ pub struct Args {
     /// What the new administrator is called [default: first]
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
+    /// How long the token lives, such as 30d, or seconds; each names the same [default: 90d, or as long as the server lets a token live]
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    lifetime: Option<u64>,
     /// Forget the shares that were given before. Without FILE at the server's own socket or with a client's certificate alone
     #[arg(long)]
     reset: bool,
     /// File with shares, one a line; `-` is standard input [default: `-`, but for --reset]
     #[arg(value_name = "FILE")]
     shares: Option<PathBuf>,
-    /// Print the service's answer as one JSON object: given, threshold, token
+    /// Print the service's answer as one JSON object: given, threshold, token, expires_ms
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +59,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             let (share, principal) = (Some(share.to_owned().into()), args.principal.clone());
             // The first one says that those of before do not count.
             let reset = reset.filter(|_| how.is_none());
-            let by = RecoverAdmin { share, principal, cnf: cnf.clone(), reset };
+            let (cnf, lifetime_s) = (cnf.clone(), args.lifetime);
+            let by = RecoverAdmin { share, principal, cnf, lifetime_s, reset };
             let recovering = client.recover_admin(&by)?;
             let is_done = recovering.token.is_some();
             how = Some(recovering);
@@ -67,7 +72,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let how = how.ok_or_else(|| Failure::Usage("there is no share".to_owned()))?;
     match (args.json, &how.token, how.threshold) {
         (true, _, _) => say_json(&how)?,
-        (false, Some(token), _) => say!("token  {}", token.expose()),
+        (false, Some(token), _) => {
+            say!("token  {}", token.expose());
+            if let Some(ms) = how.expires_ms {
+                say!("ends   {}", gabion_kms_server::rfc3339(ms));
+            }
+        }
         (false, None, Some(threshold)) => say!("{} of {threshold} shares are there", how.given),
         (false, None, None) => say!("no share is there"),
     }

@@ -63,6 +63,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         threshold: args.threshold,
         passphrase: passphrase.as_ref().map(|passphrase| passphrase.as_str()),
         certificate: None,
+        lifetime_s: None,
         holders: holders.keys(),
     };
     let mut handed = Handed::new(&holders, args.json);

@@ -2,16 +2,18 @@
 
 use clap::Subcommand;
 use gabion_kms_client::wire::CreateToken;
+use gabion_kms_server::rfc3339;
 use serde_json::json;
 use zeroize::Zeroizing;
 
+use super::period::lifetime;
 use super::{client, say_json};
 use crate::failure::Failure;
 
 /// Make, limit and revoke tokens
 ///
 /// Example:
-///   gabion kms token create ci --caveat actions=sign,verify --caveat key_prefix=web- --lifetime 3600
+///   gabion kms token create ci --caveat actions=sign,verify --caveat key_prefix=web- --lifetime 30d
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -27,9 +29,10 @@ enum Command {
     /// Make a token
     ///
     /// Example:
-    ///   gabion kms token create ci --caveat actions=sign,verify --lifetime 3600
+    ///   gabion kms token create ci --caveat actions=sign,verify --lifetime 30d
     ///
-    /// It may no more than the one that makes it, and not for longer.
+    /// It may no more than the one that makes it, and not for longer: a --lifetime that ends later is refused. Says on standard
+    /// error when it ends.
     #[command(verbatim_doc_comment)]
     Create {
         /// What whoever has it is called
@@ -38,8 +41,8 @@ enum Command {
         /// several times for several
         #[arg(long = "caveat", value_name = "CAVEAT")]
         caveats: Vec<String>,
-        /// How many seconds it lives [default: as the server is configured]
-        #[arg(long, value_name = "SECONDS")]
+        /// How long it lives, such as 12h or 30d, or seconds [default: as the server is configured, a day]
+        #[arg(long, value_name = "TIME", value_parser = lifetime)]
         lifetime: Option<u64>,
     },
     /// Limit the token of GABION_KMS_TOKEN further, without the service
@@ -64,6 +67,13 @@ enum Command {
     },
 }
 
+/// Says on standard error when a token ends: standard output has the token alone.
+fn say_end(expires_ms: Option<u64>) {
+    if let Some(ms) = expires_ms {
+        eprintln!("the token ends at {}", rfc3339(ms));
+    }
+}
+
 /// The token of the environment, limited.
 fn attenuated(caveats: &[String]) -> Result<Zeroizing<String>, Failure> {
     let token = std::env::var("GABION_KMS_TOKEN").map(Zeroizing::new);
@@ -81,6 +91,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 say_json(&made)?;
             } else {
                 say!("{}", made.token.expose());
+                say_end(Some(made.expires_ms));
             }
         }
         Command::Attenuate { caveats } => {
@@ -89,6 +100,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 say_json(&json!({"token": *token}))?;
             } else {
                 say!("{}", *token);
+                say_end(gabion_kms_server::expires_ms(&token));
             }
         }
         Command::Revoke { id } => {

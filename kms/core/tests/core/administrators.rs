@@ -1,0 +1,148 @@
+//! How long tokens live, and when the last one ends by which others are made.
+
+use gabion_kms::gate::{Authenticated, Caveat, Peer, Principal, Token};
+use gabion_kms::service::{Call, NewToken, Service};
+use gabion_kms::{Code, Error};
+
+use crate::clocks::{House, NOW};
+use crate::opened::local;
+use crate::verbs::label;
+
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+fn who(service: &Service, token: &Token) -> Authenticated {
+    service.authenticate(&token.to_string(), &Peer::default()).unwrap()
+}
+
+fn made(
+    service: &Service,
+    by: &Authenticated,
+    caveats: &[&str],
+    lifetime_ms: Option<u64>,
+) -> Result<Token, Error> {
+    let caveats = caveats.iter().map(|caveat| caveat.parse::<Caveat>().unwrap()).collect();
+    let principal = Principal::new("ci").unwrap();
+    service.token_create(&Call::new(by, "r"), &NewToken { principal, caveats, lifetime_ms })
+}
+
+/// U2 of 2026-11: a token of 30 days ended with the one of a day that made it, and nothing said so.
+#[test]
+fn a_lifetime_that_can_not_be_is_refused() {
+    let house = House::new();
+    let service = house.open();
+    let first = service.first_token(&Principal::new("me").unwrap()).unwrap();
+    assert_eq!(first.expires_ms(), Some(NOW + 90 * DAY));
+    let short = made(&service, &local(&service), &[], Some(DAY)).unwrap();
+    let limited = first.attenuate(Caveat::Expires(NOW + DAY)).unwrap();
+    for maker in [&short, &limited] {
+        let maker = who(&service, maker);
+        for lifetime_ms in [DAY + 1, 30 * DAY, 365 * DAY] {
+            let refused = made(&service, &maker, &[], Some(lifetime_ms)).unwrap_err();
+            assert_eq!(refused.code(), Code::BadRequest);
+            assert!(refused.to_string().contains("ends it at 20"), "{refused}");
+        }
+        assert_eq!(made(&service, &maker, &[], Some(DAY)).unwrap().expires_ms(), Some(NOW + DAY));
+        // Where nothing is said it ends with its maker at the latest.
+        house.clock.goes_on(DAY / 2);
+        assert_eq!(made(&service, &maker, &[], None).unwrap().expires_ms(), Some(NOW + DAY));
+        house.clock.jumps_to(NOW);
+    }
+    // A caveat of one's own ends it, too, and a month is a month of what lives longer, and of the process.
+    let month = Some(30 * DAY);
+    let own = format!("expires={}", NOW + 29 * DAY);
+    assert!(made(&service, &who(&service, &first), &[&own], month).is_err());
+    for maker in [who(&service, &first), local(&service)] {
+        let token = made(&service, &maker, &[], month).unwrap();
+        assert_eq!(token.expires_ms(), Some(NOW + 30 * DAY));
+    }
+    for never in [0, 366 * DAY] {
+        let me = Principal::new("me").unwrap();
+        assert!(service.administrator_token(&me, None, Some(never)).is_err());
+        assert!(service.recover(&me, None, Some(never)).is_err());
+    }
+    // A recovery that was refused ended no token.
+    assert!(service.authenticate(&first.to_string(), &Peer::default()).is_ok());
+    let recovered = service.recover(&Principal::new("me").unwrap(), None, month).unwrap();
+    assert_eq!(recovered.expires_ms(), Some(NOW + 30 * DAY));
+}
+
+#[test]
+fn the_end_of_the_last_administrator_is_known_and_warned_of() {
+    let house = House::new();
+    let service = house.open();
+    assert_eq!(service.administrators_end(), None, "nobody is known");
+    let first = service.first_token(&Principal::new("me").unwrap()).unwrap();
+    let end_ms = |service: &Service| service.administrators_end().map(|end| end.end_ms);
+    let admin = who(&service, &first);
+    // Those that may not make tokens, or not every one, are no administrators.
+    for caveat in ["actions=sign", "tenant=default", "key_prefix=web"] {
+        made(&service, &local(&service), &[caveat], Some(300 * DAY)).unwrap();
+    }
+    assert_eq!(end_ms(&service), Some(NOW + 90 * DAY));
+    assert!(service.load_text().contains("kms_administrator_not_after_seconds 1797776000\n"));
+    let other = made(&service, &local(&service), &[], Some(91 * DAY)).unwrap();
+    assert_eq!(end_ms(&service), Some(NOW + 91 * DAY));
+    // It is known after a restart, and not before its time.
+    drop(service);
+    let service = house.open();
+    let call = Call::new(&admin, "r");
+    let end = service.administrators_end().unwrap();
+    assert_eq!((end.end_ms, end.is_soon, end.is_over), (NOW + 91 * DAY, false, false));
+    service.token_revoke(&call, other.id()).unwrap();
+    assert_eq!(end_ms(&service), Some(NOW + 90 * DAY));
+    house.clock.jumps_to(NOW + 83 * DAY);
+    let end = service.administrators_end().unwrap();
+    assert_eq!((end.end_ms, end.is_soon, end.is_over), (NOW + 90 * DAY, true, false));
+    // A policy that lets certificates make tokens, and one that takes that from tokens.
+    let put = |text: &str| service.policy_put(&call, &label("all"), text).unwrap();
+    let all = "permit(principal is Token, action, resource);";
+    let admins =
+        "permit(principal == Certificate::\"admin\", action == Action::\"token\", resource);";
+    put(&format!("{all} {admins}"));
+    assert_eq!(service.administrators_end(), None);
+    put(&format!("{all} {admins} forbid(principal is Certificate, action, resource);"));
+    assert_eq!(end_ms(&service), Some(NOW + 90 * DAY));
+    put("permit(principal == Token::\"me\", action, resource);");
+    assert_eq!(end_ms(&service), Some(NOW + 90 * DAY));
+    put("permit(principal is Token, action, resource) unless { principal == Token::\"x\" };");
+    assert_eq!(end_ms(&service), Some(NOW + 90 * DAY));
+    put(&format!("{all} forbid(principal == Token::\"x\", action, resource);"));
+    put("permit(principal is Token, action == Action::\"policy\", resource);");
+    assert_eq!(end_ms(&service), Some(0), "no token may make tokens");
+    put(all);
+    house.clock.jumps_to(NOW + 90 * DAY);
+    let end = service.administrators_end().unwrap();
+    assert_eq!((end.end_ms, end.is_over), (NOW + 90 * DAY, true));
+    // By the recovery set there is another one, and the older ones count no more.
+    service.recover(&Principal::new("me").unwrap(), None, Some(10 * DAY)).unwrap();
+    assert_eq!(end_ms(&service), Some(NOW + 100 * DAY));
+}
+
+/// A store of a program that noted no administrators: one is known once it was used.
+#[test]
+fn an_administrator_of_before_is_known_by_its_use() {
+    let house = House::new();
+    let service = house.open();
+    let before = service.gate().mint(&Principal::new("old").unwrap(), &[], Some(DAY), NOW).unwrap();
+    assert_eq!(service.administrators_end(), None);
+    let who = who(&service, &before);
+    made(&service, &who, &["actions=sign"], None).unwrap();
+    assert_eq!(service.administrators_end().unwrap().end_ms, NOW + DAY);
+}
+
+/// More than there is room for: those that end last are known.
+#[test]
+fn of_many_administrators_the_last_ones_are_known() {
+    let house = House::new();
+    let service = house.open();
+    let make = |days: u64| made(&service, &local(&service), &[], Some(days * DAY)).unwrap();
+    let last = make(200);
+    let next = make(199);
+    (1..100).for_each(|days| drop(make(days)));
+    let end_ms = || service.administrators_end().unwrap().end_ms;
+    for (token, ends) in [(&last, 200), (&next, 199)] {
+        assert_eq!(end_ms(), NOW + ends * DAY);
+        service.token_revoke(&Call::new(&local(&service), "r"), token.id()).unwrap();
+    }
+    assert_eq!(end_ms(), NOW + 99 * DAY);
+}
