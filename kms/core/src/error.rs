@@ -51,7 +51,7 @@ codes! {
     Conflict "conflict" true;
     /// The op_id was another request's.
     OpIdReused "op_id_reused" false;
-    /// The change of the op_id was done, and its answer is secret and given out once only.
+    /// The change of the op_id was made; its answer is secret and is given out only once.
     OpIdDone "op_id_done" false;
     /// The key does not do that.
     Unsupported "unsupported" false;
@@ -427,10 +427,10 @@ pub enum Error {
     /// An op_id under which something else was asked for.
     #[error("this op_id was already used for a different request; use a new one")]
     OpReused,
-    /// An op_id that a program of before noted under a principal's name, which does not say whose it is.
+    /// An op_id that an older program bound to a principal's name and not to a credential.
     #[error(
-        "this op_id was used before the service was upgraded, and the store does not say by which credential: look whether the change \
-         was made, and use a new op_id"
+        "this op_id was used before the service was upgraded, and the store does not say by which credential; check whether the \
+         change was made, and use a new op_id"
     )]
     OpOfName,
     /// A change that was done, and whose answer is secret.

@@ -1,7 +1,7 @@
-//! Header fields of a request that would change what is done: those that the service honours, and those that it refuses by name.
+//! Checks the header fields of a request.
 //!
-//! A field that asks for nothing here, such as `User-Agent` or `X-Forwarded-For`, is ignored. One that asks for something else than
-//! what is done is refused, as an unknown field of a body is: a client that asks for a wrapped answer must not get a plaintext.
+//! A field that would change what the service does is either honoured or refused by name, as an unknown field of a body is: a client
+//! that asks for a wrapped answer must not get a plaintext. Fields without such a meaning, such as `User-Agent`, are ignored.
 
 use hyper::Method;
 use hyper::header::{
@@ -11,13 +11,13 @@ use hyper::header::{
 
 use crate::problem::Problem;
 
-/// Fields of Vault's API that are honoured, without their prefix. `X-Vault-Request` says that a program and no browser sent the
-/// request; Vault's clients always send it.
+/// The fields of Vault's API that are honoured, without their prefix. Vault's clients always send `X-Vault-Request`, which
+/// tells a request of a program from one of a browser.
 const VAULTS: [&str; 3] = ["token", "namespace", "request"];
 
 const VAULTS_PREFIX: &str = "x-vault-";
 
-/// Fields that a request has once at most: a proxy may go by another one of them than this server. The same with the same value is
+/// Fields that a request may have once, because a proxy could honour another copy than this server. A copy with the same value is
 /// refused, too.
 const ONCE: [HeaderName; 9] = [
     AUTHORIZATION,
@@ -31,7 +31,7 @@ const ONCE: [HeaderName; 9] = [
     HeaderName::from_static("x-vault-token"),
 ];
 
-/// Fields that would change what is done, and what to do instead.
+/// Unsupported fields, each with a hint.
 const REFUSED: [(HeaderName, &str); 9] = [
     (HeaderName::from_static("x-http-method-override"), METHOD),
     (HeaderName::from_static("x-http-method"), METHOD),
@@ -46,15 +46,14 @@ const REFUSED: [(HeaderName, &str); 9] = [
 
 const METHOD: &str = "send the request with that method";
 const OP_ID: &str = "name the change by the parameter `op_id`";
-const CONDITION: &str =
-    "changes have no conditions: look at what there is, and send the change without the field";
+const CONDITION: &str = "changes take no conditions; read the key or policy first, and send the change without this field";
 
-/// Refuses fields that would change what is done.
+/// Refuses unsupported and repeated fields.
 ///
 /// # Errors
-/// `unsupported`, which names the field; `bad_request` of a field that is repeated.
+/// `unsupported`, which names the field; `bad_request` if a field is repeated.
 pub fn check(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
-    // Two codings are named as such below.
+    // `check_codings` checks Content-Encoding.
     for field in ONCE.iter().filter(|field| **field != CONTENT_ENCODING) {
         if headers.get_all(field).iter().count() > 1 {
             return Err(Problem::bad(format!("expected one field {}", shown(field.as_str()))));
@@ -65,11 +64,11 @@ pub fn check(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         let vaults = field.as_str().strip_prefix(VAULTS_PREFIX);
         if vaults.is_some_and(|field| !VAULTS.contains(&field)) {
             let known =
-                "of Vault's fields X-Vault-Token, X-Vault-Namespace and X-Vault-Request are";
+                "the supported fields are X-Vault-Token, X-Vault-Namespace and X-Vault-Request";
             return Err(unsupported(field).hint(known));
         }
     }
-    // A condition on a read is answered by all that there is, or by 304 (RFC 9110, section 13.1).
+    // A read may ignore conditions (RFC 9110, section 13.1).
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     for (field, instead) in &REFUSED {
         if headers.contains_key(field) && !(is_read && *instead == CONDITION) {
@@ -84,7 +83,7 @@ pub fn check(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a body that is packed: nobody here unpacks it, and a message would be signed as it was packed.
+/// Refuses compressed bodies: the service would sign the compressed bytes.
 fn check_codings(headers: &HeaderMap) -> Result<(), Problem> {
     for (field, plain) in [(CONTENT_ENCODING, "identity"), (TRANSFER_ENCODING, "chunked")] {
         let mut values = headers.get_all(&field).iter();
@@ -107,7 +106,7 @@ fn unsupported(field: &HeaderName) -> Problem {
     Problem::unsupported(format!("the header field `{field}` is not supported"))
 }
 
-/// A field as people write it: `X-Vault-Wrap-TTL` where HTTP's library has small letters.
+/// Formats a field name as documentation writes it, such as `X-Vault-Wrap-TTL`.
 fn shown(field: &str) -> String {
     let part = |part: &str| match part {
         "ttl" | "mfa" | "aws" | "iam" | "id" | "http" => part.to_ascii_uppercase(),

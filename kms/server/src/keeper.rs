@@ -22,11 +22,11 @@ use rustls::pki_types::pem::PemObject;
 use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use crate::administrator_warning::{self, AdministratorWarning};
 use crate::attempts::{Attempts, Guesser};
 use crate::backups::{self, Backups};
 use crate::config::Config;
 use crate::copies::{self, Failures};
-use crate::ending::{self, Ending};
 use crate::error::Error;
 use crate::making::Making;
 use crate::panics::{Of, Panics};
@@ -62,9 +62,9 @@ pub struct Keeper {
     making: Arc<Making>,
     /// Why the process's memory is not locked; none where it is, and where nobody asked for that.
     unlocked: Option<Unlocked>,
-    /// Who hears of a store that was put back to an older state, and of what ends soon.
+    /// Receives lines about a restored store and about the end of the last administrator's token.
     tell: Tell,
-    ending: Ending,
+    administrator_warning: AdministratorWarning,
 }
 
 /// Takes a line for whoever started the process.
@@ -97,7 +97,7 @@ pub struct Initial<'a> {
     pub passphrase: Option<&'a str>,
     /// PEM of the certificate that the first token is bound to.
     pub certificate: Option<&'a [u8]>,
-    /// How many seconds the first token lives; none: 90 days.
+    /// The lifetime of the first token in seconds; 90 days if `None`.
     pub lifetime_s: Option<u64>,
     /// For whom each share is wrapped, in their order; nobody: they are handed out in clear.
     pub holders: &'a [Holder],
@@ -167,7 +167,7 @@ impl Keeper {
             making: Arc::default(),
             clock: Arc::new(SystemClock),
             tell: |_| {},
-            ending: Ending::default(),
+            administrator_warning: AdministratorWarning::default(),
         };
         let service = keeper.opened(sealer)?;
         let longest = Some(keeper.service.gate.lifetime_ms_max);
@@ -235,7 +235,7 @@ impl Keeper {
         let lifetime_ms = initial.lifetime_s.map(|seconds| seconds.saturating_mul(1000));
         let dealt = || -> Result<_, Error> {
             initial.check()?;
-            // Before there is a store whose administrator has no token.
+            // Checked before the store exists.
             lifetime_ms.map_or(Ok(()), |ms| config.service().gate.check_lifetime(ms))?;
             if !config.store.path.exists() {
                 SqliteStore::create(&config.store.path).map_err(gabion_kms::Error::from)?;
@@ -337,7 +337,7 @@ impl Keeper {
             making: Arc::default(),
             clock: Arc::new(SystemClock),
             tell: |_| {},
-            ending: Ending::default(),
+            administrator_warning: AdministratorWarning::default(),
         })
     }
 
@@ -449,7 +449,7 @@ impl Keeper {
             // What fails here fails with the next operation, too, and /readyz says so.
             let _ = service.checkpoint();
             let _ = service.log().prepare();
-            self.ending.say(&service, self.clock.now_ms(), self.tell);
+            self.administrator_warning.log(&service, self.clock.now_ms(), self.tell);
         });
     }
 
@@ -485,8 +485,8 @@ impl Keeper {
         let fails = self.service().is_ok_and(|service| service.is_rotation_failing());
         let full = is_full.then_some("store_full");
         let panics = self.panics.is_any().then_some("thread_failing");
-        let ends = self.service().is_ok_and(|service| ending::is_soon(&service));
-        let ends = ends.then_some(ending::WARNING);
+        let ends = self.service().is_ok_and(|service| administrator_warning::is_due(&service));
+        let ends = ends.then_some(administrator_warning::WARNING);
         let warnings = [unlocked, full, fails.then_some("rotation_failing"), panics, ends];
         warnings.into_iter().flatten().collect()
     }
@@ -557,7 +557,7 @@ impl Keeper {
         let certificate = by.cnf.as_deref().map(digest).transpose()?;
         let principal = Principal::new(by.principal.as_deref().unwrap_or("first"))?;
         let lifetime_ms = by.lifetime_s.map(|seconds| seconds.saturating_mul(1000));
-        // Before shares are used up.
+        // Checked before a share is used.
         lifetime_ms.map_or(Ok(()), |ms| self.service.gate.check_lifetime(ms))?;
         let mut recovery = recovering();
         if by.reset == Some(true) {

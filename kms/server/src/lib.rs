@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::await_holding_lock)]
 
+mod administrator_warning;
 mod api;
 mod aside;
 mod attempts;
@@ -31,7 +32,6 @@ mod clients;
 pub mod config;
 mod copies;
 pub mod dev;
-mod ending;
 mod error;
 mod headers;
 mod http;

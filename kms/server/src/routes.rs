@@ -59,7 +59,7 @@ pub struct Route {
     /// The kind of change, of one that may be asked for again under an op_id: none that gives out a key or what was
     /// encrypted.
     pub once: Option<Action>,
-    /// Whether the answer of such a change is secret: it is never stored, nor given again.
+    /// Whether the answer of such a change is secret. A secret answer is never stored.
     pub is_secret: bool,
 }
 
@@ -261,7 +261,7 @@ pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
 mod tests {
     use super::*;
 
-    /// The answer of a change is stored under its op_id unless its route says that it is secret.
+    /// Answers of changes are stored under their op_id, so each route with a secret answer has to say so.
     #[test]
     fn every_change_whose_answer_has_a_secret_says_so() {
         for route in ROUTES.iter().filter(|route| route.once.is_some()) {

@@ -9,7 +9,7 @@ use crate::error::Error;
 /// A token that may less: with caveats besides, which nobody takes away again. It needs no key and asks nobody.
 ///
 /// # Errors
-/// What is no token, or no caveat; an end that is over, or after the token's own.
+/// A malformed token or caveat; an `expires` caveat in the past, or after the token's own end.
 pub fn attenuated(token: &str, caveats: &[String]) -> Result<Zeroizing<String>, Error> {
     let mut token: Token = token.parse()?;
     for caveat in caveats {
@@ -22,14 +22,14 @@ pub fn attenuated(token: &str, caveats: &[String]) -> Result<Zeroizing<String>, 
     Ok(Zeroizing::new(token.to_string()))
 }
 
-/// Refuses an end that makes a token of no use, or that the token does not reach.
+/// Refuses an end in the past, or after the token's own end.
 fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
     let why = match own {
-        _ if ms <= now_ms() => format!("expires={ms} is {}, which is over", rfc3339(ms)),
+        _ if ms <= now_ms() => format!("expires={ms} is {}, which has passed", rfc3339(ms)),
         Some(own) if own < ms => {
             let (own, ms) = (rfc3339(own), rfc3339(ms));
             format!(
-                "the token ends at {own}, and no caveat moves that to {ms}; have another one made"
+                "the token ends at {own}, and a caveat cannot extend it to {ms}; have another token made"
             )
         }
         Some(_) | None => return Ok(()),
@@ -37,7 +37,7 @@ fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
     Err(gabion_kms::Error::Parameter(why).into())
 }
 
-/// When a token ends, in milliseconds since 1970. None of what is no token.
+/// Returns when a token ends, in milliseconds since 1970; `None` if the text is not a token.
 pub fn expires_ms(token: &str) -> Option<u64> {
     token.parse::<Token>().ok()?.expires_ms()
 }

@@ -315,8 +315,8 @@ fn tokens_say_when_they_end() {
     create("41d").fails(2).says("cannot live 3542400 seconds");
     create("0").fails(2).says("12h or 30d");
     let attenuate = |expires: &str| caller.run(&["token", "attenuate", expires]);
-    attenuate("expires=1").fails(2).says("which is over");
-    attenuate("expires=9999999999999").fails(2).says("have another one made");
+    attenuate("expires=1").fails(2).says("which has passed");
+    attenuate("expires=9999999999999").fails(2).says("have another token made");
     caller.run(&["token", "attenuate", "actions=sign"]).ok().says(&ends);
     let shown = caller.run(&["status", "--json"]).ok().json();
     assert_eq!(shown["warnings"], serde_json::json!([]));

@@ -71,8 +71,8 @@ pub enum Change {
     Made,
     /// A token was revoked with all of its id, or a root key retired.
     Revoked,
-    /// One token was revoked by whoever had it, with those that were made of it: its digest; several by commas, where with it a
-    /// whole branch of tokens was.
+    /// One token was revoked by its holder, with its attenuations: its digest. If a whole branch of tokens was revoked with it, that
+    /// branch's digest follows after a comma.
     Cut(String),
     /// Every token was, and this root key makes new ones.
     Recovered(String),
@@ -104,7 +104,7 @@ pub enum Outcome {
     Begun,
     /// It was done.
     Done,
-    /// It was done before under the same op_id, and that was answered.
+    /// It was done before under the same op_id; the stored answer was returned.
     Replayed,
     /// A signature was looked at, and is wrong.
     Wrong,

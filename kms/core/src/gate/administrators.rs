@@ -1,7 +1,7 @@
-//! Which tokens can act as administrators, as far as the service made or saw them, and when the last one ends.
+//! The administrators' tokens, and when the last one ends.
 //!
-//! An administrator is who may make tokens (`token`): by that they make all others. Tokens are nowhere in the store; a sealed record has
-//! the id and the end of those that may, so that the end of the last one is known before it comes.
+//! A token is an administrator's if it can make tokens (`token`), and so every other token. The store has no tokens; one sealed record
+//! has the ids and ends of administrators' tokens, so that a warning can precede the end of the last one.
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -16,13 +16,13 @@ use crate::error::Error;
 use crate::operations::{Kept, damaged, opened_bytes, settle_with};
 use crate::store::{RecordPath, Settled, Transaction};
 
-/// Most of them that are known: those that end last.
+/// The maximum number of known tokens: those that end last are kept.
 const KNOWN_MAX: usize = 64;
 
-/// How often a write is begun anew that another one came before.
+/// The number of attempts to write the record if another process writes it, too.
 const TRIES: usize = 8;
 
-/// A token that may make tokens, by its caveats.
+/// A token whose caveats let it make tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Administrator {
@@ -38,7 +38,7 @@ pub struct Administrator {
 }
 
 impl Administrator {
-    /// A token with these caveats; none if they don't let it make tokens of every kind.
+    /// Describes a token. Returns `None` if its caveats limit the tokens that it can make.
     pub fn of(
         id: TokenId,
         root: RootId,
@@ -59,7 +59,7 @@ impl Administrator {
     }
 }
 
-/// The administrators' tokens that are known.
+/// The known administrators' tokens.
 pub struct Administrators {
     known: RwLock<Vec<Administrator>>,
     writing: Mutex<()>,
@@ -77,47 +77,47 @@ fn read(kept: &Kept) -> Result<(Vec<Administrator>, u64), Error> {
 }
 
 impl Administrators {
-    /// Reads them.
+    /// Reads the record.
     pub fn open(kept: &Kept) -> Result<Self, Error> {
         Ok(Administrators { known: RwLock::new(read(kept)?.0), writing: Mutex::default() })
     }
 
-    /// All that are known.
+    /// Returns all known tokens.
     pub fn known(&self) -> Vec<Administrator> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes one that is used, as older programs made: until the process ends.
-    pub fn saw(&self, seen: impl FnOnce() -> Option<Administrator>, id: TokenId) {
+    /// Notes a token that is used and unknown, as one of an older program is. It is known until the process ends.
+    pub fn note_used(&self, id: TokenId, seen: impl FnOnce() -> Option<Administrator>) {
         let is_known = |known: &[Administrator]| known.iter().any(|known| known.id == id);
         if is_known(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
         }
         if let Some(seen) = seen() {
-            add(&mut self.known.write().unwrap_or_else(PoisonError::into_inner), seen, |_| true);
+            insert(&mut self.known.write().unwrap_or_else(PoisonError::into_inner), seen, |_| true);
         }
     }
 
-    /// Notes one that was made, in the store. Those that no longer count make place.
-    pub fn made(
+    /// Adds a new token to the record. Tokens that no longer count are removed.
+    pub fn record(
         &self,
         kept: &Kept,
-        made: &Administrator,
+        new: &Administrator,
         counts: impl Fn(&Administrator) -> bool,
     ) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..TRIES {
             let (mut known, generation) = read(kept)?;
-            add(&mut known, made.clone(), &counts);
+            insert(&mut known, new.clone(), &counts);
             let path = path()?;
             let plain = serde_json::to_vec(&known);
             let plain = plain.map_err(|error| Error::Parameter(error.to_string()))?;
             let sealed = kept.sealer.seal(&path, generation + 1, &plain)?;
             let transaction = Transaction::new().put(path, generation, sealed);
-            match settle_with(kept, &transaction, &made.id)? {
+            match settle_with(kept, &transaction, &new.id)? {
                 Settled::Committed => {
                     let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
-                    add(&mut all, made.clone(), counts);
+                    insert(&mut all, new.clone(), counts);
                     return Ok(());
                 }
                 Settled::Conflict(_) => {}
@@ -128,8 +128,8 @@ impl Administrators {
     }
 }
 
-/// Adds one, in place of those that no longer count or end first.
-fn add(
+/// Adds a token and removes those that no longer count, and beyond the limit those that end first.
+fn insert(
     known: &mut Vec<Administrator>,
     new: Administrator,
     counts: impl Fn(&Administrator) -> bool,
@@ -140,7 +140,7 @@ fn add(
     known.truncate(KNOWN_MAX);
 }
 
-/// Ids as they are written elsewhere.
+/// Serializes ids as text.
 mod as_text {
     use std::fmt::Display;
     use std::str::FromStr;

@@ -3,7 +3,7 @@
 use super::action::Action;
 use super::administrators::{Administrator, Administrators};
 use super::caveat::Caveat;
-use super::decide::{About, Explained, Maker, Policies, Question, Verdict};
+use super::decide::{About, Explained, Policies, Question, TokenMaker, Verdict};
 use super::principal::Principal;
 use super::roots::{RootId, Roots};
 use super::sets::{PolicySetInfo, Sets};
@@ -39,15 +39,15 @@ pub struct Options {
     pub lifetime_ms: u64,
     /// How long a token may live.
     pub lifetime_ms_max: u64,
-    /// Whether clients' certificates are verified, so that a policy can make administrators of them.
+    /// Whether clients' certificates are verified, so that policies can name them.
     pub has_certificates: bool,
-    /// How long before the end of the last administrator's token it is warned of.
+    /// How long before the end of the last administrator's token the warning begins.
     pub warning_ms: u64,
 }
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How long an administrator's token lives unless it is told: that of `init` and of `recover-admin`.
+/// The default lifetime of an administrator's token, which `init` and `recover-admin` make.
 const ADMINISTRATOR_MS: u64 = 90 * DAY_MS;
 
 impl Default for Options {
@@ -63,7 +63,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long an administrator's token lives unless it is told.
+    /// The default lifetime of an administrator's token.
     pub fn administrator_ms(&self) -> u64 {
         ADMINISTRATOR_MS.min(self.lifetime_ms_max)
     }
@@ -213,7 +213,7 @@ impl Gate {
                 }?;
                 if let (Action::Token, Some(root)) = (request.action, who.root) {
                     let seen = || Administrator::of(id, root, &who.principal, &who.caveats);
-                    self.administrators.saw(seen, id);
+                    self.administrators.note_used(id, seen);
                 }
                 Ok(())
             }
@@ -317,11 +317,11 @@ impl Gate {
         self.sets.in_force().infos()
     }
 
-    /// Makes a token, with an end as far away as it is told, or as the options say. One that is told is refused where a caveat
-    /// ends the token before; of the options it is the most.
+    /// Makes a token. A lifetime that is given is exact: it is refused if a caveat ends the token earlier. The default lifetime
+    /// of the options is only an upper bound.
     ///
     /// # Errors
-    /// Too many caveats; a longer life than there may be, or than the caveats leave; no randomness.
+    /// Too many caveats; a lifetime longer than the options or the caveats allow; no randomness.
     pub fn mint(
         &self,
         principal: &Principal,
@@ -339,8 +339,8 @@ impl Gate {
         match ends.min() {
             Some(earlier) if lifetime_ms.is_some() && earlier < end_ms => {
                 return Err(Error::Parameter(format!(
-                    "the token cannot live {} seconds: its maker's token, or a caveat `expires`, ends it at {}, in {} seconds; ask for \
-                     no more, or make it by a credential that lives longer",
+                    "the token cannot live {} seconds: its maker's token or an `expires` caveat ends it at {}, in {} seconds; use a \
+                     shorter lifetime, or make it with a credential that lives longer",
                     lives_ms / 1000,
                     rfc3339(earlier),
                     earlier.saturating_sub(now_ms) / 1000
@@ -358,36 +358,42 @@ impl Gate {
         &self.options
     }
 
-    /// Notes a token that was made, if it may make tokens itself, so that its end is warned of.
+    /// Records a new token that can make tokens itself, so that a warning precedes its end.
     ///
     /// # Errors
     /// The store's.
-    pub(crate) fn made(&self, kms: &Kms, token: &Token, now_ms: u64) -> Result<(), Error> {
+    pub(crate) fn record_administrator(
+        &self,
+        kms: &Kms,
+        token: &Token,
+        now_ms: u64,
+    ) -> Result<(), Error> {
         let root = RootId::of(token);
         match Administrator::of(token.id(), root, token.principal(), token.caveats()) {
             Some(made) => {
                 let lives = |known: &Administrator| {
                     known.expires_ms > now_ms && !self.roots.is_revoked(known.id)
                 };
-                self.administrators.made(kms.kept(), &made, lives)
+                self.administrators.record(kms.kept(), &made, lives)
             }
             None => Ok(()),
         }
     }
 
-    /// When the last administrator's token ends, in milliseconds since 1970; 0 if all that are known are revoked or may do nothing.
-    /// `None` if a policy makes administrators of certificates, which other people renew, and if no such token is known.
+    /// Returns when the last administrator's token ends, in milliseconds since 1970; 0 if each known one is revoked or denied by
+    /// policies. Returns `None` if a policy lets certificates make tokens, whose ends are their authority's, or if no such token is known.
     pub fn administrators_end(&self) -> Option<u64> {
         let in_force = self.sets.in_force();
-        let may = |who: Maker<'_>| in_force.all().all(|policies| policies.may_make_tokens(who));
-        if self.options.has_certificates && may(Maker::Certificate) {
+        let may =
+            |who: TokenMaker<'_>| in_force.all().all(|policies| policies.may_make_tokens(who));
+        if self.options.has_certificates && may(TokenMaker::Certificate) {
             return None;
         }
         let known = self.administrators.known();
         let needs = self.options.needs_certificate_for_administration;
         let counts = |known: &&Administrator| {
             let lives = self.roots.lives(known.root) && !self.roots.is_revoked(known.id);
-            lives && (known.is_bound || !needs) && may(Maker::Token(&known.principal))
+            lives && (known.is_bound || !needs) && may(TokenMaker::Token(&known.principal))
         };
         let last = known.iter().filter(counts).map(|known| known.expires_ms).max();
         last.or((!known.is_empty()).then_some(0))
@@ -423,12 +429,12 @@ impl Gate {
         self.roots.revoke(kms.kept(), id, now_ms)
     }
 
-    /// Revokes the very token that somebody has, and those that were made of it; not those that it was made of. It is never
-    /// refused for a limit: where too many of one id revoked themselves, the heaviest branch of them goes as a whole. The id, and the
-    /// digests of all that was revoked, by commas, which make no token.
+    /// Revokes the caller's own token and its attenuations, but not the token that it was made of. No limit refuses that: if too many
+    /// tokens of one id revoked themselves, the branch with most of them is revoked as a whole. Returns the id, and the digests of all
+    /// revoked tokens, separated by commas. A digest makes no token.
     ///
     /// # Errors
-    /// Who has none; the store's.
+    /// The caller has no token; the store's.
     pub fn revoke_own(&self, kms: &Kms, who: &Authenticated) -> Result<(TokenId, String), Error> {
         match who.method {
             Method::Token { id } if !who.line.is_empty() => {
@@ -466,7 +472,7 @@ impl Gate {
         if self.roots.is_cut(id, &[digest]) {
             return Ok(false);
         }
-        self.roots.cut_loose(kms.kept(), id, digest, now_ms).map(|()| true)
+        self.roots.cut_by_digest(kms.kept(), id, digest, now_ms).map(|()| true)
     }
 
     /// Retires a root key again of which the audit log says so; whether it was not. The newest one is followed by another.

@@ -87,24 +87,24 @@ pub struct Policies {
     slices: HashMap<Action, Slice>,
     reads: Reads,
     count: usize,
-    /// Of those that may be about making tokens.
-    of_tokens: Vec<Head>,
+    /// The heads of the policies that can apply to making tokens.
+    of_tokens: Vec<PolicyHead>,
     kept: RwLock<HashMap<Seen, Verdict>>,
 }
 
-/// What a policy says of principals, as far as that stands in its head.
-struct Head {
+/// The effect and the principals of a policy.
+struct PolicyHead {
     permits: bool,
     principal: PrincipalConstraint,
     has_conditions: bool,
 }
 
-/// Who would make tokens.
+/// A kind of principal that could make tokens.
 #[derive(Clone, Copy)]
-pub enum Maker<'a> {
-    /// Whoever has a token of this principal.
+pub enum TokenMaker<'a> {
+    /// A token of this principal.
     Token(&'a Principal),
-    /// Some certificate.
+    /// Any certificate.
     Certificate,
 }
 
@@ -162,7 +162,7 @@ impl Policies {
             let actions = actions_of(&policy.action_constraint());
             if actions.contains(&Action::Token) {
                 let conditions = json.get("conditions").and_then(Value::as_array);
-                of_tokens.push(Head {
+                of_tokens.push(PolicyHead {
                     permits: policy.effect() == Effect::Permit,
                     principal: policy.principal_constraint(),
                     has_conditions: conditions.is_none_or(|conditions| !conditions.is_empty()),
@@ -180,14 +180,15 @@ impl Policies {
         Ok(Policies { slices, reads, count: policies.len(), of_tokens, kept: RwLock::default() })
     }
 
-    /// Whether somebody may make tokens, as far as that can be told without a request: conditions of what permits it may hold,
-    /// and those of what forbids it may not.
-    pub fn may_make_tokens(&self, who: Maker<'_>) -> bool {
+    /// Whether such a principal can make tokens, as far as that is known without a request: a `permit` counts whatever its
+    /// conditions are, and a `forbid` counts only without conditions.
+    pub fn may_make_tokens(&self, who: TokenMaker<'_>) -> bool {
         if self.is_empty() {
-            return matches!(who, Maker::Token(_));
+            return matches!(who, TokenMaker::Token(_));
         }
         let permitted = self.of_tokens.iter().any(|head| head.permits && head.is_about(who));
-        let forbids = |head: &Head| !head.permits && !head.has_conditions && head.is_about_all(who);
+        let forbids =
+            |head: &PolicyHead| !head.permits && !head.has_conditions && head.is_about_all(who);
         permitted && !self.of_tokens.iter().any(forbids)
     }
 
@@ -257,35 +258,39 @@ impl Policies {
     }
 }
 
-impl Head {
-    /// Whether it may be about such a principal.
-    fn is_about(&self, who: Maker<'_>) -> bool {
+impl PolicyHead {
+    /// Whether the policy can apply to such a principal.
+    fn is_about(&self, who: TokenMaker<'_>) -> bool {
         match (&self.principal, who) {
-            (PrincipalConstraint::Eq(uid) | PrincipalConstraint::In(uid), Maker::Certificate) => {
-                uid.type_name().basename() == "Certificate"
-            }
+            (
+                PrincipalConstraint::Eq(uid) | PrincipalConstraint::In(uid),
+                TokenMaker::Certificate,
+            ) => uid.type_name().basename() == "Certificate",
             _ => self.is_about_all(who),
         }
     }
 
-    /// Whether it is about each such principal.
-    fn is_about_all(&self, who: Maker<'_>) -> bool {
+    /// Whether the policy applies to every such principal.
+    fn is_about_all(&self, who: TokenMaker<'_>) -> bool {
         let kind = match who {
-            Maker::Token(_) => "Token",
-            Maker::Certificate => "Certificate",
+            TokenMaker::Token(_) => "Token",
+            TokenMaker::Certificate => "Certificate",
         };
         match (&self.principal, who) {
             (PrincipalConstraint::Any, _) => true,
             (PrincipalConstraint::Is(of), _) => of.basename() == kind,
-            (PrincipalConstraint::Eq(uid) | PrincipalConstraint::In(uid), Maker::Token(name)) => {
-                uid.type_name().basename() == kind && uid.id().unescaped() == name.as_str()
-            }
-            // A principal is in nothing but itself.
-            (PrincipalConstraint::IsIn(of, uid), Maker::Token(name)) => {
+            (
+                PrincipalConstraint::Eq(uid) | PrincipalConstraint::In(uid),
+                TokenMaker::Token(name),
+            ) => uid.type_name().basename() == kind && uid.id().unescaped() == name.as_str(),
+            // Principals have no parents.
+            (PrincipalConstraint::IsIn(of, uid), TokenMaker::Token(name)) => {
                 of.basename() == kind && uid.id().unescaped() == name.as_str()
             }
-            (PrincipalConstraint::IsIn(of, _), Maker::Certificate) => of.basename() == kind,
-            (PrincipalConstraint::Eq(_) | PrincipalConstraint::In(_), Maker::Certificate) => false,
+            (PrincipalConstraint::IsIn(of, _), TokenMaker::Certificate) => of.basename() == kind,
+            (PrincipalConstraint::Eq(_) | PrincipalConstraint::In(_), TokenMaker::Certificate) => {
+                false
+            }
         }
     }
 }

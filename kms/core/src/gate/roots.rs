@@ -3,8 +3,8 @@
 //! ```text
 //!   tokens/roots/ID      when it was made (8 bytes), the key (32)      buried when it is retired
 //!   tokens/revoked/ID    when it was revoked
-//!   tokens/cut/ID        which tokens of that id were revoked by whoever had them, with those that were made of them
-//!   tokens/cut/ID/DIGEST the same of one, as older programs wrote it, and as the audit log tells it
+//!   tokens/cut/ID        the tokens of that id that revoked themselves, with their attenuations
+//!   tokens/cut/ID/DIGEST one such token, by its digest alone: written by older programs, and after a restore
 //! ```
 //!
 //! All of it is read when the gate opens, and kept: asking costs no read of the store.
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::caveat::Caveat;
-use super::cuts::Cuts;
 use super::principal::Principal;
+use super::revoked_chains::RevokedChains;
 use super::token::{TagDigest, Token, TokenId};
 use crate::error::Error;
 use crate::operations::{Kept, damaged, opened_bytes, settle_with};
@@ -50,13 +50,13 @@ pub struct Roots {
     /// The newest one first.
     roots: RwLock<Vec<Root>>,
     revoked: RwLock<HashSet<TokenId>>,
-    cut: RwLock<HashMap<TokenId, Cuts>>,
-    /// Held while a record of `cut` is written: each write has all of them.
+    cut: RwLock<HashMap<TokenId, RevokedChains>>,
+    /// Held while a record of `cut` is written: each write holds the whole set of an id.
     cutting: Mutex<()>,
 }
 
-/// Most tokens of one id that are revoked by themselves and whose line is not known; one more revokes the id.
-const LOOSE_MAX: usize = 256;
+/// The maximum number of tokens per id that are revoked by their digest alone. One more revokes the id.
+const UNPLACED_MAX: usize = 256;
 
 /// Records that are read together.
 const READ_TOGETHER: usize = 256;
@@ -65,7 +65,7 @@ impl Roots {
     /// Reads them. Where there is no root key, one is made.
     pub fn open(kept: &Kept, now_ms: u64) -> Result<Self, Error> {
         let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
-        let mut cut: HashMap<TokenId, Cuts> = HashMap::new();
+        let mut cut: HashMap<TokenId, RevokedChains> = HashMap::new();
         each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
             let parts = || {
                 let (made, key) = plain.split_first_chunk::<8>()?;
@@ -85,10 +85,10 @@ impl Roots {
                 Some(digest) => {
                     let of = path.as_str().split('/').nth(2)?.parse().ok()?;
                     let digest = TagDigest(of_hex(digest)?);
-                    Some(cut.entry(of).or_default().insert_loose(digest))
+                    Some(cut.entry(of).or_default().insert_unplaced(digest))
                 }
             };
-            read().ok_or_else(|| damaged(path, "it says of no token that it was revoked"))
+            read().ok_or_else(|| damaged(path, "it is not a record of revoked tokens"))
         })?;
         roots.sort_unstable_by_key(|root| std::cmp::Reverse((root.made_ms, root.id)));
         let is_first = roots.is_empty();
@@ -179,8 +179,8 @@ impl Roots {
         }
     }
 
-    /// Revokes one token, the last of a line, with those that were made of it: never refused for a limit. All that was revoked by
-    /// that, which is more where there are too many of one id ([`Cuts`]). Again is the same.
+    /// Revokes one token with its attenuations. No limit refuses that: if too many tokens of the id revoked themselves, more is
+    /// revoked ([`RevokedChains`]). Returns the digests of all revoked tokens. Repeating it changes nothing.
     pub fn cut(
         &self,
         kept: &Kept,
@@ -207,9 +207,9 @@ impl Roots {
         Ok(revoked)
     }
 
-    /// Revokes one token of which the digest alone is known, with those that were made of it. Beyond [`LOOSE_MAX`] of an id all
-    /// tokens of the id are revoked. Again is the same.
-    pub fn cut_loose(
+    /// Revokes one token by its digest, with its attenuations. Beyond [`UNPLACED_MAX`] tokens of an id the whole id is revoked.
+    /// Repeating it changes nothing.
+    pub fn cut_by_digest(
         &self,
         kept: &Kept,
         of: TokenId,
@@ -219,9 +219,9 @@ impl Roots {
         let is_full = {
             let mut cut = self.cut.write().unwrap_or_else(PoisonError::into_inner);
             let of = cut.entry(of).or_default();
-            let is_full = of.loose() >= LOOSE_MAX;
+            let is_full = of.unplaced_len() >= UNPLACED_MAX;
             if !is_full {
-                of.insert_loose(digest);
+                of.insert_unplaced(digest);
             }
             is_full
         };
@@ -233,7 +233,7 @@ impl Roots {
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, 1, &said)?;
         match commit(kept, &Transaction::new().put(path, 0, sealed), &of) {
-            // It is there.
+            // The record exists already.
             Err(Error::Conflict) => Ok(()),
             committed => committed,
         }

@@ -63,7 +63,7 @@ pub fn riding<T>(rider: Rider, run: impl FnOnce() -> T) -> (T, Rode) {
     (ran, rode)
 }
 
-/// Commits what rides on this thread by itself, for a change that writes nothing else. Commits nothing if nothing rides.
+/// Commits the record that waits on this thread by itself, for a change that writes nothing else. Does nothing if no record waits.
 ///
 /// # Errors
 /// As [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].

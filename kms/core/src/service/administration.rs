@@ -31,23 +31,23 @@ pub struct AuditState {
     pub first: u64,
 }
 
-/// When the last token ends by which tokens can be made.
+/// The end of the last token that can make tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdministratorsEnd {
     /// In milliseconds since 1970; 0 if every such token is revoked or denied by policies.
     pub end_ms: u64,
-    /// Whether that is within the time in which it is warned of.
+    /// Whether it is within the warning time.
     pub is_soon: bool,
-    /// Whether it has come.
+    /// Whether it has passed.
     pub is_over: bool,
 }
 
 impl Service {
-    /// Makes a token. It may no more than its maker may, and not for longer: a lifetime that is named and ends after the maker's
-    /// token is refused.
+    /// Makes a token. It may do no more than its maker, and not for longer: a given lifetime that ends after the maker's token is
+    /// refused.
     ///
     /// # Errors
-    /// Not allowed; too many caveats, too long a life; the store's; the audit log's.
+    /// Not allowed; too many caveats; a lifetime that is too long; the store's; the audit log's.
     pub fn token_create(&self, call: &Call<'_>, new: &NewToken) -> Result<Token, Error> {
         let mut caveats = call.who.inherited();
         caveats.extend_from_slice(&new.caveats);
@@ -55,8 +55,8 @@ impl Service {
         let make = || {
             let now_ms = self.kms.now_ms();
             let token = self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms)?;
-            self.gate.made(&self.kms, &token, now_ms)?;
-            // Under an op_id the store knows of the token before anybody has it.
+            self.gate.record_administrator(&self.kms, &token, now_ms)?;
+            // Under an op_id the store has the token's id before the caller has the token.
             settle_rider(self.kms.kept(), &token.id())?;
             Ok(token)
         };
@@ -72,11 +72,10 @@ impl Service {
         self.changed(call, &of(Action::Token), revoke, |()| (token_text(id), Change::Revoked))
     }
 
-    /// Revokes the very token that the caller has, and those that were made of it. Whoever has a token may do that, and no limit
-    /// refuses it.
+    /// Revokes the caller's own token and its attenuations. Every holder of a token may do that, and no limit refuses it.
     ///
     /// # Errors
-    /// Who has none; the store's; the audit log's.
+    /// The caller has no token; the store's; the audit log's.
     pub fn token_revoke_self(&self, call: &Call<'_>) -> Result<(), Error> {
         let revoke = || self.gate.revoke_own(&self.kms, call.who);
         let told =
@@ -110,10 +109,11 @@ impl Service {
         self.administrator_token(principal, None, None)
     }
 
-    /// The same, bound to a certificate, and with a lifetime: 90 days if none is named, or as many as a token may live.
+    /// Makes an administrator's token, bound to a certificate if one is given. The default lifetime is 90 days, or the maximum
+    /// lifetime of a token if that is shorter.
     ///
     /// # Errors
-    /// Too long a life; no randomness; the store's; the audit log's.
+    /// A lifetime that is too long; no randomness; the store's; the audit log's.
     pub fn administrator_token(
         &self,
         principal: &Principal,
@@ -142,8 +142,8 @@ impl Service {
     /// nobody knows which ones the administrators of before have made. For whoever has given the recovery set.
     ///
     /// # Errors
-    /// Administration needs a certificate, and there is none; too long a life; the store's; the audit log's. What was begun is
-    /// ended by another call.
+    /// Administration needs a certificate, and none is given; a lifetime that is too long; the store's; the audit log's. Another
+    /// call completes what was begun.
     pub fn recover(
         &self,
         principal: &Principal,
@@ -163,7 +163,7 @@ impl Service {
                 self.gate.retire(&self.kms, older)?;
             }
             let token = self.gate.mint(principal, &new.caveats, new.lifetime_ms, now_ms)?;
-            self.gate.made(&self.kms, &token, now_ms)?;
+            self.gate.record_administrator(&self.kms, &token, now_ms)?;
             Ok((token, root))
         };
         let told = |(token, root): &(Token, RootId)| {
@@ -173,7 +173,7 @@ impl Service {
         Ok(self.changed(&call, &of(Action::Token), recover, told)?.0)
     }
 
-    /// Whether the last administrator's token ends soon, or has ended.
+    /// Returns when the last administrator's token ends; `None` if no end is known.
     pub fn administrators_end(&self) -> Option<AdministratorsEnd> {
         let end_ms = self.gate.administrators_end()?;
         let now_ms = self.kms.now_ms();
@@ -181,7 +181,7 @@ impl Service {
         Some(AdministratorsEnd { end_ms, is_soon, is_over: end_ms <= now_ms })
     }
 
-    /// The end of the last administrator's token, in the text format of Prometheus; nothing if there is none.
+    /// Formats the end of the last administrator's token for Prometheus. Empty if no end is known.
     pub(super) fn administrators_text(&self) -> String {
         let of = |end: AdministratorsEnd| {
             let name = "kms_administrator_not_after_seconds";
@@ -270,13 +270,13 @@ pub(super) fn token_text(id: TokenId) -> String {
     token_name(&id.to_string())
 }
 
-/// The same by the text of its id.
+/// The audit log's name for the token with this id.
 pub(super) fn token_name(id: &str) -> String {
     format!("token:{id}")
 }
 
-/// The request for a token with these caveats. It is about the keys that the token is about: a caller who may make tokens for
-/// one tenant makes them for that tenant.
+/// The permission that a new token with these caveats needs: for the keys that the token is limited to, so that a caller who is
+/// limited to one tenant can make tokens for that tenant.
 pub(super) fn token_request(caveats: &[Caveat]) -> Request<'_> {
     let (mut tenant, mut key) = (None, None);
     for caveat in caveats {

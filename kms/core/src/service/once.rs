@@ -7,11 +7,11 @@
 //! ```
 //!
 //! A note belongs to a tenant and a credential ([`crate::gate::Authenticated::credential`]), and is sealed. A change and its note
-//! are one transaction: whenever the process ends, either both are there or neither is, and who asks again has it done once. A
-//! record is used again when a day has passed, so that the store does not grow with each change.
+//! are one transaction: whenever the process ends, either both are there or neither is, and a change that is sent again is done once. A
+//! record is reused after a day, so that the store does not grow with each change.
 //!
-//! A note never has a secret: the answer of a change that gives one out is not stored, and a replay says what was made and
-//! fails with `op_id_done`. A replay is authorised like the change itself, looks at the key's state, and has a record in the audit log.
+//! A note never contains a secret. If the answer of a change is secret, it is not stored, and a replay fails with `op_id_done`, which
+//! names what was made. A replay is authorised like the change itself, checks the key's state, and appends an audit record.
 
 use std::sync::PoisonError;
 
@@ -146,15 +146,15 @@ impl Service {
         };
         let request = Request { makes, ..request };
         self.permit(call, &request, None)?;
-        match self.looked_up(call, asked) {
-            Ok(Found::New(op)) => Ok(Begun::New(op)),
-            Ok(Found::At(place)) => self.replayed(call, asked, &request, place),
+        match self.look_up(call, asked) {
+            Ok(Lookup::New(op)) => Ok(Begun::New(op)),
+            Ok(Lookup::At(place)) => self.replay(call, asked, &request, place),
             Err(error) => self.failed(call, &request, None, error),
         }
     }
 
-    /// Looks for the note of a change, or takes a place for it.
-    fn looked_up(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Found, Error> {
+    /// Finds the note of a change, or reserves a place for it.
+    fn look_up(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Lookup, Error> {
         let (id, request) = (id_of(call, asked.op_id), hex(&asked.request));
         let (kms, tenant) = (&self.kms, asked.tenant);
         let steady_ms = kms.clock().steady_ms();
@@ -177,7 +177,7 @@ impl Service {
             slots.iter().position(|slot| slot.known.as_ref().is_some_and(is_it))
         };
         if let Some(place) = at(&id) {
-            return Ok(Found::At(place));
+            return Ok(Lookup::At(place));
         }
         if at(&id_by_name(call, asked.op_id)).is_some() {
             return Err(Error::OpOfName);
@@ -190,7 +190,7 @@ impl Service {
         slot.running = Some((id.clone(), request.clone()));
         let (before, tenant, at_ms) = (slot.generation, tenant.clone(), kms.now_ms());
         let (was_doubtful, is_secret, rode) = (doubtful.is_some(), asked.is_secret, Rode::Not);
-        Ok(Found::New(Op {
+        Ok(Lookup::New(Op {
             tenant,
             place,
             id,
@@ -270,8 +270,9 @@ impl Service {
         }
     }
 
-    /// The answer of a change that was done, for who may still have it done: told to the log, and looked at once more, as a use.
-    fn replayed(
+    /// Answers a change that was done before: checks the key, appends an audit record, and checks authority and key again before it
+    /// releases the answer.
+    fn replay(
         &self,
         call: &Call<'_>,
         asked: &OpRequest<'_>,
@@ -279,26 +280,27 @@ impl Service {
         place: usize,
     ) -> Result<Begun, Error> {
         let class = self.class_of(request);
-        let (noted, begun) =
-            self.stored(asked, place).or_else(|error| self.failed(call, request, None, error))?;
+        let (noted, begun) = self
+            .load_replay(asked, place)
+            .or_else(|error| self.failed(call, request, None, error))?;
         let key = noted.made.clone().map(|made| match asked.action {
             Action::Token => administration::token_name(&made),
             _ => made,
         });
         let told = Told { key, input: None, output: None, outcome: Outcome::Replayed };
         self.tell(call, &[self.record(call, request, told.clone())], class)?;
-        self.released(class, call, request, || told, || self.has_its_key(asked, &noted))?;
+        self.released(class, call, request, || told, || self.check_same_key(asked, &noted))?;
         Ok(begun)
     }
 
-    /// The note of a change that was done, and what to answer.
-    fn stored(&self, asked: &OpRequest<'_>, place: usize) -> Result<(Noted, Begun), Error> {
+    /// Reads the note of a change that was done, and decides what to answer.
+    fn load_replay(&self, asked: &OpRequest<'_>, place: usize) -> Result<(Noted, Begun), Error> {
         let mut noted =
             noted(self.kms.kept(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
         if noted.request != hex(&asked.request) {
             return Err(Error::OpReused);
         }
-        self.has_its_key(asked, &noted)?;
+        self.check_same_key(asked, &noted)?;
         if let (Action::Destroy | Action::Trim, None, Some(made)) =
             (asked.action, &noted.answer, &noted.made)
         {
@@ -319,12 +321,12 @@ impl Service {
         Ok((noted, begun))
     }
 
-    /// Refuses the replay of a change whose key is gone or deleted, or whose name is another key's by now.
-    fn has_its_key(&self, asked: &OpRequest<'_>, noted: &Noted) -> Result<(), Error> {
+    /// Refuses a replay if the key is missing or deleted, or if another key has its name now.
+    fn check_same_key(&self, asked: &OpRequest<'_>, noted: &Noted) -> Result<(), Error> {
         let (Some(name), false) =
             (asked.key, matches!(asked.action, Action::Delete | Action::Destroy))
         else {
-            // What was to be taken away may be gone.
+            // A key that was deleted or destroyed by this change is gone.
             return Ok(());
         };
         let id = self.find(&KeyRef { tenant: asked.tenant, name })?;
@@ -335,29 +337,30 @@ impl Service {
     }
 }
 
-/// Whether a change was done before.
-enum Found {
+/// The result of looking up an op_id.
+enum Lookup {
+    /// The change is new.
     New(Op),
-    /// Its note is at this place.
+    /// The change was done before; its note is at this place.
     At(usize),
 }
 
-/// The key of a key's or a version's id.
+/// Parses the id of a key or of a version, and returns the key's id.
 fn key_of(made: &str) -> Option<KeyId> {
     let of_version = made.parse::<VersionId>().ok().map(|id| id.key);
     of_version.or_else(|| made.parse().ok())
 }
 
-/// Separates digests of op_ids from those of older programs.
+/// Separates these digests from those of older programs.
 const OP_ID: &[u8] = b"gabion kms op_id 2\0";
 
-/// An op_id and the credential that it belongs to: one digest of both.
+/// A digest of the caller's credential and an op_id.
 fn id_of(call: &Call<'_>, op_id: &str) -> String {
     let digest = Sha256::new_with_prefix(OP_ID).chain_update(call.who.credential());
     hex(&digest.chain_update(op_id).finalize())
 }
 
-/// The digest under which older programs noted an op_id: of the principal's name, which identifies nobody. Such a note is never
+/// The digest that older programs used: of the principal's name and an op_id. A name identifies nobody, so such a note is never
 /// replayed.
 fn id_by_name(call: &Call<'_>, op_id: &str) -> String {
     let principal = call.who.principal().as_str();

@@ -8,7 +8,7 @@ use gabion_kms::gate::{Action, Authenticated, Caveat, Peer, Principal, Token};
 use gabion_kms::model::Label;
 use gabion_kms::seal::{self, By};
 use gabion_kms::service::{AuditAt, Begun, Call, Ended, KeyRef, NewToken, OpRequest, Service};
-use gabion_kms::store::{MemoryStore, RecordPath, Store, Transaction};
+use gabion_kms::store::{self, MemoryStore, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error};
 use sha2_hmac::{Digest, Sha256};
 
@@ -238,7 +238,8 @@ fn a_note_of_an_older_program_is_never_replayed() {
     );
     let path = RecordPath::new("ops/default/000000").unwrap();
     let sealed = sealer.seal(&path, 1, note.as_bytes()).unwrap();
-    store.commit(&Transaction::new().put(path, 0, sealed)).unwrap();
+    let committed = store.commit(&Transaction::new().put(path, 0, sealed)).unwrap();
+    assert!(matches!(committed, store::Outcome::Committed(_)), "{committed:?}");
 
     let service = open(&store);
     let tenant = label("default");

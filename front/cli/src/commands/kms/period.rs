@@ -2,10 +2,10 @@
 
 use gabion_kms_client::seconds_of;
 
-/// Seconds that a token lives.
+/// Parses the lifetime of a token into seconds.
 ///
 /// # Errors
-/// A text that is none, and what was expected.
+/// A malformed time, or zero.
 pub fn lifetime(text: &str) -> Result<u64, String> {
     let expected = "expected a time in s, m, h or d, such as 12h or 30d, or a number of seconds";
     seconds_of(text).filter(|seconds| *seconds > 0).ok_or_else(|| expected.to_owned())

@@ -31,8 +31,8 @@ enum Command {
     /// Example:
     ///   gabion kms token create ci --caveat actions=sign,verify --lifetime 30d
     ///
-    /// It may no more than the one that makes it, and not for longer: a --lifetime that ends later is refused. Says on standard
-    /// error when it ends.
+    /// It may do no more than the token that makes it, and not for longer: a --lifetime that ends later is refused. Prints to
+    /// standard error when it ends.
     #[command(verbatim_doc_comment)]
     Create {
         /// What whoever has it is called
@@ -67,7 +67,7 @@ enum Command {
     },
 }
 
-/// Says on standard error when a token ends: standard output has the token alone.
+/// Prints to standard error when a token ends. Standard output has only the token.
 fn say_end(expires_ms: Option<u64>) {
     if let Some(ms) = expires_ms {
         eprintln!("the token ends at {}", rfc3339(ms));
