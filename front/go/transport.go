@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/idna"
@@ -26,11 +27,12 @@ import (
 // after the first request.
 //
 // It works with two http.Transports, since one alone speaks HTTP/2 only over a *tls.Conn, and a third one
-// for plain http. Each has the limits of idle and other connections that were set. The first request to a
-// host finds out by ALPN which of them is asked. A connection is made only inside them, when they want
-// one, and belongs to them; one that came with the other protocol belongs to its request until the
-// right one has taken it, and is closed otherwise. CONNECT is spoken here: http.Transport would go on
-// with crypto/tls behind a proxy, which is what this package is there to avoid.
+// for plain http. Each has the limits of idle and other connections that were set. ALPN decides which of
+// them sends a request. While a host's protocol is unknown each request dials for itself, as in net/http,
+// and is sent by the first connection that is free for it, whichever request made that. A connection is made
+// only when one of them asks for it, and belongs to it; one that came with the other protocol belongs to its request
+// until the right one has taken it, and is closed otherwise (see pendingDial). CONNECT is spoken here:
+// http.Transport would go on with crypto/tls behind a proxy, which is what this package is there to avoid.
 type Transport struct {
 	// Dialer, if there is one, has the configuration and makes the connections below. NewTransport and
 	// TransportFrom don't set it.
@@ -171,12 +173,6 @@ type pools struct {
 	hosts map[string]*host // by address, or by proxy and address
 }
 
-// host is what is known of a server.
-type host struct {
-	protocol string        // "" until the first handshake
-	probing  chan struct{} // closed when the request that finds it out has its connection
-}
-
 // otherProtocol says that a server chose another protocol than it was asked in.
 type otherProtocol struct{ protocol string }
 
@@ -293,15 +289,16 @@ func protocolsOf(base *http.Transport) http.Protocols {
 type attempt struct {
 	context.Context
 	key       string // in hosts
+	host      *host
 	address   string
 	proxy     *url.URL
 	onlyHTTP1 bool
+	used      atomic.Pointer[Conn]
 
-	mu      sync.Mutex
-	ended   bool
-	used    *Conn
-	left    *Conn // with another protocol than it was dialled for
-	cancels []context.CancelFunc
+	// pools.mu protects what is below.
+	dials    []*pendingDial // that no http.Transport has taken yet
+	hasMoved bool           // to the other http.Transport, because of another request's connection
+	hasEnded bool
 }
 
 type attemptKey struct{}
@@ -312,54 +309,6 @@ func (a *attempt) Value(key any) any {
 		return a
 	}
 	return a.Context.Value(key)
-}
-
-// leave keeps a connection for the http.Transport of its protocol, if the request is still there.
-func (a *attempt) leave(conn *Conn) {
-	a.mu.Lock()
-	if !a.ended && a.left == nil {
-		a.left, conn = conn, nil
-	}
-	a.mu.Unlock()
-	if conn != nil {
-		conn.Close()
-	}
-}
-
-func (a *attempt) take(protocol string) *Conn {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	conn := a.left
-	if conn == nil || protocolName(conn) != protocol {
-		return nil
-	}
-	a.left = nil
-	return conn
-}
-
-// dialling returns a context that also ends when the request fails: nobody waits for the connection then.
-func (a *attempt) dialling(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.cancels = append(a.cancels, cancel)
-	return ctx, cancel
-}
-
-// end closes what nobody took.
-func (a *attempt) end(failed bool) {
-	a.mu.Lock()
-	left, cancels := a.left, a.cancels
-	a.ended, a.left, a.cancels = true, nil, nil
-	a.mu.Unlock()
-	if left != nil {
-		left.Close()
-	}
-	if failed {
-		for _, cancel := range cancels {
-			cancel()
-		}
-	}
 }
 
 // heldBody keeps a body open that http.Transport closes because it got no connection: the request goes
@@ -408,7 +357,8 @@ func (h *heldBody) release() {
 	}
 }
 
-// tries are enough: a second one takes the connection that the first one made.
+// tries are enough: the first may learn from another request's connection that the server speaks the other protocol,
+// the second makes one that says so itself, and the third takes that one.
 const tries = 3
 
 func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http.Response, err error) {
@@ -417,14 +367,11 @@ func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http
 		closeBody(request)
 		return nil, err
 	}
-	protocol, found, err := p.protocolOf(request.Context(), a)
-	if err != nil {
-		closeBody(request)
-		return nil, err
-	}
-	defer found()
-	defer func() { a.end(err != nil) }()
-	a.Context = a.traced(request.Context(), found)
+	a.host = p.hostAt(a.key)
+	protocol := p.protocolOf(a)
+	hasFailed := true // or a hook has panicked
+	defer func() { p.end(a, hasFailed) }()
+	a.Context = a.traced(request.Context())
 	inner := a.inner(request)
 	var body *heldBody
 	if inner.Body != nil && inner.Body != http.NoBody {
@@ -444,11 +391,10 @@ func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http
 		}
 		protocol = other.protocol
 	}
+	hasFailed = err != nil
 	if response != nil {
 		response.Request = request
-		a.mu.Lock()
-		used := a.used
-		a.mu.Unlock()
+		used := a.used.Load()
 		if response.TLS == nil && used != nil {
 			used.ConnectionState()
 			response.TLS = used.sharedState()
@@ -470,17 +416,15 @@ func (u untraced) Value(key any) any {
 
 // traced notes the connection that a request gets. The request's own hooks see one wish for a connection,
 // however many http.Transports are asked, and the address that it is for.
-func (a *attempt) traced(ctx context.Context, found func()) context.Context {
+func (a *attempt) traced(ctx context.Context) context.Context {
 	var trace httptrace.ClientTrace
 	if own := httptrace.ContextClientTrace(ctx); own != nil {
 		trace, ctx = *own, untraced{ctx}
 	}
 	gotConn, getConn := trace.GotConn, trace.GetConn
 	trace.GotConn = func(info httptrace.GotConnInfo) {
-		a.mu.Lock()
-		a.used, _ = info.Conn.(*Conn)
-		a.mu.Unlock()
-		found()
+		used, _ := info.Conn.(*Conn)
+		a.used.Store(used)
 		if gotConn != nil {
 			gotConn(info)
 		}
@@ -549,102 +493,20 @@ func (a *attempt) inner(request *http.Request) *http.Request {
 	return inner
 }
 
-// protocolOf returns in what to ask a server. The first request finds out with its connection; others wait
-// until it has one, instead of making one each. found has to be called when the request has its
-// connection or has failed.
-func (p *pools) protocolOf(ctx context.Context, a *attempt) (protocol string, found func(), err error) {
-	if a.onlyHTTP1 || !slices.Contains(p.offer, "h2") {
-		return "http/1.1", func() {}, nil
+// protocolOf returns in what to ask a server first: HTTP/2 while its protocol is unknown.
+func (p *pools) protocolOf(a *attempt) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch known := a.host.protocol; {
+	case a.onlyHTTP1 || !slices.Contains(p.offer, "h2"):
+		return "http/1.1"
+	case known != "":
+		return known
 	}
-	for {
-		p.mu.Lock()
-		h := p.hostAt(a.key)
-		if probing := h.probing; probing != nil {
-			p.mu.Unlock()
-			select {
-			case <-probing:
-				continue
-			case <-ctx.Done():
-				return "", nil, context.Cause(ctx)
-			}
-		}
-		if known := h.protocol; known != "" {
-			p.mu.Unlock()
-			return known, func() {}, nil
-		}
-		probing := make(chan struct{})
-		h.probing = probing
-		p.mu.Unlock()
-		return "h2", sync.OnceFunc(func() {
-			p.mu.Lock()
-			h.probing = nil
-			p.mu.Unlock()
-			close(probing)
-		}), nil
-	}
-}
-
-// hostsKept bounds what is remembered; a host that was forgotten is asked again.
-const hostsKept = 10_000
-
-// hostAt returns what is known of a server. mu is held.
-func (p *pools) hostAt(key string) *host {
-	h := p.hosts[key]
-	if h == nil {
-		for old, known := range p.hosts {
-			if len(p.hosts) < hostsKept {
-				break
-			}
-			if known.probing == nil {
-				delete(p.hosts, old)
-			}
-		}
-		h = new(host)
-		p.hosts[key] = h
-	}
-	return h
-}
-
-func protocolName(conn *Conn) string {
-	if conn.Negotiated().Protocol == "h2" {
-		return "h2"
-	}
-	return "http/1.1"
+	return "h2"
 }
 
 // --- connections -----------------------------------------------------------------------------------
-
-// dial is how an http.Transport gets a connection: the one that its request made before, or a new one.
-func (p *pools) dial(ctx context.Context, network, address, wanted string) (net.Conn, error) {
-	a, ok := ctx.Value(attemptKey{}).(*attempt)
-	if !ok {
-		return nil, errors.New("fipstls: net/http dials " + address + " without a request")
-	}
-	if conn := a.take(wanted); conn != nil {
-		return conn, nil
-	}
-	ctx, cancel := a.dialling(ctx)
-	defer cancel()
-	offer := p.offer
-	if a.onlyHTTP1 {
-		offer = []string{"http/1.1"}
-	}
-	conn, err := p.connect(ctx, network, a, offer)
-	if err != nil {
-		return nil, err
-	}
-	got := protocolName(conn)
-	if !a.onlyHTTP1 {
-		p.mu.Lock()
-		p.hostAt(a.key).protocol = got
-		p.mu.Unlock()
-	}
-	if got == wanted {
-		return conn, nil
-	}
-	a.leave(conn)
-	return nil, &otherProtocol{got}
-}
 
 // connect reaches a server, by the proxy where there is one, and performs the handshake.
 func (p *pools) connect(ctx context.Context, network string, a *attempt, offer []string) (*Conn, error) {
