@@ -191,24 +191,35 @@ func (c *Conn) HandshakeContext(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var stop func() bool
+	return c.handshakeUntil(ctx)
+}
+
+// handshakeUntil performs the handshake, and closes the connection when ctx ends first. handshaking is held.
+func (c *Conn) handshakeUntil(ctx context.Context) (err error) {
+	stop := func() bool { return true }
 	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, func() { c.conn.Close() })
+		stop = context.AfterFunc(ctx, func() { closeGuarded(c.conn) })
 	}
-	c.reading.Lock()
-	err := c.handshake()
-	c.reading.Unlock()
-	isOver := stop != nil && !stop()
-	if isOver {
-		// The net.Conn is closed, whatever the handshake came to.
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		err = c.open()
-	}
-	if err != nil && (isOver || !isTimeout(err)) {
-		c.failed = err
-	}
+	hasReturned := false
+	defer func() {
+		isInTime := stop()
+		if !hasReturned { // The caller may recover, and find the connection in no state to go on with.
+			c.failed = errCallback
+			return
+		}
+		if !isInTime {
+			// The net.Conn is closed, whatever the handshake came to.
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = c.open()
+		}
+		if err != nil && (!isInTime || !isTimeout(err)) {
+			c.failed = err
+		}
+	}()
+	err = c.handshake()
+	hasReturned = true
 	return err
 }
 
@@ -269,31 +280,17 @@ func (c *Conn) begin() error {
 	return nil
 }
 
-// handshake runs libssl's until its last flight is sent. handshaking and reading are held.
+// handshake runs libssl's until its last flight is sent. handshaking is held.
 func (c *Conn) handshake() error {
 	if err := c.begin(); err != nil {
 		return err
 	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	for {
-		c.mu.Lock()
-		if !c.hasSSL {
-			c.mu.Unlock()
-			return net.ErrClosed
-		}
-		status := c.step(opHandshake, c.unread(), nil)
-		c.inFrom += c.native.inUsed()
-		if status == statusOK {
-			return c.finishAndUnlock()
-		}
-		var failure error
-		if status != statusWantRead {
-			failure = c.failureLocked("handshake", status)
-		}
-		err := c.sendLocked()
-		c.unlock()
-		if failure != nil {
-			c.giveBack()
-			return failure
+		isDone, err := c.handshakeStep()
+		if isDone {
+			return c.finish()
 		}
 		if err != nil {
 			return err
@@ -312,34 +309,55 @@ func (c *Conn) handshake() error {
 	}
 }
 
-// finishAndUnlock ends a handshake that libssl is content with. mu is held, and released on every way out. The own last
-// flight is sent after the callback: a peer that it refuses sees no Finished.
-func (c *Conn) finishAndUnlock() error {
-	c.info = c.native.info()
-	if c.info.resumed {
-		c.verified = c.offered
+// handshakeStep gives libssl what was read and sends what it answers, until it is content. The own last flight waits for finish.
+func (c *Conn) handshakeStep() (isDone bool, err error) {
+	c.mu.Lock()
+	defer c.unlock()
+	if !c.hasSSL {
+		return false, net.ErrClosed
 	}
-	c.more = c.native.pending() || c.inFrom < c.inTo
-	if offered := c.native.takeOffered(); offered != nil {
-		freeSession(offered)
+	status := c.step(opHandshake, c.unread(), nil)
+	c.inFrom += c.native.inUsed()
+	if status == statusOK {
+		c.info = c.native.info()
+		if c.info.resumed {
+			c.verified = c.offered
+		}
+		c.more = c.native.pending() || c.inFrom < c.inTo
+		if offered := c.native.takeOffered(); offered != nil {
+			freeSession(offered)
+		}
+		return true, nil
 	}
+	var failure error
+	if status != statusWantRead {
+		failure = c.failureLocked("handshake", status)
+		defer c.giveBack()
+	}
+	err = c.sendLocked()
+	if failure != nil {
+		err = failure
+	}
+	return false, err
+}
+
+// finish ends a handshake that libssl is content with. The own last flight is sent after the callback: a peer
+// that it refuses sees no Finished.
+func (c *Conn) finish() error {
 	if verify := c.context.verify; verify != nil && !c.accepted {
-		c.unlock()
 		if err := verify(c); err != nil {
 			return err
 		}
-		c.mu.Lock()
-		if !c.hasSSL {
-			c.mu.Unlock()
-			return net.ErrClosed
-		}
+	}
+	c.mu.Lock()
+	defer c.unlock()
+	if !c.hasSSL {
+		return net.ErrClosed
 	}
 	c.accepted = true
 	c.collect()
-	err := c.sendLocked()
-	c.unlock()
-	c.giveBack()
-	return err
+	defer c.giveBack()
+	return c.sendLocked()
 }
 
 // failureLocked turns a step that failed into an error. mu is held.
@@ -371,46 +389,56 @@ func (c *Conn) CloseWrite() error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.mu.Lock()
-	if err := c.writableLocked(); err != nil {
-		c.mu.Unlock()
-		if err == errShutdown {
-			return nil
-		}
+	defer c.mu.Unlock()
+	if err := c.writableLocked(); err == errShutdown {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	c.sentEnd = true
 	c.step(opShutdown, nil, nil)
-	err := c.sendLocked()
-	c.mu.Unlock()
-	return err
+	return c.sendLocked()
 }
 
 // Close ends the connection and wakes every Read and Write. The peer is told by close_notify, unless
 // a Write is in progress. It takes no longer than five seconds, which a peer that does not read may use
 // up, as with crypto/tls; a net.Conn that keeps no deadlines is closed then.
-func (c *Conn) Close() error {
-	c.mu.Lock()
-	wasOpen := c.state == stateOpen
-	if !c.move(stateClosing) {
-		c.mu.Unlock()
-		return net.ErrClosed
+func (c *Conn) Close() (err error) {
+	wasOpen, err := c.startClosing()
+	if err != nil {
+		return err
 	}
+	defer c.finishClosing()
+	defer func() { err = c.conn.Close() }()
 	if wasOpen {
-		timer := time.AfterFunc(closeWait, func() { c.conn.Close() })
-		c.tellLocked()
-		timer.Stop()
+		c.tell()
 	}
-	c.mu.Unlock()
-	err := c.conn.Close()
+	return nil
+}
+
+func (c *Conn) startClosing() (wasOpen bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wasOpen = c.state == stateOpen
+	if !c.move(stateClosing) {
+		return false, net.ErrClosed
+	}
+	return wasOpen, nil
+}
+
+func (c *Conn) finishClosing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.move(stateClosed)
 	c.freeLocked()
-	return err
 }
 
-// tellLocked sends close_notify where it can be sent. mu is held, and released while bytes move.
-func (c *Conn) tellLocked() {
+// tell sends close_notify where it can be sent.
+func (c *Conn) tell() {
+	timer := time.AfterFunc(closeWait, func() { closeGuarded(c.conn) })
+	defer timer.Stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.draining { // an alert or an answer is on its way
 		c.conn.SetWriteDeadline(time.Now().Add(closeWait))
 		for c.draining {
@@ -483,12 +511,11 @@ func (c *Conn) KeyUpdate(requestPeer bool) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.mu.Lock()
+	defer c.unlock()
 	if err := c.writableLocked(); err != nil {
-		c.mu.Unlock()
 		return err
 	}
 	if !c.native.keyUpdate(requestPeer) {
-		c.mu.Unlock()
 		return fmt.Errorf("%w: a key update, which only TLS 1.3 has", ErrUnsupported)
 	}
 	status := c.step(opHandshake, nil, nil)
@@ -496,9 +523,7 @@ func (c *Conn) KeyUpdate(requestPeer bool) error {
 	if status == statusFailed {
 		failure = c.failureLocked("key update", status)
 	}
-	err := c.sendLocked()
-	c.unlock()
-	return errors.Join(failure, err)
+	return errors.Join(failure, c.sendLocked())
 }
 
 // ExportKeyingMaterial derives bytes that only both ends know (RFC 5705, RFC 8446, section 7.5).

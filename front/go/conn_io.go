@@ -2,6 +2,7 @@ package fipstls
 
 import (
 	"io"
+	"log"
 	"net"
 	"os"
 	"time"
@@ -91,38 +92,51 @@ func (c *Conn) sendLocked() error {
 	if len(c.out) == 0 || c.writeErr != nil {
 		return c.writeErr
 	}
-	var err error
 	c.sending = true
-	for len(c.out) > 0 && err == nil {
+	err := errCallback // unless Write returns
+	defer func() {
+		c.sending = false
+		if err != nil && !isTimeout(err) {
+			c.writeErr = err
+		}
+		c.idle.Broadcast()
+	}()
+	for {
 		taken := c.takeOut()
-		c.mu.Unlock()
 		var n int
-		n, err = c.conn.Write(taken.bytes)
-		c.mu.Lock()
+		n, err = c.writeBelow(taken.bytes)
 		if err != nil && n < len(taken.bytes) {
 			later := c.takeOut()
 			c.out = append(append([]byte{}, taken.bytes[n:]...), later.bytes...)
 			later.release()
 		}
 		taken.release()
+		if len(c.out) == 0 || err != nil {
+			return err
+		}
+		err = errCallback
 	}
-	c.sending = false
-	if err != nil && !isTimeout(err) {
-		c.writeErr = err
-	}
-	c.idle.Broadcast()
-	return err
+}
+
+// writeBelow writes to the net.Conn. mu is held, and released meanwhile.
+func (c *Conn) writeBelow(bytes []byte) (int, error) {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return c.conn.Write(bytes)
 }
 
 // drain sends what a Read made libssl write (answers to KeyUpdate, alerts) without making the Read
 // wait: two peers whose buffers are full would wait for each other. Started with draining set; mu is
 // not released between the end of sending and that of draining, so there is one at a time.
 func (c *Conn) drain() {
+	defer recovered(log.Printf, "answering", c.conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() {
+		c.draining = false
+		c.idle.Broadcast()
+	}()
 	c.sendLocked()
-	c.draining = false
-	c.idle.Broadcast()
 }
 
 func (c *Conn) unread() []byte {
@@ -270,34 +284,35 @@ func (c *Conn) Write(b []byte) (int, error) {
 
 // writeSome encrypts and sends a chunk of b. writing is held.
 func (c *Conn) writeSome(b []byte) (int, error) {
+	n, reads, isWaiting, err := c.writeStep(b)
+	if err == nil && isWaiting {
+		err = c.awaitReading(reads)
+	}
+	return n, err
+}
+
+// writeStep is writeSome but for the waiting: isWaiting tells that libssl has to read first.
+func (c *Conn) writeStep(b []byte) (n int, reads uint64, isWaiting bool, err error) {
 	c.mu.Lock()
+	defer c.unlock()
 	if err := c.writableLocked(); err != nil {
-		c.mu.Unlock()
-		return 0, err
+		return 0, 0, false, err
 	}
 	if len(c.out) > 0 { // a deadline interrupted the last write
-		err := c.sendLocked()
-		c.mu.Unlock()
-		return 0, err
+		return 0, 0, false, c.sendLocked()
 	}
 	status := c.step(opWrite, nil, b[:min(len(b), writeChunk)])
-	n, reads := c.native.done(), c.reads
+	n, reads = c.native.done(), c.reads
 	var failure error
 	if status != statusOK && status != statusWantRead {
 		failure = c.failureLocked("write", status)
 	}
-	err := c.sendLocked()
+	err = c.sendLocked()
 	if failure != nil {
 		c.writeErr = failure
+		return n, reads, false, failure
 	}
-	c.unlock()
-	if failure != nil {
-		return n, failure
-	}
-	if err == nil && status == statusWantRead {
-		err = c.awaitReading(reads)
-	}
-	return n, err
+	return n, reads, status == statusWantRead, err
 }
 
 // writableLocked waits until nobody is sending and says why nothing can be written. mu is held.
@@ -344,10 +359,7 @@ func (c *Conn) awaitReading(reads uint64) error {
 			continue
 		}
 		full = time.Time{}
-		c.deadlines.lend(c.conn)
 		err := c.readIntoStash()
-		c.deadlines.takeBack(c.conn)
-		c.reading.Unlock()
 		if err != nil && !isTimeout(err) {
 			return err
 		}
@@ -355,7 +367,11 @@ func (c *Conn) awaitReading(reads uint64) error {
 	return os.ErrDeadlineExceeded
 }
 
+// readIntoStash reads in the place of a Read. reading is held, and released.
 func (c *Conn) readIntoStash() error {
+	defer c.reading.Unlock()
+	defer c.deadlines.takeBack(c.conn)
+	c.deadlines.lend(c.conn)
 	piece := getBuffer(largeBuffer)
 	defer piece.release()
 	n, err := c.readSome(piece.bytes)

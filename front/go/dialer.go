@@ -52,6 +52,12 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 // dial offers protocols by ALPN, or those of the configuration.
 func (d *Dialer) dial(ctx context.Context, network, address string, protocols []string) (net.Conn, error) {
 	conn, err := d.connect(ctx, network, address, protocols)
+	isLogged := false
+	defer func() {
+		if !isLogged && conn != nil { // the Logger panicked, and nobody has the connection
+			conn.Close()
+		}
+	}()
 	if d.Logger != nil {
 		if err != nil {
 			d.Logger.Log(LogLevelError, "dialling %s: %v", address, err)
@@ -59,6 +65,7 @@ func (d *Dialer) dial(ctx context.Context, network, address string, protocols []
 			d.Logger.Log(LogLevelInfo, "dialled %s: %+v", address, conn.Negotiated())
 		}
 	}
+	isLogged = true
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +95,16 @@ func (d *Dialer) connect(ctx context.Context, network, address string, protocols
 		protocols = config.NextProtos
 	}
 	conn := config.ClientConn(raw, name, protocols)
+	isSecure := false
+	defer func() {
+		if !isSecure { // the handshake failed, or a callback panicked
+			conn.Close()
+		}
+	}()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		conn.Close()
 		return nil, err
 	}
+	isSecure = true
 	return conn, nil
 }
 

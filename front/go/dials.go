@@ -169,8 +169,7 @@ func (p *pools) begin(ctx context.Context, network string, a *attempt) *pendingD
 	}
 	go func() {
 		defer cancel()
-		conn, err := p.connect(ctx, network, a, p.offerFor(a))
-		p.settle(d, conn, err)
+		p.settle(d, func() (*Conn, error) { return p.connect(ctx, network, a, p.offerFor(a)) })
 	}()
 	return d
 }
@@ -182,19 +181,23 @@ func (p *pools) offerFor(a *attempt) []string {
 	return p.offer
 }
 
-// settle says what a dial came to.
-func (p *pools) settle(d *pendingDial, conn *Conn, err error) {
-	p.mu.Lock()
-	if err == nil && !d.maker.onlyHTTP1 {
-		d.maker.host.learn(protocolName(conn))
-	}
-	isNeeded := d.owner != nil
-	d.conn, d.err = conn, err
-	close(d.done)
-	p.mu.Unlock()
-	if !isNeeded && conn != nil {
-		conn.Close()
-	}
+// settle makes a connection and says what came of it, also if a callback panics or ends the goroutine.
+func (p *pools) settle(d *pendingDial, connect func() (*Conn, error)) {
+	conn, err := (*Conn)(nil), errCallback
+	defer func() {
+		p.mu.Lock()
+		if err == nil && !d.maker.onlyHTTP1 {
+			d.maker.host.learn(protocolName(conn))
+		}
+		isNeeded := d.owner != nil
+		d.conn, d.err = conn, err
+		close(d.done)
+		p.mu.Unlock()
+		if !isNeeded && conn != nil {
+			closeGuarded(conn)
+		}
+	}()
+	conn, err = guardedDial(d.maker.address, connect)
 }
 
 // collect decides what a call of dial does that was woken: it returns, or waits again.

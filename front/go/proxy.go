@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -39,16 +40,25 @@ func (r *route) connect(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, fmt.Errorf("fipstls: proxy %s: %w", r.proxy.Redacted(), err)
 	}
+	isConnected := false // a callback may panic, too
+	defer func() {
+		if !isConnected {
+			raw.Close()
+		}
+	}()
 	header, err := r.connectHeader(ctx, address)
 	if err != nil {
-		raw.Close()
 		return nil, err
 	}
 	request := &http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: header,
 	}
 	// A proxy that says nothing must not hold the request beyond its context.
-	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() {
+		defer recovered(log.Printf, "ending CONNECT with", raw)
+		raw.SetDeadline(time.Unix(1, 0))
+	})
+	defer stop()
 	tunnel, response, err := speakConnect(raw, request)
 	if !stop() {
 		err = context.Cause(ctx)
@@ -60,9 +70,9 @@ func (r *route) connect(ctx context.Context, network, address string) (net.Conn,
 		err = errors.New(response.Status)
 	}
 	if err != nil {
-		raw.Close()
 		return nil, fmt.Errorf("fipstls: CONNECT %s by proxy %s: %w", address, r.proxy.Redacted(), err)
 	}
+	isConnected = true
 	return tunnel, nil
 }
 

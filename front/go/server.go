@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"reflect"
@@ -217,37 +218,73 @@ type handshakeListener struct {
 	closed  bool
 }
 
+// acceptPanic is a panic of the listener below, which goes on in Accept: in the goroutine of Serve's caller, as in net/http.
+type acceptPanic struct{ value any }
+
+func (a acceptPanic) Error() string {
+	return fmt.Sprintf("fipstls: the listener panicked: %v", a.value)
+}
+
 func (l *handshakeListener) acceptAll() {
+	err := errors.New("fipstls: the listener's Accept ended its goroutine")
+	defer func() {
+		if value := recover(); value != nil {
+			err = acceptPanic{value}
+		}
+		l.failed <- err
+	}()
 	for {
-		raw, err := l.inner.Accept()
-		if err != nil {
-			if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() {
-				time.Sleep(5 * time.Millisecond) // out of descriptors, say
-				continue
+		raw, acceptErr := l.inner.Accept()
+		if acceptErr == nil {
+			if !l.begin(raw) {
+				closeGuarded(raw)
 			}
-			l.failed <- err
+		} else if temporary, ok := acceptErr.(interface{ Temporary() bool }); ok && temporary.Temporary() {
+			time.Sleep(5 * time.Millisecond) // out of descriptors, say
+		} else {
+			err = acceptErr
 			return
 		}
-		l.mu.Lock()
-		if l.closed {
-			raw.Close()
-		} else {
-			l.pending[raw] = struct{}{}
-			go l.handshake(raw)
-		}
-		l.mu.Unlock()
 	}
 }
 
+// begin starts the handshake of a connection, unless the listener is closed.
+func (l *handshakeListener) begin(raw net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.pending[raw] = struct{}{}
+	go l.handshake(raw)
+	return true
+}
+
+// end notes that a connection's handshake is over, and tells whether the listener is closed.
+func (l *handshakeListener) end(raw net.Conn) (isClosed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pending, raw)
+	return l.closed
+}
+
+// handshake runs in a goroutine of its own. It calls VerifyConnection, KeyLogWriter, the http.Server's log and
+// what the listener accepted: a panic there ends this connection and nothing else.
 func (l *handshakeListener) handshake(raw net.Conn) {
 	conn := Server(raw, l.config)
+	isServed := false
+	defer recovered(l.logf, "serving", raw)
+	defer func() {
+		l.end(raw)
+		if !isServed {
+			conn.Close()
+		}
+	}()
+	defer recovered(l.logf, "serving", raw)
 	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
+	defer cancel()
 	err := conn.HandshakeContext(ctx)
-	cancel()
-	l.mu.Lock()
-	delete(l.pending, raw)
-	closed := l.closed
-	l.mu.Unlock()
+	isClosed := l.end(raw)
 	if err == nil && !l.http1 && protocolName(conn) != "h2" {
 		err = errNoProtocol
 	}
@@ -258,7 +295,7 @@ func (l *handshakeListener) handshake(raw net.Conn) {
 			dropUnread(raw) // which would reset the connection, and the answer with it
 		}
 		conn.Close()
-		if !closed {
+		if !isClosed {
 			l.logf("http: TLS handshake error from %s: %v", raw.RemoteAddr(), err)
 		}
 		return
@@ -269,8 +306,8 @@ func (l *handshakeListener) handshake(raw net.Conn) {
 	}
 	select {
 	case l.ready <- ready:
+		isServed = true
 	case <-l.done:
-		conn.Close()
 	}
 }
 
@@ -300,6 +337,9 @@ func (l *handshakeListener) Accept() (net.Conn, error) {
 		return conn, nil
 	case err := <-l.failed:
 		l.failed <- err // for the next call
+		if panicked, ok := err.(acceptPanic); ok {
+			panic(panicked.value)
+		}
 		return nil, err
 	case <-l.done:
 		return nil, net.ErrClosed
@@ -307,19 +347,25 @@ func (l *handshakeListener) Accept() (net.Conn, error) {
 }
 
 // Close ends the listener below and every handshake.
-func (l *handshakeListener) Close() error {
-	var err error
+func (l *handshakeListener) Close() (err error) {
 	l.once.Do(func() {
 		close(l.done)
+		defer func() {
+			for raw := range l.endAll() {
+				closeGuarded(raw)
+			}
+		}()
 		err = l.inner.Close()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.closed = true
-		for raw := range l.pending {
-			raw.Close()
-		}
 	})
 	return err
+}
+
+// endAll lets no handshake begin any more, and returns the connections of those that have.
+func (l *handshakeListener) endAll() map[net.Conn]struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return maps.Clone(l.pending)
 }
 
 // Addr returns the address that is listened at.

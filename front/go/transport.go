@@ -213,7 +213,13 @@ func newPools(base *http.Transport, config *Config) (*pools, error) {
 	p.plain.Protocols.SetUnencryptedHTTP2(wanted.UnencryptedHTTP2())
 	// An https proxy for http requests: the one thing for which this one needs TLS.
 	p.plain.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return p.handshake(ctx, network, address, hostOf(address), []string{"http/1.1"})
+		conn, err := guardedDial(address, func() (*Conn, error) {
+			return p.handshake(ctx, network, address, hostOf(address), []string{"http/1.1"})
+		})
+		if err != nil {
+			return nil, err
+		}
+		return conn, nil
 	}
 	p.http1, p.http2 = p.inner(true), p.inner(false)
 	return p, nil
@@ -542,8 +548,15 @@ func (t *pools) dialPlain(ctx context.Context, network, address string) (net.Con
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// secure performs the handshake over a connection, which is closed when it fails.
+// secure performs the handshake over a connection, which is closed when it fails or a hook panics.
 func (t *pools) secure(ctx context.Context, raw net.Conn, name string, offer []string) (*Conn, error) {
+	conn := t.config.ClientConn(raw, name, offer)
+	isSecure := false
+	defer func() {
+		if !isSecure {
+			conn.Close()
+		}
+	}()
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.TLSHandshakeStart != nil {
 		trace.TLSHandshakeStart()
@@ -553,7 +566,6 @@ func (t *pools) secure(ctx context.Context, raw net.Conn, name string, offer []s
 		ctx, cancel = context.WithTimeoutCause(ctx, t.base.TLSHandshakeTimeout, handshakeTimeout{t.base.TLSHandshakeTimeout})
 		defer cancel()
 	}
-	conn := t.config.ClientConn(raw, name, offer)
 	err := conn.HandshakeContext(ctx)
 	if trace != nil && trace.TLSHandshakeDone != nil {
 		var state tls.ConnectionState
@@ -563,9 +575,9 @@ func (t *pools) secure(ctx context.Context, raw net.Conn, name string, offer []s
 		trace.TLSHandshakeDone(state, err)
 	}
 	if err != nil {
-		conn.Close()
 		return nil, err
 	}
+	isSecure = true
 	return conn, nil
 }
 

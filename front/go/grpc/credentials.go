@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
+	"runtime/debug"
 	"slices"
 
 	"gabion/fipstls"
@@ -84,16 +86,27 @@ func (t *transportCredentials) ServerHandshake(raw net.Conn) (net.Conn, credenti
 	return finish(context.Background(), fipstls.Server(raw, t.config))
 }
 
-func finish(ctx context.Context, conn *fipstls.Conn) (net.Conn, credentials.AuthInfo, error) {
+// finish performs a handshake. It runs in goroutines of gRPC's, which recover nothing: one peer for which a
+// callback panics would end the process with all its calls.
+func finish(ctx context.Context, conn *fipstls.Conn) (_ net.Conn, _ credentials.AuthInfo, err error) {
+	isSecure := false
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("fipsgrpc: panic in the handshake with %s: %v", conn.RemoteAddr(), value)
+			log.Printf("%v\n%s", err, debug.Stack())
+		}
+		if !isSecure {
+			conn.Close()
+		}
+	}()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		conn.Close()
 		return nil, nil, err
 	}
 	negotiated := conn.Negotiated()
 	if negotiated.Protocol != "h2" {
-		conn.Close()
 		return nil, nil, errProtocol
 	}
+	isSecure = true
 	return conn, Info{
 		TLSInfo: credentials.TLSInfo{
 			State:          conn.ConnectionState(),

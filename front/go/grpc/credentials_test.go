@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -288,5 +289,31 @@ func TestServerCredentialsNeedHTTP2(t *testing.T) {
 	var wrong *fipstls.ConfigError
 	if _, err := NewServerCredentials(config); !errors.As(err, &wrong) || wrong.Field != "NextProtos" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A peer for which a callback panics ends its own connection.
+func TestServerSurvivesCallbacks(t *testing.T) {
+	certPEM, keyPEM := mint(t, "localhost")
+	for way, fail := range map[string]func(){"panic": func() { panic("a callback's") }, "Goexit": runtime.Goexit} {
+		var count atomic.Int64
+		server, err := NewServerCredentials(&fipstls.Config{Cert: certPEM, Key: keyPEM, VerifyConnection: func(tls.ConnectionState) error {
+			if count.Add(1) == 1 {
+				fail()
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := NewClientCredentials(&fipstls.Config{CaPEM: certPEM})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := dial(t, serve(t, server), grpc.WithTransportCredentials(client))
+		_, err = testgrpc.NewTestServiceClient(conn).EmptyCall(t.Context(), &testgrpc.Empty{}, grpc.WaitForReady(true))
+		if err != nil || count.Load() < 2 {
+			t.Errorf("%s: %v after %d handshakes", way, err, count.Load())
+		}
 	}
 }
