@@ -7,14 +7,15 @@
 //!                                                  else        one of the two is an old copy: refused
 //! ```
 //!
-//! An index leaves only after every anchor was raised to the state that reserves it.
+//! An index leaves only after every anchor was raised to the state that reserves it. A state that was recovered has no b:
+//! only the anchors that `recover` raised or created are witnesses of it, and of those that follow it (ADR 0080).
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Access, Disk, read_full};
-use crate::record::{ANCHOR_MAGIC, KeyId, Mark, Stamp, State};
+use crate::record::{ANCHOR_MAGIC, KeyId, Mark, NO_STAMP, Stamp, State};
 use crate::slots::{BLOCK, Slots};
 
 /// A witness of the newest state. A counter of a TPM may be one, or another machine.
@@ -56,6 +57,8 @@ pub enum Verdict {
     Raised,
     /// The state is one ahead.
     Behind,
+    /// The state was recovered, and this anchor was not raised by that.
+    NotRecovered,
     /// The state is older than what the anchor saw.
     StateIsOld,
     /// The anchor is older than the state can explain.
@@ -71,6 +74,8 @@ pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
         Verdict::Raised
     } else if mark.key != *key || mark.generation == state.generation {
         Verdict::Other
+    } else if is_before && state.before == NO_STAMP {
+        Verdict::NotRecovered
     } else if is_before && mark.stamp == state.before {
         Verdict::Behind
     } else if is_before {
@@ -83,6 +88,15 @@ pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
 }
 
 impl Verdict {
+    /// The verdict on a state that [`Log::ends_with_recovery`](crate::log::Log::ends_with_recovery) finds to be
+    /// recovered.
+    pub fn of_recovered(self, is_recovered: bool) -> Self {
+        match self {
+            Verdict::Behind if is_recovered => Verdict::NotRecovered,
+            verdict => verdict,
+        }
+    }
+
     /// Why the state may not be used; None where it may.
     pub fn refusal(self) -> Option<&'static str> {
         match self {
@@ -90,7 +104,13 @@ impl Verdict {
             Verdict::StateIsOld => Some(
                 "the state is older than the anchor: restored, or a copy that another went on from",
             ),
-            Verdict::AnchorIsOld => Some("the anchor is older than the state: restored"),
+            Verdict::NotRecovered => Some(
+                "the key was recovered since this anchor was raised, in another home or by a `recover` that was \
+                 interrupted",
+            ),
+            Verdict::AnchorIsOld => Some(
+                "the anchor is older than the state: restored, or the key was used from another home since",
+            ),
             Verdict::Other => {
                 Some("the anchor saw another state: the key was copied, and both went on")
             }
@@ -261,7 +281,17 @@ mod tests {
         assert_eq!(said(mark(3, 4, 1)), Verdict::AnchorIsOld);
         assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
         assert_eq!(said(Mark { key: [2; 32], ..mark(5, 5, 9) }), Verdict::Other);
-        let refused = [Verdict::StateIsOld, Verdict::AnchorIsOld, Verdict::Other];
+        // A state that was recovered, which an anchor of the generation before can't have seen, whatever it says.
+        let recovered = State { before: NO_STAMP, ..state.clone() };
+        let said = |mark: Mark| verdict(&mark, &recovered, &key);
+        assert_eq!(said(mark(5, 5, 9)), Verdict::Raised);
+        assert_eq!(said(mark(4, 4, 1)), Verdict::NotRecovered);
+        assert_eq!(said(mark(4, 0, 1)), Verdict::NotRecovered);
+        assert_eq!(said(mark(5, 6, 9)), Verdict::Other);
+        assert_eq!(said(mark(3, 4, 1)), Verdict::AnchorIsOld);
+        assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
+        let refused =
+            [Verdict::NotRecovered, Verdict::StateIsOld, Verdict::AnchorIsOld, Verdict::Other];
         assert!(refused.iter().all(|verdict| verdict.refusal().is_some()));
     }
 }

@@ -18,7 +18,7 @@ use crate::ledger::held_anchor;
 use crate::lock::{self, Lock, Tried, Work};
 use crate::log::{End, Line, Log};
 use crate::part::Part;
-use crate::record::{Head, KeyId, Mark, STATE_MAGIC, State};
+use crate::record::{Head, KeyId, Mark, NO_STAMP, STATE_MAGIC, State};
 use crate::slots::Slots;
 
 /// A key that is to have a state.
@@ -337,7 +337,7 @@ fn create_all(
     let state = State {
         generation: 1,
         stamp: new_stamp(around)?,
-        before: [0; 16],
+        before: NO_STAMP,
         next: new.next,
         boot: around.machine.boot(),
         machine: around.machine.id(),
@@ -464,13 +464,17 @@ fn status_of(
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         file => Some(Log::open(file.map_err(at)?, &head.key, End::of(state)).map_err(at)?),
     };
+    let is_recovered = log.as_ref().is_some_and(|log| log.ends_with_recovery(state.next));
     let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
     let anchors = anchors.into_iter().map(|path| {
         let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path);
         let refusal = match anchor.read() {
             Err(error) => Some(error.to_string()),
             Ok(None) => Some("it is missing".to_owned()),
-            Ok(Some(mark)) => verdict(&mark, state, &head.key).refusal().map(str::to_owned),
+            Ok(Some(mark)) => {
+                let verdict = verdict(&mark, state, &head.key).of_recovered(is_recovered);
+                verdict.refusal().map(str::to_owned)
+            }
         };
         (anchor.name(), refusal)
     });
@@ -533,8 +537,12 @@ pub fn log(around: &Surroundings, key: &Path) -> Result<Vec<Line>, LedgerError> 
 
 /// Goes on with a key whose state is not safe: burns every index that a witness saw, and `burn` more, and makes the
 /// anchors that are missing. Witnesses are the state, the log and the anchors that are here. That none above was
-/// handed out elsewhere is for the caller to know. Of a log that is damaged, or older than the state, a copy stays
-/// beside it; in place of one that is lost a new one begins. A warning says so. A lock that is lost is made again.
+/// handed out elsewhere is for the caller to know. Only the anchors that are raised or made here are witnesses afterwards:
+/// the key and its copies are refused wherever another anchor holds an earlier generation. Interrupted between the state
+/// and the anchors, it has to be run once more.
+///
+/// Of a log that is damaged, or older than the state, a copy stays beside it; in place of one that is lost a new one begins.
+/// A warning says so. A lock that is lost is made again.
 ///
 /// # Errors
 /// [`LedgerError::Exhausted`] if there are not so many; if somebody signs; if the files can't be read or written.
@@ -613,13 +621,20 @@ fn recover_under(
         return Err(LedgerError::Exhausted { wanted: burn, left });
     }
     let next = seen.min(head.end) + burn;
+    for (path, _, is_there) in anchors.iter() {
+        // An anchor that can't be made is noticed before the state changes, which no other anchor agrees with then.
+        if !is_there && disk.identity(path).is_err() {
+            FileAnchor::probe(disk, path).map_err(|error| failed(path, &error))?;
+        }
+    }
     lock.sign(&*around.machine);
-    let text = format!("recovered: every index below {next} is burnt");
+    let generation = generation + 1;
+    let text = format!("recovered in generation {generation}: every index below {next} is burnt");
     let (end, warnings) = go_on_with(around, paths, &head.key, log, text)?;
     let state = State {
-        generation: generation + 1,
+        generation,
         stamp: new_stamp(around)?,
-        before: state.stamp,
+        before: NO_STAMP,
         next,
         boot: around.machine.boot(),
         machine: around.machine.id(),
@@ -740,4 +755,87 @@ pub fn audit(seen: impl IntoIterator<Item = (String, u64, [u8; 32])>) -> Vec<Reu
         }
     }
     reused
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use gabion_engine::OsEntropy;
+    use gabion_engine::keys::stateful::Ledger;
+
+    use super::*;
+    use crate::ledger::{FilesLedger, Options};
+    use crate::testing::Elsewhere;
+    use crate::{RealDisk, anchor};
+
+    /// Up to version 18f74786 a recovered state named the generation before it, so an anchor in another home that
+    /// held that one was taken for one that a crash had left behind.
+    #[test]
+    fn a_state_that_an_older_recover_wrote_opens_with_its_own_anchors_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = |name: &str| Surroundings {
+            disk: Arc::new(RealDisk),
+            machine: Arc::new(Elsewhere {
+                home: folder.path().join(name),
+                id: Some([1; 32]),
+                process: None,
+            }),
+            entropy: Arc::new(OsEntropy),
+        };
+        let (one, other, key) = (home("one"), home("other"), folder.path().join("keys/k"));
+        std::fs::create_dir(folder.path().join("keys")).unwrap();
+        let new = NewKey {
+            key: &key,
+            secret: b"secret",
+            public: b"public",
+            first: 0,
+            next: 0,
+            end: 32,
+            warn_at: 0,
+            anchors: &[],
+            allow_network: false,
+            note: "made",
+        };
+        create(&one, &new).unwrap();
+        let (disk, paths) = (&*other.disk, Paths::of(&key));
+        let (head, mut slots, state) = read_state(disk, &paths, Access::Write).unwrap();
+        let file = disk.open(&paths.log, Access::Write).unwrap();
+        let mut log = Log::open(file, &head.key, End::of(&state)).unwrap();
+        log.append(&[note(&other, "recovered: every index below 3 is burnt")]).unwrap();
+        log.sync().unwrap();
+        let end = log.durable();
+        let recovered = State {
+            generation: 2,
+            stamp: [9; 16],
+            before: state.stamp,
+            next: 3,
+            log_len: end.len,
+            log_chain: end.chain,
+            ..state
+        };
+        slots.write(&recovered.record(&head.key)).unwrap();
+        let anchors = folder.path().join("other");
+        let anchor = anchor::default_path(&anchors, &head.key, 0);
+        FileAnchor::create(disk, &anchor, &recovered.mark(&head.key)).unwrap();
+
+        let open = |around| {
+            let options = Options { wait: Duration::ZERO, ..Options::default() };
+            FilesLedger::open(around, &key, b"public", options)
+        };
+        let refused = open(&one).map(drop).unwrap_err();
+        assert!(matches!(refused, LedgerError::Unsafe(_)), "{refused}");
+        assert!(refused.to_string().contains("recovered since"), "{refused}");
+        let seen = status(&one, &key).unwrap().anchors.remove(0);
+        assert!(seen.1.unwrap().contains("recovered since"));
+        assert_eq!(status(&other, &key).unwrap().anchors.remove(0).1, None);
+        let witnessed = std::fs::read(&anchor).unwrap();
+        let ledger = open(&other).unwrap();
+        assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 3);
+        drop(ledger);
+        assert!(open(&one).is_err());
+        // What a crash leaves between the state and the anchor is gone on from, as ever.
+        std::fs::write(&anchor, witnessed).unwrap();
+        open(&other).unwrap();
+    }
 }

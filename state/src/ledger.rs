@@ -22,7 +22,7 @@ use gabion_engine::keys::stateful::{
     Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, check_request_ids,
 };
 
-use crate::anchor::{Anchor, FileAnchor, verdict};
+use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::disk::{Access, Identity};
 use crate::files::{
     Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, new_stamp,
@@ -41,7 +41,8 @@ pub struct Options {
     pub ahead: u64,
     /// How long another process may keep the lock before that is an error.
     pub wait: Duration,
-    /// Anchors besides those that are named in the state.
+    /// Anchors besides those that are named in the state. [`recover`](crate::recover) does not raise them, so a key
+    /// that was recovered is refused while they say the generation before.
     pub anchors: Vec<Box<dyn Anchor>>,
     /// The keys that this process has open, where that is not a process of its own.
     pub opened: Option<Arc<Opened>>,
@@ -548,9 +549,9 @@ impl Inner {
         let files = files.into_iter().map(|path| FileAnchor::new(Arc::clone(&around.disk), path));
         let mut anchors: Vec<Box<dyn Anchor>> = Vec::new();
         anchors.extend(files.map(|file| Box::new(file) as Box<dyn Anchor>));
-        let witnessed = check_anchors(paths, &mut anchors, &state, &head)
-            .and_then(|()| check_anchors(paths, &mut options.anchors, &state, &head))
-            .and_then(|()| Inner::files(around, paths, &head, (&slots, &state)));
+        let all = anchors.iter_mut().chain(&mut options.anchors);
+        let witnessed = check_anchors(paths, all, &state, &head)
+            .and_then(|behind| Inner::files(around, paths, &head, (&slots, &state), behind));
         let (log, state_file, log_file) = match witnessed {
             Ok(files) => files,
             Err(error) => {
@@ -578,14 +579,21 @@ impl Inner {
         })
     }
 
-    /// The log, and which files state and log are.
+    /// The log, and which files state and log are. An anchor that is one generation behind is refused if the log says
+    /// that the state was recovered.
     fn files(
         around: &Surroundings,
         paths: &Paths,
         head: &Head,
         (slots, state): (&Slots, &State),
+        behind: Option<PathBuf>,
     ) -> Result<(Log, Identity, Identity), LedgerError> {
         let log = open_log(around, paths, head, state)?;
+        let is_recovered = log.ends_with_recovery(state.next);
+        let reason = Verdict::Behind.of_recovered(is_recovered).refusal();
+        if let (Some(name), Some(reason)) = (behind, reason) {
+            return Err(paths.unsafe_until_recovered(&name, reason));
+        }
         let log_file = log.identity().map_err(|error| failed(&paths.log, &error))?;
         let state_file = slots.file().identity().map_err(|error| failed(&paths.state, &error))?;
         Ok((log, state_file, log_file))
@@ -617,13 +625,14 @@ impl Inner {
 
 const OTHER_MACHINE: &str = "it was written on another machine";
 
-/// Compares all anchors with the state: all have to agree.
-fn check_anchors(
+/// Compares all anchors with the state: all have to agree. Returns the name of one that is a generation behind.
+fn check_anchors<'a>(
     paths: &Paths,
-    anchors: &mut [Box<dyn Anchor>],
+    anchors: impl Iterator<Item = &'a mut Box<dyn Anchor>>,
     state: &State,
     head: &Head,
-) -> Result<(), LedgerError> {
+) -> Result<Option<PathBuf>, LedgerError> {
+    let mut behind = None;
     for anchor in anchors {
         let name = PathBuf::from(anchor.name());
         if !anchor.hold().map_err(|error| failed(&name, &error))? {
@@ -631,11 +640,15 @@ fn check_anchors(
         }
         let mark = anchor.read().map_err(|error| failed(&name, &error))?;
         let mark = mark.ok_or_else(|| paths.unsafe_until_recovered(&name, NO_ANCHOR))?;
-        if let Some(reason) = verdict(&mark, state, &head.key).refusal() {
+        let verdict = verdict(&mark, state, &head.key);
+        if let Some(reason) = verdict.refusal() {
             return Err(paths.unsafe_until_recovered(&name, reason));
         }
+        if verdict == Verdict::Behind {
+            behind = Some(name);
+        }
     }
-    Ok(())
+    Ok(behind)
 }
 
 const NO_ANCHOR: &str = "there is no anchor of the key: it was copied from another home or machine, \

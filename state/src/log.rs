@@ -30,6 +30,9 @@ const SIGNED: u8 = 1;
 const FORGOTTEN: u8 = 2;
 const NOTE: u8 = 3;
 
+/// The beginning of the note by which `recover` ended up to version 18f74786. The number of the next index follows.
+const OLD_RECOVERY: &str = "recovered: every index below ";
+
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
@@ -85,6 +88,8 @@ pub struct Log {
     requests: HashMap<String, Place>,
     signed: u64,
     highest: Option<u64>,
+    /// The next index by the note of an old `recover`, if that is the last durable line.
+    old_recovery: Option<u64>,
 }
 
 impl End {
@@ -113,7 +118,10 @@ impl Log {
         while let Some((line, end, record)) = log.line_at(&mut window, log.end)? {
             log.note(&line, end.len - record as u64);
             log.end = end;
-            log.is_whole |= end == durable;
+            if end == durable {
+                log.is_whole = true;
+                log.old_recovery = old_recovery(&line);
+            }
         }
         if log.is_whole {
             log.durable = durable;
@@ -230,6 +238,13 @@ impl Log {
         is_older.then_some("it is newer than the state, which was restored")
     }
 
+    /// Whether the state whose next index is `next` was written by a `recover` that named the generation before it,
+    /// as it did up to version 18f74786: its note is the last line that the state knows, and no index was reserved
+    /// since.
+    pub fn ends_with_recovery(&self, next: u64) -> bool {
+        self.old_recovery == Some(next)
+    }
+
     /// How far it is durable.
     pub fn durable(&self) -> End {
         self.durable
@@ -257,6 +272,7 @@ impl Log {
             requests: HashMap::new(),
             signed: 0,
             highest: None,
+            old_recovery: None,
         }
     }
 
@@ -395,6 +411,11 @@ impl Window {
         };
         Ok(self.bytes.get(start..start + len))
     }
+}
+
+fn old_recovery(line: &Line) -> Option<u64> {
+    let Line::Note { text, .. } = line else { return None };
+    text.strip_prefix(OLD_RECOVERY)?.split(' ').next()?.parse().ok()
 }
 
 /// Where the log of a key begins.

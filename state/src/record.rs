@@ -17,6 +17,10 @@ pub type KeyId = [u8; 32];
 /// Tells generations of one number apart.
 pub type Stamp = [u8; 16];
 
+/// The stamp that no generation has: the `before` of a generation that was made or recovered, so that no anchor is one
+/// generation behind it.
+pub const NO_STAMP: Stamp = [0; 16];
+
 /// What marks KEY.state, and an anchor.
 pub const STATE_MAGIC: [u8; 8] = *b"gabstat1";
 /// The same of an anchor.
@@ -47,7 +51,7 @@ pub struct State {
     pub generation: u64,
     /// This generation's.
     pub stamp: Stamp,
-    /// That of the generation before.
+    /// That of the generation before; [`NO_STAMP`] of a key that was made or recovered.
     pub before: Stamp,
     /// The first index that was never reserved.
     pub next: u64,

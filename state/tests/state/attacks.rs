@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use gabion_engine::Error;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
-use gabion_state::testing::Hooked;
+use gabion_state::testing::{At, Hooked};
 use gabion_state::{
-    Generated, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors, check_place, create,
-    recover,
+    Generated, KeyFile, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors, check_place,
+    create, recover, status,
 };
 
 use crate::place::{ONE, Place, around, engine, making, open};
@@ -26,7 +26,11 @@ fn go_on(_: Progress<'_>) -> ControlFlow<()> {
 }
 
 fn made(around: &Surroundings, key: &Path) {
-    let made = Generated::generate(around, engine(), SET.parse().unwrap(), ONE, &mut go_on);
+    made_of(SET, around, key);
+}
+
+fn made_of(set: &str, around: &Surroundings, key: &Path) {
+    let made = Generated::generate(around, engine(), set.parse().unwrap(), ONE, &mut go_on);
     made.unwrap().unwrap().write(around, &making(key)).unwrap();
 }
 
@@ -96,6 +100,60 @@ fn a_state_that_a_link_puts_on_a_network_is_refused() {
         says(recover(&around, &place.key(), PUBLIC, 1), "other machines see");
         opened(&place.around).unwrap().close().unwrap();
     }
+}
+
+/// Another user's or container's `recover`, and a copy of the key before that signs (issue 38, H1).
+#[test]
+fn only_the_home_that_recovered_a_key_signs_with_it_and_its_copies() {
+    for set in [SET, "LMS_SHA256_M32_H5_W4,LMS_SHA256_M32_H5_W4", "XMSSMT-SHA2_20/4_192"] {
+        let place = Place::empty();
+        let (key, other) = (place.key(), around(&place.path("other/anchors"), None));
+        made_of(set, &place.around, &key);
+        assert!(open(&other, &key).is_err(), "{set}");
+        let public = KeyFile::read(&*other.disk, &key).unwrap().public().to_vec();
+        recover(&other, &key, &public, 0).unwrap();
+        let copies = ["one", "two"].map(|name| place.copy("keys", name));
+        for key in copies.iter().chain([&key]) {
+            let refused = open(&place.around, key).unwrap_err();
+            assert!(refused.to_string().contains("recovered since"), "{set}: {refused}");
+            let seen = status(&place.around, key).unwrap().anchors.remove(0).1.unwrap();
+            assert!(seen.contains("recovered since"), "{set}: {seen}");
+        }
+        assert_eq!(signed(&open(&other, &copies[0]).unwrap()), Ok(0), "{set}");
+        for key in copies.iter().chain([&key]) {
+            assert!(open(&place.around, key).is_err(), "{set}");
+        }
+        // Back again: now the other home's anchor is the one that does not count.
+        recover(&place.around, &copies[0], &public, 0).unwrap();
+        assert!(open(&other, &copies[0]).is_err() && open(&other, &copies[1]).is_err(), "{set}");
+        assert_eq!(signed(&open(&place.around, &copies[0]).unwrap()), Ok(1), "{set}");
+    }
+}
+
+/// Interrupted after the state was written, it is repeated; a home that can't have an anchor changes nothing.
+#[test]
+fn a_recover_that_is_interrupted_is_run_once_more() {
+    let place = Place::empty();
+    let (key, anchors) = (place.key(), place.path("other/anchors"));
+    made(&place.around, &key);
+    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+    let frail = |at, ending| {
+        let failed = || Err(std::io::Error::other("the device failed"));
+        Hooked::once(&around(&anchors, None), (at, ending), failed)
+    };
+    let before = fs::read(place.path("keys/k.state")).unwrap();
+    assert!(recover(&frail(At::MakeFolder, "anchors"), &key, &public, 0).is_err());
+    assert_eq!(fs::read(place.path("keys/k.state")).unwrap(), before);
+    // The anchor's file is made, written, synced and named.
+    assert!(recover(&frail(At::SyncFolder, "anchors"), &key, &public, 0).is_err());
+    assert_ne!(fs::read(place.path("keys/k.state")).unwrap(), before);
+    let other = around(&anchors, None);
+    for around in [&place.around, &other] {
+        assert!(open(around, &key).is_err());
+    }
+    recover(&other, &key, &public, 0).unwrap();
+    assert!(open(&place.around, &key).is_err());
+    assert_eq!(signed(&open(&other, &key).unwrap()), Ok(0));
 }
 
 /// Another name of each file in another folder: one key, one state, whichever name is used.

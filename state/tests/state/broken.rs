@@ -5,15 +5,17 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use gabion_engine::keys::stateful::digest_of;
 use gabion_state::{Access, Disk, DiskFile, Identity};
 
 use crate::disk::{Kind, Remains, SimDisk};
 use crate::faults::{Counts, strike, strike_twice};
-use crate::sectors;
 use crate::world::{Wrap, stand_in};
+use crate::{homes, sectors};
 
 /// A way to be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ enum Break {
     LockOnRenamed,
     /// The witness of a key that was begun stays where it is when the key is finished.
     WitnessStays,
+    /// A state that was recovered names the generation before it, so anchors of that one witness it.
+    RecoveryNamesBefore,
 }
 
 /// Faults after which a broken ledger that was not caught counts as missed.
@@ -116,6 +120,14 @@ fn broken_ledgers_are_caught_in_sectors() {
 #[test]
 fn a_witness_that_outlives_what_was_begun_is_caught() {
     caught_in_sectors(Break::WitnessStays);
+}
+
+/// An anchor in another home is taken for one that a crash left a generation behind.
+#[test]
+fn a_recovery_that_another_homes_anchor_witnesses_is_caught() {
+    let which = Break::RecoveryNamesBefore;
+    let stop = |counts: &Counts| !counts.wrongs.is_empty();
+    is_caught(which, &homes::strike(FAULTS_MAX / 10, &wrap(which), &stop));
 }
 
 /// Writes that wait, by file.
@@ -261,6 +273,26 @@ impl BrokenFile {
         Ok(bytes.len())
     }
 
+    /// A record of a state, which names the newest one that the file has if it names no other.
+    fn naming_before(&self, record: &[u8]) -> io::Result<Vec<u8>> {
+        const BEFORE: Range<usize> = 64..80;
+        const SUM: usize = 208;
+        let generation = |record: &[u8]| record[8..16].to_vec();
+        let mut record = record.to_vec();
+        if record[BEFORE] != [0; 16] || record[8..16] == 1u64.to_be_bytes() {
+            return Ok(record);
+        }
+        let mut slots = [[0; 240]; 2];
+        for (slot, at) in slots.iter_mut().zip([4096, 8192]) {
+            gabion_state::read_full(&**self.file.lock().unwrap(), slot, at)?;
+        }
+        let newest = usize::from(generation(&slots[1]) > generation(&slots[0]));
+        record[BEFORE].copy_from_slice(&slots[newest][48..64]);
+        let sum = digest_of(&record[..SUM]);
+        record[SUM..].copy_from_slice(&sum);
+        Ok(record)
+    }
+
     /// Takes the lock, unless the file names a process that lives.
     fn lock_by_existence(&self) -> io::Result<bool> {
         let file = self.file.lock().unwrap();
@@ -294,6 +326,11 @@ impl DiskFile for BrokenFile {
         }
         if self.renames {
             return self.replace(bytes, offset);
+        }
+        let is_record = bytes.len() == 240 && is_state(&self.path) && !self.is_new;
+        if self.which == Break::RecoveryNamesBefore && is_record {
+            let record = self.naming_before(bytes)?;
+            return self.file.lock().unwrap().write_at(&record, offset);
         }
         if self.which == Break::AnchorAfterRelease && is_anchor(&self.path) && !self.is_new {
             let mut pending = self.pending.lock().unwrap();

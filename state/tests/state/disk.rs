@@ -268,17 +268,12 @@ impl Sim {
 
     /// Removes the files that begin with a name, for good.
     pub fn remove(&self, prefix: &str) {
-        let mut ground = self.ground();
-        let is_other = |name: &PathBuf| !name.to_str().unwrap().starts_with(prefix);
-        ground.names.retain(|name, _| is_other(name));
-        ground.durable.retain(|name, _| is_other(name));
+        self.ground().forget(|name| name.to_str().unwrap().starts_with(prefix));
     }
 
     /// Removes one file, for good.
     pub fn remove_file(&self, name: &str) {
-        let mut ground = self.ground();
-        ground.names.remove(Path::new(name));
-        ground.durable.remove(Path::new(name));
+        self.ground().forget(|other| other == Path::new(name));
     }
 
     /// All files by name, as they are to be seen.
@@ -295,7 +290,18 @@ impl Sim {
 }
 
 impl Ground {
+    /// Removes names, and what would bring them back.
+    fn forget(&mut self, is_gone: impl Fn(&Path) -> bool) {
+        self.names.retain(|name, _| !is_gone(name));
+        self.durable.retain(|name, _| !is_gone(name));
+        self.changes.retain(|change| match change {
+            Change::Named(name, _) | Change::Unnamed(name) => !is_gone(name),
+            Change::Renamed(_, to, _) => !is_gone(to),
+        });
+    }
+
     fn put(&mut self, name: &Path, bytes: Vec<u8>) {
+        self.forget(|other| other == name);
         let node = self.node();
         *self.nodes.get_mut(&node).unwrap() =
             Node { disk: bytes.clone(), cache: bytes, dirty: Vec::new() };

@@ -6,6 +6,7 @@ mod attacks;
 mod broken;
 mod disk;
 mod faults;
+mod homes;
 mod making;
 mod place;
 mod real;

@@ -352,7 +352,7 @@ fn keygen(around: &Surroundings, count: usize, stop_at: u32) -> Result<bool, Err
 }
 
 fn host(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, machine: u8) -> Host {
-    let (process, around) = process_on(sim, wrap, entropy, machine);
+    let (process, around) = process_on(sim, wrap, entropy, (machine, machine));
     Host { process, around, opened: Arc::new(Opened::new()), open: HashMap::new() }
 }
 

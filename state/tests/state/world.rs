@@ -38,6 +38,8 @@ pub struct SimMachine {
     pub sim: Sim,
     pub process: u64,
     pub name: u8,
+    /// Whose home it is: each user and container has one.
+    pub home: u8,
     clock: AtomicU64,
 }
 
@@ -65,8 +67,7 @@ impl Machine for SimMachine {
     }
 
     fn anchors(&self) -> Option<PathBuf> {
-        // Each machine has a home of its own.
-        let home = if self.name == 1 { "gabion".to_owned() } else { format!("on-{}", self.name) };
+        let home = if self.home == 1 { "gabion".to_owned() } else { format!("on-{}", self.home) };
         Some(PathBuf::from(format!("/home/{home}/anchors")))
     }
 
@@ -95,6 +96,11 @@ pub struct Oracle {
 }
 
 impl Oracle {
+    /// One more than the highest index of the one secret that there is.
+    pub fn top(&self) -> u64 {
+        self.signatures.keys().map(|(_, index)| index + 1).max().unwrap_or(0)
+    }
+
     /// A signature of a secret's left.
     pub fn saw_of(&mut self, key: KeyId, index: u64, signature: &[u8]) {
         self.released += 1;
@@ -201,6 +207,22 @@ pub const SCENARIOS: &[(&str, &[Step])] = &[
     ("trees", &[Keep, Sign(1), Keep, Close, Keep, Sign(1)]),
 ];
 
+/// The key of all scenarios.
+pub fn new_key() -> NewKey<'static> {
+    NewKey {
+        key: Path::new(KEY),
+        secret: SECRET,
+        public: PUBLIC,
+        first: 0,
+        next: 0,
+        end: 32,
+        warn_at: 2,
+        anchors: &[],
+        allow_network: false,
+        note: "made",
+    }
+}
+
 /// How the state is kept: as it should be, or broken on purpose.
 pub type Wrap = Arc<dyn Fn(SimDisk) -> Arc<dyn Disk> + Send + Sync>;
 
@@ -238,23 +260,29 @@ pub struct World {
 }
 
 /// A process, and the key that it has open.
-struct Running {
-    process: u64,
-    around: Surroundings,
+pub struct Running {
+    pub process: u64,
+    pub around: Surroundings,
     opened: Arc<Opened>,
-    ledger: Option<FilesLedger>,
+    pub ledger: Option<FilesLedger>,
 }
 
 /// What a new process of a simulated machine runs on.
 pub fn around(sim: &Sim, entropy: &Arc<Counted>) -> Surroundings {
-    process_on(sim, &sound(), entropy, 1).1
+    process_on(sim, &sound(), entropy, (1, 1)).1
 }
 
-/// A new process of the machine of this name, and what it runs on.
-pub fn process_on(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, name: u8) -> (u64, Surroundings) {
+/// A new process of a machine and a home, and what it runs on.
+pub fn process_on(
+    sim: &Sim,
+    wrap: &Wrap,
+    entropy: &Arc<Counted>,
+    (name, home): (u8, u8),
+) -> (u64, Surroundings) {
     let disk = sim.process();
     let process = disk.process;
-    let machine = SimMachine { sim: sim.clone(), process, name, clock: AtomicU64::new(process) };
+    let clock = AtomicU64::new(process);
+    let machine = SimMachine { sim: sim.clone(), process, name, home, clock };
     let around = Surroundings {
         disk: wrap(disk),
         machine: Arc::new(machine),
@@ -265,11 +293,15 @@ pub fn process_on(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, name: u8) -> (
 
 impl Running {
     fn new(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>) -> Self {
-        let (process, around) = process_on(sim, wrap, entropy, 1);
+        Self::at_home(sim, wrap, entropy, 1)
+    }
+
+    pub fn at_home(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, home: u8) -> Self {
+        let (process, around) = process_on(sim, wrap, entropy, (1, home));
         Running { process, around, opened: Arc::new(Opened::new()), ledger: None }
     }
 
-    fn open(&mut self, key: &str, ahead: u64) -> Result<&FilesLedger, LedgerError> {
+    pub fn open(&mut self, key: &str, ahead: u64) -> Result<&FilesLedger, LedgerError> {
         if self.ledger.is_none() {
             let opened = Some(Arc::clone(&self.opened));
             let options = Options { ahead, wait: Duration::ZERO, opened, ..Options::default() };
@@ -296,7 +328,7 @@ impl IndexedSigner for StandIn<'_> {
 }
 
 /// Signs, and shows the oracle what left.
-fn sign(
+pub fn sign(
     ledger: &FilesLedger,
     signer: &SignBy,
     oracle: &Mutex<Oracle>,
@@ -400,20 +432,7 @@ impl World {
     }
 
     fn make_key(&mut self) -> Result<(), LedgerError> {
-        let running = self.running();
-        let new = NewKey {
-            key: Path::new(KEY),
-            secret: SECRET,
-            public: PUBLIC,
-            first: 0,
-            next: 0,
-            end: 32,
-            warn_at: 2,
-            anchors: &[],
-            allow_network: false,
-            note: "made",
-        };
-        create(&running.around, &new)
+        create(&self.running().around, &new_key())
     }
 
     /// The process that lives.
