@@ -16,10 +16,11 @@ pub const GPU_VARIABLE: &str = "GABION_GPU";
 /// What an engine may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Only the backend of this name; the best one that passes its self-test where `None`, and a GPU where that is
-    /// faster. If it is a device (`cuda`), the processor's follow it for what it does not do, and for what it loses.
+    /// Only the backend of this name; if `None`, the best one of the processor that passes its self-test. If it is a
+    /// device (`cuda`), the processor's follow it for what it does not do, and for what it loses. A GPU is used only if
+    /// it is named here.
     pub backend: Option<String>,
-    /// Whether no GPU is used, or looked for.
+    /// Whether no GPU is used, or looked for, also if it is named.
     pub without_gpu: bool,
     /// Whether [`Engine::sign`](crate::Engine::sign), its variants and
     /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they give it
@@ -35,7 +36,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `GABION_BACKEND`; unset, empty and `auto` choose by detection. Reads `GABION_GPU`; anything but unset,
+    /// Reads `GABION_BACKEND`; unset, empty and `auto` choose among the processor's by detection. Reads `GABION_GPU`; anything but unset,
     /// empty and `auto` forbids GPUs, `off` among it. Reads
     /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on. Reads none of them in a program
     /// that has more rights than its caller, who could so make every operation an error; such a program uses no GPU.

@@ -1,7 +1,9 @@
 //! NVIDIA GPUs: the devices of this process, which all its engines share.
 //!
-//! Nothing is loaded before a batch needs it, or [`report`] or [`measure`] is called. A program with more rights than its
-//! caller has no GPU: the driver follows variables of the environment that name code to load.
+//! An engine has them only if its configuration names the backend `cuda`: a call of the driver that does not return takes
+//! its thread with it, and callers that did not ask for a GPU must not pay for one (ADR 0081). Nothing is loaded otherwise,
+//! unless [`measure`] is called. A program with more rights than its caller has no GPU: the driver follows variables of
+//! the environment that name code to load.
 
 use std::io;
 
@@ -23,13 +25,18 @@ fn devices() -> &'static Offload<Driver> {
     DEVICES.get_or_init(|| Box::new(Offload::new(Driver)))
 }
 
-/// Processors, best first, with the devices that a configuration allows.
+/// Whether a configuration names the devices.
+fn is_named(config: &Config) -> bool {
+    config.backend.as_ref().is_some_and(|backend| backend.eq_ignore_ascii_case(NAME))
+}
+
+/// Processors, best first, with the devices behind them if a configuration names those.
 pub(crate) fn with_processors(
     processors: Vec<Box<dyn Backend>>,
     config: &Config,
 ) -> Result<Vec<Box<dyn Backend>>, Error> {
     let allowed = allowed(config, rights::exceed_the_callers());
-    beside(processors, devices(), config, allowed)
+    with_devices(processors, devices(), config, allowed)
 }
 
 /// Whether a configuration allows devices in a program with these rights.
@@ -41,41 +48,42 @@ fn allowed(config: &Config, elevated: bool) -> Result<(), Absent> {
     }
 }
 
-/// The same with the devices of any source: the last of all where they are chosen by what they cost, and where they
-/// are named.
-fn beside<S: Source>(
+/// The same with the devices of any source.
+fn with_devices<S: Source>(
     mut processors: Vec<Box<dyn Backend>>,
     devices: &Offload<S>,
     config: &Config,
     allowed: Result<(), Absent>,
 ) -> Result<Vec<Box<dyn Backend>>, Error> {
-    match &config.backend {
-        Some(wanted) if wanted.eq_ignore_ascii_case(NAME) => {
-            allowed
-                .and_then(|()| devices.source().check())
-                .map_err(|why| Error::NoDevice { wanted: wanted.clone(), why: why.to_string() })?;
-        }
-        None if allowed.is_ok() && devices.source().may_be_there() => {
-            if !processors.is_empty() {
-                let best = processors.remove(0);
-                processors.insert(0, devices.beside(best));
-            }
-        }
-        _ => return Ok(processors),
+    if let Some(wanted) = config.backend.as_ref().filter(|_| is_named(config)) {
+        allowed
+            .and_then(|()| devices.source().check())
+            .map_err(|why| Error::NoDevice { wanted: wanted.clone(), why: why.to_string() })?;
+        processors.push(Box::new(devices.clone()));
     }
-    processors.push(Box::new(devices.clone()));
     Ok(processors)
 }
 
-/// Opens the GPUs, and says what is known of each: what it is, and from how many lanes on it is faster.
+/// Opens the GPUs if a configuration names them, and says what is known of each: what it is, and from how many lanes on
+/// it is faster.
 ///
 /// # Errors
-/// Why there is none, or none may be used.
+/// Why there is none, or none may be used. [`Absent::NotAsked`] if there may be one that the configuration does not name.
 pub fn report(config: &Config) -> Result<Vec<Report>, Absent> {
-    allowed(config, rights::exceed_the_callers())?;
-    match devices().source().may_be_there() {
-        true => devices().report(),
-        false => Err(Absent::NoDevice),
+    report_of(devices(), config, rights::exceed_the_callers())
+}
+
+/// The same of the devices of any source.
+fn report_of<S: Source>(
+    devices: &Offload<S>,
+    config: &Config,
+    elevated: bool,
+) -> Result<Vec<Report>, Absent> {
+    allowed(config, elevated)?;
+    match (devices.source().may_be_there(), is_named(config)) {
+        (false, _) => Err(Absent::NoDevice),
+        (true, false) => Err(Absent::NotAsked),
+        (true, true) => devices.report(),
     }
 }
 
@@ -108,14 +116,13 @@ mod tests {
     /// A system without a device, or with one that is never opened.
     struct System {
         has_one: bool,
-        may_be_there: bool,
     }
 
     impl Source for System {
         type Device = Nvidia;
 
         fn may_be_there(&self) -> bool {
-            self.may_be_there
+            true
         }
 
         fn check(&self) -> Result<(), Absent> {
@@ -135,7 +142,7 @@ mod tests {
     fn backends(system: System, config: &Config, elevated: bool) -> Result<Vec<String>, String> {
         let offload = Offload::keeping(system, None);
         let allowed = allowed(config, elevated);
-        let backends = beside(cpus(), &offload, config, allowed);
+        let backends = with_devices(cpus(), &offload, config, allowed);
         let backends = backends.map_err(|error| error.to_string())?;
         let shown = |backend: &dyn Backend| {
             format!("{}{}", backend.name(), if backend.knows_costs() { PRICED } else { "" })
@@ -159,25 +166,52 @@ mod tests {
         [processors(), vec![format!("cuda{PRICED}")]].concat()
     }
 
+    /// A driver that is not called by anything; each of its calls would be one that may not return.
+    struct Untouchable;
+
+    impl Source for Untouchable {
+        type Device = Nvidia;
+
+        fn may_be_there(&self) -> bool {
+            true
+        }
+
+        fn check(&self) -> Result<(), Absent> {
+            panic!("the driver was loaded")
+        }
+
+        fn open(&self) -> Result<Vec<(About, Nvidia)>, Absent> {
+            panic!("the driver was called")
+        }
+    }
+
+    /// Batches of every size, the trees of a key, and what `gabion doctor` asks, while there may be a GPU.
     #[test]
-    fn a_device_stands_behind_processors_where_there_may_be_one() {
-        let system = |may_be_there| System { has_one: true, may_be_there };
-        let auto = named(None);
-        // Without its costs a processor would get every batch, and nothing would ever be put by for a device.
-        let mut all = with_device();
-        all[0].push_str(PRICED);
-        assert_eq!(backends(system(true), &auto, false), Ok(all));
-        assert_eq!(backends(system(false), &auto, false), Ok(processors()));
-        let without = Config { without_gpu: true, ..auto.clone() };
-        assert_eq!(backends(system(true), &without, false), Ok(processors()));
-        assert_eq!(backends(system(true), &auto, true), Ok(processors()), "elevated");
-        let other = named(Some(cpus()[0].name()));
-        assert_eq!(backends(system(true), &other, false), Ok(processors()));
+    fn the_driver_is_not_called_unless_the_devices_are_named() {
+        let configs = [
+            named(None),
+            Config { verify_after_sign: true, ..named(None) },
+            named(Some(cpus()[0].name())),
+            Config { without_gpu: true, ..named(None) },
+        ];
+        for (config, elevated) in configs.iter().flat_map(|it| [(it, false), (it, true)]) {
+            let devices = Offload::keeping(Untouchable, None);
+            let all = with_devices(cpus(), &devices, config, allowed(config, elevated)).unwrap();
+            let names: Vec<_> = all.iter().map(|backend| backend.name()).collect();
+            assert_eq!(names, processors());
+            assert!(all.iter().all(|backend| !backend.knows_costs()));
+            let engine = Engine::with_backends(all, config).unwrap();
+            assert!(!engine.asks_devices_for(u32::MAX));
+            assert!(report_of(&devices, config, elevated).is_err());
+            assert!(!devices.is_opened());
+        }
+        let devices = Offload::keeping(Untouchable, None);
+        assert_eq!(report_of(&devices, &named(None), false), Err(Absent::NotAsked));
     }
 
     #[test]
     fn a_device_that_is_named_and_not_there_is_an_error_that_says_why() {
-        let system = |has_one| System { has_one, may_be_there: true };
+        let system = |has_one| System { has_one };
         let cuda = named(Some("CUDA"));
         assert_eq!(backends(system(true), &cuda, false), Ok(with_device()));
         let without = Config { without_gpu: true, ..cuda.clone() };
@@ -196,6 +230,7 @@ mod tests {
     fn forbidden_devices_are_not_looked_for() {
         let config = Config { without_gpu: true, ..Config::default() };
         assert_eq!(report(&config), Err(Absent::Forbidden));
+        assert!(report(&Config::default()).is_err());
         assert!(measure(&config, |_, _, _| panic!("nothing is measured")).is_err());
         assert!(!devices().is_opened());
     }

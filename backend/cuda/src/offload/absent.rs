@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Absent {
+    /// `GABION_BACKEND=cuda` is not set.
+    NotAsked,
     /// `GABION_GPU=off`.
     Forbidden,
     /// The program has more rights than its caller, whose environment tells the driver which code to load.
@@ -19,6 +21,7 @@ pub enum Absent {
 impl fmt::Display for Absent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Absent::NotAsked => f.write_str("a GPU is used only if GABION_BACKEND=cuda asks for it"),
             Absent::Forbidden => f.write_str("GABION_GPU forbids it"),
             Absent::MoreRights => f.write_str(
                 "this program has more rights than its caller, whose environment the driver follows",

@@ -135,14 +135,16 @@ fn processor() -> Check {
 
 /// Every backend that this machine has, and the vector backend where it lacks it.
 fn backends(gpus: &Gpus) -> Vec<Check> {
-    // A GPU that is not there has a line of its own.
-    let config = Config { without_gpu: gpus.absent().is_some(), ..Config::default() };
+    let wanted = Config::from_environment().backend;
+    let is_gpu = |wanted: &str| wanted.eq_ignore_ascii_case(gabion_engine::gpu::NAME);
+    // A GPU that is not there, or not asked for, has a line of its own.
+    let backend = wanted.clone().filter(|wanted| is_gpu(wanted) && gpus.absent().is_none());
+    let config = Config { backend, ..Config::default() };
     let engine = match Engine::new(&config) {
         Ok(engine) => engine,
         Err(cause) => return vec![Check::new("backends", Verdict::Broken, cause.to_string())],
     };
     let found = engine.report();
-    let wanted = Config::from_environment().backend;
     let is_wanted =
         |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(name));
     let healthy = |state: &BackendState| *state == BackendState::Ok;
@@ -158,7 +160,6 @@ fn backends(gpus: &Gpus) -> Vec<Check> {
             checks.push(Check::new(&check, Verdict::Off, format!("{detail} without")));
         }
     }
-    let is_gpu = |wanted: &str| wanted.eq_ignore_ascii_case(gabion_engine::gpu::NAME);
     if let (Some(wanted), None) = (wanted.filter(|wanted| !is_gpu(wanted)), used) {
         let names: Vec<&str> = found.iter().map(|backend| backend.name).collect();
         let detail = format!(

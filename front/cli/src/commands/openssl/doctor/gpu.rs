@@ -18,7 +18,7 @@ const RENEW: &str = "gabion doctor --measure-gpu";
 pub struct Gpus(Result<Vec<Report>, Absent>);
 
 impl Gpus {
-    /// Opens the GPUs that the environment allows.
+    /// Opens the GPUs if the environment asks for them.
     pub fn find() -> Gpus {
         Gpus(gpu::report(&Config::from_environment()))
     }
@@ -101,9 +101,7 @@ fn of_report(report: &Report) -> Check {
         about.memory_bytes.div_ceil(1 << 30),
         about.driver,
         match report.costs.rows.is_empty() {
-            true => format!(
-                ". Nothing was measured yet: a process does that once large batches keep it busy, or {RENEW}"
-            ),
+            true => format!(". Nothing was measured yet: {RENEW} does that"),
             false => {
                 let faster = report.costs.rows.iter().filter(|row| row.crossover().is_some());
                 format!(" of {}", crate::style::count(faster.count() as u64, "operation"))
