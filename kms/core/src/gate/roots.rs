@@ -85,7 +85,8 @@ impl Roots {
                 Some(digest) => {
                     let of = path.as_str().split('/').nth(2)?.parse().ok()?;
                     let digest = TagDigest(of_hex(digest)?);
-                    Some(cut.entry(of).or_default().insert_unplaced(digest))
+                    cut.entry(of).or_default().insert_unplaced(digest);
+                    Some(())
                 }
             };
             read().ok_or_else(|| damaged(path, "it is not a record of revoked tokens"))
