@@ -64,6 +64,8 @@ pub struct OpRequest<'a> {
 pub enum Begun {
     /// It is new: do it by `op_run`, and note what came of it by `op_end`.
     New(Op),
+    /// It withdraws use, and as many notes are kept as may be: do it without a note. A limit refuses no revocation.
+    Unnoted,
     /// It was done before, with this answer.
     Done(Zeroizing<Vec<u8>>),
     /// It was done before, and the process ended before its answer was noted: what it made, which is the id of a version
@@ -114,7 +116,7 @@ impl Service {
     ///
     /// # Errors
     /// [`Error::OpReused`]; [`Error::OpOfName`]; [`Error::OpRunning`]; [`Error::OutcomeUnknown`] of a change whose end nobody
-    /// knows; [`Error::TooLarge`] where as many are kept as may be; a name that can't be one; not allowed; of a change that was
+    /// knows; [`Error::TooLarge`] if as many are kept as may be, unless the change withdraws use; a name that can't be one; not allowed; of a change that was
     /// done: [`Error::OpDone`] if its answer is secret; the key is missing, another one or deleted; the audit log's.
     pub fn op_begin(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Begun, Error> {
         self.op_begin_making(call, asked, None)
@@ -149,6 +151,7 @@ impl Service {
         match self.look_up(call, asked) {
             Ok(Lookup::New(op)) => Ok(Begun::New(op)),
             Ok(Lookup::At(place)) => self.replay(call, asked, &request, place),
+            Err(Error::TooLarge { .. }) if withdraws_use(asked) => Ok(Begun::Unnoted),
             Err(error) => self.failed(call, &request, None, error),
         }
     }
@@ -334,6 +337,15 @@ impl Service {
             Some(made) if made != id => Err(Error::NoKey(name.to_string())),
             Some(_) | None => self.kms.describe(&id)?.check_not_deleted(),
         }
+    }
+}
+
+/// Whether a change takes a key, a version or a token out of use. Done twice, it is the same.
+fn withdraws_use(asked: &OpRequest<'_>) -> bool {
+    match asked.action {
+        Action::Disable | Action::Delete | Action::Destroy => true,
+        Action::Token => !asked.is_secret,
+        _ => false,
     }
 }
 

@@ -100,6 +100,11 @@ fn the_end_of_the_last_administrator_is_known_and_warned_of() {
         "permit(principal == Certificate::\"admin\", action == Action::\"token\", resource);";
     put(&format!("{all} {admins}"));
     assert_eq!(service.administrators_end(), None);
+    // What a certificate makes inherits no end.
+    let peer = Peer { certificate: Some([1; 32]), ..Peer::default() };
+    let certificate = service.of_certificate(Principal::new("admin").unwrap(), &peer);
+    let long = made(&service, &certificate, &["actions=sign"], Some(300 * DAY)).unwrap();
+    assert_eq!(long.expires_ms(), Some(NOW + 383 * DAY));
     put(&format!("{all} {admins} forbid(principal is Certificate, action, resource);"));
     assert_eq!(end_ms(&service), Some(NOW + 90 * DAY));
     put("permit(principal == Token::\"me\", action, resource);");

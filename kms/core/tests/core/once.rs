@@ -182,8 +182,13 @@ fn there_is_a_limit_of_a_tenant() {
         let Begun::New(op) = begun(&service, &me, &asked(name, 1, &tenant, &key)) else { panic!() };
         service.op_end(op, Ended::Done(b"done")).unwrap();
     }
-    let refusal = refused(&service, &me, &asked("more", 1, &tenant, &key));
-    assert_eq!(refusal.code(), Code::TooLarge);
+    let rotate = OpRequest { action: Action::Rotate, ..asked("more", 1, &tenant, &key) };
+    assert_eq!(refused(&service, &me, &rotate).code(), Code::TooLarge);
+    // A limit refuses nothing that withdraws use.
+    for action in [Action::Disable, Action::Delete, Action::Destroy, Action::Token] {
+        let withdraws = OpRequest { action, ..asked("more", 1, &tenant, &key) };
+        assert!(matches!(begun(&service, &me, &withdraws), Begun::Unnoted), "{action}");
+    }
     // Those that there are stay known, and another tenant has its own.
     assert!(matches!(begun(&service, &me, &asked(&names[7], 1, &tenant, &key)), Begun::Done(_)));
     assert!(matches!(begun(&service, &me, &asked("more", 1, &other, &key)), Begun::New(_)));
@@ -341,6 +346,7 @@ fn ask(service: &Service, change: &Change, key: &KeyRef<'_>) -> Result<(), Error
             assert_eq!(*answer, b"answer");
             return Ok(());
         }
+        Begun::Unnoted => panic!("there is room"),
         Begun::Made(made) => {
             assert!(!made.is_empty());
             return Ok(());

@@ -67,6 +67,7 @@ fn rotates(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Res
             Ok(false)
         }
         Begun::Made(made) => panic!("{made}"),
+        Begun::Unnoted => panic!("there is room"),
     }
 }
 

@@ -46,6 +46,7 @@ pub fn answered(route: &Once, call: &Call) -> Result<Reply, Problem> {
     let mut op = match service.op_begin_making(&caller, &asked, makes.as_ref())? {
         Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() }),
         Begun::Made(made) => return again(route, call, action, &made),
+        Begun::Unnoted => return (route.handler)(call),
         Begun::New(op) => op,
     };
     let answer = service.op_run(&mut op, || (route.handler)(call))?;
