@@ -26,6 +26,42 @@ pub fn go_on_when_the_reader_is_gone() {
     }
 }
 
+/// Ignores signals that would end a server without a drain before it waits for them: it does so from its start on. Those that
+/// ask it to end, and those of a crash, do what they did. What is ignored or handled stays so.
+///
+/// `hangup` says whether SIGHUP is one of them.
+pub fn ignore_stray_signals(hangup: bool) {
+    let mut signals =
+        vec![libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
+    signals.extend([libc::SIGIO, libc::SIGXCPU, libc::SIGXFSZ]);
+    if hangup {
+        signals.push(libc::SIGHUP);
+    }
+    #[cfg(target_os = "linux")]
+    signals.extend(
+        [libc::SIGPWR, libc::SIGSTKFLT].into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()),
+    );
+    for signal in signals {
+        // SAFETY: sets the action `ignore` where the default would end the process; no handler runs.
+        unsafe {
+            if libc::signal(signal, libc::SIG_IGN) == libc::SIG_ERR {
+                continue;
+            }
+        }
+    }
+}
+
+/// CLOCK_MONOTONIC in microseconds, as systemd wants it.
+pub fn monotonic_us() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to what is given, which lives.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+    }
+    let of = |value: i64| u64::try_from(value).unwrap_or_default();
+    of(now.tv_sec) * 1_000_000 + of(now.tv_nsec) / 1000
+}
+
 /// Has the kernel kill the child when the thread that starts it ends, however it ends.
 ///
 /// A server that we start must not outlive us, not even when we are killed ourselves.

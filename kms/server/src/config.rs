@@ -11,13 +11,11 @@ use std::time::Duration;
 use gabion_kms::audit::{self, Class};
 use gabion_kms::model::Label;
 use gabion_kms::{gate, service};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 
-use crate::clients::Clients;
 use crate::error::Error;
 use crate::options::{Coalesce, Listen, Options};
+use crate::tls;
 
 /// A configuration, as its file has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -233,14 +231,14 @@ impl Config {
     /// # Errors
     /// [`Error::Settings`]: a certificate that is not there, or not its key's.
     pub fn options(&self) -> Result<Options, Error> {
-        let (tls, clients) = match &self.tls {
-            Some(tls) => tls.config().map(|(tls, clients)| (Some(Arc::new(tls)), clients))?,
-            None => (None, None),
+        let tls = match &self.tls {
+            Some(tls) => Some(Arc::new(tls::Tls::new(tls.files())?)),
+            None => None,
         };
         Ok(Options {
             listen: self.listen.clone(),
             tls,
-            clients,
+            monotonic_us: None,
             body_max: (self.limits.body_kib as usize) << 10,
             stream_max: u64::from(self.limits.stream_max_mib) << 20,
             streams_max: self.limits.streams as usize,
@@ -350,37 +348,13 @@ impl FromStr for Config {
 }
 
 impl Tls {
-    fn config(&self) -> Result<(rustls::ServerConfig, Option<Arc<Clients>>), Error> {
-        let wrong = |path: &Path, reason: String| {
-            Error::Settings(format!("cannot take TLS's {}: {reason}", path.display()))
-        };
-        let chain: Result<Vec<_>, _> =
-            CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect);
-        let chain = chain.map_err(|error| wrong(&self.certificate, error.to_string()))?;
-        if chain.is_empty() {
-            return Err(wrong(&self.certificate, "there is no certificate in it".to_owned()));
+    fn files(&self) -> tls::Files {
+        tls::Files {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            client_authorities: self.client_authorities.clone(),
+            client_revocations: self.client_revocations.clone(),
         }
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|error| wrong(&self.key, error.to_string()))?;
-        let provider = Arc::new(gabion_rustls::provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])?;
-        let clients = match &self.client_authorities {
-            None => None,
-            Some(path) => {
-                let lists = self.client_revocations.as_deref();
-                Some(Arc::new(Clients::new(path, lists, provider)?))
-            }
-        };
-        let config = match &clients {
-            None => config.with_no_client_auth(),
-            Some(clients) => config.with_client_cert_verifier(clients.clone()),
-        };
-        let mut config = config
-            .with_single_cert(chain, key)
-            .map_err(|error| wrong(&self.key, error.to_string()))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok((config, clients))
     }
 }
 

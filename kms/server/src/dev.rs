@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::options::{Coalesce, Listen, Options};
 use crate::server::Server;
+use crate::tls::Tls;
 
 /// A server to try things out with. All that it had ends with it.
 pub struct Dev {
@@ -57,7 +58,7 @@ impl Dev {
             .map_err(Error::system("write the certificate of the authority"))?;
         let options = Options {
             listen: vec![Listen::Tls(listen)],
-            tls: Some(Arc::new(tls)),
+            tls: Some(Arc::new(Tls::fixed(tls))),
             coalesce,
             ..Options::default()
         };
@@ -84,7 +85,7 @@ impl Dev {
         self.authorities.path()
     }
 
-    /// Serves until the process is asked to end (SIGTERM, SIGINT). `tell` is called when the process no longer ends
+    /// Serves until the process is asked to end (SIGTERM, SIGINT, SIGQUIT, SIGHUP). `tell` is called when the process no longer ends
     /// otherwise.
     ///
     /// # Errors

@@ -118,7 +118,7 @@ async fn reply(
     let namespace = namespace(&head.headers)?;
     let peer = match caller {
         // A certificate that was revoked names nobody, at paths that anybody may call, either.
-        None if !from.still_holds(state.clients.as_deref()) => {
+        None if !from.still_holds(state.clients().as_deref()) => {
             Peer { certificate: None, ..from.peer }
         }
         _ => from.peer,
@@ -210,7 +210,7 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
         Access::Open => None,
         Access::Caller => {
             let token = token(&head.headers)?;
-            if !from.still_holds(state.clients.as_deref()) {
+            if !from.still_holds(state.clients().as_deref()) {
                 return Err(Problem::revoked());
             }
             let service = state.keeper.service()?;

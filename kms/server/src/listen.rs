@@ -23,6 +23,7 @@ use crate::options::Listen;
 use crate::patience::Patient;
 use crate::peers::Connected;
 use crate::places::Place;
+use crate::tls::Tls;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -41,7 +42,7 @@ const HEAD_MAX: usize = 32 << 10;
 
 /// A socket that listens.
 pub enum Bound {
-    Tls(TcpListener, TlsAcceptor),
+    Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener, Listen),
 }
 
@@ -55,7 +56,7 @@ impl Bound {
     ///
     /// # Errors
     /// The address is in use, or not this machine's.
-    pub fn new(listen: &Listen, tls: Option<Arc<rustls::ServerConfig>>) -> Result<Self, Error> {
+    pub fn new(listen: &Listen, tls: Option<Arc<Tls>>) -> Result<Self, Error> {
         match (listen, tls) {
             (Listen::Tls(address), Some(tls)) => {
                 let what = format!("listen at {address}");
@@ -65,7 +66,7 @@ impl Bound {
                         TcpListener::from_std(socket)
                     })
                     .map_err(Error::system(what))?;
-                Ok(Bound::Tls(socket, TlsAcceptor::from(tls)))
+                Ok(Bound::Tls(socket, tls))
             }
             (Listen::Tls(address), None) => {
                 Err(Error::Settings(format!("{address} needs a certificate")))
@@ -112,7 +113,7 @@ impl Bound {
             Bound::Tls(socket, tls) => {
                 let (stream, from) = socket.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Accepted::Tls(stream, from, tls.clone()))
+                Ok(Accepted::Tls(stream, from, TlsAcceptor::from(tls.config())))
             }
             Bound::Unix(socket, _) => Ok(Accepted::Unix(socket.accept().await?.0)),
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clients::Clients;
+use crate::tls::Tls;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +58,9 @@ pub struct Options {
     /// Where it listens.
     pub listen: Vec<Listen>,
     /// Its certificate; [`Listen::Tls`] needs it.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// What verifies clients' certificates, where it asks for them: the same as in `tls`.
-    pub clients: Option<Arc<Clients>>,
+    pub tls: Option<Arc<Tls>>,
+    /// CLOCK_MONOTONIC in microseconds, which systemd is told at a reload. Without it nobody is told of reloads.
+    pub monotonic_us: Option<fn() -> u64>,
     /// Most bytes of a request's body.
     pub body_max: usize,
     /// Most bytes of a body that is a message itself, and comes in pieces.
@@ -86,7 +86,7 @@ impl Default for Options {
         Options {
             listen: Vec::new(),
             tls: None,
-            clients: None,
+            monotonic_us: None,
             body_max: 1 << 20,
             stream_max: 64 << 30,
             streams_max: 64,

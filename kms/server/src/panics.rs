@@ -12,11 +12,17 @@ pub enum Of {
     Copies,
     /// It rotates keys that are due.
     Rotation,
+    /// It reads the files of TLS that changed.
+    Tls,
 }
 
 impl Of {
-    const ALL: [(Of, &'static str); 3] =
-        [(Of::Clock, "clock"), (Of::Copies, "copies"), (Of::Rotation, "rotation")];
+    const ALL: [(Of, &'static str); 4] = [
+        (Of::Clock, "clock"),
+        (Of::Copies, "copies"),
+        (Of::Rotation, "rotation"),
+        (Of::Tls, "tls"),
+    ];
 }
 
 /// What was counted of them.

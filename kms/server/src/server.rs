@@ -17,8 +17,10 @@ use crate::listen::{self, Bound};
 use crate::notify;
 use crate::openapi;
 use crate::options::{Listen, Options};
+use crate::panics::Of;
 use crate::rotation::Rotation;
 use crate::state::State;
+use crate::tls::Tls;
 
 /// A server that serves, until it is dropped or stopped.
 pub struct Server {
@@ -30,6 +32,10 @@ pub struct Server {
     end: watch::Sender<bool>,
     /// Tells the audit log that time passes.
     clock: Option<Clock>,
+    /// Looks at the files of TLS.
+    tls_clock: Option<Clock>,
+    tls: Option<Arc<Tls>>,
+    monotonic_us: Option<fn() -> u64>,
     /// Writes checkpoints to their second place.
     copies: Option<Copies>,
     /// Rotates keys that are due.
@@ -42,7 +48,7 @@ struct Room {
     left: Arc<Semaphore>,
 }
 
-/// A thread that calls the keeper each second, until it is dropped.
+/// A thread that calls a function each second and at its end, until it is dropped.
 struct Clock {
     stop: mpsc::Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -91,7 +97,17 @@ impl Server {
             let (shared, connections) = (shared.clone(), room.left.clone());
             runtime.spawn(listen::accept(bound, shared, connections, ended.clone()));
         }
-        let clock = Some(Clock::start(state.keeper.clone())?);
+        let keeper = state.keeper.clone();
+        let clock = Some(Clock::start("gabion-kms-clock", move || keeper.tick())?);
+        let tls = options.tls.clone();
+        let tls_clock = match tls.clone().filter(|tls| tls.has_files()) {
+            None => None,
+            Some(tls) => {
+                let panics = state.keeper.panics().clone();
+                let look = move || _ = panics.caught(Of::Tls, || tls.look());
+                Some(Clock::start("gabion-kms-tls", look)?)
+            }
+        };
         let copies = match state.keeper.copies() {
             None => None,
             Some(folder) => {
@@ -104,7 +120,21 @@ impl Server {
         let rotation = Some(Rotation::start(state.keeper.clone())?);
         let (places, drain) = (vec![open, local], options.drain);
         let runtime = Some(runtime);
-        Ok(Server { runtime, state, addresses, places, drain, end, clock, copies, rotation })
+        let monotonic_us = options.monotonic_us;
+        Ok(Server {
+            runtime,
+            state,
+            addresses,
+            places,
+            drain,
+            end,
+            clock,
+            tls_clock,
+            tls,
+            monotonic_us,
+            copies,
+            rotation,
+        })
     }
 
     /// Where it listens, with the ports that it got.
@@ -112,8 +142,10 @@ impl Server {
         &self.addresses
     }
 
-    /// Serves until the process is asked to end (SIGTERM, SIGINT), then as [`Self::stop`]. `tell` is called when the
-    /// process no longer ends otherwise, and says whether to go on; whoever is at NOTIFY_SOCKET (systemd) is told, too.
+    /// Serves until the process is asked to end (SIGTERM, SIGINT, SIGQUIT), then as [`Self::stop`]. SIGHUP has the files of TLS
+    /// read again; without such files it asks to end, unless it was ignored at the start (`nohup`). SIGUSR1, SIGUSR2, SIGALRM and
+    /// others that would end the process do nothing. `tell` is called when the process no longer ends otherwise, and says
+    /// whether to go on; whoever is at NOTIFY_SOCKET (systemd) is told, too.
     ///
     /// # Errors
     /// The signals can't be had.
@@ -123,7 +155,8 @@ impl Server {
                 notify::tell("READY=1");
                 tell()
             };
-            runtime.block_on(asked_to_end(tell)).map_err(Error::system("wait for signals"))?;
+            let asked = self.asked_to_end(tell);
+            runtime.block_on(asked).map_err(Error::system("wait for signals"))?;
         }
         notify::tell("STOPPING=1");
         self.stop();
@@ -154,6 +187,7 @@ impl Server {
         self.rotation = None;
         // The last of it was told by now.
         self.clock = None;
+        self.tls_clock = None;
         self.copies = None;
         for address in &self.addresses {
             if let Listen::Unix(path) = address {
@@ -177,15 +211,15 @@ impl Room {
 }
 
 impl Clock {
-    fn start(keeper: Arc<Keeper>) -> Result<Self, Error> {
+    fn start(name: &str, tick: impl Fn() + Send + 'static) -> Result<Self, Error> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             while stopped.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-                keeper.tick();
+                tick();
             }
-            keeper.tick();
+            tick();
         };
-        let thread = Builder::new().name("gabion-kms-clock".to_owned()).spawn(run);
+        let thread = Builder::new().name(name.to_owned()).spawn(run);
         Ok(Clock { stop, thread: Some(thread.map_err(Error::system("start a thread"))?) })
     }
 }
@@ -204,8 +238,8 @@ impl Drop for Server {
     }
 }
 
-/// Threads of a server beside those that move bytes: the clock, copies of checkpoints, rotation, and one that computes.
-const OTHERS: usize = 4;
+/// Threads of a server beside those that move bytes: the clock, TLS's files, copies of checkpoints, rotation, and one that computes.
+const OTHERS: usize = 5;
 
 /// Refuses a system that gives fewer threads than a server needs: tokio panics where it gets none.
 fn check_threads() -> Result<(), Error> {
@@ -221,16 +255,71 @@ fn check_threads() -> Result<(), Error> {
     all_at_once.map_err(Error::system(what))
 }
 
-async fn asked_to_end(tell: impl FnOnce() -> bool) -> std::io::Result<()> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    // A store that may not grow (RLIMIT_FSIZE) is full, and no reason to end: somebody is told of it instead of nobody.
-    let _too_long = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
-    if !tell() {
-        return Ok(());
+/// Signals that would end the process and ask for nothing. A store that may not grow (RLIMIT_FSIZE) is full, and no reason to
+/// end: somebody is told of it instead of nobody.
+const IGNORED: &[Signal] = &[
+    Signal::XFSZ,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+    #[cfg(target_os = "linux")]
+    Signal::POWER,
+    #[cfg(target_os = "linux")]
+    Signal::STKFLT,
+    Signal::XCPU,
+];
+
+impl Server {
+    async fn asked_to_end(&self, tell: impl FnOnce() -> bool) -> std::io::Result<()> {
+        let of = |one: Signal| signal(SignalKind::from_raw(one.as_raw()));
+        let _ignored = IGNORED.iter().map(|one| of(*one)).collect::<Result<Vec<_>, _>>()?;
+        let (mut term, mut int) = (of(Signal::TERM)?, of(Signal::INT)?);
+        let mut quit = of(Signal::QUIT)?;
+        let has_no_files = self.tls.as_ref().is_some_and(|tls| !tls.has_files());
+        let mut hup = match has_no_files && is_ignored(Signal::HUP) {
+            true => None,
+            false => Some(of(Signal::HUP)?),
+        };
+        if !tell() {
+            return Ok(());
+        }
+        loop {
+            let hung_up = async {
+                match &mut hup {
+                    Some(hup) => hup.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = term.recv() => return Ok(()),
+                _ = int.recv() => return Ok(()),
+                _ = quit.recv() => return Ok(()),
+                _ = hung_up => if has_no_files { return Ok(()) } else { self.reload() },
+            }
+        }
     }
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+
+    /// Reads the files of TLS again. Called on the thread that waits for signals, which may wait for a disk.
+    fn reload(&self) {
+        if let Some(clock) = self.monotonic_us {
+            notify::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock()));
+        }
+        if let Some(tls) = &self.tls {
+            self.state.keeper.panics().caught(Of::Tls, || tls.reload());
+        }
+        if self.monotonic_us.is_some() {
+            notify::tell("READY=1");
+        }
     }
-    Ok(())
+}
+
+/// Whether the process was started with a signal ignored, and it still is. Known on Linux only.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    set >> (signal.as_raw() - 1) & 1 == 1
 }

@@ -9,13 +9,14 @@ use crate::keeper::Keeper;
 use crate::options::Options;
 use crate::places::Places;
 use crate::stream_places::Streams;
+use crate::tls::Tls;
 
 /// What requests share.
 pub struct State {
     pub keeper: Arc<Keeper>,
     pub body_max: usize,
-    /// What verifies clients' certificates.
-    pub clients: Option<Arc<Clients>>,
+    /// The server's certificate, and what verifies clients' certificates.
+    tls: Option<Arc<Tls>>,
     /// Connections by address.
     pub places: Arc<Places>,
     /// Messages that come in pieces.
@@ -68,7 +69,7 @@ impl State {
         Ok(State {
             keeper,
             body_max: options.body_max,
-            clients: options.clients.clone(),
+            tls: options.tls.clone(),
             places: Places::new(options.connections_per_address_max),
             streams: Streams::new(options),
             refused: AtomicU64::new(0),
@@ -79,6 +80,17 @@ impl State {
             running: AtomicUsize::new(0),
             answers: std::array::from_fn(|_| AtomicU64::new(0)),
         })
+    }
+
+    /// What verifies clients' certificates now. Returns `None` where the server asks for none.
+    pub fn clients(&self) -> Option<Arc<Clients>> {
+        self.tls.as_ref()?.clients()
+    }
+
+    /// What is not as it should be, and does not stop the server.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let of_tls = self.tls.as_ref().map(|tls| tls.warnings()).unwrap_or_default();
+        [self.keeper.warnings(), of_tls].concat()
     }
 
     /// A name for a request that no other one has.
@@ -127,6 +139,7 @@ impl State {
         text.push_str("# TYPE kms_checkpoint_copies_failed_total counter\n");
         text.push_str(&format!("kms_checkpoint_copies_failed_total {failed}\n"));
         text.push_str(&self.keeper.panics().text());
+        text.push_str(&self.tls.as_ref().map(|tls| tls.metrics()).unwrap_or_default());
         text
     }
 }

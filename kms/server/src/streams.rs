@@ -292,7 +292,7 @@ impl Held {
     /// Gives the caller back, whose certificate has to be one still.
     fn give_back(self, call: &mut Call, from: &Connected) -> Result<(), Problem> {
         let service = self.service(call)?;
-        if !from.still_holds(call.state.clients.as_deref()) {
+        if !from.still_holds(call.state.clients().as_deref()) {
             return Err(Problem::revoked());
         }
         call.caller = Some((service, self.who));

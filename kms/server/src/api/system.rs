@@ -12,7 +12,7 @@ pub fn healthz(_: &Call) -> Result<Reply, Problem> {
 
 /// Whether requests are served, and if not, why.
 pub fn readyz(call: &Call) -> Result<Reply, Problem> {
-    let (reasons, warnings) = (call.state.reasons(), call.state.keeper.warnings());
+    let (reasons, warnings) = (call.state.reasons(), call.state.warnings());
     let status = if reasons.is_empty() { 200 } else { 503 };
     let said = json!({"ready": reasons.is_empty(), "reasons": reasons, "warnings": warnings});
     Ok(Reply { status, ..Reply::json(&said)? })
@@ -38,5 +38,7 @@ pub fn openapi(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn status(call: &Call) -> Result<Reply, Problem> {
-    Reply::json(&call.state.keeper.status())
+    let mut status = call.state.keeper.status();
+    status.warnings = Some(call.state.warnings().into_iter().map(str::to_owned).collect());
+    Reply::json(&status)
 }

@@ -31,6 +31,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     // Or whoever hangs up early ends it.
     ffi::go_on_when_the_reader_is_gone();
+    ffi::ignore_stray_signals(false);
     // Where neither can be had, it is a server to try things out with.
     let _ = (memory::no_dumps(), memory::lock_process());
     let server = Dev::start(args.listen)?;

@@ -16,7 +16,8 @@ use crate::ffi;
 ///   gabion kms serve --config kms.toml
 ///
 /// `gabion kms init` makes the store. Waits sealed for `gabion kms unseal`, unless the configuration names a file with the
-/// passphrase. SIGTERM ends it within 10 seconds, after what it was asked is answered. docs/kms.md has every key.
+/// passphrase. SIGTERM ends it within 10 seconds, after what it was asked is answered;
+/// SIGHUP has it read the certificate, its key, client authorities and revocations again. docs/kms.md has every key.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -29,8 +30,14 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     // Or whoever hangs up early ends it.
     ffi::go_on_when_the_reader_is_gone();
+    // From here on; what asks for a reload before the files are read is done.
+    ffi::ignore_stray_signals(true);
     let config = Config::read(&args.config)?;
     let mut options = config.options()?;
+    options.monotonic_us = Some(ffi::monotonic_us);
+    if let Some(tls) = &options.tls {
+        tls.reporting(|line| eprintln!("{line}"));
+    }
     let wanted = (options.connections_max, options.local_connections_max);
     let (open, local) = room(wanted.0, wanted.1);
     if (open, local) != wanted {

@@ -1,0 +1,382 @@
+//! The server's certificate, its private key and what verifies clients, which change while it serves.
+//!
+//! The files are looked at each second, and read when one of them changed. What is read is used by the next handshake, if it can
+//! be: a certificate that is not its key's, is not valid now or cannot be read leaves the one in use there, and so does a file of
+//! authorities without any. That is a warning, and tried again at the next change and each ten seconds. Connections stay
+//! open: clients' certificates are verified again by the new authorities with their next request, resumed ones too.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+
+use crate::clients::Clients;
+use crate::clock::now_ms;
+use crate::error::Error;
+use crate::tls_files::{self, Stamp, Validity};
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often files that could not be taken are read again although they did not change: the time may have come.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Most bytes of a file with certificates, or with a private key.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Where the certificate and the others are.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The server's certificate and those above it, in PEM.
+    pub certificate: PathBuf,
+    /// Its private key, in PEM.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates, in PEM.
+    pub client_authorities: Option<PathBuf>,
+    /// Lists of certificates that those revoked, in PEM.
+    pub client_revocations: Option<PathBuf>,
+}
+
+/// The TLS of a server.
+pub struct Tls {
+    files: Option<Files>,
+    provider: Arc<CryptoProvider>,
+    current: RwLock<Current>,
+    watched: Mutex<[Watched; 2]>,
+    looked: Mutex<Instant>,
+    reloads: AtomicU64,
+    failures: AtomicU64,
+    report: OnceLock<Report>,
+}
+
+type Report = Box<dyn Fn(&str) + Send + Sync>;
+
+/// What the next handshake uses.
+#[derive(Clone)]
+struct Current {
+    config: Arc<ServerConfig>,
+    identity: Option<Identity>,
+    clients: Option<Arc<Clients>>,
+}
+
+/// A certificate with its key.
+#[derive(Clone)]
+struct Identity {
+    key: Arc<CertifiedKey>,
+    validity: Validity,
+}
+
+/// Files that are taken together: the certificate and its key, or authorities and their lists.
+#[derive(Default)]
+struct Watched {
+    stamps: [Option<Stamp>; 2],
+    /// Why the files that are there now were not taken, and when they were tried.
+    failed: Option<(String, Instant)>,
+}
+
+impl Watched {
+    fn is_due(&self, stamps: &[Option<Stamp>; 2]) -> bool {
+        let is_to_try = |(_, at): &(String, Instant)| at.elapsed() >= AGAIN;
+        self.stamps != *stamps || self.failed.as_ref().is_some_and(is_to_try)
+    }
+}
+
+impl Tls {
+    /// Reads the files. A certificate that has ended is taken at a start, which would do nobody good without.
+    ///
+    /// # Errors
+    /// [`Error::Settings`], which names the file and says what is wrong.
+    pub fn new(files: Files) -> Result<Self, Error> {
+        let provider = Arc::new(gabion_rustls::provider());
+        let stamps = [identity_stamps(&files), clients_stamps(&files)];
+        let identity = identity(&files, &provider)?;
+        let clients = clients(&files, &provider)?;
+        let config = configured(&identity, clients.as_ref(), &provider)?;
+        let current = Current { config, identity: Some(identity), clients };
+        let watched = stamps.map(|stamps| Watched { stamps, failed: None });
+        Ok(Self::over(Some(files), provider, current, watched))
+    }
+
+    /// Of a configuration that does not change.
+    pub fn fixed(config: ServerConfig) -> Self {
+        let provider = config.crypto_provider().clone();
+        let current = Current { config: Arc::new(config), identity: None, clients: None };
+        Self::over(None, provider, current, Default::default())
+    }
+
+    fn over(
+        files: Option<Files>,
+        provider: Arc<CryptoProvider>,
+        current: Current,
+        watched: [Watched; 2],
+    ) -> Self {
+        Tls {
+            files,
+            provider,
+            current: RwLock::new(current),
+            watched: Mutex::new(watched),
+            looked: Mutex::new(Instant::now()),
+            reloads: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            report: OnceLock::new(),
+        }
+    }
+
+    /// Has a function told in one line of each reload and each failure.
+    pub fn reporting(&self, report: impl Fn(&str) + Send + Sync + 'static) {
+        let _ = self.report.set(Box::new(report));
+    }
+
+    /// Whether there are files that could be read again.
+    pub(crate) fn has_files(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// What the next handshake uses.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.look();
+        self.current().config
+    }
+
+    /// What verifies clients' certificates now. Returns `None` where the server asks for none.
+    pub(crate) fn clients(&self) -> Option<Arc<Clients>> {
+        self.look();
+        self.current().clients
+    }
+
+    fn current(&self) -> Current {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the files that changed, if they were not looked at within the last second.
+    pub(crate) fn look(&self) {
+        if self.files.is_none() {
+            return;
+        }
+        {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            if looked.elapsed() < LOOK {
+                return;
+            }
+            *looked = Instant::now();
+        }
+        self.read(false);
+    }
+
+    /// Reads all files now. Each kind that cannot be taken stays what it is, and is reported.
+    pub fn reload(&self) {
+        self.read(true);
+    }
+
+    fn read(&self, is_forced: bool) {
+        let Some(files) = &self.files else { return };
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let [of_identity, of_clients] = &mut *watched;
+        let mut next = self.current();
+        // Before they are read: files that are replaced meanwhile are read again.
+        let stamps = identity_stamps(files);
+        if is_forced || of_identity.is_due(&stamps) {
+            let found = identity(files, &self.provider).and_then(|found| {
+                valid_now(&found, &files.certificate)?;
+                Ok(found)
+            });
+            if let Some(found) = self.taken(of_identity, stamps, found) {
+                next.identity = Some(found);
+            }
+        }
+        let stamps = clients_stamps(files);
+        if is_forced || of_clients.is_due(&stamps) {
+            let found = clients(files, &self.provider);
+            if let Some(found) = self.taken(of_clients, stamps, found) {
+                next.clients = found;
+            }
+        }
+        self.put(next);
+    }
+
+    /// What was read, if it can be used. Notes which files it came of, and reports why it cannot.
+    fn taken<T>(
+        &self,
+        watched: &mut Watched,
+        stamps: [Option<Stamp>; 2],
+        found: Result<T, Error>,
+    ) -> Option<T> {
+        watched.stamps = stamps;
+        match found {
+            Ok(found) => {
+                watched.failed = None;
+                Some(found)
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                if watched.failed.as_ref().is_none_or(|(before, _)| *before != why) {
+                    self.tell(&format!(
+                        "warning: tls_reload_failing: {why}; what was there before stays in use"
+                    ));
+                }
+                watched.failed = Some((why, Instant::now()));
+                None
+            }
+        }
+    }
+
+    /// Puts what is to be used next in place, if it is another.
+    fn put(&self, mut next: Current) {
+        let before = self.current();
+        let key = |of: &Current| of.identity.as_ref().map(|one| Arc::as_ptr(&one.key));
+        let verifier = |of: &Current| of.clients.as_ref().map(Arc::as_ptr);
+        let Some(identity) = &next.identity else { return };
+        if (key(&before), verifier(&before)) == (key(&next), verifier(&next)) {
+            return;
+        }
+        match configured(identity, next.clients.as_ref(), &self.provider) {
+            Ok(config) => {
+                next.config = config;
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+                self.reloads.fetch_add(1, Ordering::Relaxed);
+                self.tell("TLS: the certificate and what verifies clients were read again");
+            }
+            Err(error) => self.tell(&format!("warning: tls_reload_failing: {error}")),
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        if let Some(report) = self.report.get() {
+            report(line);
+        }
+    }
+
+    /// What is not as it should be, and does not stop the server.
+    pub(crate) fn warnings(&self) -> Vec<&'static str> {
+        let (current, now) = (self.current(), now_seconds());
+        let is_failing = {
+            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.iter().any(|one| one.failed.is_some())
+        };
+        let own = current.identity.map(|identity| identity.validity);
+        let is_ended = own.is_some_and(|own| own.not_after < now || now < own.not_before);
+        let is_ending = own.is_some_and(|own| own.is_ending(now));
+        let of_clients = |of: fn(&Clients) -> &Vec<Validity>| {
+            let clients = current.clients.as_ref();
+            clients.is_some_and(|clients| of(clients).iter().any(|one| one.is_ending(now)))
+        };
+        let all = [
+            (is_failing, "tls_reload_failing"),
+            (is_ended, "certificate_not_valid"),
+            (is_ending && !is_ended, "certificate_expiring"),
+            (of_clients(|clients| &clients.authorities), "client_authority_expiring"),
+            (of_clients(|clients| &clients.lists), "client_revocations_expiring"),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
+    }
+
+    /// Ends and counters, in the text format of Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        if self.files.is_none() {
+            return String::new();
+        }
+        let current = self.current();
+        let first = |of: &[Validity]| of.iter().map(|one| one.not_after).min();
+        let clients = current.clients.as_ref();
+        let ends = [
+            ("certificate", current.identity.map(|identity| identity.validity.not_after)),
+            ("client_authority", clients.and_then(|clients| first(&clients.authorities))),
+            ("client_revocations", clients.and_then(|clients| first(&clients.lists))),
+        ];
+        let mut text = String::new();
+        for (name, end) in ends {
+            if let Some(end) = end {
+                text.push_str(&format!(
+                    "# TYPE kms_tls_{name}_not_after_seconds gauge\nkms_tls_{name}_not_after_seconds {end}\n"
+                ));
+            }
+        }
+        for (name, count) in [("reloads", &self.reloads), ("reload_failures", &self.failures)] {
+            let count = count.load(Ordering::Relaxed);
+            text.push_str(&format!(
+                "# TYPE kms_tls_{name}_total counter\nkms_tls_{name}_total {count}\n"
+            ));
+        }
+        text
+    }
+}
+
+fn now_seconds() -> i64 {
+    i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX)
+}
+
+fn identity_stamps(files: &Files) -> [Option<Stamp>; 2] {
+    [tls_files::stamp(&files.certificate), tls_files::stamp(&files.key)]
+}
+
+fn clients_stamps(files: &Files) -> [Option<Stamp>; 2] {
+    [&files.client_authorities, &files.client_revocations]
+        .map(|path| path.as_deref().and_then(tls_files::stamp))
+}
+
+/// The certificate and its key, of files that belong together.
+fn identity(files: &Files, provider: &CryptoProvider) -> Result<Identity, Error> {
+    let wrong = |path: &Path, reason: String| {
+        Error::Settings(format!("cannot take TLS's {}: {reason}", path.display()))
+    };
+    let of_certificate = |reason: &str| wrong(&files.certificate, reason.to_owned());
+    let bytes = tls_files::read(&files.certificate, FILE_MAX)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let chain = chain.map_err(|error| of_certificate(&error.to_string()))?;
+    let mut validities = chain.iter().map(|der| tls_files::of_certificate(der));
+    // The first that ends, ends the chain.
+    let Some(first) = validities.next() else {
+        return Err(of_certificate("there is no certificate in it"));
+    };
+    let validity = validities
+        .fold(first, |all, one| Some(all?.and(one?)))
+        .ok_or_else(|| of_certificate("a certificate in it cannot be read"))?;
+    let bytes = tls_files::read(&files.key, FILE_MAX)?;
+    let key = PrivateKeyDer::from_pem_slice(&bytes)
+        .map_err(|error| wrong(&files.key, error.to_string()))?;
+    let key = CertifiedKey::from_der(chain, key, provider)
+        .map_err(|error| wrong(&files.key, error.to_string()))?;
+    Ok(Identity { key: Arc::new(key), validity })
+}
+
+/// Refuses a certificate that clients would refuse: one that has ended, or is not valid yet.
+fn valid_now(identity: &Identity, path: &Path) -> Result<(), Error> {
+    let (Validity { not_before, not_after }, now) = (identity.validity, now_seconds());
+    let why = match (now < not_before, not_after < now) {
+        (true, _) => "it is not valid yet",
+        (_, true) => "it has expired",
+        _ => return Ok(()),
+    };
+    Err(tls_files::wrong(path, why))
+}
+
+fn clients(files: &Files, provider: &Arc<CryptoProvider>) -> Result<Option<Arc<Clients>>, Error> {
+    let Some(authorities) = &files.client_authorities else { return Ok(None) };
+    let lists = files.client_revocations.as_deref();
+    Ok(Some(Arc::new(Clients::new(authorities, lists, provider.clone())?)))
+}
+
+/// TLS 1.3 with a certificate. Sessions of an earlier configuration are not resumed.
+fn configured(
+    identity: &Identity,
+    clients: Option<&Arc<Clients>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(clients.clone()),
+    };
+    let own = SingleCertAndKey::from(identity.key.clone());
+    let mut config = builder.with_cert_resolver(Arc::new(own));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
