@@ -79,6 +79,8 @@ codes! {
     StoreUnavailable "store_unavailable" true;
     /// A change that may have happened.
     OutcomeUnknown "outcome_unknown" false;
+    /// The seal is closed.
+    Sealed "sealed" true;
     /// The audit log can't be written, and nothing is done that it can't tell of.
     AuditUnwritable "audit_unwritable" true;
     /// What was given does not open the seal.
@@ -392,6 +394,9 @@ pub enum Error {
         /// In how many seconds there is something again.
         retry_after_s: u64,
     },
+    /// The seal was closed after the request was admitted.
+    #[error("the service was sealed before the request was answered")]
+    Sealed,
     /// Too many wait for a place.
     #[error("too many operations wait already")]
     Queue,
@@ -561,6 +566,7 @@ impl Error {
             Error::Exists(_) => Code::Exists,
             Error::Quota { .. } => Code::QuotaExceeded,
             Error::Queue => Code::Busy,
+            Error::Sealed => Code::Sealed,
             Error::Conflict => Code::Conflict,
             Error::OpReused | Error::OpOfName => Code::OpIdReused,
             Error::OpDone { .. } => Code::OpIdDone,

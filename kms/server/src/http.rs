@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use gabion_kms::gate::{Authenticated, Peer};
-use gabion_kms::service::Service;
+use gabion_kms::gate::Peer;
+use gabion_kms::service::Generation;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
@@ -28,6 +28,7 @@ use crate::json;
 use crate::keeper::Keeper;
 use crate::options::Options;
 use crate::peers::Connected;
+use crate::pending::PendingCaller;
 use crate::problem::Problem;
 use crate::query::{Query, decoded};
 use crate::routes::{self, Access, Route};
@@ -101,7 +102,7 @@ async fn reply(
     let admitted = admitted(state, from, &head);
     // Whoever waits for a word before the body has not sent any.
     if admitted.is_err() && !head.headers.contains_key(EXPECT) {
-        // Or the next request of the same connection would begin in the middle of this one, and there would be none.
+        // The rest of the body is read, or it would be taken for the next request of the connection.
         forget(&mut body, state.body_max).await;
     }
     let Admitted { route, way, parts, caller, query } = admitted?;
@@ -116,7 +117,9 @@ async fn reply(
     }
     let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
     let namespace = namespace(&head.headers)?;
-    let peer = match caller {
+    // The body may have come after the end of the caller's certificate or of the service's generation.
+    let caller = caller.map(|caller| caller.resumed(state, from)).transpose()?;
+    let peer = match &caller {
         // A certificate that was revoked names nobody, at paths that anybody may call, either.
         None if !from.still_holds(state.clients().as_deref()) => {
             Peer { certificate: None, ..from.peer }
@@ -125,8 +128,12 @@ async fn reply(
     };
     let (id, trace) = (id.to_owned(), trace::parent(&head.headers));
     let bytes = AtomicUsize::new(whole.len());
-    let asked = OnceLock::new();
+    let (asked, under) = (OnceLock::new(), Arc::new(OnceLock::new()));
+    if let (Some((service, _)), false) = (&caller, route.is_sealing) {
+        let _ = under.set(service.generation().clone());
+    }
     let call = Call {
+        under: under.clone(),
         state: state.clone(),
         id,
         trace,
@@ -141,10 +148,28 @@ async fn reply(
     };
     if let Some((way, mut body)) = stream {
         let asked = Asked { way, from, is_expecting: head.headers.contains_key(EXPECT) };
-        return streams::answered(&asked, call, &mut body).await;
+        let reply = streams::answered(&asked, call, &mut body).await?;
+        return released(&under, from, reply);
     }
     let running = state.run();
-    handled(shared, route, call, running.is_alone()).await
+    let reply = handled(shared, route, call, running.is_alone()).await?;
+    released(&under, from, reply)
+}
+
+/// Gives an answer to its connection, whose gate looks again before each byte of it is written.
+///
+/// # Errors
+/// `sealed`: the seal was closed while the request ran.
+fn released(
+    under: &OnceLock<Generation>,
+    from: &Connected,
+    reply: Reply,
+) -> Result<Reply, Problem> {
+    if let Some(generation) = under.get() {
+        generation.check().map_err(|_| Problem::withheld())?;
+        from.gate.take(generation);
+    }
+    Ok(reply)
 }
 
 /// Has a request handled: here, beside others, or on a thread that may wait.
@@ -157,8 +182,11 @@ async fn handled(
     let is_short = call.body.len() <= SHORT;
     let Route { method, path, once: action, is_secret, handler, .. } = *route;
     let of_route = Once { method, path, action, is_secret, handler };
-    let handle =
-        move |call: &Call| once::answered(&of_route, call).map_err(|problem| call.refusal(problem));
+    let handle = move |call: &Call| {
+        // The request may have waited for a thread.
+        call.under.get().map_or(Ok(()), Generation::check)?;
+        once::answered(&of_route, call).map_err(|problem| call.refusal(problem))
+    };
     if !(route.is_quick && is_short) {
         // The caller may hang up; what began goes on to its end there.
         return aside(move || handle(&call)).await?;
@@ -191,7 +219,7 @@ struct Admitted {
     /// The parts of its path.
     parts: Vec<String>,
     /// Who asks, where that is needed.
-    caller: Option<(Arc<Service>, Authenticated)>,
+    caller: Option<PendingCaller>,
     query: Query,
 }
 
@@ -223,7 +251,7 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
                 }
                 (None, None) => return Err(Problem::unauthenticated("there is no token")),
             };
-            Some((service, who))
+            Some(PendingCaller::new(&service, who))
         }
     };
     let way = match &route.way {

@@ -14,7 +14,7 @@ use gabion_kms::gate::{self, Action, Peer, Principal, Token};
 use gabion_kms::memory::{Lock, is_swap_on};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Holder, Sealer, Share, Shares, Slots};
-use gabion_kms::service::{AuditAt, Call, Options, Service};
+use gabion_kms::service::{AuditAt, Call, Generation, Options, Service};
 use gabion_kms::store::{self, MemoryStore, SqliteStore, Store};
 use gabion_kms_client::{Secret, wire};
 use rustls::pki_types::CertificateDer;
@@ -128,8 +128,8 @@ impl Initial<'_> {
     }
 }
 
-/// How long whoever opens the seal waits for the end of what ran when it was closed.
-const CLOSING: Duration = Duration::from_secs(10);
+/// How long whoever opens the seal waits for the end of operations that ran when it was closed.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// Most shares that wait for others.
 const GIVEN_MAX: usize = 255;
@@ -360,6 +360,13 @@ impl Keeper {
                 may_forget(guesser)?;
                 self.given().clear();
             }
+            // An opening that failed is tried again by the shares that were given for it.
+            (None, None) if is_enough(&self.given()) && !guesser.is_stranger() => {
+                let mut given = self.given();
+                if is_enough(&given) && self.service().is_err() {
+                    self.open_by(&mut given)?;
+                }
+            }
             (None, None) => return Err(Problem::bad("missing field `share` or `passphrase`")),
             (None, Some(passphrase)) => {
                 if forgets {
@@ -389,6 +396,7 @@ impl Keeper {
 
     /// Opens the seal by a passphrase. Shares are taken meanwhile: a wrong one keeps nobody waiting.
     fn guess(&self, guesser: Guesser, passphrase: &Secret) -> Result<(), Problem> {
+        self.wait_for_end()?;
         let _attempt = self.attempts.begin(guesser)?;
         if self.service().is_ok() {
             return Ok(());
@@ -523,10 +531,16 @@ impl Keeper {
 
     /// Takes one share more, and opens the seal if there are enough.
     fn take(&self, given: &mut Vec<Share>, share: Share) -> Result<(), Problem> {
-        match enough(given, share)? {
-            Some(shares) => Ok(self.unsealed(seal::unseal(&*self.store, By::Shares(&shares))?)?),
-            None => Ok(()),
-        }
+        if enough(given, share)? { self.open_by(given) } else { Ok(()) }
+    }
+
+    /// Opens the seal by the shares that were given. They are kept where it fails for another reason than a wrong one.
+    fn open_by(&self, given: &mut Vec<Share>) -> Result<(), Problem> {
+        self.wait_for_end()?;
+        let opened = seal::unseal(&*self.store, By::Shares(given));
+        let opened = opened.and_then(|sealer| self.unsealed(sealer)).map_err(Problem::from);
+        spend(given, &opened);
+        opened
     }
 
     /// Takes a share for a new administrator. Enough of them open the seal if it is closed, and replace every token by one.
@@ -534,7 +548,7 @@ impl Keeper {
         &self,
         by: &wire::RecoverAdmin,
         peer: &Peer,
-    ) -> Result<wire::Recovering, Problem> {
+    ) -> Result<(wire::Recovering, Option<Generation>), Problem> {
         let told = |given: &[Share], token: Option<Token>| wire::Recovering {
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
@@ -548,7 +562,7 @@ impl Keeper {
                 Some(true) => {
                     may_forget(Guesser::of(peer))?;
                     *recovering() = Recovery::default();
-                    Ok(told(&[], None))
+                    Ok((told(&[], None), None))
                 }
                 Some(false) | None => Err(Problem::bad("missing field `share`")),
             };
@@ -573,26 +587,55 @@ impl Keeper {
             let why = "the shares that were given before are for another administrator, certificate or lifetime";
             return Err(Problem::bad(why).hint("`gabion kms recover-admin --reset` forgets those"));
         }
-        let Some(shares) = enough(&mut recovery.shares, share)? else {
-            return Ok(told(&recovery.shares, None));
-        };
+        if !enough(&mut recovery.shares, share)? {
+            return Ok((told(&recovery.shares, None), None));
+        }
+        let recovered = self.recovered_by(&recovery.shares, &principal, certificate, lifetime_ms);
+        let recovered = recovered.map(|(token, generation)| {
+            (told(&recovery.shares, Some(token)), Some(generation))
+        });
+        spend(&mut recovery.shares, &recovered);
+        recovered
+    }
+
+    /// Makes the token of a new administrator, and opens the seal for that if it is closed.
+    fn recovered_by(
+        &self,
+        shares: &[Share],
+        principal: &Principal,
+        certificate: Option<[u8; 32]>,
+        lifetime_ms: Option<u64>,
+    ) -> Result<(Token, Generation), Problem> {
         let given = self.given();
-        let sealer = seal::unseal(&*self.store, By::Shares(&shares))?;
+        let sealer = seal::unseal(&*self.store, By::Shares(shares))?;
         if self.service().is_err() {
+            self.wait_for_end()?;
             self.unsealed(sealer)?;
         }
         drop(given);
-        let token = self.service()?.recover(&principal, certificate, lifetime_ms)?;
-        Ok(told(&shares, Some(token)))
+        let service = self.service()?;
+        let token = service.recover(principal, certificate, lifetime_ms)?;
+        Ok((token, service.generation().clone()))
+    }
+
+    /// Waits for the end of operations of the service that was sealed: the audit log is theirs until then. No request holds
+    /// that service while its body comes.
+    ///
+    /// # Errors
+    /// `closing`: some of them take longer.
+    fn wait_for_end(&self) -> Result<(), Problem> {
+        let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let start = Instant::now();
+        while closing.strong_count() > 0 {
+            if start.elapsed() >= CLOSING {
+                return Err(Problem::closing());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     fn unsealed(&self, sealer: Sealer) -> Result<(), gabion_kms::Error> {
-        // The log is that one's until it has ended. Longer than this it takes nobody; then the log says that it is in use.
-        let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let start = Instant::now();
-        while closing.strong_count() > 0 && start.elapsed() < CLOSING {
-            thread::sleep(Duration::from_millis(5));
-        }
         let service = self.opened(sealer)?;
         self.is_initialized.store(true, Ordering::Release);
         self.set(Some(service));
@@ -644,6 +687,8 @@ impl Keeper {
             std::mem::replace(&mut *open, service.map(Arc::new))
         };
         if let Some(service) = closed {
+            // From here on nothing of it begins, and no byte of an answer is written.
+            service.generation().close();
             let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
             *closing = service.alive();
             drop(closing);
@@ -688,8 +733,8 @@ fn read(share: &Secret) -> Result<Share, Problem> {
     })
 }
 
-/// Takes one share more; all of them once there are enough, and then none is left.
-fn enough(given: &mut Vec<Share>, share: Share) -> Result<Option<Vec<Share>>, Problem> {
+/// Takes one share more; whether there are enough.
+fn enough(given: &mut Vec<Share>, share: Share) -> Result<bool, Problem> {
     // Shares of two sets make no key: the first one says which set is meant.
     if given.first().is_some_and(|first| first.set() != share.set()) {
         return Err(Problem::bad("the share is of another set than those that were given before")
@@ -698,9 +743,19 @@ fn enough(given: &mut Vec<Share>, share: Share) -> Result<Option<Vec<Share>>, Pr
     if given.iter().all(|known| known.index() != share.index()) && given.len() < GIVEN_MAX {
         given.push(share);
     }
-    let threshold = given.first().map_or(usize::MAX, |first| usize::from(first.threshold()));
-    // Wrong ones are all forgotten: nobody knows which of them it was.
-    Ok((given.len() >= threshold).then(|| std::mem::take(given)))
+    Ok(is_enough(given))
+}
+
+fn is_enough(given: &[Share]) -> bool {
+    given.first().is_some_and(|first| given.len() >= usize::from(first.threshold()))
+}
+
+/// Forgets shares by which something was done, those of a request that can't succeed, and wrong ones: nobody knows which of
+/// them it was. After a failure of the server the next try needs no new ones.
+fn spend<T>(given: &mut Vec<Share>, done: &Result<T, Problem>) {
+    if done.as_ref().err().is_none_or(|problem| problem.status < 500) {
+        given.clear();
+    }
 }
 
 /// A SHA-256 in hexadecimal, as a token's caveat has it.

@@ -185,6 +185,7 @@ async fn served<S>(stream: S, from: Connected, shared: Shared, mut end: watch::R
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let stream = Patient::new(stream, ANSWER, from.gate.clone());
     let from = Arc::new(from);
     let service = service_fn(move |request| {
         http::answered_with_fields(shared.clone(), from.clone(), request)
@@ -193,7 +194,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_MAX)
-        .serve_connection(TokioIo::new(Patient::new(stream, ANSWER)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,

@@ -108,7 +108,10 @@ impl Making {
 /// Keeps a pair, if there still is a service for it.
 fn keep(service: &Weak<Service>, pair: &PrivateKey) -> Result<(), Error> {
     match service.upgrade() {
-        Some(service) => service.kms().keep_wrapping_key(pair),
+        Some(service) => {
+            service.generation().check()?;
+            service.kms().keep_wrapping_key(pair)
+        }
         None => Ok(()),
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use crate::release::ReleaseGate;
+
 /// Bytes that have to get on in a span of patience. Whoever takes one now and then, so that there always is something that gets
 /// on, would keep its place for days.
 const PIECE: usize = 16 << 10;
@@ -18,6 +20,8 @@ const PIECE: usize = 16 << 10;
 pub struct Patient<S> {
     stream: S,
     most: Duration,
+    /// Where answers pass before they are written.
+    gate: ReleaseGate,
     /// Runs from when a write has to wait until all is written, or a piece.
     ends: Option<Pin<Box<Sleep>>>,
     /// Bytes that got on since then.
@@ -25,8 +29,8 @@ pub struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub fn new(stream: S, most: Duration) -> Self {
-        Patient { stream, most, ends: None, got_on: 0 }
+    pub fn new(stream: S, most: Duration, gate: ReleaseGate) -> Self {
+        Patient { stream, most, gate, ends: None, got_on: 0 }
     }
 
     /// After a write of some bytes, which may have to wait.
@@ -82,7 +86,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let Patient { stream, gate, .. } = &mut *self;
+        let done = gate.pass(|| Pin::new(stream).poll_write(context, bytes));
         self.wrote(context, done)
     }
 
@@ -91,7 +96,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        let Patient { stream, gate, .. } = &mut *self;
+        let done = gate.pass(|| Pin::new(stream).poll_write_vectored(context, bytes));
         self.wrote(context, done)
     }
 
@@ -100,12 +106,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.stream).poll_flush(context);
+        let Patient { stream, gate, .. } = &mut *self;
+        let done = gate.pass(|| Pin::new(stream).poll_flush(context));
+        if let Poll::Ready(Ok(())) = done {
+            gate.flushed();
+        }
         self.within(context, done)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.stream).poll_shutdown(context);
+        // TLS writes what it still has.
+        let Patient { stream, gate, .. } = &mut *self;
+        let done = gate.pass(|| Pin::new(stream).poll_shutdown(context));
         self.within(context, done)
     }
 }
@@ -122,7 +134,7 @@ mod tests {
     /// How long a writer of so many bytes goes on, whose reader takes so many of them each ten seconds.
     async fn lasts(bytes: usize, taken: usize) -> (Duration, bool) {
         let (mut client, server) = duplex(1024);
-        let mut server = Patient::new(server, MOST);
+        let mut server = Patient::new(server, MOST, ReleaseGate::default());
         let start = Instant::now();
         let writes = async move {
             let wrote = server.write_all(&vec![7; bytes]).await;

@@ -9,6 +9,7 @@ use sha2_hmac::{Digest, Sha256};
 use webpki::EndEntityCert;
 
 use crate::clients::{Clients, Verified};
+use crate::release::ReleaseGate;
 
 /// The other side of a connection.
 pub struct Connected {
@@ -17,6 +18,8 @@ pub struct Connected {
     pub named: Option<Result<Principal, &'static str>>,
     /// Its certificates, its own first, and when they were verified again.
     chain: Vec<CertificateDer<'static>>,
+    /// Where its answers pass before they are written.
+    pub gate: ReleaseGate,
     verified: Mutex<Option<Verified>>,
 }
 
@@ -26,7 +29,8 @@ impl Connected {
         let digest = certificate.map(|der| Sha256::digest(der).into());
         let peer = Peer { address, certificate: digest };
         let chain = chain.iter().map(|der| der.clone().into_owned()).collect();
-        Connected { peer, named: certificate.map(named), chain, verified: Mutex::default() }
+        let (gate, verified) = (ReleaseGate::default(), Mutex::default());
+        Connected { peer, named: certificate.map(named), chain, gate, verified }
     }
 
     /// Whether its certificates still hold.

@@ -25,10 +25,12 @@ const OWN: &[(&str, u16, bool)] = &[
     ("no_such_path", 404, false),
     ("method_not_allowed", 405, false),
     ("timeout", 408, true),
-    ("sealed", 503, true),
+    ("closing", 503, true),
 ];
 
 const TOKEN: &str = "send a token as `Authorization: Bearer TOKEN`; the command line takes it from GABION_KMS_TOKEN";
+
+const UNSEAL: &str = "`gabion kms unseal` opens it with shares or the passphrase";
 
 const BY_DIGEST: &str = "name a hash: `prehash=SHA2-512` signs the digest, of a message of any size, in the pre-hash form";
 
@@ -114,8 +116,23 @@ impl Problem {
 
     /// The seal is closed.
     pub fn sealed() -> Self {
-        Self::own("sealed", "the service is sealed")
-            .hint("`gabion kms unseal` opens it with shares or the passphrase")
+        Self::of_code(Code::Sealed, "the service is sealed".to_owned()).hint(UNSEAL)
+    }
+
+    /// The seal was closed between the admission of a request and its answer, which is withheld.
+    pub fn withheld() -> Self {
+        let why = "the service was sealed while the request ran: the answer is withheld, and a change that it asked for may \
+                   have been made";
+        let problem = Self::of_code(Code::Sealed, why.to_owned());
+        Problem { is_retryable: false, ..problem }
+            .hint("after `gabion kms unseal`, look at the key before you ask again")
+    }
+
+    /// The seal can't be opened yet: operations of the service that was closed run to their end.
+    pub fn closing() -> Self {
+        let why = "the service that was sealed still ends operations that had begun; nothing that was given is lost";
+        let problem = Self::own("closing", why).hint("give one of the shares again in a second");
+        Problem { retry_after_s: Some(1), ..problem }
     }
 
     /// A share of another set. Which set it is to be is not told: whoever asks may be anybody.
@@ -217,6 +234,7 @@ impl From<Error> for Problem {
             Code::VersionDisabled => problem.hint("`gabion kms key enable` puts it into use again"),
             Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
             Code::Unauthenticated => problem.hint(TOKEN),
+            Code::Sealed => problem.hint(UNSEAL),
             Code::OutcomeUnknown => problem.hint("look at the key before you try again"),
             Code::OpIdDone => problem.hint(
                 "if its answer was lost, revoke the token (`gabion kms token revoke ID`) and make another under a new op_id",
@@ -250,7 +268,7 @@ fn status(code: Code) -> u16 {
         Code::TooLarge => 413,
         Code::OutcomeUnknown | Code::IntegrityFailed | Code::Internal => 500,
         Code::QuotaExceeded => 429,
-        Code::StoreUnavailable | Code::Busy | Code::AuditUnwritable => 503,
+        Code::StoreUnavailable | Code::Busy | Code::Sealed | Code::AuditUnwritable => 503,
     }
 }
 
@@ -271,6 +289,8 @@ mod tests {
             Problem::ends_early(),
             Problem::ends_before(0),
             Problem::sealed(),
+            Problem::withheld(),
+            Problem::closing(),
             Problem::bad(""),
             Problem::malformed(""),
             Problem::too_large(0),

@@ -46,6 +46,8 @@ pub struct Route {
     pub access: Access,
     /// Whether it mostly takes less than a thread's switch, and runs what takes long aside.
     pub is_quick: bool,
+    /// Whether it closes the seal: its answer alone is released afterwards.
+    pub is_sealing: bool,
     /// Reads a request that may be run beside others like it.
     pub single: Option<ReadSingle>,
     /// Parameters of the query, and what they are.
@@ -74,6 +76,7 @@ macro_rules! route {
     (single $read:path, $($row:tt)*) => { Route { single: Some($read), ..route!(quick $($row)*) } };
     (stream $way:path, $($row:tt)*) => { Route { way: Some($way), ..route!($($row)*) } };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };
+    (sealing $($row:tt)*) => { Route { is_sealing: true, ..route!($($row)*) } };
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
     (secret $($row:tt)*) => { Route { is_secret: true, ..route!($($row)*) } };
     (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
@@ -86,6 +89,7 @@ macro_rules! route {
             about: $about,
             access: Access::Caller,
             is_quick: false,
+            is_sealing: false,
             single: None,
             query: route!(@list $($query)?),
             body: route!(@schema $($body)?),
@@ -149,7 +153,7 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body wire::Attest, answer wire::Attested),
     route!("GET" "/v1/kms/attestation-key" "attestation_key" "The public key of descriptions, as a JWK (RFC 9964)." signatures::attestation_key),
     route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),
-    route!("POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
+    route!(sealing "POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
     route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
     route!(secret once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
     route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),

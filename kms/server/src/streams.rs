@@ -9,11 +9,10 @@
 //! While a body comes it has two pieces of memory, and a thread only for what is hashed. It keeps no service open: one that
 //! is sealed meanwhile refuses it.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_kms::gate::Authenticated;
-use gabion_kms::service::{self, Service, Streaming};
+use gabion_kms::service::{self, Streaming};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
 use tokio::sync::Semaphore;
@@ -25,6 +24,7 @@ use crate::api::{Call, Reply, Wanted};
 use crate::aside::{Aside, aside, defect};
 use crate::body::{FORGOTTEN, forget};
 use crate::peers::Connected;
+use crate::pending::PendingCaller;
 use crate::problem::Problem;
 use crate::state::State;
 
@@ -106,14 +106,17 @@ async fn of_body(
         true => None,
         false => Some(state.streams.take(&begun.wanted.tenant).ok_or_else(busy)?),
     };
-    let held = Held::new(&mut call).ok_or_else(defect)?;
+    let (service, who) = call.caller.take().ok_or_else(defect)?;
+    let caller = PendingCaller::new(&service, who);
+    drop(service);
     let mut inflow = Inflow::new(body, state.streams.bytes_max);
     let hasher = Hasher::new(streaming, state.streams.hashing.clone());
-    let came = inflow.all(hasher, &begun, |bytes| held.charge(&call, &begun.wanted, bytes)).await;
+    let came =
+        inflow.all(hasher, &begun, |bytes| charge(&caller, &call, &begun.wanted, bytes)).await;
     let came = came.map_err(|problem| Refused { problem, has_begun: true })?;
     drop(place);
-    held.give_back(&mut call, asked.from)
-        .map_err(|problem| Refused { problem, has_begun: true })?;
+    let resumed = caller.resumed(state, asked.from);
+    call.caller = Some(resumed.map_err(|problem| Refused { problem, has_begun: true })?);
     // From here on it is a request that was read.
     let _running = state.run();
     let end = move || ended(way, &call, &begun, came);
@@ -131,6 +134,19 @@ fn ended(way: &Way, call: &Call, begun: &Begun, came: All) -> Result<Reply, Prob
 
 fn busy() -> Problem {
     Problem::busy("as many messages come in pieces as there may be at a time", AGAIN_S)
+}
+
+/// Charges for bytes that came.
+fn charge(
+    caller: &PendingCaller,
+    call: &Call,
+    wanted: &Wanted,
+    bytes: usize,
+) -> Result<(), Problem> {
+    let service = caller.service(&call.state)?;
+    call.state.streams.count(bytes);
+    service.charge_bytes(&service::Call::new(caller.who(), &call.id), &wanted.key(), bytes);
+    Ok(())
 }
 
 /// A body, as it comes.
@@ -259,43 +275,5 @@ impl Hasher {
             Now::Hashes(hashes) => Ok(hashes.end().await??),
             Now::Ended => Err(defect()),
         }
-    }
-}
-
-/// Who asks, while their message comes: the service is let go, so that whoever seals it waits for nobody's message.
-struct Held {
-    service: Weak<Service>,
-    who: Authenticated,
-}
-
-impl Held {
-    fn new(call: &mut Call) -> Option<Self> {
-        let (service, who) = call.caller.take()?;
-        Some(Held { service: Arc::downgrade(&service), who })
-    }
-
-    /// The service, if it is still the one that serves.
-    fn service(&self, call: &Call) -> Result<Arc<Service>, Problem> {
-        let open = call.state.keeper.service()?;
-        let is_same = std::ptr::eq(Arc::as_ptr(&open), self.service.as_ptr());
-        if is_same { Ok(open) } else { Err(Problem::sealed()) }
-    }
-
-    /// Charges for bytes that came.
-    fn charge(&self, call: &Call, wanted: &Wanted, bytes: usize) -> Result<(), Problem> {
-        let service = self.service(call)?;
-        call.state.streams.count(bytes);
-        service.charge_bytes(&service::Call::new(&self.who, &call.id), &wanted.key(), bytes);
-        Ok(())
-    }
-
-    /// Gives the caller back, whose certificate has to be one still.
-    fn give_back(self, call: &mut Call, from: &Connected) -> Result<(), Problem> {
-        let service = self.service(call)?;
-        if !from.still_holds(call.state.clients().as_deref()) {
-            return Err(Problem::revoked());
-        }
-        call.caller = Some((service, self.who));
-        Ok(())
     }
 }

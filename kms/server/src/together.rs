@@ -256,6 +256,7 @@ mod tests {
             let call = Call {
                 state: self.state.clone(),
                 caller: Some((self.service.clone(), self.who.clone())),
+                under: Arc::default(),
                 peer: Peer::default(),
                 id: "r-1".to_owned(),
                 trace: None,

@@ -8,6 +8,7 @@
 //!   a change   allow --> quota, a place --> append `begun`, durable --> operate --> append what came of it, durable --> answer
 //! ```
 //!
+//! - Once the seal is closed ([`Generation`]) nothing begins any more, and what was computed is withheld.
 //! - Nothing is answered that the audit log does not tell of. Where it can't be written, everything is refused.
 //! - What was not allowed, and what failed, is told of too; who could not be authenticated is only counted.
 //! - What the clock has rotated is a change like others, by a principal of the service's own: [`Service::rotate_due`].
@@ -20,6 +21,7 @@ mod changes;
 mod ciphers;
 mod cost;
 mod expire;
+mod generation;
 mod jwks;
 mod once;
 mod open;
@@ -40,6 +42,7 @@ pub use administration::{AdministratorsEnd, AuditState, NewToken};
 pub use again::AFTER_RESTORE;
 pub use changes::Shown;
 pub use ciphers::{DecryptItem, EncryptItem};
+pub use generation::Generation;
 pub use jwks::VerifyingKey;
 pub use once::{Begun, Ended, OP_ID_MAX, OPS_MAX, Op, OpRequest};
 pub use open::{AuditAt, Options};

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use gabion_state::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
+use super::generation::Generation;
 use super::ops::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
@@ -101,6 +102,7 @@ impl Service {
             quota: Quota::new(options.quota),
             queues: Queues::new(),
             again: Again::default(),
+            generation: Generation::default(),
             alive: Arc::default(),
         };
         if let Some((known, was_behind)) = behind {

@@ -8,6 +8,7 @@ use hmac::Hmac;
 use sha2_hmac::Sha256;
 
 use super::cost::{REQUEST_US, bytes_us, item_us};
+use super::generation::Generation;
 use super::ops::Ops;
 use super::queue::{Place, Queues};
 use super::quota::Quota;
@@ -62,6 +63,8 @@ pub struct Service {
     pub(super) ops: Ops,
     /// What came of a store that was older than its log.
     pub(super) again: Again,
+    /// Whether the seal is still open under which it was made.
+    pub(super) generation: Generation,
     /// Dropped last of all, the log's lock before it.
     pub(super) alive: Arc<()>,
 }
@@ -209,6 +212,11 @@ impl Service {
         Arc::downgrade(&self.alive)
     }
 
+    /// The opening of the seal that the service belongs to.
+    pub fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
     /// The gate.
     pub fn gate(&self) -> &Gate {
         &self.gate
@@ -326,6 +334,8 @@ impl Service {
     ) -> Result<T, Error> {
         call.run(true, || {
             let place = self.place(call, request)?;
+            // The seal may have been closed while the change waited for its turn.
+            self.generation.check()?;
             let of = |key, outcome| Told { key, input: None, output: None, outcome };
             let begun = self.record(call, request, of(None, Outcome::Begun));
             match request.action {
@@ -363,6 +373,7 @@ impl Service {
     }
 
     pub(super) fn allowed(&self, call: &Call<'_>, request: &Request<'_>) -> Result<(), Error> {
+        self.generation.check()?;
         Ok(self.gate.allow(&self.kms, call.who, request, self.kms.now_ms())?)
     }
 
@@ -399,7 +410,10 @@ impl Service {
         cost_us: u64,
     ) -> Result<Option<Place<'_>>, Error> {
         let waits = self.queues.is_full(request.action, cost_us);
-        call.run(waits, || self.queues.place(request.action, request.tenant, cost_us))
+        let place =
+            call.run(waits, || self.queues.place(request.action, request.tenant, cost_us))?;
+        self.generation.check()?;
+        Ok(place)
     }
 
     /// Of the items of a batch, which may be done, and a place for all of those. Each is charged by itself, and the first one
@@ -439,7 +453,8 @@ impl Service {
         }
         let tenant = requests.first().and_then(|request| request.tenant);
         let waits = self.queues.is_full(action, all_us);
-        match call.run(waits, || self.queues.place(action, tenant, all_us)) {
+        let place = call.run(waits, || self.queues.place(action, tenant, all_us));
+        match place.and_then(|place| self.generation.check().map(|()| place)) {
             Ok(place) => (may, place),
             Err(error) => (may.into_iter().map(|may| may.and(Err(error.clone()))).collect(), None),
         }
@@ -495,6 +510,10 @@ impl Service {
         input: Option<Digest>,
         error: Error,
     ) -> Result<T, Error> {
+        if error == Error::Sealed {
+            // Like a request that comes while the seal is closed.
+            return Err(error);
+        }
         let outcome = Outcome::Failed(error.code());
         let told = Told { key: None, input, output: None, outcome };
         self.tell(call, &[self.record(call, request, told)], self.class)?;

@@ -260,8 +260,9 @@ impl Service {
             }
         };
         // Of quotas and queues the log was told as far as it is told: a flood does not fill it.
-        let is_told =
-            |answer: &Result<T, Error>| !matches!(answer, Err(Error::Quota { .. } | Error::Queue));
+        let is_told = |answer: &Result<T, Error>| {
+            !matches!(answer, Err(Error::Quota { .. } | Error::Queue | Error::Sealed))
+        };
         let records: Vec<Record> = (0..)
             .zip(&answers)
             .filter(|(_, answer)| is_told(answer))

@@ -19,6 +19,7 @@ mod disk;
 mod full_disk;
 mod gate;
 mod gate_policies;
+mod generations;
 mod golden;
 mod histories;
 mod imports;

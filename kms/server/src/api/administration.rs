@@ -27,7 +27,11 @@ pub fn unseal(call: &Call) -> Result<Reply, Problem> {
 /// As with the seal: having shares is what counts.
 pub fn recover_admin(call: &Call) -> Result<Reply, Problem> {
     let by: RecoverAdmin = json::read(&call.body)?;
-    Reply::json(&call.state.keeper.recover_admin(&by, &call.peer)?)
+    let (recovering, generation) = call.state.keeper.recover_admin(&by, &call.peer)?;
+    if let Some(generation) = generation {
+        let _ = call.under.set(generation);
+    }
+    Reply::json(&recovering)
 }
 
 pub fn seal(call: &Call) -> Result<Reply, Problem> {

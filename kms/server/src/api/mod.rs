@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use gabion_kms::gate::{Authenticated, Peer};
 use gabion_kms::model::{KeyId, Label};
-use gabion_kms::service::{self, KeyRef, Service};
+use gabion_kms::service::{self, Generation, KeyRef, Service};
 use gabion_kms::transport::Recipient;
 use serde::Serialize;
 
@@ -39,6 +39,9 @@ pub struct Call {
     pub state: Arc<State>,
     /// Who asks. None at paths that anybody may call.
     pub caller: Option<(Arc<Service>, Authenticated)>,
+    /// The opening of the seal whose end withholds the answer. It is set before the handler runs, or by a handler that gives
+    /// out a secret to nobody in particular.
+    pub under: Arc<OnceLock<Generation>>,
     /// What is known of the connection, if nothing of the caller is.
     pub peer: Peer,
     /// What the request is called in answers and logs.

@@ -20,6 +20,7 @@ mod raw;
 mod refusals;
 mod rotations;
 mod rsa;
+mod sealed;
 mod secrets;
 mod serve;
 mod streams;

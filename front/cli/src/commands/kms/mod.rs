@@ -132,10 +132,9 @@ impl From<Error> for Failure {
             Error::Refused(problem) => match problem.code.as_str() {
                 "bad_request" | "malformed" | "unsupported" | "too_large" | "no_such_path"
                 | "method_not_allowed" => Failure::Usage(text),
-                "sealed" | "busy" | "quota_exceeded" | "store_unavailable" | "audit_unwritable"
-                | "timeout" | "outcome_unknown" | "integrity_failed" | "internal" => {
-                    Failure::NotReady(text)
-                }
+                "sealed" | "closing" | "busy" | "quota_exceeded" | "store_unavailable"
+                | "audit_unwritable" | "timeout" | "outcome_unknown" | "integrity_failed"
+                | "internal" => Failure::NotReady(text),
                 // It is not there, it is in another state, or the caller may not.
                 _ => Failure::No(text),
             },

@@ -1,0 +1,99 @@
+//! A service whose seal is closed: nothing begins, nothing that was computed is given out, and the log says so.
+
+use std::sync::OnceLock;
+
+use gabion_kms::audit::Outcome;
+use gabion_kms::gate::{Action, Peer, Principal};
+use gabion_kms::model::Label;
+use gabion_kms::operations::{Kms, NewKey, StreamForm, StreamLen, StreamUse};
+use gabion_kms::service::{
+    AuditAt, Call, Generation, KeyRef, NewToken, Options, RotatedDue, Service, SignItem, VerifyItem,
+};
+use gabion_kms::{Error, Message};
+
+use crate::opened::lax;
+
+const MESSAGE: Message<'static> = Message::Pure { context: b"", message: b"m" };
+
+/// A service with a key of an algorithm.
+fn service(algorithm: &str) -> (Service, NewKey) {
+    let options = Options { gate: lax(), ..Options::default() };
+    let service = Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options).unwrap();
+    let [tenant, purpose, name] =
+        ["a", "transit", "k"].map(|text| Label::new("name", text).unwrap());
+    let new = NewKey { tenant, purpose, name, algorithm: algorithm.parse().unwrap() };
+    service.create(&Call::new(&who(&service), "r"), &new).unwrap();
+    (service, new)
+}
+
+fn who(service: &Service) -> gabion_kms::gate::Authenticated {
+    let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
+    service.authenticate(&token, &Peer::default()).unwrap()
+}
+
+#[test]
+fn nothing_begins_once_the_seal_is_closed() {
+    let (service, new) = service("ed25519");
+    let who = who(&service);
+    let (call, key) = (Call::new(&who, "r"), KeyRef { tenant: &new.tenant, name: &new.name });
+    let signature = service.sign(&call, &key, None, MESSAGE).unwrap().signature;
+    let len = StreamLen { of_message: Some(1), whole_max: 1 };
+    let form = || StreamForm { context: Vec::new(), hash: None, rsa: None };
+    let mut stream =
+        service.begin_stream(&call, &key, None, (StreamUse::Sign, form()), len).unwrap();
+    stream.add(b"m").unwrap();
+    service.generation().close();
+    let before = service.log().size();
+    let sealed = Some(Error::Sealed);
+    let (message, version) = (MESSAGE, None);
+    let sign = SignItem { key, version, message };
+    let verify = VerifyItem { key, version: 1, message, signature: &signature };
+    assert_eq!(service.sign(&call, &key, None, MESSAGE).err(), sealed);
+    assert_eq!(service.verify(&call, &key, 1, MESSAGE, &signature).err(), sealed);
+    assert_eq!(service.sign_stream(&call, &key, &stream).err(), sealed);
+    let begun = service.begin_stream(&call, &key, None, (StreamUse::Sign, form()), len);
+    assert_eq!(begun.err(), sealed);
+    let (signed, verified) = service.batch(&call, 2, &[sign], &[verify]);
+    assert_eq!(
+        (signed[0].clone().err(), verified[0].clone().err()),
+        (sealed.clone(), sealed.clone())
+    );
+    service.sign_together(&[(call, sign)], |_, signed| assert_eq!(signed.err(), sealed));
+    service.verify_together(&[(call, verify)], |_, valid| assert_eq!(valid.err(), sealed));
+    assert_eq!(service.rotate(&call, &key).err(), sealed);
+    assert_eq!(service.show(&call, &key).err(), sealed);
+    assert_eq!(service.list(&call, &new.tenant, "", None, 10).err(), sealed);
+    let token = NewToken {
+        principal: Principal::new("late").unwrap(),
+        caveats: Vec::new(),
+        lifetime_ms: None,
+    };
+    assert_eq!(service.token_create(&call, &token).err(), sealed);
+    assert_eq!(service.token_revoke_self(&call).err(), sealed);
+    assert_eq!(service.audit_tail(&call, 0, 10).err(), sealed);
+    assert_eq!(service.audit_state(&call).err(), sealed);
+    assert_eq!(service.administer(&call, Action::Backup, || Ok(())).err(), sealed);
+    assert_eq!(service.rotate_due(10), Ok(RotatedDue::default()));
+    // It is as if they had come while it was closed.
+    assert_eq!(service.log().size(), before);
+}
+
+/// The generation that ends while something of it is computed.
+static ENDS: OnceLock<Generation> = OnceLock::new();
+
+#[test]
+fn what_was_computed_when_the_seal_was_closed_is_withheld() {
+    let (service, new) = service("slh-dsa-sha2-128f");
+    let who = who(&service);
+    let key = KeyRef { tenant: &new.tenant, name: &new.name };
+    ENDS.set(service.generation().clone()).unwrap();
+    let aside = |act: &mut dyn FnMut()| {
+        act();
+        ENDS.get().unwrap().close();
+    };
+    let call = Call { aside, ..Call::new(&who, "r") };
+    assert_eq!(service.sign(&call, &key, None, MESSAGE).err(), Some(Error::Sealed));
+    let last: Vec<_> = service.log().tail(service.log().size() - 2, 2).unwrap();
+    let outcomes: Vec<_> = last.iter().map(|entry| entry.record.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Done, Outcome::Withheld]);
+}
