@@ -70,6 +70,55 @@ impl<'de> Deserialize<'de> for Flag {
     }
 }
 
+/// A number, a text, a truth value or null, each of which Vault's clients send: nothing that has parts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Scalar(pub Value);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Scalars;
+        impl Visitor<'_> for Scalars {
+            type Value = Scalar;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a number or a text")
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<Scalar, E> {
+                Ok(Scalar(flag.into()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
+                Ok(Scalar(number.into()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+                Ok(Scalar(number.into()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Scalar, E> {
+                Ok(Scalar(number.into()))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar(text.into()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Scalar, E> {
+                Ok(Scalar(Value::Null))
+            }
+        }
+        from.deserialize_any(Scalars)
+    }
+}
+
+impl Shape for Scalar {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({})
+    }
+}
+
 impl Shape for Number {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": ["integer", "string"]})
@@ -103,7 +152,7 @@ wire! {
         /// Of `hmac`, in bytes: 32. Not supported elsewhere, but for 0.
         key_size: Option<Number>,
         /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
-        auto_rotate_period: Option<Value>,
+        auto_rotate_period: Option<Scalar>,
         /// Not supported.
         managed_key_name: Option<String>,
         /// Not supported.
@@ -141,7 +190,7 @@ wire! {
         /// Not supported, but for false.
         allow_plaintext_backup: Option<Flag>,
         /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
-        auto_rotate_period: Option<Value>,
+        auto_rotate_period: Option<Scalar>,
     }
 
     [deny_unknown_fields]
@@ -175,7 +224,7 @@ wire! {
         /// Not supported, but for false.
         allow_plaintext_backup: Option<Flag>,
         /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
-        auto_rotate_period: Option<Value>,
+        auto_rotate_period: Option<Scalar>,
     }
 
     [deny_unknown_fields]
@@ -244,7 +293,7 @@ wire! {
         /// How ECDSA's signatures are written: asn1.
         marshaling_algorithm: Option<String>,
         /// Of RSA alone.
-        salt_length: Option<Value>,
+        salt_length: Option<Scalar>,
         /// Not supported: of Ed25519ctx and Ed25519ph.
         signature_context: Option<String>,
         /// Not supported: of items of `batch_input` alone.
@@ -302,7 +351,7 @@ wire! {
         /// How ECDSA's signatures are written: asn1.
         marshaling_algorithm: Option<String>,
         /// Of RSA alone.
-        salt_length: Option<Value>,
+        salt_length: Option<Scalar>,
         /// Not supported: of Ed25519ctx and Ed25519ph.
         signature_context: Option<String>,
         /// Not supported: of items of `batch_input` alone.
@@ -462,7 +511,7 @@ wire! {
     /// How much longer a token is to live.
     TokenRenew {
         /// A time from now on, such as 3600 or 1h; not supported beyond the token's end, which does not move.
-        increment: Option<Value>,
+        increment: Option<Scalar>,
         /// Not supported: the token is that of the head.
         token: Option<Secret>,
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use gabion_kms::gate::Peer;
 use gabion_kms::service::Generation;
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, EXPECT, HOST, HeaderMap,
     HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
@@ -21,14 +21,15 @@ use crate::api::once::{self, Once};
 use crate::api::streams::Way;
 use crate::api::{Call, JSON, JWKS, Reply, transit, vault};
 use crate::aside::{aside, defect};
-use crate::body::{forget, read};
+use crate::body::{forget, memory, read};
+use crate::budget::{Holder, Reserved, SHORT};
 use crate::error::Error;
 use crate::headers;
 use crate::json;
 use crate::keeper::Keeper;
 use crate::options::Options;
 use crate::peers::Connected;
-use crate::pending::PendingCaller;
+use crate::pending::{Head, PendingCaller};
 use crate::problem::Problem;
 use crate::query::{Query, decoded};
 use crate::routes::{self, Access, Route};
@@ -36,9 +37,6 @@ use crate::state::State;
 use crate::streams::{self, Asked};
 use crate::together::Together;
 use crate::trace;
-
-/// Bytes of a body that is short: a signature of ML-DSA-87 with its message, in base64.
-const SHORT: usize = 8192;
 
 /// The form of bodies that are messages themselves.
 const OCTETS: &[u8] = b"application/octet-stream";
@@ -78,17 +76,17 @@ async fn answered(
     let id = state.request_id();
     let is_vaults = routes::is_vaults(request.uri().path());
     let known = known(request.headers());
-    let (reply, retry_after_s) = match reply(shared, &from, request, &id).await {
-        Ok(reply) if reply.kind == JWKS && reply.status == 200 => {
-            state.count(reply.status);
-            return Ok(kept(reply, &id, &known));
+    let (answer, retry_after_s) = match reply(shared, &from, request, &id).await {
+        Ok(answer) if answer.reply.kind == JWKS && answer.reply.status == 200 => {
+            state.count(answer.reply.status);
+            return Ok(kept(answer, &id, &known));
         }
-        Ok(reply) => (reply, None),
-        Err(problem) if is_vaults => (vault::refusal(&problem), problem.retry_after_s),
-        Err(problem) => (refusal(&problem, &id), problem.retry_after_s),
+        Ok(answer) => (answer, None),
+        Err(problem) if is_vaults => (vault::refusal(&problem).into(), problem.retry_after_s),
+        Err(problem) => (refusal(&problem, &id).into(), problem.retry_after_s),
     };
-    state.count(reply.status);
-    Ok(response(reply, &id, retry_after_s))
+    state.count(answer.reply.status);
+    Ok(response(answer, &id, retry_after_s))
 }
 
 async fn reply(
@@ -96,20 +94,20 @@ async fn reply(
     from: &Connected,
     request: Request<Incoming>,
     id: &str,
-) -> Result<Reply, Problem> {
+) -> Result<Answer, Problem> {
     let state = &shared.state;
     let (head, mut body) = request.into_parts();
-    let admitted = admitted(state, from, &head);
+    let admitted = admitted(state, from, &head, body.size_hint().exact(), id);
     // Whoever waits for a word before the body has not sent any.
     if admitted.is_err() && !head.headers.contains_key(EXPECT) {
         // The rest of the body is read, or it would be taken for the next request of the connection.
         forget(&mut body, state.body_max).await;
     }
-    let Admitted { route, way, parts, caller, query } = admitted?;
+    let Admitted { route, way, parts, caller, query, reserved } = admitted?;
     let (mut whole, mut stream) = (Bytes::new(), None);
     match way {
         Some(way) => stream = Some((way, body)),
-        None => whole = read(body, state.body_max).await?,
+        None => whole = read(&mut body, route.body_max(state.body_max)).await?,
     }
     if route.is_vaults() && whole.trim_ascii() == b"null" {
         // What Vault's own client sends where there is nothing to say.
@@ -119,6 +117,7 @@ async fn reply(
     let namespace = namespace(&head.headers)?;
     // The body may have come after the end of the caller's certificate or of the service's generation.
     let caller = caller.map(|caller| caller.resumed(state, from)).transpose()?;
+    let holder = caller.as_ref().map(|(_, who)| Holder::of(who));
     let peer = match &caller {
         // A certificate that was revoked names nobody, at paths that anybody may call, either.
         None if !from.still_holds(state.clients().as_deref()) => {
@@ -134,6 +133,7 @@ async fn reply(
     }
     let call = Call {
         under: under.clone(),
+        _reserved: reserved,
         state: state.clone(),
         id,
         trace,
@@ -149,11 +149,44 @@ async fn reply(
     if let Some((way, mut body)) = stream {
         let asked = Asked { way, from, is_expecting: head.headers.contains_key(EXPECT) };
         let reply = streams::answered(&asked, call, &mut body).await?;
-        return released(&under, from, reply);
+        return released(state, (&under, holder), from, reply);
     }
     let running = state.run();
     let reply = handled(shared, route, call, running.is_alone()).await?;
-    released(&under, from, reply)
+    released(state, (&under, holder), from, reply)
+}
+
+/// An answer, and the memory that is reserved for it until it is written.
+struct Answer {
+    reply: Reply,
+    reserved: Option<Reserved>,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Answer { reply, reserved: None }
+    }
+}
+
+impl Answer {
+    fn into_bytes(self) -> Bytes {
+        /// Bytes with what is reserved for them.
+        struct Owned {
+            body: Vec<u8>,
+            _reserved: Reserved,
+        }
+
+        impl AsRef<[u8]> for Owned {
+            fn as_ref(&self) -> &[u8] {
+                &self.body
+            }
+        }
+
+        match self.reserved {
+            None => Bytes::from(self.reply.body),
+            Some(_reserved) => Bytes::from_owner(Owned { body: self.reply.body, _reserved }),
+        }
+    }
 }
 
 /// Gives an answer to its connection, whose gate looks again before each byte of it is written.
@@ -161,15 +194,17 @@ async fn reply(
 /// # Errors
 /// `sealed`: the seal was closed while the request ran.
 fn released(
-    under: &OnceLock<Generation>,
+    state: &State,
+    (under, holder): (&OnceLock<Generation>, Option<Holder>),
     from: &Connected,
     reply: Reply,
-) -> Result<Reply, Problem> {
+) -> Result<Answer, Problem> {
     if let Some(generation) = under.get() {
         generation.check().map_err(|_| Problem::withheld())?;
         from.gate.take(generation);
     }
-    Ok(reply)
+    let reserved = holder.and_then(|holder| state.budget.hold(&holder, reply.body.len()));
+    Ok(Answer { reply, reserved })
 }
 
 /// Has a request handled: here, beside others, or on a thread that may wait.
@@ -221,12 +256,20 @@ struct Admitted {
     /// Who asks, where that is needed.
     caller: Option<PendingCaller>,
     query: Query,
+    /// The memory of its body.
+    reserved: Option<Reserved>,
 }
 
-/// Looks at a head, before anything of the body is read.
-fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, Problem> {
+/// Looks at a head, and how long its body is to be, before anything of that is read.
+fn admitted(
+    state: &State,
+    from: &Connected,
+    head: &Parts,
+    length: Option<u64>,
+    id: &str,
+) -> Result<Admitted, Problem> {
     if head.version == Version::HTTP_11 && !head.headers.contains_key(HOST) {
-        // RFC 9112, section 3.2.
+        // RFC 9112, section 3.2. `headers::check` refuses a second one.
         return Err(Problem::bad("expected one field Host"));
     }
     headers::check(&head.method, &head.headers)?;
@@ -251,7 +294,7 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
                 }
                 (None, None) => return Err(Problem::unauthenticated("there is no token")),
             };
-            Some(PendingCaller::new(&service, who))
+            Some((service, who))
         }
     };
     let way = match &route.way {
@@ -262,7 +305,19 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
     let parameters = way.map_or(route.query, |way| way.query);
     let known: Vec<&str> = parameters.iter().chain(op_id).map(|(name, _)| *name).collect();
     let query = Query::read(head.uri.query(), &known)?;
-    Ok(Admitted { route, way, parts, caller, query })
+    let mut reserved = None;
+    if let Some((service, who)) = &caller {
+        let asked =
+            Head { route, parts: &parts, query: &query, namespace: namespace(&head.headers)? };
+        asked.check_permission(service, who, (id, trace::parent(&head.headers).as_deref()))?;
+        let bytes = match way {
+            None => memory(length, route.body_max(state.body_max)),
+            Some(_) => streams::memory(length, state.body_max),
+        };
+        reserved = state.budget.take(&Holder::of(who), bytes)?;
+    }
+    let caller = caller.map(|(service, who)| PendingCaller::new(&service, who));
+    Ok(Admitted { route, way, parts, caller, query, reserved })
 }
 
 /// Whether the body is a message itself.
@@ -316,15 +371,15 @@ fn known(headers: &HeaderMap) -> Vec<String> {
 
 /// An answer that its caller may keep, and that is not sent again to whoever has it. Nobody uses it without asking whether
 /// it is still so: what was taken out of use is not to be believed from a cache.
-fn kept(mut reply: Reply, id: &str, known: &[String]) -> Response<Full<Bytes>> {
-    let digest: [u8; 32] = Sha256::digest(&reply.body).into();
+fn kept(mut answer: Answer, id: &str, known: &[String]) -> Response<Full<Bytes>> {
+    let digest: [u8; 32] = Sha256::digest(&answer.reply.body).into();
     let mark: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     let mark = format!("\"{mark}\"");
     let is_known = known.iter().any(|known| *known == mark || known == "*");
     if is_known {
-        (reply.status, reply.body) = (304, Vec::new());
+        (answer.reply.status, answer.reply.body) = (304, Vec::new());
     }
-    let mut response = response(reply, id, None);
+    let mut response = response(answer, id, None);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     if let Ok(mark) = HeaderValue::from_str(&mark) {
@@ -384,13 +439,13 @@ fn refusal(problem: &Problem, id: &str) -> Reply {
     Reply { status: problem.status, kind: JSON, body }
 }
 
-fn response(reply: Reply, id: &str, retry_after_s: Option<u64>) -> Response<Full<Bytes>> {
-    let status = reply.status;
-    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+fn response(answer: Answer, id: &str, retry_after_s: Option<u64>) -> Response<Full<Bytes>> {
+    let (status, kind) = (answer.reply.status, answer.reply.kind);
+    let mut response = Response::new(Full::new(answer.into_bytes()));
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.kind));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);

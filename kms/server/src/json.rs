@@ -1,8 +1,15 @@
-//! Bodies of requests, held to their limits.
+//! Bodies of requests, held to their limits before anything is built of them.
+//!
+//! ```text
+//!   body --> one look over its bytes: how deep, how many items, fields, values --> a type of the wire
+//!            (no memory)
+//! ```
 
-use std::fmt;
+use std::cell::Cell;
+use std::{fmt, io};
 
-use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use gabion_kms::Error;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,25 +18,33 @@ use crate::problem::Problem;
 /// Most arrays and objects within each other.
 const DEPTH_MAX: usize = 8;
 
+/// Most items of an array: an answer of so many has 8 MiB, and their records fit into a segment of the audit log.
+pub const ITEMS_MAX: usize = 1024;
+
+/// Most fields of an object. A key has at most 64 labels.
+const FIELDS_MAX: usize = 128;
+
+/// Most items and fields of a body: a batch has at most [`ITEMS_MAX`] items, of fewer than 16 fields each.
+const VALUES_MAX: usize = 16 * ITEMS_MAX;
+
+/// Most values of a body that is read as a tree.
+const TREE_MAX: usize = ITEMS_MAX;
+
 /// Most characters of what is said of a body.
 const MESSAGE_MAX: usize = 1000;
 
 /// Reads a request. No body is an object without fields.
 ///
 /// # Errors
-/// What is no object, is too deep, or has a field that is not known, which the message names.
+/// What is no object, is too deep, has too many items or fields, or has a field that is not known, which the message names.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
-    if depth(body) > DEPTH_MAX {
-        return Err(Problem::bad(format!(
-            "the body has more than {DEPTH_MAX} arrays and objects within each other"
-        )));
-    }
+    Extent::of(body).check()?;
     // Fields in an order instead of by name are one more form that nobody needs.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad("the body is no JSON object"));
     }
-    serde_json::from_slice(body).map_err(|error| Problem::bad(shortened(error.to_string())))
+    serde_json::from_slice(body).map_err(|error| Problem::bad(shortened(&error)))
 }
 
 /// Any value none of whose objects has a field twice: of two that are the same a program takes the first, and another the last.
@@ -38,13 +53,32 @@ pub struct Unique(pub Value);
 
 impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(AnyOnce).map(Unique)
+        from.deserialize_any(AnyOnce(&Cell::new(TREE_MAX))).map(Unique)
     }
 }
 
-struct AnyOnce;
+/// Reads any value, with so many more values within it.
+#[derive(Clone, Copy)]
+struct AnyOnce<'a>(&'a Cell<usize>);
 
-impl<'de> Visitor<'de> for AnyOnce {
+impl AnyOnce<'_> {
+    fn count<E: serde::de::Error>(self) -> Result<(), E> {
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.ok_or_else(|| E::custom(format!("more than {TREE_MAX} values")))?);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for AnyOnce<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        self.count()?;
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnyOnce<'_> {
     type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,7 +111,7 @@ impl<'de> Visitor<'de> for AnyOnce {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(Unique(item)) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             all.push(item);
         }
         Ok(Value::Array(all))
@@ -89,18 +123,33 @@ impl<'de> Visitor<'de> for AnyOnce {
             if all.contains_key(&name) {
                 return Err(A::Error::custom(format!("duplicate field `{name}`")));
             }
-            let Unique(value) = fields.next_value()?;
-            all.insert(name, value);
+            all.insert(name, fields.next_value_seed(self)?);
         }
         Ok(Value::Object(all))
     }
 }
 
 /// What is wrong with a body. The name of a field may be as long as a body, and an answer is not.
-fn shortened(why: String) -> String {
-    match why.char_indices().nth(MESSAGE_MAX) {
-        Some((end, _)) => format!("the body: {}...", &why[..end]),
-        None => format!("the body: {why}"),
+fn shortened(why: &impl fmt::Display) -> String {
+    let mut short = Short { text: "the body: ".to_owned(), left: MESSAGE_MAX };
+    if fmt::write(&mut short, format_args!("{why}")).is_err() {
+        short.text.push_str("...");
+    }
+    short.text
+}
+
+/// A text of so many more characters, which takes no memory for others.
+struct Short {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = text.char_indices().nth(self.left).map(|(end, _)| end);
+        self.text.push_str(&text[..end.unwrap_or(text.len())]);
+        self.left -= text[..end.unwrap_or(text.len())].chars().count();
+        end.map_or(Ok(()), |_| Err(fmt::Error))
     }
 }
 
@@ -109,26 +158,113 @@ fn shortened(why: String) -> String {
 /// # Errors
 /// None that happens with the types of the wire.
 pub fn write(value: &impl Serialize) -> Result<Vec<u8>, Problem> {
-    serde_json::to_vec(value).map_err(|error| Problem::internal(error.to_string()))
+    let mut answer = Growing(Vec::with_capacity(128));
+    let written = serde_json::to_writer(&mut answer, value);
+    written.map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(answer.0)
 }
 
-/// How many arrays and objects are within each other, if it is JSON at all.
-fn depth(text: &[u8]) -> usize {
-    let (mut depth, mut most, mut is_text, mut is_escaped) = (0usize, 0, false, false);
-    for &byte in text {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b'{' | b'[' if !is_text => {
-                depth += 1;
-                most = most.max(depth);
-            }
-            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
-            _ => {}
+/// An answer that grows by an eighth once it is large, instead of to twice its length.
+struct Growing(Vec<u8>);
+
+impl Growing {
+    const LARGE: usize = 64 << 10;
+}
+
+impl io::Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = self.0.len() + bytes.len();
+        if len > self.0.capacity() && len > Self::LARGE {
+            self.0.reserve_exact(bytes.len() + len / 8);
         }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
-    most
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How large what a text says is, if it is JSON at all.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Extent {
+    /// How many arrays and objects are within each other.
+    depth: usize,
+    /// How many items the longest array has.
+    items: usize,
+    /// How many fields the largest object has.
+    fields: usize,
+    /// How many items and fields there are altogether.
+    values: usize,
+}
+
+impl Extent {
+    /// Looks over a text. What is deeper than it may be is not looked into.
+    fn of(text: &[u8]) -> Self {
+        let mut extent = Extent::default();
+        // Whether each is an array, and how many items or fields of it began.
+        let mut open: [(bool, usize); DEPTH_MAX] = [(false, 0); DEPTH_MAX];
+        let (mut depth, mut is_text, mut is_escaped, mut is_first) = (0usize, false, false, false);
+        for &byte in text {
+            if is_text {
+                match byte {
+                    _ if is_escaped => is_escaped = false,
+                    b'\\' => is_escaped = true,
+                    b'"' => is_text = false,
+                    _ => {}
+                }
+                continue;
+            }
+            // One begins after a comma, and after the bracket unless that is closed at once.
+            let begins = match byte {
+                b' ' | b'\t' | b'\n' | b'\r' => continue,
+                b',' => true,
+                b']' | b'}' => false,
+                _ => is_first,
+            };
+            is_first = matches!(byte, b'[' | b'{');
+            if let (true, Some((is_array, begun))) =
+                (begins, depth.checked_sub(1).and_then(|top| open.get_mut(top)))
+            {
+                *begun += 1;
+                extent.values += 1;
+                let most = if *is_array { &mut extent.items } else { &mut extent.fields };
+                *most = (*most).max(*begun);
+            }
+            match byte {
+                b'"' => is_text = true,
+                b'[' | b'{' => {
+                    if let Some(top) = open.get_mut(depth) {
+                        *top = (byte == b'[', 0);
+                    }
+                    depth += 1;
+                    extent.depth = extent.depth.max(depth);
+                }
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        extent
+    }
+
+    /// Refuses what is larger than a request may be.
+    fn check(&self) -> Result<(), Problem> {
+        if self.depth > DEPTH_MAX {
+            let why = "arrays and objects within each other";
+            return Err(Problem::bad(format!("the body has more than {DEPTH_MAX} {why}")));
+        }
+        for (what, got, most) in [
+            ("items of an array", self.items, ITEMS_MAX),
+            ("fields of an object", self.fields, FIELDS_MAX),
+            ("items and fields of the body", self.values, VALUES_MAX),
+        ] {
+            if got > most {
+                return Err(Error::TooLarge { what, most, got }.into());
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -184,17 +320,44 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_that_outside_of_texts() {
-        for (text, wanted) in [
-            ("", 0),
-            ("{}", 1),
-            (r#"{"a":"[[[\"[["}"#, 1),
-            ("[[],[{}]]", 3),
-            ("[[[", 3),
-            ("]]]", 0),
+    fn the_extent_is_that_outside_of_texts() {
+        for (text, depth, items, fields, values) in [
+            ("", 0, 0, 0, 0),
+            ("{}", 1, 0, 0, 0),
+            ("{ }", 1, 0, 0, 0),
+            (r#"{"a":"[[[\"[[,,,"}"#, 1, 0, 1, 1),
+            ("[[],[{}]]", 3, 2, 0, 3),
+            ("[ 1 , 2 , 3 ]", 1, 3, 0, 3),
+            (r#"{"a":[1,2],"b":{"c":1,"d":[3,4,5]},"e":6}"#, 3, 3, 3, 10),
+            ("[[[", 3, 1, 0, 2),
+            ("]]]", 0, 0, 0, 0),
+            ("[,,,", 1, 4, 0, 4),
         ] {
-            assert_eq!(depth(text.as_bytes()), wanted, "{text}");
+            let wanted = Extent { depth, items, fields, values };
+            assert_eq!(Extent::of(text.as_bytes()), wanted, "{text}");
         }
+        let many = |one: &str, count: usize| vec![one; count].join(",");
+        let fields = |count: usize| {
+            let fields: Vec<String> = (0..count).map(|at| format!("\"{at}\":0")).collect();
+            fields.join(",")
+        };
+        for (body, is_refused) in [
+            (format!("{{\"key\":[{}]}}", many("0", ITEMS_MAX)), false),
+            (format!("{{\"key\":[{}]}}", many("0", ITEMS_MAX + 1)), true),
+            (format!("{{\"key\":[{}", many("{}", ITEMS_MAX + 1)), true),
+            (format!("{{{}}}", fields(FIELDS_MAX)), false),
+            (format!("{{{}}}", fields(FIELDS_MAX + 1)), true),
+            // 16 arrays that are as long as they may be.
+            (format!("{{\"key\":[{}]}}", many(&format!("[{}]", many("0", ITEMS_MAX)), 16)), true),
+        ] {
+            let problem = read::<Sign>(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.code == "too_large", is_refused, "{body:.60}: {}", problem.message);
+        }
+        let tree = format!("{{\"key\":[{},[0]]}}", many("0", TREE_MAX - 3));
+        assert!(read::<Unique>(tree.as_bytes()).is_ok());
+        let tree = tree.replace("[0]", "[0,0]");
+        let problem = read::<Unique>(tree.as_bytes()).unwrap_err();
+        assert!(problem.message.contains("more than 1024 values"), "{}", problem.message);
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let problem = read::<Sign>(format!("{{\"key\":{deep}}}").as_bytes()).unwrap_err();
         assert!(problem.message.contains("more than 8"), "{}", problem.message);

@@ -27,6 +27,7 @@ mod aside;
 mod attempts;
 mod backups;
 mod body;
+mod budget;
 mod certificate;
 mod clients;
 pub mod config;

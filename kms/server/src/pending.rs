@@ -1,13 +1,73 @@
-//! A caller whose request waits for its body.
+//! A request whose body is waited for: what is looked at before, and what is kept meanwhile.
 
 use std::sync::{Arc, Weak};
 
 use gabion_kms::gate::Authenticated;
-use gabion_kms::service::Service;
+use gabion_kms::model::{KeyId, Label};
+use gabion_kms::service::{Call, KeyRef, Service};
 
+use crate::api::{TENANT, transit};
 use crate::peers::Connected;
 use crate::problem::Problem;
+use crate::query::{Query, decoded};
+use crate::routes::Route;
 use crate::state::State;
+
+/// What the head of a request says.
+pub struct Head<'a> {
+    pub route: &'static Route,
+    /// The parts of its path, with their escapes.
+    pub parts: &'a [String],
+    pub query: &'a Query,
+    pub namespace: Option<String>,
+}
+
+impl Head<'_> {
+    /// Refuses a request whose caller may not do such a thing at all. A path that takes no body leaves that to its verb.
+    ///
+    /// # Errors
+    /// As [`Service::may_begin`].
+    pub fn check_permission(
+        &self,
+        service: &Service,
+        who: &Authenticated,
+        (id, trace): (&str, Option<&str>),
+    ) -> Result<(), Problem> {
+        let actions = self.route.actions();
+        if actions.is_empty() || self.route.body.is_none() {
+            return Ok(());
+        }
+        let call = Call { trace, ..Call::new(who, id) };
+        let key = self.key(service);
+        let of = key.as_ref().map(|(tenant, name)| KeyRef { tenant, name });
+        let problem = match service.may_begin(&call, actions, of.as_ref()) {
+            Ok(()) => return Ok(()),
+            Err(error) => Problem::from(error),
+        };
+        let said = self.route.key(self.parts).and_then(|said| decoded(said).ok());
+        Err(match (key, said) {
+            _ if self.route.is_vaults() => transit::of_operation(problem),
+            (Some((_, name)), Some(said)) => problem.of_key(&name, &said),
+            (None, _) | (_, None) => problem,
+        })
+    }
+
+    /// The key that the path names, if its name or id can be one.
+    fn key(&self, service: &Service) -> Option<(Label, Label)> {
+        let said = decoded(self.route.key(self.parts)?).ok()?;
+        if said.contains('/') && !self.route.is_vaults() {
+            let id: KeyId = said.parse().ok()?;
+            let name = service.kms().describe(&id).ok()?.name;
+            return Some((id.tenant, name));
+        }
+        let tenant = match self.route.is_vaults() {
+            true => self.namespace.as_deref(),
+            false => self.query.text("tenant"),
+        };
+        let tenant = Label::new("tenant", tenant.unwrap_or(TENANT)).ok()?;
+        Some((tenant, Label::new("key", &said).ok()?))
+    }
+}
 
 /// A caller that was authenticated by the head of a request, while its body comes. It does not keep the service in memory: a
 /// seal that is closed meanwhile takes the keys with it.

@@ -48,6 +48,9 @@ pub struct Route {
     pub is_quick: bool,
     /// Whether it closes the seal: its answer alone is released afterwards.
     pub is_sealing: bool,
+    /// What its caller may do at least one of: asked before a body is read. None where anybody who is authenticated may call
+    /// it, and where `once` says it.
+    pub may: &'static [Action],
     /// Reads a request that may be run beside others like it.
     pub single: Option<ReadSingle>,
     /// Parameters of the query, and what they are.
@@ -77,6 +80,9 @@ macro_rules! route {
     (stream $way:path, $($row:tt)*) => { Route { way: Some($way), ..route!($($row)*) } };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };
     (sealing $($row:tt)*) => { Route { is_sealing: true, ..route!($($row)*) } };
+    (may [$($action:ident)+] $($row:tt)*) => {
+        Route { may: &[$(Action::$action),+], ..route!($($row)*) }
+    };
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
     (secret $($row:tt)*) => { Route { is_secret: true, ..route!($($row)*) } };
     (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
@@ -90,6 +96,7 @@ macro_rules! route {
             access: Access::Caller,
             is_quick: false,
             is_sealing: false,
+            may: &[],
             single: None,
             query: route!(@list $($query)?),
             body: route!(@schema $($body)?),
@@ -130,30 +137,30 @@ pub const ROUTES: &[Route] = &[
     route!(once Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
     route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good, and backups that have it." keys::destroy, body wire::DestroyKey, answer wire::Destroyed, query &[OF_TENANT]),
     route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body wire::ImportVersion, answer wire::Rotated, query &[OF_TENANT]),
-    route!("POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body wire::ExportKey, answer wire::Exported, query &[OF_TENANT]),
+    route!(may [Export] "POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body wire::ExportKey, answer wire::Exported, query &[OF_TENANT]),
     route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." carried::wrapping_key, answer wire::WrappingKey, query &[
         ("kind", "x-wing or rsa; x-wing if nothing else is said."),
     ]),
     route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
     route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks),
-    route!(stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
-    route!(stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
-    route!("POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
-    route!(quick "POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
-    route!(quick "POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
-    route!(quick "POST" "/v1/kms/rewrap" "rewrap" "Encrypts by another version." secrets::rewrap, body wire::Rewrap, answer wire::Encrypted),
-    route!(quick "POST" "/v1/kms/datakey" "datakey" "Makes a key for data, and encrypts it." secrets::datakey, body wire::Datakey, answer wire::DatakeyMade),
-    route!(quick "POST" "/v1/kms/wrap" "wrap" "Wraps a key." secrets::wrap, body wire::Wrap, answer wire::Encrypted),
-    route!(quick "POST" "/v1/kms/unwrap" "unwrap" "Unwraps a key." secrets::unwrap, body wire::Decrypt, answer wire::Decrypted),
-    route!(stream streams::HMAC, quick "POST" "/v1/kms/hmac" "hmac" "Makes a tag." secrets::hmac, body wire::Hmac, answer wire::Tagged),
-    route!(stream streams::VERIFY_HMAC, quick "POST" "/v1/kms/hmac/verify" "verify_hmac" "Verifies a tag." secrets::verify_hmac, body wire::HmacVerify, answer wire::Verified),
-    route!(quick "POST" "/v1/kms/encaps" "encaps" "Makes a secret for whoever has a key." secrets::encaps, body wire::Encaps, answer wire::Encapsulated),
-    route!(quick "POST" "/v1/kms/decaps" "decaps" "Gets the secret that somebody made for a key." secrets::decaps, body wire::Decaps, answer wire::Decapsulated),
-    route!(quick "POST" "/v1/kms/random" "random" "Draws random bytes." secrets::random, body wire::Random, answer wire::Drawn),
-    route!("POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body wire::Attest, answer wire::Attested),
+    route!(may [Sign] stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
+    route!(may [Verify] stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
+    route!(may [Sign Verify] "POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
+    route!(may [Encrypt] quick "POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
+    route!(may [Decrypt] quick "POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
+    route!(may [Rewrap] quick "POST" "/v1/kms/rewrap" "rewrap" "Encrypts by another version." secrets::rewrap, body wire::Rewrap, answer wire::Encrypted),
+    route!(may [Datakey] quick "POST" "/v1/kms/datakey" "datakey" "Makes a key for data, and encrypts it." secrets::datakey, body wire::Datakey, answer wire::DatakeyMade),
+    route!(may [Wrap] quick "POST" "/v1/kms/wrap" "wrap" "Wraps a key." secrets::wrap, body wire::Wrap, answer wire::Encrypted),
+    route!(may [Unwrap] quick "POST" "/v1/kms/unwrap" "unwrap" "Unwraps a key." secrets::unwrap, body wire::Decrypt, answer wire::Decrypted),
+    route!(may [Hmac] stream streams::HMAC, quick "POST" "/v1/kms/hmac" "hmac" "Makes a tag." secrets::hmac, body wire::Hmac, answer wire::Tagged),
+    route!(may [Verify] stream streams::VERIFY_HMAC, quick "POST" "/v1/kms/hmac/verify" "verify_hmac" "Verifies a tag." secrets::verify_hmac, body wire::HmacVerify, answer wire::Verified),
+    route!(may [Encaps] quick "POST" "/v1/kms/encaps" "encaps" "Makes a secret for whoever has a key." secrets::encaps, body wire::Encaps, answer wire::Encapsulated),
+    route!(may [Decaps] quick "POST" "/v1/kms/decaps" "decaps" "Gets the secret that somebody made for a key." secrets::decaps, body wire::Decaps, answer wire::Decapsulated),
+    route!(may [Random] quick "POST" "/v1/kms/random" "random" "Draws random bytes." secrets::random, body wire::Random, answer wire::Drawn),
+    route!(may [Attest] "POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body wire::Attest, answer wire::Attested),
     route!("GET" "/v1/kms/attestation-key" "attestation_key" "The public key of descriptions, as a JWK (RFC 9964)." signatures::attestation_key),
     route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),
-    route!(sealing "POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
+    route!(may [Seal] sealing "POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
     route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
     route!(secret once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
     route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
@@ -161,8 +168,8 @@ pub const ROUTES: &[Route] = &[
     route!(once Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body wire::PutPolicy, answer wire::PolicyChanged),
     route!("GET" "/v1/kms/policies/{name}" "show_policy" "A set of policies." policies::show, answer wire::PolicySet),
     route!(once Policy "DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer wire::PolicyChanged),
-    route!("POST" "/v1/kms/policy-check" "check_policy" "What policies say of a question." policies::check, body wire::CheckPolicy, answer wire::PolicyChecked),
-    route!("POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body wire::Nothing, answer wire::BackedUp),
+    route!(may [Policy] "POST" "/v1/kms/policy-check" "check_policy" "What policies say of a question." policies::check, body wire::CheckPolicy, answer wire::PolicyChecked),
+    route!(may [Backup] "POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body wire::Nothing, answer wire::BackedUp),
     route!("GET" "/v1/kms/audit" "audit" "Records of the audit log." administration::audit, answer wire::AuditRecords, query &[
         ("from", "The index of the first record."),
         ("limit", "Most records of the answer: 100 if nothing else is said, at most 1000."),
@@ -173,7 +180,7 @@ pub const ROUTES: &[Route] = &[
         ("from", "The index of the first entry."),
         ("limit", "Most entries of the answer: 1000 if nothing else is said, at most 10000."),
     ]),
-    route!("POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body wire::ArchiveAudit, answer wire::AuditArchived),
+    route!(may [Audit] "POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body wire::ArchiveAudit, answer wire::AuditArchived),
     route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer wire::AuditKeys),
     // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
     route!(open "GET" "/v1/sys/init" "vault_init" "Whether the store has a seal." vault::initialized),
@@ -185,37 +192,59 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/auth/token/revoke-self" "vault_revoke_self" "Revokes the token, and those that were made of it." vault::revoke_self, body wire::Nothing),
     route!("LIST" "/v1/transit/keys" "transit_list" "Names of keys." transit::list, query transit::LIST),
     route!("GET" "/v1/transit/keys" "transit_list_by_get" "Names of keys, with `list=true`." transit::list_by_get, query transit::LIST),
-    route!("POST" "/v1/transit/keys/{key}" "transit_create" "Makes a key." transit::create, body TransitCreate),
+    route!(may [Create] "POST" "/v1/transit/keys/{key}" "transit_create" "Makes a key." transit::create, body TransitCreate),
     route!("GET" "/v1/transit/keys/{key}" "transit_read" "A key and its versions." transit::read),
     route!("DELETE" "/v1/transit/keys/{key}" "transit_delete" "Destroys a key, if its configuration allows it." transit::delete),
-    route!("POST" "/v1/transit/keys/{key}/rotate" "transit_rotate" "Gives a key one version more." transit::rotate, body TransitRotate),
-    route!("POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
-    route!("POST" "/v1/transit/keys/{key}/trim" "transit_trim" "Destroys the versions before one, for good." transit::trim, body TransitTrim),
+    route!(may [Rotate] "POST" "/v1/transit/keys/{key}/rotate" "transit_rotate" "Gives a key one version more." transit::rotate, body TransitRotate),
+    route!(may [Config] "POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
+    route!(may [Trim] "POST" "/v1/transit/keys/{key}/trim" "transit_trim" "Destroys the versions before one, for good." transit::trim, body TransitTrim),
     route!("DELETE" "/v1/transit/keys/{key}/soft-delete" "transit_soft_delete" "Deletes a key; it can be restored." transit::soft_delete),
-    route!("POST" "/v1/transit/keys/{key}/soft-delete-restore" "transit_restore" "Restores a key that was deleted." transit::restore, body wire::Nothing),
+    route!(may [Restore] "POST" "/v1/transit/keys/{key}/soft-delete-restore" "transit_restore" "Restores a key that was deleted." transit::restore, body wire::Nothing),
     route!("GET" "/v1/transit/config/keys" "transit_read_config" "Whether `encrypt` makes keys: it does not." transit::read_config),
     route!("POST" "/v1/transit/config/keys" "transit_write_config" "Says that `encrypt` makes no keys." transit::write_config, body TransitKeysConfig),
     route!("GET" "/v1/transit/export/{form}/{key}" "transit_export" "Public keys of all versions." transit::export, query transit::EXPORT),
     route!("GET" "/v1/transit/export/{form}/{key}/{version}" "transit_export_version" "The public key of a version." transit::export, query transit::EXPORT),
     route!("GET" "/v1/transit/wrapping_key" "transit_wrapping_key" "The public key for which to wrap what is imported." transit::wrapping_key),
-    route!("POST" "/v1/transit/keys/{key}/import" "transit_import" "Makes a key of what somebody brings." transit::import, body TransitImport),
-    route!("POST" "/v1/transit/keys/{key}/import_version" "transit_import_version" "Gives a key one version more, of what somebody brings." transit::import_version, body TransitImportVersion),
-    route!(single transit::single_sign, "POST" "/v1/transit/sign/{key}" "transit_sign" "Signs messages." transit::sign, body TransitSign),
-    route!(single transit::single_sign, "POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
-    route!(single transit::single_verify, "POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),
-    route!(single transit::single_verify, "POST" "/v1/transit/verify/{key}/{hash}" "transit_verify_by" "Verifies signatures." transit::verify, body TransitVerify),
-    route!(quick "POST" "/v1/transit/hmac/{key}" "transit_hmac" "Makes tags." transit::hmac, body TransitHmac),
-    route!(quick "POST" "/v1/transit/hmac/{key}/{hash}" "transit_hmac_by" "Makes tags." transit::hmac, body TransitHmac),
-    route!(quick "POST" "/v1/transit/encrypt/{key}" "transit_encrypt" "Encrypts." transit::encrypt, body TransitEncrypt),
-    route!(quick "POST" "/v1/transit/decrypt/{key}" "transit_decrypt" "Decrypts." transit::decrypt, body TransitDecrypt),
-    route!(quick "POST" "/v1/transit/rewrap/{key}" "transit_rewrap" "Encrypts by another version." transit::rewrap, body TransitRewrap),
-    route!(quick "POST" "/v1/transit/datakey/{form}/{key}" "transit_datakey" "Makes a key for data, and encrypts it." transit::datakey, body TransitDatakey),
-    route!(quick "POST" "/v1/transit/random" "transit_random" "Draws random bytes." transit::random, body TransitRandom),
-    route!(quick "POST" "/v1/transit/random/{bytes}" "transit_random_of" "Draws so many random bytes." transit::random, body TransitRandom),
-    route!(quick "POST" "/v1/transit/random/{source}/{bytes}" "transit_random_from" "Draws so many random bytes." transit::random, body TransitRandom),
+    route!(may [Import] "POST" "/v1/transit/keys/{key}/import" "transit_import" "Makes a key of what somebody brings." transit::import, body TransitImport),
+    route!(may [Import] "POST" "/v1/transit/keys/{key}/import_version" "transit_import_version" "Gives a key one version more, of what somebody brings." transit::import_version, body TransitImportVersion),
+    route!(may [Sign] single transit::single_sign, "POST" "/v1/transit/sign/{key}" "transit_sign" "Signs messages." transit::sign, body TransitSign),
+    route!(may [Sign] single transit::single_sign, "POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
+    route!(may [Verify] single transit::single_verify, "POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),
+    route!(may [Verify] single transit::single_verify, "POST" "/v1/transit/verify/{key}/{hash}" "transit_verify_by" "Verifies signatures." transit::verify, body TransitVerify),
+    route!(may [Hmac] quick "POST" "/v1/transit/hmac/{key}" "transit_hmac" "Makes tags." transit::hmac, body TransitHmac),
+    route!(may [Hmac] quick "POST" "/v1/transit/hmac/{key}/{hash}" "transit_hmac_by" "Makes tags." transit::hmac, body TransitHmac),
+    route!(may [Encrypt] quick "POST" "/v1/transit/encrypt/{key}" "transit_encrypt" "Encrypts." transit::encrypt, body TransitEncrypt),
+    route!(may [Decrypt] quick "POST" "/v1/transit/decrypt/{key}" "transit_decrypt" "Decrypts." transit::decrypt, body TransitDecrypt),
+    route!(may [Rewrap] quick "POST" "/v1/transit/rewrap/{key}" "transit_rewrap" "Encrypts by another version." transit::rewrap, body TransitRewrap),
+    route!(may [Datakey] quick "POST" "/v1/transit/datakey/{form}/{key}" "transit_datakey" "Makes a key for data, and encrypts it." transit::datakey, body TransitDatakey),
+    route!(may [Random] quick "POST" "/v1/transit/random" "transit_random" "Draws random bytes." transit::random, body TransitRandom),
+    route!(may [Random] quick "POST" "/v1/transit/random/{bytes}" "transit_random_of" "Draws so many random bytes." transit::random, body TransitRandom),
+    route!(may [Random] quick "POST" "/v1/transit/random/{source}/{bytes}" "transit_random_from" "Draws so many random bytes." transit::random, body TransitRandom),
 ];
 
+/// Most bytes of the body of a route that takes none, or which anybody may call: a share has 1.6 KB.
+pub const SMALL_BODY: usize = 16 << 10;
+
 impl Route {
+    /// What its caller may do at least one of.
+    pub fn actions(&self) -> &[Action] {
+        self.once.as_ref().map_or(self.may, std::slice::from_ref)
+    }
+
+    /// Most bytes of a body, where `most` is that of any.
+    pub fn body_max(&self, most: usize) -> usize {
+        let is_small =
+            self.access == Access::Open || self.body.is_none() || self.actions().is_empty();
+        if is_small { most.min(SMALL_BODY) } else { most }
+    }
+
+    /// The part of a path that is the name or the id of a key which is there.
+    pub fn key<'a>(&self, parts: &'a [String]) -> Option<&'a str> {
+        let is_new = self.actions().iter().any(|of| matches!(of, Action::Create | Action::Import));
+        let open = self.path.split('/').filter(|part| part.starts_with('{'));
+        let place = open.into_iter().position(|part| part == "{key}").filter(|_| !is_new)?;
+        parts.get(place).map(String::as_str)
+    }
     /// Whether it is one of Vault's, whose answers have Vault's forms.
     pub fn is_vaults(&self) -> bool {
         is_vaults(self.path)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crate::budget::Budget;
 use crate::clients::Clients;
 use crate::error::Error;
 use crate::keeper::Keeper;
@@ -19,6 +20,8 @@ pub struct State {
     tls: Option<Arc<Tls>>,
     /// Connections by address.
     pub places: Arc<Places>,
+    /// The memory of requests and answers.
+    pub budget: Arc<Budget>,
     /// Messages that come in pieces.
     pub streams: Arc<Streams>,
     /// Connections that were hung up on, since their address has as many as it may.
@@ -71,6 +74,7 @@ impl State {
             body_max: options.body_max,
             tls: options.tls.clone(),
             places: Places::new(options.connections_per_address_max),
+            budget: Budget::new(options.body_max),
             streams: Streams::new(options),
             refused: AtomicU64::new(0),
             description,
@@ -134,6 +138,7 @@ impl State {
         let refused = self.refused.load(Ordering::Relaxed);
         text.push_str("# TYPE kms_connections_refused_total counter\n");
         text.push_str(&format!("kms_connections_refused_total {refused}\n"));
+        text.push_str(&self.budget.text());
         text.push_str(&self.streams.text());
         let failed = self.keeper.copies_failed().count();
         text.push_str("# TYPE kms_checkpoint_copies_failed_total counter\n");

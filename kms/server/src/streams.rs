@@ -51,6 +51,13 @@ pub struct Asked<'a> {
     pub is_expecting: bool,
 }
 
+/// How much memory to reserve for a body of a length that may not be known: one that is longer than any other body has one of
+/// the few places that there are.
+pub fn memory(length: Option<u64>, body_max: usize) -> usize {
+    let short = length.and_then(|length| usize::try_from(length).ok());
+    short.filter(|&length| length <= body_max).unwrap_or(0).min(2 * PIECE)
+}
+
 /// Answers it.
 pub async fn answered(
     asked: &Asked<'_>,

@@ -200,23 +200,46 @@ impl Gate {
             Method::Local => Ok(()),
             Method::Certificate => self.judged(kms, who, request, now_ms),
             Method::Token { id } => {
-                let lives = who.root.is_some_and(|id| self.roots.lives(id));
-                if !lives || self.roots.is_revoked(id) || self.roots.is_cut(id, &who.line) {
-                    return Err(Denied::Revoked);
-                }
+                self.lives(who, id)?;
                 who.caveats.iter().try_for_each(|caveat| check(caveat, request, now_ms))?;
-                let is_bound = who.caveats.iter().any(|caveat| matches!(caveat, Caveat::Cnf(_)));
-                let needs = self.options.needs_certificate_for_administration;
-                match request.action.is_administration() && needs && !is_bound {
-                    true => Err(Denied::NeedsCertificate),
-                    false => self.judged(kms, who, request, now_ms),
-                }?;
+                self.check_bound(who, request.action)?;
+                self.judged(kms, who, request, now_ms)?;
                 if let (Action::Token, Some(root)) = (request.action, who.root) {
                     let seen = || Administrator::of(id, root, &who.principal, &who.caveats);
                     self.administrators.note_used(id, seen);
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Whether somebody may do something with some key: what their token says of that. Policies may still deny it.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn may_ever(&self, who: &Authenticated, action: Action) -> Result<(), Denied> {
+        let Method::Token { id } = who.method else { return Ok(()) };
+        self.lives(who, id)?;
+        match who.actions().contains(action) {
+            true => self.check_bound(who, action),
+            false => Err(Denied::Action(action.as_str())),
+        }
+    }
+
+    fn lives(&self, who: &Authenticated, id: TokenId) -> Result<(), Denied> {
+        let lives = who.root.is_some_and(|id| self.roots.lives(id));
+        match lives && !self.roots.is_revoked(id) && !self.roots.is_cut(id, &who.line) {
+            true => Ok(()),
+            false => Err(Denied::Revoked),
+        }
+    }
+
+    fn check_bound(&self, who: &Authenticated, action: Action) -> Result<(), Denied> {
+        let is_bound = || who.caveats.iter().any(|caveat| matches!(caveat, Caveat::Cnf(_)));
+        let needs = self.options.needs_certificate_for_administration;
+        match action.is_administration() && needs && !is_bound() {
+            true => Err(Denied::NeedsCertificate),
+            false => Ok(()),
         }
     }
 

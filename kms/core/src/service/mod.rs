@@ -16,6 +16,7 @@
 //! - A key that a caller's token hides answers as one that does not exist.
 
 mod administration;
+mod admission;
 mod again;
 mod changes;
 mod ciphers;

@@ -10,11 +10,8 @@ use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, BatchResult, ItemProb
 use super::bytes::{bytes, missing};
 use super::input::Input;
 use super::{Call, JSON, Reply, Wanted};
-use crate::json;
+use crate::json::{self, ITEMS_MAX};
 use crate::problem::Problem;
-
-/// Most items of a request: an answer of so many has 8 MiB, and their records fit into a segment of the audit log.
-pub const ITEMS_MAX: usize = 1024;
 
 /// An item that could be read.
 struct Ready {

@@ -25,6 +25,10 @@ impl Input {
         context: &Option<String>,
     ) -> Result<Self, Problem> {
         let context = optional("context", context.as_deref())?;
+        // No name of one is as long, and a refusal is not to be.
+        if prehash.as_ref().is_some_and(|name| name.len() > 64) {
+            return Err(Problem::bad("unknown `prehash`"));
+        }
         let hash = prehash.as_deref().map(str::parse::<Prehash>).transpose();
         let hash = hash.map_err(|error| Problem::bad(error.to_string()))?;
         match (message, digest, hash) {

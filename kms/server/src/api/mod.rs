@@ -26,13 +26,14 @@ use gabion_kms::service::{self, Generation, KeyRef, Service};
 use gabion_kms::transport::Recipient;
 use serde::Serialize;
 
+use crate::budget::Reserved;
 use crate::json;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::state::State;
 
 /// Whose keys are meant where nothing else is said.
-const TENANT: &str = "default";
+pub const TENANT: &str = "default";
 
 /// A request, as far as handlers see it.
 pub struct Call {
@@ -56,6 +57,8 @@ pub struct Call {
     pub namespace: Option<String>,
     pub query: Query,
     pub body: hyper::body::Bytes,
+    /// The memory of its body.
+    pub _reserved: Option<Reserved>,
     /// How many bytes it has that were not charged yet.
     pub bytes: AtomicUsize,
 }

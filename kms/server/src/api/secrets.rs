@@ -59,8 +59,11 @@ impl<'a, T: OfKey> Asked<'a, T> {
 pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let Asked { service, caller, body, wanted, revision } = Asked::<Encrypt>::read(call)?;
     let plain = secret("plaintext", &body.plaintext)?;
+    // It may be large, and is not needed twice.
+    drop(body.plaintext);
     let beside = optional("associated_data", body.associated_data.as_deref())?;
     let made = service.encrypt(&caller, &wanted.key(), body.version, &plain, &beside)?;
+    drop(plain);
     encrypted(&made, revision)
 }
 
@@ -115,8 +118,10 @@ pub fn datakey_len(bits: Option<i64>) -> Result<usize, Problem> {
 pub fn wrap(call: &Call) -> Result<Reply, Problem> {
     let Asked { service, caller, body, wanted, revision } = Asked::<Wrap>::read(call)?;
     let plain = secret("plaintext", &body.plaintext)?;
+    drop(body.plaintext);
     let beside = optional("associated_data", body.associated_data.as_deref())?;
     let made = service.wrap(&caller, &wanted.key(), body.version, &plain, &beside)?;
+    drop(plain);
     encrypted(&made, revision)
 }
 

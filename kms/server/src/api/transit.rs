@@ -24,7 +24,7 @@ pub use tags::hmac;
 use gabion_kms::Prehash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Label, VersionId};
-use gabion_kms_client::transit::{Flag, Number};
+use gabion_kms_client::transit::{Flag, Number, Scalar};
 use gabion_kms_client::{Versioned, seconds_of};
 use serde_json::{Value, json};
 
@@ -91,8 +91,8 @@ impl Unsupported<'_> {
 
 /// After how many seconds the clock has a key rotated, in each of the ways that Vault takes; 0: never. None where nothing is
 /// said.
-fn rotate_period(value: Option<&Value>) -> Result<Option<u64>, Problem> {
-    let seconds = match value {
+fn rotate_period(value: Option<&Scalar>) -> Result<Option<u64>, Problem> {
+    let seconds = match value.map(|value| &value.0) {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Number(number)) => number.as_u64(),
         Some(Value::String(text)) if text.is_empty() => Some(0),
@@ -113,7 +113,7 @@ fn version(number: Option<Number>) -> Result<Option<u32>, Problem> {
 }
 
 /// What is not there is a bad request, where the path is that of an operation.
-fn of_operation(problem: Problem) -> Problem {
+pub fn of_operation(problem: Problem) -> Problem {
     if problem.status == 404 { Problem { status: 400, ..problem } } else { problem }
 }
 

@@ -135,7 +135,7 @@ pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
         return Err(Problem::bad("there is no token"));
     };
     let left = expires.saturating_sub(now_ms()) / 1000;
-    let wanted = increment.as_ref().map(seconds).transpose()?.unwrap_or(0);
+    let wanted = increment.as_ref().map(|of| seconds(&of.0)).transpose()?.unwrap_or(0);
     if wanted > left {
         let why = format!(
             "`increment` of {wanted} s is not supported: the token ends in {left} s, and its end does not move"

@@ -190,7 +190,7 @@ fn fields_of_rsa_are_of_rsa_alone_and_have_their_values() {
         ("r", json!({"salt_length": "longest"}), "`salt_length` is auto, hash or a number"),
         ("r", json!({"salt_length": -2}), "`salt_length` is auto, hash or a number"),
         ("r", json!({"salt_length": 223}), "the salt is longer"),
-        ("r", json!({"salt_length": [1]}), "`salt_length` is auto, hash or a number"),
+        ("r", json!({"salt_length": [1]}), "expected a number or a text"),
         ("r", json!({"signature_algorithm": "pkcs1v15", "salt_length": 32}), "not supported"),
         ("r", json!({"hash_algorithm": "sha3-256"}), "RSA signs no digests by"),
         ("r", json!({"hash_algorithm": "none"}), "without the name of its hash"),

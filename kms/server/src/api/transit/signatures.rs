@@ -28,7 +28,8 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitSign = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    let of_rsa =
+        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
     let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
     check_sign(&asked)?;
     let of_all = version(asked.key_version)?;
@@ -77,7 +78,8 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         return tags::verify(call, &wanted, asked);
     }
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    let of_rsa =
+        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
     check_verify(&asked)?;
     let (service, caller) = call.caller()?;
@@ -131,7 +133,8 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
 pub fn single_sign(call: &Call) -> Result<Option<Single>, Problem> {
     let asked: TransitSign = json::read(&call.body)?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    let of_rsa =
+        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
     if asked.batch_input.is_some() {
         return Ok(None);
     }
@@ -151,7 +154,8 @@ pub fn single_verify(call: &Call) -> Result<Option<Single>, Problem> {
     }
     let wanted = wanted(call, asked.name.as_deref())?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa = (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref());
+    let of_rsa =
+        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
     check_verify(&asked)?;
     Unsupported("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;

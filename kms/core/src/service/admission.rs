@@ -1,0 +1,42 @@
+//! What is known of a request by its head: whether its caller may do such a thing at all, before its body is read.
+
+use super::run::{Call, KeyRef, Service, hidden};
+use super::{administration, changes};
+use crate::error::{Denied, Error};
+use crate::gate::Action;
+
+impl Service {
+    /// Whether the caller may do one of these actions with a key that the head names, or with any key where it names none. The
+    /// verb asks again once the body says the rest. A key that policies hide is left to the verb, so that it answers a body
+    /// as a key does that is not there.
+    ///
+    /// # Errors
+    /// Not allowed; the audit log's.
+    pub fn may_begin(
+        &self,
+        call: &Call<'_>,
+        actions: &[Action],
+        key: Option<&KeyRef<'_>>,
+    ) -> Result<(), Error> {
+        let mut refused = None;
+        for &action in actions {
+            let (request, may) = match key {
+                Some(key) => {
+                    let request = changes::of(action, key);
+                    (request, self.allowed(call, &request))
+                }
+                None => {
+                    let may = self.generation.check();
+                    let may = may.and_then(|()| Ok(self.gate.may_ever(call.who, action)?));
+                    (administration::of(action), may)
+                }
+            };
+            match may {
+                Ok(()) | Err(Error::Denied(Denied::Unseen)) => return Ok(()),
+                Err(error) => refused = refused.or(Some((request, error))),
+            }
+        }
+        let Some((request, error)) = refused else { return Ok(()) };
+        self.failed(call, &request, None, error).map_err(|error| hidden(error, &request))
+    }
+}

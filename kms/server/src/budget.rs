@@ -1,0 +1,206 @@
+//! The memory that requests and answers may take: one budget for all of them, and a share of it for each caller.
+//!
+//! ```text
+//!   head --> short body (8 KiB)                     --> read, unless the caller's share is used up
+//!        --> longer body: its length is reserved    --> read, parsed, handled --> given back with the request
+//!        --> no room                                --> `busy`, before a byte of the body is read
+//!   answer longer than that: reserved until the client has taken it, also beyond the limits; then new requests wait
+//! ```
+//!
+//! What a request takes altogether is at most about four times its body, so that all of them together take at most four times
+//! the budget. It counts for callers at a Unix socket as for those that come by TLS.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gabion_kms::gate::{Authenticated, Method, Principal, TokenId};
+
+use crate::problem::Problem;
+
+/// Bytes of a body or an answer that is short: a signature of ML-DSA-87 with its message, in base64. There are no more of them
+/// than connections.
+pub const SHORT: usize = 8192;
+
+/// Bytes of all bodies and answers together, unless single bodies may be so large that this would be few of them.
+const TOTAL: usize = 64 << 20;
+
+/// Bytes of those of one caller.
+const OF_CALLER: usize = 16 << 20;
+
+/// In how many seconds there may be room again.
+const AGAIN_S: u64 = 1;
+
+/// Whose memory it is. Tokens that were made of one another by attenuation are one caller: anybody makes as many as they like.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// Whoever has a token of this id.
+    Token(TokenId),
+    /// Whoever has a certificate of this name.
+    Certificate(Principal),
+}
+
+impl Holder {
+    /// The caller of a request.
+    pub fn of(who: &Authenticated) -> Self {
+        match who.method() {
+            Method::Token { id } => Holder::Token(id),
+            Method::Certificate | Method::Local => Holder::Certificate(who.principal().clone()),
+        }
+    }
+}
+
+/// The budget.
+#[derive(Debug)]
+pub struct Budget {
+    total: usize,
+    of_caller: usize,
+    /// What is reserved altogether. Changed under the lock, and read without it.
+    all: AtomicUsize,
+    callers: Mutex<HashMap<Holder, usize>>,
+    refused: AtomicU64,
+}
+
+/// Bytes that are reserved until it is dropped.
+#[derive(Debug)]
+pub struct Reserved {
+    budget: Arc<Budget>,
+    caller: Holder,
+    bytes: usize,
+}
+
+impl Budget {
+    /// A budget for bodies of at most so many bytes.
+    pub fn new(body_max: usize) -> Arc<Self> {
+        Self::with(TOTAL.max(4 * body_max), OF_CALLER.max(2 * body_max))
+    }
+
+    fn with(total: usize, of_caller: usize) -> Arc<Self> {
+        let (all, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Arc::new(Budget { total, of_caller, all, callers: Mutex::default(), refused })
+    }
+
+    /// Reserves memory for a body of so many bytes. A short one needs none.
+    ///
+    /// # Errors
+    /// `busy`: the caller's share or the budget is used up.
+    pub fn take(
+        self: &Arc<Self>,
+        caller: &Holder,
+        bytes: usize,
+    ) -> Result<Option<Reserved>, Problem> {
+        let is_short = bytes <= SHORT;
+        // Nobody can have used up a share where all of them have less.
+        if is_short && self.all.load(Ordering::Relaxed) <= self.of_caller {
+            return Ok(None);
+        }
+        let wanted = if is_short { 0 } else { bytes };
+        let mut callers = self.callers();
+        let own = callers.get(caller).copied().unwrap_or(0);
+        if own.saturating_add(wanted) > self.of_caller {
+            let why = "the caller's requests and answers take as much memory as one caller's may";
+            return Err(self.refuse(why));
+        }
+        if is_short {
+            return Ok(None);
+        }
+        if self.all.load(Ordering::Relaxed).saturating_add(wanted) > self.total {
+            return Err(self.refuse("requests and answers take as much memory as all may together"));
+        }
+        Ok(Some(self.reserve(&mut callers, caller, wanted)))
+    }
+
+    /// Reserves memory for an answer that is there already, also beyond the limits. A short one needs none.
+    pub fn hold(self: &Arc<Self>, caller: &Holder, bytes: usize) -> Option<Reserved> {
+        (bytes > SHORT).then(|| self.reserve(&mut self.callers(), caller, bytes))
+    }
+
+    /// What was counted, in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let (all, refused) =
+            (self.all.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed));
+        format!(
+            "# TYPE kms_request_memory_bytes gauge\nkms_request_memory_bytes {all}\n\
+             # TYPE kms_request_memory_refused_total counter\nkms_request_memory_refused_total {refused}\n"
+        )
+    }
+
+    fn reserve(
+        self: &Arc<Self>,
+        callers: &mut HashMap<Holder, usize>,
+        caller: &Holder,
+        bytes: usize,
+    ) -> Reserved {
+        *callers.entry(caller.clone()).or_default() += bytes;
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+        Reserved { budget: self.clone(), caller: caller.clone(), bytes }
+    }
+
+    fn refuse(&self, why: &str) -> Problem {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Problem::busy(why, AGAIN_S)
+    }
+
+    fn callers(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut callers = self.budget.callers();
+        self.budget.all.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(own) = callers.get_mut(&self.caller) {
+            *own = own.saturating_sub(self.bytes);
+            if *own == 0 {
+                callers.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(name: &str) -> Holder {
+        Holder::Certificate(Principal::new(name).unwrap())
+    }
+
+    #[test]
+    fn a_caller_has_a_share_and_all_together_have_a_budget() {
+        let budget = Budget::with(100_000, 50_000);
+        let take = |name: &str, bytes| budget.take(&caller(name), bytes).map_err(|why| why.code);
+        let first = take("a", 30_000).unwrap();
+        assert!(
+            first.is_some()
+                && take("a", SHORT).unwrap().is_none()
+                && take("b", 0).unwrap().is_none()
+        );
+        assert_eq!(take("a", 30_000).err(), Some("busy"));
+        let second = take("b", 50_000).unwrap();
+        assert_eq!(take("c", 30_000).err(), Some("busy"), "of the 20,000 that are left");
+        let third = take("c", 20_000).unwrap();
+        // What is short is read all the same.
+        assert!(take("a", SHORT).unwrap().is_none() && take("d", SHORT).unwrap().is_none());
+        assert!(budget.text().contains("\nkms_request_memory_bytes 100000\n"), "{}", budget.text());
+        assert!(budget.text().contains("\nkms_request_memory_refused_total 2\n"));
+        drop((first, second, third));
+        assert!(budget.callers().is_empty() && budget.all.load(Ordering::Relaxed) == 0);
+    }
+
+    #[test]
+    fn answers_that_are_not_taken_keep_their_caller_from_asking_for_more() {
+        let budget = Budget::with(100_000, 50_000);
+        assert!(budget.hold(&caller("a"), SHORT).is_none());
+        let held = budget.hold(&caller("a"), 60_000).unwrap();
+        for bytes in [0, SHORT, SHORT + 1] {
+            let refused = budget.take(&caller("a"), bytes).err().unwrap();
+            assert_eq!((refused.code, refused.retry_after_s), ("busy", Some(AGAIN_S)));
+        }
+        assert!(budget.take(&caller("b"), SHORT).unwrap().is_none());
+        assert!(budget.take(&caller("b"), 40_000).unwrap().is_some());
+        drop(held);
+        assert!(budget.take(&caller("a"), SHORT).unwrap().is_none());
+    }
+}
