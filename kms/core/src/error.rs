@@ -629,9 +629,10 @@ fn code_of_seal(error: &SealError) -> Code {
 fn code_of_store(error: &StoreError) -> Code {
     match error {
         StoreError::TooLarge { .. } => Code::TooLarge,
-        StoreError::Corrupt(_) | StoreError::Damaged(_) | StoreError::Backup { .. } => {
-            Code::IntegrityFailed
-        }
+        StoreError::Corrupt(_)
+        | StoreError::Foreign(_)
+        | StoreError::Damaged(_)
+        | StoreError::Backup { .. } => Code::IntegrityFailed,
         StoreError::Path(_) | StoreError::Malformed(_) => Code::Internal,
         StoreError::Buried(_) => Code::KeyDestroyed,
         StoreError::Full

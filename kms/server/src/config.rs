@@ -285,6 +285,7 @@ impl Config {
                 of_tenants: self.quota.tenants.clone(),
                 burst_seconds: self.quota.burst_seconds,
             },
+            takes_older: false,
         }
     }
 

@@ -66,7 +66,7 @@ pub struct Administrators {
 }
 
 fn path() -> Result<RecordPath, Error> {
-    Ok(RecordPath::new("tokens/administrators")?)
+    Ok(RecordPath::new("administrators/tokens")?)
 }
 
 fn read(kept: &Kept) -> Result<(Vec<Administrator>, u64), Error> {

@@ -66,7 +66,7 @@ impl Roots {
     pub fn open(kept: &Kept, now_ms: u64) -> Result<Self, Error> {
         let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
         let mut cut: HashMap<TokenId, RevokedChains> = HashMap::new();
-        each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
+        let mut listed = each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
             let parts = || {
                 let (made, key) = plain.split_first_chunk::<8>()?;
                 let key = Key::of(key).ok()?;
@@ -75,11 +75,11 @@ impl Roots {
             roots.push(parts().ok_or_else(|| damaged(path, "it is no root key"))?);
             Ok(())
         })?;
-        each(kept, &RecordPath::new("tokens/revoked")?, |path, name, _| {
+        listed += each(kept, &RecordPath::new("tokens/revoked")?, |path, name, _| {
             revoked.insert(name.parse().map_err(|_| damaged(path, "it is no token's id"))?);
             Ok(())
         })?;
-        each(kept, &RecordPath::new("tokens/cut")?, |path, name, plain| {
+        listed += each(kept, &RecordPath::new("tokens/cut")?, |path, name, plain| {
             let mut read = || match path.as_str().split('/').nth(3) {
                 None => cut.entry(name.parse().ok()?).or_default().decode(plain),
                 Some(digest) => {
@@ -91,6 +91,8 @@ impl Roots {
             };
             read().ok_or_else(|| damaged(path, "it is not a record of revoked tokens"))
         })?;
+        // A revocation that is not listed would not count.
+        kept.records.check_listed("tokens", listed)?;
         roots.sort_unstable_by_key(|root| std::cmp::Reverse((root.made_ms, root.id)));
         let is_first = roots.is_empty();
         let (revoked, cut) = (RwLock::new(revoked), RwLock::new(cut));
@@ -288,17 +290,18 @@ impl FromStr for RootId {
     }
 }
 
-/// Opens every record beneath a path that is not buried.
+/// Opens every record beneath a path that is not buried. Returns how many there are, buried ones too.
 fn each(
     kept: &Kept,
     under: &RecordPath,
     mut take: impl FnMut(&RecordPath, &str, &[u8]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut after = None;
+) -> Result<u64, Error> {
+    let (mut after, mut count) = (None, 0);
     loop {
         let page = kept.store.list(under, after.as_ref(), READ_TOGETHER)?;
-        let Some((last, _)) = page.records.last() else { return Ok(()) };
+        let Some((last, _)) = page.records.last() else { return Ok(count) };
         after = Some(last.clone());
+        count += page.records.len() as u64;
         for (path, record) in &page.records {
             let Some(value) = &record.value else { continue };
             let plain = kept.sealer.open(path, record.generation, value)?;

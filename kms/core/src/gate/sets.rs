@@ -77,11 +77,12 @@ impl Sets {
     /// Reads them.
     pub fn open(kept: &Kept) -> Result<Self, Error> {
         let under = RecordPath::new("policies")?;
-        let (mut sets, mut after) = (ByName::new(), None);
+        let (mut sets, mut after, mut listed) = (ByName::new(), None, 0);
         loop {
             let page = kept.store.list(&under, after.as_ref(), READ_TOGETHER)?;
             let Some((last, _)) = page.records.last() else { break };
             after = Some(last.clone());
+            listed += page.records.len() as u64;
             for (path, record) in &page.records {
                 let wrong = |error: Error| damaged(path, &error.to_string());
                 let name = path.as_str().rsplit('/').next().unwrap_or_default();
@@ -98,6 +99,8 @@ impl Sets {
                 }
             }
         }
+        // Where sets were written once, none in force means that each was deleted by somebody who may do that.
+        kept.records.check_listed("policies", listed)?;
         let policies = policies_of(&sets)?;
         let in_force = InForce { sets, policies, doubt: None };
         Ok(Sets { in_force: RwLock::new(Arc::new(in_force)), changing: Mutex::default() })

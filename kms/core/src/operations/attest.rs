@@ -166,7 +166,8 @@ impl Kms {
         if opened_bytes(&self.kept, &path)?.is_none() {
             let version = Version { version: 1, created_ms: self.now_ms(), state: State::Enabled };
             let pair = New::drawn(&self.kept.engine, algorithm)?;
-            let sealed = self.kept.sealer.seal(&path, 1, &write_version(&version, &pair)?)?;
+            let sealed =
+                self.kept.sealer.seal(&path, 1, &write_version(&version, &pair, false)?)?;
             match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
                 // What is there is read below, whosever it is.
                 Settled::Committed | Settled::Conflict(_) => {}

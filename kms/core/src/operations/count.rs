@@ -1,17 +1,22 @@
 //! How often versions of short nonces have encrypted.
 //!
 //! ```text
-//!   counts/TENANT/UUID/NUMBER   how many messages were reserved: a block is, before its first message is encrypted
-//!   memory                      how many of the block are left; lost with the process
+//!   versions/TENANT/UUID/NUMBER   how many messages were reserved: a block is, before its first message is encrypted
+//!   memory                        how many of the block are left; lost with the process
 //! ```
 //!
 //! Random nonces of 96 bits meet with a chance of 2^-33 after 2^32 messages (NIST SP 800-38D, section 8.3): at that
 //! number a version stops. A number that is lost is one message less.
+//!
+//! The number stands in the record of the version itself: a version without a number encrypts nothing, and versions of
+//! several keys have no record in common.
 
 use std::sync::PoisonError;
 
 use super::kms::Kms;
-use super::records::{count_path, opened, sealed};
+use super::records::{
+    count_path, opened, opened_bytes, read_reserved, rewrite_reserved, version_path,
+};
 use crate::error::Error;
 use crate::model::VersionId;
 use crate::store::{Settled, StoreError, Transaction, settle};
@@ -37,13 +42,27 @@ impl Kms {
 
     /// Reserves a block in the store.
     fn block(&self, id: &VersionId) -> Result<u64, Error> {
-        let path = count_path(&id.key, id.version)?;
-        let (reserved, before) = opened::<u64>(&self.kept, &path)?.unwrap_or_default();
+        let _changing = self.changing();
+        let path = version_path(&id.key, id.version)?;
+        let found = match opened_bytes(&self.kept, &path) {
+            Err(Error::Destroyed) => None,
+            found => found?,
+        };
+        let (bytes, before) = found.ok_or(Error::VersionDestroyed(id.version))?;
+        let reserved = match read_reserved(&path, &bytes)? {
+            Some(reserved) => reserved,
+            // An older program made the version. Without a record it encrypted nothing: none is ever removed unnoticed.
+            None => {
+                let counted = opened::<u64>(&self.kept, &count_path(&id.key, id.version)?)?;
+                counted.map_or(0, |(reserved, _)| reserved)
+            }
+        };
         let next = u64::saturating_add(reserved, BLOCK);
         if next >= MESSAGES_MAX {
             return Err(Error::Exhausted(id.version));
         }
-        let next = sealed(&self.kept, &path, before + 1, &next)?;
+        let bytes = rewrite_reserved(&path, &bytes, next)?;
+        let next = self.kept.sealer.seal(&path, before + 1, &bytes)?;
         match settle(&*self.kept.store, &Transaction::new().put(path, before, next))? {
             Settled::Committed => Ok(BLOCK),
             Settled::Conflict(_) => Err(Error::Conflict),

@@ -122,7 +122,9 @@ impl Kms {
     ) -> Result<Transaction, Error> {
         let version = Version { version: id.version, created_ms: now_ms, state: State::Enabled };
         let path = version_path(&id.key, id.version)?;
-        let sealed = self.kept.sealer.seal(&path, 1, &write_version(&version, new)?)?;
+        let symmetric = id.key.algorithm.symmetric();
+        let bytes = write_version(&version, new, symmetric.is_some_and(|of| of.is_counted()))?;
+        let sealed = self.kept.sealer.seal(&path, 1, &bytes)?;
         self.with_public(transaction.put(path, 0, sealed), id, new.written().public)
     }
 

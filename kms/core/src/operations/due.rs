@@ -314,6 +314,7 @@ fn is_of_all(error: &Error) -> bool {
             StoreError::Full
                 | StoreError::Unavailable(_)
                 | StoreError::Corrupt(_)
+                | StoreError::Foreign(_)
                 | StoreError::TooOld { .. }
                 | StoreError::Forked
         ),

@@ -20,7 +20,7 @@ use super::wrappers::Wrappers;
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, Label, Use, VersionId};
-use crate::seal::Sealer;
+use crate::seal::{AuthenticatedStore, Sealer};
 use crate::store::{Settled, Store, StoreError, Transaction};
 
 /// How a service is set up.
@@ -84,15 +84,19 @@ impl Kms {
     /// A service over an unsealed store. No other may use the store at the same time.
     ///
     /// # Errors
-    /// A seal of another store, or a volatile one over a store that outlives it; the engine's: there is no backend of
+    /// A seal of another store, or a volatile one over a store that outlives it; [`Error::Integrity`] of a store from which
+    /// records were removed, or to which older ones were put back; the engine's: there is no backend of
     /// the name that the environment asks for.
     pub fn new(store: Arc<dyn Store>, sealer: Sealer, options: Options) -> Result<Self, Error> {
         sealer.check_fits(&*store)?;
         let engine =
             Engine::new(&Config { verify_after_sign: true, ..Config::from_environment() })?;
+        let sealer = Arc::new(sealer);
+        let records = Arc::new(AuthenticatedStore::open(store, sealer.clone())?);
+        let store: Arc<dyn Store> = records.clone();
         let revision = AtomicU64::new(store.read(&[])?.revision.0);
         Ok(Kms {
-            kept: Kept { engine, store, sealer },
+            kept: Kept { engine, store, records, sealer },
             cache: Cache::new(options.cache_bytes_max),
             threads: options.threads,
             left: Left::default(),

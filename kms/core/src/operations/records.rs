@@ -3,9 +3,10 @@
 //! ```text
 //!   names/TENANT/NAME            the id of the key that has the name, or null
 //!   keys/TENANT/UUID             the key's state
-//!   versions/TENANT/UUID/NUMBER  a version's state, its public and its private key
+//!   versions/TENANT/UUID/NUMBER  a version's state, its public and its private key; with short nonces, how many messages
+//!                                it was reserved
 //!   publics/TENANT/DIGEST        the version that has a public key
-//!   counts/TENANT/UUID/NUMBER    how many messages a version of short nonces was reserved
+//!   counts/TENANT/UUID/NUMBER    the same number, of versions that an older program made and that have none themselves yet
 //!   rotations/TENANT/UUID        when the clock has the key rotated, or null
 //! ```
 
@@ -20,14 +21,19 @@ use super::cache::{Expanded, KeyView, VersionView};
 use super::material::{Material, New, Written};
 use crate::error::Error;
 use crate::model::{Key, KeyAlgorithm, KeyId, Label, Version};
-use crate::seal::Sealer;
+use crate::seal::{AuthenticatedStore, Sealer};
 use crate::store::{RecordPath, Store};
+
+/// Bytes of the number of messages that a version was reserved.
+const COUNT: usize = 8;
 
 /// What a service works with.
 pub struct Kept {
     pub engine: Engine,
+    /// The same as `records`, for all that only reads and commits.
     pub store: Arc<dyn Store>,
-    pub sealer: Sealer,
+    pub records: Arc<AuthenticatedStore<Arc<dyn Store>>>,
+    pub sealer: Arc<Sealer>,
 }
 
 /// What a record says, opened. It may be secret.
@@ -67,7 +73,7 @@ pub fn version_path(id: &KeyId, number: u32) -> Result<RecordPath, Error> {
     Ok(versions_path(id)?.join(&format!("{number:010}"))?)
 }
 
-/// Beneath it is how many messages its versions were reserved.
+/// Beneath it is how many messages its versions were reserved, as far as an older program counted them.
 pub fn counts_path(id: &KeyId) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("counts/{}/{}", id.tenant, id.uuid))?)
 }
@@ -146,11 +152,15 @@ pub fn read_version(kept: &Kept, id: &KeyId, number: u32) -> Result<VersionView,
 }
 
 /// Writes a version with its key: its state as JSON, the public key, and one form of the private key, each with its
-/// length before it; at the end which form that is.
-pub fn write_version(version: &Version, key: &New) -> Result<Zeroizing<Vec<u8>>, Error> {
+/// length before it; then which form that is. At the end, if its messages are counted, how many were reserved: none yet.
+pub fn write_version(
+    version: &Version,
+    key: &New,
+    is_counted: bool,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
     let state = serde_json::to_vec(version).map_err(|error| Error::Parameter(error.to_string()))?;
     let Written { public, secret, form } = key.written();
-    let len = 3 * 4 + 1 + state.len() + public.len() + secret.len();
+    let len = 3 * 4 + 1 + COUNT + state.len() + public.len() + secret.len();
     // At once, so that no smaller one is left behind in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(len));
     for part in [&state[..], public, secret] {
@@ -158,7 +168,44 @@ pub fn write_version(version: &Version, key: &New) -> Result<Zeroizing<Vec<u8>>,
         bytes.extend_from_slice(part);
     }
     bytes.push(form);
+    if is_counted {
+        bytes.extend_from_slice(&[0; COUNT]);
+    }
     Ok(bytes)
+}
+
+/// How many messages a version was reserved. `None` if an older program made the version, which counted elsewhere.
+pub fn read_reserved(path: &RecordPath, bytes: &[u8]) -> Result<Option<u64>, Error> {
+    let (_, count) = behind_keys(path, bytes)?;
+    Ok(count.first_chunk().copied().map(u64::from_le_bytes))
+}
+
+/// Writes a version anew, with another number of messages that it was reserved.
+pub fn rewrite_reserved(
+    path: &RecordPath,
+    bytes: &[u8],
+    reserved: u64,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let (_, count) = behind_keys(path, bytes)?;
+    let keys = &bytes[..bytes.len() - count.len()];
+    let mut new = Zeroizing::new(Vec::with_capacity(keys.len() + COUNT));
+    new.extend_from_slice(keys);
+    new.extend_from_slice(&reserved.to_le_bytes());
+    Ok(new)
+}
+
+/// What stands behind a version's keys: the form of the private one, and a count or nothing.
+fn behind_keys<'a>(path: &RecordPath, bytes: &'a [u8]) -> Result<(u8, &'a [u8]), Error> {
+    let rest = &mut &*bytes;
+    let found = (|| {
+        for _ in 0..3 {
+            part(rest)?;
+        }
+        rest.split_first().filter(|(_, count)| [0, COUNT].contains(&count.len()))
+    })();
+    let (&form, count) =
+        found.ok_or_else(|| damaged(path, "its parts have other lengths than it has"))?;
+    Ok((form, count))
 }
 
 /// Writes a version anew, in another state.
@@ -198,11 +245,10 @@ pub fn read_written<'a>(
     path: &RecordPath,
     bytes: &'a [u8],
 ) -> Result<(Version, Written<'a>), Error> {
+    let (form, _) = behind_keys(path, bytes)?;
     let rest = &mut &*bytes;
     let parts = (|| Some([part(rest)?, part(rest)?, part(rest)?]))();
-    let (Some([state, public, secret]), &[form]) = (parts, &**rest) else {
-        return Err(damaged(path, "its parts have other lengths than it has"));
-    };
+    let [state, public, secret] = parts.ok_or_else(|| damaged(path, "it is too short"))?;
     let version =
         serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))?;
     Ok((version, Written { public, secret, form }))

@@ -1,16 +1,22 @@
 //! What a store says of its seal: who can open it, and what else has to be true.
 
+use std::sync::Arc;
+
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 use serde::{Deserialize, Serialize};
 
+use super::authenticated::AuthenticatedStore;
 use super::record::Sealer;
 use super::share::{self, Share};
 use super::slot::{self, Cost, Key};
 use crate::error::{Error, SealError};
 use crate::store::{RecordPath, Settled, Store, Transaction, settle};
 
-/// The format of this record.
-const FORMAT: u32 = 1;
+/// The format of this record. Wrapped keys are bound to it, so that nobody turns it into an older one.
+const FORMAT: u32 = 2;
+
+/// The format of seals whose store may have no manifest yet.
+const WITHOUT_MANIFEST: u32 = 1;
 
 /// The only version of the root key that there is so far.
 const ROOT: u32 = 1;
@@ -131,6 +137,8 @@ pub struct Dealt {
     config: Config,
     /// The generation of the record that it replaces.
     before: u64,
+    /// Whether the seal that it replaces says that the store has a manifest.
+    had_manifest: bool,
     shares: Vec<Share>,
 }
 
@@ -150,20 +158,30 @@ impl Dealt {
     pub fn adopt(&self, store: &dyn Store, given: &[Share]) -> Result<Sealer, Error> {
         let id = store.identity().id;
         let root = by_shares(&self.config, id, given)?;
+        let sealer = |needs| Ok::<_, Error>(Sealer::new(&root, ROOT, id)?.needing_manifest(needs));
         let value = serde_json::to_vec(&self.config)
             .map_err(|error| Error::from(SealError::Damaged(error.to_string())))?;
-        let transaction = Transaction::new().put(place()?, self.before, value.clone());
-        let is_there = match settle(store, &transaction)? {
-            Settled::Committed => true,
-            // A call before this one may have put it there.
-            Settled::Conflict(_) => {
-                let found = store.read(&[place()?])?.records.into_iter().next().flatten();
-                found.is_some_and(|record| record.value == Some(value))
+        let found = || -> Result<_, Error> {
+            Ok(store.read(&[place()?])?.records.into_iter().next().flatten())
+        };
+        // A call before this one may have put it there.
+        let is_ours =
+            || Ok::<_, Error>(found()?.is_some_and(|of| of.value.as_ref() == Some(&value)));
+        let is_there = match found()?.map_or(0, |record| record.generation) == self.before {
+            false => is_ours()?,
+            true => {
+                let put = Transaction::new().put(place()?, self.before, value.clone());
+                let records =
+                    AuthenticatedStore::resumed(store, Arc::new(sealer(self.had_manifest)?))?;
+                match settle(&records, &put)? {
+                    Settled::Committed => true,
+                    Settled::Conflict(_) => is_ours()?,
+                    Settled::Unknown => return Err(Error::OutcomeUnknown),
+                }
             }
-            Settled::Unknown => return Err(Error::OutcomeUnknown),
         };
         match (is_there, self.before) {
-            (true, _) => Sealer::new(&root, ROOT, id),
+            (true, _) => sealer(true),
             (false, 0) => Err(SealError::Exists.into()),
             (false, _) => Err(Error::Conflict),
         }
@@ -179,7 +197,7 @@ pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<Dealt, Error> {
     if config.is_some() {
         return Err(SealError::Exists.into());
     }
-    dealt(store, &Key::drawn()?, slots, before)
+    dealt(store, &Key::drawn()?, slots, (before, false))
 }
 
 /// What opens a seal.
@@ -202,7 +220,8 @@ pub fn unseal(store: &dyn Store, by: By<'_>) -> Result<Sealer, Error> {
         By::Passphrase(passphrase) => by_passphrase(&config, id, passphrase)?,
         By::Shares(shares) => by_shares(&config, id, shares)?,
     };
-    Sealer::new(&root, ROOT, id)
+    let sealer = Sealer::new(&root, ROOT, id)?;
+    Ok(sealer.needing_manifest(config.format > WITHOUT_MANIFEST))
 }
 
 /// Deals what is to open a seal from now on, in place of everything that does. The recovery set alone may do that. As
@@ -218,7 +237,7 @@ pub fn change_slots(
     let (config, before) = read(store)?;
     let config = config.ok_or(SealError::None)?;
     let root = by_shares(&config, store.identity().id, recovery)?;
-    dealt(store, &root, slots, before)
+    dealt(store, &root, slots, (before, config.format > WITHOUT_MANIFEST))
 }
 
 fn by_passphrase(config: &Config, store: [u8; 16], passphrase: &str) -> Result<Key, SealError> {
@@ -227,7 +246,9 @@ fn by_passphrase(config: &Config, store: [u8; 16], passphrase: &str) -> Result<K
         if let Way::Passphrase { memory_kib, passes } = found.way {
             is_any = true;
             let with = slot::of_passphrase(passphrase, &found.id, Cost { memory_kib, passes })?;
-            if let Some(root) = slot::unwrap(&with, &found.wrapped, &beside(found, store))? {
+            if let Some(root) =
+                slot::unwrap(&with, &found.wrapped, &beside(config.format, found, store))?
+            {
                 return Ok(root);
             }
         }
@@ -241,7 +262,7 @@ fn by_shares(config: &Config, store: [u8; 16], shares: &[Share]) -> Result<Key, 
             let set = found.id[..].try_into();
             let set = set.map_err(|_| SealError::Damaged("the id of a set".to_owned()))?;
             let with = share::combine(shares, set, threshold)?;
-            let root = slot::unwrap(&with, &found.wrapped, &beside(found, store))?;
+            let root = slot::unwrap(&with, &found.wrapped, &beside(config.format, found, store))?;
             return root.ok_or(SealError::Shares);
         }
     }
@@ -271,7 +292,7 @@ fn understood(value: &[u8]) -> Result<Config, SealError> {
     }
     let config: Config =
         serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
-    if config.format != FORMAT || config.root != ROOT || config.slots.len() > SLOTS_MAX {
+    if config.format < WITHOUT_MANIFEST || config.root != ROOT || config.slots.len() > SLOTS_MAX {
         return Err(damaged(
             "a format, a root key or a number of slots that there is not".to_owned(),
         ));
@@ -292,7 +313,12 @@ fn understood(value: &[u8]) -> Result<Config, SealError> {
     Ok(config)
 }
 
-fn dealt(store: &dyn Store, root: &Key, slots: &Slots<'_>, before: u64) -> Result<Dealt, Error> {
+fn dealt(
+    store: &dyn Store,
+    root: &Key,
+    slots: &Slots<'_>,
+    (before, had_manifest): (u64, bool),
+) -> Result<Dealt, Error> {
     let Shares { shares, threshold } = slots.recovery;
     if threshold == 0 || threshold > shares || (threshold == 1 && shares > 1) {
         let why = "a recovery set has 2 to 255 shares, of which 2 or more open it; or one";
@@ -314,7 +340,8 @@ fn dealt(store: &dyn Store, root: &Key, slots: &Slots<'_>, before: u64) -> Resul
         made.push(wrapped(&with, root, &salt, way, id)?);
     }
     let shares = share::split(&with, set, threshold, shares)?;
-    Ok(Dealt { config: Config { format: FORMAT, root: ROOT, slots: made }, before, shares })
+    let config = Config { format: FORMAT, root: ROOT, slots: made };
+    Ok(Dealt { config, before, had_manifest, shares })
 }
 
 fn wrapped(
@@ -325,12 +352,12 @@ fn wrapped(
     store: [u8; 16],
 ) -> Result<Slot, SealError> {
     let mut slot = Slot { id: id.to_vec(), way, wrapped: Vec::new() };
-    slot.wrapped = slot::wrap(with, root, &beside(&slot, store))?;
+    slot.wrapped = slot::wrap(with, root, &beside(FORMAT, &slot, store))?;
     Ok(slot)
 }
 
-/// What a wrapped key is bound to: the store, the slot, and how its key comes about.
-fn beside(slot: &Slot, store: [u8; 16]) -> Vec<u8> {
+/// What a wrapped key is bound to: the store, the slot, how its key comes about, and the format but for the first one.
+fn beside(format: u32, slot: &Slot, store: [u8; 16]) -> Vec<u8> {
     let mut beside = b"gabion kms root ".to_vec();
     beside.extend_from_slice(&store);
     beside.extend_from_slice(&ROOT.to_le_bytes());
@@ -343,6 +370,9 @@ fn beside(slot: &Slot, store: [u8; 16]) -> Vec<u8> {
             beside.extend_from_slice(&memory_kib.to_le_bytes());
             beside.extend_from_slice(&passes.to_le_bytes());
         }
+    }
+    if format > WITHOUT_MANIFEST {
+        beside.extend_from_slice(&format.to_le_bytes());
     }
     beside
 }

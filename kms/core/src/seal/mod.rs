@@ -9,17 +9,23 @@
 //! - The root key is drawn once. Each slot of `seal/config` has it, wrapped by another key. Other passphrases and shares
 //!   wrap it anew; no record is touched.
 //! - A record that is exchanged for another one's, for that of another store or for an older one of its own does not open,
-//!   as long as its generation is the store's. A store that was put back as a whole is not noticed here.
+//!   as long as its generation is the store's.
+//! - The manifest has a keyed hash of each family of records. It changes in the transaction of each change, and is compared
+//!   when the store opens: records that were removed, added or put back are noticed. A store that was put back as a whole
+//!   is not noticed here; the audit log tells of a newer revision then.
 //! - There always is a recovery set of shares. It alone changes the slots. Slots are dealt first, and adopted by the
 //!   shares that were handed out.
 //! - A share may be wrapped for whoever is to hold it; nobody else reads it then, but the process that dealt it.
 
+mod authenticated;
 mod config;
 mod holder;
+mod manifest;
 mod record;
 mod share;
 mod slot;
 
+pub use authenticated::{AuthenticatedStore, Upgrade};
 pub use config::{
     By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, recovery, unseal,
 };

@@ -12,8 +12,11 @@ use crate::error::{Error, SealError};
 use crate::memory::Place;
 use crate::store::{Durability, RecordPath, Store};
 
-/// The format of a sealed record.
-const FORMAT: u8 = 1;
+/// The format of a sealed record. The bytes beside the ciphertext have it, so that no record passes for one of another format.
+const FORMAT: u8 = 2;
+
+/// The format of records in stores that have no manifest.
+const WITHOUT_MANIFEST: u8 = 1;
 
 /// Bytes before the ciphertext: format, version of the root key, nonce.
 const HEAD: usize = 1 + 4 + NONCE;
@@ -33,6 +36,8 @@ pub struct Sealer {
     extracted: Key,
     root_version: u32,
     store: [u8; 16],
+    /// Whether the seal says that its store has a manifest.
+    needs_manifest: bool,
 }
 
 impl Sealer {
@@ -48,7 +53,22 @@ impl Sealer {
         let (mut extracted, _) = Hkdf::<Sha256>::extract(Some(&store), root.bytes()?);
         let key = Key::of(&extracted);
         extracted.as_mut_slice().zeroize();
-        Ok(Sealer { extracted: key?, root_version, store })
+        Ok(Sealer { extracted: key?, root_version, store, needs_manifest: false })
+    }
+
+    /// The same for a store that has had a manifest since it was made.
+    pub(super) fn needing_manifest(self, needs_manifest: bool) -> Self {
+        Sealer { needs_manifest, ..self }
+    }
+
+    /// Whether the seal says that its store has a manifest.
+    pub(super) fn needs_manifest(&self) -> bool {
+        self.needs_manifest
+    }
+
+    /// The key of the manifest's hashes.
+    pub(super) fn manifest_key(&self) -> Result<Key, Error> {
+        Key::filled(|key| self.expand(&[b"gabion kms manifest"], key))
     }
 
     /// Where the root key is in memory.
@@ -76,7 +96,7 @@ impl Sealer {
     pub fn seal(&self, path: &RecordPath, generation: u64, plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut nonce = [0; NONCE];
         OsEntropy.fill(&mut nonce).map_err(|error| Error::Engine(error.into()))?;
-        let beside = self.beside(path, self.root_version, generation);
+        let beside = self.beside(FORMAT, path, self.root_version, generation);
         let payload = Payload { msg: plain, aad: &beside };
         let sealed = self.cipher(path)?.encrypt(&Nonce::from(nonce), payload);
         let sealed = sealed.map_err(|_| too_long(plain.len()))?;
@@ -106,15 +126,16 @@ impl Sealer {
         let mut version = [0; 4];
         version.copy_from_slice(&head[1..5]);
         let version = u32::from_le_bytes(version);
-        if head[0] > FORMAT {
+        let format = head[0];
+        if format > FORMAT {
             return Err(refused("a newer program sealed it"));
         }
-        if head[0] != FORMAT || version != self.root_version {
+        if format < WITHOUT_MANIFEST || version != self.root_version {
             return Err(refused("it is of no format that there is, or under another root key"));
         }
         let mut nonce = [0; NONCE];
         nonce.copy_from_slice(&head[5..]);
-        let beside = self.beside(path, version, generation);
+        let beside = self.beside(format, path, version, generation);
         let payload = Payload { msg: sealed, aad: &beside };
         match self.cipher(path)?.decrypt(&Nonce::from(nonce), payload) {
             Ok(plain) => Ok(Zeroizing::new(plain)),
@@ -124,20 +145,44 @@ impl Sealer {
         }
     }
 
+    /// Opens what a record says in a store that never had a manifest.
+    ///
+    /// # Errors
+    /// [`Error::Integrity`]: it is not what was sealed there, or was sealed beside a manifest.
+    pub(super) fn open_without_manifest(
+        &self,
+        path: &RecordPath,
+        generation: u64,
+        record: &[u8],
+    ) -> Result<(), Error> {
+        self.open(path, generation, record)?;
+        match record.first() {
+            Some(&WITHOUT_MANIFEST) => Ok(()),
+            Some(_) | None => Err(Error::Integrity {
+                path: path.to_string(),
+                reason: "it was written beside a manifest of all records, which was removed; restore a backup"
+                    .to_owned(),
+            }),
+        }
+    }
+
     /// A key for each record, so that no key sees more than the writes of one.
     fn cipher(&self, path: &RecordPath) -> Result<Aes256GcmSiv, Error> {
         let mut key = Zeroizing::new([0; 32]);
-        let info = [b"gabion kms record ", path.as_str().as_bytes()];
-        Hkdf::<Sha256>::from_prk(self.extracted.bytes()?)
-            .map_err(|_| too_long(key.len()))?
-            .expand_multi_info(&info, &mut *key)
-            .map_err(|_| too_long(key.len()))?;
+        self.expand(&[b"gabion kms record ", path.as_str().as_bytes()], &mut key)?;
         Aes256GcmSiv::new_from_slice(&*key).map_err(|_| too_long(key.len()))
     }
 
+    fn expand(&self, info: &[&[u8]], key: &mut [u8; 32]) -> Result<(), Error> {
+        Hkdf::<Sha256>::from_prk(self.extracted.bytes()?)
+            .map_err(|_| too_long(key.len()))?
+            .expand_multi_info(info, key)
+            .map_err(|_| too_long(key.len()))
+    }
+
     /// What has to be the same again: each part has one length, but for the path, which stands last.
-    fn beside(&self, path: &RecordPath, root_version: u32, generation: u64) -> Vec<u8> {
-        let mut beside = vec![FORMAT];
+    fn beside(&self, format: u8, path: &RecordPath, root_version: u32, generation: u64) -> Vec<u8> {
+        let mut beside = vec![format];
         beside.extend_from_slice(&self.store);
         beside.extend_from_slice(&root_version.to_le_bytes());
         beside.extend_from_slice(&generation.to_le_bytes());

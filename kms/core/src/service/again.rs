@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::administration::RECOVER_ADMIN;
+use super::administration::{self, RECOVER_ADMIN};
 use super::restored::Again;
 use super::rotations::AUTO_ROTATE;
 use super::run::{Call, Service, Told};
@@ -21,10 +21,14 @@ use crate::error::{AuditError, Code, Error};
 use crate::gate::{Action, Principal, Request, RootId, TokenId};
 use crate::model::{Key, KeyId, State, VersionId};
 use crate::operations::{KeyTold, Narrower};
-use crate::store::RecordPath;
+use crate::seal::Upgrade;
+use crate::store::{FORMAT, RecordPath};
 
 /// As whom the service takes away again what was taken away before, and what it calls such a request.
 pub const AFTER_RESTORE: &str = "after-restore";
+
+/// As whom the service tells that it upgraded its store, and what it calls that.
+const UPGRADE: &str = "store-upgrade";
 
 /// Records that are read together.
 const RECORDS_TOGETHER: usize = 10_000;
@@ -55,6 +59,8 @@ struct Tail {
     revision: Option<u64>,
     /// Whether there are changes at all.
     has_changes: bool,
+    /// Upgrades of the store, as the log calls them.
+    upgrades: BTreeSet<String>,
 }
 
 impl Tail {
@@ -123,6 +129,9 @@ impl Tail {
                     let newest = self.policies.entry(name.to_owned()).or_default();
                     *newest = version.max(*newest);
                 }
+            }
+            Action::Seal if record.request_id == UPGRADE && record.method == LOCAL => {
+                self.upgrades.insert(key.to_owned());
             }
             Action::Seal if record.request_id == "reseal" && record.method == LOCAL => {
                 self.look(format!(
@@ -228,11 +237,32 @@ impl Service {
         &self.again
     }
 
-    /// Makes the store as narrow again as the log says behind what the store knows of it.
-    pub(super) fn catch_up(&mut self, known: u64, was_behind: bool) -> Result<(), Error> {
+    /// Makes the store as narrow again as the log says behind what the store knows of it. One that is being upgraded, and whose
+    /// log says that it was before, is an older one whatever it says of its revision, which nothing authenticates there; nor
+    /// does anything say that it has all of its records. So it opens only where somebody asked for that.
+    ///
+    /// # Errors
+    /// [`Error::Integrity`] of such a store; the store's and the log's.
+    pub(super) fn catch_up(
+        &mut self,
+        known: u64,
+        was_behind: bool,
+        upgrade: Option<&Upgrade>,
+        takes_older: bool,
+    ) -> Result<(), Error> {
         let tail = tail(&self.log, known)?;
         let revision = self.kms.kept().store.read(&[])?.revision.0;
-        if !was_behind && !tail.is_ahead_of(revision) {
+        let is_another = |upgrade: &Upgrade| tail.upgrades.iter().any(|of| *of != told_of(upgrade));
+        let is_again = upgrade.is_some_and(is_another);
+        if is_again && !takes_older {
+            return Err(Error::Integrity {
+                path: "the store's file".to_owned(),
+                reason: "it has an older format, and its audit log says that it was upgraded; restore a backup from after the upgrade, or \
+                         check this one and take it by `gabion kms reseal`"
+                    .to_owned(),
+            });
+        }
+        if !was_behind && !is_again && !tail.is_ahead_of(revision) {
             return Ok(());
         }
         if !was_behind {
@@ -240,6 +270,26 @@ impl Service {
         }
         self.again = self.narrowed(tail)?;
         self.noted()
+    }
+
+    /// Tells the log that the store was upgraded, and whoever opened it where the copy of the older one is.
+    pub(super) fn tell_upgrade(&mut self, upgrade: &Upgrade) -> Result<(), Error> {
+        let who = self.gate.local(Principal::new(UPGRADE)?);
+        let key = Some(told_of(upgrade));
+        let told = Told { key, input: None, output: None, outcome: Outcome::Done };
+        let record =
+            self.record(&Call::new(&who, UPGRADE), &administration::of(Action::Seal), told);
+        let revision = Some(self.kms.kept().store.read(&[])?.revision.0);
+        self.log.append_at_last(&[Record { revision, ..record }], Class::Durable)?;
+        self.kms.kept().records.upgrade_told()?;
+        let at = match &upgrade.copy {
+            Some(copy) => format!("in {}", copy.display()),
+            None => "beside it".to_owned(),
+        };
+        self.again.upgraded = Some(format!(
+            "the store has format {FORMAT}, which older programs refuse; a copy of the older store is {at}: delete it when you need it no more"
+        ));
+        Ok(())
     }
 
     fn narrowed(&self, mut tail: Tail) -> Result<Again, Error> {
@@ -445,6 +495,11 @@ fn settings(before: &Key, after: &Key) -> Vec<Setting> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What the log calls an upgrade.
+fn told_of(upgrade: &Upgrade) -> String {
+    format!("store:format-{FORMAT}:{}", upgrade.id)
 }
 
 /// What the log tells from an index on.

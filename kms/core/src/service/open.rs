@@ -46,6 +46,9 @@ pub struct Options {
     pub class: Class,
     /// What each tenant may have done.
     pub quota: QuotaOptions,
+    /// Whether a store of an older format opens although its audit log says that it was upgraded: somebody with enough shares
+    /// restores a backup from before the upgrade.
+    pub takes_older: bool,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             origin: "gabion-kms".to_owned(),
             class: Class::Written,
             quota: QuotaOptions::default(),
+            takes_older: false,
         }
     }
 }
@@ -90,6 +94,7 @@ impl Service {
         };
         let known = behind.map_or(0, |(known, _)| known);
         let digests = digests(kms.kept())?;
+        let upgrade = kms.kept().records.upgrade_untold()?;
         let mut service = Service {
             kms,
             gate,
@@ -106,7 +111,10 @@ impl Service {
             alive: Arc::default(),
         };
         if let Some((known, was_behind)) = behind {
-            service.catch_up(known, was_behind)?;
+            service.catch_up(known, was_behind, upgrade.as_ref(), options.takes_older)?;
+        }
+        if let Some(upgrade) = upgrade {
+            service.tell_upgrade(&upgrade)?;
         }
         Ok(service)
     }

@@ -3,6 +3,8 @@
 /// What came of a store that was older than its audit log: a line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Again {
+    /// That the store was upgraded to this program's format, and where a copy of the older one is.
+    pub upgraded: Option<String>,
     /// What was taken away again.
     pub done: Vec<String>,
     /// What was not, and what to do about it.
@@ -12,12 +14,13 @@ pub struct Again {
 impl Again {
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.done.is_empty() && self.left.is_empty()
+        self.upgraded.is_none() && self.done.is_empty() && self.left.is_empty()
     }
 
     /// All lines.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let done = self.done.iter().map(|line| format!("restored: {line}, as before"));
-        done.chain(self.left.iter().map(|line| format!("restored: look: {line}")))
+        let upgraded = self.upgraded.iter().map(|line| format!("upgraded: {line}"));
+        upgraded.chain(done).chain(self.left.iter().map(|line| format!("restored: look: {line}")))
     }
 }

@@ -1,7 +1,9 @@
 //! What a store promises.
 
+use std::path::PathBuf;
+
 use super::records::{Page, Read, RecordPath, Transaction};
-use super::terms::{Caps, Identity, Revision, StoreError};
+use super::terms::{Caps, FORMAT, Identity, Revision, StoreError};
 
 /// What became of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,22 @@ pub struct Conflict {
     /// The generation that it has.
     pub found: u64,
 }
+
+/// A record as [`Store::scan`] visits it.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanned<'a> {
+    /// The path.
+    pub path: &'a RecordPath,
+    /// How often it was written.
+    pub generation: u64,
+    /// The value, if values were asked for. `None` also for a buried record.
+    pub value: Option<&'a [u8]>,
+    /// [`Record::digest`](super::Record::digest), as the store has it. Reading the record checks it against the value.
+    pub digest: [u8; 16],
+}
+
+/// Takes the records of a [`Store::scan`], one a call.
+pub type Visit<'a> = dyn FnMut(&Scanned<'_>) -> Result<(), StoreError> + 'a;
 
 /// Where records are kept.
 ///
@@ -62,11 +80,31 @@ pub trait Store: Send + Sync {
         most: usize,
     ) -> Result<Page, StoreError>;
 
+    /// Visits every record, buried ones too, in any order and all of one moment. Values are read only if asked for.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; the first error of `visit`.
+    fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError>;
+
     /// Runs a transaction, all of it or nothing.
     ///
     /// # Errors
     /// Whatever they are, nothing of the transaction is there, and never will be.
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError>;
+
+    /// Returns the format that the store claims to have. Nothing authenticates it.
+    fn format(&self) -> u64 {
+        FORMAT
+    }
+
+    /// Keeps a copy of a store of an older format, then marks the store with [`FORMAT`], so that older programs refuse it.
+    /// Returns where the copy is, or `None` if the store has the format already.
+    ///
+    /// # Errors
+    /// The copy or the mark could not be written. Calling it again goes on.
+    fn upgrade(&self) -> Result<Option<PathBuf>, StoreError> {
+        Ok(None)
+    }
 }
 
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
@@ -91,7 +129,19 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).list(under, after, most)
     }
 
+    fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError> {
+        (**self).scan(with_values, visit)
+    }
+
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         (**self).commit(transaction)
+    }
+
+    fn format(&self) -> u64 {
+        (**self).format()
+    }
+
+    fn upgrade(&self) -> Result<Option<PathBuf>, StoreError> {
+        (**self).upgrade()
     }
 }

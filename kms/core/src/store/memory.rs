@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::contract::{Conflict, Outcome, Store};
+use super::contract::{Conflict, Outcome, Scanned, Store, Visit};
 use super::records::{Page, Read, Record, RecordPath, Transaction};
 use super::terms::{Caps, Durability, Identity, Revision, StoreError};
 
@@ -78,6 +78,16 @@ impl Store for MemoryStore {
             .map(|(path, record)| (path.clone(), record.clone()))
             .collect();
         Ok(Page { revision: Revision(kept.revision), records })
+    }
+
+    fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError> {
+        let kept = self.kept();
+        for (path, record) in &kept.records {
+            let value = record.value.as_deref().filter(|_| with_values);
+            let (generation, digest) = (record.generation, record.digest(path.as_str()));
+            visit(&Scanned { path, generation, value, digest })?;
+        }
+        Ok(Revision(kept.revision))
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sha2_hmac::{Digest, Sha256};
+
 use super::terms::{Caps, Revision, StoreError};
 
 /// Most bytes of a path. etcd and PostgreSQL take longer ones.
@@ -65,6 +67,22 @@ pub struct Record {
     pub generation: u64,
     /// What it says. None where it is buried.
     pub value: Option<Vec<u8>>,
+}
+
+impl Record {
+    /// The first half of the SHA-256 of path, generation and value. Without a key it detects accidents; it commits to the
+    /// value where it is itself authenticated.
+    pub fn digest(&self, path: &str) -> [u8; 16] {
+        let mut hash = Sha256::new();
+        hash.update((path.len() as u64).to_le_bytes());
+        hash.update(path);
+        hash.update(self.generation.to_le_bytes());
+        hash.update([u8::from(self.value.is_some())]);
+        hash.update(self.value.as_deref().unwrap_or_default());
+        let mut half = [0; 16];
+        half.copy_from_slice(&hash.finalize()[..16]);
+        half
+    }
 }
 
 /// Records of one moment, in the order in which they were asked for. None where none was ever written.

@@ -1,10 +1,11 @@
 //! Any store under faults, drawn from a seed: the same seed and the same calls give the same faults.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::contract::{Outcome, Store};
+use super::contract::{Outcome, Store, Visit};
 use super::records::{Page, Read, RecordPath, Transaction};
-use super::terms::{Caps, Identity, StoreError};
+use super::terms::{Caps, Identity, Revision, StoreError};
 
 /// How often what goes wrong, of a thousand calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +101,20 @@ impl<S: Store> Store for Sim<S> {
     ) -> Result<Page, StoreError> {
         self.begin(&mut self.state())?;
         self.store.list(under, after, most)
+    }
+
+    fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError> {
+        self.begin(&mut self.state())?;
+        self.store.scan(with_values, visit)
+    }
+
+    fn format(&self) -> u64 {
+        self.store.format()
+    }
+
+    fn upgrade(&self) -> Result<Option<PathBuf>, StoreError> {
+        self.begin(&mut self.state())?;
+        self.store.upgrade()
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {

@@ -14,9 +14,11 @@
 //! - Each record has a digest, so that a damaged one is no other record's value. It alone is refused then.
 //! - After a commit the name has to be that of the same file still: what is written into one that was moved or replaced
 //!   is nobody's.
-//! - The file says which programs may read and write it, since its first format.
+//! - The file says which programs may read and write it, since its first format. It has no other tables, triggers, views or
+//!   indexes than the ones that this program makes.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use gabion_engine::{Entropy, OsEntropy, forks};
@@ -25,57 +27,26 @@ use rusqlite::config::DbConfig;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params,
 };
-use sha2_hmac::{Digest, Sha256};
 
 mod copies;
+mod format;
 mod online;
+mod schema;
 
 pub(crate) use copies::{Head, Numbered};
 pub(crate) use online::Copying;
 use online::Snapshot;
+use schema::{RULES, SCHEMA, marks};
 
-use super::contract::{Conflict, Outcome, Store};
+use super::contract::{Conflict, Outcome, Scanned, Store, Visit};
 use super::records::{Page, Read, Record, RecordPath, Transaction};
-use super::terms::{Caps, Durability, Identity, Revision, StoreError};
-
-/// The format that this program writes. It reads what asks for this one or an older one.
-const FORMAT: u64 = 1;
+use super::terms::{Caps, Durability, FORMAT, Identity, Revision, StoreError};
 
 /// "GBKM", in the header of the file (https://www.sqlite.org/fileformat.html, section 1.3.13).
 const APPLICATION: i64 = 0x4742_4b4d;
 
 /// Bytes of a page: SQLite's default.
 const PAGE: u64 = 4096;
-
-const SCHEMA: &str = "
-    CREATE TABLE store (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        min_reader INTEGER NOT NULL,
-        min_writer INTEGER NOT NULL,
-        id BLOB NOT NULL CHECK (length(id) = 16),
-        incarnation INTEGER NOT NULL,
-        revision INTEGER NOT NULL
-    ) STRICT;
-    CREATE TABLE records (
-        path TEXT PRIMARY KEY NOT NULL,
-        generation INTEGER NOT NULL,
-        value BLOB,
-        digest BLOB NOT NULL
-    ) STRICT;
-";
-
-/// What holds of records, once there are some.
-const RULES: &str = "
-    CREATE TRIGGER generations_begin BEFORE INSERT ON records
-        WHEN NEW.generation <> 1 + coalesce((SELECT generation FROM records WHERE path = NEW.path), 0)
-            OR EXISTS (SELECT 1 FROM records WHERE path = NEW.path AND value IS NULL)
-        BEGIN SELECT RAISE(ABORT, 'a record counts its writes, and a buried one stays'); END;
-    CREATE TRIGGER records_are_never_deleted BEFORE DELETE ON records
-        BEGIN SELECT RAISE(ABORT, 'records are never deleted'); END;
-    CREATE TRIGGER generations_count BEFORE UPDATE ON records
-        WHEN NEW.generation <> OLD.generation + 1 OR OLD.value IS NULL OR NEW.path <> OLD.path
-        BEGIN SELECT RAISE(ABORT, 'a record counts its writes, and a buried one stays'); END;
-";
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,6 +61,10 @@ pub struct SqliteStore {
     /// Which file it is.
     file: FileIdentity,
     marks: Marks,
+    /// The format that the file is marked with.
+    format: AtomicU64,
+    /// How often the schema had changed when it was checked.
+    schema: i64,
     /// The token of the process that opened it.
     process: Option<u64>,
     open: Mutex<Open>,
@@ -165,16 +140,18 @@ impl SqliteStore {
             let file = RealDisk.identity(&path).map_err(of_file(&path))?;
             let connection = connected(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             let marks = prepared(&connection, options)?;
-            Ok((file, connection, marks))
+            let schema = schema::version(&connection)?;
+            Ok((file, connection, marks, schema))
         })();
         match opened {
-            Ok((file, connection, marks)) => {
+            Ok((file, connection, marks, schema)) => {
                 let connection = Some(connection);
                 let (broken, snapshot) = (None, None);
                 let open =
                     Open { connection, broken, has_buried: true, is_full: false, snapshot, lock };
                 let (process, open) = (forks::token(), Mutex::new(open));
-                Ok(SqliteStore { path, file, marks, process, open, copying: Mutex::default() })
+                let (format, copying) = (AtomicU64::new(marks.min_writer), Mutex::default());
+                Ok(SqliteStore { path, file, marks, format, schema, process, open, copying })
             }
             Err(error) => {
                 // The lock goes back before whoever waits for it hears of this.
@@ -345,6 +322,38 @@ impl Store for SqliteStore {
         })
     }
 
+    fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError> {
+        self.with(|connection| {
+            // In the order of the rows, which is that of the file; the index has another one.
+            let value = if with_values { "value" } else { "NULL" };
+            let text = format!("SELECT path, generation, {value}, digest FROM records NOT INDEXED");
+            let mut statement = connection.prepare(&text).map_err(error_of)?;
+            let mut rows = statement.query(()).map_err(error_of)?;
+            while let Some(row) = rows.next().map_err(error_of)? {
+                let path: String = row.get(0).map_err(error_of)?;
+                let damaged = || StoreError::Damaged(path.clone());
+                let value = row.get_ref(2).map_err(error_of)?.as_blob_or_null();
+                let digest = row.get_ref(3).map_err(error_of)?.as_blob().ok();
+                let scanned = Scanned {
+                    path: &RecordPath::new(path.clone()).map_err(|_| damaged())?,
+                    generation: number(row.get(1).map_err(|_| damaged())?)?,
+                    value: value.map_err(|_| damaged())?,
+                    digest: digest.and_then(|digest| digest.try_into().ok()).ok_or_else(damaged)?,
+                };
+                visit(&scanned)?;
+            }
+            revision(connection)
+        })
+    }
+
+    fn format(&self) -> u64 {
+        self.format.load(Ordering::Acquire)
+    }
+
+    fn upgrade(&self) -> Result<Option<PathBuf>, StoreError> {
+        self.upgraded()
+    }
+
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         transaction.check(&self.caps())?;
         Self::check_writable(&self.marks)?;
@@ -354,7 +363,7 @@ impl Store for SqliteStore {
         else {
             return Err(StoreError::Forked);
         };
-        let ran = run(connection, transaction, snapshot.as_mut());
+        let ran = run(connection, self.schema, transaction, snapshot.as_mut());
         *is_full = matches!(ran, Err(StoreError::Full) | Ok(Ran::Unwritten(_, StoreError::Full)));
         let revision = match ran {
             Ok(Ran::Committed(revision)) => revision,
@@ -376,7 +385,10 @@ impl Store for SqliteStore {
                 return Ok(Outcome::Unknown);
             }
             Err(why) => {
-                if let StoreError::Corrupt(_) | StoreError::Unavailable(_) = &why {
+                if let StoreError::Corrupt(_)
+                | StoreError::Foreign(_)
+                | StoreError::Unavailable(_) = &why
+                {
                     *broken = Some(why.clone());
                 }
                 return Err(why);
@@ -411,11 +423,15 @@ impl Drop for SqliteStore {
 /// Runs a transaction. What fails before its commit has not happened. A copy that is being made keeps what is replaced.
 fn run(
     connection: &mut Connection,
+    schema: i64,
     wanted: &Transaction,
     mut snapshot: Option<&mut Snapshot>,
 ) -> Result<Ran, StoreError> {
     let started = connection.transaction_with_behavior(TransactionBehavior::Immediate);
     let transaction = started.map_err(error_of)?;
+    if schema::version(&transaction)? != schema {
+        return Err(StoreError::Foreign("its schema changed while it was in use".to_owned()));
+    }
     let expected = wanted.guards().iter().map(|guard| (&guard.path, guard.generation));
     let replaced = wanted.writes().iter().map(|write| (&write.path, write.before));
     for (path, generation) in expected.chain(replaced) {
@@ -436,7 +452,7 @@ fn run(
         let record = Record { generation: write.before + 1, value: write.value.clone() };
         let upsert = "INSERT INTO records VALUES (?1, ?2, ?3, ?4) ON CONFLICT (path) DO UPDATE \
                       SET generation = excluded.generation, value = excluded.value, digest = excluded.digest";
-        let digest = digest(write.path.as_str(), &record);
+        let digest = record.digest(write.path.as_str());
         let row = params![write.path.as_str(), record.generation as i64, record.value, &digest[..]];
         transaction.execute(upsert, row).map_err(error_of)?;
     }
@@ -472,30 +488,6 @@ fn is_log_emptied(connection: &Connection) -> bool {
     let is_busy =
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get::<_, bool>(0));
     is_busy.is_ok_and(|is_busy| !is_busy)
-}
-
-/// What a file says of itself, if this program may read it.
-fn marks(connection: &Connection) -> Result<Marks, StoreError> {
-    let application: i64 =
-        connection.query_row("PRAGMA application_id", (), |row| row.get(0)).map_err(error_of)?;
-    if application != APPLICATION {
-        return Err(StoreError::NotAStore("it was written by another program".to_owned()));
-    }
-    // By itself: a newer format may have other columns.
-    let reader = connection.query_row("SELECT min_reader FROM store", (), |row| row.get(0));
-    let reader = number(reader.map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::Unknown) => StoreError::NotAStore(error.to_string()),
-        _ => error_of(error),
-    })?)?;
-    if reader > FORMAT {
-        return Err(StoreError::TooOld { what: "read", wanted: reader, has: FORMAT });
-    }
-    let columns = "SELECT min_writer, id, incarnation FROM store";
-    let (writer, id, incarnation) = connection
-        .query_row(columns, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .map_err(error_of)?;
-    let identity = Identity { id, incarnation: number(incarnation)? };
-    Ok(Marks { identity, min_writer: number(writer)? })
 }
 
 /// Settles how the connection of a store works, after a look at its marks.
@@ -554,23 +546,10 @@ fn record_of(row: &Row<'_>) -> Result<(RecordPath, Record), StoreError> {
         let generation = u64::try_from(row.get::<_, i64>(1).ok()?).ok()?;
         let record = Record { generation, value: row.get(2).ok()? };
         let found: Vec<u8> = row.get(3).ok()?;
-        let is_whole = digest(&path, &record)[..] == found[..];
+        let is_whole = record.digest(&path)[..] == found[..];
         Some((RecordPath::new(path.clone()).ok()?, record)).filter(|_| is_whole)
     };
     read().ok_or_else(|| StoreError::Damaged(path.clone()))
-}
-
-/// The first half of SHA-256 over path, generation and value. It tells accidents, not intent.
-fn digest(path: &str, record: &Record) -> [u8; 16] {
-    let mut hash = Sha256::new();
-    hash.update((path.len() as u64).to_le_bytes());
-    hash.update(path);
-    hash.update(record.generation.to_le_bytes());
-    hash.update([u8::from(record.value.is_some())]);
-    hash.update(record.value.as_deref().unwrap_or_default());
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash.finalize()[..16]);
-    half
 }
 
 /// Fails for what SQLite itself finds damaged, and for a record that is.

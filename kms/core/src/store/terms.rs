@@ -1,5 +1,8 @@
 //! Which store it is, what it can do, and why it did nothing.
 
+/// The format of stores that this program writes. Format 1 has no [manifest](crate::seal::AuthenticatedStore).
+pub const FORMAT: u64 = 2;
+
 /// How many transactions were committed: it only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
@@ -111,6 +114,12 @@ pub enum StoreError {
     /// What is kept was damaged.
     #[error("the store is damaged: {0}; restore a backup")]
     Corrupt(
+        /// What was found.
+        String,
+    ),
+    /// The file has what this program did not write.
+    #[error("the store was changed by another program: {0}; restore a backup")]
+    Foreign(
         /// What was found.
         String,
     ),

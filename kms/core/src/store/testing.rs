@@ -1,8 +1,10 @@
 //! Stores over others, of which only what differs has to be written down.
 
-use super::contract::{Outcome, Store};
+use std::path::PathBuf;
+
+use super::contract::{Outcome, Store, Visit};
 use super::records::{Page, Read, RecordPath, Transaction};
-use super::terms::{Caps, Identity, StoreError};
+use super::terms::{Caps, Identity, Revision, StoreError};
 
 /// A store over another one, which does whatever is not written here.
 ///
@@ -82,7 +84,19 @@ impl<S: Over> Store for S {
         Over::list(self, under, after, most)
     }
 
+    fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError> {
+        self.below().scan(with_values, visit)
+    }
+
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         Over::commit(self, transaction)
+    }
+
+    fn format(&self) -> u64 {
+        self.below().format()
+    }
+
+    fn upgrade(&self) -> Result<Option<PathBuf>, StoreError> {
+        self.below().upgrade()
     }
 }

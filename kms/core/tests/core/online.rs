@@ -131,16 +131,22 @@ impl Place {
         SqliteStore::create(&at).unwrap();
         let store = Arc::new(SqliteStore::open(&at, store::Options::default()).unwrap());
         fs::create_dir(folder.path().join("backups")).unwrap();
+        let periods = Periods::new(&folder.path().join("keys"), store.identity().id);
+        let key = periods.current(1000, 7 * DAY, store.records().unwrap()).unwrap();
+        let place = Place { folder, store, key };
+        place.fill(records, len);
+        place
+    }
+
+    /// Commits so many records of so many bytes.
+    fn fill(&self, records: usize, len: usize) {
         for from in (0..records).step_by(100) {
             // Their order is not that of their paths.
             let write = (from..records.min(from + 100)).fold(Transaction::new(), |write, n| {
                 write.put(path(&format!("r/{}", n * 7919 % records)), 0, vec![n as u8; len])
             });
-            commit(&store, &write);
+            commit(&self.store, &write);
         }
-        let periods = Periods::new(&folder.path().join("keys"), store.identity().id);
-        let key = periods.current(1000, 7 * DAY, store.records().unwrap()).unwrap();
-        Place { folder, store, key }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -190,9 +196,18 @@ type All = (u64, BTreeMap<u64, (String, u64, Option<Vec<u8>>)>);
 
 fn all(store: &SqliteStore) -> All {
     let mut all = BTreeMap::new();
-    for under in
-        ["r", "system", "seal", "tokens", "keys", "versions", "names", "publics", "rotations"]
-    {
+    for under in [
+        "r",
+        "system",
+        "seal",
+        "tokens",
+        "keys",
+        "versions",
+        "names",
+        "publics",
+        "rotations",
+        "integrity",
+    ] {
         for (path, record) in store.list(&path(under), None, usize::MAX).unwrap().records {
             let number = store.number_of(&path).unwrap().unwrap();
             all.insert(number, (path.to_string(), record.generation, record.value));
@@ -204,7 +219,7 @@ fn all(store: &SqliteStore) -> All {
 
 #[test]
 fn a_use_and_a_change_finish_while_a_backup_is_half_way() {
-    let place = Place::new(400, 9000);
+    let place = Place::new(0, 0);
     let recovery = Shares { shares: 1, threshold: 1 };
     let slots = Slots { recovery, passphrase: Some(("secret", Cost { memory_kib: 8, passes: 1 })) };
     let dealt = seal::init(&*place.store, &slots).unwrap();
@@ -215,6 +230,7 @@ fn a_use_and_a_change_finish_while_a_backup_is_half_way() {
     let at = place.at("audit");
     let options = Options { log, ..Options::default() };
     let service = Service::open(kms, &AuditAt::Folder(&at), options).unwrap();
+    place.fill(400, 9000);
     let token = service.first_token(&Principal::new("ci").unwrap()).unwrap().to_string();
     let who = service.authenticate(&token, &Peer::default()).unwrap();
     let call = Call::new(&who, "r-1");

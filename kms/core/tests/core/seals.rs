@@ -8,7 +8,8 @@ use gabion_kms::seal::{
 };
 use gabion_kms::store::testing::Over;
 use gabion_kms::store::{
-    MemoryStore, Options, Outcome, RecordPath, SqliteStore, Store, StoreError, Transaction,
+    MemoryStore, Options, Outcome, Read, RecordPath, Revision, SqliteStore, Store, StoreError,
+    Transaction,
 };
 use gabion_kms::{Code, Error, SealError, ShareError, seal};
 
@@ -124,12 +125,20 @@ fn what_was_dealt_is_adopted_by_its_own_shares_only() {
     assert!(unseal(&store, third.shares()).is_ok() && unseal(&store, first.shares()).is_err());
 }
 
-/// A store whose answers get lost as long as it is told so; what was asked happens.
+/// A store whose answers get lost as long as it is told so, from the first commit on; what was asked happens.
 struct Deaf(MemoryStore, Mutex<bool>);
 
 impl Over for Deaf {
     fn below(&self) -> &dyn Store {
         &self.0
+    }
+
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        let read = self.0.read(paths)?;
+        match *self.1.lock().unwrap() && read.revision > Revision(0) {
+            true => Err(StoreError::Unavailable("its answer was lost".to_owned())),
+            false => Ok(read),
+        }
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
@@ -209,8 +218,10 @@ fn a_seal_is_bound_to_its_store_and_to_what_the_store_says_of_it() {
     for (generation, (from, to, by_word, by_shares)) in [
         ("\"memory_kib\":64", "\"memory_kib\":65", Some(SealError::Passphrase), None),
         ("\"shares\":3", "\"shares\":4", None, Some(SealError::Shares)),
-        ("\"format\":1", "\"format\":0", damaged(), damaged()),
-        ("\"format\":1", "\"format\":2,\"new\":0", newer(), newer()),
+        ("\"format\":2", "\"format\":0", damaged(), damaged()),
+        // An older format asks for no manifest: nobody puts it in place of this one.
+        ("\"format\":2", "\"format\":1", Some(SealError::Passphrase), Some(SealError::Shares)),
+        ("\"format\":2", "\"format\":3,\"new\":0", newer(), newer()),
         ("\"slots\"", "\"slot\"", damaged(), damaged()),
         ("\"memory_kib\":64", "\"memory_kib\":4294967295", damaged(), damaged()),
         ("\"passes\":1", "\"passes\":65", damaged(), damaged()),
@@ -234,7 +245,7 @@ fn damaged() -> Option<SealError> {
 }
 
 fn newer() -> Option<SealError> {
-    Some(SealError::TooOld { wanted: 2, has: 1 })
+    Some(SealError::TooOld { wanted: 3, has: 2 })
 }
 
 /// Why it did not open, without the words for what is damaged.

@@ -75,7 +75,7 @@ fn a_newer_programs_store_is_read_or_refused_as_it_says() {
     drop(filled(&at, 3));
     let set = |column: &str| {
         let connection = rusqlite::Connection::open(&at).unwrap();
-        connection.execute(&format!("UPDATE store SET {column} = 2"), ()).unwrap();
+        connection.execute(&format!("UPDATE store SET {column} = 3"), ()).unwrap();
     };
     set("min_writer");
     let store = open(&at).unwrap();
@@ -243,10 +243,13 @@ fn a_damaged_record_leaves_the_others_in_use() {
     let at = folder.path().join("store");
     drop(filled(&at, 3));
     let connection = rusqlite::Connection::open(&at).unwrap();
+    let rule = "SELECT sql FROM sqlite_schema WHERE name = 'generations_count'";
+    let rule: String = connection.query_row(rule, (), |row| row.get(0)).unwrap();
     for sql in [
         "DROP TRIGGER generations_count",
         "UPDATE records SET value = x'00' WHERE path = 'r/0'",
         "UPDATE records SET generation = -1 WHERE path = 'r/1'",
+        &rule,
     ] {
         connection.execute(sql, ()).unwrap();
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use gabion_kms::model::{Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, Options};
-use gabion_kms::seal::{By, Shares, Slots, init, unseal};
-use gabion_kms::store::{MemoryStore, RecordPath, Store, Transaction};
+use gabion_kms::seal::{AuthenticatedStore, By, Sealer, Shares, Slots, init, unseal};
+use gabion_kms::store::{MemoryStore, Outcome, Record, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error};
 
 use crate::seals::adopted;
@@ -130,28 +130,37 @@ fn messages_under_short_nonces_are_counted_and_run_out() {
     };
     for name in ["aes256-gcm96", "chacha20-poly1305", "xaes-256-gcm"] {
         let id = create(&kms(), name, name).key;
-        let path = RecordPath::new(format!("counts/default/{}/0000000001", id.uuid)).unwrap();
-        let counted = || {
-            let record = store.read(std::slice::from_ref(&path)).unwrap().records.remove(0)?;
-            let value = record.value.unwrap();
-            let plain = sealer().open(&path, record.generation, &value).unwrap();
-            Some((String::from_utf8(plain.to_vec()).unwrap(), record.generation))
+        let path = RecordPath::new(format!("versions/default/{}/0000000001", id.uuid)).unwrap();
+        let read = || store.read(std::slice::from_ref(&path)).unwrap().records.remove(0).unwrap();
+        // The number stands at the end of the version's record.
+        let opened = || {
+            let (generation, value) = (read().generation, read().value.unwrap());
+            (sealer().open(&path, generation, &value).unwrap().to_vec(), generation)
         };
-        let block = |n: u64| Some(((n << 14).to_string(), n));
+        let counted = || {
+            let (plain, generation) = opened();
+            (u64::from_le_bytes(*plain.last_chunk().unwrap()), generation)
+        };
+        let block = |n: u64| (n << 14, n + 1);
         for round in 1..=2 {
             let kms = kms();
             for _ in 0..3 {
                 kms.encrypt(&id, None, b"x", b"").unwrap();
             }
             // A process that ends loses its block, and no message is encrypted without one.
-            assert_eq!(counted(), if name == "xaes-256-gcm" { None } else { block(round) });
+            match name {
+                "xaes-256-gcm" => assert_eq!(opened().1, 1),
+                _ => assert_eq!(counted(), block(round)),
+            }
         }
         if name == "xaes-256-gcm" {
             continue;
         }
-        let last = ((1_u64 << 32) - (1 << 14)).to_string();
-        let sealed = sealer().seal(&path, 3, last.as_bytes()).unwrap();
-        let _ = store.commit(&Transaction::new().put(path.clone(), 2, sealed)).unwrap();
+        let last = (1_u64 << 32) - (1 << 14);
+        set(&*store, sealer(), &path, |plain| {
+            let keys = plain.len() - 8;
+            [&plain[..keys], &last.to_le_bytes()].concat()
+        });
         let kms = kms();
         assert_eq!(code(kms.encrypt(&id, None, b"x", b"")), Code::VersionExhausted);
         assert_eq!(code(kms.datakey(&id, 32, b"")), Code::VersionExhausted);
@@ -160,9 +169,51 @@ fn messages_under_short_nonces_are_counted_and_run_out() {
         kms.encrypt(&id, None, b"x", b"").unwrap();
         kms.delete(&id).unwrap();
         kms.destroy(&id).unwrap();
-        let gone = store.read(std::slice::from_ref(&path)).unwrap().records.remove(0).unwrap();
-        assert_eq!(gone.value, None);
+        assert_eq!(read().value, None);
     }
+}
+
+/// Writes a record by its seal, as the service would.
+fn set(
+    store: &dyn Store,
+    sealer: Sealer,
+    path: &RecordPath,
+    change: impl FnOnce(&[u8]) -> Vec<u8>,
+) {
+    let sealer = Arc::new(sealer);
+    let records = AuthenticatedStore::open(store, sealer.clone()).unwrap();
+    let record = records.read(std::slice::from_ref(path)).unwrap().records.remove(0);
+    let (before, plain) = record.map_or((0, Vec::new()), |Record { generation, value }| {
+        (generation, sealer.open(path, generation, &value.unwrap()).unwrap().to_vec())
+    });
+    let sealed = sealer.seal(path, before + 1, &change(&plain)).unwrap();
+    let put = Transaction::new().put(path.clone(), before, sealed);
+    assert!(matches!(records.commit(&put).unwrap(), Outcome::Committed(_)));
+}
+
+/// A version that an older program made has no number itself, and goes on from the record that it was counted in.
+#[test]
+fn what_an_older_program_counted_counts() {
+    let store = Arc::new(MemoryStore::new());
+    let slots = Slots { recovery: Shares { shares: 1, threshold: 1 }, passphrase: None };
+    let (_, shares) = adopted(&*store, init(&*store, &slots));
+    let sealer = || unseal(&*store, By::Shares(&shares)).unwrap();
+    let kms = || Kms::new(store.clone() as Arc<dyn Store>, sealer(), Options::default()).unwrap();
+    let (id, other) =
+        (create(&kms(), "a", "aes256-gcm96").key, create(&kms(), "b", "aes256-gcm96").key);
+    for (id, counted) in [(&id, Some((1_u64 << 32) - (2 << 14))), (&other, None)] {
+        let path =
+            |family| RecordPath::new(format!("{family}/default/{}/0000000001", id.uuid)).unwrap();
+        set(&*store, sealer(), &path("versions"), |plain| plain[..plain.len() - 8].to_vec());
+        if let Some(counted) = counted {
+            set(&*store, sealer(), &path("counts"), |_| counted.to_string().into_bytes());
+        }
+    }
+    // One block is left, and each process takes one.
+    for id in [&other, &other, &id] {
+        kms().encrypt(id, None, b"x", b"").unwrap();
+    }
+    assert_eq!(code(kms().encrypt(&id, None, b"x", b"")), Code::VersionExhausted);
 }
 
 #[test]

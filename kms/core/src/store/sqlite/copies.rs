@@ -4,9 +4,7 @@ use std::path::Path;
 
 use rusqlite::{ErrorCode, params};
 
-use super::{
-    FORMAT, RULES, SCHEMA, SqliteStore, digest, error_of, in_place, is_whole, marks, number,
-};
+use super::{FORMAT, RULES, SCHEMA, SqliteStore, error_of, in_place, is_whole, marks, number};
 use crate::store::records::{Record, RecordPath};
 use crate::store::terms::{Identity, Revision, StoreError};
 
@@ -44,12 +42,12 @@ impl SqliteStore {
         in_place(to, &mut |connection| {
             let transaction = connection.transaction().map_err(error_of)?;
             transaction.execute_batch(SCHEMA).map_err(error_of)?;
-            let Head { identity, revision, .. } = head;
+            let Head { identity, min_writer, revision, .. } = head;
             transaction
                 .execute(
                     "INSERT INTO store VALUES (1, ?1, ?1, ?2, ?3, ?4)",
                     params![
-                        FORMAT as i64,
+                        *min_writer as i64,
                         &identity.id[..],
                         (identity.incarnation as i64).saturating_add(1),
                         revision.0 as i64
@@ -59,7 +57,7 @@ impl SqliteStore {
             let insert = "INSERT INTO records (rowid, path, generation, value, digest) VALUES (?1, ?2, ?3, ?4, ?5)";
             let mut statement = transaction.prepare(insert).map_err(error_of)?;
             while let Some(Numbered { number, path, record }) = next()? {
-                let digest = digest(path.as_str(), &record);
+                let digest = record.digest(path.as_str());
                 let row = params![
                     number as i64,
                     path.as_str(),

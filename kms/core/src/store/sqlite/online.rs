@@ -11,6 +11,7 @@
 //! the records up to a number, but for those that were replaced since. A page is read under the store's lock, and written without.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use rusqlite::{Connection, params};
@@ -131,7 +132,8 @@ impl Copying<'_> {
             let (read, last, bytes) = (0, records, 0);
             let kept = BTreeMap::new();
             *snapshot = Some(Snapshot { read, last, kept, bytes, is_outrun: false });
-            let (identity, min_writer) = (store.marks.identity, store.marks.min_writer);
+            let identity = store.marks.identity;
+            let min_writer = store.format.load(Ordering::Acquire);
             Ok(Head { identity, min_writer, revision: revision(connection)?, records })
         })?;
         begin(&head)?;
