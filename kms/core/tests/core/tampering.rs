@@ -104,6 +104,7 @@ fn filled() -> (Place, PathBuf, PathBuf) {
             action: Action::Create,
             tenant: &tenant,
             key: Some(&name),
+            is_secret: false,
         };
         let Begun::New(mut op) = service.op_begin(call, &asked).unwrap() else { panic!("{id}") };
         service.op_run(&mut op, || service.create(call, &key).unwrap()).unwrap();
