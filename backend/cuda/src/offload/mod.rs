@@ -123,7 +123,8 @@ impl<S: Source> Offload<S> {
         &self.0.source
     }
 
-    /// A processor's backend as it stands beside these devices: it says what its batches cost.
+    /// A processor's backend as it stands beside these devices: it says what its batches cost. Engines have none, since
+    /// they use devices on request alone (ADR 0081).
     pub fn beside(&self, processor: Box<dyn Backend>) -> Box<dyn Backend> {
         Box::new(Priced::new(processor, self.clone()))
     }
