@@ -172,6 +172,14 @@ pub fn failed(path: &Path, error: &io::Error) -> LedgerError {
     LedgerError::Unavailable(format!("{}: {error}", path.display()))
 }
 
+/// The error of a log that can't be read: nobody knows what was signed until it can be.
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> LedgerError {
+    unsafe_state(
+        path,
+        &format!("it can't be read ({error}); make it readable and run the command again"),
+    )
+}
+
 /// The error of a state that may not be used.
 pub fn unsafe_state(path: &Path, reason: &str) -> LedgerError {
     LedgerError::Unsafe(format!("{}: {reason}", path.display()))

@@ -1,6 +1,5 @@
 //! What is done to a key's files besides signing: made, looked at, recovered.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -12,8 +11,10 @@ use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Disk, write_all};
 use crate::files::{
     IS_LOST, Paths, Surroundings, anchor_names, anchor_paths, check_id, check_key, check_network,
-    check_places, failed, folder_of, new_stamp, put_file, read_file, read_state, unsafe_state,
+    check_places, failed, folder_of, new_stamp, put_file, read_file, read_state, unreadable,
+    unsafe_state,
 };
+use crate::history::interrupted;
 use crate::ledger::held_anchor;
 use crate::lock::{self, Lock, Tried, Work};
 use crate::log::{End, Line, Log};
@@ -386,7 +387,8 @@ pub(crate) fn write_new(
     write_all(&*file, bytes, 0).and_then(|()| file.sync()).map_err(at)
 }
 
-fn note(around: &Surroundings, text: &str) -> Line {
+/// A line that says what was done to the state.
+pub(crate) fn note(around: &Surroundings, text: &str) -> Line {
     let (time, host) = (around.machine.now(), around.machine.host());
     Line::Note { text: text.to_owned(), time, host }
 }
@@ -459,7 +461,7 @@ fn status_of(
     state: &State,
     holder: Option<String>,
 ) -> Result<Status, LedgerError> {
-    let at = |error: io::Error| failed(&paths.log, &error);
+    let at = |error: io::Error| unreadable(&paths.log, &error);
     let log = match around.disk.open(&paths.log, Access::Read) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         file => Some(Log::open(file.map_err(at)?, &head.key, End::of(state)).map_err(at)?),
@@ -485,7 +487,7 @@ fn status_of(
             let found = around.disk.identity(path);
             found.is_err_and(|error| error.kind() == ErrorKind::NotFound).then_some(IS_LOST)
         };
-        let of_log = log.as_ref().map_or(Some(IS_LOST), |log| log.refusal(state.next));
+        let of_log = log.as_ref().map_or(Some(IS_LOST), |log| log.refusal(head.first, state.next));
         let found = [(&paths.lock, is_lost(&paths.lock)), (&paths.log, of_log)];
         let mut reasons = found.into_iter().filter_map(|(path, reason)| Some((path, reason?)));
         reasons.next().map(|(path, reason)| format!("{}: {reason}", path.display()))
@@ -493,6 +495,8 @@ fn status_of(
     let left = head.end - state.next;
     let signed = log.as_ref().map_or(0, Log::signed);
     let burnt = (state.next - head.first).saturating_sub(signed);
+    let unread = log.as_ref().map_or(0, Log::unread);
+    let torn = (unread > 0).then(|| format!("{}: {}", paths.log.display(), interrupted(unread)));
     Ok(Status {
         key: head.key,
         index: state.next,
@@ -500,8 +504,8 @@ fn status_of(
         generation: state.generation,
         anchors: anchors.collect(),
         holder,
+        warnings: torn.filter(|_| refusal.is_none()).into_iter().collect(),
         refusal,
-        warnings: Vec::new(),
     })
 }
 
@@ -520,19 +524,6 @@ pub fn files(around: &Surroundings, key: &Path) -> Result<Vec<PathBuf>, LedgerEr
         files.extend(anchors.unwrap_or_default());
     }
     Ok(files)
-}
-
-/// The lines of a key's log.
-///
-/// # Errors
-/// If it can't be read.
-pub fn log(around: &Surroundings, key: &Path) -> Result<Vec<Line>, LedgerError> {
-    let paths = Paths::of_existing(&*around.disk, key)?;
-    paths.check_there(&*around.disk, &[&paths.state, &paths.log])?;
-    let (head, ..) = read_state(&*around.disk, &paths, Access::Read)?;
-    let file = around.disk.open(&paths.log, Access::Read);
-    let lines = file.and_then(|file| Log::lines(file, &head.key));
-    lines.map_err(|error| failed(&paths.log, &error))
 }
 
 /// Goes on with a key whose state is not safe: burns every index that a witness saw, and `burn` more, and makes the
@@ -630,7 +621,7 @@ fn recover_under(
     lock.sign(&*around.machine);
     let generation = generation + 1;
     let text = format!("recovered in generation {generation}: every index below {next} is burnt");
-    let (end, warnings) = go_on_with(around, paths, &head.key, log, text)?;
+    let (end, warnings) = go_on_with(around, paths, (&head, state.next), log, text)?;
     let state = State {
         generation,
         stamp: new_stamp(around)?,
@@ -652,14 +643,14 @@ fn recover_under(
 fn go_on_with(
     around: &Surroundings,
     paths: &Paths,
-    key: &KeyId,
+    (head, next): (&Head, u64),
     log: Option<Log>,
     mut text: String,
 ) -> Result<(End, Vec<String>), LedgerError> {
     let disk = &*around.disk;
     let at = |error: io::Error| failed(&paths.log, &error);
     let what = match &log {
-        Some(log) if log.is_whole() => None,
+        Some(log) if log.damage(head.first, next).is_none() => None,
         Some(log) => Some(format!(
             "the log is damaged or older than the state, and its first {} signatures are all that is known of it; \
              request ids behind them may be given again. A copy is {}",
@@ -678,14 +669,14 @@ fn go_on_with(
     let line = note(around, &text);
     let end = match log {
         Some(mut log) => {
-            let noted = log.settle().and_then(|()| log.append(&[line])).and_then(|()| log.sync());
+            let noted = log.settle().and_then(|_| log.append(&[line])).and_then(|()| log.sync());
             noted.map_err(at)?;
             log.durable()
         }
         // Where this is interrupted, a log is there that the state does not know: it is recovered once more.
         None => {
             let file = disk.open(&paths.log, Access::New).map_err(at)?;
-            let end = Log::create(file, key, &line).map_err(at)?;
+            let end = Log::create(file, &head.key, &line).map_err(at)?;
             let folder = paths.folder();
             disk.sync_folder(folder).map_err(|error| failed(folder, &error))?;
             end
@@ -729,32 +720,6 @@ fn keep_log(disk: &dyn Disk, paths: &Paths) -> Result<PathBuf, LedgerError> {
         }
     }
     written.map(|()| copy)
-}
-
-/// An index that signed two messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reuse {
-    /// The index.
-    pub index: u64,
-    /// Where it was used, twice.
-    pub sources: [String; 2],
-}
-
-/// Finds indexes that signed two different messages, over all that is known from wherever: `(source, index,
-/// digest)`.
-pub fn audit(seen: impl IntoIterator<Item = (String, u64, [u8; 32])>) -> Vec<Reuse> {
-    let mut first: HashMap<u64, (String, [u8; 32])> = HashMap::new();
-    let mut reused = Vec::new();
-    for (source, index, digest) in seen {
-        match first.get(&index) {
-            None => {
-                first.insert(index, (source, digest));
-            }
-            Some((_, before)) if *before == digest => {}
-            Some((other, _)) => reused.push(Reuse { index, sources: [other.clone(), source] }),
-        }
-    }
-    reused
 }
 
 #[cfg(test)]

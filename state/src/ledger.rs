@@ -12,6 +12,7 @@
 //! one that is opened anew writes first what it has read, since what a failed sync left in the system's cache
 //! may never get to the disk.
 
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +29,7 @@ use crate::files::{
     Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, new_stamp,
     read_state, unsafe_state,
 };
+use crate::keys::note;
 use crate::lock::{Lock, Tried};
 use crate::log::{End, Line, Log, PLAIN_MAX};
 use crate::machine::Process;
@@ -400,7 +402,15 @@ impl Shared {
         let written = inner.slots.write_again(&record).and_then(|()| inner.slots.file().sync());
         written.map_err(|error| failed(&self.paths.state, &error))?;
         raise(inner)?;
-        inner.log.settle().map_err(|error| failed(&self.paths.log, &error))
+        let at = |error: io::Error| failed(&self.paths.log, &error);
+        let removed = inner.log.settle().map_err(at)?;
+        if removed == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "{removed} bytes behind the last line were removed: a process was interrupted while it wrote them"
+        );
+        inner.log.append(&[note(&self.around, &text)]).map_err(at)
     }
 
     /// Makes a new generation durable whose next index is `next`, in the state and in every anchor.
@@ -663,7 +673,7 @@ fn open_log(
     let at = |error| failed(&paths.log, &error);
     let file = around.disk.open(&paths.log, Access::Write).map_err(at)?;
     let log = Log::open(file, &head.key, End::of(state)).map_err(at)?;
-    match log.refusal(state.next) {
+    match log.refusal(head.first, state.next) {
         Some(reason) => Err(paths.unsafe_until_recovered(&paths.log, reason)),
         None => Ok(log),
     }

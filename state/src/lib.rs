@@ -55,6 +55,7 @@ mod backup;
 mod disk;
 mod files;
 mod foreign;
+mod history;
 mod key_file;
 mod keys;
 mod ledger;
@@ -76,10 +77,9 @@ pub use backup::{backup, restore};
 pub use disk::{Access, Disk, DiskFile, Identity, RealDisk, read_full, write_all};
 pub use files::{Paths, Surroundings};
 pub use foreign::Foreign;
+pub use history::{History, Reuse, audit, log};
 pub use key_file::{KeyFile, LABEL, Secret};
-pub use keys::{
-    NewKey, Reuse, Status, audit, check_place, create, discard, files, log, recover, status,
-};
+pub use keys::{NewKey, Status, check_place, create, discard, files, recover, status};
 pub use ledger::{FilesLedger, Opened, Options};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};

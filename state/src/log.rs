@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Segments are written as zeros ahead of time, so that a record changes no length. The first record whose chain
-//! is wrong ends the log: it was torn. How much of it was durable, and with which chain, stands in the state,
-//! so that an older log or a damaged one is noticed.
+//! is wrong ends the log. How much of it was durable, and with which chain, stands in the state, so that an older
+//! log or a damaged one is noticed. Behind the last whole record are zeros, or what an interrupted write left: anything
+//! else is damage. An interrupted write is removed before anything else is written.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -29,6 +30,9 @@ pub const PLAIN_MAX: u64 = FRAME as u64 + 8 + 8 + 32 + 2 * 256;
 const SIGNED: u8 = 1;
 const FORGOTTEN: u8 = 2;
 const NOTE: u8 = 3;
+
+/// Bytes of what a disk writes whole: of a write that the power ended, any of these may be missing.
+const SECTOR: u64 = 512;
 
 /// The beginning of the note by which `recover` ended up to version 18f74786. The number of the next index follows.
 const OLD_RECOVERY: &str = "recovered: every index below ";
@@ -85,9 +89,16 @@ pub struct Log {
     is_whole: bool,
     /// Bytes of the file.
     size: u64,
+    /// Where the last byte that is not zero ends, or the last whole record.
+    written: u64,
+    /// Whether what is behind the last whole record can be an interrupted write.
+    may_be_torn: bool,
     requests: HashMap<String, Place>,
     signed: u64,
+    lowest: Option<u64>,
     highest: Option<u64>,
+    /// Whether an old `recover` went on with it, which left what was damaged behind its end.
+    is_recovered: bool,
     /// The next index by the note of an old `recover`, if that is the last durable line.
     old_recovery: Option<u64>,
 }
@@ -111,6 +122,16 @@ impl Log {
     /// Reads a log that was durable up to `durable`. Where it ends before, or is another one there, it is not whole, and
     /// nothing of it is taken for durable.
     pub fn open(file: Box<dyn DiskFile>, key: &KeyId, durable: End) -> io::Result<Self> {
+        Self::read(file, key, durable, |_| {})
+    }
+
+    /// Opens a log, and hands each of its lines to `each`.
+    pub fn read(
+        file: Box<dyn DiskFile>,
+        key: &KeyId,
+        durable: End,
+        mut each: impl FnMut(Line),
+    ) -> io::Result<Self> {
         let size = file.size()?;
         let mut log = Log::new(file, key, size);
         log.is_whole = log.end == durable;
@@ -118,27 +139,63 @@ impl Log {
         while let Some((line, end, record)) = log.line_at(&mut window, log.end)? {
             log.note(&line, end.len - record as u64);
             log.end = end;
+            let recovered = old_recovery(&line);
+            log.is_recovered |= recovered.is_some();
             if end == durable {
                 log.is_whole = true;
-                log.old_recovery = old_recovery(&line);
+                log.old_recovery = recovered;
             }
+            each(line);
         }
+        log.read_rest()?;
         if log.is_whole {
             log.durable = durable;
         }
         Ok(log)
     }
 
-    /// Reads every line of a log.
-    pub fn lines(file: Box<dyn DiskFile>, key: &KeyId) -> io::Result<Vec<Line>> {
-        let log = Log::new(file, key, 0);
-        let mut window = Window { offset: 0, bytes: Vec::new() };
-        let (mut lines, mut end) = (Vec::new(), log.end);
-        while let Some((line, after, _)) = log.line_at(&mut window, end)? {
-            lines.push(line);
-            end = after;
+    /// Finds what is behind the last whole record.
+    fn read_rest(&mut self) -> io::Result<()> {
+        const ZEROS: [u8; SEGMENT as usize] = [0; SEGMENT as usize];
+        let (mut bytes, mut offset) = (vec![0; ZEROS.len()], self.end.len);
+        self.written = offset;
+        loop {
+            let read = read_full(&*self.file, &mut bytes, offset)?;
+            // Compared as a whole first, which is what is there nearly always.
+            if bytes[..read] != ZEROS[..read] {
+                let last = bytes[..read].iter().rposition(|byte| *byte != 0).unwrap_or(0);
+                self.written = offset + last as u64 + 1;
+            }
+            offset += read as u64;
+            if read < bytes.len() {
+                break;
+            }
         }
-        Ok(lines)
+        self.may_be_torn = self.written == self.end.len || self.is_torn()?;
+        Ok(())
+    }
+
+    /// Whether the record behind the last whole one lacks a part: its beginning, its end or a sector is zeros, as they were
+    /// before it was written.
+    fn is_torn(&self) -> io::Result<bool> {
+        let start = self.end.len;
+        let mut len = [0; 4];
+        read_full(&*self.file, &mut len, start)?;
+        let len = u32::from_be_bytes(len) as usize;
+        if len == 0 {
+            return Ok(true);
+        }
+        if !(FRAME..=RECORD_MAX).contains(&len) {
+            return Ok(false);
+        }
+        let mut record = vec![0; len];
+        read_full(&*self.file, &mut record, start)?;
+        let to_sector = (SECTOR - start % SECTOR) as usize;
+        let (begins, rest) = record.split_at(to_sector.min(len));
+        let is_missing = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
+        Ok(record.ends_with(&[0])
+            || is_missing(begins)
+            || rest.chunks(SECTOR as usize).any(is_missing))
     }
 
     /// Makes room for so many bytes. Where it has to, all that was written before is durable, too.
@@ -193,15 +250,36 @@ impl Log {
         Ok(())
     }
 
-    /// Writes again what may never have got to the disk, and makes it durable.
-    pub fn settle(&mut self) -> io::Result<()> {
+    /// Writes again what may never have got to the disk, and makes it durable. What is behind the last whole record is
+    /// removed. Returns how many bytes that were.
+    pub fn settle(&mut self) -> io::Result<u64> {
         let len = self.end.len - self.durable.len;
         let mut bytes = vec![0; len as usize];
         if read_full(&*self.file, &mut bytes, self.durable.len)? < bytes.len() {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         write_all(&*self.file, &bytes, self.durable.len)?;
-        self.sync()
+        let unread = self.unread();
+        if unread > 0 {
+            self.remove_rest()?;
+        }
+        self.sync()?;
+        Ok(unread)
+    }
+
+    /// Writes zeros behind the last whole record, durably.
+    fn remove_rest(&mut self) -> io::Result<()> {
+        let zeros = vec![0; SEGMENT as usize];
+        let mut offset = self.end.len;
+        while offset < self.written {
+            let len = (self.written - offset).min(SEGMENT);
+            write_all(&*self.file, &zeros[..len as usize], offset)?;
+            offset += len;
+        }
+        self.file.sync()?;
+        self.durable = self.end;
+        (self.written, self.may_be_torn) = (self.end.len, true);
+        Ok(())
     }
 
     /// The signature of a request.
@@ -224,15 +302,37 @@ impl Log {
         self.file.identity()
     }
 
-    /// Whether all of it is there that a state knew of.
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
+    /// How far its whole records go.
+    pub fn end(&self) -> End {
+        self.end
     }
 
-    /// Why a state whose next index is `next` may not be gone on from; the log is a witness, too.
-    pub fn refusal(&self, next: u64) -> Option<&'static str> {
+    /// Bytes behind the last whole record that are not zeros.
+    pub fn unread(&self) -> u64 {
+        self.written.saturating_sub(self.end.len)
+    }
+
+    /// What is wrong with it, if a state has the indexes from `first` on and comes to `next`: then lines may be missing.
+    pub fn damage(&self, first: u64, next: u64) -> Option<&'static str> {
         if !self.is_whole {
             return Some("it is damaged, or older than the state");
+        }
+        if self.lowest.is_some_and(|index| index < first) {
+            return Some("it is damaged, or the log of another sector of the key");
+        }
+        // Signatures are written of indexes that were reserved, so without one that is missing a single other line may
+        // be torn.
+        let is_complete = next == self.highest.map_or(first, |index| index + 1);
+        let may_be_torn = self.may_be_torn && !(is_complete && self.unread() > PLAIN_MAX);
+        let is_damaged = !may_be_torn && !self.is_recovered;
+        is_damaged.then_some("it is damaged behind its last whole line")
+    }
+
+    /// Why a state that has the indexes from `first` on and comes to `next` may not be gone on from; the log is a witness,
+    /// too.
+    pub fn refusal(&self, first: u64, next: u64) -> Option<&'static str> {
+        if let Some(damage) = self.damage(first, next) {
+            return Some(damage);
         }
         let is_older = self.highest.is_some_and(|index| index >= next);
         is_older.then_some("it is newer than the state, which was restored")
@@ -269,9 +369,13 @@ impl Log {
             durable: end,
             is_whole: true,
             size,
+            written: end.len,
+            may_be_torn: true,
             requests: HashMap::new(),
             signed: 0,
+            lowest: None,
             highest: None,
+            is_recovered: false,
             old_recovery: None,
         }
     }
@@ -281,6 +385,7 @@ impl Log {
         match line {
             Line::Signed { index, digest, request, signature, .. } => {
                 self.signed += 1;
+                self.lowest = Some(self.lowest.map_or(*index, |lowest| lowest.min(*index)));
                 self.highest = self.highest.max(Some(*index));
                 if let Some(request) = request {
                     let before = FRAME - 16 + line.encode().1.len() - signature.len();

@@ -5,6 +5,7 @@
 mod attacks;
 mod broken;
 mod disk;
+mod evidence;
 mod faults;
 mod homes;
 mod making;

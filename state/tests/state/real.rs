@@ -43,7 +43,7 @@ pub fn new_key<'a>(key: &'a Path, end: u64, anchors: &'a [PathBuf]) -> NewKey<'a
 }
 
 impl Place {
-    fn new(end: u64) -> Self {
+    pub fn new(end: u64) -> Self {
         let place = Place::empty();
         place.make(&place.key(), end).unwrap();
         place
@@ -53,17 +53,17 @@ impl Place {
         create(&self.around, &new_key(key, end, &[]))
     }
 
-    fn open(&self, key: &Path) -> Result<FilesLedger, LedgerError> {
+    pub fn open(&self, key: &Path) -> Result<FilesLedger, LedgerError> {
         open(&self.around, key, Duration::ZERO)
     }
 }
 
-fn open(around: &Surroundings, key: &Path, wait: Duration) -> Result<FilesLedger, LedgerError> {
+pub fn open(around: &Surroundings, key: &Path, wait: Duration) -> Result<FilesLedger, LedgerError> {
     FilesLedger::open(around, key, PUBLIC, Options { wait, ..Options::default() })
 }
 
 /// Signs one message and closes; the index.
-fn sign(ledger: FilesLedger, message: &[u8]) -> u64 {
+pub fn sign(ledger: FilesLedger, message: &[u8]) -> u64 {
     let signed = sign_with(&ledger, message);
     ledger.close().unwrap();
     signed
@@ -75,7 +75,7 @@ fn sign_with(ledger: &FilesLedger, message: &[u8]) -> u64 {
     sign_requests(ledger, &mut StandIn(&signer), &[request]).unwrap()[0].index
 }
 
-fn is_unsafe<T>(result: Result<T, LedgerError>) -> bool {
+pub fn is_unsafe<T>(result: Result<T, LedgerError>) -> bool {
     matches!(result, Err(LedgerError::Unsafe(_)))
 }
 
@@ -343,7 +343,7 @@ fn what_was_signed_stands_in_the_log_and_reuse_is_found_there() {
     ledger.forget("build 7").unwrap();
     assert!(ledger.forget("build 7").is_err());
     ledger.close().unwrap();
-    let lines = log(&place.around, &place.key()).unwrap();
+    let lines = log(&place.around, &place.key()).unwrap().lines;
     let signed: Vec<(u64, [u8; 32])> = lines
         .iter()
         .filter_map(|line| match line {
@@ -509,7 +509,7 @@ fn a_lost_log_is_begun_anew_by_whoever_recovers() {
     assert!(recovered.warnings[0].contains("the log is lost"), "{recovered:?}");
     assert_eq!((recovered.index, recovered.refusal), (5, None));
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
-    let lines = log(&place.around, &place.key()).unwrap();
+    let lines = log(&place.around, &place.key()).unwrap().lines;
     let [Line::Note { text, .. }, Line::Signed { index: 5, .. }] = &lines[..] else {
         panic!("{lines:?}");
     };

@@ -147,7 +147,7 @@ fn a_request_id_names_a_message_until_it_is_forgotten() {
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].take())
         .collect();
-    assert_eq!(kinds, ["note", "signed", "forgotten", "signed"]);
+    assert_eq!(kinds, ["note", "signed", "forgotten", "signed", "end"]);
     assert!(work.hbs(&["log", "k"]).ok().text().contains("build 7"));
 }
 

@@ -14,6 +14,7 @@ mod fips_guard;
 mod harness;
 mod hbs;
 mod hbs_edges;
+mod hbs_evidence;
 mod hss;
 mod keys;
 #[cfg(feature = "kms")]

@@ -1,14 +1,17 @@
 //! `gabion hbs audit`: looks for an index that signed two messages, over logs and signatures from wherever.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use gabion_engine::xmss::Set;
 use gabion_engine::{Algorithm, Error, Message, Prehash, lms, xmss};
-use gabion_state::{KeyFile, Line, Reuse, Surroundings, audit, log};
+use gabion_state::{KeyFile, LABEL, Line, Reuse, Surroundings, audit, log};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+use super::export::Section;
 use super::verify::as_hss;
 use crate::failure::Failure;
 use crate::files;
@@ -24,7 +27,8 @@ use crate::keys;
 ///
 /// LOG is a private key, whose log is read, or what `gabion hbs log --json` printed on another host. SIG is a signature: its
 /// index stands in it. Beside its message, without .sig, which it verifies, it is compared with logs too, else with other
-/// signatures. All have to be of one key. Exits 1 where an index was used twice: that key must not be trusted any more.
+/// signatures. All have to be of one key. Exits 1 if an index was used twice: that key must not be trusted any more. Exits 4
+/// if a log is damaged, incomplete or can't be read, or was exported by a program that wrote no end of it: uses may be missing.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -44,6 +48,8 @@ struct Seen {
     /// What may be signatures. How the index stands in one, the key says.
     signatures: Vec<Signature>,
     key: Option<Key>,
+    /// Why uses may be missing.
+    problems: Vec<Failure>,
 }
 
 /// What may be a signature.
@@ -63,9 +69,12 @@ struct Key {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let mut seen = Seen::default();
     for path in &args.sources {
-        seen.add(path)?;
+        // What the others say counts, whatever is wrong with one.
+        if let Err(problem) = seen.add(path) {
+            seen.problems.push(problem);
+        }
     }
-    let (messages, signatures) = seen.uses()?;
+    let (messages, signatures, problems) = seen.uses();
     let uses = messages.len().max(signatures.len());
     let mut reused = audit(messages);
     for reuse in audit(signatures) {
@@ -76,62 +85,101 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     for Reuse { index, sources: [one, other] } in &reused {
         say!("index {index} signed two messages: {one}, {other}");
     }
-    match reused.len() {
-        0 => {
-            say!("no index signed two messages; {uses} uses were seen");
-            Ok(0)
-        }
-        count => Err(Failure::No(format!(
-            "{count} indexes signed two messages; whoever has both signatures can forge: replace the key"
-        ))),
+    if reused.is_empty() && problems.is_empty() {
+        say!("no index signed two messages; {uses} uses were seen");
+    } else if reused.is_empty() && uses > 0 {
+        say!("no index signed two messages in what could be read; {uses} uses were seen");
     }
+    let indexes: BTreeSet<u64> = reused.iter().map(|reuse| reuse.index).collect();
+    verdict(indexes.len(), problems)
+}
+
+/// The outcome: reuse counts before damage, and damage before files that are something else. What does not decide is a
+/// warning.
+fn verdict(reused: usize, mut problems: Vec<Failure>) -> Result<u8, Failure> {
+    if reused > 0 {
+        problems.push(Failure::No(format!(
+            "{reused} indexes signed two messages; whoever has both signatures can forge: replace the key"
+        )));
+    }
+    let rank = |problem: &Failure| match problem.exit_code() {
+        1 => 0,
+        4 => 1,
+        _ => 2,
+    };
+    problems.sort_by_key(rank);
+    let mut problems = problems.into_iter();
+    let Some(worst) = problems.next() else { return Ok(0) };
+    for problem in problems {
+        eprintln!("warning: {problem}");
+    }
+    Err(worst)
+}
+
+/// The failure of evidence that can't be read as a whole.
+fn incomplete(name: &str, why: impl Display) -> Failure {
+    Failure::Refused(format!("{name}: {why}; uses may be missing from this audit"))
 }
 
 impl Seen {
     fn add(&mut self, path: &Path) -> Result<(), Failure> {
-        let bytes = files::read(path, files::LARGE_MAX)?;
         let name = files::shown(path, "standard input");
-        if bytes.first() == Some(&b'{') {
-            return self.add_exported(&name, &bytes);
+        let bytes = files::read(path, files::LARGE_MAX).map_err(|why| incomplete(&name, why))?;
+        match bytes.first() {
+            None => return Err(incomplete(&name, "it is empty")),
+            Some(b'{') => return self.add_exported(&name, &bytes),
+            Some(_) => {}
         }
         let around = Surroundings::real();
-        let Ok(file) = KeyFile::read(&*around.disk, path) else {
-            self.signatures.push(Signature { path: path.to_owned(), bytes });
-            return Ok(());
+        let file = match KeyFile::read(&*around.disk, path) {
+            Ok(file) => file,
+            Err(why) if bytes.starts_with(format!("-----BEGIN {LABEL}").as_bytes()) => {
+                return Err(incomplete(&name, why));
+            }
+            Err(_) => {
+                self.signatures.push(Signature { path: path.to_owned(), bytes });
+                return Ok(());
+            }
         };
         self.is_of(&name, file.sets().algorithm(), file.public())?;
-        for line in log(&around, path)? {
+        let history = log(&around, path).map_err(|why| incomplete(&name, why))?;
+        for line in history.lines {
             if let Line::Signed { index, digest, host, .. } = line {
                 self.messages.push((format!("{name} on {host}"), index, digest));
             }
         }
-        Ok(())
+        history.damage.map_or(Ok(()), |damage| Err(incomplete(&name, damage)))
     }
 
     fn add_exported(&mut self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        let (mut section, mut of, mut problems) = (Section::default(), None, Vec::new());
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         for (at, line) in lines.enumerate() {
-            let expected = || {
-                Failure::Usage(format!(
-                    "line {} of {name} is none that `gabion hbs log --json` prints",
-                    at + 1
-                ))
-            };
-            let row: Value = serde_json::from_slice(line).map_err(|_| expected())?;
-            // Those that were printed before there were keys of XMSS do not say it.
-            let algorithm = row["algorithm"].as_str().unwrap_or("HSS");
-            let algorithm = Algorithm::from_str(algorithm).map_err(|_| expected())?;
-            let public = row["key"].as_str().and_then(|key| hex::decode(key).ok());
-            self.is_of(name, algorithm, &public.ok_or_else(expected)?)?;
-            if row["kind"] != "signed" {
-                continue;
+            let number = at + 1;
+            let row: Option<Value> = serde_json::from_slice(line).ok();
+            match row.as_ref().and_then(|row| Some((row, Row::of(row)?))) {
+                Some((row, Row { key, used })) => {
+                    if section.is_empty() {
+                        self.is_of(name, key.0, &key.1)?;
+                        of = Some(key);
+                    } else if of.as_ref() != Some(&key) {
+                        problems.push(format!("line {number} names another key"));
+                    }
+                    problems.extend(section.read(row));
+                    if let Some((host, index, digest)) = used {
+                        self.messages.push((format!("{name} on {host}"), index, digest));
+                    }
+                }
+                None if at == 0 && row.is_some() => {
+                    return Err(Failure::Usage(format!(
+                        "{name} is not a log: `gabion hbs log --json` prints no such object"
+                    )));
+                }
+                None => problems.push(format!("line {number} is damaged or cut short")),
             }
-            let index = row["index"].as_u64().ok_or_else(expected)?;
-            let digest = row["digest"].as_str().and_then(|digest| hex::decode(digest).ok());
-            let digest = digest.and_then(|digest| digest.try_into().ok()).ok_or_else(expected)?;
-            let host = row["host"].as_str().unwrap_or("an unknown host");
-            self.messages.push((format!("{name} on {host}"), index, digest));
         }
+        problems.extend(section.unfinished());
+        self.problems.extend(problems.into_iter().map(|problem| incomplete(name, problem)));
         Ok(())
     }
 
@@ -153,9 +201,9 @@ impl Seen {
         }
     }
 
-    /// Uses by messages, and by signatures: one index and message have one of these.
-    fn uses(self) -> Result<(Vec<Use>, Vec<Use>), Failure> {
-        let Seen { mut messages, signatures, key } = self;
+    /// Uses by messages, and by signatures: one index and message have one of these. Besides, why some may be missing.
+    fn uses(self) -> (Vec<Use>, Vec<Use>, Vec<Failure>) {
+        let Seen { mut messages, signatures, key, mut problems } = self;
         let mut uses = Vec::new();
         for signature in signatures {
             let name = files::shown(&signature.path, "standard input");
@@ -163,20 +211,45 @@ impl Seen {
                 Some(key) => key.index_of(&signature.bytes),
                 None => lms::index_of(&signature.bytes),
             };
-            let index = index.ok_or_else(|| {
-                Failure::Usage(format!(
+            let Some(index) = index else {
+                problems.push(Failure::Usage(format!(
                     "{name} is no signature of LMS or HSS, no private key of `gabion hbs keygen`, and nothing that \
                      `gabion hbs log --json` printed; a signature of XMSS is read beside one of these alone"
-                ))
-            })?;
-            if let Some(key) = &key
-                && let Some(digest) = key.message_of(&signature)?
-            {
-                messages.push((name.clone(), index, digest));
+                )));
+                continue;
+            };
+            match key.as_ref().map_or(Ok(None), |key| key.message_of(&signature)) {
+                Ok(digest) => messages.extend(digest.map(|digest| (name.clone(), index, digest))),
+                Err(problem) => problems.push(problem),
             }
             uses.push((name, index, digest(&signature.bytes)));
         }
-        Ok((messages, uses))
+        (messages, uses, problems)
+    }
+}
+
+/// An object of an exported log.
+struct Row {
+    key: (Algorithm, Vec<u8>),
+    /// The host, the index and the digest of the message, if an index was used.
+    used: Option<Use>,
+}
+
+impl Row {
+    /// Parses an object; `None` if `gabion hbs log --json` prints no such one.
+    fn of(row: &Value) -> Option<Self> {
+        // Those that were printed before there were keys of XMSS do not say it.
+        let algorithm = Algorithm::from_str(row["algorithm"].as_str().unwrap_or("HSS")).ok()?;
+        let public = hex::decode(row["key"].as_str()?).ok()?;
+        let used = match row["kind"].as_str()? {
+            "signed" => {
+                let digest = hex::decode(row["digest"].as_str()?).ok()?.try_into().ok()?;
+                let host = row["host"].as_str().unwrap_or("an unknown host");
+                Some((host.to_owned(), row["index"].as_u64()?, digest))
+            }
+            _ => None,
+        };
+        Some(Row { key: (algorithm, public), used })
     }
 }
 
@@ -210,7 +283,8 @@ impl Key {
     }
 }
 
-fn digest(bytes: &[u8]) -> [u8; 32] {
+/// SHA-256.
+pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
     let mut digest = [0; 32];
     digest.copy_from_slice(&Prehash::Sha2_256.digest(bytes));
     digest

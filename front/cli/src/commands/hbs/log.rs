@@ -1,9 +1,8 @@
 //! `gabion hbs log`: what a key signed.
 
-use gabion_engine::Algorithm;
 use gabion_state::{Line, Surroundings, log};
-use serde_json::{Value, json};
 
+use super::export::Writer;
 use super::{KeyPath, key_file};
 use crate::failure::{Failure, spelt};
 
@@ -16,13 +15,14 @@ use crate::failure::{Failure, spelt};
 ///   gabion hbs log key --json > key.ndjson
 ///
 /// Changes nothing and needs no password. The last lines may be lost with the power; their indexes are used up all the
-/// same. The digest is SHA-256, as `sha256sum` prints it.
+/// same. The digest is SHA-256, as `sha256sum` prints it. Exits 4 if the log is damaged, ends before the state says it does, or
+/// can't be read; what can be read is printed.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(flatten)]
     key: KeyPath,
-    /// Print a JSON object for each line, as `gabion hbs audit` reads them
+    /// Print a JSON object for each line and one that ends the log, as `gabion hbs audit` reads them
     #[arg(long)]
     json: bool,
 }
@@ -31,31 +31,22 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let around = Surroundings::real();
     let file = key_file(&around, &args.key.key)?;
-    let key = (file.sets().algorithm(), hex::encode(file.public()));
-    for line in log(&around, &args.key.key)? {
+    let history = log(&around, &args.key.key).map_err(|why| Failure::Refused(why.to_string()))?;
+    let mut writer = Writer::new(file.sets().algorithm(), file.public());
+    for line in &history.lines {
         if args.json {
-            say!("{}", as_json(&line, &key));
+            say!("{}", writer.line(line));
         } else {
-            say!("{}", as_text(&line));
+            say!("{}", as_text(line));
         }
     }
-    Ok(0)
-}
-
-fn as_json(line: &Line, (algorithm, public): &(Algorithm, String)) -> Value {
-    let algorithm = algorithm.to_string();
-    match line {
-        Line::Signed { index, digest, request, time, host, .. } => json!({
-            "kind": "signed", "algorithm": algorithm, "key": public, "index": index, "digest": hex::encode(digest),
-            "request": request, "time": time, "host": host,
-        }),
-        Line::Forgotten { request } => {
-            json!({"kind": "forgotten", "algorithm": algorithm, "key": public, "request": request})
-        }
-        Line::Note { text, time, host } => {
-            json!({
-                "kind": "note", "algorithm": algorithm, "key": public, "text": text, "time": time, "host": host,
-            })
+    if args.json {
+        say!("{}", writer.end(&history));
+    }
+    match history.damage {
+        None => Ok(0),
+        Some(damage) => {
+            Err(Failure::Refused(format!("{damage}; lines may be missing from what was printed")))
         }
     }
 }

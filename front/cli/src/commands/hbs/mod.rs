@@ -5,6 +5,7 @@
 
 mod audit;
 mod copies;
+mod export;
 mod forget;
 mod import;
 mod keygen;

@@ -6,7 +6,7 @@ use gabion_state::{Paths, Status, Surroundings, status};
 use serde_json::json;
 
 use super::{KeyPath, key_file};
-use crate::failure::{Failure, NEXT_KEY};
+use crate::failure::{Failure, NEXT_KEY, plain};
 
 /// Say what is used of a key and what is left, and whether it may sign
 ///
@@ -15,13 +15,14 @@ use crate::failure::{Failure, NEXT_KEY};
 ///   gabion hbs status key
 ///   gabion hbs status key --json
 ///
-/// Changes nothing and needs no password. Exits 4 where the state is not safe, or the key is used up.
+/// Changes nothing and needs no password. Exits 4 if the state is not safe, the log is damaged, incomplete or can't be read, or
+/// the key is used up.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(flatten)]
     key: KeyPath,
-    /// Print one JSON object: index, remaining, burnt, generation, anchors, holder
+    /// Print one JSON object: index, remaining, burnt, generation, anchors, holder, refusal, warnings
     #[arg(long)]
     json: bool,
 }
@@ -37,6 +38,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     } else {
         say!("set         {}", file.sets());
         print(&status)?;
+    }
+    for warning in &status.warnings {
+        eprintln!("warning: {}", plain(warning));
     }
     verdict(&status, &args.key.key)
 }
@@ -85,5 +89,6 @@ fn as_json(status: &Status) -> serde_json::Value {
         "anchors": status.anchors.iter().map(anchor).collect::<Vec<_>>(),
         "holder": status.holder,
         "refusal": status.refusal,
+        "warnings": status.warnings,
     })
 }

@@ -1,0 +1,110 @@
+//! What a key signed, as far as its log tells: read as evidence, which fails closed.
+//!
+//! A log that was cut, flipped, replaced or put back does not end where the state says it does, or not along the same
+//! lines. What can be read of it counts, and [`History::damage`] says that lines may be missing.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::LedgerError;
+
+use crate::disk::Access;
+use crate::files::{Paths, Surroundings, read_state, unreadable};
+use crate::log::{End, Line, Log};
+use crate::record::Stamp;
+
+/// How often a log is read again that its signer may be writing to.
+const LOOKS_MAX: usize = 100;
+/// How long a record takes to be written, at most.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The lines of a key's log, and whether they are all.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The lines that can be read.
+    pub lines: Vec<Line>,
+    /// Bytes of these lines.
+    pub len: u64,
+    /// The end of their hash chain.
+    pub chain: Stamp,
+    /// The first index of the state.
+    pub first: u64,
+    /// The next index of the state: all from the first one on are used or burnt.
+    pub next: u64,
+    /// Why lines may be missing; `None` if the log is whole and agrees with the state.
+    pub damage: Option<String>,
+}
+
+/// Reads the log of a key.
+///
+/// # Errors
+/// [`LedgerError::Unsafe`] if the log is missing or can't be read, or the state is missing or damaged;
+/// [`LedgerError::Unavailable`] if the state can't be read.
+pub fn log(around: &Surroundings, key: &Path) -> Result<History, LedgerError> {
+    let paths = Paths::of_existing(&*around.disk, key)?;
+    let mut before = None;
+    for _ in 0..LOOKS_MAX {
+        let (history, seen) = look(around, &paths)?;
+        // A signer that writes meanwhile may have been seen halfway, with a state from before.
+        if history.damage.is_none() || before == Some(seen) {
+            return Ok(history);
+        }
+        before = Some(seen);
+        around.machine.pause(PAUSE);
+    }
+    look(around, &paths).map(|(history, _)| history)
+}
+
+/// Reads the log once. Returns with it the ends of state, lines and file.
+fn look(around: &Surroundings, paths: &Paths) -> Result<(History, (u64, u64, u64)), LedgerError> {
+    let disk = &*around.disk;
+    paths.check_there(disk, &[&paths.state, &paths.log])?;
+    let (head, _, state) = read_state(disk, paths, Access::Read)?;
+    let mut lines = Vec::new();
+    let read = disk
+        .open(&paths.log, Access::Read)
+        .and_then(|file| Log::read(file, &head.key, End::of(&state), |line| lines.push(line)));
+    let log = read.map_err(|error| unreadable(&paths.log, &error))?;
+    let End { len, chain } = log.end();
+    let unread = log.unread();
+    let damage = log.refusal(head.first, state.next).map(str::to_owned);
+    let damage = damage.or_else(|| (unread > 0).then(|| interrupted(unread)));
+    let damage = damage.map(|reason| format!("{}: {reason}", paths.log.display()));
+    let history = History { lines, len, chain, first: head.first, next: state.next, damage };
+    Ok((history, (state.generation, len, unread)))
+}
+
+/// What is said of bytes behind the last whole line that an interrupted write may have left.
+pub(crate) fn interrupted(unread: u64) -> String {
+    format!(
+        "{unread} bytes behind its last whole line can't be read: a process was interrupted while it wrote them, or they \
+         are damaged; the next signature removes them"
+    )
+}
+
+/// An index that signed two messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    /// The index.
+    pub index: u64,
+    /// Where it was used, twice.
+    pub sources: [String; 2],
+}
+
+/// Finds indexes that signed two different messages, over all that is known from wherever: `(source, index,
+/// digest)`.
+pub fn audit(seen: impl IntoIterator<Item = (String, u64, [u8; 32])>) -> Vec<Reuse> {
+    let mut first: HashMap<u64, (String, [u8; 32])> = HashMap::new();
+    let mut reused = Vec::new();
+    for (source, index, digest) in seen {
+        match first.get(&index) {
+            None => {
+                first.insert(index, (source, digest));
+            }
+            Some((_, before)) if *before == digest => {}
+            Some((other, _)) => reused.push(Reuse { index, sources: [other.clone(), source] }),
+        }
+    }
+    reused
+}
