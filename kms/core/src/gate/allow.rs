@@ -359,17 +359,15 @@ impl Gate {
             Caveat::Expires(ms) => Some(*ms),
             _ => None,
         });
-        match ends.min() {
-            Some(earlier) if lifetime_ms.is_some() && earlier < end_ms => {
-                return Err(Error::Parameter(format!(
-                    "the token cannot live {} seconds: its maker's token or an `expires` caveat ends it at {}, in {} seconds; use a \
-                     shorter lifetime, or make it with a credential that lives longer",
-                    lives_ms / 1000,
-                    rfc3339(earlier),
-                    earlier.saturating_sub(now_ms) / 1000
-                )));
-            }
-            Some(_) | None => {}
+        let is_too_early = |earlier: &u64| lifetime_ms.is_some() && *earlier < end_ms;
+        if let Some(earlier) = ends.min().filter(is_too_early) {
+            return Err(Error::Parameter(format!(
+                "the token cannot live {} seconds: its maker's token or an `expires` caveat ends it at {}, in {} seconds; use a \
+                 shorter lifetime, or make it with a credential that lives longer",
+                lives_ms / 1000,
+                rfc3339(earlier),
+                earlier.saturating_sub(now_ms) / 1000
+            )));
         }
         let mut all = vec![Caveat::Expires(end_ms)];
         all.extend_from_slice(caveats);
