@@ -87,6 +87,18 @@ fn certificate(
     subject: &Named,
     others: Vec<Vec<u8>>,
 ) -> Result<CertificateDer<'static>, Error> {
+    let now = now_ms();
+    let valid_ms = [now.saturating_sub(SKEW_MS), now + LIFE_MS];
+    certificate_within(scheme, issuer, subject, others, valid_ms)
+}
+
+fn certificate_within(
+    scheme: SignatureScheme,
+    issuer: &Named,
+    subject: &Named,
+    others: Vec<Vec<u8>>,
+    valid_ms: [u64; 2],
+) -> Result<CertificateDer<'static>, Error> {
     let none = || Error::Settings("the key does not sign certificates".to_owned());
     let id = match scheme {
         SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
@@ -104,8 +116,7 @@ fn certificate(
         extension(&[0x55, 0x1d, 0x23], false, &tlv(0x30, &[&tlv(0x80, &[&issuers_key])])),
     ];
     extensions.extend(others);
-    let now = now_ms();
-    let validity = tlv(0x30, &[&time(now.saturating_sub(SKEW_MS)), &time(now + LIFE_MS)]);
+    let validity = tlv(0x30, &[&time(valid_ms[0]), &time(valid_ms[1])]);
     let to_sign = tlv(
         0x30,
         &[
@@ -212,6 +223,8 @@ mod tests {
 
     use super::*;
     use crate::{Initial, Keeper, Server, config::Config};
+
+    mod reloads;
 
     const MLDSA: (Algorithm, SignatureScheme) = (Algorithm::MlDsa65, SignatureScheme::ML_DSA_65);
     const ECDSA: (Algorithm, SignatureScheme) =

@@ -50,6 +50,43 @@ fn whoever_starts_it_hears_when_it_serves_and_when_it_ends() {
     assert_eq!(ended(&mut child), Some(0));
 }
 
+/// SIGHUP is a reload, and what asks for nothing does nothing; SIGQUIT ends it as SIGTERM does.
+#[test]
+fn no_signal_ends_a_server_without_a_drain() {
+    let work = Work::new();
+    let caller = place(&work);
+    let socket = UnixDatagram::bind(work.path("notify")).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let heard = || {
+        let mut bytes = [0; 128];
+        let len = socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..len].to_vec()).unwrap()
+    };
+    let mut child = told(&work, work.path("notify").to_str().unwrap());
+    assert_eq!(heard(), "READY=1");
+    let send = |child: &Child, signal: &str| {
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+    };
+    for signal in [
+        "USR1", "USR2", "ALRM", "PIPE", "VTALRM", "PROF", "POLL", "PWR", "STKFLT", "XFSZ", "XCPU",
+        "WINCH", "RTMIN", "RTMAX",
+    ] {
+        send(&child, signal);
+        assert!(!caller.run(&["status"]).text().is_empty(), "{signal}");
+    }
+    for _ in 0..2 {
+        send(&child, "HUP");
+        let reloading = heard();
+        let time = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        assert!(time.parse::<u64>().unwrap() > 0);
+        assert_eq!(heard(), "READY=1");
+    }
+    send(&child, "QUIT");
+    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(ended(&mut child), Some(0));
+}
+
 /// A request of which a part has come when the server is asked to end.
 #[test]
 fn a_request_that_is_under_way_is_answered_before_the_end() {
