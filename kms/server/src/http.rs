@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use gabion_kms::gate::Peer;
-use gabion_kms::service::Generation;
+use gabion_kms::gate::{Action, Authenticated, Peer};
+use gabion_kms::service::{Generation, Service};
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{
@@ -104,27 +104,26 @@ async fn reply(
         forget(&mut body, state.body_max).await;
     }
     let Admitted { route, way, parts, caller, query, reserved } = admitted?;
+    let charged = |problem| match &caller {
+        Some(caller) => caller.charged(state, problem),
+        None => problem,
+    };
     let (mut whole, mut stream) = (Bytes::new(), None);
     match way {
         Some(way) => stream = Some((way, body)),
-        None => whole = read(&mut body, route.body_max(state.body_max)).await?,
+        None => whole = read(&mut body, route.body_max(state.body_max)).await.map_err(charged)?,
     }
     if route.is_vaults() && whole.trim_ascii() == b"null" {
         // What Vault's own client sends where there is nothing to say.
         whole = Bytes::new();
     }
-    let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
-    let namespace = namespace(&head.headers)?;
+    let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>();
+    let parts = parts.map_err(charged)?;
+    let namespace = namespace(&head.headers).map_err(charged)?;
     // The body may have come after the end of the caller's certificate or of the service's generation.
     let caller = caller.map(|caller| caller.resumed(state, from)).transpose()?;
     let holder = caller.as_ref().map(|(_, who)| Holder::of(who));
-    let peer = match &caller {
-        // A certificate that was revoked names nobody, at paths that anybody may call, either.
-        None if !from.still_holds(state.clients().as_deref()) => {
-            Peer { certificate: None, ..from.peer }
-        }
-        _ => from.peer,
-    };
+    let peer = peer(state, from, caller.is_some());
     let (id, trace) = (id.to_owned(), trace::parent(&head.headers));
     let bytes = AtomicUsize::new(whole.len());
     let (asked, under) = (OnceLock::new(), Arc::new(OnceLock::new()));
@@ -154,6 +153,15 @@ async fn reply(
     let running = state.run();
     let reply = handled(shared, route, call, running.is_alone()).await?;
     released(state, (&under, holder), from, reply)
+}
+
+/// What is known of a connection.
+fn peer(state: &State, from: &Connected, is_looked_at: bool) -> Peer {
+    // A certificate that was revoked names nobody, at paths that anybody may call, either.
+    match is_looked_at || from.still_holds(state.clients().as_deref()) {
+        true => from.peer,
+        false => Peer { certificate: None, ..from.peer },
+    }
 }
 
 /// An answer, and the memory that is reserved for it until it is written.
@@ -297,27 +305,53 @@ fn admitted(
             Some((service, who))
         }
     };
+    let Some((service, who)) = caller else {
+        let query = Query::read(head.uri.query(), &names(route.query, None))?;
+        return Ok(Admitted { route, way: None, parts, caller: None, query, reserved: None });
+    };
+    if !route.takes_away() {
+        service.check_refusals(&who)?;
+    }
+    let looked_at = looked_at(state, (&service, &who), (route, &parts), head, length, id);
+    let caller = PendingCaller::new(&service, who);
+    let (way, query, reserved) = looked_at.map_err(|problem| caller.charged(state, problem))?;
+    Ok(Admitted { route, way, parts, caller: Some(caller), query, reserved })
+}
+
+/// What a head says of a request whose caller is known.
+type LookedAt = (Option<&'static Way>, Query, Option<Reserved>);
+
+/// Looks at the rest of a head: how its message comes, its parameters, whether the caller may do such a thing at all, and
+/// whether there is memory for its body.
+fn looked_at(
+    state: &State,
+    (service, who): (&Service, &Authenticated),
+    (route, parts): (&'static Route, &[String]),
+    head: &Parts,
+    length: Option<u64>,
+    id: &str,
+) -> Result<LookedAt, Problem> {
     let way = match &route.way {
         Some(way) if is_message(&head.headers) => Some(way),
         Some(_) | None => None,
     };
-    let op_id = route.once.map(|_| &once::OP_ID);
     let parameters = way.map_or(route.query, |way| way.query);
-    let known: Vec<&str> = parameters.iter().chain(op_id).map(|(name, _)| *name).collect();
-    let query = Query::read(head.uri.query(), &known)?;
-    let mut reserved = None;
-    if let Some((service, who)) = &caller {
-        let asked =
-            Head { route, parts: &parts, query: &query, namespace: namespace(&head.headers)? };
-        asked.check_permission(service, who, (id, trace::parent(&head.headers).as_deref()))?;
-        let bytes = match way {
-            None => memory(length, route.body_max(state.body_max)),
-            Some(_) => streams::memory(length, state.body_max),
-        };
-        reserved = state.budget.take(&Holder::of(who), bytes)?;
-    }
-    let caller = caller.map(|(service, who)| PendingCaller::new(&service, who));
-    Ok(Admitted { route, way, parts, caller, query, reserved })
+    let query = Query::read(head.uri.query(), &names(parameters, route.once))?;
+    let namespace = namespace(&head.headers)?;
+    let asked = Head { route, parts, query: &query, namespace };
+    asked.check_permission(service, who, (id, trace::parent(&head.headers).as_deref()))?;
+    let bytes = match way {
+        None => memory(length, route.body_max(state.body_max)),
+        Some(_) => streams::memory(length, state.body_max),
+    };
+    let reserved = state.budget.take(&Holder::of(who), bytes)?;
+    Ok((way, query, reserved))
+}
+
+/// The names of the parameters that a route takes.
+fn names(parameters: &[(&'static str, &'static str)], once: Option<Action>) -> Vec<&'static str> {
+    let op_id = once.map(|_| once::OP_ID.0);
+    parameters.iter().map(|(name, _)| *name).chain(op_id).collect()
 }
 
 /// Whether the body is a message itself.

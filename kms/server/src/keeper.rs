@@ -463,6 +463,15 @@ impl Keeper {
         });
     }
 
+    /// The same at the end, with all that the log was not told of.
+    pub(crate) fn last_tick(&self) {
+        self.panics.caught(Of::Clock, || {
+            let Ok(service) = self.service() else { return };
+            let _ = service.tell_of_denials(true);
+        });
+        self.tick();
+    }
+
     /// Rotates one key that is due, if any is, and says whether another one may be.
     pub(crate) fn rotate_due(&self) -> bool {
         // What fails is counted, and /readyz says so.

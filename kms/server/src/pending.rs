@@ -37,7 +37,9 @@ impl Head<'_> {
         if actions.is_empty() || self.route.body.is_none() {
             return Ok(());
         }
-        let call = Call { trace, ..Call::new(who, id) };
+        // The log may wait for its disk.
+        let aside = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
+        let call = Call { trace, aside, ..Call::new(who, id) };
         let key = self.key(service);
         let of = key.as_ref().map(|(tenant, name)| KeyRef { tenant, name });
         let problem = match service.may_begin(&call, actions, of.as_ref()) {
@@ -79,6 +81,16 @@ pub struct PendingCaller {
 impl PendingCaller {
     pub fn new(service: &Arc<Service>, who: Authenticated) -> Self {
         PendingCaller { service: Arc::downgrade(service), who }
+    }
+
+    /// Charges the caller for a refusal that comes before the handler, and gives it back.
+    pub fn charged(&self, state: &State, problem: Problem) -> Problem {
+        if let (true, Ok(service)) = (problem.is_charged(), self.service(state)) {
+            // What was too large was read and forgotten.
+            let bytes = if problem.status == 413 { state.body_max } else { 0 };
+            service.charge_refusal(&self.who, 1, bytes);
+        }
+        problem
     }
 
     /// Who.

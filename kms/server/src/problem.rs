@@ -178,6 +178,11 @@ impl Problem {
         Self::of_code(Code::Denied, message.to_owned())
     }
 
+    /// Whether the caller's credential is charged for the refusal: it is the request's fault, and not that of a quota.
+    pub fn is_charged(&self) -> bool {
+        (400..500).contains(&self.status) && !matches!(self.status, 401 | 408 | 429)
+    }
+
     /// The same with what to do.
     pub fn hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);

@@ -231,6 +231,14 @@ impl Route {
         self.once.as_ref().map_or(self.may, std::slice::from_ref)
     }
 
+    /// Whether it takes something away, which nobody is kept from by what they had refused before.
+    pub fn takes_away(&self) -> bool {
+        let of = |action: &Action| {
+            matches!(action, Action::Disable | Action::Trim | Action::Destroy | Action::Seal)
+        };
+        self.method == "DELETE" || self.name.contains("revoke") || self.actions().iter().any(of)
+    }
+
     /// Most bytes of a body, where `most` is that of any.
     pub fn body_max(&self, most: usize) -> usize {
         let is_small =

@@ -97,15 +97,17 @@ impl Server {
             let (shared, connections) = (shared.clone(), room.left.clone());
             runtime.spawn(listen::accept(bound, shared, connections, ended.clone()));
         }
-        let keeper = state.keeper.clone();
-        let clock = Some(Clock::start("gabion-kms-clock", move || keeper.tick())?);
+        let (keeper, last) = (state.keeper.clone(), state.keeper.clone());
+        let clock =
+            Clock::start("gabion-kms-clock", move || keeper.tick(), move || last.last_tick());
+        let clock = Some(clock?);
         let tls = options.tls.clone();
         let tls_clock = match tls.clone().filter(|tls| tls.has_files()) {
             None => None,
             Some(tls) => {
                 let panics = state.keeper.panics().clone();
                 let look = move || _ = panics.caught(Of::Tls, || tls.look());
-                Some(Clock::start("gabion-kms-tls", look)?)
+                Some(Clock::start("gabion-kms-tls", look, || {})?)
             }
         };
         let copies = match state.keeper.copies() {
@@ -211,13 +213,17 @@ impl Room {
 }
 
 impl Clock {
-    fn start(name: &str, tick: impl Fn() + Send + 'static) -> Result<Self, Error> {
+    fn start(
+        name: &str,
+        tick: impl Fn() + Send + 'static,
+        last: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, Error> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             while stopped.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 tick();
             }
-            tick();
+            last();
         };
         let thread = Builder::new().name(name.to_owned()).spawn(run);
         Ok(Clock { stop, thread: Some(thread.map_err(Error::system("start a thread"))?) })

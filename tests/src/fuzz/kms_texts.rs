@@ -47,6 +47,7 @@ fn signed() -> &'static Signed {
             output: None,
             change: None,
             outcome: Outcome::Done,
+            count: None,
             revision: None,
         };
         log.append(&[record], gabion_kms::audit::Class::Written).unwrap();

@@ -66,6 +66,7 @@ impl Default for Options {
 ///     output: None,
 ///     change: None,
 ///     outcome: Outcome::Done,
+///     count: None,
 ///     revision: None,
 /// };
 /// let index = log.append(&[record], Class::Durable)?;

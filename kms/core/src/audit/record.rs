@@ -51,6 +51,10 @@ pub struct Record {
     pub change: Option<Change>,
     /// What came of it.
     pub outcome: Outcome,
+    /// How many denied requests the record stands for, the newest of which it tells of: equal ones of a credential in a row,
+    /// after the first. None: for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     /// The store's revision, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
@@ -251,6 +255,7 @@ mod tests {
             output: None,
             change: None,
             outcome: Outcome::Done,
+            count: None,
             revision: None,
         }
     }
@@ -292,6 +297,14 @@ mod tests {
         let line = include_str!("../../tests/golden/record.json").trim_end();
         assert_eq!(record().to_json(), line);
         assert_eq!(Record::of_json(line.as_bytes()), Some(record()));
+    }
+
+    #[test]
+    fn a_count_is_golden() {
+        let record = Record { count: Some(17), input: None, ..record() };
+        let line = record.to_json();
+        assert!(line.ends_with(r#","outcome":"ok","count":17}"#), "{line}");
+        assert_eq!(Record::of_json(line.as_bytes()), Some(record));
     }
 
     #[test]

@@ -467,6 +467,17 @@ impl Gate {
         }
     }
 
+    /// Checks that the caller has a token, which it may revoke.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the caller has no token.
+    pub(crate) fn check_has_token(&self, who: &Authenticated) -> Result<(), Error> {
+        match who.method {
+            Method::Token { .. } if !who.line.is_empty() => Ok(()),
+            _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
+        }
+    }
+
     /// Revokes an id again of which the audit log says so; whether it was not.
     pub(crate) fn revoke_as_told(
         &self,

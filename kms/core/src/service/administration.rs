@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::changes::done;
-use super::run::{Call, Service};
+use super::run::{Call, Service, Told};
+use crate::audit::Outcome;
 use crate::audit::{Archived, Change, Checkpoint, Entry, Hash, Keep, Proof};
 use crate::error::{Denied, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
@@ -77,6 +78,12 @@ impl Service {
     /// # Errors
     /// The caller has no token; the store's; the audit log's.
     pub fn token_revoke_self(&self, call: &Call<'_>) -> Result<(), Error> {
+        if let Err(error) = self.gate.check_has_token(call.who) {
+            // This takes no permission, so equal failures share a record, as denials do.
+            let told = Told { outcome: Outcome::Failed(error.code()), ..done(None) };
+            self.tell_denied(call, self.record(call, &of(Action::Token), told))?;
+            return Err(error);
+        }
         let revoke = || self.gate.revoke_own(&self.kms, call.who);
         let told =
             |(id, digest): &(TokenId, String)| (token_text(*id), Change::Cut(digest.clone()));

@@ -10,7 +10,9 @@
 //!
 //! - Once the seal is closed ([`Generation`]) nothing begins any more, and what was computed is withheld.
 //! - Nothing is answered that the audit log does not tell of. Where it can't be written, everything is refused.
-//! - What was not allowed, and what failed, is told of too; who could not be authenticated is only counted.
+//! - What was not allowed, and what failed, is told of too, equal denials of one credential in a row as one record with a count; who
+//!   could not be authenticated is only counted.
+//! - What is refused costs the quota of its credential ([`Service::charge_refusal`]).
 //! - What the clock has rotated is a change like others, by a principal of the service's own: [`Service::rotate_due`].
 //! - A store that is older than its log is made as narrow again as the log says, before anything is served: [`Service::restored`].
 //! - A key that a caller's token hides answers as one that does not exist.
@@ -21,6 +23,7 @@ mod again;
 mod changes;
 mod ciphers;
 mod cost;
+mod denials;
 mod expire;
 mod generation;
 mod jwks;
@@ -31,6 +34,7 @@ mod policies;
 mod public;
 mod queue;
 mod quota;
+mod refusals;
 mod restored;
 mod rotations;
 mod run;

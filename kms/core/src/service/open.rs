@@ -8,10 +8,12 @@ use std::sync::atomic::AtomicU64;
 use gabion_state::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
+use super::denials::Denials;
 use super::generation::Generation;
 use super::ops::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
+use super::refusals;
 use super::restored::Again;
 use super::run::Service;
 use crate::audit::{self, Class, Hash, Keys, Log};
@@ -104,7 +106,9 @@ impl Service {
             digests,
             known: Mutex::new(known),
             ops: Ops::default(),
+            refusals: refusals::quota(&options.quota),
             quota: Quota::new(options.quota),
+            denials: Denials::default(),
             queues: Queues::new(),
             again: Again::default(),
             generation: Generation::default(),
@@ -125,6 +129,7 @@ impl Service {
     /// # Errors
     /// The log's and the store's.
     pub fn checkpoint(&self) -> Result<audit::Checkpoint, Error> {
+        self.tell_of_denials(self.generation.check().is_err())?;
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let checkpoint = self.log.checkpoint()?;
         if checkpoint.size > *known {

@@ -7,7 +7,7 @@
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -38,6 +38,7 @@ const TENANTS_MAX: usize = 1 << 14;
 pub struct Quota {
     options: QuotaOptions,
     buckets: Mutex<HashMap<Box<str>, Bucket>>,
+    is_any: AtomicBool,
     refused: AtomicU64,
 }
 
@@ -68,7 +69,8 @@ impl From<Exceeded> for Error {
 
 impl Quota {
     pub fn new(options: QuotaOptions) -> Self {
-        Quota { options, buckets: Mutex::default(), refused: AtomicU64::new(0) }
+        let (is_any, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+        Quota { options, buckets: Mutex::default(), is_any, refused }
     }
 
     /// Takes what something costs out of a tenant's bucket.
@@ -89,6 +91,7 @@ impl Quota {
         if !buckets.contains_key(name) {
             forget(&mut buckets, burst, now);
             let full = full(rate, burst);
+            self.is_any.store(true, Ordering::Relaxed);
             buckets.insert(name.into(), Bucket { left_us: full, at: now, rate, is_empty: false });
         }
         let Some(bucket) = buckets.get_mut(name) else { return Ok(()) };
@@ -96,13 +99,28 @@ impl Quota {
         if left <= 0 {
             self.refused.fetch_add(1, Ordering::Relaxed);
             let is_first = !std::mem::replace(&mut bucket.is_empty, true);
-            // With one microsecond there is something again.
-            let retry_after_s = (1 - left).unsigned_abs().div_ceil(u64::from(rate).max(1));
-            return Err(Exceeded { retry_after_s, is_first });
+            return Err(Exceeded { retry_after_s: bucket.retry_after_s(left), is_first });
         }
         let cost = i64::try_from(cost_us).unwrap_or(i64::MAX);
         *bucket = Bucket { left_us: left.saturating_sub(cost), at: now, rate, is_empty: false };
         Ok(())
+    }
+
+    /// Whether there is any bucket.
+    pub fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Relaxed)
+    }
+
+    /// Whether a bucket has nothing left, and when it has something again. It is full where it was never used.
+    pub fn check(&self, name: &Label, now: impl FnOnce() -> Instant) -> Result<(), Exceeded> {
+        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(bucket) = buckets.get(name.as_str()) else { return Ok(()) };
+        let left = bucket.left(self.options.burst_seconds, now());
+        if left > 0 {
+            return Ok(());
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Err(Exceeded { retry_after_s: bucket.retry_after_s(left), is_first: false })
     }
 
     /// Takes out of a tenant's bucket what was done already, also more than there is.
@@ -125,6 +143,11 @@ impl Quota {
 }
 
 impl Bucket {
+    fn retry_after_s(&self, left: i64) -> u64 {
+        // With one microsecond there is something again.
+        (1 - left).unsigned_abs().div_ceil(u64::from(self.rate).max(1))
+    }
+
     fn left(&self, burst: u32, now: Instant) -> i64 {
         let since = now.saturating_duration_since(self.at).as_micros();
         let more = since.saturating_mul(self.rate.into()) / 1_000_000;

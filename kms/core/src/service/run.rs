@@ -8,6 +8,7 @@ use hmac::Hmac;
 use sha2_hmac::Sha256;
 
 use super::cost::{REQUEST_US, bytes_us, item_us};
+use super::denials::Denials;
 use super::generation::Generation;
 use super::ops::Ops;
 use super::queue::{Place, Queues};
@@ -58,6 +59,10 @@ pub struct Service {
     /// How much of the log the store knows of.
     pub(super) known: Mutex<u64>,
     pub(super) quota: Quota,
+    /// What credentials may have refused.
+    pub(super) refusals: Quota,
+    /// Denials that were counted and not told of.
+    pub(super) denials: Denials,
     pub(super) queues: Queues,
     /// Changes that may be asked for again.
     pub(super) ops: Ops,
@@ -296,6 +301,7 @@ impl Service {
         records: &[Record],
         class: Class,
     ) -> Result<(), Error> {
+        self.tell_before(records)?;
         let append = || Ok(self.log.append(records, class).map(drop)?);
         call.run(class == Class::Durable, append)
     }
@@ -307,6 +313,8 @@ impl Service {
         record: Record,
         class: Class,
     ) -> Result<(), Error> {
+        // What was denied before it is told of later where there is no room now.
+        let _ = self.tell_before(std::slice::from_ref(&record));
         let append = || Ok(self.log.append_at_last(&[record], class).map(drop)?);
         // A wait for the disk is not one for the other requests of the same thread.
         call.run(class == Class::Durable, append)
@@ -338,6 +346,7 @@ impl Service {
             self.generation.check()?;
             let of = |key, outcome| Told { key, input: None, output: None, outcome };
             let begun = self.record(call, request, of(None, Outcome::Begun));
+            let _ = self.tell_before(std::slice::from_ref(&begun));
             match request.action {
                 // Archiving makes room where there is none.
                 Action::Audit => self.log.append_at_last(&[begun], Class::Durable)?,
@@ -516,7 +525,11 @@ impl Service {
         }
         let outcome = Outcome::Failed(error.code());
         let told = Told { key: None, input, output: None, outcome };
-        self.tell(call, &[self.record(call, request, told)], self.class)?;
+        let record = self.record(call, request, told);
+        match error {
+            Error::Denied(_) => self.tell_denied(call, record)?,
+            _ => self.tell(call, &[record], self.class)?,
+        }
         Err(error)
     }
 
@@ -536,6 +549,7 @@ impl Service {
             output,
             change: None,
             outcome,
+            count: None,
             revision: None,
         }
     }

@@ -516,6 +516,7 @@ fn an_older_programs_records_are_looked_at_for_what_they_tell() {
             output: None,
             change: None,
             outcome: Outcome::Done,
+            count: None,
             revision: None,
         };
         let of = |token: &Token| format!("token:{}", token.id());

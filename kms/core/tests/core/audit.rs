@@ -41,6 +41,7 @@ pub fn record(number: u64) -> Record {
         output: None,
         change: None,
         outcome: Outcome::Done,
+        count: None,
         revision: Some(number),
     }
 }

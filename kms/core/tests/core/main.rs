@@ -13,6 +13,7 @@ mod batches;
 mod ciphers;
 mod classes;
 mod clocks;
+mod denials;
 #[allow(dead_code, reason = "these tests need less of it")]
 #[path = "../../../../state/tests/state/disk.rs"]
 mod disk;

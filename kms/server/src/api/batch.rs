@@ -77,6 +77,9 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     };
     let results = ready.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
     let failed = results.iter().filter(|result| result.problem.is_some()).count();
+    let is_refused =
+        |result: &&BatchResult| (400..500).contains(&result.status) && result.status != 429;
+    call.charge_refused(results.iter().filter(is_refused).count());
     let done = BatchDone { results, failed: failed as u32, revision };
     let status = if failed == 0 { 200 } else { status };
     Ok(Reply { status, kind: JSON, body: json::write(&done)? })

@@ -97,11 +97,21 @@ impl Call {
         self.part(0)
     }
 
-    /// A refusal as the caller is told of it: of a key that they named by its id, they are told the id.
+    /// A refusal as the caller is told of it, who is charged for it: of a key that they named by its id, they are told the id.
     pub fn refusal(&self, problem: Problem) -> Problem {
+        if problem.is_charged() {
+            self.charge_refused(1);
+        }
         match self.asked.get() {
             Some((name, id)) => problem.of_key(name, id),
             None => problem,
+        }
+    }
+
+    /// Charges the caller's credential for items that were refused.
+    pub fn charge_refused(&self, items: usize) {
+        if let (Some((service, who)), 1..) = (&self.caller, items) {
+            service.charge_refusal(who, items, self.body.len());
         }
     }
 

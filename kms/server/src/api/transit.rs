@@ -233,6 +233,8 @@ impl Results {
     }
 
     fn reply(self, call: &Call) -> Result<Reply, Problem> {
+        let refused = |status: &&u16| **status < 500 && **status != 429;
+        call.charge_refused(self.refused.iter().filter(refused).count());
         vault::data(call, json!({"batch_results": self.answers}), &[])
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gabion_kms_client::wire::{AuditRecords, Batch, BatchItem, CreateKey, OfVersion, Sign};
+use gabion_kms_client::wire::{
+    AuditRecords, Batch, BatchItem, CreateKey, CreateToken, OfVersion, Sign,
+};
 use gabion_kms_client::{Client, Error, encode};
 use serde_json::{Value, json};
 
@@ -92,6 +94,74 @@ fn a_refusal_by_quota_says_when_to_come_again_on_both_kinds_of_paths() {
     let answer = place.ask("POST", "/v1/transit/sign/k", "{\"input\": \"bQ==\"}");
     assert!(answer.starts_with("HTTP/1.1 429 ") && answer.contains("retry-after: "), "{answer}");
     assert!(answer.contains("{\"errors\":[\"quota_exceeded: "), "{answer}");
+}
+
+/// A token without rights fills neither the log nor the server's time, whatever it is refused for.
+#[test]
+fn what_is_refused_costs_the_quota_of_its_credential_and_little_of_the_log() {
+    let place = Place::with("[quota]\nmicroseconds_per_second = 1000\nburst_seconds = 1\n");
+    let server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    let weak = |principal: &str| {
+        let asked = CreateToken {
+            principal: principal.into(),
+            caveats: Some(vec!["actions=random,disable".into()]),
+            lifetime_s: None,
+        };
+        let token = admin.create_token(&asked).unwrap().token;
+        move |place: &Place, path: &str, body: &str| {
+            let token = token.expose();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {token}\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let answer = super::raw::exchange(&place.path("kms"), &request);
+            answer.split(' ').nth(1).unwrap().to_owned()
+        }
+    };
+    let long = format!("{{\"bytes\":\"{}\"}}", "a".repeat(2 << 20));
+    let mut denied = 0;
+    for (at, (path, body, refusal)) in [
+        ("/v1/kms/sign", r#"{"key":"k","message":"bQ=="}"#, "403"),
+        ("/v1/kms/tokens", r#"{"principal":"more"}"#, "403"),
+        ("/v1/transit/encrypt/k", "{}", "403"),
+        ("/v1/kms/random", "{", "400"),
+        ("/v1/kms/random?colour=blue", "{}", "400"),
+        ("/v1/kms/random", &long, "413"),
+        ("/v1/kms/batch", r#"{"items":[]}"#, "403"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let ask = weak(&format!("weak-{at}"));
+        let mut asked = 0;
+        loop {
+            let status = ask(&place, path, body);
+            if status == "429" {
+                break;
+            }
+            assert_eq!(status, refusal, "{path} {body:.40}");
+            asked += 1;
+            // Some 20 at once, and as many a second.
+            assert!(asked < 400, "{path} {body:.40}");
+        }
+        denied += if refusal == "403" { asked } else { 0 };
+        // Nobody is kept by that from what takes something away.
+        assert_eq!(ask(&place, "/v1/kms/keys/none/disable", r#"{"version":1}"#), "404");
+    }
+    admin.seal().unwrap();
+    place.unseal();
+    let records: AuditRecords = admin.get("/v1/kms/audit?limit=1000").unwrap();
+    let told: Vec<&Value> = records.records.iter().map(|record| &record.record).collect();
+    let of_denials: Vec<&&Value> = told
+        .iter()
+        .filter(|record| record["outcome"] == "denied" && record["principal"] != "first")
+        .collect();
+    let counted: u64 = of_denials.iter().map(|record| record["count"].as_u64().unwrap_or(1)).sum();
+    assert_eq!((of_denials.len(), counted), (8, denied));
+    server.stop();
 }
 
 /// The paired run: what is quick waits for nobody, whether or not another tenant floods the server with what is slow.
