@@ -49,13 +49,18 @@ impl Service {
 
     /// Tells the log of a denial, or counts it.
     pub(super) fn tell_denied(&self, call: &Call<'_>, record: Record) -> Result<(), Error> {
-        let told = self.denials.denied(record, self.kms.clock().steady_ms());
+        let told = self.count_denied(record);
         match told.is_empty() {
             true => Ok(()),
             false => {
                 self.tell(call, &told, self.class).inspect_err(|_| self.denials.take_back(told))
             }
         }
+    }
+
+    /// Counts a denial; what the log is to be told now.
+    pub(super) fn count_denied(&self, record: Record) -> Vec<Record> {
+        self.denials.denied(record, self.kms.clock().steady_ms())
     }
 
     /// Tells the log of denials that were counted, of the credentials that other records are about.

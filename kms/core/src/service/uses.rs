@@ -263,23 +263,19 @@ impl Service {
         let is_told = |answer: &Result<T, Error>| {
             !matches!(answer, Err(Error::Quota { .. } | Error::Queue | Error::Sealed))
         };
-        let all = (0..).zip(&answers).filter(|(_, answer)| is_told(answer));
-        let is_denied =
-            |(_, answer): &(usize, &Result<T, Error>)| matches!(answer, Err(Error::Denied(_)));
-        let (denied, others): (Vec<_>, Vec<_>) = all.partition(is_denied);
-        let record = |(place, answer): (usize, &Result<T, Error>)| {
-            self.record(call, &requests[place], tell(place, answer))
-        };
-        let records: Vec<Record> = others.into_iter().map(record).collect();
-        for denied in denied.into_iter().map(record) {
-            if let Err(error) = self.tell_denied(call, denied) {
-                return answers.iter().map(|_| Err(error.clone())).collect();
+        let mut records: Vec<Record> = Vec::new();
+        for (place, answer) in (0..).zip(&answers).filter(|(_, answer)| is_told(answer)) {
+            let record = self.record(call, &requests[place], tell(place, answer));
+            match answer {
+                Err(Error::Denied(_)) => records.extend(self.count_denied(record)),
+                _ => records.push(record),
             }
         }
         // All together are told of as the most careful of them asks for.
         let class =
             requests.iter().map(|request| self.class_of(request)).max().unwrap_or(self.class);
         if let Err(error) = self.tell(call, &records, class) {
+            self.denials.take_back(records);
             return answers.iter().map(|_| Err(error.clone())).collect();
         }
         let release = |(place, answer): (usize, Result<T, Error>)| {
