@@ -331,7 +331,7 @@ mod tests {
             (r#"{"a":[1,2],"b":{"c":1,"d":[3,4,5]},"e":6}"#, 3, 3, 3, 10),
             ("[[[", 3, 1, 0, 2),
             ("]]]", 0, 0, 0, 0),
-            ("[,,,", 1, 4, 0, 4),
+            ("[,,,", 1, 3, 0, 3),
         ] {
             let wanted = Extent { depth, items, fields, values };
             assert_eq!(Extent::of(text.as_bytes()), wanted, "{text}");
