@@ -109,5 +109,7 @@ fn many_keys_take_bounded_memory() {
     if let (Some(before), Some(after)) = (before, after_use) {
         assert!(after < before + CACHE + (64 << 20), "{} MiB more", (after - before) >> 20);
     }
-    assert!(started.as_secs() < 5, "opening looks at keys: {started:?}");
+    // Each record is counted and hashed, and none is opened.
+    let most = 5_000_000 + 100 * count as u128;
+    assert!(started.as_micros() < most, "opening reads keys: {started:?}");
 }
