@@ -83,6 +83,7 @@ impl Service {
     /// # Errors
     /// The store's and the log's; a log that is older than the store knows, or another one.
     pub fn open(kms: Kms, audit: &AuditAt<'_>, options: Options) -> Result<Self, Error> {
+        check_has_head(kms.kept(), options.takes_older)?;
         let keys = keys(kms.kept(), &options.origin)?;
         let log = match audit {
             AuditAt::Folder(folder) => Log::open(Arc::new(RealDisk), folder, keys, options.log),
@@ -172,6 +173,20 @@ fn digests(kept: &Kept) -> Result<Key, Error> {
             commit(kept, &Transaction::new().put(path, 0, sealed))?;
             Ok(key)
         }
+    }
+}
+
+/// Refuses a store that is being upgraded, had a log, and has no note of how far that had come: the first program that made logs noted
+/// it before it served anything. What was removed before the upgrade nothing else tells of.
+fn check_has_head(kept: &Kept, takes_older: bool) -> Result<(), Error> {
+    let (seed, head) = (path("audit")?, path("audit-head")?);
+    let has_log = opened_bytes(kept, &seed)?.is_some();
+    if takes_older || !has_log || kept.records.upgrade_untold()?.is_none() {
+        return Ok(());
+    }
+    match opened_bytes(kept, &head)? {
+        Some(_) => Ok(()),
+        None => Err(damaged(&head, "it was removed; restore a backup")),
     }
 }
 

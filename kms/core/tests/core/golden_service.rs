@@ -285,6 +285,22 @@ fn a_manifest_can_not_be_made_anew_over_newer_records() {
     assert!(error.to_string().contains("removed"), "{error}");
 }
 
+/// An older store that does not know its log any more is not upgraded beside another one.
+#[test]
+fn an_older_store_without_the_head_of_its_log_is_refused() {
+    let place = Place::new();
+    place.sql(
+        "DROP TRIGGER records_are_never_deleted; DELETE FROM records WHERE path = 'system/audit-head';
+         CREATE TRIGGER records_are_never_deleted BEFORE DELETE ON records
+        BEGIN SELECT RAISE(ABORT, 'records are never deleted'); END;",
+    );
+    fs::remove_dir_all(place.at("audit")).unwrap();
+    for _ in 0..2 {
+        let error = place.open().map(drop).unwrap_err();
+        assert!(error.to_string().contains("`system/audit-head`"), "{error}");
+    }
+}
+
 /// A damaged record of an older store is named, and nothing is changed.
 #[test]
 fn a_damaged_older_store_is_not_upgraded() {
