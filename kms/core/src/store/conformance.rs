@@ -33,13 +33,14 @@ type Rule = fn(&dyn Bench) -> Result<(), String>;
 /// # Errors
 /// The rule that it breaks.
 pub fn check(make: &mut Make<'_>) -> Result<(), String> {
-    let rules: [Rule; 8] = [
+    let rules: [Rule; 9] = [
         generations_count_writes,
         transactions_are_whole_or_nothing,
         guards_are_kept_to,
         buried_records_stay_buried,
         limits_are_kept_to,
         lists_are_ordered_and_complete,
+        scans_visit_every_record_once,
         racing_writers_lose_nothing,
         it_goes_on_where_it_was_closed,
     ];
@@ -264,6 +265,42 @@ fn lists_are_ordered_and_complete(bench: &dyn Bench) -> Result<(), String> {
         }
         let wanted: Vec<_> = beneath.iter().map(|of| ((*of).to_owned(), *of == "k/a")).collect();
         expect("what is beneath a path", came, wanted)?;
+    }
+    Ok(())
+}
+
+fn scans_visit_every_record_once(bench: &dyn Bench) -> Result<(), String> {
+    let store = opened(bench)?;
+    let mut wanted = BTreeMap::new();
+    for of in ["a", "a/b", "k/0", "k+x", "zz/9"] {
+        committed(&*store, &Transaction::new().put(path(of), 0, of.as_bytes().to_vec()))?;
+        wanted.insert(of.to_owned(), (1, Some(of.as_bytes().to_vec())));
+    }
+    committed(&*store, &Transaction::new().bury(path("k/0"), 1))?;
+    let last = committed(&*store, &Transaction::new().put(path("a"), 1, Vec::new()))?;
+    wanted.extend([("k/0".to_owned(), (2, None)), ("a".to_owned(), (2, Some(Vec::new())))]);
+    for with_values in [false, true] {
+        let mut found = BTreeMap::new();
+        let mut is_twice = false;
+        let revision = store.scan(with_values, &mut |record| {
+            let (generation, value) = (record.generation, record.value.map(<[u8]>::to_vec));
+            let of = record.path.as_str().to_owned();
+            is_twice |= found.insert(of, (generation, value, record.digest)).is_some();
+            Ok(())
+        });
+        expect("a scan's revision", told("scanning", revision)?.0, last)?;
+        expect("no record comes twice", is_twice, false)?;
+        let digest = |of: &str, (generation, value): &(u64, Option<Vec<u8>>)| {
+            Record { generation: *generation, value: value.clone() }.digest(of)
+        };
+        let wanted: BTreeMap<_, _> = wanted
+            .iter()
+            .map(|(of, record)| {
+                let value = record.1.clone().filter(|_| with_values);
+                (of.clone(), (record.0, value, digest(of, record)))
+            })
+            .collect();
+        expect("every record, with its digest", found, wanted)?;
     }
     Ok(())
 }
