@@ -17,7 +17,7 @@ use crate::files::{
 use crate::history::interrupted;
 use crate::ledger::held_anchor;
 use crate::lock::{self, Lock, Tried, Work};
-use crate::log::{End, Line, Log};
+use crate::log::{End, Log, note};
 use crate::part::Part;
 use crate::record::{Head, KeyId, Mark, NO_STAMP, STATE_MAGIC, State};
 use crate::slots::Slots;
@@ -331,10 +331,10 @@ fn create_all(
     made: &mut Vec<PathBuf>,
 ) -> Result<(), LedgerError> {
     let disk = &*around.disk;
-    let note = note(around, new.note);
+    let line = note(&*around.machine, new.note);
     let log = disk.open(&paths.log, Access::New).map_err(|error| failed(&paths.log, &error))?;
     made.push(paths.log.clone());
-    let end = Log::create(log, &head.key, &note).map_err(|error| failed(&paths.log, &error))?;
+    let end = Log::create(log, &head.key, &line).map_err(|error| failed(&paths.log, &error))?;
     let state = State {
         generation: 1,
         stamp: new_stamp(around)?,
@@ -385,12 +385,6 @@ pub(crate) fn write_new(
     let file = disk.open(path, Access::New).map_err(at)?;
     made.push(path.to_owned());
     write_all(&*file, bytes, 0).and_then(|()| file.sync()).map_err(at)
-}
-
-/// A line that says what was done to the state.
-pub(crate) fn note(around: &Surroundings, text: &str) -> Line {
-    let (time, host) = (around.machine.now(), around.machine.host());
-    Line::Note { text: text.to_owned(), time, host }
 }
 
 /// What a key's files say.
@@ -666,7 +660,7 @@ fn go_on_with(
     if let Some(what) = &what {
         text = format!("{text}; {what}");
     }
-    let line = note(around, &text);
+    let line = note(&*around.machine, &text);
     let end = match log {
         Some(mut log) => {
             let noted = log.settle().and_then(|_| log.append(&[line])).and_then(|()| log.sync());
@@ -767,7 +761,7 @@ mod tests {
         let (head, mut slots, state) = read_state(disk, &paths, Access::Write).unwrap();
         let file = disk.open(&paths.log, Access::Write).unwrap();
         let mut log = Log::open(file, &head.key, End::of(&state)).unwrap();
-        log.append(&[note(&other, "recovered: every index below 3 is burnt")]).unwrap();
+        log.append(&[note(&*other.machine, "recovered: every index below 3 is burnt")]).unwrap();
         log.sync().unwrap();
         let end = log.durable();
         let recovered = State {

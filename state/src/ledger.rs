@@ -29,9 +29,8 @@ use crate::files::{
     Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, new_stamp,
     read_state, unsafe_state,
 };
-use crate::keys::note;
 use crate::lock::{Lock, Tried};
-use crate::log::{End, Line, Log, PLAIN_MAX};
+use crate::log::{End, Line, Log, PLAIN_MAX, note};
 use crate::machine::Process;
 use crate::record::{Head, State};
 use crate::registry::{Chain, Registry};
@@ -408,9 +407,9 @@ impl Shared {
             return Ok(());
         }
         let text = format!(
-            "{removed} bytes behind the last line were removed: a process was interrupted while it wrote them"
+            "{removed} bytes behind the last line were removed: an interrupted write, or the rest of a damaged log"
         );
-        inner.log.append(&[note(&self.around, &text)]).map_err(at)
+        inner.log.append(&[note(&*self.around.machine, &text)]).map_err(at)
     }
 
     /// Makes a new generation durable whose next index is `next`, in the state and in every anchor.

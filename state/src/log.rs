@@ -16,6 +16,7 @@ use std::io::{self, ErrorKind};
 use gabion_engine::keys::stateful::{Entry, Recorded, digest_of};
 
 use crate::disk::{DiskFile, Identity, read_full, write_all};
+use crate::machine::Machine;
 use crate::record::{KeyId, Reader, Stamp, State};
 
 /// Bytes that are added when a log is full.
@@ -420,6 +421,11 @@ impl Log {
         end.chain.copy_from_slice(chain);
         Ok(Some((line, end, len)))
     }
+}
+
+/// A line that says what was done to the state.
+pub fn note(machine: &dyn Machine, text: &str) -> Line {
+    Line::Note { text: text.to_owned(), time: machine.now(), host: machine.host() }
 }
 
 impl Line {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use gabion_engine::xmss::Set;
-use gabion_engine::{Algorithm, Error, Message, Prehash, lms, xmss};
+use gabion_engine::{Algorithm, Error, Message, lms, xmss};
 use gabion_state::{KeyFile, LABEL, Line, Reuse, Surroundings, audit, log};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::export::Section;
+use super::export::{Section, digest};
 use super::verify::as_hss;
 use crate::failure::Failure;
 use crate::files;
@@ -116,6 +116,12 @@ fn verdict(reused: usize, mut problems: Vec<Failure>) -> Result<u8, Failure> {
     Err(worst)
 }
 
+/// Whether these bytes are an exported log, or were one before they were damaged.
+fn is_exported(bytes: &[u8]) -> bool {
+    let (begins, name) = (&bytes[..bytes.len().min(4096)], b"\"kind\":");
+    bytes.starts_with(b"{") || begins.windows(name.len()).any(|part| part == name)
+}
+
 /// The failure of evidence that can't be read as a whole.
 fn incomplete(name: &str, why: impl Display) -> Failure {
     Failure::Refused(format!("{name}: {why}; uses may be missing from this audit"))
@@ -127,7 +133,7 @@ impl Seen {
         let bytes = files::read(path, files::LARGE_MAX).map_err(|why| incomplete(&name, why))?;
         match bytes.first() {
             None => return Err(incomplete(&name, "it is empty")),
-            Some(b'{') => return self.add_exported(&name, &bytes),
+            Some(_) if is_exported(&bytes) => return self.add_exported(&name, &bytes),
             Some(_) => {}
         }
         let around = Surroundings::real();
@@ -143,10 +149,19 @@ impl Seen {
         };
         self.is_of(&name, file.sets().algorithm(), file.public())?;
         let history = log(&around, path).map_err(|why| incomplete(&name, why))?;
+        let mut unlogged = history.next - history.first;
         for line in history.lines {
             if let Line::Signed { index, digest, host, .. } = line {
+                unlogged = unlogged.saturating_sub(1);
                 self.messages.push((format!("{name} on {host}"), index, digest));
             }
+        }
+        if unlogged > 0 {
+            eprintln!(
+                "note: {name}: {unlogged} indexes below {} are not in its log: burnt, or lost from it with the power or a \
+                 damage",
+                history.next
+            );
         }
         history.damage.map_or(Ok(()), |damage| Err(incomplete(&name, damage)))
     }
@@ -170,7 +185,11 @@ impl Seen {
                         self.messages.push((format!("{name} on {host}"), index, digest));
                     }
                 }
-                None if at == 0 && row.is_some() => {
+                None if at == 0
+                    && row
+                        .as_ref()
+                        .is_some_and(|row| row["kind"].is_null() && row["key"].is_null()) =>
+                {
                     return Err(Failure::Usage(format!(
                         "{name} is not a log: `gabion hbs log --json` prints no such object"
                     )));
@@ -281,11 +300,4 @@ impl Key {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// SHA-256.
-pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
-    let mut digest = [0; 32];
-    digest.copy_from_slice(&Prehash::Sha2_256.digest(bytes));
-    digest
 }

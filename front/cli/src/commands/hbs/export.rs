@@ -8,13 +8,12 @@
 //!
 //! The last object says how many lines are before it and what they hash to, so that lines that were cut off, left out,
 //! repeated or changed are found. The hash of a line is SHA-256(hash of the line before | line), of the line as it is
-//! printed; 32 zeros come before the first, and of the last object `hash` is left out. What programs up to version 18f74786 printed has neither numbers nor an end.
+//! printed; 32 zeros come before the first, and of the last object `hash` is left out. What programs
+//! up to version 18f74786 printed has neither numbers nor an end.
 
-use gabion_engine::Algorithm;
+use gabion_engine::{Algorithm, Prehash};
 use gabion_state::{History, Line};
 use serde_json::{Value, json};
-
-use super::audit::digest;
 
 /// Makes the objects of a log, one a line.
 pub struct Writer {
@@ -161,6 +160,13 @@ impl Section {
             ),
         }
     }
+}
+
+/// SHA-256.
+pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(&Prehash::Sha2_256.digest(bytes));
+    digest
 }
 
 fn missing(first: u64, last: u64) -> String {
