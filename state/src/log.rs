@@ -157,7 +157,7 @@ impl Log {
 
     /// Finds what is behind the last whole record.
     fn read_rest(&mut self) -> io::Result<()> {
-        const ZEROS: [u8; SEGMENT as usize] = [0; SEGMENT as usize];
+        static ZEROS: [u8; SEGMENT as usize] = [0; SEGMENT as usize];
         let (mut bytes, mut offset) = (vec![0; ZEROS.len()], self.end.len);
         self.written = offset;
         loop {

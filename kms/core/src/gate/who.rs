@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use sha2_hmac::{Digest as _, Sha256};
 
 use super::action::Actions;
 use super::caveat::Caveat;
