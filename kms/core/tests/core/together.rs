@@ -99,7 +99,10 @@ impl World {
             );
             (record.request_id, record.key, about, record.outcome)
         };
-        let mut told: Vec<_> = entries.into_iter().map(|entry| of(entry.record)).collect();
+        // Denials in a row are counted, whoever is denied beside them.
+        let denied = Outcome::Failed(Code::Denied);
+        let others = entries.into_iter().filter(|entry| entry.record.outcome != denied);
+        let mut told: Vec<_> = others.map(|entry| of(entry.record)).collect();
         told.sort_by(|a, b| a.0.cmp(&b.0));
         told
     }
