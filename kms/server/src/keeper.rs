@@ -602,9 +602,8 @@ impl Keeper {
             return Ok((told(&recovery.shares, None), None));
         }
         let recovered = self.recovered_by(&recovery.shares, &principal, certificate, lifetime_ms);
-        let recovered = recovered.map(|(token, generation)| {
-            (told(&recovery.shares, Some(token)), Some(generation))
-        });
+        let recovered = recovered
+            .map(|(token, generation)| (told(&recovery.shares, Some(token)), Some(generation)));
         spend(&mut recovery.shares, &recovered);
         recovered
     }

@@ -61,6 +61,9 @@ fn with_reuse() -> Work {
 }
 
 /// Inputs of report hbs-2026-11, H1: a recovered key that gets back to the home that it came from.
+/// A change of a log's bytes.
+type Damage = fn(&mut Vec<u8>);
+
 #[test]
 fn a_recovered_key_signs_in_no_other_home() {
     let work = with_key();
@@ -88,7 +91,7 @@ fn a_damaged_log_is_an_error_and_reuse_is_found_all_the_same() {
     let sources = ["ka/k", "kb/k"];
     work.audit(&sources).fails(1).says("replace the key");
     let whole = work.read("kb/k.log");
-    let damages: [(&str, fn(&mut Vec<u8>)); 6] = [
+    let damages: [(&str, Damage); 6] = [
         ("flipped", |log| log[100] ^= 1),
         ("cut at a line", |log| {
             let first = u32::from_be_bytes(log[..4].try_into().unwrap()) as usize;

@@ -69,9 +69,9 @@ fn no_signal_ends_a_server_without_a_drain() {
         assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
     };
     // Numbers, since not every kill(1) knows every name: USR1, USR2, ALRM, PIPE, VTALRM, PROF, IO, PWR, STKFLT, XFSZ, XCPU, WINCH, RTMIN, RTMAX.
-    for signal in [
-        "10", "12", "14", "13", "26", "27", "29", "30", "16", "25", "24", "28", "34", "64",
-    ] {
+    for signal in
+        ["10", "12", "14", "13", "26", "27", "29", "30", "16", "25", "24", "28", "34", "64"]
+    {
         send(&child, signal);
         assert!(!caller.run(&["status"]).text().is_empty(), "{signal}");
     }

@@ -2,12 +2,11 @@
 
 use std::net::IpAddr;
 
+use sha2_hmac::{Digest, Sha256};
 
 use super::action::Actions;
 use super::caveat::Caveat;
 use super::principal::Principal;
-use sha2_hmac::{Digest, Sha256};
-
 use super::roots::RootId;
 use super::token::{TagDigest, TokenId};
 use crate::text::hex;

@@ -156,12 +156,12 @@ fn shares_survive_an_opening_that_fails() {
     let place = Place::new();
     let server = place.serve("store");
     let (audit, aside) = (place.path("store-audit"), place.path("aside"));
-    for retry in [share_of(&place.share(2)), Unseal::default()] {
+    for retry in [share_of(place.share(2)), Unseal::default()] {
         fs::rename(&audit, &aside).unwrap();
         for share in [1, 2] {
-            place.admin().unseal(&share_of(&place.share(share))).unwrap();
+            place.admin().unseal(&share_of(place.share(share))).unwrap();
         }
-        let failed = refused(place.admin().unseal(&share_of(&place.share(3))));
+        let failed = refused(place.admin().unseal(&share_of(place.share(3))));
         assert_ne!(failed.code, "unseal_failed");
         let progress: Value = place.admin().get("/v1/sys/seal-status").unwrap();
         assert_eq!((&progress["sealed"], &progress["progress"]), (&json!(true), &json!(3)));
