@@ -86,11 +86,9 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 fn files_that_can_not_be_used_leave_what_is_there() {
     let place = Place::new(ECDSA, "");
     let now = now_ms();
-    place.issue_within("good", [now - DAY, now + 90 * DAY]);
     place.issue_within("other", [now - DAY, now + 60 * DAY]);
     place.issue_within("expired", [now - 2 * DAY, now - DAY]);
     place.issue_within("early", [now + DAY, now + 2 * DAY]);
-    place.issue_within("ending", [now - 10 * DAY, now + DAY]);
     let tls = place.tls();
     let first = tls.config();
     tls.reload();
@@ -147,6 +145,17 @@ fn files_that_can_not_be_used_leave_what_is_there() {
         assert_eq!(tls.warnings(), [""; 0], "{place_of}");
     }
     assert!(tls.metrics().contains("kms_tls_reload_failures_total 32\n"), "{}", tls.metrics());
+}
+
+/// The end of the certificate is a metric, and a warning precedes it.
+#[test]
+fn the_certificates_end_is_a_metric_and_a_warning() {
+    let place = Place::new(ECDSA, "");
+    let now = now_ms();
+    place.issue_within("good", [now - DAY, now + 90 * DAY]);
+    place.issue_within("expired", [now - 2 * DAY, now - DAY]);
+    place.issue_within("ending", [now - 10 * DAY, now + DAY]);
+    let tls = place.tls();
     place.replace_pair("good");
     tls.reload();
     assert_eq!(end_of(&tls), Some((now / 1000 + 90 * 86_400) as i64));
