@@ -30,9 +30,20 @@ const DIFFERENT_MAX: u32 = 16;
 /// Most credentials of which anything is known.
 const ROWS_MAX: usize = 1024;
 
-/// A credential as records name it: how it was authenticated, and whose it is. Tokens that were made of one another by
-/// attenuation are one: anybody makes as many as they like.
+/// A credential as records name it: the method and the principal. All attenuations of a token share one, because their holders
+/// can make any number of them.
 type Credential = (String, Principal);
+
+/// Returns the credential that a record is counted under.
+fn credential_of(record: &Record) -> Credential {
+    (shared_method(&record.method).to_owned(), record.principal.clone())
+}
+
+/// Returns the part of a method that all attenuations of a token share: `token:ID` of `token:ID:CHAIN`.
+fn shared_method(method: &str) -> &str {
+    let chain = method.strip_prefix("token:").and_then(|rest| rest.split_once(':'));
+    chain.map_or(method, |(_, chain)| &method[..method.len() - chain.len() - 1])
+}
 
 /// Denials that were counted and not told of.
 #[derive(Default)]
@@ -69,7 +80,12 @@ impl Row {
             self.since_ms = now_ms;
         }
         let is = |same: bool| same.then_some(());
+        let method = match self.like.method == record.method {
+            true => record.method,
+            false => shared_method(&record.method).to_owned(),
+        };
         let counted = Record {
+            method,
             // What is not the same of all of them stands nowhere.
             tenant: is(self.like.tenant == record.tenant).and(record.tenant),
             key: is(self.like.key == record.key).and(record.key),
@@ -78,6 +94,7 @@ impl Row {
             ..record
         };
         (self.like.tenant, self.like.key) = (counted.tenant.clone(), counted.key.clone());
+        self.like.method.clone_from(&counted.method);
         self.counted = Some(counted);
     }
 
@@ -95,7 +112,7 @@ impl Denials {
     pub fn denied(&self, record: Record, now_ms: u64) -> Vec<Record> {
         let mut rows = self.rows();
         let mut told = Vec::new();
-        let credential = (record.method.clone(), record.principal.clone());
+        let credential = credential_of(&record);
         if rows.len() >= ROWS_MAX && !rows.contains_key(&credential) {
             told.extend(rows.drain().filter_map(|(_, row)| row.counted));
             self.untold.store(0, Ordering::Relaxed);
@@ -136,7 +153,7 @@ impl Denials {
         let mut rows = self.rows();
         let mut told = Vec::new();
         for record in records {
-            let row = rows.get_mut(&(record.method.clone(), record.principal.clone()));
+            let row = rows.get_mut(&credential_of(record));
             told.extend(row.and_then(|row| row.counted.take()));
         }
         self.untold.fetch_sub(told.len(), Ordering::Relaxed);
@@ -160,7 +177,7 @@ impl Denials {
     pub fn take_back(&self, records: Vec<Record>) {
         let mut rows = self.rows();
         for record in records {
-            let row = rows.get_mut(&(record.method.clone(), record.principal.clone()));
+            let row = rows.get_mut(&credential_of(&record));
             let Some(row) = row.filter(|_| record.count.is_some()) else { continue };
             if let Some(counted) = &mut row.counted {
                 counted.count = counted.count.zip(record.count).map(|(one, other)| one + other);
@@ -209,6 +226,21 @@ mod tests {
 
     fn one(key: &str, count: Option<u64>) -> (Option<String>, Option<u64>) {
         (Some(key.to_owned()), count)
+    }
+
+    #[test]
+    fn attenuations_of_a_token_share_a_count() {
+        let denials = Denials::default();
+        let by = |method: &str| Record { method: method.to_owned(), ..denied("a", "k") };
+        assert_eq!(denials.denied(by("token:7:aa"), 0).len(), 1);
+        for method in ["token:7:bb", "token:7", "token:7:cc"] {
+            assert_eq!(denials.denied(by(method), 1), []);
+        }
+        let [counted] = &denials.due(1, true)[..] else { panic!("one record") };
+        assert_eq!((&*counted.method, counted.count), ("token:7", Some(3)));
+        for method in ["token:8:aa", "token:77:aa", "certificate:aa", "certificate:bb", "local"] {
+            assert_eq!(denials.denied(by(method), 2).len(), 1, "{method}");
+        }
     }
 
     #[test]

@@ -207,6 +207,7 @@ fn all(store: &SqliteStore) -> All {
         "publics",
         "rotations",
         "integrity",
+        "administrators",
     ] {
         for (path, record) in store.list(&path(under), None, usize::MAX).unwrap().records {
             let number = store.number_of(&path).unwrap().unwrap();

@@ -6,7 +6,7 @@ use gabion_kms::audit::Outcome;
 use gabion_kms::clock::SystemClock;
 use gabion_kms::gate::{Action, Authenticated, Caveat, Peer, Principal, Token};
 use gabion_kms::model::Label;
-use gabion_kms::seal::{self, By};
+use gabion_kms::seal::{self, AuthenticatedStore, By};
 use gabion_kms::service::{AuditAt, Begun, Call, Ended, KeyRef, NewToken, OpRequest, Service};
 use gabion_kms::store::{self, MemoryStore, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error};
@@ -195,6 +195,7 @@ fn a_replay_looks_at_authority_and_at_its_key() {
     let refused = |code: Code| {
         let before = service.log().size();
         assert_eq!(rotates(&service, &who, &asked).unwrap_err().code(), code);
+        service.tell_of_denials(true).unwrap();
         assert_eq!(service.log().size(), before + 1, "{code}");
         assert_eq!(newest(&service).3, Outcome::Failed(code));
     };
@@ -223,7 +224,7 @@ fn a_replay_looks_at_authority_and_at_its_key() {
 #[test]
 fn a_note_of_an_older_program_is_never_replayed() {
     let store = sealed();
-    let sealer = seal::unseal(&*store, By::Passphrase(PASSPHRASE)).unwrap();
+    let sealer = Arc::new(seal::unseal(&*store, By::Passphrase(PASSPHRASE)).unwrap());
     let principal = "ci";
     let id = Sha256::new()
         .chain_update((principal.len() as u64).to_be_bytes())
@@ -239,7 +240,8 @@ fn a_note_of_an_older_program_is_never_replayed() {
     );
     let path = RecordPath::new("ops/default/000000").unwrap();
     let sealed = sealer.seal(&path, 1, note.as_bytes()).unwrap();
-    let committed = store.commit(&Transaction::new().put(path, 0, sealed)).unwrap();
+    let records = AuthenticatedStore::open(&*store, sealer.clone()).unwrap();
+    let committed = records.commit(&Transaction::new().put(path, 0, sealed)).unwrap();
     assert!(matches!(committed, store::Outcome::Committed(_)), "{committed:?}");
 
     let service = open(&store);

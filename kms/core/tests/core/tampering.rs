@@ -154,7 +154,8 @@ fn filled() -> (Place, PathBuf, PathBuf) {
 }
 
 /// First segments of paths.
-const FAMILIES: [&str; 11] = [
+const FAMILIES: [&str; 12] = [
+    "administrators",
     "integrity",
     "keys",
     "names",
