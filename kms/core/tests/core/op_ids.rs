@@ -240,7 +240,7 @@ fn a_note_of_an_older_program_is_never_replayed() {
     );
     let path = RecordPath::new("ops/default/000000").unwrap();
     let sealed = sealer.seal(&path, 1, note.as_bytes()).unwrap();
-    let records = AuthenticatedStore::open(&*store, sealer.clone()).unwrap();
+    let records = AuthenticatedStore::open(&*store as &dyn Store, sealer.clone()).unwrap();
     let committed = records.commit(&Transaction::new().put(path, 0, sealed)).unwrap();
     assert!(matches!(committed, store::Outcome::Committed(_)), "{committed:?}");
 

@@ -103,7 +103,7 @@ fn files_that_can_not_be_used_leave_what_is_there() {
     let fill = |path: &PathBuf, with: &[u8]| fs::write(path, with).unwrap();
     let not_a_file = |path: &PathBuf| {
         fs::remove_file(path).unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::all()).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR).unwrap();
     };
     let folder = |path: &PathBuf| {
         fs::remove_file(path).unwrap();
