@@ -178,7 +178,7 @@ impl Tls {
         let Some(files) = &self.files else { return };
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let [of_identity, of_clients] = &mut *watched;
-        let mut next = self.current();
+        let (mut next, mut reloaded) = (self.current(), Vec::new());
         // Before they are read: files that are replaced meanwhile are read again.
         let stamps = identity_stamps(files);
         if is_forced || of_identity.is_due(&stamps) {
@@ -186,26 +186,30 @@ impl Tls {
                 valid_now(&found, &files.certificate)?;
                 Ok(found)
             });
-            if let Some(found) = self.taken(of_identity, stamps, found) {
+            if let Some(found) = self.taken(of_identity, stamps, found, is_forced) {
                 next.identity = Some(found);
+                reloaded.push("the certificate and its key");
             }
         }
         let stamps = clients_stamps(files);
         if is_forced || of_clients.is_due(&stamps) {
             let found = clients(files, &self.provider);
-            if let Some(found) = self.taken(of_clients, stamps, found) {
+            if let Some(found) = self.taken(of_clients, stamps, found, is_forced) {
+                reloaded.extend(found.is_some().then_some("the client authorities and revocations"));
                 next.clients = found;
             }
         }
-        self.put(next);
+        self.put(next, &reloaded);
     }
 
-    /// What was read, if it can be used. Notes which files it came of, and reports why it cannot.
+    /// What was read, if it can be used. Notes which files it came of, and reports why it cannot: once for each reason, and for
+    /// each reload that somebody asked for.
     fn taken<T>(
         &self,
         watched: &mut Watched,
         stamps: [Option<Stamp>; 2],
         found: Result<T, Error>,
+        is_forced: bool,
     ) -> Option<T> {
         watched.stamps = stamps;
         match found {
@@ -216,7 +220,8 @@ impl Tls {
             Err(error) => {
                 let why = error.to_string();
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                if watched.failed.as_ref().is_none_or(|(before, _)| *before != why) {
+                let is_new = watched.failed.as_ref().is_none_or(|(before, _)| *before != why);
+                if is_forced || is_new {
                     self.tell(&format!(
                         "warning: tls_reload_failing: {why}; what was there before stays in use"
                     ));
@@ -227,8 +232,8 @@ impl Tls {
         }
     }
 
-    /// Puts what is to be used next in place, if it is another.
-    fn put(&self, mut next: Current) {
+    /// Puts what is to be used next in place, if it is another. `reloaded` names what was read.
+    fn put(&self, mut next: Current, reloaded: &[&str]) {
         let before = self.current();
         let key = |of: &Current| of.identity.as_ref().map(|one| Arc::as_ptr(&one.key));
         let verifier = |of: &Current| of.clients.as_ref().map(Arc::as_ptr);
@@ -241,7 +246,7 @@ impl Tls {
                 next.config = config;
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
                 self.reloads.fetch_add(1, Ordering::Relaxed);
-                self.tell("TLS: the certificate and what verifies clients were read again");
+                self.tell(&format!("TLS: reloaded {}", reloaded.join(", ")));
             }
             Err(error) => self.tell(&format!("warning: tls_reload_failing: {error}")),
         }

@@ -94,6 +94,9 @@ fn files_that_can_not_be_used_leave_what_is_there() {
     assert_eq!(tls.warnings(), [""; 0]);
     let end = end_of(&tls);
     assert!(end.is_some());
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let to = lines.clone();
+    tls.reporting(move |line| to.lock().unwrap().push(line.to_owned()));
     let (pem, key, authority) = (
         place.file("localhost", "pem"),
         place.file("localhost", "key"),
@@ -129,8 +132,15 @@ fn files_that_can_not_be_used_leave_what_is_there() {
     ];
     for (place_of, wrong) in wrongs.iter().enumerate() {
         wrong();
+        let is_of_clients = matches!(place_of, 10 | 12..=15);
         for _ in 0..2 {
+            lines.lock().unwrap().clear();
             tls.reload();
+            // Each reload that fails says so, and names only what was reloaded.
+            let said = lines.lock().unwrap().join("\n");
+            assert!(said.contains("warning: tls_reload_failing"), "{place_of}: {said}");
+            assert_eq!(said.contains("reloaded the certificate"), is_of_clients, "{said}");
+            assert_eq!(said.contains("reloaded the client"), !is_of_clients, "{said}");
             assert_eq!(tls.warnings(), ["tls_reload_failing"], "{place_of}");
             assert_eq!(end_of(&tls), end, "{place_of}");
             assert!(tls.clients().is_some(), "{place_of}");
