@@ -195,7 +195,8 @@ impl Tls {
         if is_forced || of_clients.is_due(&stamps) {
             let found = clients(files, &self.provider);
             if let Some(found) = self.taken(of_clients, stamps, found, is_forced) {
-                reloaded.extend(found.is_some().then_some("the client authorities and revocations"));
+                reloaded
+                    .extend(found.is_some().then_some("the client authorities and revocations"));
                 next.clients = found;
             }
         }

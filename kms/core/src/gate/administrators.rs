@@ -11,7 +11,7 @@ use super::action::Action;
 use super::caveat::Caveat;
 use super::principal::Principal;
 use super::roots::RootId;
-use super::token::TokenId;
+use super::token::{TagDigest, TokenId};
 use crate::error::Error;
 use crate::operations::{Kept, damaged, opened_bytes, settle_with};
 use crate::store::{RecordPath, Settled, Transaction};
@@ -35,15 +35,19 @@ pub struct Administrator {
     pub is_bound: bool,
     /// When it ends, in milliseconds since 1970.
     pub expires_ms: u64,
+    /// The digests of its tags, so that its revocation of itself is known. Empty if unknown.
+    #[serde(default, with = "as_hex")]
+    pub(super) chain: Vec<TagDigest>,
 }
 
 impl Administrator {
     /// Describes a token. Returns `None` if its caveats limit the tokens that it can make.
-    pub fn of(
+    pub(super) fn of(
         id: TokenId,
         root: RootId,
         principal: &Principal,
         caveats: &[Caveat],
+        chain: &[TagDigest],
     ) -> Option<Self> {
         let (mut expires_ms, mut is_bound) = (u64::MAX, false);
         for caveat in caveats {
@@ -55,7 +59,8 @@ impl Administrator {
                 Caveat::Cidr(_) | Caveat::BatchMax(_) => {}
             }
         }
-        Some(Administrator { id, root, principal: principal.clone(), is_bound, expires_ms })
+        let (principal, chain) = (principal.clone(), chain.to_vec());
+        Some(Administrator { id, root, principal, is_bound, expires_ms, chain })
     }
 }
 
@@ -87,9 +92,17 @@ impl Administrators {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes a token that is used and unknown, as one of an older program is. It is known until the process ends.
-    pub fn note_used(&self, id: TokenId, seen: impl FnOnce() -> Option<Administrator>) {
-        let is_known = |known: &[Administrator]| known.iter().any(|known| known.id == id);
+    /// Notes a token that is used and unknown, as one of an older program is. It is known until the process ends. Of a token and its
+    /// attenuations, which have one id, the one with the shortest chain is known.
+    pub(super) fn note_used(
+        &self,
+        id: TokenId,
+        chain: &[TagDigest],
+        seen: impl FnOnce() -> Option<Administrator>,
+    ) {
+        let is_known = |known: &[Administrator]| {
+            known.iter().any(|known| known.id == id && known.chain.len() <= chain.len())
+        };
         if is_known(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
         }
@@ -155,5 +168,25 @@ mod as_text {
     pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr>(from: D) -> Result<T, D::Error> {
         let text = String::deserialize(from)?;
         text.parse().map_err(|_| D::Error::custom("expected an id"))
+    }
+}
+
+/// Serializes digests as hexadecimal text.
+mod as_hex {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::TagDigest;
+    use crate::text::{hex, of_hex};
+
+    pub fn serialize<S: Serializer>(chain: &[TagDigest], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(chain.iter().map(|digest| hex(&digest.0)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TagDigest>, D::Error> {
+        let digest = |text: &String| {
+            of_hex(text).map(TagDigest).ok_or_else(|| D::Error::custom("expected a digest"))
+        };
+        Vec::<String>::deserialize(from)?.iter().map(digest).collect()
     }
 }

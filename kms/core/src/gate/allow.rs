@@ -205,8 +205,9 @@ impl Gate {
                 self.check_bound(who, request.action)?;
                 self.judged(kms, who, request, now_ms)?;
                 if let (Action::Token, Some(root)) = (request.action, who.root) {
-                    let seen = || Administrator::of(id, root, &who.principal, &who.caveats);
-                    self.administrators.note_used(id, seen);
+                    let seen =
+                        || Administrator::of(id, root, &who.principal, &who.caveats, &who.line);
+                    self.administrators.note_used(id, &who.line, seen);
                 }
                 Ok(())
             }
@@ -389,16 +390,20 @@ impl Gate {
         token: &Token,
         now_ms: u64,
     ) -> Result<(), Error> {
-        let root = RootId::of(token);
-        match Administrator::of(token.id(), root, token.principal(), token.caveats()) {
+        let (root, chain) = (RootId::of(token), self.roots.made(token).unwrap_or_default());
+        match Administrator::of(token.id(), root, token.principal(), token.caveats(), &chain) {
             Some(made) => {
-                let lives = |known: &Administrator| {
-                    known.expires_ms > now_ms && !self.roots.is_revoked(known.id)
-                };
+                let lives =
+                    |known: &Administrator| known.expires_ms > now_ms && self.is_unrevoked(known);
                 self.administrators.record(kms.kept(), &made, lives)
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether neither an administrator's token nor its id is revoked.
+    fn is_unrevoked(&self, known: &Administrator) -> bool {
+        !self.roots.is_revoked(known.id) && !self.roots.is_cut(known.id, &known.chain)
     }
 
     /// Returns when the last administrator's token ends, in milliseconds since 1970; 0 if each known one is revoked or denied by
@@ -413,7 +418,7 @@ impl Gate {
         let known = self.administrators.known();
         let needs = self.options.needs_certificate_for_administration;
         let counts = |known: &&Administrator| {
-            let lives = self.roots.lives(known.root) && !self.roots.is_revoked(known.id);
+            let lives = self.roots.lives(known.root) && self.is_unrevoked(known);
             lives && (known.is_bound || !needs) && may(TokenMaker::Token(&known.principal))
         };
         let last = known.iter().filter(counts).map(|known| known.expires_ms).max();

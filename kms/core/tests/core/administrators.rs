@@ -119,8 +119,16 @@ fn the_end_of_the_last_administrator_is_known_and_warned_of() {
     let end = service.administrators_end().unwrap();
     assert_eq!((end.end_ms, end.is_over), (NOW + 90 * DAY, true));
     // By the recovery set there is another one, and the older ones count no more.
-    service.recover(&Principal::new("me").unwrap(), None, Some(10 * DAY)).unwrap();
+    let last = service.recover(&Principal::new("me").unwrap(), None, Some(10 * DAY)).unwrap();
     assert_eq!(end_ms(&service), Some(NOW + 100 * DAY));
+    // One that revokes itself counts no more, unlike one whose attenuation does.
+    let attenuated = last.attenuate("batch_max=1".parse().unwrap()).unwrap();
+    for (token, end) in [(&attenuated, NOW + 100 * DAY), (&last, 0)] {
+        service.token_revoke_self(&Call::new(&who(&service, token), "r")).unwrap();
+        assert_eq!(end_ms(&service), Some(end));
+    }
+    drop(service);
+    assert_eq!(end_ms(&house.open()), Some(0));
 }
 
 /// A store of a program that noted no administrators: one is known once it was used.
