@@ -345,7 +345,7 @@ impl Gate {
     /// of the options is only an upper bound.
     ///
     /// # Errors
-    /// Too many caveats; a lifetime longer than the options or the caveats allow; no randomness.
+    /// Too many caveats; an `expires` caveat in the past; a lifetime longer than the options or the caveats allow; no randomness.
     pub fn mint(
         &self,
         principal: &Principal,
@@ -360,15 +360,23 @@ impl Gate {
             Caveat::Expires(ms) => Some(*ms),
             _ => None,
         });
-        let is_too_early = |earlier: &u64| lifetime_ms.is_some() && *earlier < end_ms;
-        if let Some(earlier) = ends.min().filter(is_too_early) {
-            return Err(Error::Parameter(format!(
-                "the token cannot live {} seconds: its maker's token or an `expires` caveat ends it at {}, in {} seconds; use a \
-                 shorter lifetime, or make it with a credential that lives longer",
-                lives_ms / 1000,
-                rfc3339(earlier),
-                earlier.saturating_sub(now_ms) / 1000
-            )));
+        match ends.min() {
+            Some(earlier) if earlier <= now_ms => {
+                let ended = rfc3339(earlier);
+                return Err(Error::Parameter(format!(
+                    "the token would have expired at {ended} by an `expires` caveat; use one in the future"
+                )));
+            }
+            Some(earlier) if lifetime_ms.is_some() && earlier < end_ms => {
+                return Err(Error::Parameter(format!(
+                    "the token cannot live {} seconds: its maker's token or an `expires` caveat ends it at {}, in {} seconds; use a \
+                     shorter lifetime, or make it with a credential that lives longer",
+                    lives_ms / 1000,
+                    rfc3339(earlier),
+                    earlier.saturating_sub(now_ms) / 1000
+                )));
+            }
+            Some(_) | None => {}
         }
         let mut all = vec![Caveat::Expires(end_ms)];
         all.extend_from_slice(caveats);

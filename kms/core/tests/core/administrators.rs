@@ -51,6 +51,11 @@ fn a_lifetime_that_can_not_be_is_refused() {
     let month = Some(30 * DAY);
     let own = format!("expires={}", NOW + 29 * DAY);
     assert!(made(&service, &who(&service, &first), &[&own], month).is_err());
+    // A token that never lives is refused.
+    for past in ["expires=0".to_owned(), format!("expires={NOW}")] {
+        let refused = made(&service, &local(&service), &[&past], None).unwrap_err();
+        assert!(refused.to_string().contains("would have expired"), "{refused}");
+    }
     for maker in [who(&service, &first), local(&service)] {
         let token = made(&service, &maker, &[], month).unwrap();
         assert_eq!(token.expires_ms(), Some(NOW + 30 * DAY));
