@@ -340,10 +340,12 @@ impl Service {
     }
 }
 
-/// Whether a change takes a key, a version or a token out of use. Done twice, it is the same.
+/// Whether a change can take a key, a version, a token or a permission out of use. Done twice, it is the same.
 fn withdraws_use(asked: &OpRequest<'_>) -> bool {
     match asked.action {
-        Action::Disable | Action::Delete | Action::Destroy => true,
+        Action::Disable | Action::Delete | Action::Destroy | Action::Trim => true,
+        // Limits of versions, and policies that forbid.
+        Action::Config | Action::Policy => true,
         Action::Token => !asked.is_secret,
         _ => false,
     }

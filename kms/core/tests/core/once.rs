@@ -185,7 +185,8 @@ fn there_is_a_limit_of_a_tenant() {
     let rotate = OpRequest { action: Action::Rotate, ..asked("more", 1, &tenant, &key) };
     assert_eq!(refused(&service, &me, &rotate).code(), Code::TooLarge);
     // A limit refuses nothing that withdraws use.
-    for action in [Action::Disable, Action::Delete, Action::Destroy, Action::Token] {
+    let keys = [Action::Disable, Action::Delete, Action::Destroy, Action::Trim, Action::Config];
+    for action in keys.into_iter().chain([Action::Token, Action::Policy]) {
         let withdraws = OpRequest { action, ..asked("more", 1, &tenant, &key) };
         assert!(matches!(begun(&service, &me, &withdraws), Begun::Unnoted), "{action}");
     }
