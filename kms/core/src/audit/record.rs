@@ -29,8 +29,8 @@ pub struct Record {
     pub trace: Option<String>,
     /// Who.
     pub principal: Principal,
-    /// The credential: `token:ID:CHAIN`, `certificate:SHA256` or `local`. CHAIN is a digest of the token with all its caveats, as in
-    /// [`Change::Cut`]. Records of older programs have `token:ID` and `certificate`.
+    /// The credential: `token:ID:CHAIN`, `certificate:SHA256` or `local`. CHAIN is a digest of the token with all its caveats, the last
+    /// one of [`Change::Cut`]. Records of older programs have `token:ID` and `certificate`.
     pub method: String,
     /// What they asked for.
     pub action: Action,
@@ -75,8 +75,9 @@ pub enum Change {
     Made,
     /// A token was revoked with all of its id, or a root key retired.
     Revoked,
-    /// One token was revoked by its holder, with its attenuations: its digest. If a whole branch of tokens was revoked with it, that
-    /// branch's digest follows after a comma.
+    /// One token was revoked by its holder, with its attenuations: the digests of its tags from the first one on, separated by `/`.
+    /// Records of older programs have the last digest alone. If a whole branch of tokens was revoked with it, that branch's digest
+    /// follows after a comma.
     Cut(String),
     /// Every token was, and this root key makes new ones.
     Recovered(String),

@@ -1,5 +1,7 @@
 //! The gate: who somebody is, and whether they may do what they ask for.
 
+use std::iter;
+
 use super::action::Action;
 use super::administrators::{Administrator, Administrators};
 use super::caveat::Caveat;
@@ -464,8 +466,8 @@ impl Gate {
     }
 
     /// Revokes the caller's own token and its attenuations, but not the token that it was made of. No limit refuses that: if too many
-    /// tokens of one id revoked themselves, the branch with most of them is revoked as a whole. Returns the id, and the digests of all
-    /// revoked tokens, separated by commas. A digest makes no token.
+    /// tokens of one id revoked themselves, the branch with most of them is revoked as a whole. Returns the id, and as text the
+    /// chain of the token and the digests of such branches ([`crate::audit::Change::Cut`]). A digest makes no token.
     ///
     /// # Errors
     /// The caller has no token; the store's.
@@ -473,8 +475,12 @@ impl Gate {
         match who.method {
             Method::Token { id } if !who.line.is_empty() => {
                 let revoked = self.roots.cut(kms.kept(), id, &who.line)?;
-                let digests: Vec<String> = revoked.iter().map(|digest| hex(&digest.0)).collect();
-                Ok((id, digests.join(",")))
+                // A store that is restored places the token by its chain among others.
+                let chain: Vec<String> = who.line.iter().map(|digest| hex(&digest.0)).collect();
+                let branches = revoked.iter().filter(|digest| who.line.last() != Some(*digest));
+                let branches = branches.map(|digest| hex(&digest.0));
+                let told: Vec<String> = iter::once(chain.join("/")).chain(branches).collect();
+                Ok((id, told.join(",")))
             }
             _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
         }
@@ -509,15 +515,22 @@ impl Gate {
         &self,
         kms: &Kms,
         id: TokenId,
-        digest: &str,
+        told: &str,
         now_ms: u64,
     ) -> Result<bool, Error> {
-        let wrong = || Error::Parameter(format!("`{digest}` is no token's digest"));
-        let digest = TagDigest(of_hex(digest).ok_or_else(wrong)?);
-        if self.roots.is_cut(id, &[digest]) {
+        let wrong =
+            || Error::Parameter(format!("`{told}` is neither the chain nor the digest of a token"));
+        let digests = told.split('/').map(|digest| of_hex(digest).map(TagDigest));
+        let chain: Vec<TagDigest> = digests.collect::<Option<_>>().ok_or_else(wrong)?;
+        if self.roots.is_cut(id, &chain) {
             return Ok(false);
         }
-        self.roots.cut_by_digest(kms.kept(), id, digest, now_ms).map(|()| true)
+        match chain[..] {
+            // A branch, or a token in a record of an older program.
+            [digest] => self.roots.cut_by_digest(kms.kept(), id, digest, now_ms)?,
+            _ => drop(self.roots.cut(kms.kept(), id, &chain)?),
+        }
+        Ok(true)
     }
 
     /// Retires a root key again of which the audit log says so; whether it was not. The newest one is followed by another.

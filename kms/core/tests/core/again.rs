@@ -246,6 +246,31 @@ fn holds(World { place, revoked, whole, cut, stays }: &World, service: &Service)
     assert!(matches!(gone, Err(Error::NoKey(_))), "{gone:?}");
 }
 
+/// More attenuations than are revoked by their digest alone.
+#[test]
+fn attenuations_that_revoked_themselves_are_revoked_again_and_nothing_else() {
+    let place = Place::new();
+    let whole = place.with(token);
+    place.keep();
+    let less = |token: &Token, items: u32| {
+        token.attenuate(format!("batch_max={items}").parse().unwrap()).unwrap()
+    };
+    let (branch, sibling) = (less(&whole, 1), less(&whole, 2));
+    let own: Vec<Token> = (10..270).map(|items| less(&branch, items)).collect();
+    place.with(|service, _| {
+        for token in &own {
+            let holder = holder(service, token);
+            service.token_revoke_self(&Call::new(&holder, "r-3")).unwrap();
+        }
+    });
+    place.put_back();
+    let service = place.open();
+    assert!(own.iter().all(|token| !is_good(&service, token)));
+    assert!([&whole, &branch, &sibling].into_iter().all(|token| is_good(&service, token)));
+    let again = service.restored();
+    assert_eq!((again.done.len(), again.left.len()), (own.len(), 0));
+}
+
 #[test]
 fn what_was_taken_away_since_is_taken_away_again() {
     let world = world();
