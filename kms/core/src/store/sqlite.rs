@@ -30,10 +30,12 @@ use rusqlite::{
 
 mod copies;
 mod format;
+mod index;
 mod online;
 mod schema;
 
 pub(crate) use copies::{Head, Numbered};
+use index::Places;
 pub(crate) use online::Copying;
 use online::Snapshot;
 use schema::{RULES, SCHEMA, marks};
@@ -326,11 +328,14 @@ impl Store for SqliteStore {
         self.with(|connection| {
             // In the order of the rows, which is that of the file; the index has another one.
             let value = if with_values { "value" } else { "NULL" };
-            let text = format!("SELECT path, generation, {value}, digest FROM records NOT INDEXED");
+            let text =
+                format!("SELECT path, generation, {value}, digest, rowid FROM records NOT INDEXED");
             let mut statement = connection.prepare(&text).map_err(error_of)?;
             let mut rows = statement.query(()).map_err(error_of)?;
+            let mut places = Places::default();
             while let Some(row) = rows.next().map_err(error_of)? {
                 let path: String = row.get(0).map_err(error_of)?;
+                places.add(&path, row.get(4).map_err(error_of)?);
                 let damaged = || StoreError::Damaged(path.clone());
                 let value = row.get_ref(2).map_err(error_of)?.as_blob_or_null();
                 let digest = row.get_ref(3).map_err(error_of)?.as_blob().ok();
@@ -342,6 +347,7 @@ impl Store for SqliteStore {
                 };
                 visit(&scanned)?;
             }
+            places.check_index(connection)?;
             revision(connection)
         })
     }
@@ -535,7 +541,9 @@ fn one(connection: &Connection, path: &RecordPath) -> Result<Option<Record>, Sto
     let found = connection.query_row(text, [path.as_str()], |row| Ok(record_of(row))).optional();
     match found.map_err(error_of)? {
         None => Ok(None),
-        Some(record) => record.map(|(_, record)| Some(record)),
+        Some(Ok((found, record))) if found == *path => Ok(Some(record)),
+        Some(Ok(_)) => Err(StoreError::Damaged(path.to_string())),
+        Some(Err(error)) => Err(error),
     }
 }
 

@@ -315,6 +315,53 @@ fn a_service_whose_revocations_or_policies_were_removed_stays_sealed() {
     }
 }
 
+/// Reads find records through an index, which has to be that of the records.
+#[test]
+fn an_index_that_differs_from_the_records_is_refused() {
+    const INDEX: &str = "sqlite_autoindex_records_1";
+    let (place, _, now) = filled();
+    let to = place.at("changed");
+    let all = rows(&now);
+    let under = |family: &str| all.iter().find(|row| row.path.starts_with(family)).unwrap();
+    let (revoked, root) = (&under("tokens/revoked/").path, &under("tokens/roots/").path);
+    let of = |path: &str| format!("(SELECT rowid FROM records WHERE path = '{path}')");
+    let hidden = |path: &str| format!("DELETE FROM planted WHERE path = '{path}'");
+    let added = |path: &str, of: String| {
+        format!("INSERT INTO planted SELECT '{path}', -1, rowid FROM records WHERE rowid = {of}")
+    };
+    for changes in [
+        vec![hidden(revoked)],
+        // As many of the family as before.
+        vec![added(root, of(root)), hidden(revoked)],
+        vec![hidden("system/audit-head")],
+        vec![added("system/audit-heae", of("system/audit-head")), hidden("system/audit-head")],
+        vec![added(revoked, of(root)), format!("{} AND a <> -1", hidden(revoked))],
+    ] {
+        changed(&now, &to, |_| {});
+        // The pages of an index are those of a table without row numbers. One that has the index's root changes entries.
+        let schema = |sql: &str| {
+            let db = Connection::open(&to).unwrap();
+            let version: i64 = db.query_row("PRAGMA schema_version", (), |row| row.get(0)).unwrap();
+            db.execute_batch(&format!(
+                "PRAGMA writable_schema = ON; {sql}; PRAGMA schema_version = {}",
+                version + 1
+            ))
+            .unwrap();
+        };
+        schema(&format!(
+            "INSERT INTO sqlite_schema SELECT 'table', 'planted', 'planted', rootpage, \
+             'CREATE TABLE planted (path TEXT, a, row, PRIMARY KEY (path, a, row)) WITHOUT ROWID' \
+             FROM sqlite_schema WHERE name = '{INDEX}'"
+        ));
+        for change in &changes {
+            assert_eq!(Connection::open(&to).unwrap().execute(change, ()).unwrap(), 1, "{change}");
+        }
+        schema("DELETE FROM sqlite_schema WHERE name = 'planted'");
+        let error = place.refused(&to).unwrap_or_else(|| panic!("{changes:?}"));
+        assert_eq!(error.code(), Code::IntegrityFailed, "{changes:?}: {error}");
+    }
+}
+
 /// The file is what this program wrote, but for its records.
 #[test]
 fn other_tables_triggers_views_indexes_and_settings_are_refused() {
