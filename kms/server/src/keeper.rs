@@ -784,6 +784,13 @@ pub fn cnf(pem: &[u8]) -> Result<String, Error> {
     Ok(digest_of(pem)?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Returns when a certificate in PEM expires, in milliseconds since 1970; `None` if it cannot be read.
+pub fn certificate_end_ms(pem: &[u8]) -> Option<u64> {
+    let certificate = CertificateDer::from_pem_slice(pem).ok()?;
+    let seconds = crate::tls_files::of_certificate(&certificate)?.not_after;
+    u64::try_from(seconds).ok()?.checked_mul(1000)
+}
+
 /// The SHA-256 of a certificate.
 fn digest_of(pem: &[u8]) -> Result<[u8; 32], Error> {
     let certificate = CertificateDer::from_pem_slice(pem);

@@ -71,7 +71,7 @@ use gabion_kms::clock;
 pub use gabion_kms::clock::rfc3339;
 pub use gabion_kms::memory;
 pub use gabion_kms::seal::Holder;
-pub use keeper::{Initial, Keeper, Tell, cnf};
+pub use keeper::{Initial, Keeper, Tell, certificate_end_ms, cnf};
 pub use options::{Coalesce, Listen, Options};
 pub use server::Server;
 pub use tls::{Files as TlsFiles, Tls};

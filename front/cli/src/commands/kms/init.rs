@@ -10,6 +10,7 @@ use super::period::lifetime;
 use super::say_json;
 use super::seal::text;
 use super::share::{Handed, Holders};
+use super::token::warn_of_certificate;
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
@@ -70,6 +71,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let mut shares = Handed::new(&holders, args.json);
     let token = Keeper::init(&config, &initial, |share| shares.take(share))?;
+    warn_of_certificate(certificate.as_ref().map(|pem| &pem[..]), expires_ms(&token));
     if args.json {
         let mut answer = shares.json();
         answer["token"] = json!(*token);

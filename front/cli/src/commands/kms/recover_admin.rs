@@ -6,6 +6,7 @@ use gabion_kms_client::wire::RecoverAdmin;
 
 use super::period::lifetime;
 use super::seal::{shares_of, text};
+use super::token::warn_of_certificate;
 use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;
@@ -45,10 +46,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let client = client()?;
     let read = |path: &Path| files::read(path, files::SMALL_MAX);
-    let cnf = match &args.certificate {
-        Some(path) => Some(gabion_kms_server::cnf(&read(path)?)?),
-        None => None,
-    };
+    let certificate = args.certificate.as_deref().map(read).transpose()?;
+    let certificate = certificate.as_ref().map(|pem| &pem[..]);
+    let cnf = certificate.map(gabion_kms_server::cnf).transpose()?;
     let mut how = None;
     let reset = Some(true).filter(|_| args.reset);
     if let (None, true) = (&args.shares, args.reset) {
@@ -70,6 +70,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         }
     }
     let how = how.ok_or_else(|| Failure::Usage("there is no share".to_owned()))?;
+    if how.token.is_some() {
+        warn_of_certificate(certificate, how.expires_ms);
+    }
     match (args.json, &how.token, how.threshold) {
         (true, _, _) => say_json(&how)?,
         (false, Some(token), _) => {

@@ -74,6 +74,17 @@ fn say_end(expires_ms: Option<u64>) {
     }
 }
 
+/// Warns if the certificate that a token is bound to expires before the token.
+pub(super) fn warn_of_certificate(pem: Option<&[u8]>, token_ms: Option<u64>) {
+    let certificate_ms = pem.and_then(gabion_kms_server::certificate_end_ms);
+    if let Some(ms) = certificate_ms.filter(|end| token_ms.is_some_and(|token| *end < token)) {
+        eprintln!(
+            "warning: the token is bound to a certificate that expires at {}; make a token for the next certificate before that",
+            rfc3339(ms)
+        );
+    }
+}
+
 /// The token of the environment, limited.
 fn attenuated(caveats: &[String]) -> Result<Zeroizing<String>, Failure> {
     let token = std::env::var("GABION_KMS_TOKEN").map(Zeroizing::new);
