@@ -45,6 +45,8 @@ pub struct Upgrade {
     pub id: String,
     /// Where the copy of the older store is. `None` if an earlier opening made it.
     pub copy: Option<PathBuf>,
+    /// The store's revision before the upgrade, whose own commits are not the log's.
+    pub began: u64,
 }
 
 /// A store with a manifest of its records, by a pointer to it.
@@ -95,8 +97,9 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
     /// # Errors
     /// The store's.
     pub fn upgrade_untold(&self) -> Result<Option<Upgrade>, Error> {
-        let untold = self.current()?.and_then(|(manifest, _)| manifest.untold);
-        Ok(untold.map(|id| Upgrade { id, copy: self.copy.clone() }))
+        let Some((manifest, _)) = self.current()? else { return Ok(None) };
+        let (copy, began) = (self.copy.clone(), manifest.began);
+        Ok(manifest.untold.map(|id| Upgrade { id, copy, began }))
     }
 
     /// Notes that the audit log was told of the upgrade.

@@ -251,7 +251,9 @@ impl Service {
         takes_older: bool,
     ) -> Result<(), Error> {
         let tail = tail(&self.log, known)?;
-        let revision = self.kms.kept().store.read(&[])?.revision.0;
+        let now = self.kms.kept().store.read(&[])?.revision.0;
+        // What the upgrade itself wrote would hide that the log is ahead.
+        let revision = upgrade.map_or(now, |upgrade| upgrade.began);
         let is_another = |upgrade: &Upgrade| tail.upgrades.iter().any(|of| *of != told_of(upgrade));
         let is_again = upgrade.is_some_and(is_another);
         if is_again && !takes_older {
