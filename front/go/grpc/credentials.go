@@ -86,20 +86,28 @@ func (t *transportCredentials) ServerHandshake(raw net.Conn) (net.Conn, credenti
 	return finish(context.Background(), fipstls.Server(raw, t.config))
 }
 
-// finish performs a handshake. It runs in goroutines of gRPC's, which recover nothing: one peer for which a
-// callback panics would end the process with all its calls.
-func finish(ctx context.Context, conn *fipstls.Conn) (_ net.Conn, _ credentials.AuthInfo, err error) {
+// finish performs a handshake. gRPC's goroutines recover nothing: a callback that panics would end the process with all
+// its calls, and one that ends its goroutine would keep Stop waiting for ever.
+func finish(ctx context.Context, conn *fipstls.Conn) (net.Conn, credentials.AuthInfo, error) {
 	isSecure := false
 	defer func() {
-		if value := recover(); value != nil {
-			err = fmt.Errorf("fipsgrpc: panic in the handshake with %s: %v", conn.RemoteAddr(), value)
-			log.Printf("%v\n%s", err, debug.Stack())
-		}
 		if !isSecure {
 			conn.Close()
 		}
 	}()
-	if err := conn.HandshakeContext(ctx); err != nil {
+	result := make(chan error, 1)
+	go func() {
+		err := fmt.Errorf("fipsgrpc: a callback ended its goroutine in the handshake with %s", conn.RemoteAddr())
+		defer func() {
+			if value := recover(); value != nil {
+				err = fmt.Errorf("fipsgrpc: panic in the handshake with %s: %v", conn.RemoteAddr(), value)
+				log.Printf("%v\n%s", err, debug.Stack())
+			}
+			result <- err
+		}()
+		err = conn.HandshakeContext(ctx)
+	}()
+	if err := <-result; err != nil {
 		return nil, nil, err
 	}
 	negotiated := conn.Negotiated()
