@@ -178,7 +178,9 @@ impl Seen {
                         self.is_of(name, key.0, &key.1)?;
                         of = Some(key);
                     } else if of.as_ref() != Some(&key) {
+                        // Its indexes are not those of this key.
                         problems.push(format!("line {number} names another key"));
+                        continue;
                     }
                     problems.extend(section.read(row));
                     if let Some((host, index, digest)) = used {
