@@ -341,11 +341,15 @@ func TestAnswerSurvivesABrokenConnection(t *testing.T) {
 func TestContextSurvivesABrokenConnection(t *testing.T) {
 	leavesNothing(t)
 	logged := standardLog(t)
-	a, _ := socketPair(t)
+	a, b := socketPair(t)
 	client := Client(&breaking{Conn: a, method: "Close", fail: ways["panic"]}, newWorld(t).clientConfig(t))
 	defer client.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(time.Millisecond, cancel)
+	go func() {
+		// The handshake has begun: a context that ends before it closes nothing.
+		_, _ = b.Read(make([]byte, 1))
+		cancel()
+	}()
 	if err := client.HandshakeContext(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
