@@ -336,30 +336,3 @@ fn a_backup_of_the_first_format_is_restored_and_upgraded() {
     backup::restore(&place.at("new.backup"), &key, &again).unwrap();
     assert_eq!(place.formats("again"), (FORMAT, FORMAT));
 }
-
-/// The upgrade's own commits do not hide that the log is ahead of a store that was restored.
-#[test]
-fn a_restored_store_of_the_first_format_takes_the_next_revocation_from_its_log() {
-    let place = Place::new();
-    {
-        let db = Connection::open(place.at("store")).unwrap();
-        let text = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY rowid";
-        let mut statement = db.prepare(text).unwrap();
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let triggers: Vec<(String, String)> =
-            statement.query_map((), read).unwrap().map(Result::unwrap).collect();
-        for (name, _) in &triggers {
-            db.execute_batch(&format!("DROP TRIGGER {name}")).unwrap();
-        }
-        // As it was before the revocation, whose revision is 29.
-        let before = "DELETE FROM records WHERE path LIKE 'tokens/revoked/%'; UPDATE store SET revision = 28";
-        db.execute_batch(before).unwrap();
-        for (_, trigger) in &triggers {
-            db.execute_batch(trigger).unwrap();
-        }
-    }
-    let service = place.open().unwrap();
-    assert!(service.restored().upgraded.is_some());
-    let revoked = may_list(&service, &place.text("/tokens/leaked"));
-    assert_eq!(revoked, Err(Code::Unauthenticated));
-}

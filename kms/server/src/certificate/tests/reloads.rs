@@ -81,6 +81,16 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
+/// Writes files as they were, in place of whatever is there.
+fn put_back(paths: [&PathBuf; 3], kept: &[Vec<u8>]) {
+    for (path, before) in paths.into_iter().zip(kept) {
+        if fs::symlink_metadata(path).is_ok_and(|file| !file.is_file()) {
+            fs::remove_file(path).or_else(|_| fs::remove_dir(path)).unwrap();
+        }
+        fs::write(path, before).unwrap();
+    }
+}
+
 /// Nothing that cannot be used takes the place of what is used; what is wrong is a warning until it is right.
 #[test]
 fn files_that_can_not_be_used_leave_what_is_there() {
@@ -145,13 +155,7 @@ fn files_that_can_not_be_used_leave_what_is_there() {
             assert_eq!(end_of(&tls), end, "{place_of}");
             assert!(tls.clients().is_some(), "{place_of}");
         }
-        for (path, before) in [&pem, &key, &authority].into_iter().zip(&kept) {
-            if fs::symlink_metadata(path).is_ok_and(|file| !file.is_file()) {
-                let removed = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
-                removed.unwrap();
-            }
-            fs::write(path, before).unwrap();
-        }
+        put_back([&pem, &key, &authority], &kept);
         tls.reload();
         assert_eq!(tls.warnings(), [""; 0], "{place_of}");
     }
