@@ -31,12 +31,12 @@ const OF_CALLER: usize = 16 << 20;
 /// In how many seconds there may be room again.
 const AGAIN_S: u64 = 1;
 
-/// Whose memory it is. Tokens that were made of one another by attenuation are one caller: anybody makes as many as they like.
+/// The caller that memory is counted for. All attenuations of a token share one, because their holders can make any number of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// Whoever has a token of this id.
+    /// The holders of tokens with this id.
     Token(TokenId),
-    /// Whoever has a certificate of this name.
+    /// The client whose certificate has this name.
     Certificate(Principal),
 }
 
@@ -90,7 +90,7 @@ impl Budget {
         bytes: usize,
     ) -> Result<Option<Reserved>, Problem> {
         let is_short = bytes <= SHORT;
-        // Nobody can have used up a share where all of them have less.
+        // If the total is within one share, no caller has used up theirs.
         if is_short && self.all.load(Ordering::Relaxed) <= self.of_caller {
             return Ok(None);
         }

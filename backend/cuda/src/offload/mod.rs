@@ -123,8 +123,8 @@ impl<S: Source> Offload<S> {
         &self.0.source
     }
 
-    /// A processor's backend as it stands beside these devices: it says what its batches cost. Engines have none, since
-    /// they use devices on request alone (ADR 0081).
+    /// Wraps a processor's backend so that it reports the cost of its batches, to choose between it and these devices. No
+    /// engine does that today: devices are used only on request (ADR 0081).
     pub fn beside(&self, processor: Box<dyn Backend>) -> Box<dyn Backend> {
         Box::new(Priced::new(processor, self.clone()))
     }
