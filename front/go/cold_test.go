@@ -361,3 +361,24 @@ func TestColdRequestsToAChangingServer(t *testing.T) {
 		})
 	}
 }
+
+// With MaxConnsPerHost other requests may claim a request's connections. Each claim allows the request one try more, so
+// that a server that changes its protocol with each connection cannot fail it.
+func TestClaimedConnectionsAllowMoreTries(t *testing.T) {
+	p := &pools{base: &http.Transport{MaxConnsPerHost: 1}, hosts: make(map[string]*host)}
+	h := p.hostAt("localhost:443")
+	h.learn("h2")
+	loser, claimer := &attempt{host: h, hasMoved: true}, &attempt{host: h}
+	for claims := range 3 {
+		if !p.mayRetry(loser, maxTries+claims-1) || p.mayRetry(loser, maxTries+claims) {
+			t.Errorf("after %d claims the request has not %d tries", claims, maxTries+claims)
+		}
+		left := &pendingDial{maker: loser, owner: loser, done: make(chan struct{})}
+		loser.dials = append(loser.dials, left)
+		h.dials[left] = struct{}{}
+		if claimed := p.claim(claimer, "h2"); claimed != left || left.owner != claimer || len(loser.dials) > 0 {
+			t.Fatalf("claimed %v", claimed)
+		}
+		p.forget(left)
+	}
+}

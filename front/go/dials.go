@@ -152,6 +152,7 @@ func (p *pools) claim(a *attempt, wanted string) *pendingDial {
 	}
 	if found != nil {
 		found.owner.dials = without(found.owner.dials, found)
+		found.owner.claimed++
 		found.owner = a
 		a.dials = append(a.dials, found)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -13,7 +14,9 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -204,4 +207,74 @@ func TestHTTPVersionHere(t *testing.T) {
 	if godebug := os.Getenv("GODEBUG"); godebug == "" && response.ProtoMajor != 2 {
 		t.Error(response.Proto)
 	}
+}
+
+// outOfDescriptors is what Accept returns when the process has no descriptor left.
+var outOfDescriptors = &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+
+// scriptedListener returns connections and errors by a function.
+type scriptedListener func() (net.Conn, error)
+
+func (l scriptedListener) Accept() (net.Conn, error) { return l() }
+func (scriptedListener) Close() error                { return nil }
+func (scriptedListener) Addr() net.Addr              { return &net.TCPAddr{} }
+
+// Temporary errors of Accept are logged, and retried after 5 ms, doubled up to 1 s, as http.Server does it. A
+// connection that is accepted resets the delay.
+func TestServeBacksOffAfterTemporaryErrors(t *testing.T) {
+	w := newWorld(t)
+	run := func(serve func(*http.Server, net.Listener) error) (err error, logged string, took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			text, began, calls := new(lockedLog), time.Now(), 0
+			listener := scriptedListener(func() (net.Conn, error) {
+				switch calls++; calls {
+				case 11:
+					client, server := net.Pipe()
+					client.Close()
+					return server, nil
+				case 14:
+					return nil, io.ErrUnexpectedEOF
+				}
+				return nil, outOfDescriptors
+			})
+			server := &http.Server{ErrorLog: log.New(text, "", 0), Handler: http.NotFoundHandler()}
+			err = serve(server, listener)
+			took = time.Since(began)
+			synctest.Wait()
+			for line := range strings.Lines(text.String()) {
+				if !strings.Contains(line, "handshake error") {
+					logged += line
+				}
+			}
+		})
+		return err, logged, took
+	}
+	config := w.serverConfig(t)
+	err, logged, took := run(func(s *http.Server, l net.Listener) error { return Serve(s, l, config) })
+	wantErr, want, wantTook := run((*http.Server).Serve)
+	if err != wantErr || logged != want || took != wantTook || strings.Count(logged, "retrying in 1s") != 2 {
+		t.Errorf("%v after %v, %v after %v of http.Server; logged\n%swanted\n%s", err, took, wantErr, wantTook, logged, want)
+	}
+}
+
+// Close ends the wait before Accept is retried.
+func TestServeClosesDuringBackOff(t *testing.T) {
+	w := newWorld(t)
+	config := w.serverConfig(t)
+	synctest.Test(t, func(t *testing.T) {
+		listener := scriptedListener(func() (net.Conn, error) { return nil, outOfDescriptors })
+		server := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(server, listener, config) }()
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		server.Close()
+		if err := <-ended; err != http.ErrServerClosed {
+			t.Errorf("Serve: %v", err)
+		}
+		synctest.Wait()
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("Close took %v", waited)
+		}
+	})
 }

@@ -218,6 +218,12 @@ type handshakeListener struct {
 	closed  bool
 }
 
+// acceptDelayMin and acceptDelayMax bound the delay before Accept is retried after a temporary error, as in net/http.
+const (
+	acceptDelayMin = 5 * time.Millisecond
+	acceptDelayMax = time.Second
+)
+
 // acceptPanic is a panic of the listener below, which goes on in Accept: in the goroutine of Serve's caller, as in net/http.
 type acceptPanic struct{ value any }
 
@@ -233,16 +239,27 @@ func (l *handshakeListener) acceptAll() {
 		}
 		l.failed <- err
 	}()
+	var delay time.Duration // after the last error
 	for {
 		raw, acceptErr := l.inner.Accept()
 		if acceptErr == nil {
+			delay = 0
 			if !l.begin(raw) {
 				closeGuarded(raw)
 			}
-		} else if temporary, ok := acceptErr.(interface{ Temporary() bool }); ok && temporary.Temporary() {
-			time.Sleep(5 * time.Millisecond) // out of descriptors, say
-		} else {
+			continue
+		}
+		//lint:ignore SA1019 net/http retries by it, for example when the process is out of descriptors
+		if temporary, ok := acceptErr.(net.Error); !ok || !temporary.Temporary() {
 			err = acceptErr
+			return
+		}
+		delay = min(max(2*delay, acceptDelayMin), acceptDelayMax)
+		l.logf("http: Accept error: %v; retrying in %v", acceptErr, delay)
+		select {
+		case <-time.After(delay):
+		case <-l.done:
+			err = net.ErrClosed
 			return
 		}
 	}

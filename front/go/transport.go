@@ -303,6 +303,7 @@ type attempt struct {
 
 	// pools.mu protects what is below.
 	dials    []*pendingDial // that no http.Transport has taken yet
+	claimed  int            // connections of this request that other requests have taken
 	hasMoved bool           // to the other http.Transport, because of another request's connection
 	hasEnded bool
 }
@@ -363,9 +364,11 @@ func (h *heldBody) release() {
 	}
 }
 
-// tries are enough: the first may learn from another request's connection that the server speaks the other protocol,
-// the second makes one that says so itself, and the third takes that one.
-const tries = 3
+// maxTries is how often a request is sent to an http.Transport if no other request claims its connections: the
+// first try may learn from another request's connection that the server speaks the other protocol, the second
+// makes a connection that negotiates yet another one, and the third takes that connection. Each connection that
+// another request claims (see pools.claim) allows one try more.
+const maxTries = 3
 
 func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http.Response, err error) {
 	a := &attempt{proxy: proxy, onlyHTTP1: needsHTTP1(request)}
@@ -392,7 +395,7 @@ func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http
 			response, err = p.http1.RoundTrip(inner)
 		}
 		var other *otherProtocol
-		if err == nil || !errors.As(err, &other) || try == tries || body != nil && !body.again() {
+		if err == nil || !errors.As(err, &other) || !p.mayRetry(a, try) || body != nil && !body.again() {
 			break
 		}
 		protocol = other.protocol
@@ -407,6 +410,13 @@ func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http
 		}
 	}
 	return response, err
+}
+
+// mayRetry returns whether a request whose connection negotiated the other protocol may be tried again.
+func (p *pools) mayRetry(a *attempt, try int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return try < maxTries+a.claimed
 }
 
 // untraced is a context without the hooks of httptrace that it has.
