@@ -30,6 +30,19 @@ pub enum LedgerError {
         /// How many there are.
         left: u64,
     },
+    /// More was to be reserved at once than the key can spare: a crash burns what is reserved.
+    #[error(
+        "nothing was signed: {wanted} indexes were to be reserved at once, of {left} that are left, and a crash burns them all; \
+         expected at most {most}"
+    )]
+    Reserve {
+        /// How many were to be reserved.
+        wanted: u64,
+        /// How many there are.
+        left: u64,
+        /// How many may be reserved.
+        most: u64,
+    },
     /// The state may not be the newest one, or not this process's: signing could use an index twice.
     #[error("the state is not safe to sign with, and nothing was signed: {0}")]
     Unsafe(

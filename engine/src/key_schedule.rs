@@ -15,7 +15,7 @@
 use gabion_scheme::ct;
 use hmac::digest::{Digest, Output};
 use hmac::{Hmac, KeyInit, Mac};
-use sha2_hmac::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sm3::Sm3;
 use zeroize::Zeroizing;
 
@@ -372,7 +372,7 @@ mod tests {
     use gabion_scheme::prehash::Prehash;
 
     fn x(hex: &str) -> Vec<u8> {
-        hex::decode(hex).unwrap()
+        base16ct::mixed::decode_vec(hex).unwrap()
     }
 
     fn tls13(label: &str) -> Label<'_> {

@@ -36,6 +36,7 @@ mod cache;
 mod code;
 mod config;
 mod ecc;
+pub mod ecdsa;
 mod entropy;
 mod error;
 mod family;

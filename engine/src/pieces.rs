@@ -10,7 +10,7 @@
 
 use gabion_scheme::ml_dsa::CONTEXT_MAX;
 use gabion_scheme::prehash::Prehash;
-use sha2_hmac::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512, Shake128, Shake256};
 
@@ -100,7 +100,7 @@ trait Absorb: Send + Sync {
 #[derive(Clone)]
 struct Sha2<D>(D);
 
-impl<D: sha2_hmac::Digest + Clone + Send + Sync + 'static> Absorb for Sha2<D> {
+impl<D: sha2::Digest + Clone + Send + Sync + 'static> Absorb for Sha2<D> {
     fn absorb(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }

@@ -38,9 +38,23 @@ use sha2::{Digest, Sha256};
 pub fn sha256_file(path: &Path) -> Result<String> {
     let mut file =
         std::fs::File::open(path).map_err(|cause| Error::io("cannot read", path, cause))?;
-    let mut hash = Sha256::new();
+    let mut hash = Hash(Sha256::new());
     std::io::copy(&mut file, &mut hash).map_err(|cause| Error::io("cannot read", path, cause))?;
-    Ok(hex(&hash.finalize()))
+    Ok(hex(&hash.0.finalize()))
+}
+
+/// A hash that a file is copied into.
+struct Hash(Sha256);
+
+impl std::io::Write for Hash {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// SHA-256 of bytes, in the same form.

@@ -4,8 +4,12 @@
 //!   state of generation g, stamp s, after b        an anchor may say
 //!                                                  g, s        it was raised to this state
 //!                                                  g - 1, b    the state is one ahead: nothing was released yet
+//!                                                  gone        handed over or retired: refused, whatever the state
 //!                                                  else        one of the two is an old copy: refused
 //! ```
+//!
+//! A mark that says gone has the stamp of the state that left and a higher generation than it, so that programs that do not
+//! know the lifecycle find the state too old (ADR 0094).
 //!
 //! An index leaves only after every anchor was raised to the state that reserves it. A state that was recovered has no b:
 //! only the anchors that `recover` raised or created are witnesses of it, and of those that follow it (ADR 0080).
@@ -15,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Access, Disk, read_full};
-use crate::record::{ANCHOR_MAGIC, KeyId, Mark, NO_STAMP, Stamp, State};
+use crate::record::{ANCHOR_MAGIC, KeyId, Lifecycle, Mark, NO_STAMP, Stamp, State};
 use crate::slots::{BLOCK, Slots};
 
 /// A witness of the newest state. A counter of a TPM may be one, or another machine.
@@ -65,6 +69,8 @@ pub enum Verdict {
     AnchorIsOld,
     /// It saw another state of the same age.
     Other,
+    /// The key left this anchor.
+    Gone(Lifecycle),
 }
 
 /// Compares an anchor's mark with a state.
@@ -72,6 +78,8 @@ pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
     let is_before = Some(mark.generation) == state.generation.checked_sub(1);
     if *mark == state.mark(key) {
         Verdict::Raised
+    } else if mark.key == *key && mark.lifecycle != Lifecycle::Active {
+        Verdict::Gone(mark.lifecycle)
     } else if mark.key != *key || mark.generation == state.generation {
         Verdict::Other
     } else if is_before && state.before == NO_STAMP {
@@ -97,10 +105,27 @@ impl Verdict {
         }
     }
 
+    /// Whether the key left the anchor.
+    pub fn lifecycle(self) -> Lifecycle {
+        match self {
+            Verdict::Gone(lifecycle) => lifecycle,
+            _ => Lifecycle::Active,
+        }
+    }
+
     /// Why the state may not be used; None where it may.
     pub fn refusal(self) -> Option<&'static str> {
         match self {
-            Verdict::Raised | Verdict::Behind => None,
+            Verdict::Raised | Verdict::Behind | Verdict::Gone(Lifecycle::Active) => None,
+            Verdict::Gone(Lifecycle::HandingOver) => Some(
+                "the key no longer signs here: it was being handed over to another host, and the backup may lack its name",
+            ),
+            Verdict::Gone(Lifecycle::HandedOver) => {
+                Some("the key no longer signs here: it was handed over to another host")
+            }
+            Verdict::Gone(Lifecycle::Retired) => {
+                Some("the key no longer signs here: it was retired")
+            }
             Verdict::StateIsOld => Some(
                 "the state is older than the anchor: restored, or a copy that another went on from",
             ),
@@ -269,9 +294,17 @@ mod tests {
             machine: [0; 32],
             log_len: 0,
             log_chain: [0; 16],
+            imported: 0,
+            lifecycle: Lifecycle::Active,
         };
         let key = [1; 32];
-        let mark = |generation, stamp, next| Mark { key, generation, stamp: [stamp; 16], next };
+        let mark = |generation, stamp, next| Mark {
+            key,
+            generation,
+            stamp: [stamp; 16],
+            next,
+            lifecycle: Lifecycle::Active,
+        };
         let said = |mark: Mark| verdict(&mark, &state, &key);
         assert_eq!(said(mark(5, 5, 9)), Verdict::Raised);
         assert_eq!(said(mark(4, 4, 1)), Verdict::Behind);
@@ -290,6 +323,13 @@ mod tests {
         assert_eq!(said(mark(5, 6, 9)), Verdict::Other);
         assert_eq!(said(mark(3, 4, 1)), Verdict::AnchorIsOld);
         assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
+        for lifecycle in [Lifecycle::HandingOver, Lifecycle::HandedOver, Lifecycle::Retired] {
+            for mark in [mark(5, 5, 9), mark(6, 5, 9), mark(4, 4, 1), mark(1, 1, 1)] {
+                let gone = verdict(&Mark { lifecycle, ..mark }, &state, &key);
+                assert_eq!(gone, Verdict::Gone(lifecycle));
+                assert!(gone.refusal().is_some());
+            }
+        }
         let refused =
             [Verdict::NotRecovered, Verdict::StateIsOld, Verdict::AnchorIsOld, Verdict::Other];
         assert!(refused.iter().all(|verdict| verdict.refusal().is_some()));

@@ -4,40 +4,81 @@
 //! else, and where they are not, [`crate::recover`] has to be told how much to burn.
 
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use gabion_engine::keys::stateful::{LedgerError, digest_of};
+use gabion_engine::keys::stateful::LedgerError;
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::disk::{Access, Disk, read_full, write_all};
-use crate::files::{Paths, Surroundings, failed, folder_of, put_file, read_file};
-use crate::keys::{check_no_part, make_files, remove_unfinished, write_new};
+use crate::anchor::{Anchor, FileAnchor, verdict};
+use crate::disk::{Access, Disk, DiskFile, read_full, write_all};
+use crate::files::{
+    CHUNK, Paths, Surroundings, anchor_paths, copy_file, failed, folder_of, put_file, read_range,
+    read_state,
+};
+use crate::key_file::FILE_MAX;
+use crate::keys::{check_no_part, make_files, remove_unfinished};
 use crate::lock::{Lock, Tried, Work};
-use crate::record::Reader;
+use crate::record::Lifecycle;
 
 const MAGIC: [u8; 8] = *b"gabback1";
 
 /// Writes a backup of a key's files, durably, while nobody signs.
 ///
 /// # Errors
-/// If somebody signs; if there is a file `out`; if a file can't be read or written.
+/// If somebody signs; if the key was handed over or retired here; if there is a file `out`; if a file can't be read or
+/// written.
 pub fn backup(around: &Surroundings, key: &Path, out: &Path) -> Result<(), LedgerError> {
     let disk = &*around.disk;
     let paths = Paths::of_existing(disk, key)?;
-    paths.check_there(disk, &[&paths.state, &paths.log, &paths.lock])?;
-    let lock = Lock::try_take(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))?;
-    let lock = match lock {
-        Tried::Busy(holder) => return Err(LedgerError::Held(holder)),
-        Tried::Held(lock) => lock,
-    };
-    let written = read_all(disk, &paths).and_then(|bytes| write_whole(disk, out, &bytes));
+    let lock = take_lock(around, &paths)?;
+    let written =
+        check_active(around, &paths).and_then(|()| write_whole(disk, out, &paths, || Ok(())));
     lock.release();
     written
 }
 
-/// Writes a new file, durably, under its name only when all of it is there. A part of a backup is none: it has another
-/// name, FILE.part, by which the next one removes it where a process was killed.
-fn write_whole(disk: &dyn Disk, out: &Path, bytes: &[u8]) -> Result<(), LedgerError> {
+/// Takes the lock of a key of which nothing is lost.
+pub(crate) fn take_lock(around: &Surroundings, paths: &Paths) -> Result<Lock, LedgerError> {
+    let disk = &*around.disk;
+    paths.check_there(disk, &[&paths.state, &paths.log, &paths.lock])?;
+    match Lock::try_take(disk, &paths.lock) {
+        Ok(Tried::Held(lock)) => Ok(lock),
+        Ok(Tried::Busy(holder)) => Err(LedgerError::Held(holder)),
+        Err(error) => Err(failed(&paths.lock, &error)),
+    }
+}
+
+/// Refuses a key that left this home: a backup of what stayed is older than what may be signed elsewhere.
+fn check_active(around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
+    let (head, _, state) = match read_state(&*around.disk, paths, Access::Read) {
+        // A key whose state is damaged is backed up as it is, and so is one whose anchors are lost.
+        Err(LedgerError::Unsafe(_)) => return Ok(()),
+        read => read?,
+    };
+    paths.check_active(state.lifecycle)?;
+    for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
+        let mark = FileAnchor::new(Arc::clone(&around.disk), path.clone()).read();
+        let mark = mark.map_err(|error| failed(&path, &error))?;
+        let verdict = mark.map(|mark| verdict(&mark, &state, &head.key));
+        let gone = verdict.filter(|verdict| verdict.lifecycle() != Lifecycle::Active);
+        if let Some(refused) = gone.and_then(|gone| paths.refused_by(&path, gone)) {
+            return Err(refused);
+        }
+    }
+    Ok(())
+}
+
+/// Writes a new backup, durably, under its name only when all of it is there and `before_name` succeeded. A part of a backup
+/// is none: it has another name, FILE.part, by which the next one removes it where a process was killed.
+pub(crate) fn write_whole(
+    disk: &dyn Disk,
+    out: &Path,
+    paths: &Paths,
+    before_name: impl FnOnce() -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
     let at = |error: io::Error| failed(out, &error);
     if disk.identity(out).is_ok() {
         return Err(at(ErrorKind::AlreadyExists.into()));
@@ -59,15 +100,17 @@ fn write_whole(disk: &dyn Disk, out: &Path, bytes: &[u8]) -> Result<(), LedgerEr
         Err(error) => return Err(at_part(error)),
     }
     let lock = Lock::create(disk, &part).map_err(at_part)?;
-    let written = disk.open(&part, Access::Write).and_then(|file| {
-        write_all(&*file, bytes, 0)?;
-        file.sync()?;
-        disk.rename_new(&part, out)
+    let file = disk.open(&part, Access::Write).map_err(at);
+    let written = file.and_then(|file| {
+        write_all_of(disk, paths, &*file, out)?;
+        file.sync().map_err(at)?;
+        before_name()?;
+        disk.rename_new(&part, out).map_err(at)
     });
     let written = match written {
         Err(error) => {
             let _ = disk.remove(&part);
-            Err(at(error))
+            Err(error)
         }
         Ok(()) => disk.sync_folder(folder_of(out)).map_err(|error| {
             // Nobody knows whether its name will be there.
@@ -77,6 +120,44 @@ fn write_whole(disk: &dyn Disk, out: &Path, bytes: &[u8]) -> Result<(), LedgerEr
     };
     lock.release();
     written
+}
+
+/// Whether a file is a whole backup of a key's files as they are now.
+pub(crate) fn is_backup_of(
+    disk: &dyn Disk,
+    out: &Path,
+    paths: &Paths,
+) -> Result<bool, LedgerError> {
+    let at = |error: io::Error| failed(out, &error);
+    let backup = match disk.open(out, Access::Read) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        backup => backup.map_err(at)?,
+    };
+    let Some(ranges) = taken_apart(&*backup).map_err(at)? else { return Ok(false) };
+    for (range, path) in ranges.iter().zip([&paths.key, &paths.state, &paths.log]) {
+        let at_file = |error: io::Error| failed(path, &error);
+        let file = disk.open(path, Access::Read).map_err(at_file)?;
+        let len = range.end - range.start;
+        if file.size().map_err(at_file)? != len {
+            return Ok(false);
+        }
+        for start in (0..len).step_by(CHUNK) {
+            let now = start..len.min(start + CHUNK as u64);
+            let of_backup = range.start + now.start..range.start + now.end;
+            if read_range(&*file, &now).map_err(at_file)?
+                != read_range(&*backup, &of_backup).map_err(at)?
+            {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Makes a backup and its name durable.
+pub(crate) fn sync_backup(disk: &dyn Disk, out: &Path) -> Result<(), LedgerError> {
+    let file = disk.open(out, Access::Read).map_err(|error| failed(out, &error))?;
+    file.sync().and_then(|()| disk.sync_folder(folder_of(out))).map_err(|error| failed(out, &error))
 }
 
 /// Removes what a process left that was killed while it wrote a backup, and nothing else.
@@ -99,9 +180,11 @@ fn remove_part(disk: &dyn Disk, part: &Path) -> io::Result<()> {
 pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), LedgerError> {
     let disk = &*around.disk;
     let misplaced = |reason: &str| LedgerError::Place(format!("{}: {reason}", backup.display()));
-    let bytes = read_file(disk, backup, u64::MAX).map_err(|error| failed(backup, &error))?;
-    let files = taken_apart(&bytes);
+    let at = |error: io::Error| failed(backup, &error);
+    let file = disk.open(backup, Access::Read).map_err(at)?;
+    let files = taken_apart(&*file).map_err(at)?;
     let [secret, state, log] = files.ok_or_else(|| misplaced("it is no whole backup"))?;
+    let secret = read_range(&*file, &secret).map_err(at)?;
     let paths = Paths::of(key);
     let id = disk.identity(backup).map_err(|error| failed(backup, &error))?;
     if paths.all().iter().any(|path| disk.identity(path).is_ok_and(|other| other == id)) {
@@ -110,53 +193,105 @@ pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), L
     remove_unfinished(around, &paths)?;
     check_no_part(disk, &paths)?;
     make_files(around, &paths, Work::Restoring, |made| {
-        write_file(disk, &paths.log, log, made)?;
-        write_file(disk, &paths.state, state, made)?;
+        copy_file(disk, &*file, &log, &paths.log, made)?;
+        copy_file(disk, &*file, &state, &paths.state, made)?;
         // The private key comes last, and whole.
-        put_file(disk, &paths.key, secret, false).map_err(|error| failed(&paths.key, &error))?;
+        put_file(disk, &paths.key, &secret, false).map_err(|error| failed(&paths.key, &error))?;
         made.push(paths.key.clone());
         Ok(())
     })
 }
 
-/// All that a backup has, in memory that is wiped, of which none is copied when it grows.
-fn read_all(disk: &dyn Disk, paths: &Paths) -> Result<Zeroizing<Vec<u8>>, LedgerError> {
-    let read =
-        |path: &PathBuf| read_file(disk, path, u64::MAX).map_err(|error| failed(path, &error));
-    let files = [read(&paths.key)?, read(&paths.state)?, read(&paths.log)?];
-    let len = MAGIC.len() + files.iter().map(|file| 8 + file.len()).sum::<usize>() + 32;
-    let mut bytes = Zeroizing::new(Vec::with_capacity(len));
-    bytes.extend_from_slice(&MAGIC);
-    for file in &files {
-        bytes.extend_from_slice(&(file.len() as u64).to_be_bytes());
-        bytes.extend_from_slice(file);
-    }
-    let sum = digest_of(&bytes);
-    bytes.extend_from_slice(&sum);
-    Ok(bytes)
+/// A backup that is being written, through memory that is wiped.
+struct Writer<'a> {
+    file: &'a dyn DiskFile,
+    len: u64,
+    bytes: Zeroizing<Vec<u8>>,
+    sum: Sha256,
 }
 
-fn taken_apart(bytes: &[u8]) -> Option<[&[u8]; 3]> {
-    let (said, sum) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
-    let mut reader = Reader(said);
-    if digest_of(said) != sum || reader.array()? != MAGIC {
-        return None;
+impl Writer<'_> {
+    fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if self.bytes.len() == CHUNK {
+                self.flush()?;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - self.bytes.len()));
+            self.bytes.extend_from_slice(now);
+            self.sum.update(now);
+            bytes = later;
+        }
+        Ok(())
     }
-    let mut file = || {
-        let len = usize::try_from(reader.u64()?).ok()?;
-        reader.bytes(len)
-    };
-    Some([file()?, file()?, file()?])
+
+    fn flush(&mut self) -> io::Result<()> {
+        write_all(self.file, &self.bytes, self.len)?;
+        self.len += self.bytes.len() as u64;
+        self.bytes.clear();
+        Ok(())
+    }
 }
 
-/// Writes a new file, durably.
-fn write_file(
+/// Writes all that a backup has.
+fn write_all_of(
     disk: &dyn Disk,
-    path: &Path,
-    bytes: &[u8],
-    made: &mut Vec<PathBuf>,
+    paths: &Paths,
+    file: &dyn DiskFile,
+    out: &Path,
 ) -> Result<(), LedgerError> {
-    write_new(disk, path, bytes, made)?;
-    let folder = folder_of(path);
-    disk.sync_folder(folder).map_err(|error| failed(folder, &error))
+    let at = |error: io::Error| failed(out, &error);
+    let bytes = Zeroizing::new(Vec::with_capacity(CHUNK));
+    let mut backup = Writer { file, len: 0, bytes, sum: Sha256::new() };
+    backup.put(&MAGIC).map_err(at)?;
+    let mut chunk = Zeroizing::new(vec![0; CHUNK]);
+    for path in [&paths.key, &paths.state, &paths.log] {
+        let at_file = |error: io::Error| failed(path, &error);
+        let file = disk.open(path, Access::Read).map_err(at_file)?;
+        let len = file.size().map_err(at_file)?;
+        backup.put(&len.to_be_bytes()).map_err(at)?;
+        let mut offset = 0;
+        while offset < len {
+            let now = &mut chunk[..(len - offset).min(CHUNK as u64) as usize];
+            if read_full(&*file, now, offset).map_err(at_file)? < now.len() {
+                return Err(at_file(ErrorKind::UnexpectedEof.into()));
+            }
+            backup.put(now).map_err(at)?;
+            offset += now.len() as u64;
+        }
+    }
+    let sum = backup.sum.clone().finalize();
+    backup.put(&sum).and_then(|()| backup.flush()).map_err(at)
+}
+
+/// Where the files of a backup are in it: the private key, the state and the log. `None` if it is no whole backup.
+fn taken_apart(file: &dyn DiskFile) -> io::Result<Option<[Range<u64>; 3]>> {
+    let Some(end) = file.size()?.checked_sub(32) else { return Ok(None) };
+    let mut sum = Sha256::new();
+    let (mut offset, mut chunk) = (0, Zeroizing::new(vec![0; CHUNK]));
+    while offset < end {
+        let now = &mut chunk[..(end - offset).min(CHUNK as u64) as usize];
+        if read_full(file, now, offset)? < now.len() {
+            return Ok(None);
+        }
+        sum.update(&*now);
+        offset += now.len() as u64;
+    }
+    let (mut said, mut magic) = ([0; 32], [0; MAGIC.len()]);
+    if read_full(file, &mut said, end)? < said.len() || sum.finalize()[..] != said {
+        return Ok(None);
+    }
+    read_full(file, &mut magic, 0)?;
+    let (mut at, mut files) = (MAGIC.len() as u64, [0..0, 0..0, 0..0]);
+    for range in &mut files {
+        let mut len = [0; 8];
+        read_full(file, &mut len, at)?;
+        let start = at + 8;
+        match start.checked_add(u64::from_be_bytes(len)).filter(|stop| *stop <= end) {
+            Some(stop) => *range = start..stop,
+            None => return Ok(None),
+        }
+        at = range.end;
+    }
+    let secret = &files[0];
+    Ok((magic == MAGIC && secret.end - secret.start <= FILE_MAX).then_some(files))
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
 /// Which file a name or a handle stands for: its device and its number there.
@@ -216,7 +216,7 @@ impl Disk for RealDisk {
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        match retry_on_intr(|| renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)) {
             // NFS and others know no such flag, and have links.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 std::fs::hard_link(from, to)?;
@@ -239,12 +239,12 @@ impl Disk for RealDisk {
     }
 
     fn is_network(&self, path: &Path) -> io::Result<bool> {
-        let kind = rustix::fs::statfs(path)?.f_type as u64 & 0xffff_ffff;
+        let kind = retry_on_intr(|| rustix::fs::statfs(path))?.f_type as u64 & 0xffff_ffff;
         Ok(NETWORKS.contains(&kind))
     }
 
     fn free(&self, folder: &Path) -> io::Result<Option<u64>> {
-        let said = rustix::fs::statvfs(folder)?;
+        let said = retry_on_intr(|| rustix::fs::statvfs(folder))?;
         Ok(Some(said.f_bavail.saturating_mul(said.f_frsize)))
     }
 }
@@ -271,9 +271,22 @@ fn above_streams(options: &OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Numbers of file systems that several machines see (statfs(2), linux/magic.h): NFS, SMB, SMB2, CIFS, 9P, Ceph,
-/// AFS twice, Coda, Lustre, GFS2, OCFS2.
-const NETWORKS: [u64; 12] = [
+/// Numbers of file systems that several machines see (statfs(2), linux/magic.h, stat of GNU coreutils): NFS, SMB, SMB2, CIFS,
+/// 9P, Ceph, AFS twice, Coda, Lustre, GFS2, OCFS2, GPFS, BeeGFS, PanFS, SNFS, NCP, ACFS, IBRIX; those of virtual machines'
+/// hosts: VirtualBox, VMware, Parallels; and FUSE, whose locks may be local to a machine whatever is behind it (sshfs,
+/// virtiofs, GlusterFS, s3fs).
+const NETWORKS: [u64; 23] = [
+    0x4750_4653,
+    0x1983_0326,
+    0xaad7_aaea,
+    0xbeef_dead,
+    0x564c,
+    0x6163_6673,
+    0x0131_11a8,
+    0x786f_4256,
+    0xbacb_acbc,
+    0x7c7c_6673,
+    0x6573_5546,
     0x6969,
     0x517b,
     0xfe53_4d42,
@@ -341,16 +354,26 @@ impl DiskFile for RealFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        match self.own()?.try_lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(error)) => Err(error),
+        let file = self.own()?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(true),
+                Err(TryLockError::WouldBlock) => return Ok(false),
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
     }
 
     fn unlock(&self) -> io::Result<()> {
         // It was given back with the number, and another's file may have a lock of its own.
-        self.own().map_or(Ok(()), File::unlock)
+        let Ok(file) = self.own() else { return Ok(()) };
+        loop {
+            match file.unlock() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                unlocked => return unlocked,
+            }
+        }
     }
 
     fn identity(&self) -> io::Result<Identity> {

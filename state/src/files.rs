@@ -1,6 +1,7 @@
 //! Which files a key has, and what is told of their errors.
 
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use gabion_engine::keys::stateful::{LedgerError, digest_of};
 use gabion_engine::{Entropy, OsEntropy};
 use zeroize::Zeroizing;
 
-use crate::anchor::default_path;
-use crate::disk::{Access, Disk, RealDisk, read_full, write_all};
-use crate::machine::{Machine, ThisMachine};
-use crate::record::{Head, KeyId, STATE_MAGIC, Stamp, State};
+use crate::anchor::{Verdict, default_path};
+use crate::disk::{Access, Disk, DiskFile, RealDisk, read_full, write_all};
+use crate::machine::{MACHINE_ID, Machine, ThisMachine};
+use crate::record::{Head, KeyId, Lifecycle, STATE_MAGIC, Stamp, State};
 use crate::slots::{BLOCK, Slots};
 
 /// What a ledger runs on.
@@ -86,18 +87,43 @@ impl Paths {
         [&self.key, &self.trees, &self.part].map(|path| beside_new(path))
     }
 
-    /// What somebody types who goes on with a key whose state may not be the newest one.
-    pub fn way_on(&self) -> String {
-        format!(
-            "`gabion hbs recover {} --burn N` goes on with it once no other copy signs; N is more than can have been \
-             signed without these files",
-            quoted(&self.key)
-        )
+    /// What somebody types whose key may not sign: its state may not be the newest one, or it left this home.
+    pub fn way_on(&self, lifecycle: Lifecycle) -> String {
+        let key = quoted(&self.key);
+        let takes_back = format!(
+            "if it is to sign here again and no other copy of it is left, `gabion hbs recover {key} --burn N \
+             --i-have-destroyed-every-other-copy` takes it back"
+        );
+        match lifecycle {
+            Lifecycle::Active => format!(
+                "`gabion hbs recover {key} --burn N` goes on with it once no other copy signs; N is more than can have been \
+                 signed without these files"
+            ),
+            Lifecycle::HandingOver => format!(
+                "`gabion hbs backup {key} --hand-over --out FILE` writes the backup; {takes_back}"
+            ),
+            Lifecycle::HandedOver => {
+                format!("sign on the host that has it, or with a new key; {takes_back}")
+            }
+            Lifecycle::Retired => "make a new key by `gabion hbs keygen`".to_owned(),
+        }
     }
 
     /// The error of a state that may not be used until it is recovered.
     pub(crate) fn unsafe_until_recovered(&self, path: &Path, reason: &str) -> LedgerError {
-        unsafe_state(path, &format!("{reason}; {}", self.way_on()))
+        unsafe_state(path, &format!("{reason}; {}", self.way_on(Lifecycle::Active)))
+    }
+
+    /// The error of a file, an anchor in general, that forbids signing; `None` if it does not.
+    pub(crate) fn refused_by(&self, file: &Path, verdict: Verdict) -> Option<LedgerError> {
+        let reason = verdict.refusal()?;
+        let way_on = self.way_on(verdict.lifecycle());
+        Some(unsafe_state(file, &format!("{reason}; {way_on}")))
+    }
+
+    /// Refuses a key that left with its state.
+    pub(crate) fn check_active(&self, lifecycle: Lifecycle) -> Result<(), LedgerError> {
+        self.refused_by(&self.state, Verdict::Gone(lifecycle)).map_or(Ok(()), Err)
     }
 
     /// Refuses a key without one of these files, of those without which nobody signs.
@@ -164,12 +190,36 @@ pub fn check_id(paths: &Paths, key: &KeyId, public: &[u8]) -> Result<(), LedgerE
     }
 }
 
+/// Refuses the state of another sector of the key than the private key's.
+pub fn check_indexes(
+    paths: &Paths,
+    of_state: &Range<u64>,
+    of_key: &Range<u64>,
+) -> Result<(), LedgerError> {
+    match of_state == of_key {
+        true => Ok(()),
+        false => Err(unsafe_state(&paths.state, OTHER_SECTOR)),
+    }
+}
+
+const OTHER_SECTOR: &str =
+    "it is the state of another sector; put back the one that was made with this key";
+
 const OTHER_KEY: &str = "it is the state of another key; put back the one that was made with this key, or restore a backup of it \
     by `gabion hbs restore FILE --out NEW`";
 
 /// The error of a call that failed at a file.
 pub fn failed(path: &Path, error: &io::Error) -> LedgerError {
     LedgerError::Unavailable(format!("{}: {error}", path.display()))
+}
+
+/// What names the machine.
+pub(crate) fn machine_id(machine: &dyn Machine) -> Result<[u8; 32], LedgerError> {
+    machine.id().map_err(|error| {
+        LedgerError::Unavailable(format!(
+            "{MACHINE_ID}: {error}; it says whether the key was made on this machine: make it readable and run the command again"
+        ))
+    })
 }
 
 /// The error of a log that can't be read: nobody knows what was signed until it can be.
@@ -217,6 +267,41 @@ pub fn read_file(disk: &dyn Disk, path: &Path, most: u64) -> io::Result<Zeroizin
         true => Ok(bytes),
         false => Err(ErrorKind::UnexpectedEof.into()),
     }
+}
+
+/// Bytes that are copied at once. A log has no bound.
+pub const CHUNK: usize = 256 << 10;
+
+/// A part of a file that is short, and may be a secret.
+pub fn read_range(file: &dyn DiskFile, range: &Range<u64>) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(vec![0; (range.end - range.start) as usize]);
+    match read_full(file, &mut bytes, range.start)? == bytes.len() {
+        true => Ok(bytes),
+        false => Err(ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Copies a part of a file into a new one, durably.
+pub fn copy_file(
+    disk: &dyn Disk,
+    from: &dyn DiskFile,
+    range: &Range<u64>,
+    path: &Path,
+    made: &mut Vec<PathBuf>,
+) -> Result<(), LedgerError> {
+    let at = |error: io::Error| failed(path, &error);
+    let file = disk.open(path, Access::New).map_err(at)?;
+    made.push(path.to_owned());
+    let mut offset = range.start;
+    while offset < range.end {
+        let now = offset..range.end.min(offset + CHUNK as u64);
+        let bytes = read_range(from, &now).map_err(at)?;
+        write_all(&*file, &bytes, offset - range.start).map_err(at)?;
+        offset = now.end;
+    }
+    file.sync().map_err(at)?;
+    let folder = folder_of(path);
+    disk.sync_folder(folder).map_err(|error| failed(folder, &error))
 }
 
 /// What a file is called while it is written.
@@ -270,8 +355,8 @@ pub fn check_network(
         }
     };
     if is_network {
-        let reason = "other machines see this file system, whose locks and syncs may not hold; keep key and anchors on \
-            a local disk, or make the key with --allow-nfs";
+        let reason = "other machines see this file system or may do so (as with FUSE), and its locks and syncs may not \
+            hold; keep key and anchors on a local disk, or make the key with --allow-nfs";
         return Err(unsafe_state(nearest, reason));
     }
     Ok(())

@@ -19,10 +19,10 @@ const LOOKS_MAX: usize = 100;
 /// How long a record takes to be written, at most.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The lines of a key's log, and whether they are all.
+/// A key's log, and whether all of its lines can be read.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// The lines that can be read.
+    /// The lines that can be read; empty if they were handed to the caller of [`read_log`].
     pub lines: Vec<Line>,
     /// Bytes of these lines.
     pub len: u64,
@@ -36,16 +36,49 @@ pub struct History {
     pub damage: Option<String>,
 }
 
-/// Reads the log of a key.
+/// Reads the log of a key into memory.
+///
+/// # Errors
+/// As [`read_log`].
+pub fn log(around: &Surroundings, key: &Path) -> Result<History, LedgerError> {
+    let mut lines = Vec::new();
+    let history = read_log(around, key, |line| lines.push(line))?;
+    Ok(History { lines, ..history })
+}
+
+/// Reads the log of a key and hands each line that can be read to `each`, one at a time: a log with request ids holds whole
+/// signatures. The log is read twice, since a signer may be writing to it.
 ///
 /// # Errors
 /// [`LedgerError::Unsafe`] if the log is missing or can't be read, or the state is missing or damaged;
 /// [`LedgerError::Unavailable`] if the state can't be read.
-pub fn log(around: &Surroundings, key: &Path) -> Result<History, LedgerError> {
+pub fn read_log(
+    around: &Surroundings,
+    key: &Path,
+    mut each: impl FnMut(Line),
+) -> Result<History, LedgerError> {
     let paths = Paths::of_existing(&*around.disk, key)?;
+    let mut history = settled(around, &paths)?;
+    let end = End { len: history.len, chain: history.chain };
+    let mut reached = end.len == 0;
+    look(around, &paths, |line, at| {
+        if at.len <= end.len {
+            each(line);
+        }
+        reached |= at == end;
+    })?;
+    if !reached {
+        let changed = format!("{}: it was changed while it was read", paths.log.display());
+        history.damage.get_or_insert(changed);
+    }
+    Ok(history)
+}
+
+/// Looks at a log until it is whole, or is damaged in the same way twice.
+fn settled(around: &Surroundings, paths: &Paths) -> Result<History, LedgerError> {
     let mut before = None;
     for _ in 0..LOOKS_MAX {
-        let (history, seen) = look(around, &paths)?;
+        let (history, seen) = look(around, paths, |_, _| {})?;
         // A signer that writes meanwhile may have been seen halfway, with a state from before.
         if history.damage.is_none() || before == Some(seen) {
             return Ok(history);
@@ -53,25 +86,29 @@ pub fn log(around: &Surroundings, key: &Path) -> Result<History, LedgerError> {
         before = Some(seen);
         around.machine.pause(PAUSE);
     }
-    look(around, &paths).map(|(history, _)| history)
+    look(around, paths, |_, _| {}).map(|(history, _)| history)
 }
 
 /// Reads the log once. Returns with it the ends of state, lines and file.
-fn look(around: &Surroundings, paths: &Paths) -> Result<(History, (u64, u64, u64)), LedgerError> {
+fn look(
+    around: &Surroundings,
+    paths: &Paths,
+    each: impl FnMut(Line, End),
+) -> Result<(History, (u64, u64, u64)), LedgerError> {
     let disk = &*around.disk;
     paths.check_there(disk, &[&paths.state, &paths.log])?;
     let (head, _, state) = read_state(disk, paths, Access::Read)?;
-    let mut lines = Vec::new();
     let read = disk
         .open(&paths.log, Access::Read)
-        .and_then(|file| Log::read(file, &head.key, End::of(&state), |line| lines.push(line)));
+        .and_then(|file| Log::read(file, &head.key, End::of(&state), each));
     let log = read.map_err(|error| unreadable(&paths.log, &error))?;
     let End { len, chain } = log.end();
     let unread = log.unread();
     let damage = log.refusal(head.first, state.next).map(str::to_owned);
     let damage = damage.or_else(|| (unread > 0).then(|| interrupted(unread)));
     let damage = damage.map(|reason| format!("{}: {reason}", paths.log.display()));
-    let history = History { lines, len, chain, first: head.first, next: state.next, damage };
+    let (first, next) = (head.first, state.next);
+    let history = History { lines: Vec::new(), len, chain, first, next, damage };
     Ok((history, (state.generation, len, unread)))
 }
 

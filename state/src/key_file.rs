@@ -18,7 +18,8 @@ use gabion_engine::keys::stateful::digest_of;
 use gabion_engine::keys::stateful::hss::HssSecret;
 use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::{Algorithm, Entropy, Error};
-use pkcs8::EncryptedPrivateKeyInfo;
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use pkcs8::der::asn1::OctetStringRef;
 use pkcs8::der::pem::{self, LineEnding};
 use pkcs8::der::{Decode, Encode};
 use pkcs8::pkcs5::EncryptionScheme;
@@ -39,7 +40,7 @@ const ROUNDS: u32 = 600_000;
 /// Most rounds that are run (RFC 8018, section 4.2).
 const ROUNDS_MAX: u32 = 10_000_000;
 /// Bytes of a file of this kind, at most.
-const FILE_MAX: u64 = 16 << 10;
+pub(crate) const FILE_MAX: u64 = 16 << 10;
 
 /// The secret of a private key, by kind.
 pub enum Secret {
@@ -258,11 +259,11 @@ fn encrypt(
     entropy.fill(&mut salt)?;
     entropy.fill(&mut iv)?;
     let made = || {
-        let parameters = Parameters::pbkdf2_sha256_aes256cbc(ROUNDS, &salt, &iv)?;
+        let parameters = Parameters::generate_pbkdf2_sha256_aes256cbc(ROUNDS, &salt, iv)?;
         let encrypted_data = parameters.encrypt(passphrase, clear)?;
         let encryption_algorithm = EncryptionScheme::Pbes2(parameters);
-        Ok(EncryptedPrivateKeyInfo { encryption_algorithm, encrypted_data: &encrypted_data }
-            .to_der()?)
+        let encrypted_data = OctetStringRef::new(&encrypted_data)?;
+        Ok(EncryptedPrivateKeyInfoRef { encryption_algorithm, encrypted_data }.to_der()?)
     };
     let made: Result<Vec<u8>, pkcs8::Error> = made();
     let made = made.map_err(|cause| Error::KeyFile(format!("cannot encrypt the key: {cause}")))?;
@@ -271,14 +272,14 @@ fn encrypt(
 
 fn decrypt(encrypted: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
     let refused = |reason: &str| Error::KeyFile(reason.to_owned());
-    let info = EncryptedPrivateKeyInfo::from_der(encrypted)
+    let info = EncryptedPrivateKeyInfoRef::from_der(encrypted)
         .map_err(|_| refused("it is encrypted in a way that is not known here"))?;
     let scheme = info.encryption_algorithm.pbes2();
     let rounds = scheme.and_then(|scheme| scheme.kdf.pbkdf2()).map(|kdf| kdf.iteration_count);
     if rounds.is_none_or(|rounds| rounds > ROUNDS_MAX) {
         return Err(refused("it is encrypted at a price that nobody asks for"));
     }
-    let clear = info.encryption_algorithm.decrypt(passphrase, info.encrypted_data);
+    let clear = info.encryption_algorithm.decrypt(passphrase, info.encrypted_data.as_bytes());
     let wrong = |_| refused(DOES_NOT_OPEN);
     clear.map(Zeroizing::new).map_err(wrong)
 }

@@ -7,20 +7,22 @@ use std::sync::Arc;
 
 use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 
-use crate::anchor::{Anchor, FileAnchor, verdict};
-use crate::disk::{Access, Disk, write_all};
+use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
+use crate::disk::{Access, Disk};
 use crate::files::{
-    IS_LOST, Paths, Surroundings, anchor_names, anchor_paths, check_id, check_key, check_network,
-    check_places, failed, folder_of, new_stamp, put_file, read_file, read_state, unreadable,
-    unsafe_state,
+    IS_LOST, Paths, Surroundings, anchor_names, anchor_paths, check_id, check_indexes, check_key,
+    check_network, check_places, copy_file, failed, folder_of, machine_id, new_stamp, put_file,
+    read_state, unreadable, unsafe_state,
 };
 use crate::history::interrupted;
-use crate::ledger::held_anchor;
+use crate::key_file::KeyFile;
 use crate::lock::{self, Lock, Tried, Work};
 use crate::log::{End, Log, note};
+use crate::machine::{MACHINE_ID, NO_MACHINE};
 use crate::part::Part;
-use crate::record::{Head, KeyId, Mark, NO_STAMP, STATE_MAGIC, State};
+use crate::record::{Head, KeyId, Lifecycle, NO_STAMP, STATE_MAGIC, State};
 use crate::slots::Slots;
+use crate::witnesses::{Seen, Witness, raise_or_make, see_anchors};
 
 /// A key that is to have a state.
 pub struct NewKey<'a> {
@@ -341,9 +343,11 @@ fn create_all(
         before: NO_STAMP,
         next: new.next,
         boot: around.machine.boot(),
-        machine: around.machine.id(),
+        machine: machine_id(&*around.machine)?,
         log_len: end.len,
         log_chain: end.chain,
+        imported: new.next - new.first,
+        lifecycle: Lifecycle::Active,
     };
     write_state(disk, paths, head, &state, made)?;
     // An anchor that outlives a power cut is known by its state: the same key may be gone on with.
@@ -374,19 +378,6 @@ fn write_state(
     slots.file().sync().map_err(at)
 }
 
-/// Writes a new file and syncs it, but not its name.
-pub(crate) fn write_new(
-    disk: &dyn Disk,
-    path: &Path,
-    bytes: &[u8],
-    made: &mut Vec<PathBuf>,
-) -> Result<(), LedgerError> {
-    let at = |error: io::Error| failed(path, &error);
-    let file = disk.open(path, Access::New).map_err(at)?;
-    made.push(path.to_owned());
-    write_all(&*file, bytes, 0).and_then(|()| file.sync()).map_err(at)
-}
-
 /// What a key's files say.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -396,12 +387,16 @@ pub struct Status {
     pub index: u64,
     /// What is left.
     pub remaining: Remaining,
+    /// How many indexes were used elsewhere before the key was imported, or left out then.
+    pub imported: u64,
     /// The state's generation.
     pub generation: u64,
     /// Each anchor, and why it forbids signing, where it does.
     pub anchors: Vec<(String, Option<String>)>,
     /// Who signs with it at the moment.
     pub holder: Option<String>,
+    /// Whether the key left one of its anchors: handed over or retired.
+    pub lifecycle: Lifecycle,
     /// Another reason that forbids signing.
     pub refusal: Option<String>,
     /// What its owner should know besides.
@@ -417,6 +412,20 @@ impl Status {
     pub fn check_key(&self, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
         check_id(&Paths::of(key), &self.key, public)
     }
+}
+
+/// Refuses the state beside the private key in the file `key` if it is another key's or sector's: what it says is about other
+/// indexes.
+///
+/// # Errors
+/// [`LedgerError::Unsafe`], also if it is missing or damaged; if it can't be read.
+pub fn check_sector(around: &Surroundings, key: &Path, file: &KeyFile) -> Result<(), LedgerError> {
+    let disk = &*around.disk;
+    let paths = Paths::of_existing(disk, key)?;
+    paths.check_there(disk, &[&paths.state])?;
+    let (head, _, _) = read_state(disk, &paths, Access::Read)?;
+    check_key(&paths, &head, file.public())?;
+    check_indexes(&paths, &(head.first..head.end), &file.sets().indexes())
 }
 
 /// How often a state is looked at anew that changed while its witnesses were.
@@ -462,6 +471,7 @@ fn status_of(
     };
     let is_recovered = log.as_ref().is_some_and(|log| log.ends_with_recovery(state.next));
     let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
+    let mut gone = (state.lifecycle, left_by(&paths.state, state.lifecycle));
     let anchors = anchors.into_iter().map(|path| {
         let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path);
         let refusal = match anchor.read() {
@@ -469,12 +479,21 @@ fn status_of(
             Ok(None) => Some("it is missing".to_owned()),
             Ok(Some(mark)) => {
                 let verdict = verdict(&mark, state, &head.key).of_recovered(is_recovered);
+                if verdict.lifecycle() > gone.0 {
+                    let lifecycle = verdict.lifecycle();
+                    gone = (lifecycle, left_by(Path::new(&anchor.name()), lifecycle));
+                }
                 verdict.refusal().map(str::to_owned)
             }
         };
         (anchor.name(), refusal)
     });
-    let refusal = if state.machine != around.machine.id() {
+    let anchors: Vec<_> = anchors.collect();
+    let (lifecycle, left) = gone;
+    // What `recover` alone does not undo comes first.
+    let refusal = if left.is_some() {
+        left
+    } else if state.machine != machine_id(&*around.machine)? {
         Some("it was written on another machine".to_owned())
     } else {
         let is_lost = |path: &Path| {
@@ -488,18 +507,55 @@ fn status_of(
     };
     let left = head.end - state.next;
     let signed = log.as_ref().map_or(0, Log::signed);
-    let burnt = (state.next - head.first).saturating_sub(signed);
+    let burnt = state.burnt(head.first, state.next, signed);
     let unread = log.as_ref().map_or(0, Log::unread);
     let torn = (unread > 0).then(|| format!("{}: {}", paths.log.display(), interrupted(unread)));
+    let mut warnings: Vec<String> = torn.filter(|_| refusal.is_none()).into_iter().collect();
+    warnings.extend(one_disk(&*around.disk, paths, &anchors));
+    warnings.extend(no_machine(state));
     Ok(Status {
         key: head.key,
         index: state.next,
         remaining: Remaining { left, burnt, is_low: left <= head.warn_at },
+        imported: state.imported,
         generation: state.generation,
-        anchors: anchors.collect(),
+        anchors,
         holder,
-        warnings: torn.filter(|_| refusal.is_none()).into_iter().collect(),
+        lifecycle,
+        warnings,
         refusal,
+    })
+}
+
+/// Why a key that left does not sign, by the file that says so.
+fn left_by(file: &Path, lifecycle: Lifecycle) -> Option<String> {
+    let reason = Verdict::Gone(lifecycle).refusal()?;
+    Some(format!("{}: {reason}", file.display()))
+}
+
+/// What the owner should know of a key all of whose anchors are on its own file system.
+fn one_disk(
+    disk: &dyn Disk,
+    paths: &Paths,
+    anchors: &[(String, Option<String>)],
+) -> Option<String> {
+    let device = |path: &Path| disk.identity(path).ok().map(|identity| identity.0);
+    let of_key = device(&paths.state)?;
+    let is_beside = |(name, _): &(String, _)| device(Path::new(name)) == Some(of_key);
+    anchors.iter().all(is_beside).then(|| {
+        "every anchor is on the file system of the key: a snapshot that is reverted or an image brings both back, and an index \
+         could sign twice; keep one on another disk or volume (--anchor of keygen)"
+            .to_owned()
+    })
+}
+
+/// What the owner should know of a key that no machine's name is bound to.
+fn no_machine(state: &State) -> Option<String> {
+    (state.machine == NO_MACHINE).then(|| {
+        format!(
+            "no machine id binds the key ({MACHINE_ID} is missing or empty, as in most containers): only its anchors tell the \
+             key from a copy on another machine"
+        )
     })
 }
 
@@ -530,32 +586,56 @@ pub fn files(around: &Surroundings, key: &Path) -> Result<Vec<PathBuf>, LedgerEr
 /// A warning says so. A lock that is lost is made again.
 ///
 /// # Errors
-/// [`LedgerError::Exhausted`] if there are not so many; if somebody signs; if the files can't be read or written.
+/// [`LedgerError::Exhausted`] if there are not so many; [`LedgerError::Unsafe`] if the key was handed over or retired here;
+/// if somebody signs; if the files can't be read or written.
 pub fn recover(
     around: &Surroundings,
     key: &Path,
     public: &[u8],
     burn: u64,
 ) -> Result<Status, LedgerError> {
+    recover_with(around, key, public, &Recovery { burn, takes_back: false })
+}
+
+/// Recovers a key that was handed over from here, as [`recover`] does: the hand-over was given up, or the key was handed back.
+/// The caller states that no other copy of the key is left, and `burn` covers what was signed since with one. A key that was
+/// retired here stays so.
+///
+/// # Errors
+/// As [`recover`].
+pub fn take_back(
+    around: &Surroundings,
+    key: &Path,
+    public: &[u8],
+    burn: u64,
+) -> Result<Status, LedgerError> {
+    recover_with(around, key, public, &Recovery { burn, takes_back: true })
+}
+
+/// What the caller of a recovery states.
+struct Recovery {
+    /// Indexes to burn.
+    burn: u64,
+    /// Whether a key that was handed over signs here again.
+    takes_back: bool,
+}
+
+fn recover_with(
+    around: &Surroundings,
+    key: &Path,
+    public: &[u8],
+    recovery: &Recovery,
+) -> Result<Status, LedgerError> {
     let (disk, paths) = (&*around.disk, Paths::of_existing(&*around.disk, key)?);
     paths.check_there(disk, &[&paths.state])?;
-    let at_lock = |error: io::Error| failed(&paths.lock, &error);
-    let (lock, is_new) = match Lock::try_take(disk, &paths.lock) {
-        Ok(Tried::Busy(holder)) => return Err(LedgerError::Held(holder)),
-        Ok(Tried::Held(lock)) => (lock, false),
-        // It is lost. Who still has the old one holds the anchors, and finds that it is not in its place.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            (Lock::create(disk, &paths.lock).map_err(at_lock)?, true)
-        }
-        Err(error) => return Err(at_lock(error)),
-    };
+    let (lock, is_new) = take_or_make_lock(disk, &paths)?;
     let mut anchors = Vec::new();
     let named = match is_new {
         true => disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error)),
         false => Ok(()),
     };
     let recovered =
-        named.and_then(|()| recover_under(&lock, around, &paths, (public, burn), &mut anchors));
+        named.and_then(|()| recover_under(&lock, around, &paths, (public, recovery), &mut anchors));
     if is_new && recovered.is_err() {
         // A refusal changes nothing.
         let _ = disk.remove(&paths.lock);
@@ -563,42 +643,53 @@ pub fn recover(
     anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
     lock.release();
     let warnings = recovered?;
-    Ok(Status { warnings, ..status(around, key)? })
+    let seen = status(around, key)?;
+    Ok(Status { warnings: [warnings, seen.warnings].concat(), ..seen })
 }
 
-/// An anchor's file, and whether it said anything.
-type Witness = (PathBuf, FileAnchor, bool);
+/// Takes the lock, or makes it again if it is lost; whether it was.
+pub(crate) fn take_or_make_lock(
+    disk: &dyn Disk,
+    paths: &Paths,
+) -> Result<(Lock, bool), LedgerError> {
+    let at_lock = |error: io::Error| failed(&paths.lock, &error);
+    match Lock::try_take(disk, &paths.lock) {
+        Ok(Tried::Busy(holder)) => Err(LedgerError::Held(holder)),
+        Ok(Tried::Held(lock)) => Ok((lock, false)),
+        // Who still has the old one holds the anchors, and finds that it is not in its place.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Ok((Lock::create(disk, &paths.lock).map_err(at_lock)?, true))
+        }
+        Err(error) => Err(at_lock(error)),
+    }
+}
 
 fn recover_under(
     lock: &Lock,
     around: &Surroundings,
     paths: &Paths,
-    (public, burn): (&[u8], u64),
+    (public, recovery): (&[u8], &Recovery),
     anchors: &mut Vec<Witness>,
 ) -> Result<Vec<String>, LedgerError> {
     let disk = &*around.disk;
     let (head, mut slots, state) = read_state(disk, paths, Access::Write)?;
     check_key(paths, &head, public)?;
     check_places(around, paths, head.allow_network)?;
+    let machine = machine_id(&*around.machine)?;
     let at = |error: io::Error| failed(&paths.log, &error);
     let log = match disk.open(&paths.log, Access::Write) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         file => Some(Log::open(file.map_err(at)?, &head.key, End::of(&state)).map_err(at)?),
     };
-    let (mut seen, mut generation) = (state.next, state.generation);
-    for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
-        check_network(around, &path, head.allow_network)?;
-        let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
-        if !anchor.hold().map_err(|error| failed(&path, &error))? {
-            return Err(held_anchor(&path));
-        }
-        let mark = anchor.read().map_err(|error| failed(&path, &error))?;
-        if let Some(mark) = mark.filter(|mark| mark.key == head.key) {
-            seen = seen.max(mark.next);
-            generation = generation.max(mark.generation);
-        }
-        anchors.push((path, anchor, mark.is_some()));
-    }
+    let Recovery { burn, takes_back } = *recovery;
+    let places = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
+    places.iter().try_for_each(|path| check_network(around, path, head.allow_network))?;
+    let Seen { next: mut seen, generation, lifecycle } =
+        see_anchors(around, paths, (&head, &state), places, anchors, |path, lifecycle| {
+            let is_stated = takes_back && lifecycle < Lifecycle::Retired;
+            let refused = paths.refused_by(path, Verdict::Gone(lifecycle));
+            refused.filter(|_| !is_stated).map_or(Ok(()), Err)
+        })?;
     let highest = log.as_ref().and_then(Log::highest);
     seen = seen.max(highest.map_or(0, |index| index + 1));
     let left = head.end.saturating_sub(seen);
@@ -614,7 +705,15 @@ fn recover_under(
     }
     lock.sign(&*around.machine);
     let generation = generation + 1;
-    let text = format!("recovered in generation {generation}: every index below {next} is burnt");
+    let taken_back = match lifecycle {
+        Lifecycle::Active => "",
+        _ => {
+            "; it had been handed over, and is taken back by the statement that no other copy of it is left"
+        }
+    };
+    let text = format!(
+        "recovered in generation {generation}: every index below {next} is burnt{taken_back}"
+    );
     let (end, warnings) = go_on_with(around, paths, (&head, state.next), log, text)?;
     let state = State {
         generation,
@@ -622,9 +721,11 @@ fn recover_under(
         before: NO_STAMP,
         next,
         boot: around.machine.boot(),
-        machine: around.machine.id(),
+        machine,
         log_len: end.len,
         log_chain: end.chain,
+        imported: state.imported,
+        lifecycle: Lifecycle::Active,
     };
     let record = state.record(&head.key);
     let written = slots.write(&record).and_then(|()| slots.file().sync());
@@ -679,22 +780,11 @@ fn go_on_with(
     Ok((end, what.into_iter().collect()))
 }
 
-/// Raises anchors from whatever they say, and makes those that are missing.
-fn raise_or_make(disk: &dyn Disk, anchors: &mut [Witness], mark: &Mark) -> Result<(), LedgerError> {
-    for (path, anchor, is_there) in anchors {
-        let raised = match *is_there || disk.identity(path).is_ok() {
-            true => anchor.raise(mark, None),
-            false => FileAnchor::create(disk, path, mark),
-        };
-        raised.map_err(|error| failed(path, &error))?;
-    }
-    Ok(())
-}
-
 /// Copies a log beside itself, under the first name that is free: what is behind a damage is written over.
 fn keep_log(disk: &dyn Disk, paths: &Paths) -> Result<PathBuf, LedgerError> {
     let at = |error: io::Error| failed(&paths.log, &error);
-    let bytes = read_file(disk, &paths.log, u64::MAX).map_err(at)?;
+    let log = disk.open(&paths.log, Access::Read).map_err(at)?;
+    let all = 0..log.size().map_err(at)?;
     let named = |number: u32| {
         let mut name = paths.log.as_os_str().to_owned();
         name.push(format!(".{number}"));
@@ -703,10 +793,7 @@ fn keep_log(disk: &dyn Disk, paths: &Paths) -> Result<PathBuf, LedgerError> {
     let is_free = |path: &PathBuf| disk.identity(path).is_err();
     let copy = (1..).map(named).find(is_free).ok_or_else(|| at(ErrorKind::AlreadyExists.into()))?;
     let mut made = Vec::new();
-    let written = write_new(disk, &copy, &bytes, &mut made).and_then(|()| {
-        let folder = paths.folder();
-        disk.sync_folder(folder).map_err(|error| failed(folder, &error))
-    });
+    let written = copy_file(disk, &*log, &all, &copy, &mut made);
     if written.is_err() {
         for path in made {
             // A part of a copy helps nobody.

@@ -26,13 +26,13 @@ use gabion_engine::keys::stateful::{
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::disk::{Access, Identity};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, new_stamp,
-    read_state, unsafe_state,
+    Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, machine_id,
+    new_stamp, read_state, unsafe_state,
 };
 use crate::lock::{Lock, Tried};
 use crate::log::{End, Line, Log, PLAIN_MAX, note};
 use crate::machine::Process;
-use crate::record::{Head, State};
+use crate::record::{Head, Lifecycle, State};
 use crate::registry::{Chain, Registry};
 use crate::slots::Slots;
 
@@ -40,6 +40,9 @@ use crate::slots::Slots;
 pub struct Options {
     /// How many indexes are reserved at once, at least. More are quicker, and a crash burns more.
     pub ahead: u64,
+    /// How many messages are to be signed, if `ahead` is bounded by them and by what is left: see [`reserve_max`]. Later on it
+    /// counts as far as [`reserve_max`] says then.
+    pub bounded_by: Option<u64>,
     /// How long another process may keep the lock before that is an error.
     pub wait: Duration,
     /// Anchors besides those that are named in the state. [`recover`](crate::recover) does not raise them, so a key
@@ -51,8 +54,59 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { ahead: 1, wait: Duration::from_secs(30), anchors: Vec::new(), opened: None }
+        Options {
+            ahead: 1,
+            bounded_by: None,
+            wait: Duration::from_secs(30),
+            anchors: Vec::new(),
+            opened: None,
+        }
     }
+}
+
+impl Options {
+    /// Refuses to reserve more at once than the key can spare.
+    fn check_ahead(&self, head: &Head, left: u64) -> Result<(), LedgerError> {
+        let Some(messages) = self.bounded_by else { return Ok(()) };
+        let most = reserve_max(head.end - head.first, left).max(messages);
+        match self.ahead > most {
+            true => Err(LedgerError::Reserve { wanted: self.ahead, left, most }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// How many indexes are reserved at once, at least.
+#[derive(Clone, Copy)]
+struct Ahead {
+    /// As long as the key can spare them.
+    bounded: u64,
+    /// Whatever is left.
+    anyway: u64,
+}
+
+impl Ahead {
+    fn of(options: &Options) -> Self {
+        match options.bounded_by {
+            Some(_) => Ahead { bounded: options.ahead, anyway: 1 },
+            None => Ahead { bounded: 1, anyway: options.ahead },
+        }
+    }
+
+    fn max(self, other: Self) -> Self {
+        let (bounded, anyway) = (self.bounded.max(other.bounded), self.anyway.max(other.anyway));
+        Ahead { bounded, anyway }
+    }
+}
+
+/// Keys with fewer indexes than this spare an eighth of what is left, and no fixed number besides.
+const SMALL_KEY: u64 = 512;
+
+/// How many indexes may be reserved beyond those that are needed at once, of a key or sector with `all` indexes of which `left`
+/// are left: an eighth of what is left, and of a key that is not small 64 in any case.
+pub fn reserve_max(all: u64, left: u64) -> u64 {
+    let eighth = left / 8;
+    if all < SMALL_KEY { eighth } else { eighth.max(64) }
 }
 
 /// The keys that a process has open: a simulated one, since a real one has one list.
@@ -90,7 +144,7 @@ struct Inner {
     broken: Option<String>,
     /// Whether what was read is known to be on the disk.
     settled: bool,
-    ahead: u64,
+    ahead: Ahead,
     head: Head,
     slots: Slots,
     state: State,
@@ -131,7 +185,7 @@ impl FilesLedger {
                     around.machine.pause(PAUSE);
                     waited += PAUSE;
                 }
-                tried => return tried,
+                tried => return tried.map_err(|error| with_outcome(error, UNUSED)),
             }
         }
     }
@@ -152,8 +206,9 @@ impl FilesLedger {
             if inner.lock.is_some() {
                 check_key(paths, &inner.head, public)?;
                 inner.check_usable()?;
+                options.check_ahead(&inner.head, inner.left())?;
                 inner.handles += 1;
-                inner.ahead = inner.ahead.max(options.ahead);
+                inner.ahead = inner.ahead.max(Ahead::of(options));
                 drop(inner);
                 return Ok(FilesLedger { shared, is_closed: false });
             }
@@ -264,12 +319,16 @@ impl Ledger for FilesLedger {
         }
         let has = inner.block.end - inner.block.start;
         if count > has {
-            let more = (count.max(inner.ahead) - has).min(inner.head.end - inner.state.next);
-            shared.settle(&mut inner)?;
+            let more = (count.max(inner.ahead()) - has).min(inner.head.end - inner.state.next);
+            shared.settle(&mut inner).map_err(|error| with_outcome(error, UNUSED))?;
             // A full disk is noticed before an index is lost to it.
-            shared.make_room(&mut inner, count.saturating_mul(PLAIN_MAX).min(1 << 20))?;
+            let made = shared.make_room(&mut inner, count.saturating_mul(PLAIN_MAX).min(1 << 20));
+            made.map_err(|error| with_outcome(error, UNUSED))?;
             let next = inner.state.next + more;
-            shared.commit(&mut inner, next)?;
+            let burnt = format!(
+                "nothing was signed, and {more} indexes may be burnt; open the key again once the file can be written"
+            );
+            shared.commit(&mut inner, next).map_err(|error| with_outcome(error, &burnt))?;
             inner.block.end = next;
         }
         let first = inner.block.start;
@@ -305,8 +364,14 @@ impl Ledger for FilesLedger {
         let now = shared.around.machine.now();
         let lines: Vec<Line> =
             entries.iter().map(|entry| Line::of_entry(entry, now, &shared.host)).collect();
-        shared.settle(&mut inner)?;
-        shared.write_log(&mut inner, &lines, is_durable)
+        let used = format!(
+            "no signature was released, and its {} indexes are burnt; open the key again once the file can be written",
+            lines.len()
+        );
+        let written = shared
+            .settle(&mut inner)
+            .and_then(|()| shared.write_log(&mut inner, &lines, is_durable));
+        written.map_err(|error| with_outcome(error, &used))
     }
 
     fn remaining(&self) -> Result<Remaining, LedgerError> {
@@ -314,6 +379,19 @@ impl Ledger for FilesLedger {
         let inner = self.shared.inner();
         inner.check_usable()?;
         Ok(inner.remaining())
+    }
+}
+
+/// What became of indexes if a file could not be read or written before one was reserved.
+const UNUSED: &str = "nothing was signed and no index was used; run the command again once the file can be read and written";
+
+/// Adds to the error of a file what became of indexes.
+pub(crate) fn with_outcome(error: LedgerError, outcome: &str) -> LedgerError {
+    match error {
+        LedgerError::Unavailable(reason) => {
+            LedgerError::Unavailable(format!("{reason}; {outcome}"))
+        }
+        error => error,
     }
 }
 
@@ -425,6 +503,8 @@ impl Shared {
             machine: inner.state.machine,
             log_len: inner.log.durable().len,
             log_chain: inner.log.durable().chain,
+            imported: inner.state.imported,
+            lifecycle: Lifecycle::Active,
         };
         inner.broken = Some("it could not be written".to_owned());
         let committed = self.try_commit(inner, state);
@@ -548,9 +628,11 @@ impl Inner {
         let (head, slots, state) = read_state(disk, paths, Access::Write)?;
         check_places(around, paths, head.allow_network)?;
         check_key(paths, &head, public)?;
-        if state.machine != around.machine.id() {
+        paths.check_active(state.lifecycle)?;
+        if state.machine != machine_id(&*around.machine)? {
             return Err(paths.unsafe_until_recovered(&paths.state, OTHER_MACHINE));
         }
+        options.check_ahead(&head, head.end - state.next)?;
         let files = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
         for anchor in &files {
             check_network(around, anchor, head.allow_network)?;
@@ -575,7 +657,7 @@ impl Inner {
             lock: None,
             broken: None,
             settled: false,
-            ahead: options.ahead,
+            ahead: Ahead::of(options),
             block: state.next..state.next,
             boot: around.machine.boot(),
             head,
@@ -599,9 +681,9 @@ impl Inner {
     ) -> Result<(Log, Identity, Identity), LedgerError> {
         let log = open_log(around, paths, head, state)?;
         let is_recovered = log.ends_with_recovery(state.next);
-        let reason = Verdict::Behind.of_recovered(is_recovered).refusal();
-        if let (Some(name), Some(reason)) = (behind, reason) {
-            return Err(paths.unsafe_until_recovered(&name, reason));
+        let verdict = Verdict::Behind.of_recovered(is_recovered);
+        if let Some(refused) = behind.and_then(|name| paths.refused_by(&name, verdict)) {
+            return Err(refused);
         }
         let log_file = log.identity().map_err(|error| failed(&paths.log, &error))?;
         let state_file = slots.file().identity().map_err(|error| failed(&paths.state, &error))?;
@@ -620,19 +702,24 @@ impl Inner {
         }
     }
 
+    /// How many indexes are reserved at once: what was asked for when more were left is more than the key can spare later.
+    fn ahead(&self) -> u64 {
+        let spared = reserve_max(self.head.end - self.head.first, self.left());
+        self.ahead.bounded.min(spared.max(1)).max(self.ahead.anyway)
+    }
+
     fn left(&self) -> u64 {
         self.head.end - self.state.next + (self.block.end - self.block.start)
     }
 
     fn remaining(&self) -> Remaining {
         let left = self.left();
-        let handed_out = self.head.end - left - self.head.first;
-        let burnt = handed_out.saturating_sub(self.log.signed());
+        let burnt = self.state.burnt(self.head.first, self.head.end - left, self.log.signed());
         Remaining { left, burnt, is_low: left <= self.head.warn_at }
     }
 }
 
-const OTHER_MACHINE: &str = "it was written on another machine";
+pub(crate) const OTHER_MACHINE: &str = "it was written on another machine";
 
 /// Compares all anchors with the state: all have to agree. Returns the name of one that is a generation behind.
 fn check_anchors<'a>(
@@ -650,8 +737,8 @@ fn check_anchors<'a>(
         let mark = anchor.read().map_err(|error| failed(&name, &error))?;
         let mark = mark.ok_or_else(|| paths.unsafe_until_recovered(&name, NO_ANCHOR))?;
         let verdict = verdict(&mark, state, &head.key);
-        if let Some(reason) = verdict.refusal() {
-            return Err(paths.unsafe_until_recovered(&name, reason));
+        if let Some(refused) = paths.refused_by(&name, verdict) {
+            return Err(refused);
         }
         if verdict == Verdict::Behind {
             behind = Some(name);
@@ -660,10 +747,10 @@ fn check_anchors<'a>(
     Ok(behind)
 }
 
-const NO_ANCHOR: &str = "there is no anchor of the key: it was copied from another home or machine, \
+pub(crate) const NO_ANCHOR: &str = "there is no anchor of the key: it was copied from another home or machine, \
     or the anchor is lost";
 
-fn open_log(
+pub(crate) fn open_log(
     around: &Surroundings,
     paths: &Paths,
     head: &Head,

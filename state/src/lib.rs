@@ -55,6 +55,7 @@ mod backup;
 mod disk;
 mod files;
 mod foreign;
+mod hand_over;
 mod history;
 mod key_file;
 mod keys;
@@ -71,20 +72,24 @@ mod signer;
 mod slots;
 pub mod testing;
 mod trees;
+mod witnesses;
 
 pub use anchor::{Anchor, FileAnchor};
 pub use backup::{backup, restore};
 pub use disk::{Access, Disk, DiskFile, Identity, RealDisk, read_full, write_all};
 pub use files::{Paths, Surroundings};
 pub use foreign::Foreign;
-pub use history::{History, Reuse, audit, log};
+pub use hand_over::{hand_over, retire};
+pub use history::{History, Reuse, audit, log, read_log};
 pub use key_file::{KeyFile, LABEL, Secret};
-pub use keys::{NewKey, Status, check_place, create, discard, files, recover, status};
-pub use ledger::{FilesLedger, Opened, Options};
+pub use keys::{
+    NewKey, Status, check_place, check_sector, create, discard, files, recover, status, take_back,
+};
+pub use ledger::{FilesLedger, Opened, Options, reserve_max};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};
 pub use making::{Unfinished, UnfinishedSectors};
-pub use record::{KeyId, Mark, Stamp};
+pub use record::{KeyId, Lifecycle, Mark, Stamp};
 pub use sets::{Encoding, Sets};
 pub use signer::{Generated, Making, Opening, Signature, Signer};
 pub use trees::Trees;

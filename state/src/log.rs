@@ -123,15 +123,15 @@ impl Log {
     /// Reads a log that was durable up to `durable`. Where it ends before, or is another one there, it is not whole, and
     /// nothing of it is taken for durable.
     pub fn open(file: Box<dyn DiskFile>, key: &KeyId, durable: End) -> io::Result<Self> {
-        Self::read(file, key, durable, |_| {})
+        Self::read(file, key, durable, |_, _| {})
     }
 
-    /// Opens a log, and hands each of its lines to `each`.
+    /// Opens a log, and hands each of its lines to `each`, with the end that the log has there.
     pub fn read(
         file: Box<dyn DiskFile>,
         key: &KeyId,
         durable: End,
-        mut each: impl FnMut(Line),
+        mut each: impl FnMut(Line, End),
     ) -> io::Result<Self> {
         let size = file.size()?;
         let mut log = Log::new(file, key, size);
@@ -146,7 +146,7 @@ impl Log {
                 log.is_whole = true;
                 log.old_recovery = recovered;
             }
-            each(line);
+            each(line, end);
         }
         log.read_rest()?;
         if log.is_whole {

@@ -1,6 +1,7 @@
 //! What a state may be bound to: the machine, its boot, the process.
 
 use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -12,13 +13,21 @@ use once_cell::race::OnceBox;
 /// A process and what tells it from those that it was forked from.
 pub type Process = (u32, u64);
 
+/// Where a machine has its name.
+pub(crate) const MACHINE_ID: &str = "/etc/machine-id";
+/// The name of all machines without one.
+pub const NO_MACHINE: [u8; 32] = [0; 32];
+
 /// Where this code runs.
 pub trait Machine: Send + Sync {
     /// Names this boot of the machine. All that say nothing about it are one.
     fn boot(&self) -> [u8; 32];
 
-    /// Names the machine. All without a name are one.
-    fn id(&self) -> [u8; 32];
+    /// Names the machine. All without a name are one, and are called by zeros.
+    ///
+    /// # Errors
+    /// If there is a name and it can't be read: nothing is known of the machine then.
+    fn id(&self) -> io::Result<[u8; 32]>;
 
     /// The process. None where forks can't be told.
     fn process(&self) -> Option<Process>;
@@ -49,12 +58,13 @@ impl Machine for ThisMachine {
         let kept = KEPT.get_or_init(|| Box::new(Kept::open(PATH)));
         match kept.as_ref().and_then(Kept::read) {
             Some(text) => digest(&text),
-            None => named(PATH),
+            // All that say nothing are one boot.
+            None => named(PATH).unwrap_or_default(),
         }
     }
 
-    fn id(&self) -> [u8; 32] {
-        named("/etc/machine-id")
+    fn id(&self) -> io::Result<[u8; 32]> {
+        named(MACHINE_ID)
     }
 
     fn process(&self) -> Option<Process> {
@@ -118,10 +128,14 @@ impl Kept {
     }
 }
 
-/// The digest of what a file says. The machine's own number is nobody's business: systemd asks that it is not
-/// written anywhere as it is.
-fn named(path: &str) -> [u8; 32] {
-    std::fs::read(path).map_or([0; 32], |text| digest(&text))
+/// The digest of what a file says, zeros if there is no such file. The machine's own number is nobody's business: systemd asks
+/// that it is not written anywhere as it is.
+fn named(path: &str) -> io::Result<[u8; 32]> {
+    match std::fs::read(path) {
+        Ok(text) => Ok(digest(&text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(NO_MACHINE),
+        Err(error) => Err(error),
+    }
 }
 
 /// All zeros for a text that says nothing.
@@ -164,9 +178,22 @@ mod tests {
         assert!(kept.read().is_none());
     }
 
+    /// A machine whose name can't be read at the moment is not one without a name.
+    #[test]
+    fn a_name_that_cannot_be_read_is_an_error_and_a_missing_one_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("machine-id");
+        assert_eq!(named(path.to_str().unwrap()).unwrap(), NO_MACHINE);
+        fs::write(&path, "").unwrap();
+        assert_eq!(named(path.to_str().unwrap()).unwrap(), NO_MACHINE);
+        fs::write(&path, "0123\n").unwrap();
+        assert_ne!(named(path.to_str().unwrap()).unwrap(), NO_MACHINE);
+        assert!(named(folder.path().to_str().unwrap()).is_err(), "a folder can't be read");
+    }
+
     #[test]
     fn the_boot_is_that_of_the_kernel() {
-        assert_eq!(ThisMachine.boot(), named("/proc/sys/kernel/random/boot_id"));
+        assert_eq!(ThisMachine.boot(), named("/proc/sys/kernel/random/boot_id").unwrap());
         assert_eq!(ThisMachine.boot(), ThisMachine.boot());
         assert_ne!(ThisMachine.boot(), [0; 32]);
     }

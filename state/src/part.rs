@@ -26,7 +26,7 @@ use crate::files::{
     unsafe_state,
 };
 use crate::key_file::{KeyFile, Secret};
-use crate::record::{KeyId, Mark, Reader};
+use crate::record::{KeyId, Lifecycle, Mark, Reader};
 use crate::sets::{Encoding, Sets};
 use crate::trees::mac_under;
 
@@ -134,7 +134,13 @@ impl Part {
             return put_file(disk, &self.paths.part, bytes, true).map_err(at);
         }
         let at_witness = |error: io::Error| failed(&self.witness, &error);
-        let mark = Mark { key: self.number, generation: 1, stamp: [0; 16], next: 0 };
+        let mark = Mark {
+            key: self.number,
+            generation: 1,
+            stamp: [0; 16],
+            next: 0,
+            lifecycle: Lifecycle::Active,
+        };
         FileAnchor::create(disk, &self.witness, &mark).map_err(at_witness)?;
         let mut held = FileAnchor::new(Arc::clone(&self.around.disk), self.witness.clone());
         let written = held.hold().map_err(at_witness).and_then(|_| {

@@ -1,8 +1,8 @@
 //! What stands in the files: the head and the records of KEY.state, and the mark of an anchor.
 //!
 //! ```text
-//!   state    generation | stamp | stamp before | next | boot | machine | log: bytes that are durable, their chain
-//!   mark     generation | stamp |              | next
+//!   state    generation | stamp | stamp before | next | boot | machine | log: bytes that are durable, their chain | imported | lifecycle
+//!   mark     generation | stamp |              | next | lifecycle
 //! ```
 //!
 //! Each generation has a stamp, 16 random bytes, and names the one before. So a state that was copied and went
@@ -63,6 +63,10 @@ pub struct State {
     pub log_len: u64,
     /// What the log chains to there.
     pub log_chain: Stamp,
+    /// How many of the indexes below `next` were used elsewhere before the key was imported.
+    pub imported: u64,
+    /// Whether the key may still sign with this state.
+    pub lifecycle: Lifecycle,
 }
 
 /// What an anchor holds of a state.
@@ -70,12 +74,49 @@ pub struct State {
 pub struct Mark {
     /// The key.
     pub key: KeyId,
-    /// The state's generation.
+    /// The state's generation; higher than it if the key no longer signs with this anchor.
     pub generation: u64,
-    /// Its stamp.
+    /// The state's stamp.
     pub stamp: Stamp,
     /// Its next index.
     pub next: u64,
+    /// Whether the key may still sign with this anchor.
+    pub lifecycle: Lifecycle,
+}
+
+/// Whether a key signs with an anchor or a state, or left it. Later ones are harder to undo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lifecycle {
+    /// It may sign.
+    #[default]
+    Active,
+    /// It no longer signs here; the backup that hands it over may lack its name.
+    HandingOver,
+    /// It no longer signs here; a backup handed it over to another host.
+    HandedOver,
+    /// It no longer signs here, for ever.
+    Retired,
+}
+
+impl Lifecycle {
+    fn code(self) -> u8 {
+        match self {
+            Lifecycle::Active => 0,
+            Lifecycle::HandingOver => 1,
+            Lifecycle::HandedOver => 2,
+            Lifecycle::Retired => 3,
+        }
+    }
+
+    /// A code that this version does not know admits no signature either.
+    fn of_code(code: u8) -> Self {
+        match code {
+            0 => Lifecycle::Active,
+            1 => Lifecycle::HandingOver,
+            2 => Lifecycle::HandedOver,
+            _ => Lifecycle::Retired,
+        }
+    }
 }
 
 impl Head {
@@ -133,6 +174,8 @@ impl State {
             &self.machine,
             &self.log_len.to_be_bytes(),
             &self.log_chain,
+            &self.imported.to_be_bytes(),
+            &[self.lifecycle.code()],
         ];
         Record { generation: self.generation, payload: payload(&fields) }
     }
@@ -152,20 +195,29 @@ impl State {
             machine: reader.array()?,
             log_len: reader.u64()?,
             log_chain: reader.array()?,
+            // Zero in states that programs up to version 18f74786 wrote.
+            imported: reader.u64()?,
+            lifecycle: Lifecycle::of_code(reader.array::<1>()?[0]),
         })
+    }
+
+    /// How many indexes from `first` on were reserved and signed nothing, at most, if a log has so many signatures.
+    pub fn burnt(&self, first: u64, reserved_until: u64, signed: u64) -> u64 {
+        (reserved_until - first).saturating_sub(self.imported).saturating_sub(signed)
     }
 
     /// What anchors are raised to.
     pub fn mark(&self, key: &KeyId) -> Mark {
         let State { generation, stamp, next, .. } = *self;
-        Mark { key: *key, generation, stamp, next }
+        Mark { key: *key, generation, stamp, next, lifecycle: Lifecycle::Active }
     }
 }
 
 impl Mark {
     /// As a slot holds it.
     pub fn record(&self) -> Record {
-        let fields = [&self.key[..], &self.stamp, &self.next.to_be_bytes()];
+        let lifecycle = [self.lifecycle.code()];
+        let fields = [&self.key[..], &self.stamp, &self.next.to_be_bytes(), &lifecycle];
         Record { generation: self.generation, payload: payload(&fields) }
     }
 
@@ -173,7 +225,9 @@ impl Mark {
     pub fn of_record(record: &Record) -> Option<Self> {
         let mut reader = Reader(&record.payload);
         let generation = record.generation;
-        Some(Mark { key: reader.array()?, generation, stamp: reader.array()?, next: reader.u64()? })
+        let (key, stamp, next) = (reader.array()?, reader.array()?, reader.u64()?);
+        let [code] = reader.array()?;
+        Some(Mark { key, generation, stamp, next, lifecycle: Lifecycle::of_code(code) })
     }
 }
 
@@ -247,11 +301,26 @@ mod tests {
             machine: [4; 32],
             log_len: 5,
             log_chain: [6; 16],
+            imported: 7,
+            lifecycle: Lifecycle::HandedOver,
         };
         let record = state.record(&[8; 32]);
         assert_eq!(State::of_record(&record, &[8; 32]), Some(state.clone()));
         assert_eq!(State::of_record(&record, &[9; 32]), None);
         let mark = state.mark(&[8; 32]);
         assert_eq!(Mark::of_record(&mark.record()), Some(mark));
+    }
+
+    #[test]
+    fn a_lifecycle_comes_back_and_an_unknown_one_admits_no_signature() {
+        use Lifecycle::*;
+        for lifecycle in [Active, HandingOver, HandedOver, Retired] {
+            let mark = Mark { key: [1; 32], generation: 2, stamp: [3; 16], next: 4, lifecycle };
+            assert_eq!(Mark::of_record(&mark.record()), Some(mark));
+        }
+        let mark = Mark { key: [1; 32], generation: 2, stamp: [3; 16], next: 4, lifecycle: Active };
+        let mut record = mark.record();
+        record.payload[56] = 200;
+        assert_eq!(Mark::of_record(&record).unwrap().lifecycle, Retired);
     }
 }

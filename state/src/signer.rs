@@ -28,7 +28,7 @@ use gabion_engine::keys::stateful::{
 };
 use gabion_engine::{Engine, Error};
 
-use crate::files::{Paths, Surroundings, failed, unsafe_state};
+use crate::files::{Paths, Surroundings, check_indexes, failed};
 use crate::key_file::{KeyFile, Secret, spki};
 use crate::keys::{NewKey, create_with};
 use crate::ledger::{FilesLedger, Options};
@@ -186,6 +186,10 @@ pub(crate) fn made(
 pub struct Opening {
     /// How many indexes are reserved at once, at least: `?reserve=N`. More are quicker, and a crash burns more.
     pub ahead: u64,
+    /// How many messages are signed in one call: as many may be reserved at once, whatever is left.
+    pub messages: u64,
+    /// Whether more may be reserved at once than [`reserve_max`](crate::reserve_max) and `messages` say.
+    pub reserve_anyway: bool,
     /// How long another process may keep the key before that is an error.
     pub wait: Duration,
     /// On how many threads a top tree is made that is not kept.
@@ -194,7 +198,13 @@ pub struct Opening {
 
 impl Default for Opening {
     fn default() -> Self {
-        Opening { ahead: 1, wait: Duration::from_secs(30), threads: NonZero::<usize>::MIN }
+        Opening {
+            ahead: 1,
+            messages: 1,
+            reserve_anyway: false,
+            wait: Duration::from_secs(30),
+            threads: NonZero::<usize>::MIN,
+        }
     }
 }
 
@@ -277,14 +287,14 @@ impl Signer {
         let secret = file.unlock(passphrase).map_err(named)?;
         let disk = &*around.disk;
         let paths = Paths::of_existing(disk, path)?;
-        let options =
-            Options { ahead: opening.ahead.max(1), wait: opening.wait, ..Options::default() };
+        let options = Options {
+            ahead: opening.ahead.max(1),
+            bounded_by: (!opening.reserve_anyway).then_some(opening.messages),
+            wait: opening.wait,
+            ..Options::default()
+        };
         let ledger = FilesLedger::open(around, &paths.key, &file.public, options)?;
-        if ledger.indexes() != file.sets().indexes() {
-            let reason =
-                "it is the state of another sector; put back the one that was made with this key";
-            return Err(unsafe_state(&paths.state, reason).into());
-        }
+        check_indexes(&paths, &ledger.indexes(), &file.sets().indexes())?;
         let shared = shared(around, engine, &paths.key, &file, secret, opening)?;
         let (around, path) = (around.clone(), paths.key);
         Ok(Signer { file, ledger: Some(ledger), shared, around, path })

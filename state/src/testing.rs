@@ -209,8 +209,8 @@ impl Machine for Elsewhere {
         ThisMachine.boot()
     }
 
-    fn id(&self) -> [u8; 32] {
-        self.id.unwrap_or_else(|| ThisMachine.id())
+    fn id(&self) -> io::Result<[u8; 32]> {
+        self.id.map_or_else(|| ThisMachine.id(), Ok)
     }
 
     fn process(&self) -> Option<Process> {

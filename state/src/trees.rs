@@ -5,7 +5,7 @@
 
 use gabion_engine::keys::stateful::digest_of;
 use hmac::{Hmac, KeyInit, Mac};
-use sha2_hmac::Sha256;
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use crate::files::{Paths, Surroundings, put_file, read_file};

@@ -6,8 +6,7 @@
 #
 # Ends with the harness's own counts, or says what is missing and "0 passed, 0 failed". With
 # GABION_TEST_NEEDS_AARCH64 set it installs what it can, by rustup and, as root, by apt-get, and fails
-# where something is missing still. Not without being asked: the emulated tests take their time, and
-# script/test has to end within an hour.
+# where something is missing still. It belongs to `script/test --all`, since the emulated tests take long.
 
 set -eu
 cd "$(dirname "$0")/../.."

@@ -20,9 +20,9 @@ fi
 RUSTFLAGS="$flags ${RUSTFLAGS:-}"
 export RUSTFLAGS
 # The program, of a crate that needs little else, and the test of the emulated kernels in one build, so that the kernels
-# are compiled once, and in pieces, so that every core takes some.
+# are compiled once.
 built() {
-    cargo "$@" --locked --quiet --release --config 'profile.release.codegen-units=16' \
+    cargo "$@" --locked --quiet --release --config 'profile.release.debug="line-tables-only"' \
         --package gabion-ctgrind --package gabion-backend --target-dir "$target"
 }
 built build --bin ctgrind --test avx512_kernels
@@ -45,7 +45,7 @@ check() {
 
 # Whole keys and signatures of SLH-DSA and XMSS^MT take minutes a backend; their kernels and flows are those of the
 # shorter runs, so `script/test --all` alone runs them.
-is_deep() { [ -n "${GABION_TEST_DEEP-}" ]; }
+runs_long_checks() { [ -n "${GABION_TEST_ALL-}" ]; }
 whole_slh="SLH-DSA-SHA2-128f SLH-DSA-SHAKE-128f XMSS-keys"
 
 # secrets BACKEND ALGORITHM...  checks these; without a list, every algorithm that takes seconds.
@@ -64,17 +64,17 @@ if is_x86; then
     (check avx512-emulated ML-KEM-512 ML-KEM-768 ML-KEM-1024 ML-DSA-44 ML-DSA-65 ML-DSA-87 Ed25519 \
         X25519 SLH-kernels &&
         check avx512-emulated-with-lanes HSS-keys SLH-kernels &&
-        if is_deep; then check avx512-emulated SLH-DSA-SHA2-128f; fi) >"$log" 2>&1 &
+        if runs_long_checks; then check avx512-emulated SLH-DSA-SHA2-128f; fi) >"$log" 2>&1 &
 fi
 secrets portable
 # shellcheck disable=SC2086 # several words
-if is_deep; then secrets portable $whole_slh; fi
+if runs_long_checks; then secrets portable $whole_slh; fi
 if grep -qw avx2 /proc/cpuinfo && grep -qw bmi2 /proc/cpuinfo; then
     secrets avx2
     # The same kernels but for SHA-256, which is that of lanes; flows are those of the same type.
     secrets avx2-without-sha SLH-kernels HSS-keys
     # shellcheck disable=SC2086 # several words
-    if is_deep; then
+    if runs_long_checks; then
         secrets avx2 $whole_slh
         secrets avx2-without-sha XMSS-keys
     fi
@@ -107,6 +107,6 @@ for leaky in "" sponge chain lanes transform; do
         failed "the leaky demo $leaky was not flagged (status $status), so the check sees nothing"
     fi
 done
-is_deep || echo "not run: whole keys and signatures of SLH-DSA and XMSS^MT; script/test --all runs them"
+runs_long_checks || echo "not run: whole keys and signatures of SLH-DSA and XMSS^MT; script/test --all runs them"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

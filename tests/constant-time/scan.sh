@@ -12,7 +12,7 @@ if [ "$(uname -m)" != x86_64 ]; then
     exit 0
 fi
 cargo build --locked --quiet --release --package gabion-provider
-[ -n "${GABION_BUILT-}" ] || cargo build --locked --quiet --package gabion-tests --bin scan
+cargo build --locked --quiet --package gabion-scan
 scan=$target/debug/scan
 
 passed=0 failed=0

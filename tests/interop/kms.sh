@@ -1,12 +1,13 @@
 #!/bin/sh
 # Other people's programs and `gabion kms dev`, over TLS on this machine alone: hvac makes every call of Vault's Transit
-# that it has, with keys of ML-DSA by its raw adapter; SOPS encrypts a file, decrypts it, and does so after a rotation;
-# sigstore's signer for Vault makes keys, signs, rotates and verifies; schemathesis asks what openapi.json describes and
+# that it has, with keys of ML-DSA by its raw adapter; curl and Go's library of Vault make the calls of the matrix in
+# docs/kms-clients.md, whose other clients tests/interop/kms-clients.sh runs; SOPS encrypts a file, decrypts it, and does
+# so after a rotation; sigstore's signer for Vault makes keys, signs, rotates and verifies; schemathesis asks what openapi.json describes and
 # what it forbids. Prints "N passed, N failed" and exits 0 only when none failed.
 #
 #   tests/interop/kms.sh            with what is in the cache; else it says what was skipped
-#   tests/interop/kms.sh --fetch    gets hvac and schemathesis from PyPI, SOPS and sigstore as modules of Go first, into
-#                                   ~/.cache/gabion; SOPS takes minutes to compile
+#   tests/interop/kms.sh --fetch    gets hvac and schemathesis from PyPI, SOPS, sigstore and Vault's library as modules of Go
+#                                   first, into ~/.cache/gabion; SOPS takes minutes to compile
 #
 # KMS_EXAMPLES=N  how many requests schemathesis draws for each operation, beside those that it always makes; usual is 3.
 
@@ -16,20 +17,9 @@ folder=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/interop/kms
 python=$folder/python/bin/python
 sops=$folder/bin/sops
 sigstore=$folder/bin/sigstore
-fetched=0
+vaultapi=$folder/bin/vaultapi
+. tests/interop/kms/fetch
 
-# fetch NAME COMMAND...  gets something, and says why where it can't be had.
-fetch() {
-    fetch_name=$1
-    shift
-    fetch_log=$(mktemp)
-    "$@" >"$fetch_log" 2>&1 || {
-        fetched=1
-        echo "not fetched: $fetch_name"
-        tail -n 5 "$fetch_log" | sed 's/^/    /'
-    }
-    rm -f "$fetch_log"
-}
 packages() {
     python3 -m venv "$folder/python" &&
         "$python" -m pip install --quiet hvac==2.4.0 schemathesis==4.32.5
@@ -39,12 +29,16 @@ if [ "${1:-}" = --fetch ]; then
     "$python" -c 'import hvac, schemathesis' 2>/dev/null || fetch "hvac and schemathesis" packages
     # Of a folder of its own: a go.mod of here is not for it.
     [ -x "$sops" ] || fetch SOPS env GOBIN="$folder/bin" go install github.com/getsops/sops/v3/cmd/sops@v3.13.3
-    (cd tests/interop/kms/sigstore && go mod download) >/dev/null 2>&1 || true
+    for module in sigstore clients/go; do
+        (cd "tests/interop/kms/$module" && go mod download) >/dev/null 2>&1 || true
+    done
 fi
 # Compiled each time: the cache of modules is what it takes.
 mkdir -p "$folder/bin"
 (cd tests/interop/kms/sigstore && GOPROXY=off GOFLAGS=-mod=readonly go build -o "$sigstore" .) >/dev/null 2>&1 ||
     rm -f "$sigstore"
+(cd tests/interop/kms/clients/go && GOPROXY=off GOFLAGS=-mod=readonly go build -o "$vaultapi" ./vaultapi) >/dev/null 2>&1 ||
+    rm -f "$vaultapi"
 
 # There is no OpenSSL of ours in it.
 GABION_OPENSSL_PREFIX=${GABION_OPENSSL_PREFIX:-none}
@@ -54,25 +48,7 @@ export GABION_OPENSSL_PREFIX
 # skip WHAT  says what is missing; who asked for it is not to take that for a pass.
 skip() { echo "skipped: $1 is not in $folder; tests/interop/kms.sh --fetch gets it"; }
 
-TMPDIR=$work "$gabion" kms dev --listen 127.0.0.1:0 --json >"$work/dev.json" 2>"$work/dev.log" &
-server=$!
-started=$server
-tries=100
-until [ -s "$work/dev.json" ] || [ "$tries" -eq 0 ]; do
-    sleep 0.1
-    tries=$((tries - 1))
-done
-VAULT_ADDR=$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$work/dev.json")
-VAULT_TOKEN=$(sed -n 's/.*"token":"\([^"]*\)".*/\1/p' "$work/dev.json")
-VAULT_CACERT=$(sed -n 's/.*"ca_file":"\([^"]*\)".*/\1/p' "$work/dev.json")
-GABION_KMS_ADDR=$VAULT_ADDR
-GABION_KMS_TOKEN=$VAULT_TOKEN
-GABION_KMS_CACERT=$VAULT_CACERT
-export VAULT_ADDR VAULT_TOKEN VAULT_CACERT GABION_KMS_ADDR GABION_KMS_TOKEN GABION_KMS_CACERT
-# Programs of Go and Python look for what a user has set up.
-HOME=$work
-export HOME
-unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY VAULT_NAMESPACE 2>/dev/null || true
+. tests/interop/kms/dev
 
 if [ -x "$python" ]; then
     for group in state keys signing mldsa ciphers tags differences; do
@@ -80,6 +56,13 @@ if [ -x "$python" ]; then
     done
 else
     skip hvac
+fi
+
+check "curl's calls" tests/interop/kms/clients/by-curl.sh
+if [ -x "$vaultapi" ]; then
+    check "calls by Go's library of Vault" "$vaultapi"
+else
+    skip "Go's library of Vault"
 fi
 
 # A file through SOPS and back, by the key NAME.

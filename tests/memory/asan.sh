@@ -1,6 +1,6 @@
 #!/bin/sh
 # AddressSanitizer over the unit and conformance tests of code that is unsafe: the kernels of every instruction
-# set (backend). `script/test --all` (GABION_TEST_DEEP=1) adds scheme and engine, which call these kernels. A program
+# set (backend). `script/test --all` (GABION_TEST_ALL=1) adds scheme and engine, which call these kernels. A program
 # that reads past its buffer is compiled first and must be caught, so that a blind sanitizer fails.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -18,7 +18,9 @@ esac
 # run-time library; this variable lets it be asked for. Nothing that is built so is installed.
 RUSTC_BOOTSTRAP=1
 RUSTFLAGS="-Zsanitizer=address"
-export RUSTC_BOOTSTRAP RUSTFLAGS
+# Lines for its reports.
+CARGO_PROFILE_DEV_DEBUG=line-tables-only
+export RUSTC_BOOTSTRAP RUSTFLAGS CARGO_PROFILE_DEV_DEBUG
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -43,7 +45,7 @@ export ASAN_OPTIONS
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/asan
 export CARGO_TARGET_DIR
 packages="--package gabion-backend"
-if [ -n "${GABION_TEST_DEEP-}" ]; then
+if [ -n "${GABION_TEST_ALL-}" ]; then
     packages="$packages --package gabion-scheme --package gabion-engine"
 else
     echo "not run: the tests of scheme and engine; script/test --all runs them"

@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-engine", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
     ("gabion-state", &["gabion-engine"]),
     ("gabion-rustls", &["gabion-engine"]),
+    ("gabion-rustls-examples", &["gabion-engine", "gabion-rustls"]),
     ("gabion-kms", &["gabion-engine", "gabion-state"]),
     ("gabion-kms-client", &["gabion-rustls"]),
     ("gabion-kms-server", &["gabion-engine", "gabion-kms", "gabion-kms-client", "gabion-rustls"]),
@@ -69,6 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("gabion-ctgrind", &["gabion-scheme", "gabion-backend", "gabion-engine"]),
+    ("gabion-scan", &[]),
     ("xtask", &["gabion-rows"]),
 ];
 

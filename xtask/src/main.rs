@@ -1,6 +1,8 @@
 //! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
 //! as docs/performance.md, from bench/results, `hbs NAME` that of hash-based signatures with a state, `kms NAME` that
 //! of the key management service; `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
+//! `cargo run -p xtask -- packages` counts the packages behind what is shipped, in the format of xtask/packages.txt;
+//! `cargo run -p xtask -- suite-key NAME` prints the key under which `script/test` keeps a deep suite's result;
 //! `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
 //! - layers: a crate depends only on stations below its own, by whatever table of its manifest;
@@ -8,6 +10,7 @@
 //! - banned patterns, each with what to write instead;
 //! - lengths: files of at most 900 lines, functions of at most 70 (straight-line kernels excepted);
 //! - `unsafe` only where the style allows it;
+//! - packages: no more behind `gabion`, the provider and in Cargo.lock than recorded, or at most five;
 //! - links: those between pages lead to a file, and to a heading that it has.
 
 #![forbid(unsafe_code)]
@@ -16,8 +19,10 @@ mod gates;
 mod layers;
 mod links;
 mod modules;
+mod packages;
 mod performance;
 mod rooms;
+mod suite_key;
 mod tokens;
 
 use std::fs;
@@ -74,6 +79,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(&root),
+        ["packages"] => show(packages::show(&root)),
+        ["suite-key", name] => show(suite_key::key(&root, name).map(|key| format!("{key}\n"))),
         ["performance", name] => show(performance::write(&root, name)),
         ["hbs", name] => show(performance::hbs::write(&root, name)),
         ["kms", name] => show(performance::kms::write(&root, name)),
@@ -83,7 +90,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "error: expected `tidy`, `performance NAME`, `hbs NAME`, `kms NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
+                "error: expected `tidy`, `packages`, `suite-key NAME`, `performance NAME`, `hbs NAME`, `kms NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
             );
             ExitCode::from(2)
         }
@@ -110,6 +117,7 @@ fn tidy(root: &Path) -> ExitCode {
     let mut findings = Vec::new();
     layers::check(root, &mut findings);
     rooms::check(root, &mut findings);
+    packages::check(root, &mut findings);
     let mut sources = Vec::new();
     for top in
         ["scheme", "backend", "engine", "state", "kms", "front", "ship", "bench", "tests", "xtask"]

@@ -14,6 +14,7 @@ const ROOTS: &[&str] = &[
     "backend/cuda/hosted/src/lib.rs",
     "engine/src/lib.rs",
     "state/src/lib.rs",
+    "tls/examples/src/lib.rs",
     "tls/rustls/src/lib.rs",
     "kms/core/src/lib.rs",
     "kms/client/src/lib.rs",
@@ -29,6 +30,7 @@ const ROOTS: &[&str] = &[
     "front/cli/src/lib.rs",
     "tests/src/lib.rs",
     "tests/constant-time/src/main.rs",
+    "tests/constant-time/scan/src/main.rs",
     "xtask/src/main.rs",
 ];
 

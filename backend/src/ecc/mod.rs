@@ -99,7 +99,7 @@ impl Curve {
     }
 }
 
-/// What is signed: a message, or its digest by the curve's own hash.
+/// The input of an ECDSA signature: a message, or its digest by any hash.
 #[derive(Clone, Copy)]
 pub enum Signed<'a> {
     /// The message.

@@ -39,7 +39,8 @@ const ANSWERS: [(Curve, [&str; 3]); 3] = [
 #[test]
 fn the_answers_are_those_of_the_rfc() {
     for (curve, [scalar, r, s]) in ANSWERS {
-        let [private, r, s] = [scalar, r, s].map(|digits| hex::decode(digits).unwrap());
+        let [private, r, s] =
+            [scalar, r, s].map(|digits| base16ct::mixed::decode_vec(digits).unwrap());
         let sample = Signed::Message(b"sample");
         let made = sign(curve, &private, sample, Hedge::None).unwrap();
         assert_eq!(made, [r, s].concat(), "{curve:?}");

@@ -8,7 +8,7 @@
 use gabion_scheme::ct;
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash};
 use gabion_scheme::kernels::{Sponge, Xof};
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::compress256;
 
 use super::keccak;
 use crate::shared::sha512::{self, Blocks};
@@ -79,7 +79,7 @@ fn sha256_f(context: &SlhContext, address: &SlhAddress, value: &mut [u8]) {
     block[22 + n] = 0x80;
     block[56..].copy_from_slice(&(8 * (64 + 22 + n as u64)).to_be_bytes());
     let mut state = context.sha256;
-    sha2::compress256(&mut state, std::slice::from_ref(GenericArray::from_slice(&block)));
+    compress256(&mut state, std::slice::from_ref(&block));
     store_256(&state, value);
     ct::wipe(&mut state);
     ct::wipe(&mut block);
@@ -89,7 +89,7 @@ fn sha256_f(context: &SlhContext, address: &SlhAddress, value: &mut [u8]) {
 fn sha256(context: &SlhContext, address: &SlhAddress, input: &[u8], output: &mut [u8]) {
     let mut state = context.sha256;
     for_each_block::<64>(&address.compressed(), input, |block| {
-        sha2::compress256(&mut state, std::slice::from_ref(GenericArray::from_slice(block)));
+        compress256(&mut state, std::slice::from_ref(block));
     });
     store_256(&state, output);
     ct::wipe(&mut state);

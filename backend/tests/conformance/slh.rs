@@ -42,7 +42,7 @@ fn check_contexts() {
     let mut block = [0u8; 64];
     block[0] = 0x80;
     block[62..].copy_from_slice(&512u16.to_be_bytes());
-    sha2::compress256(&mut state, &[block.into()]);
+    sha2::block_api::compress256(&mut state, &[block]);
     let want = Sha256::digest([&pk_seed[..], &[0; 40]].concat());
     assert_eq!(state.map(u32::to_be_bytes).as_flattened(), &want[..]);
 }

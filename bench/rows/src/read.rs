@@ -307,7 +307,15 @@ mod tests {
     #[test]
     fn every_recorded_row_is_of_a_kind() {
         // What nothing in Rust looks into.
-        let others = ["go-", "handshake-profile-", "hbs-faults.", "shared-batches-", "soak."];
+        let others = [
+            "build-",
+            "go-",
+            "handshake-profile-",
+            "hbs-faults.",
+            "profile-",
+            "shared-batches-",
+            "soak.",
+        ];
         for (name, rows, _) in recorded() {
             assert!(!rows.is_empty(), "{name}");
             let is_other = others.iter().any(|other| name.starts_with(other));

@@ -6,7 +6,7 @@ use gabion_backend::portable::keccak_f1600;
 use gabion_cuda::{Device, HashArguments, Launch};
 use gabion_rows::gpu::{self, Kernel};
 use gabion_rows::operations::{Key, Operation, Subject};
-use sha2::compress256;
+use sha2::block_api::compress256;
 
 use super::card::{Card, Counted};
 use crate::Error;
@@ -132,6 +132,6 @@ fn compress(state: &mut [u8]) {
     for (bytes, word) in block.chunks_exact_mut(4).zip(h.iter().chain(&h)) {
         bytes.copy_from_slice(&word.to_be_bytes());
     }
-    compress256(&mut h, &[block.into()]);
+    compress256(&mut h, &[block]);
     words.iter_mut().zip(h).for_each(|(word, h)| *word = h.to_le_bytes());
 }

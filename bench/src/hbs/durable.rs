@@ -275,7 +275,8 @@ impl<'a> OnDisk<'a> {
             note: "made by `gabion bench hbs --durable`",
         };
         self.made.write(&self.around, &making)?;
-        let opening = Opening { ahead: what.reserve as u64, ..Opening::default() };
+        let opening =
+            Opening { ahead: what.reserve as u64, reserve_anyway: true, ..Opening::default() };
         let signer = gabion_state::Signer::open(&self.around, self.engine, &key, None, &opening)?;
         self.open = Some(signer);
         self.messages = (0..what.batch).map(inputs::message).collect();

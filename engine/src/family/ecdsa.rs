@@ -38,14 +38,13 @@ fn curve_of(engine: &Engine, algorithm: Algorithm) -> Result<Curve, Error> {
     Ok(curve)
 }
 
-/// What is signed, in the forms that ECDSA has: a message, or its digest by the curve's hash;
-/// neither has a context.
-fn signed<'a>(curve: Curve, message: &Message<'a>) -> Option<Signed<'a>> {
+/// What is signed, in the forms that ECDSA has: a message, which the curve's hash digests, or its digest by any hash of
+/// FIPS 180-4 or FIPS 202; neither has a context.
+fn signed<'a>(message: &Message<'a>) -> Option<Signed<'a>> {
     match *message {
         Message::Pure { context: [], message } => Some(Signed::Message(message)),
         Message::Prehash { context: [], hash, digest } => {
-            let fits = hash == curve.hash() && digest.len() == hash.digest_len();
-            fits.then_some(Signed::Digest(digest))
+            (digest.len() == hash.digest_len()).then_some(Signed::Digest(digest))
         }
         _ => None,
     }
@@ -131,10 +130,10 @@ impl SigningPart for SigningKey {
         pair(algorithm, curve, Zeroizing::new(bytes.to_vec()), ecc::public_key(curve, bytes))
     }
 
-    /// FIPS 186-5, section 6.4.1, with the nonce of RFC 6979.
+    /// FIPS 186-5, section 6.4.1, with the nonce of RFC 6979, by the curve's hash also where another one made the digest.
     fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
         let Some(first) = keys.first() else { return Ok(()) };
-        let curve = curve_of(engine, first.algorithm())?;
+        curve_of(engine, first.algorithm())?;
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
         let room = first.algorithm().info().output.max();
         let drawn = randomness.hedge::<32>(keys.len())?;
@@ -142,7 +141,7 @@ impl SigningPart for SigningKey {
             let out = &mut signatures[lane * room..(lane + 1) * room];
             out.fill(0);
             lengths[lane] = 0;
-            let Some(signed) = signed(curve, &messages[lane]) else {
+            let Some(signed) = signed(&messages[lane]) else {
                 status[lane] = Status::InvalidInput;
                 continue;
             };
@@ -188,12 +187,12 @@ impl VerifyPart for VerifyKey {
     }
 
     fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
-        if signed(self.curve, message).is_some() {
+        if signed(message).is_some() {
             return Ok(());
         }
         let operation = match message {
             Message::Pure { .. } => "sign with a context",
-            Message::Prehash { .. } => "sign a digest of another hash than its curve's",
+            Message::Prehash { .. } => "sign a digest with a context",
             Message::Mu(_) => "sign a representative mu",
             Message::Internal(_) => "sign a formatted message",
         };
@@ -209,12 +208,12 @@ impl VerifyPart for VerifyKey {
     /// FIPS 186-5, section 6.4.2.
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
         let Some(first) = keys.first() else { return Ok(()) };
-        let curve = curve_of(engine, first.algorithm)?;
+        curve_of(engine, first.algorithm)?;
         let VerifyLanes { messages, signatures, lengths, status } = lanes;
         let room = first.algorithm.info().output.max();
         for (lane, key) in keys.iter().enumerate() {
             let der = &signatures[lane * room..][..lengths[lane]];
-            status[lane] = match signed(curve, &messages[lane]) {
+            status[lane] = match signed(&messages[lane]) {
                 None => Status::InvalidInput,
                 Some(signed) => key.verify_one(signed, der),
             };

@@ -14,7 +14,7 @@ use pkcs8::der::{
     Tagged, asn1::UintRef, pem,
 };
 use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
-use pkcs8::{ObjectIdentifier, PrivateKeyInfo};
+use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use zeroize::Zeroizing;
 
 use crate::keys::Forms;
@@ -162,7 +162,7 @@ impl Shape {
 fn first_tags(der: &[u8]) -> pkcs8::der::Result<[Option<Tag>; 3]> {
     let outer = AnyRef::decode(&mut SliceReader::new(der)?)?;
     if outer.tag() != Tag::Sequence {
-        return Err(outer.tag().value_error());
+        return Err(outer.tag().value_error().into());
     }
     let mut fields = SliceReader::new(outer.value())?;
     let mut tags = [None; 3];
@@ -226,27 +226,25 @@ impl Private {
 
     /// The fields of a OneAsymmetricKey. The `pkcs8` crate passes over attributes whatever they are, and
     /// refuses version 2 without a public key, which OpenSSL reads: RFC 5958 has it optional.
-    fn of_fields<'a>(fields: &mut impl Reader<'a>) -> pkcs8::der::Result<Self> {
+    fn of_fields<'a>(fields: &mut SliceReader<'a>) -> pkcs8::der::Result<Self> {
         let version = u8::decode(fields)?;
         let algorithm = AlgorithmIdentifierRef::decode(fields)?;
-        let octets = OctetStringRef::decode(fields)?.as_bytes();
-        let is_next = |fields: &_, number| {
-            let tag = Reader::peek_tag(fields).ok();
+        let octets = <&OctetStringRef>::decode(fields)?.as_bytes();
+        let is_next = |fields: &SliceReader<'a>, number| {
+            let tag = Tag::peek(fields).ok();
             matches!(tag, Some(Tag::ContextSpecific { number: next, .. }) if next == number)
         };
-        if is_next(fields, TagNumber::N0) {
+        if is_next(fields, TagNumber(0)) {
             check_attributes(AnyRef::decode(fields)?)?;
         }
-        let public = match is_next(fields, TagNumber::N1) {
-            true => {
-                fields.context_specific::<BitStringRef<'a>>(TagNumber::N1, TagMode::Implicit)?
-            }
+        let public = match is_next(fields, TagNumber(1)) {
+            true => fields.context_specific::<BitStringRef<'a>>(TagNumber(1), TagMode::Implicit)?,
             false => None,
         };
         let bytes = public.map(|public| public.as_bytes());
         // A public key is what version 2 has more, and ends on a whole byte.
         if version > 1 || (version == 0 && public.is_some()) || bytes == Some(None) {
-            return Err(Tag::Integer.value_error());
+            return Err(Tag::Integer.value_error().into());
         }
         Ok(Private {
             identifier: identifier(&algorithm),
@@ -259,19 +257,19 @@ impl Private {
 /// Refuses what is no `[0] IMPLICIT SET OF Attribute` (RFC 5958, section 2): each of them an OID and a SET
 /// of values. Their order is nobody's business.
 fn check_attributes(attributes: AnyRef<'_>) -> pkcs8::der::Result<()> {
-    let expected = Tag::ContextSpecific { constructed: true, number: TagNumber::N0 };
+    let expected = Tag::ContextSpecific { constructed: true, number: TagNumber(0) };
     attributes.tag().assert_eq(expected)?;
     let mut each = SliceReader::new(attributes.value())?;
     while !each.is_finished() {
         AnyRef::decode(&mut each)?.sequence(|fields| {
-            ObjectIdentifier::decode(fields)?;
+            fields.decode::<ObjectIdentifier>()?;
             let values: AnyRef<'_> = fields.decode()?;
             values.tag().assert_eq(Tag::Set)?;
             let mut values = SliceReader::new(values.value())?;
             while !values.is_finished() {
                 AnyRef::decode(&mut values)?;
             }
-            Ok(())
+            Ok::<(), pkcs8::der::Error>(())
         })?;
     }
     Ok(())
@@ -313,7 +311,7 @@ fn decode_certificate(der: &[u8]) -> Result<Public, Reason> {
             certificate.decode::<AnyRef<'_>>()?;
             let mut fields = SliceReader::new(tbs.value())?;
             let first: AnyRef<'_> = fields.decode()?;
-            let version = Tag::ContextSpecific { constructed: true, number: TagNumber::N0 };
+            let version = Tag::ContextSpecific { constructed: true, number: TagNumber(0) };
             let before = if first.tag() == version { 5 } else { 4 };
             for _ in 0..before {
                 fields.decode::<AnyRef<'_>>()?;
@@ -341,7 +339,7 @@ impl<'a> Forms<'a> {
                 (read_curve(octets, curve), "that is no ECPrivateKey of its curve (RFC 5915)")
             }
             Inside::WithPublic(len) => {
-                let read = OctetStringRef::from_der(octets).map(|both| {
+                let read = <&OctetStringRef>::from_der(octets).map(|both| {
                     let (private, public) =
                         both.as_bytes().split_at_checked(len).unwrap_or((both.as_bytes(), &[]));
                     let public = (!public.is_empty()).then_some(public);
@@ -367,7 +365,7 @@ impl<'a> Forms<'a> {
             (Inside::Curve(_), _) => {
                 let version = UintRef::new(&[1])?.to_der()?;
                 let point = BitStringRef::from_bytes(self.public.unwrap_or_default())?;
-                let (tag_number, tag_mode) = (TagNumber::N1, TagMode::Explicit);
+                let (tag_number, tag_mode) = (TagNumber(1), TagMode::Explicit);
                 let public = ContextSpecificRef { tag_number, tag_mode, value: &point }.to_der()?;
                 sequence(&[&version, &octets(expanded)?, &public])
             }
@@ -379,7 +377,7 @@ impl<'a> Forms<'a> {
     }
 }
 
-const SEED_TAG: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
+const SEED_TAG: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(0) };
 
 /// A SEQUENCE of encoded fields, which may be secret.
 fn sequence(fields: &[&[u8]]) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
@@ -395,8 +393,8 @@ fn read_choice(octets: &[u8]) -> pkcs8::der::Result<Option<Forms<'_>>> {
         SEED_TAG => Ok(Some(Forms { seed: Some(choice.value()), ..forms })),
         Tag::OctetString => Ok(Some(Forms { expanded: Some(choice.value()), ..forms })),
         Tag::Sequence => choice.sequence(|both| {
-            let seed = OctetStringRef::decode(both)?;
-            let expanded = OctetStringRef::decode(both)?;
+            let seed = <&OctetStringRef>::decode(both)?;
+            let expanded = <&OctetStringRef>::decode(both)?;
             let (seed, expanded) = (seed.as_bytes(), expanded.as_bytes());
             Ok(Some(Forms { seed: Some(seed), expanded: Some(expanded), ..forms }))
         }),
@@ -418,11 +416,11 @@ impl<'a> EcPrivateKey<'a> {
     fn from_der(der: &'a [u8]) -> pkcs8::der::Result<Self> {
         AnyRef::from_der(der)?.sequence(|fields| {
             if u8::decode(fields)? != 1 {
-                return Err(Tag::Integer.value_error());
+                return Err(Tag::Integer.value_error().into());
             }
-            let scalar = OctetStringRef::decode(fields)?.as_bytes();
-            let curve = ContextSpecific::decode_explicit(fields, TagNumber::N0)?;
-            let public = ContextSpecific::decode_explicit(fields, TagNumber::N1)?;
+            let scalar = <&OctetStringRef>::decode(fields)?.as_bytes();
+            let curve = ContextSpecific::decode_explicit(fields, TagNumber(0))?;
+            let public = ContextSpecific::decode_explicit(fields, TagNumber(1))?;
             let (curve, public) = (curve.map(|curve| curve.value), public.map(|it| it.value));
             Ok(EcPrivateKey { scalar, curve, public })
         })
@@ -455,7 +453,8 @@ pub fn encode_private(
         let (oid, curve) = oids(form)?;
         let parameters = curve.as_ref().map(AnyRef::from);
         let algorithm = AlgorithmIdentifierRef { oid, parameters };
-        let document = SecretDocument::encode_msg(&PrivateKeyInfo::new(algorithm, &octets))?;
+        let info = PrivateKeyInfoRef::new(algorithm, OctetStringRef::new(&octets)?);
+        let document = SecretDocument::encode_msg(&info)?;
         if as_der {
             return Ok(document.to_bytes());
         }

@@ -71,7 +71,7 @@ pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
     if !matches!(family, Family::Hss | Family::Xmss) {
         return Cow::Borrowed(bytes);
     }
-    let wrapped = OctetStringRef::from_der(bytes).map(|octets| octets.as_bytes());
+    let wrapped = <&OctetStringRef>::from_der(bytes).map(|octets| octets.as_bytes());
     let bytes = wrapped.unwrap_or(bytes);
     if family == Family::Hss { lms::with_levels(bytes) } else { Cow::Borrowed(bytes) }
 }
@@ -323,6 +323,83 @@ mod tests {
         for len in 3..file.len() {
             let text = says(&file[..len]);
             assert!(text.contains("cut short") || text.contains("holds no key"), "{len}: {text}");
+        }
+    }
+
+    /// An ECPrivateKey that stands alone (RFC 5915, section 3), with these parameters.
+    fn sec1(parameters: &[u8], key: &PrivateKey, public: &[u8]) -> Vec<u8> {
+        let public = tlv(0xa1, &tlv(3, &[&[0], public].concat()));
+        let fields = [&[2, 1, 1], &tlv(4, key.bytes())[..], &tlv(0xa0, parameters), &public];
+        tlv(0x30, &fields.concat())
+    }
+
+    /// The public key of an ECPrivateKey may be a compressed or hybrid point, as `openssl ec -conv_form` writes it. It
+    /// has to be the private key's all the same.
+    #[test]
+    fn public_keys_of_ec_private_keys_are_points_in_any_form() {
+        let engine = Engine::global().unwrap();
+        let curves = [Algorithm::EcdsaP256, Algorithm::EcdsaP384, Algorithm::EcdsaP521];
+        for algorithm in curves.into_iter().chain([Algorithm::EcdhP256]) {
+            let make = |()| PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
+            let [own, other] = [(); 2].map(make);
+            let (point, form) = (own.public_bytes(), FileForm::of(algorithm).unwrap());
+            let parity = point[point.len() - 1] & 1;
+            let [x, others] = [point, other.public_bytes()].map(|it| &it[1..=it.len() / 2]);
+            let named = identifier(algorithm)[2 + 9..].to_vec();
+            let cases = [
+                (point.to_vec(), true),
+                ([&[2 | parity], x].concat(), true),
+                ([&[6 | parity], &point[1..]].concat(), true),
+                ([&[3 - parity], x].concat(), false),
+                ([&[7 - parity], &point[1..]].concat(), false),
+                ([&[2 | parity], others].concat(), false),
+                ([&[6 | parity], &other.public_bytes()[1..]].concat(), false),
+                ([&[2 | parity], &point[1..]].concat(), false),
+                ([&[6 | parity], x].concat(), false),
+                ([&[4], x].concat(), false),
+                ([&[5], &point[1..]].concat(), false),
+                (vec![2 | parity], false),
+                (vec![0], false),
+                (vec![], false),
+            ];
+            for (public, is_own) in cases {
+                let forms = Forms { public: Some(&public), ..own.forms() };
+                let octets = forms.to_octets(form.inside).unwrap();
+                let mut files = vec![pkcs8(algorithm, 0, &octets, b"")];
+                if algorithm.info().kind == Kind::Signature {
+                    files.push(sec1(&named, &own, &public));
+                }
+                for file in files {
+                    let made = read(algorithm, &file);
+                    assert_eq!(made.is_ok(), is_own, "{algorithm} {public:02x?}");
+                    if let Ok(made) = made {
+                        assert_eq!(made.public_bytes(), point, "{algorithm}");
+                    } else {
+                        assert!(made.err().unwrap().contains("belong"), "{algorithm}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keys with explicit curve parameters are refused, also those of a named curve (RFC 5480, section 2.1.1), and the
+    /// error says so.
+    #[test]
+    fn explicit_curve_parameters_are_refused() {
+        let engine = Engine::global().unwrap();
+        let explicit = tlv(0x30, &[2, 1, 1]);
+        for algorithm in [Algorithm::EcdsaP256, Algorithm::EcdsaP384, Algorithm::EcdsaP521] {
+            let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
+            let alone = sec1(&explicit, &key, key.public_bytes());
+            let octets = key.forms().to_octets(FileForm::of(algorithm).unwrap().inside).unwrap();
+            let ec_public_key = &identifier(algorithm)[2..2 + 9];
+            let outer = tlv(0x30, &[ec_public_key, &explicit].concat());
+            let pkcs8 = tlv(0x30, &[&[2, 1, 0], &outer[..], &tlv(4, &octets)].concat());
+            for file in [alone, pkcs8] {
+                let encoded = Encoded::from_der(&file).unwrap();
+                let refused = of_identifier(encoded.identifier(), Kind::Signature).unwrap_err();
+                assert!(refused.contains("without the name of its curve"), "{refused}");
+            }
         }
     }
 

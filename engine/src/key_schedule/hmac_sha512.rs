@@ -145,7 +145,7 @@ impl<const LEN: usize> Code for HmacSha512<LEN> {
 mod tests {
     use super::*;
     use hmac::{Hmac, KeyInit, Mac};
-    use sha2_hmac::{Sha384, Sha512};
+    use sha2::{Sha384, Sha512};
 
     /// The same code by RustCrypto.
     fn expected<const LEN: usize>(key: &[u8], message: &[u8]) -> Vec<u8> {

@@ -215,7 +215,7 @@ impl PrivateKey {
     /// Refuses a public key that came with this one and is another one's.
     pub(crate) fn check_public(&self, public: Option<&[u8]>) -> Result<(), Error> {
         match public {
-            Some(public) if public != self.public_bytes() => {
+            Some(public) if !is_same_public(self.algorithm(), public, self.public_bytes()) => {
                 let reason = "the public key that came with it does not belong to it";
                 Err(error::private_key(self.algorithm(), reason))
             }
@@ -290,6 +290,22 @@ impl PrivateKey {
         };
         if is_pair { Ok(()) } else { Err(Error::Pairwise(self.algorithm())) }
     }
+}
+
+/// Whether a public key is `own`, the encoding that the engine writes. A point on a curve may also be compressed or
+/// hybrid (SEC 1, section 2.3.3; X9.62), as OpenSSL writes it for `-conv_form`.
+fn is_same_public(algorithm: Algorithm, public: &[u8], own: &[u8]) -> bool {
+    let is_point = algorithm.info().parameters_oid.is_some();
+    let (Some((form, coordinates)), Some((_, own_coordinates)), Some(last)) =
+        (public.split_first(), own.split_first(), own.last())
+    else {
+        return public == own;
+    };
+    let parity = last & 1;
+    let own_x = &own_coordinates[..own_coordinates.len() / 2];
+    let is_compressed = *form == (2 | parity) && coordinates == own_x;
+    let is_hybrid = *form == (6 | parity) && coordinates == own_coordinates;
+    public == own || (is_point && (is_compressed || is_hybrid))
 }
 
 impl PublicKey {

@@ -85,7 +85,7 @@ fn deterministic_signatures_are_those_of_rfc_6979() {
              1a38628ac8",
         ),
     ] {
-        let bytes = |text: &str| hex::decode(text).unwrap();
+        let bytes = |text: &str| base16ct::mixed::decode_vec(text).unwrap();
         let key = engine.signature_private(algorithm, &bytes(private)).unwrap();
         let message = Message::Pure { context: b"", message: b"sample" };
         let der = engine.sign_deterministic(&key, message).unwrap();
@@ -100,22 +100,30 @@ fn deterministic_signatures_are_those_of_rfc_6979() {
 }
 
 #[test]
-fn digests_are_signed_by_the_own_hash_only_and_without_context() {
+fn digests_of_any_hash_are_signed_without_context() {
     let engine = Engine::new(&Config::default()).unwrap();
     let hashes = [Prehash::Sha2_256, Prehash::Sha2_384, Prehash::Sha2_512];
     for (algorithm, own) in ECDSA.into_iter().zip(hashes) {
         let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let whole = Message::Pure { context: b"", message: b"text" };
         let made = engine.sign(&key, whole, &OsEntropy).unwrap();
-        for hash in hashes {
+        for hash in Prehash::all() {
             let digest = hash.digest(b"text");
             let message = Message::Prehash { context: b"", hash, digest: &digest };
             let verified = engine.verify(&key.public(), message, &made);
-            assert_eq!(verified.is_ok(), hash == own, "{algorithm}");
-            let signed = engine.sign(&key, message, &OsEntropy);
-            assert_eq!(signed.is_ok(), hash == own, "{algorithm}");
-            if let Ok(signature) = signed {
-                assert_eq!(engine.verify(&key.public(), whole, &signature), Ok(()));
+            assert_eq!(verified.is_ok(), hash == own, "{algorithm}, {hash:?}");
+            for signature in [
+                engine.sign(&key, message, &OsEntropy).unwrap(),
+                engine.sign_deterministic(&key, message).unwrap(),
+            ] {
+                assert_eq!(engine.verify(&key.public(), message, &signature), Ok(()));
+                let of_whole = engine.verify(&key.public(), whole, &signature);
+                assert_eq!(of_whole.is_ok(), hash == own, "{algorithm}, {hash:?}");
+            }
+            let with_context = Message::Prehash { context: b"c", hash, digest: &digest };
+            let short = Message::Prehash { context: b"", hash, digest: &digest[1..] };
+            for refused in [with_context, short] {
+                assert!(engine.sign(&key, refused, &OsEntropy).is_err(), "{algorithm}, {hash:?}");
             }
         }
         let context = Message::Pure { context: b"c", message: b"text" };

@@ -12,7 +12,7 @@ use gabion_engine::{
     Algorithm, Config, Engine, Error, InputError, KeyCache, Kind, Limits, Message, OsEntropy,
     Queue, Status, VerifyKey,
 };
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 /// A key and a signature of a message, in HSS's encodings.
 struct Signed {

@@ -125,7 +125,7 @@ fn hybrids_in_batches_agree_with_each_alone() {
 /// clamped.
 #[test]
 fn hpke_derives_the_key_pairs_of_its_appendix() {
-    let x = |text: &str| hex::decode(text).unwrap();
+    let x = |text: &str| base16ct::mixed::decode_vec(text).unwrap();
     let ikm = x("7268600d403fce431561aef583ee1613527cff655c1343f29812e66706df3234");
     let mut private: [u8; 32] =
         x("52c4a758a802cd8b936eceea314432798d5baf2d7e9235dc084ab1b9cfa2f736").try_into().unwrap();

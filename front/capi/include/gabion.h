@@ -331,7 +331,8 @@ typedef struct gabion_stateful_signed {
  * waits 30 s for one that has it. path and passphrase: any bytes, with a NUL behind them; a passphrase is NULL
  * where the key is not encrypted. reserve: how many indexes are made durable at once; with 1 a crash loses none
  * that was not being used, more are quicker. Handles of one key in one process share its state, and the largest
- * reserve of them counts. A process that ends without closing its last handle burns what it had reserved and not
+ * reserve of them counts. More than an eighth of what is left (64 in any case of a key with 512 indexes or more)
+ * is STATE, and as the key is used up less is reserved. A process that ends without closing its last handle burns what it had reserved and not
  * used. The trees that are not kept beside the key are made at the first signature, which may take long then.
  * Errors: ARGUMENT, INPUT (reserve is 0), KEY (no such file, or no key, or another passphrase), STATE, BACKEND. */
 gabion_status gabion_stateful_key_open(const char *path, const char *passphrase, uint64_t reserve,

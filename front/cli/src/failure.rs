@@ -111,6 +111,7 @@ impl From<LedgerError> for Failure {
             LedgerError::Unsafe(_) => Failure::Refused(text),
             LedgerError::Held(_) | LedgerError::Unavailable(_) => Failure::NotReady(text),
             LedgerError::Place(_)
+            | LedgerError::Reserve { .. }
             | LedgerError::RequestId
             | LedgerError::RequestConflict(_)
             | LedgerError::RequestKnown(_) => Failure::Usage(text),

@@ -1,11 +1,12 @@
 //! The command line's only `unsafe`: settings of the operating system.
 
 use std::ffi::CString;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::io::Read;
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 /// Lets a write to a closed pipe end the process, as it ends every Unix filter.
 ///
@@ -104,6 +105,45 @@ pub fn duplicate(number: RawFd) -> std::io::Result<OwnedFd> {
     unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()
 }
 
+/// The end of a pipe that a signal handler writes to, once; -1 before the pipe exists and after the write.
+static INTERRUPT: AtomicI32 = AtomicI32::new(-1);
+
+/// Runs `clean_up` in a new thread when the first SIGINT, SIGTERM or SIGHUP arrives. Call this function at most once.
+///
+/// # Errors
+/// Returns the system's error if the pipe or the thread cannot be created.
+pub fn when_interrupted(clean_up: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    extern "C" fn wake(_: libc::c_int) {
+        let pipe = INTERRUPT.swap(-1, Ordering::AcqRel);
+        if pipe >= 0 {
+            // SAFETY: `write` may be called in a signal handler. The pipe is never closed, and has room for its
+            // only byte, so that the call neither blocks nor changes errno.
+            unsafe {
+                libc::write(pipe, b"!".as_ptr().cast(), 1);
+            }
+        }
+    }
+    let (mut woken, wakes) = std::io::pipe()?;
+    let waits = move || {
+        if woken.read_exact(&mut [0]).is_ok() {
+            clean_up();
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(waits)?;
+    INTERRUPT.store(wakes.into_raw_fd(), Ordering::Release);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the structure is plain data whose zeros are valid, and lives for the call; the handler calls
+        // what handlers may call.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = wake as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &action, null_mut());
+        }
+    }
+    Ok(())
+}
+
 /// Most files that are unfinished at a time and have a name: a command has two outputs.
 const REMOVALS: usize = 4;
 
@@ -192,5 +232,31 @@ fn handle(signal: libc::c_int) {
         let mut ours: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = remove_and_end as extern "C" fn(libc::c_int) as usize;
         libc::sigaction(signal, &ours, null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names the signal that the child raises.
+    const CHILD: &str = "GABION_TEST_RAISE";
+
+    /// Runs itself as a child: the handler stays for the rest of a process, and ends it here.
+    #[test]
+    fn each_signal_that_interrupts_runs_the_clean_up() {
+        if let Some(signal) = std::env::var(CHILD).ok().and_then(|signal| signal.parse().ok()) {
+            when_interrupted(|| std::process::exit(130)).unwrap();
+            // SAFETY: the handler for this signal was just set, and calls what handlers may call.
+            unsafe { libc::raise(signal) };
+            std::thread::sleep(std::time::Duration::from_secs(20));
+            std::process::exit(1);
+        }
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            let name = "ffi::tests::each_signal_that_interrupts_runs_the_clean_up";
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", name]).env(CHILD, signal.to_string());
+            assert_eq!(child.output().unwrap().status.code(), Some(130), "signal {signal}");
+        }
     }
 }

@@ -96,6 +96,16 @@ pub fn open(path: &Path, short: u64) -> Result<Opened, Failure> {
     Ok(Opened::Long(Box::new(first.chain(source)), length))
 }
 
+impl Opened {
+    /// Returns a reader of all of it.
+    pub fn into_reader(self) -> Box<dyn Read> {
+        match self {
+            Opened::Short(bytes) => Box::new(std::io::Cursor::new(bytes)),
+            Opened::Long(reader, _) => reader,
+        }
+    }
+}
+
 /// A text without the mark that some editors begin UTF-8 with, which RFC 8259, section 8.1, lets a reader of
 /// JSON ignore.
 pub fn without_mark(text: &[u8]) -> &[u8] {

@@ -186,7 +186,7 @@ fn remove_when_interrupted(folder: &Path) {
             std::process::exit(130);
         };
         // Without a handler an interrupt still ends us, and leaves the folder: no reason to stop.
-        let _ = ctrlc::set_handler(clean_up);
+        let _ = ffi::when_interrupted(clean_up);
     });
 }
 

@@ -34,17 +34,19 @@ pub struct Address {
     pub key: PathBuf,
     /// How many indexes are reserved at once.
     pub reserve: u64,
+    /// Whether so many are reserved even if the key can't spare them.
+    pub reserve_anyway: bool,
 }
 
 impl Address {
-    /// Reads `gabion-hbs:PATH[?reserve=N]`, or `gabion-hbs://PATH` where the path begins with a slash. Nothing in it
+    /// Reads `gabion-hbs:PATH[?reserve=N[&force=1]]`, or `gabion-hbs://PATH` where the path begins with a slash. Nothing in it
     /// is escaped, so that the first `?` ends PATH.
     ///
     /// # Errors
     /// Another form; a host.
     pub fn read(uri: &CStr) -> Result<Self, Failure> {
         const FORM: Failure = Failure::Misuse(
-            "the address of a key has the form gabion-hbs:PATH or gabion-hbs:PATH?reserve=N, with N from 1 on",
+            "the address of a key has the form gabion-hbs:PATH, gabion-hbs:PATH?reserve=N or gabion-hbs:PATH?reserve=N&force=1, with N from 1 on",
         );
         const HOST: Failure = Failure::Misuse(
             "the address of a key names a host; keys are files of this one: gabion-hbs:/PATH or gabion-hbs:///PATH",
@@ -59,20 +61,22 @@ impl Address {
             Some(path) => path,
             None => rest,
         };
-        let (path, reserve) = match split_once(rest, b'?') {
-            None => (rest, 1),
+        let (path, reserve, reserve_anyway) = match split_once(rest, b'?') {
+            None => (rest, 1, false),
             Some((path, query)) => {
+                let forced = query.strip_suffix(b"&force=1");
+                let query = forced.unwrap_or(query);
                 let number = query.strip_prefix(b"reserve=").and_then(|n| str::from_utf8(n).ok());
                 // A sign would be read, too.
                 let number = number.filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
                 let number = number.and_then(|n| n.parse().ok()).filter(|n| *n > 0);
-                (path, number.ok_or(FORM)?)
+                (path, number.ok_or(FORM)?, forced.is_some())
             }
         };
         if path.is_empty() {
             return Err(FORM);
         }
-        Ok(Address { key: PathBuf::from(OsStr::from_bytes(path)), reserve })
+        Ok(Address { key: PathBuf::from(OsStr::from_bytes(path)), reserve, reserve_anyway })
     }
 }
 
@@ -161,7 +165,11 @@ pub fn open(
     }
     let password = if file.is_encrypted() { Some(password()?) } else { None };
     let password = password.as_deref().map(Vec::as_slice);
-    let opening = Opening { ahead: address.reserve, ..Opening::default() };
+    let opening = Opening {
+        ahead: address.reserve,
+        reserve_anyway: address.reserve_anyway,
+        ..Opening::default()
+    };
     let opened = with_room(|| {
         gabion_state::Signer::of_file(&around, engine, &address.key, file, password, &opening)
     });
@@ -205,12 +213,19 @@ mod tests {
             c"gabion-hbs:k?reserve=18446744073709551616",
             c"gabion-hbs:k?reserve=1&reserve=2",
             c"gabion-hbs:k?wait=1",
+            c"gabion-hbs:k?force=1",
+            c"gabion-hbs:k?reserve=1&force=0",
+            c"gabion-hbs:k?reserve=1&force=1&force=1",
+            c"gabion-hbs:k?force=1&reserve=1",
             c"gabion-hbs://",
             c"gabion-hbs://host/keys/k",
             c"gabion-hbs://?reserve=1",
         ] {
             assert_eq!(read(uri), None, "{uri:?}");
         }
+        let forced = Address::read(c"gabion-hbs:k?reserve=900&force=1").unwrap();
+        assert!(forced.reserve_anyway && forced.reserve == 900);
+        assert!(!Address::read(c"gabion-hbs:k?reserve=900").unwrap().reserve_anyway);
         let Err(Failure::Misuse(why)) = Address::read(c"gabion-hbs://host/keys/k") else {
             panic!("a host is refused, with a text")
         };

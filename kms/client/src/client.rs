@@ -1,5 +1,6 @@
 //! Calls of the service.
 
+mod jwt;
 mod secrets;
 mod streams;
 
@@ -293,7 +294,7 @@ impl Client {
         self.post("/v1/kms/tokens", token)
     }
 
-    /// Revokes a token, with all that were made of it.
+    /// Revokes a token with all its attenuations. Tokens that it made have ids of their own.
     ///
     /// # Errors
     /// As of all calls.

@@ -43,7 +43,7 @@ pub use period::seconds_of;
 pub use secret::Secret;
 pub use versioned::Versioned;
 
-use base64ct::{Base64, Encoding};
+use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 
 /// Bytes as the wire has them: base64 with padding (RFC 4648, section 4).
 #[must_use]
@@ -55,6 +55,18 @@ pub fn encode(bytes: &[u8]) -> String {
 #[must_use]
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     Base64::decode_vec(text).ok()
+}
+
+/// Encodes bytes as JOSE does: base64url without padding (RFC 4648, section 5).
+#[must_use]
+pub fn encode_url(bytes: &[u8]) -> String {
+    Base64UrlUnpadded::encode_string(bytes)
+}
+
+/// Decodes what [`encode_url`] made, and nothing else.
+#[must_use]
+pub fn decode_url(text: &str) -> Option<Vec<u8>> {
+    Base64UrlUnpadded::decode_vec(text).ok()
 }
 
 /// The bytes of a text that is one public key as PEM (RFC 7468) and nothing else.

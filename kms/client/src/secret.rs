@@ -31,6 +31,12 @@ impl Secret {
     }
 }
 
+impl AsRef<str> for Secret {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl From<String> for Secret {
     fn from(text: String) -> Self {
         Secret(Zeroizing::new(text))

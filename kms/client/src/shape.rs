@@ -46,6 +46,12 @@ impl Shape for Value {
     }
 }
 
+impl Shape for Map<String, Value> {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": "object"})
+    }
+}
+
 impl<T: Shape> Shape for Option<T> {
     const IS_OPTIONAL: bool = true;
 

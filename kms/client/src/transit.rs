@@ -11,6 +11,15 @@ use serde_json::{Value, json};
 use crate::secret::Secret;
 use crate::shape::{Schemas, Shape};
 
+/// Parses a truth value as Go's `strconv.ParseBool` does, whose spellings Vault's clients use.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
 /// A number, or a text that is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Number(pub i64);
@@ -63,7 +72,7 @@ impl<'de> Deserialize<'de> for Flag {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Flag, E> {
                 let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
-                text.parse().map(Flag).map_err(|_| wrong())
+                parse_bool(text).map(Flag).ok_or_else(wrong)
             }
         }
         from.deserialize_any(Flags)
@@ -110,6 +119,39 @@ impl<'de> Deserialize<'de> for Scalar {
             }
         }
         from.deserialize_any(Scalars)
+    }
+}
+
+/// A list of texts, or one text that has them separated by commas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Texts(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visited;
+        impl<'de> Visitor<'de> for Visited {
+            type Value = Texts;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a list of texts")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Texts, E> {
+                Ok(Texts(text.split(',').map(|one| one.trim().to_owned()).collect()))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<Texts, A::Error> {
+                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Texts)
+            }
+        }
+        from.deserialize_any(Visited)
+    }
+}
+
+impl Shape for Texts {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": ["array", "string"], "items": {"type": "string"}})
     }
 }
 
@@ -290,7 +332,7 @@ wire! {
         prehashed: Option<Flag>,
         /// Of RSA alone.
         signature_algorithm: Option<String>,
-        /// How ECDSA's signatures are written: asn1.
+        /// How signatures are written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s.
         marshaling_algorithm: Option<String>,
         /// Of RSA alone.
         salt_length: Option<Scalar>,
@@ -348,7 +390,7 @@ wire! {
         prehashed: Option<Flag>,
         /// Of RSA alone.
         signature_algorithm: Option<String>,
-        /// How ECDSA's signatures are written: asn1.
+        /// How signatures are written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s.
         marshaling_algorithm: Option<String>,
         /// Of RSA alone.
         salt_length: Option<Scalar>,
@@ -517,6 +559,30 @@ wire! {
     }
 
     [deny_unknown_fields]
+    /// Paths of which the caller asks what it may do there.
+    Capabilities {
+        /// The paths, such as transit/sign/web.
+        paths: Option<Texts>,
+        /// The same, as it was called before.
+        path: Option<Texts>,
+        /// The token of the head once more, which Vault's Go client sends.
+        token: Option<Secret>,
+    }
+
+    [deny_unknown_fields]
+    /// A message to hash.
+    TransitHash {
+        /// The message, in base64.
+        input: Option<Secret>,
+        /// The hash; sha2-256 if nothing is said.
+        algorithm: Option<String>,
+        /// The same, as it stands in the path.
+        urlalgorithm: Option<String>,
+        /// base64 or hex; hex if nothing is said.
+        format: Option<String>,
+    }
+
+    [deny_unknown_fields]
     /// Random bytes.
     TransitRandom {
         /// How many; 32 if nothing is said.
@@ -546,9 +612,16 @@ mod tests {
         ] {
             assert_eq!(serde_json::from_str::<Number>(text).ok(), wanted.map(Number), "{text}");
         }
-        for (text, wanted) in
-            [("true", Some(true)), ("\"false\"", Some(false)), ("1", None), ("\"x\"", None)]
-        {
+        for (text, wanted) in [
+            ("true", Some(true)),
+            ("\"false\"", Some(false)),
+            ("\"True\"", Some(true)),
+            ("\"0\"", Some(false)),
+            ("1", None),
+            ("\"x\"", None),
+            ("\"yes\"", None),
+            ("\"\"", None),
+        ] {
             assert_eq!(serde_json::from_str::<Flag>(text).ok(), wanted.map(Flag), "{text}");
         }
     }

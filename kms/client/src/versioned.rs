@@ -19,7 +19,7 @@ const PREFIX: &str = "vault:v";
 
 impl fmt::Display for Versioned {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{PREFIX}{}:{}", self.version, encode(&self.bytes))
+        out.write_str(&Self::join(self.version, &encode(&self.bytes)))
     }
 }
 
@@ -28,13 +28,25 @@ impl FromStr for Versioned {
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let read = || {
-            let (version, base64) = text.strip_prefix(PREFIX)?.split_once(':')?;
-            let is_number =
-                version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
-            let version = version.parse().ok().filter(|_| is_number)?;
+            let (version, base64) = Self::split(text)?;
             Some(Versioned { version, bytes: decode(base64)? })
         };
         read().ok_or("not vault:vN:BASE64")
+    }
+}
+
+impl Versioned {
+    /// Splits a line into the version and the text of what it made, which may be of another form than base64.
+    pub fn split(text: &str) -> Option<(u32, &str)> {
+        let (version, made) = text.strip_prefix(PREFIX)?.split_once(':')?;
+        let is_number =
+            version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
+        Some((version.parse().ok().filter(|_| is_number)?, made))
+    }
+
+    /// Joins a version and the text of what it made to a line.
+    pub fn join(version: u32, made: &str) -> String {
+        format!("{PREFIX}{version}:{made}")
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod batch;
 mod carried;
+mod jwt;
 mod secrets;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 pub use batch::*;
 pub use carried::*;
+pub use jwt::*;
 pub use secrets::*;
 
 use crate::secret::Secret;
@@ -33,6 +35,11 @@ wire! {
         conformance: Option<Vec<String>>,
         /// After how many seconds the clock has it rotated, 3600 to 315360000; 0: never, as if nothing is said.
         rotate_period_s: Option<u64>,
+        /// Of ML-DSA alone: `true` has it sign and verify by `mu` only, for good.
+        mu_required: Option<bool>,
+        /// The longest lifetime of a JSON Web Token that it signs, in seconds, 1 to 315360000. The key then signs nothing else, for
+        /// good. Without it: tokens of a day at most, and anything else.
+        jwt_max_lifetime_s: Option<u64>,
     }
 
     [deny_unknown_fields]
@@ -55,6 +62,11 @@ wire! {
         class: Option<String>,
         /// After how many seconds, counted from its newest version, the clock has it rotated, 3600 to 315360000; 0: never.
         rotate_period_s: Option<u64>,
+        /// Of ML-DSA alone: whether it signs and verifies by `mu` only: `true`, which is for good.
+        mu_required: Option<bool>,
+        /// The longest lifetime of a JSON Web Token that it signs, in seconds, 1 to 315360000. The key then signs nothing else, for
+        /// good; the limit can be changed.
+        jwt_max_lifetime_s: Option<u64>,
     }
 
     [deny_unknown_fields]
@@ -84,7 +96,7 @@ wire! {
     Nothing {}
 
     [deny_unknown_fields]
-    /// A message to sign: `message`, or `digest` and `prehash`.
+    /// A message to sign: `message`, or `digest` and `prehash`, or `mu` and `version`.
     Sign {
         /// The key, by name or id.
         key: String,
@@ -96,6 +108,9 @@ wire! {
         message: Option<String>,
         /// The digest of the message, made elsewhere.
         digest: Option<String>,
+        /// Of ML-DSA alone: the message representative mu (FIPS 204, Algorithm 7, line 6), 64 bytes, computed with the public key
+        /// of `version` and the context string. The signature is one of the message.
+        mu: Option<String>,
         /// The function that makes or made the digest, such as SHA2-512: HashML-DSA, HashSLH-DSA.
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
@@ -104,6 +119,8 @@ wire! {
         padding: Option<String>,
         /// Of RSA's pss: bytes of the salt; as many as the digest has if nothing is said.
         salt_length: Option<u32>,
+        /// How the signature is written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s; asn1 if nothing is said.
+        marshaling: Option<String>,
     }
 
     [deny_unknown_fields]
@@ -119,6 +136,9 @@ wire! {
         message: Option<String>,
         /// The digest of the message, made elsewhere.
         digest: Option<String>,
+        /// Of ML-DSA alone: the message representative mu (FIPS 204, Algorithm 7, line 6), 64 bytes, computed with the public key
+        /// of `version` and the context string. The signature is one of the message.
+        mu: Option<String>,
         /// The function that makes or made the digest.
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
@@ -127,6 +147,8 @@ wire! {
         padding: Option<String>,
         /// Of RSA's pss: bytes of the salt; as many as the digest has if nothing is said.
         salt_length: Option<u32>,
+        /// How the signature is written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s; asn1 if nothing is said.
+        marshaling: Option<String>,
         /// The signature.
         signature: String,
     }
@@ -181,17 +203,23 @@ wire! {
         rotate_period_s: Option<u64>,
         /// When it does next, in milliseconds since 1970.
         rotates_ms: Option<u64>,
+        /// `true` if it signs and verifies by `mu` only.
+        mu_required: Option<bool>,
+        /// The longest lifetime of a JSON Web Token that it signs, in seconds, if it signs nothing else.
+        jwt_max_lifetime_s: Option<u64>,
         /// The revision of the store.
         revision: u64,
     }
 
     []
-    /// A key's name and id.
+    /// A key's name, id and labels.
     Named {
         /// The name.
         name: String,
         /// The id.
         id: String,
+        /// The labels; left out if there are none.
+        labels: Option<BTreeMap<String, String>>,
     }
 
     []
@@ -336,8 +364,27 @@ wire! {
         token: Option<Secret>,
         /// When that ends, in milliseconds since 1970.
         expires_ms: Option<u64>,
+        /// With `token`: true, since policies do not apply to it until it ends. The policies are unchanged.
+        overrides_policies: Option<bool>,
+        /// With `token`: the policies that permit a principal to change policies or make tokens, at most 100 of them.
+        permits: Option<Vec<AdministrationPermit>>,
+        /// How many more of them there are; `GET /v1/kms/policies` lists the sets.
+        more_permits: Option<u64>,
         /// The revision of the store; none while it is sealed.
         revision: Option<u64>,
+    }
+
+    []
+    /// A policy that permits somebody to change policies or to make tokens, and so to obtain every other permission.
+    AdministrationPermit {
+        /// The policy: its set, and its number there, from 0.
+        policy: String,
+        /// Its principals in Cedar's syntax, such as Token::"ops", is Certificate, or any. Cut off after 256 characters.
+        principal: String,
+        /// policy, token or both.
+        actions: Vec<String>,
+        /// Whether it permits that only under conditions (`when` or `unless`).
+        conditional: bool,
     }
 
     [deny_unknown_fields]
@@ -368,7 +415,7 @@ wire! {
     }
 
     [deny_unknown_fields]
-    /// A token to revoke, with all that were made of it.
+    /// A token to revoke, with all its attenuations.
     RevokeToken {
         /// Its id.
         id: String,
@@ -377,8 +424,10 @@ wire! {
     []
     /// A copy of the store.
     BackedUp {
-        /// The name of its file in the folder that the server is configured to put them.
+        /// The name of its file in `backup.folder` of the server's configuration.
         file: String,
+        /// The path of that file on the server.
+        path: Option<String>,
         /// The revision of the store.
         revision: u64,
         /// The period whose key seals it.

@@ -42,6 +42,63 @@ pub fn rfc3339(ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
+/// Parses a time: RFC 3339 with any offset, or milliseconds since 1970. Returns milliseconds since 1970; `None` for any other text.
+pub fn parse_ms(text: &str) -> Option<u64> {
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse().ok(),
+        false => parse_rfc3339(text),
+    }
+}
+
+/// RFC 3339, section 5.6, without leap seconds.
+fn parse_rfc3339(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once(['T', 't'])?;
+    let (time, offset_min) = match time.strip_suffix(['Z', 'z']) {
+        Some(time) => (time, 0),
+        None => {
+            let (time, offset) = time.split_at(time.rfind(['+', '-'])?);
+            let sign = if offset.starts_with('-') { -1 } else { 1 };
+            let [hours, minutes] = numbers(&offset[1..], ':', [2, 2])?;
+            (hours < 24 && minutes < 60).then_some((time, sign * (60 * hours + minutes) as i64))?
+        }
+    };
+    let (time, fraction) = time.split_once('.').map_or((time, None), |(time, of)| (time, Some(of)));
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let [hour, minute, second] = numbers(time, ':', [2, 2, 2])?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let milliseconds = match fraction {
+        None => 0,
+        Some(digits) if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            return None;
+        }
+        Some(digits) => format!("{digits:0<3}")[..3].parse::<u64>().ok()?,
+    };
+    let days = days(year, month, day)?;
+    let of_day = 3_600_000 * hour + 60_000 * minute + 1000 * second + milliseconds;
+    (86_400_000 * days + of_day).checked_add_signed(-60_000 * offset_min)
+}
+
+/// Numbers of so many digits each, with a separator between them.
+fn numbers<const N: usize>(text: &str, separator: char, lens: [usize; N]) -> Option<[u64; N]> {
+    let mut parts = text.split(separator);
+    let mut found = [0; N];
+    for (number, len) in found.iter_mut().zip(lens) {
+        let part = parts.next().filter(|part| part.len() == len)?;
+        *number = part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())??;
+    }
+    parts.next().is_none().then_some(found)
+}
+
+/// The number of a date's day after 1970-01-01; `None` before that, and of a date that the calendar does not have.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    let years = year.checked_sub(1970)?;
+    // One of 366 days at most before it, and that many leap days fewer.
+    let from = 365 * years;
+    (from..=from + years + 366).find(|&days| date(days) == (year, month, day))
+}
+
 /// The date of a day after 1970-01-01, by the calendar that repeats each 146,097 days (400 years). Years begin in March
 /// here, so that the day that some of them have more is their last.
 fn date(days: u64) -> (u64, u64, u64) {
@@ -57,7 +114,7 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use super::{parse_ms, rfc3339};
 
     /// The expected texts are GNU date's.
     #[test]
@@ -73,5 +130,51 @@ mod tests {
             assert_eq!(rfc3339(seconds * 1000), text);
         }
         assert_eq!(rfc3339(1_790_000_000_123), "2026-09-21T14:13:20.123Z");
+    }
+
+    #[test]
+    fn times_are_read_as_they_are_written() {
+        for ms in [0, 951_782_399_000, 951_782_400_123, 1_790_000_000_123, 253_402_300_799_999] {
+            assert_eq!(parse_ms(&rfc3339(ms)), Some(ms));
+            assert_eq!(parse_ms(&ms.to_string()), Some(ms));
+        }
+        for (text, ms) in [
+            ("2026-09-21T14:13:20Z", 1_790_000_000_000),
+            ("2026-09-21t14:13:20z", 1_790_000_000_000),
+            ("2026-09-21T14:13:20.1239Z", 1_790_000_000_123),
+            ("2026-09-21T16:13:20.5+02:00", 1_790_000_000_500),
+            ("2026-09-21T08:43:20-05:30", 1_790_000_000_000),
+            ("1970-01-01T00:30:00+00:30", 0),
+        ] {
+            assert_eq!(parse_ms(text), Some(ms), "{text}");
+        }
+        for text in [
+            "",
+            "x",
+            "-1",
+            "+5",
+            "18446744073709551616",
+            "2026-09-21",
+            "2026-09-21T14:13Z",
+            "2026-09-21T14:13:20",
+            "2026-09-21 14:13:20Z",
+            "2026-9-21T14:13:20Z",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-09-21T24:00:00Z",
+            "2026-09-21T14:60:00Z",
+            "2026-09-21T14:13:60Z",
+            "2026-09-21T14:13:20.Z",
+            "2026-09-21T14:13:20+2:00",
+            "2026-09-21T14:13:20+24:00",
+            "2026-09-21T14:13:20+02:00Z",
+            "1969-12-31T23:59:59Z",
+            "1970-01-01T00:00:00+00:01",
+            "+026-09-21T14:13:20Z",
+            "2026-09-21T14:13:2\u{e4}Z",
+        ] {
+            assert_eq!(parse_ms(text), None, "{text}");
+        }
     }
 }

@@ -71,12 +71,18 @@ codes! {
     VersionExhausted "version_exhausted" false;
     /// The key's private half is not given out.
     NotExportable "not_exportable" false;
+    /// The key signs and verifies by `mu` alone, and the request has a message or a digest.
+    MuRequired "mu_required" false;
+    /// The key signs JSON Web Tokens alone, and the request asks for another signature.
+    JwtRequired "jwt_required" false;
     /// What was to be decrypted is not what was encrypted.
     DecryptFailed "decrypt_failed" false;
     /// More than there may be.
     TooLarge "too_large" false;
     /// The store does not answer, or has no room.
     StoreUnavailable "store_unavailable" true;
+    /// The folder of the backups, or that of their keys, can't be read or written.
+    BackupFailed "backup_failed" true;
     /// A change that may have happened.
     OutcomeUnknown "outcome_unknown" false;
     /// The seal is closed.
@@ -232,6 +238,12 @@ pub enum AuditError {
     /// The record's segment was moved.
     #[error("the audit log's record {0} is in its archive; `gabion kms audit verify` looks there")]
     Archived(
+        /// Its index.
+        u64,
+    ),
+    /// A log in memory no longer has the record.
+    #[error("the audit log is in memory and keeps its newest records only: record {0} is gone")]
+    Forgotten(
         /// Its index.
         u64,
     ),
@@ -420,6 +432,12 @@ pub enum Error {
         /// What there is.
         latest: u32,
     },
+    /// The tenant has the same public key or symmetric key already.
+    #[error("the tenant already has a key with this key material{}; use that one, or a new key", .0.as_ref().map(|id| format!(": `{id}`")).unwrap_or_default())]
+    Duplicate(
+        /// The id of the version that has it. `None` if the caller may not see that.
+        Option<String>,
+    ),
     /// The name is taken.
     #[error("there is a key `{0}` already")]
     Exists(
@@ -489,6 +507,22 @@ pub enum Error {
     /// The key's private half is not given out.
     #[error("the key is not one that may be exported")]
     NotExportable,
+    /// The key signs and verifies by mu alone.
+    #[error(
+        "the key requires `mu`: compute it with the version's public key and send it in place of the message"
+    )]
+    MuRequired,
+    /// The key signs JSON Web Tokens alone.
+    #[error(
+        "the key has `jwt_max_lifetime_s` and signs JSON Web Tokens only: a signature of other bytes could be a token that lives longer"
+    )]
+    JwtRequired,
+    /// A text that is not a JSON Web Token.
+    #[error("malformed JSON Web Token: {0}")]
+    MalformedToken(
+        /// What is wrong with it.
+        &'static str,
+    ),
     /// What was to be decrypted is not what was encrypted, whatever of it is another.
     #[error("it does not decrypt")]
     DecryptFailed,
@@ -563,7 +597,7 @@ impl Error {
         match self {
             Error::Name { .. } | Error::KeyId(_) | Error::Parameter(_) => Code::BadRequest,
             Error::NoKey(_) | Error::NoPolicies(_) | Error::NoVersion { .. } => Code::NotFound,
-            Error::Exists(_) => Code::Exists,
+            Error::Exists(_) | Error::Duplicate(_) => Code::Exists,
             Error::Quota { .. } => Code::QuotaExceeded,
             Error::Queue => Code::Busy,
             Error::Sealed => Code::Sealed,
@@ -579,10 +613,12 @@ impl Error {
             Error::Expired => Code::KeyExpired,
             Error::Exhausted(_) => Code::VersionExhausted,
             Error::NotExportable => Code::NotExportable,
+            Error::MuRequired => Code::MuRequired,
+            Error::JwtRequired => Code::JwtRequired,
             Error::DecryptFailed => Code::DecryptFailed,
             Error::Unsupported(_) => Code::Unsupported,
             Error::TooLarge { .. } | Error::Whole { .. } => Code::TooLarge,
-            Error::Malformed(_) => Code::Malformed,
+            Error::Malformed(_) | Error::MalformedToken(_) => Code::Malformed,
             Error::OutcomeUnknown => Code::OutcomeUnknown,
             Error::Integrity { .. } => Code::IntegrityFailed,
             Error::Unauthenticated(_) => Code::Unauthenticated,
@@ -604,7 +640,9 @@ fn code_of_audit(error: &AuditError) -> Code {
         | AuditError::Forked => Code::AuditUnwritable,
         AuditError::Damaged { .. } => Code::IntegrityFailed,
         AuditError::TooLarge(_) => Code::TooLarge,
-        AuditError::NoRecord(_) | AuditError::Archived(_) => Code::NotFound,
+        AuditError::NoRecord(_) | AuditError::Archived(_) | AuditError::Forgotten(_) => {
+            Code::NotFound
+        }
         AuditError::Archive(_) | AuditError::NeedsArchive { .. } => Code::StoreUnavailable,
         AuditError::Parameter(_) => Code::BadRequest,
         AuditError::Engine(error) => code_of_engine(error),
@@ -635,13 +673,14 @@ fn code_of_store(error: &StoreError) -> Code {
         | StoreError::Backup { .. } => Code::IntegrityFailed,
         StoreError::Path(_) | StoreError::Malformed(_) => Code::Internal,
         StoreError::Buried(_) => Code::KeyDestroyed,
+        StoreError::Backups(_) | StoreError::Outrun { .. } => Code::BackupFailed,
         StoreError::Full
         | StoreError::Unavailable(_)
+        | StoreError::Inaccessible(_)
         | StoreError::Held(_)
         | StoreError::NotAStore(_)
         | StoreError::Exists(_)
         | StoreError::NoPeriod { .. }
-        | StoreError::Outrun { .. }
         | StoreError::TooOld { .. }
         | StoreError::Forked => Code::StoreUnavailable,
     }

@@ -28,6 +28,8 @@ pub mod backup;
 pub mod clock;
 mod error;
 pub mod gate;
+pub mod json;
+pub mod jwt;
 pub mod memory;
 pub mod model;
 pub mod operations;

@@ -21,9 +21,10 @@ use rsa::pkcs8::{
 use rsa::rand_core::utils::next_word_via_fill;
 use rsa::rand_core::{TryCryptoRng, TryRng};
 use rsa::sha2::digest::FixedOutputReset;
-use rsa::sha2::{Digest, Sha256, Sha384, Sha512};
-use rsa::traits::PublicKeyParts;
+use rsa::sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+use rsa::traits::{PrivateKeyParts, PublicKeyParts};
 use rsa::{BoxedUint, Oaep, Pkcs1v15Sign, Pss, RsaPrivateKey, RsaPublicKey};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -36,6 +37,15 @@ const E: u32 = 65537;
 
 /// The identifier of RSA keys that are for everything (RFC 8017, A.1).
 const RSA_ENCRYPTION: &str = "1.2.840.113549.1.1.1";
+
+/// The primes of a modulus of 2n bits differ by more than 2^(n - CLOSE) (FIPS 186-5, A.1.1).
+const CLOSE: u32 = 100;
+
+/// 2^64 / sqrt(2), rounded up: the least that the first 64 bits of a prime are.
+const HALF_OF_SQRT_2: u64 = 0xb504_f333_f9de_6485;
+
+/// Rounds of a primality test: a composite number passes all of them with a probability of at most 2^-128.
+const ROUNDS: usize = 64;
 
 /// Bytes that all randomness of a key or an operation is made of.
 const SEED: usize = 32;
@@ -57,12 +67,22 @@ pub struct PublicKey {
 /// A hash, of a message and of the mask beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hash {
+    /// SHA-224.
+    Sha224,
     /// SHA-256.
     Sha256,
     /// SHA-384.
     Sha384,
     /// SHA-512.
     Sha512,
+    /// SHA3-224.
+    Sha3_224,
+    /// SHA3-256.
+    Sha3_256,
+    /// SHA3-384.
+    Sha3_384,
+    /// SHA3-512.
+    Sha3_512,
 }
 
 /// How a digest is signed.
@@ -85,33 +105,54 @@ pub enum Scheme {
 /// Runs an expression with `$D` as the hash.
 macro_rules! with_hash {
     ($hash:expr, $D:ident => $run:expr) => {
+        with_hash!(
+            $hash, $D => $run, Sha224 Sha256 Sha384 Sha512 Sha3_224 Sha3_256 Sha3_384 Sha3_512
+        )
+    };
+    ($hash:expr, $D:ident => $run:expr, $($name:ident)+) => {
         match $hash {
-            Hash::Sha256 => {
-                type $D = Sha256;
+            $(Hash::$name => {
+                type $D = $name;
                 $run
-            }
-            Hash::Sha384 => {
-                type $D = Sha384;
-                $run
-            }
-            Hash::Sha512 => {
-                type $D = Sha512;
-                $run
-            }
+            })+
         }
     };
 }
 
 impl Hash {
     /// Every one.
-    pub const ALL: [Hash; 3] = [Hash::Sha256, Hash::Sha384, Hash::Sha512];
+    pub const ALL: [Hash; 8] = [
+        Hash::Sha224,
+        Hash::Sha256,
+        Hash::Sha384,
+        Hash::Sha512,
+        Hash::Sha3_224,
+        Hash::Sha3_256,
+        Hash::Sha3_384,
+        Hash::Sha3_512,
+    ];
 
     /// Bytes of a digest.
     pub const fn digest_len(self) -> usize {
         match self {
-            Hash::Sha256 => 32,
-            Hash::Sha384 => 48,
-            Hash::Sha512 => 64,
+            Hash::Sha224 | Hash::Sha3_224 => 28,
+            Hash::Sha256 | Hash::Sha3_256 => 32,
+            Hash::Sha384 | Hash::Sha3_384 => 48,
+            Hash::Sha512 | Hash::Sha3_512 => 64,
+        }
+    }
+
+    /// The hash as pre-hash forms name it.
+    pub const fn prehash(self) -> Prehash {
+        match self {
+            Hash::Sha224 => Prehash::Sha2_224,
+            Hash::Sha256 => Prehash::Sha2_256,
+            Hash::Sha384 => Prehash::Sha2_384,
+            Hash::Sha512 => Prehash::Sha2_512,
+            Hash::Sha3_224 => Prehash::Sha3_224,
+            Hash::Sha3_256 => Prehash::Sha3_256,
+            Hash::Sha3_384 => Prehash::Sha3_384,
+            Hash::Sha3_512 => Prehash::Sha3_512,
         }
     }
 
@@ -220,6 +261,15 @@ impl PublicKey {
     /// Bits of the modulus.
     pub fn bits(&self) -> usize {
         self.key.n().bits() as usize
+    }
+
+    /// The modulus and the exponent, each big-endian without leading zeros.
+    pub fn modulus_and_exponent(&self) -> (Vec<u8>, Vec<u8>) {
+        let trimmed = |bytes: &[u8]| {
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            bytes[zeros..].to_vec()
+        };
+        (trimmed(&self.key.n().to_be_bytes()), trimmed(&E.to_be_bytes()))
     }
 
     /// The SubjectPublicKeyInfo, as DER.
@@ -367,6 +417,54 @@ impl PrivateKey {
         }
     }
 
+    /// Refuses a key whose modulus is easily factored: primes that are too close to each other (FIPS 186-5, A.1.1) or much too small,
+    /// factors that are composite, or a small private exponent. Keys that are drawn here have none of that.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check_strength(&self) -> Result<(), Error> {
+        let half = (self.public.bits() / 2) as u32;
+        let [p, q] = self.key.primes() else { return Err(refuse("it has not two primes")) };
+        let (p, q): (&BoxedUint, &BoxedUint) = (p.as_ref(), q.as_ref());
+        let (larger, smaller) = if p > q { (p, q) } else { (q, p) };
+        if smaller.bits() < half - CLOSE {
+            return Err(refuse("one of its primes is much too small; make a new key"));
+        }
+        let distance = Zeroizing::new(larger.wrapping_sub(smaller));
+        if distance.bits() <= half - CLOSE {
+            return Err(refuse(
+                "its primes are too close to each other (FIPS 186-5, A.1.1); make a new key",
+            ));
+        }
+        if self.key.d().bits() <= half {
+            return Err(refuse(
+                "its private exponent is too small (FIPS 186-5, A.1.1); make a new key",
+            ));
+        }
+        match is_prime(p)? && is_prime(q)? {
+            true => Ok(()),
+            false => Err(refuse("its factors are not prime; make a new key")),
+        }
+    }
+
+    /// Refuses primes of which one is smaller than 2^(bits/2) / sqrt(2) (FIPS 186-5, A.1.1).
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn check_prime_sizes(&self) -> Result<(), Error> {
+        let half = (self.public.bits() / 2) as u32;
+        let least = BoxedUint::from(HALF_OF_SQRT_2);
+        let fits = |prime: &BoxedUint| {
+            prime.bits() == half && *Zeroizing::new(prime.shr(half - u64::BITS)) >= least
+        };
+        match self.key.primes().iter().all(|prime| fits(prime.as_ref())) {
+            true => Ok(()),
+            false => Err(Error::Unsupported(
+                "the RSA key does not conform to `fips-alg`: one of its primes is too small (FIPS 186-5, A.1.1)".to_owned(),
+            )),
+        }
+    }
+
     /// Signs a digest, and verifies that.
     ///
     /// # Errors
@@ -409,6 +507,40 @@ impl PrivateKey {
         );
         plain.map(Zeroizing::new).map_err(|_| Error::DecryptFailed)
     }
+}
+
+/// Whether a large number is prime, by Miller-Rabin with random bases (FIPS 186-5, B.3.1). A composite one passes with a probability of at
+/// most 4^-ROUNDS.
+fn is_prime(number: &BoxedUint) -> Result<bool, Error> {
+    let Some(modulus) = number.to_odd().into_option() else { return Ok(false) };
+    let (bits, one) = (number.bits(), BoxedUint::one_with_precision(number.bits_precision()));
+    let before = Zeroizing::new(number.wrapping_sub(&one));
+    let twos = before.trailing_zeros();
+    let odd_part = Zeroizing::new(before.shr(twos));
+    let mut bytes = vec![0; bits.div_ceil(8) as usize];
+    'rounds: for _ in 0..ROUNDS {
+        let base = loop {
+            OsEntropy.fill(&mut bytes).map_err(EngineError::from)?;
+            bytes[0] &= 0xff >> (8 * bytes.len() as u32 - bits);
+            let base = BoxedUint::from_be_slice(&bytes, number.bits_precision());
+            let base = base.map_err(|_| refuse("its factors can't be tested"))?;
+            if base > one && base < *before {
+                break base;
+            }
+        };
+        let mut power = base.pow_mod(&odd_part, &modulus);
+        if power == one || power == *before {
+            continue;
+        }
+        for _ in 1..twos {
+            power = power.pow_mod(&BoxedUint::from(2u32), &modulus);
+            if power == *before {
+                continue 'rounds;
+            }
+        }
+        return Ok(false);
+    }
+    Ok(true)
 }
 
 fn refuse(reason: &str) -> Error {
@@ -485,15 +617,6 @@ pub fn usual_scheme(context: &[u8], hash: Option<Prehash>) -> Result<Scheme, Err
     Ok(Scheme::Pss { hash, salt: Some(hash.digest_len()) })
 }
 
-/// The hash as pre-hash forms name it.
-pub fn prehash_of(hash: Hash) -> Prehash {
-    match hash {
-        Hash::Sha256 => Prehash::Sha2_256,
-        Hash::Sha384 => Prehash::Sha2_384,
-        Hash::Sha512 => Prehash::Sha2_512,
-    }
-}
-
 /// A padding or a salt, where there is no key of RSA.
 pub fn no_rsa() -> Error {
     Error::Unsupported("padding and salts are of RSA keys alone".to_owned())
@@ -504,15 +627,12 @@ pub fn no_rsa() -> Error {
 /// # Errors
 /// [`Error::Unsupported`].
 pub fn hash_of(hash: Prehash) -> Result<Hash, Error> {
-    match hash {
-        Prehash::Sha2_256 => Ok(Hash::Sha256),
-        Prehash::Sha2_384 => Ok(Hash::Sha384),
-        Prehash::Sha2_512 => Ok(Hash::Sha512),
-        other => Err(Error::Unsupported(format!(
-            "RSA signs no digests by {} here; expected SHA2-256, SHA2-384 or SHA2-512",
-            other.name()
-        ))),
-    }
+    Hash::ALL.into_iter().find(|of| of.prehash() == hash).ok_or_else(|| {
+        Error::Unsupported(format!(
+            "RSA does not sign digests by {}; expected SHA2-224, SHA2-256, SHA2-384, SHA2-512, SHA3-224, SHA3-256, SHA3-384 or SHA3-512",
+            hash.name()
+        ))
+    })
 }
 
 /// Whether a signature is a key's.

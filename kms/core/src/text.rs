@@ -4,13 +4,32 @@ use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 
 /// Digits 0-9 a-f.
 pub fn hex(bytes: &[u8]) -> String {
-    hex::encode(bytes)
+    base16ct::lower::encode_string(bytes)
 }
 
 /// The bytes of so many digits.
 pub fn of_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let bytes: [u8; N] = hex::decode(text).ok()?.try_into().ok()?;
-    (hex(&bytes) == text).then_some(bytes)
+    base16ct::lower::decode_vec(text).ok()?.try_into().ok()
+}
+
+/// Fields of bytes in formats of serde, written by [`hex`].
+pub mod hex_field {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes lower-case digits.
+    pub fn serialize<S: Serializer>(bytes: impl AsRef<[u8]>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&super::hex(bytes.as_ref()))
+    }
+
+    /// Reads digits of either case.
+    pub fn deserialize<'de, D: Deserializer<'de>, T: TryFrom<Vec<u8>>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        let bytes = base16ct::mixed::decode_vec(String::deserialize(from)?);
+        let bytes = bytes.map_err(D::Error::custom)?;
+        T::try_from(bytes).map_err(|_| D::Error::custom("wrong number of bytes"))
+    }
 }
 
 /// RFC 4648, section 4.

@@ -8,7 +8,7 @@ use gabion_kms::backup::{self, Backup, Period, PeriodKey, Periods, is_within};
 use gabion_kms::model::KeyId;
 use gabion_kms::operations::{key_record, keys_path};
 use gabion_kms::service::{Call, Service};
-use gabion_kms::store::{SqliteStore, Store, StoreError};
+use gabion_kms::store::{SqliteStore, Store};
 use gabion_kms_client::wire;
 
 use crate::clock::{now_ms, rfc3339};
@@ -28,12 +28,14 @@ pub struct Backups {
 }
 
 impl Backups {
-    /// As the configuration has it, if it does.
+    /// Reads the configuration, and makes the folder (mode 0700) if it is missing. `None` if no folder is configured.
     ///
     /// # Errors
-    /// [`Error::Settings`]: keys that would be copied with the backups.
+    /// [`Error::Settings`]: a folder that can't be made or written; keys that would be copied with the backups.
     pub fn new(config: &Config) -> Result<Option<Self>, Error> {
-        let Some(folder) = config.backup.folder.clone() else { return Ok(None) };
+        let Some(folder) = &config.backup.folder else { return Ok(None) };
+        let folder = backup::make_folder(folder)
+            .map_err(|error| Error::Settings(format!("`backup.folder`: {error}")))?;
         let (keys, period_ms) =
             (config.backup_keys(), u64::from(config.backup.period_days) * DAY_MS);
         let backups = Backups { folder, keys, period_ms, one: Mutex::default() };
@@ -71,7 +73,8 @@ impl Backups {
         let key = periods.current(now_ms, self.period_ms, file.records()?)?;
         let written = backup::write(file, &self.folder, &name, &key, now_ms)?;
         let period = Some(key.period().to_string());
-        Ok(wire::BackedUp { file: name, revision: written.revision, period })
+        let path = self.folder.join(&name).display().to_string();
+        Ok(wire::BackedUp { file: name, path: Some(path), revision: written.revision, period })
     }
 
     /// Whether periods can be ended: asked before a key is destroyed.
@@ -115,11 +118,11 @@ impl Backups {
 }
 
 /// Makes the store that a configuration names of a copy, by the key of its period: that of a file, or the one in the folder
-/// for those.
+/// for those. The copy is a path, or the name of a file in `backup.folder`.
 pub fn restore(config: &Config, copy: &Path, key: Option<&Path>) -> Result<(), gabion_kms::Error> {
-    if !copy.is_file() {
-        return Err(StoreError::NotAStore(format!("`{}` is no file", copy.display())).into());
-    }
+    let named = config.backup.folder.as_ref().map(|folder| folder.join(copy));
+    let named = named.filter(|named| !copy.exists() && named.exists());
+    let copy = named.as_deref().unwrap_or(copy);
     match (Backup::read(copy)?, key) {
         (None, None) => Ok(SqliteStore::restore(copy, &config.store.path)?),
         (None, Some(_)) => {

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, alg_id};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{ServerConfig, SignatureScheme};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;

@@ -45,20 +45,22 @@ const METHOD: &str = "send the request with that method";
 const OP_ID: &str = "name the change by the parameter `op_id`";
 const CONDITION: &str = "changes take no conditions; read the key or policy first, and send the change without this field";
 
-/// Refuses unsupported and repeated fields.
+/// Refuses unsupported and repeated fields. Where `is_health`, the fields of Vault's API are ignored: such a path honours none of
+/// them, and refuses none.
 ///
 /// # Errors
 /// `unsupported`, which names the field; `bad_request` if a field is repeated.
-pub fn check(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+pub fn check(method: &Method, headers: &HeaderMap, is_health: bool) -> Result<(), Problem> {
     check_codings(headers)?;
+    let is_ignored = |field: &str| is_health && field.starts_with(VAULTS_PREFIX);
     for field in ONCE {
-        if headers.get_all(field).iter().count() > 1 {
+        if !is_ignored(field) && headers.get_all(field).iter().count() > 1 {
             return Err(Problem::bad(format!("expected one field {}", shown(field))));
         }
     }
     for field in headers.keys() {
         let vaults = field.as_str().strip_prefix(VAULTS_PREFIX);
-        if vaults.is_some_and(|field| !VAULTS.contains(&field)) {
+        if !is_health && vaults.is_some_and(|field| !VAULTS.contains(&field)) {
             let known =
                 "the supported fields are X-Vault-Token, X-Vault-Namespace and X-Vault-Request";
             return Err(unsupported(field.as_str()).hint(known));
@@ -121,7 +123,7 @@ mod tests {
             let name: HeaderName = name.parse().unwrap();
             headers.append(name, value.parse().unwrap());
         }
-        check(method, &headers).map_err(|problem| (problem.code, problem.message))
+        check(method, &headers, false).map_err(|problem| (problem.code, problem.message))
     }
 
     #[test]

@@ -15,7 +15,7 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use crate::api::once::{self, Once};
 use crate::api::streams::Way;
@@ -119,7 +119,10 @@ async fn reply(
     }
     let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>();
     let parts = parts.map_err(charged)?;
-    let namespace = namespace(&head.headers).map_err(charged)?;
+    let namespace = match route.is_health {
+        true => None,
+        false => namespace(&head.headers).map_err(charged)?,
+    };
     // The body may have come after the end of the caller's certificate or of the service's generation.
     let caller = caller.map(|caller| caller.resumed(state, from)).transpose()?;
     let holder = caller.as_ref().map(|(_, who)| Holder::of(who));
@@ -132,6 +135,7 @@ async fn reply(
     }
     let call = Call {
         under: under.clone(),
+        find_routes: routes::at,
         _reserved: reserved,
         state: state.clone(),
         id,
@@ -280,11 +284,15 @@ fn admitted(
         // RFC 9112, section 3.2. `headers::check` refuses a second one.
         return Err(Problem::bad("expected one field Host"));
     }
-    headers::check(&head.method, &head.headers)?;
     let path = head.uri.path();
-    let (routes, parts) = routes::at(path).ok_or_else(|| transit::no_path(path))?;
-    let route = routes.iter().find(|route| route.takes(head.method.as_str()));
-    let route = *route.ok_or_else(|| no_method(head.method.as_str(), &routes))?;
+    let found = routes::at(path);
+    let of_method = |routes: &[&'static Route]| -> Option<&'static Route> {
+        routes.iter().find(|route| route.takes(head.method.as_str())).copied()
+    };
+    let route = found.as_ref().and_then(|(routes, _)| of_method(routes));
+    headers::check(&head.method, &head.headers, route.is_some_and(|route| route.is_health))?;
+    let (routes, parts) = found.ok_or_else(|| transit::no_path(path))?;
+    let route = route.ok_or_else(|| no_method(head.method.as_str(), &routes))?;
     let caller = match route.access {
         Access::Open => None,
         Access::Caller => {
@@ -306,7 +314,10 @@ fn admitted(
         }
     };
     let Some((service, who)) = caller else {
-        let query = Query::read(head.uri.query(), &names(route.query, None))?;
+        let query = match route.is_health {
+            true => Query::lenient(head.uri.query()),
+            false => Query::read(head.uri.query(), &names(route.query, None))?,
+        };
         return Ok(Admitted { route, way: None, parts, caller: None, query, reserved: None });
     };
     if !route.takes_away() {

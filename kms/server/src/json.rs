@@ -5,13 +5,12 @@
 //!            (no memory)
 //! ```
 
-use std::cell::Cell;
 use std::{fmt, io};
 
 use gabion_kms::Error;
-use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+pub use gabion_kms::json::Unique;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 
@@ -26,9 +25,6 @@ const FIELDS_MAX: usize = 128;
 
 /// Most items and fields of a body: a batch has at most [`ITEMS_MAX`] items, of fewer than 16 fields each.
 const VALUES_MAX: usize = 16 * ITEMS_MAX;
-
-/// Most values of a body that is read as a tree.
-const TREE_MAX: usize = ITEMS_MAX;
 
 /// Most characters of what is said of a body.
 const MESSAGE_MAX: usize = 1000;
@@ -47,86 +43,13 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| Problem::bad(shortened(&error)))
 }
 
-/// Any value none of whose objects has a field twice: of two that are the same a program takes the first, and another the last.
-#[derive(Debug)]
-pub struct Unique(pub Value);
-
-impl<'de> Deserialize<'de> for Unique {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(AnyOnce(&Cell::new(TREE_MAX))).map(Unique)
-    }
-}
-
-/// Reads any value, with so many more values within it.
-#[derive(Clone, Copy)]
-struct AnyOnce<'a>(&'a Cell<usize>);
-
-impl AnyOnce<'_> {
-    fn count<E: serde::de::Error>(self) -> Result<(), E> {
-        let left = self.0.get().checked_sub(1);
-        self.0.set(left.ok_or_else(|| E::custom(format!("more than {TREE_MAX} values")))?);
-        Ok(())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for AnyOnce<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        self.count()?;
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AnyOnce<'_> {
-    type Value = Value;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a value")
-    }
-
-    fn visit_bool<E>(self, is_true: bool) -> Result<Value, E> {
-        Ok(is_true.into())
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(number.into())
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        Ok(number.into())
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(number.into())
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(text.into())
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
-            all.push(item);
-        }
-        Ok(Value::Array(all))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut all = Map::new();
-        while let Some(name) = fields.next_key::<String>()? {
-            if all.contains_key(&name) {
-                return Err(A::Error::custom(format!("duplicate field `{name}`")));
-            }
-            all.insert(name, fields.next_value_seed(self)?);
-        }
-        Ok(Value::Object(all))
-    }
+/// The same of a request that has objects of any form, none of which has a field twice.
+///
+/// # Errors
+/// As [`read`]; an object that has a field twice.
+pub fn read_unique<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let Unique(body) = read(body)?;
+    serde_json::from_value(body).map_err(|error| Problem::bad(shortened(&error)))
 }
 
 /// What is wrong with a body. The name of a field may be as long as a body, and an answer is not.
@@ -269,7 +192,7 @@ impl Extent {
 
 #[cfg(test)]
 mod tests {
-    use gabion_kms_client::wire::{OfVersion, Sign};
+    use gabion_kms_client::wire::{OfVersion, Sign, SignJwt};
 
     use super::*;
 
@@ -296,19 +219,20 @@ mod tests {
         assert!(read::<Sign>(b"").is_err());
     }
 
+    /// As a set of claims, which are signed as they were understood.
     #[test]
-    fn a_value_has_each_field_once_at_every_depth() {
-        let same = r#"{"a":[1,-2,1.5,"x",null,true,{"b":{}}],"c":{"a":18446744073709551615}}"#;
-        let Unique(value) = read(same.as_bytes()).unwrap();
-        assert_eq!(value, serde_json::from_str::<Value>(same).unwrap());
-        for twice in [
-            r#"{"a":1,"a":1}"#,
-            r#"{"a":1,"\u0061":2}"#,
-            r#"{"x":{"a":1,"a":null}}"#,
-            r#"{"x":[{"a":1},{"a":1,"b":2,"a":1}]}"#,
+    fn objects_of_any_form_have_each_field_once() {
+        let body = |claims: &str| format!(r#"{{"key":"k","claims":{claims}}}"#);
+        let read = |claims: &str| read_unique::<SignJwt>(body(claims).as_bytes());
+        assert_eq!(read(r#"{"a":{"b":1}}"#).unwrap().claims["a"]["b"], 1);
+        for (claims, says) in [
+            (r#"{"a":1,"a":1}"#, "duplicate field `a`"),
+            (r#"{"x":[{"a":1,"\u0061":2}]}"#, "duplicate field `a`"),
+            (r#"{},"more":1"#, "unknown field `more`"),
+            ("1", "invalid type"),
         ] {
-            let problem = read::<Unique>(twice.as_bytes()).unwrap_err();
-            assert!(problem.message.contains("duplicate field `a`"), "{}", problem.message);
+            let problem = read(claims).unwrap_err();
+            assert!(problem.message.contains(says), "{claims}: {}", problem.message);
         }
     }
 
@@ -353,7 +277,7 @@ mod tests {
             let problem = read::<Sign>(body.as_bytes()).unwrap_err();
             assert_eq!(problem.code == "too_large", is_refused, "{body:.60}: {}", problem.message);
         }
-        let tree = format!("{{\"key\":[{},[0]]}}", many("0", TREE_MAX - 3));
+        let tree = format!("{{\"key\":[{},[0]]}}", many("0", gabion_kms::json::VALUES_MAX - 3));
         assert!(read::<Unique>(tree.as_bytes()).is_ok());
         let tree = tree.replace("[0]", "[0,0]");
         let problem = read::<Unique>(tree.as_bytes()).unwrap_err();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use gabion_engine::Engine;
 use gabion_kms::audit::{Archived, Checkpoint, Keep};
 use gabion_kms::clock::{Clock, SystemClock};
-use gabion_kms::gate::{self, Action, Peer, Principal, Token};
+use gabion_kms::gate::{self, Action, AdministrationPermit, Peer, Principal, Token};
 use gabion_kms::memory::{Lock, is_swap_on};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Holder, Sealer, Share, Shares, Slots};
@@ -19,7 +19,7 @@ use gabion_kms::store::{self, MemoryStore, SqliteStore, Store};
 use gabion_kms_client::{Secret, wire};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::administrator_warning::{self, AdministratorWarning};
@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::copies::{self, Failures};
 use crate::error::Error;
 use crate::making::Making;
+use crate::metrics::Disks;
 use crate::panics::{Of, Panics};
 use crate::problem::Problem;
 
@@ -58,8 +59,10 @@ pub struct Keeper {
     recovering: Mutex<Recovery>,
     /// Guesses of the passphrase.
     attempts: Attempts,
-    /// The service's RSA key.
+    /// The service's own keys.
     making: Arc<Making>,
+    /// Whether they are made without anybody asking.
+    makes_unasked: bool,
     /// Why the process's memory is not locked; none where it is, and where nobody asked for that.
     unlocked: Option<Unlocked>,
     /// Receives lines about a restored store and about the end of the last administrator's token.
@@ -134,6 +137,12 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// Most shares that wait for others.
 const GIVEN_MAX: usize = 255;
 
+/// The maximum number of permits that the answer to a recovery lists.
+const PERMITS_MAX: usize = 100;
+
+/// The maximum number of characters of a principal in that list.
+const PERMIT_PRINCIPAL_MAX: usize = 256;
+
 impl Keeper {
     /// Keys that end with the process and are never written anywhere, and a token that may do everything.
     ///
@@ -165,6 +174,7 @@ impl Keeper {
             unlocked: None,
             attempts: Attempts::default(),
             making: Arc::default(),
+            makes_unasked: false,
             clock: Arc::new(SystemClock),
             tell: |_| {},
             administrator_warning: AdministratorWarning::default(),
@@ -207,6 +217,12 @@ impl Keeper {
             Lock::Not(_) => Some(Unlocked { is_allowed }),
         };
         Keeper { unlocked, ..self }
+    }
+
+    /// Makes the service's own keys when the seal has been open for a while, so that nobody who asks for them waits.
+    #[must_use]
+    pub fn making_own_keys(self) -> Self {
+        Keeper { makes_unasked: true, ..self }
     }
 
     /// The same by another clock, from the next time on that the seal is opened.
@@ -337,6 +353,7 @@ impl Keeper {
             unlocked: None,
             attempts: Attempts::default(),
             making: Arc::default(),
+            makes_unasked: false,
             clock: Arc::new(SystemClock),
             tell: |_| {},
             administrator_warning: AdministratorWarning::default(),
@@ -460,6 +477,9 @@ impl Keeper {
             let _ = service.checkpoint();
             let _ = service.log().prepare();
             self.administrator_warning.log(&service, self.clock.now_ms(), self.tell);
+            if self.makes_unasked {
+                self.making.tick(&service);
+            }
         });
     }
 
@@ -566,6 +586,7 @@ impl Keeper {
             expires_ms: token.as_ref().and_then(Token::expires_ms),
             token: token.map(|token| token.to_string().into()),
             revision: self.revision(),
+            ..wire::Recovering::default()
         };
         let recovering = || self.recovering.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(share) = &by.share else {
@@ -602,20 +623,30 @@ impl Keeper {
             return Ok((told(&recovery.shares, None), None));
         }
         let recovered = self.recovered_by(&recovery.shares, &principal, certificate, lifetime_ms);
-        let recovered = recovered
-            .map(|(token, generation)| (told(&recovery.shares, Some(token)), Some(generation)));
+        let recovered = recovered.map(|(token, permits, generation)| {
+            let listed = permits.iter().take(PERMITS_MAX).map(permit).collect();
+            let recovering = wire::Recovering {
+                overrides_policies: Some(true),
+                permits: Some(listed),
+                more_permits: Some(permits.len().saturating_sub(PERMITS_MAX) as u64)
+                    .filter(|&more| more > 0),
+                ..told(&recovery.shares, Some(token))
+            };
+            (recovering, Some(generation))
+        });
         spend(&mut recovery.shares, &recovered);
         recovered
     }
 
-    /// Makes the token of a new administrator, and opens the seal for that if it is closed.
+    /// Makes the token of a new administrator, and opens the seal for that if it is closed. Returns it with the policies that
+    /// permit administration to others.
     fn recovered_by(
         &self,
         shares: &[Share],
         principal: &Principal,
         certificate: Option<[u8; 32]>,
         lifetime_ms: Option<u64>,
-    ) -> Result<(Token, Generation), Problem> {
+    ) -> Result<(Token, Vec<AdministrationPermit>, Generation), Problem> {
         let given = self.given();
         let sealer = seal::unseal(&*self.store, By::Shares(shares))?;
         if self.service().is_err() {
@@ -625,7 +656,7 @@ impl Keeper {
         drop(given);
         let service = self.service()?;
         let token = service.recover(principal, certificate, lifetime_ms)?;
-        Ok((token, service.generation().clone()))
+        Ok((token, service.gate().administration_permits(), service.generation().clone()))
     }
 
     /// Waits for the end of operations of the service that was sealed: the audit log is theirs until then. No request holds
@@ -684,6 +715,11 @@ impl Keeper {
     /// Panics of threads that go on by themselves.
     pub(crate) fn panics(&self) -> &Arc<Panics> {
         &self.panics
+    }
+
+    /// What it keeps on disks.
+    pub(crate) fn disks(&self) -> Disks<'_> {
+        Disks { store: self.file.as_deref().map(SqliteStore::path), audit: self.audit.as_deref() }
     }
 
     /// The newest checkpoint.
@@ -765,6 +801,15 @@ fn is_enough(given: &[Share]) -> bool {
 fn spend<T>(given: &mut Vec<Share>, done: &Result<T, Problem>) {
     if done.as_ref().err().is_none_or(|problem| problem.status < 500) {
         given.clear();
+    }
+}
+
+fn permit(of: &AdministrationPermit) -> wire::AdministrationPermit {
+    wire::AdministrationPermit {
+        policy: of.policy.clone(),
+        principal: of.principal.chars().take(PERMIT_PRINCIPAL_MAX).collect(),
+        actions: of.actions.iter().map(ToString::to_string).collect(),
+        conditional: of.has_conditions,
     }
 }
 

@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -36,6 +36,9 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// How long to wait after a connection that could not be taken: there are no more files, say.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Most connections at a Unix socket that wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// Most bytes of a head.
 const HEAD_MAX: usize = 32 << 10;
@@ -73,16 +76,16 @@ impl Bound {
             }
             (Listen::Unix(path), _) => {
                 let what = format!("listen at {}", path.display());
-                let socket = UnixListener::bind(path).or_else(|error| match error.kind() {
+                let socket = private(path).or_else(|error| match error.kind() {
                     io::ErrorKind::AddrInUse if is_left_over(path) => {
                         std::fs::remove_file(path)?;
-                        UnixListener::bind(path)
+                        private(path)
                     }
                     _ => Err(error),
                 });
                 let socket = socket.and_then(|socket| {
                     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-                    Ok(socket)
+                    socket.listen(BACKLOG)
                 });
                 Ok(Bound::Unix(socket.map_err(Error::system(what))?, listen.clone()))
             }
@@ -118,6 +121,15 @@ impl Bound {
             Bound::Unix(socket, _) => Ok(Accepted::Unix(socket.accept().await?.0)),
         }
     }
+}
+
+/// Makes a socket whose file is its owner's alone at every moment, whatever the umask: Linux gives the file the mode of the socket.
+/// Other systems refuse to change that, and nobody can connect before the socket listens.
+fn private(path: &Path) -> io::Result<UnixSocket> {
+    let socket = UnixSocket::new_stream()?;
+    let _ = rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600));
+    socket.bind(path)?;
+    Ok(socket)
 }
 
 /// Whether nobody listens at a socket's file: a server that was killed leaves its own.
@@ -170,11 +182,13 @@ async fn connection(
     match accepted {
         // Who does no handshake is nobody that could be told why.
         Accepted::Tls(stream, from, tls) => {
-            if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
-                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                let from = Connected::new(Some(from.ip().to_canonical()), chain);
-                served(stream, from, shared, end).await;
-            }
+            let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
+                shared.state.count_failed_handshake();
+                return;
+            };
+            let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            let from = Connected::new(Some(from.ip().to_canonical()), chain);
+            served(stream, from, shared, end).await;
         }
         Accepted::Unix(stream) => served(stream, Connected::new(None, &[]), shared, end).await,
     }
@@ -214,6 +228,18 @@ mod tests {
     use super::*;
     use crate::keeper::Keeper;
     use crate::options::Options;
+
+    /// Before anything changes the mode of the file.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_sockets_file_is_its_owners_from_the_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kms");
+        let _socket = private(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_err());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn who_reads_no_answer_keeps_no_place() {

@@ -1,14 +1,16 @@
-//! The service's RSA key, which takes seconds to make and on a busy machine longer than a client waits: it is made aside, by a
-//! thread that nobody has to wait for, and whoever asked is told to come again.
+//! The service's own keys. RSA's takes seconds to make and on a busy machine longer than a client waits: it is made aside, by a
+//! thread that nobody has to wait for, and whoever asks meanwhile is told to come again. A server that stays open for half a minute
+//! makes all of them without being asked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
 use gabion_engine::Error as EngineError;
 use gabion_kms::Error;
-use gabion_kms::operations::Kms;
+use gabion_kms::operations::{Kms, OwnKey};
 use gabion_kms::rsa::PrivateKey;
 use gabion_kms::service::Service;
 use gabion_kms::transport::Recipient;
@@ -24,11 +26,16 @@ const WAITING_MAX: usize = 8;
 /// In how many seconds it is worth asking again.
 const AGAIN_S: u64 = 5;
 
+/// For how many seconds the seal is open before missing keys are made without anybody asking.
+const UNASKED_S: u32 = 30;
+
 /// Whether the key is being made.
 #[derive(Default)]
 pub struct Making {
     now: Mutex<Now>,
     ended: Condvar,
+    /// Seconds since the last look for missing keys.
+    quiet_s: AtomicU32,
 }
 
 #[derive(Default)]
@@ -45,9 +52,23 @@ impl Making {
     /// # Errors
     /// `busy`: it is being made. The engine's, the store's.
     pub fn rsa(self: &Arc<Self>, service: &Arc<Service>) -> Result<Recipient, Problem> {
-        // It keeps no service from its end.
-        let of = Arc::downgrade(service);
-        self.rsa_by(service, PATIENCE, move || keep(&of, &PrivateKey::drawn(Kms::RSA_BITS)?))
+        self.rsa_by(service, PATIENCE, drawn(service))
+    }
+
+    /// Makes missing keys when the seal has been open for a while, and again after a while where that failed. To be called each
+    /// second.
+    pub fn tick(self: &Arc<Self>, service: &Arc<Service>) {
+        if self.quiet_s.fetch_add(1, Ordering::Relaxed) < UNASKED_S {
+            return;
+        }
+        self.quiet_s.store(0, Ordering::Relaxed);
+        for key in [OwnKey::WrappingXWing, OwnKey::Attestation] {
+            // Whoever asks for it hears why not.
+            let _ = service.make_own(key);
+        }
+        if service.kms().has_own(OwnKey::WrappingRsa) == Ok(false) {
+            let _ = self.begun(&mut self.now(), drawn(service));
+        }
     }
 
     fn rsa_by(
@@ -60,10 +81,7 @@ impl Making {
             return Ok(key);
         }
         let mut now = self.now();
-        if !now.is_under_way {
-            self.begin(make)?;
-            (now.is_under_way, now.failed) = (true, None);
-        }
+        self.begun(&mut now, make)?;
         if now.waiting >= WAITING_MAX {
             return Err(soon());
         }
@@ -81,11 +99,15 @@ impl Making {
         service.kms().made_rsa_wrapping_key()?.ok_or_else(soon)
     }
 
-    /// Has it made on a thread of its own.
-    fn begin(
+    /// Has it made on a thread of its own, unless one makes it already.
+    fn begun(
         self: &Arc<Self>,
+        now: &mut Now,
         make: impl FnOnce() -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Problem> {
+        if now.is_under_way {
+            return Ok(());
+        }
         let me = self.clone();
         let make = move || {
             // Nobody waits for ever for one that panics, wherever it does.
@@ -97,7 +119,9 @@ impl Making {
             me.ended.notify_all();
         };
         let thread = thread::Builder::new().name("gabion-kms-rsa".to_owned()).spawn(make);
-        thread.map(drop).map_err(|_| soon())
+        thread.map_err(|_| soon())?;
+        (now.is_under_way, now.failed) = (true, None);
+        Ok(())
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -105,12 +129,18 @@ impl Making {
     }
 }
 
+/// Draws a pair and keeps it. It keeps no service from its end.
+fn drawn(service: &Arc<Service>) -> impl FnOnce() -> Result<(), Error> + Send + use<> {
+    let of = Arc::downgrade(service);
+    move || keep(&of, &PrivateKey::drawn(Kms::RSA_BITS)?)
+}
+
 /// Keeps a pair, if there still is a service for it.
 fn keep(service: &Weak<Service>, pair: &PrivateKey) -> Result<(), Error> {
     match service.upgrade() {
         Some(service) => {
             service.generation().check()?;
-            service.kms().keep_wrapping_key(pair)
+            service.keep_own_rsa(pair)
         }
         None => Ok(()),
     }
@@ -131,6 +161,21 @@ mod tests {
     fn service() -> Arc<Service> {
         let (keeper, _) = Keeper::in_memory().unwrap();
         keeper.service().unwrap()
+    }
+
+    #[test]
+    fn keys_are_made_when_the_seal_was_open_for_a_while() {
+        let (service, making) = (service(), Arc::new(Making::default()));
+        let has = |key| service.kms().has_own(key).unwrap();
+        // Nobody makes RSA's here.
+        making.now().is_under_way = true;
+        for _ in 0..UNASKED_S {
+            making.tick(&service);
+        }
+        assert!(!has(OwnKey::WrappingXWing) && !has(OwnKey::Attestation));
+        making.tick(&service);
+        assert!(has(OwnKey::WrappingXWing) && has(OwnKey::Attestation));
+        assert_eq!(making.quiet_s.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use gabion_kms::gate::{Peer, Principal};
 use rustls::pki_types::CertificateDer;
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use webpki::EndEntityCert;
 
 use crate::clients::{Clients, Verified};

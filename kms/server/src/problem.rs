@@ -237,6 +237,8 @@ impl From<Error> for Problem {
         }
         match code {
             Code::VersionDisabled => problem.hint("`gabion kms key enable` puts it into use again"),
+            Code::MuRequired => problem.hint("`gabion kms sign --keep-message` computes and sends it"),
+            Code::JwtRequired => problem.hint("`POST /v1/kms/jwt` and `gabion kms jwt sign` sign tokens"),
             Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
             Code::Unauthenticated => problem.hint(TOKEN),
             Code::Sealed => problem.hint(UNSEAL),
@@ -255,6 +257,8 @@ fn status(code: Code) -> u16 {
         Code::BadRequest
         | Code::Malformed
         | Code::Unsupported
+        | Code::MuRequired
+        | Code::JwtRequired
         | Code::VersionNotAllowed
         | Code::DecryptFailed
         | Code::UnsealFailed => 400,
@@ -271,7 +275,7 @@ fn status(code: Code) -> u16 {
         | Code::KeyDeleted => 409,
         Code::VersionDestroyed | Code::KeyDestroyed => 410,
         Code::TooLarge => 413,
-        Code::OutcomeUnknown | Code::IntegrityFailed | Code::Internal => 500,
+        Code::OutcomeUnknown | Code::IntegrityFailed | Code::Internal | Code::BackupFailed => 500,
         Code::QuotaExceeded => 429,
         Code::StoreUnavailable | Code::Busy | Code::Sealed | Code::AuditUnwritable => 503,
     }

@@ -1,5 +1,10 @@
 //! Segments of paths and parameters of queries, decoded.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
+use gabion_kms_client::transit::parse_bool;
+
 use crate::problem::Problem;
 
 /// Parameters of a query, in their order.
@@ -31,18 +36,44 @@ impl Query {
         Ok(Query(found))
     }
 
+    /// Reads a query of a path that refuses no parameter. Of a parameter that comes twice the first one counts, and what has a
+    /// wrong escape is left out.
+    pub fn lenient(text: Option<&str>) -> Self {
+        let parts = text.unwrap_or_default().split('&').filter(|part| !part.is_empty());
+        let pair = |part: &str| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            Some((decoded(name).ok()?, decoded(value).ok()?))
+        };
+        Query(parts.filter_map(pair).collect())
+    }
+
     /// A parameter as text.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter as a truth value, in each of the spellings that Vault takes. `None` if it is missing or empty.
+    ///
+    /// # Errors
+    /// `bad_request` for any other text.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
+        let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let flag = parse_bool(text);
+        flag.map(Some).ok_or_else(|| {
+            Problem::bad(format!("the parameter `{name}` is not a boolean; expected true or false"))
+        })
     }
 
     /// A parameter as a number, up to a limit.
     ///
     /// # Errors
     /// What is none, or too large.
-    pub fn number(&self, name: &str, most: u32) -> Result<Option<u32>, Problem> {
+    pub fn number<N>(&self, name: &str, most: N) -> Result<Option<N>, Problem>
+    where
+        N: FromStr + PartialOrd + Display + Copy,
+    {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let number = text.parse().ok().filter(|number| *number <= most);
+        let number = text.parse().ok().filter(|number: &N| *number <= most);
         number.map(Some).ok_or_else(|| {
             Problem::bad(format!("the parameter `{name}` is no number from 0 to {most}"))
         })
@@ -80,10 +111,13 @@ mod tests {
     fn parameters_are_known_ones_and_come_once() {
         let query = Query::read(Some("after=a%2Fb&limit=3"), &["after", "limit"]).unwrap();
         assert_eq!(query.text("after"), Some("a/b"));
-        assert_eq!(query.number("limit", 9).unwrap(), Some(3));
+        assert_eq!(query.number("limit", 9_u32).unwrap(), Some(3));
         assert_eq!(query.text("x"), None);
-        assert!(query.number("limit", 2).is_err());
-        assert!(query.number("after", 2).is_err());
+        assert!(query.number("limit", 2_u32).is_err());
+        assert!(query.number("after", 2_u32).is_err());
+        let index = Query::read(Some("from=18446744073709551615"), &["from"]).unwrap();
+        assert_eq!(index.number("from", u64::MAX).unwrap(), Some(u64::MAX));
+        assert!(index.number("from", u32::MAX).is_err());
         assert!(Query::read(None, &[]).unwrap().text("a").is_none());
         for (text, says) in [
             ("afer=1", "`afer`"),
@@ -94,6 +128,31 @@ mod tests {
         ] {
             let problem = Query::read(Some(text), &["after"]).unwrap_err();
             assert!(problem.message.contains(says), "{text}: {}", problem.message);
+        }
+        let health = Query::lenient(Some("a=1&a=2&b&=3&c=%zz&d=%2"));
+        assert_eq!(
+            (health.text("a"), health.text("b"), health.text("c")),
+            (Some("1"), Some(""), None)
+        );
+    }
+
+    #[test]
+    fn booleans_have_gos_spellings() {
+        for (texts, wanted) in [
+            (["1", "t", "T", "TRUE", "true", "True"], true),
+            (["0", "f", "F", "FALSE", "false", "False"], false),
+        ] {
+            for text in texts {
+                let query = Query::read(Some(&format!("list={text}")), &["list"]).unwrap();
+                assert_eq!(query.flag("list").unwrap(), Some(wanted), "{text}");
+            }
+        }
+        for text in ["", "list", "list="] {
+            assert_eq!(Query::read(Some(text), &["list"]).unwrap().flag("list").unwrap(), None);
+        }
+        for text in ["yes", "tRUE", "2", "%20true", "on"] {
+            let query = Query::read(Some(&format!("list={text}")), &["list"]).unwrap();
+            assert_eq!(query.flag("list").unwrap_err().code, "bad_request", "{text}");
         }
     }
 }

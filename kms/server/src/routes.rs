@@ -3,70 +3,22 @@
 use std::sync::OnceLock;
 
 use gabion_kms::gate::Action;
-use gabion_kms_client::shape::{Schemas, Shape};
+use gabion_kms_client::shape::Shape;
 use gabion_kms_client::transit::{
-    TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt,
-    TransitHmac, TransitImport, TransitImportVersion, TransitKeysConfig, TransitRandom,
-    TransitRewrap, TransitRotate, TransitSign, TransitTrim, TransitVerify,
+    Capabilities, TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt,
+    TransitEncrypt, TransitHash, TransitHmac, TransitImport, TransitImportVersion,
+    TransitKeysConfig, TransitRandom, TransitRewrap, TransitRotate, TransitSign, TransitTrim,
+    TransitVerify,
 };
 use gabion_kms_client::wire;
 use matchit::Router;
-use serde_json::Value;
 
-use crate::api::single::Single;
-use crate::api::streams::{self, Way};
+pub use crate::api::route::{Access, Route, is_vaults};
+use crate::api::streams;
 use crate::api::{
-    Call, Reply, administration, batch, carried, jwks, keys, policies, secrets, signatures, system,
-    transit, vault,
+    administration, batch, capabilities, carried, jwks, jwt, keys, policies, secrets, signatures,
+    system, transit, vault,
 };
-use crate::problem::Problem;
-
-/// Who may call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Anybody.
-    Open,
-    /// Whoever is authenticated; what the caller may do is decided with the verb.
-    Caller,
-}
-
-/// Puts the schema of a type where schemas are, and gives a reference to it.
-type Schema = fn(&mut Schemas) -> Value;
-
-/// Reads a request for one signature or verdict; none of what has to be run by itself.
-type ReadSingle = fn(&Call) -> Result<Option<Single>, Problem>;
-
-/// What is served at a path by a method.
-pub struct Route {
-    pub method: &'static str,
-    pub path: &'static str,
-    /// What it is called in OpenAPI.
-    pub name: &'static str,
-    pub about: &'static str,
-    pub access: Access,
-    /// Whether it mostly takes less than a thread's switch, and runs what takes long aside.
-    pub is_quick: bool,
-    /// Whether it closes the seal: its answer alone is released afterwards.
-    pub is_sealing: bool,
-    /// What its caller may do at least one of: asked before a body is read. None where anybody who is authenticated may call
-    /// it, and where `once` says it.
-    pub may: &'static [Action],
-    /// Reads a request that may be run beside others like it.
-    pub single: Option<ReadSingle>,
-    /// Parameters of the query, and what they are.
-    pub query: &'static [(&'static str, &'static str)],
-    pub body: Option<Schema>,
-    /// How it takes a message that is the body itself.
-    pub way: Option<Way>,
-    /// None: it is not JSON, or not of a fixed form.
-    pub answer: Option<Schema>,
-    pub handler: fn(&Call) -> Result<Reply, Problem>,
-    /// The kind of change, of one that may be asked for again under an op_id: none that gives out a key or what was
-    /// encrypted.
-    pub once: Option<Action>,
-    /// Whether the answer of such a change is secret. A secret answer is never stored.
-    pub is_secret: bool,
-}
 
 const OF_TENANT: (&str, &str) = ("tenant", "Whose key it is; `default` if nothing else is said.");
 
@@ -84,6 +36,7 @@ macro_rules! route {
         Route { may: &[$(Action::$action),+], ..route!($($row)*) }
     };
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
+    (health $($row:tt)*) => { Route { is_health: true, ..route!(open $($row)*) } };
     (secret $($row:tt)*) => { Route { is_secret: true, ..route!($($row)*) } };
     (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
     ($method:literal $path:literal $name:literal $about:literal $handler:path
@@ -94,6 +47,7 @@ macro_rules! route {
             name: $name,
             about: $about,
             access: Access::Caller,
+            is_health: false,
             is_quick: false,
             is_sealing: false,
             may: &[],
@@ -109,15 +63,25 @@ macro_rules! route {
     };
 }
 
+/// A table of rows. Each is a constant of its own: the compiler takes minutes and 4 GiB to check all of them as one.
+macro_rules! routes {
+    ($(route!($($row:tt)*),)*) => {
+        &[$({
+            const ROW: Route = route!($($row)*);
+            ROW
+        }),*]
+    };
+}
+
 /// Every route.
-pub const ROUTES: &[Route] = &[
-    route!(open "GET" "/healthz" "healthz" "The process lives." system::healthz),
-    route!(open "GET" "/readyz" "readyz" "Whether requests are served; reasons if not." system::readyz),
-    route!(open "GET" "/metrics" "metrics" "What was counted, in the text format of Prometheus." system::metrics),
+pub const ROUTES: &[Route] = routes![
+    route!(health "GET" "/healthz" "healthz" "The process lives." system::healthz),
+    route!(health "GET" "/readyz" "readyz" "Whether requests are served; reasons if not." system::readyz),
+    route!(health "GET" "/metrics" "metrics" "What was counted, in the text format of Prometheus." system::metrics),
     route!(open "GET" "/openapi.json" "openapi" "This description." system::openapi),
-    route!(open "GET" "/v1/kms/status" "status" "How the service is." system::status, answer wire::Status),
+    route!(health "GET" "/v1/kms/status" "status" "How the service is." system::status, answer wire::Status),
     route!(once Create "POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body wire::CreateKey, answer wire::Key),
-    route!("GET" "/v1/kms/keys" "list_keys" "Keys in the order of their names." keys::list, answer wire::Keys, query &[
+    route!("GET" "/v1/kms/keys" "list_keys" "Keys that the caller may see, in the order of their names." keys::list, answer wire::Keys, query &[
         OF_TENANT,
         ("prefix", "How their names begin."),
         ("after", "The name after which to begin."),
@@ -142,10 +106,12 @@ pub const ROUTES: &[Route] = &[
         ("kind", "x-wing or rsa; x-wing if nothing else is said."),
     ]),
     route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
-    route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks),
+    route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks, query jwks::QUERY),
     route!(may [Sign] stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
     route!(may [Verify] stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
     route!(may [Sign Verify] "POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
+    route!(may [SignJwt] quick "POST" "/v1/kms/jwt" "sign_jwt" "Signs a JSON Web Token (RFC 7519)." jwt::sign, body wire::SignJwt, answer wire::SignedJwt),
+    route!(may [Verify] quick "POST" "/v1/kms/jwt/verify" "verify_jwt" "Verifies a JSON Web Token by one key." jwt::verify, body wire::VerifyJwt, answer wire::VerifiedJwt),
     route!(may [Encrypt] quick "POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
     route!(may [Decrypt] quick "POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
     route!(may [Rewrap] quick "POST" "/v1/kms/rewrap" "rewrap" "Encrypts by another version." secrets::rewrap, body wire::Rewrap, answer wire::Encrypted),
@@ -163,7 +129,7 @@ pub const ROUTES: &[Route] = &[
     route!(may [Seal] sealing "POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
     route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
     route!(secret once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
-    route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
+    route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token with all its attenuations." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
     route!("GET" "/v1/kms/policies" "list_policies" "The sets of policies that are in force." policies::list, answer wire::PolicySets),
     route!(once Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body wire::PutPolicy, answer wire::PolicyChanged),
     route!("GET" "/v1/kms/policies/{name}" "show_policy" "A set of policies." policies::show, answer wire::PolicySet),
@@ -183,17 +149,19 @@ pub const ROUTES: &[Route] = &[
     route!(may [Audit] "POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body wire::ArchiveAudit, answer wire::AuditArchived),
     route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer wire::AuditKeys),
     // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
-    route!(open "GET" "/v1/sys/init" "vault_init" "Whether the store has a seal." vault::initialized),
-    route!(open "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),
-    route!(open "GET" "/v1/sys/seal-status" "vault_seal_status" "Whether the service is sealed." vault::seal_status),
+    route!(health "GET" "/v1/sys/init" "vault_init" "Whether the store has a seal." vault::initialized),
+    route!(health "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),
+    route!(health "GET" "/v1/sys/seal-status" "vault_seal_status" "Whether the service is sealed." vault::seal_status),
+    route!(health "GET" "/v1/sys/leader" "vault_leader" "Which server leads: there is one alone." vault::leader),
+    route!("POST" "/v1/sys/capabilities-self" "vault_capabilities_self" "What the caller may do at paths." capabilities::capabilities_self, body Capabilities),
     route!("GET" "/v1/sys/mounts" "vault_mounts" "What is served where: Transit at `transit/`." vault::mounts),
     route!("GET" "/v1/auth/token/lookup-self" "vault_lookup_self" "What the token is." vault::lookup_self),
     route!("POST" "/v1/auth/token/renew-self" "vault_renew_self" "How much longer the token lives; its end does not move." vault::renew_self, body TokenRenew),
-    route!("POST" "/v1/auth/token/revoke-self" "vault_revoke_self" "Revokes the token, and those that were made of it." vault::revoke_self, body wire::Nothing),
+    route!("POST" "/v1/auth/token/revoke-self" "vault_revoke_self" "Revokes the token with all its attenuations." vault::revoke_self, body wire::Nothing),
     route!("LIST" "/v1/transit/keys" "transit_list" "Names of keys." transit::list, query transit::LIST),
     route!("GET" "/v1/transit/keys" "transit_list_by_get" "Names of keys, with `list=true`." transit::list_by_get, query transit::LIST),
     route!(may [Create] "POST" "/v1/transit/keys/{key}" "transit_create" "Makes a key." transit::create, body TransitCreate),
-    route!("GET" "/v1/transit/keys/{key}" "transit_read" "A key and its versions." transit::read),
+    route!("GET" "/v1/transit/keys/{key}" "transit_read" "A key and its newest versions, at most 100." transit::read),
     route!("DELETE" "/v1/transit/keys/{key}" "transit_delete" "Destroys a key, if its configuration allows it." transit::delete),
     route!(may [Rotate] "POST" "/v1/transit/keys/{key}/rotate" "transit_rotate" "Gives a key one version more." transit::rotate, body TransitRotate),
     route!(may [Config] "POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
@@ -202,7 +170,7 @@ pub const ROUTES: &[Route] = &[
     route!(may [Restore] "POST" "/v1/transit/keys/{key}/soft-delete-restore" "transit_restore" "Restores a key that was deleted." transit::restore, body wire::Nothing),
     route!("GET" "/v1/transit/config/keys" "transit_read_config" "Whether `encrypt` makes keys: it does not." transit::read_config),
     route!("POST" "/v1/transit/config/keys" "transit_write_config" "Says that `encrypt` makes no keys." transit::write_config, body TransitKeysConfig),
-    route!("GET" "/v1/transit/export/{form}/{key}" "transit_export" "Public keys of all versions." transit::export, query transit::EXPORT),
+    route!("GET" "/v1/transit/export/{form}/{key}" "transit_export" "Public keys of the newest versions, at most 100." transit::export, query transit::EXPORT),
     route!("GET" "/v1/transit/export/{form}/{key}/{version}" "transit_export_version" "The public key of a version." transit::export, query transit::EXPORT),
     route!("GET" "/v1/transit/wrapping_key" "transit_wrapping_key" "The public key for which to wrap what is imported." transit::wrapping_key),
     route!(may [Import] "POST" "/v1/transit/keys/{key}/import" "transit_import" "Makes a key of what somebody brings." transit::import, body TransitImport),
@@ -217,66 +185,18 @@ pub const ROUTES: &[Route] = &[
     route!(may [Decrypt] quick "POST" "/v1/transit/decrypt/{key}" "transit_decrypt" "Decrypts." transit::decrypt, body TransitDecrypt),
     route!(may [Rewrap] quick "POST" "/v1/transit/rewrap/{key}" "transit_rewrap" "Encrypts by another version." transit::rewrap, body TransitRewrap),
     route!(may [Datakey] quick "POST" "/v1/transit/datakey/{form}/{key}" "transit_datakey" "Makes a key for data, and encrypts it." transit::datakey, body TransitDatakey),
+    route!(quick "POST" "/v1/transit/hash" "transit_hash" "Hashes a message." transit::hash, body TransitHash),
+    route!(quick "POST" "/v1/transit/hash/{hash}" "transit_hash_by" "Hashes a message." transit::hash, body TransitHash),
+    route!(quick "POST" "/v1/sys/tools/hash" "vault_hash" "Hashes a message." transit::hash, body TransitHash),
+    route!(quick "POST" "/v1/sys/tools/hash/{hash}" "vault_hash_by" "Hashes a message." transit::hash, body TransitHash),
     route!(may [Random] quick "POST" "/v1/transit/random" "transit_random" "Draws random bytes." transit::random, body TransitRandom),
     route!(may [Random] quick "POST" "/v1/transit/random/{bytes}" "transit_random_of" "Draws so many random bytes." transit::random, body TransitRandom),
     route!(may [Random] quick "POST" "/v1/transit/random/{source}/{bytes}" "transit_random_from" "Draws so many random bytes." transit::random, body TransitRandom),
 ];
 
-/// Most bytes of the body of a route that takes none, or which anybody may call: a share has 1.6 KB.
-pub const SMALL_BODY: usize = 16 << 10;
-
-impl Route {
-    /// What its caller may do at least one of.
-    pub fn actions(&self) -> &[Action] {
-        self.once.as_ref().map_or(self.may, std::slice::from_ref)
-    }
-
-    /// Whether it takes something away, which nobody is kept from by what they had refused before.
-    pub fn takes_away(&self) -> bool {
-        let of = |action: &Action| {
-            matches!(action, Action::Disable | Action::Trim | Action::Destroy | Action::Seal)
-        };
-        self.method == "DELETE" || self.name.contains("revoke") || self.actions().iter().any(of)
-    }
-
-    /// Most bytes of a body, where `most` is that of any.
-    pub fn body_max(&self, most: usize) -> usize {
-        let is_small =
-            self.access == Access::Open || self.body.is_none() || self.actions().is_empty();
-        if is_small { most.min(SMALL_BODY) } else { most }
-    }
-
-    /// The part of a path that is the name or the id of a key which is there.
-    pub fn key<'a>(&self, parts: &'a [String]) -> Option<&'a str> {
-        let is_new = self.actions().iter().any(|of| matches!(of, Action::Create | Action::Import));
-        let open = self.path.split('/').filter(|part| part.starts_with('{'));
-        let place = open.into_iter().position(|part| part == "{key}").filter(|_| !is_new)?;
-        parts.get(place).map(String::as_str)
-    }
-    /// Whether it is one of Vault's, whose answers have Vault's forms.
-    pub fn is_vaults(&self) -> bool {
-        is_vaults(self.path)
-    }
-
-    /// Whether a request by a method is its.
-    pub fn takes(&self, method: &str) -> bool {
-        self.methods().any(|one| one == method)
-    }
-
-    /// Every method by which it is asked.
-    pub fn methods(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let other = match self.method {
-            "GET" => Some("HEAD"),
-            "POST" if self.is_vaults() => Some("PUT"),
-            _ => None,
-        };
-        [self.method].into_iter().chain(other)
-    }
-}
-
-/// Whether a path is one of Vault's, whether or not there is something at it.
-pub fn is_vaults(path: &str) -> bool {
-    path.starts_with("/v1/") && !path.starts_with("/v1/kms/")
+/// A path of Vault's without the slash at its end, which paths of lists have in Vault's own documentation and clients.
+fn list_path(path: &str) -> Option<&str> {
+    path.strip_suffix('/').filter(|path| is_vaults(path))
 }
 
 /// The routes of a path, and the parts of it that are no fixed text.
@@ -293,7 +213,10 @@ pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
         }
         router
     });
-    let found = router.at(path).ok()?;
+    let found = router.at(path).ok().or_else(|| router.at(list_path(path)?).ok())?;
+    if path.ends_with('/') && !found.value.iter().any(|route| route.method == "LIST") {
+        return None;
+    }
     let parts = found.params.iter().map(|(_, part)| part.to_owned()).collect();
     Some((found.value.clone(), parts))
 }
@@ -301,6 +224,8 @@ pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gabion_kms_client::shape::Schemas;
+    use serde_json::Value;
 
     /// Answers of changes are stored under their op_id, so each route with a secret answer has to say so.
     #[test]
@@ -336,6 +261,23 @@ mod tests {
             "/v1/kms/keys/",
             "/v1/kms/keys/a/b/rotate",
             "/v1/kms/keys/a/rotate/",
+        ] {
+            assert!(at(path).is_none(), "{path}");
+        }
+    }
+
+    /// A slash at the end is one of lists alone, and one is enough.
+    #[test]
+    fn paths_of_lists_may_end_in_a_slash() {
+        assert_eq!(at("/v1/transit/keys/").unwrap().0.len(), 2);
+        for path in [
+            "/v1/transit/keys//",
+            "/v1/transit/keys/a/",
+            "/v1/transit/sign/a/",
+            "/v1/sys/health/",
+            "/v1/kms/keys/",
+            "/healthz/",
+            "/v1//",
         ] {
             assert!(at(path).is_none(), "{path}");
         }

@@ -26,6 +26,8 @@ pub struct State {
     pub streams: Arc<Streams>,
     /// Connections that were hung up on, since their address has as many as it may.
     refused: AtomicU64,
+    /// Handshakes of TLS that failed or took too long.
+    handshakes_failed: AtomicU64,
     /// What is served, as OpenAPI.
     pub description: &'static str,
     is_draining: AtomicBool,
@@ -77,6 +79,7 @@ impl State {
             budget: Budget::new(options.body_max),
             streams: Streams::new(options),
             refused: AtomicU64::new(0),
+            handshakes_failed: AtomicU64::new(0),
             description,
             is_draining: AtomicBool::new(false),
             run: u32::from_le_bytes(run),
@@ -117,6 +120,10 @@ impl State {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub fn count_failed_handshake(&self) {
+        self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Says from here on that the server is about to end.
     pub fn drain(&self) {
         self.is_draining.store(true, Ordering::Release);
@@ -138,6 +145,9 @@ impl State {
         let refused = self.refused.load(Ordering::Relaxed);
         text.push_str("# TYPE kms_connections_refused_total counter\n");
         text.push_str(&format!("kms_connections_refused_total {refused}\n"));
+        let failed = self.handshakes_failed.load(Ordering::Relaxed);
+        text.push_str("# TYPE kms_handshakes_failed_total counter\n");
+        text.push_str(&format!("kms_handshakes_failed_total {failed}\n"));
         text.push_str(&self.budget.text());
         text.push_str(&self.streams.text());
         let failed = self.keeper.copies_failed().count();

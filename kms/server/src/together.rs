@@ -257,6 +257,7 @@ mod tests {
                 state: self.state.clone(),
                 caller: Some((self.service.clone(), self.who.clone())),
                 under: Arc::default(),
+                find_routes: |_| None,
                 _reserved: None,
                 peer: Peer::default(),
                 id: "r-1".to_owned(),

@@ -41,3 +41,8 @@ fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
 pub fn expires_ms(token: &str) -> Option<u64> {
     token.parse::<Token>().ok()?.expires_ms()
 }
+
+/// Returns the id of a token; `None` if the text is not a token.
+pub fn token_id(token: &str) -> Option<String> {
+    Some(token.parse::<Token>().ok()?.id().to_string())
+}

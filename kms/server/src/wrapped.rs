@@ -20,7 +20,7 @@ impl Read {
         Ok(Read {
             tenant: Label::new("tenant", tenant)?,
             name: Label::new("key", name)?,
-            algorithm: algorithm.to_ascii_lowercase().parse()?,
+            algorithm: KeyAlgorithm::named(algorithm)?,
             form: form.parse()?,
         })
     }
@@ -61,7 +61,7 @@ pub fn unwrapped(
 /// # Errors
 /// No algorithm.
 pub fn usual_form(algorithm: &str) -> Result<&'static str, Error> {
-    Ok(Form::usual(algorithm.to_ascii_lowercase().parse()?).as_str())
+    Ok(Form::usual(KeyAlgorithm::named(algorithm)?).as_str())
 }
 
 /// Somebody who is to hold a share of a seal, by their public key of X-Wing as DER.

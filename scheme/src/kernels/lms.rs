@@ -16,7 +16,7 @@
 //! - Time depends on lengths and on `start` and `steps` of the jobs, never on hashed bytes.
 
 use sha2::Digest;
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::compress256;
 
 use super::slh::SHA256_START;
 use super::{Kernels, Sponge, Xof};
@@ -134,7 +134,7 @@ impl LmsChain<'_> {
             block[PREFIX] = j;
             block[PREFIX + 1..][..n].copy_from_slice(seed.unwrap_or(&*value));
             let mut state = SHA256_START;
-            sha2::compress256(&mut state, core::slice::from_ref(GenericArray::from_slice(&block)));
+            compress256(&mut state, core::slice::from_ref(&block));
             for (bytes, word) in value.as_chunks_mut().0.iter_mut().zip(state) {
                 *bytes = word.to_be_bytes();
             }

@@ -1,6 +1,6 @@
 //! The part of the seam that hashes whole messages: SHA-512, many at a time.
 
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::compress512;
 
 use crate::ct;
 
@@ -83,9 +83,7 @@ impl Sha512<'_> {
 
     /// Hashes the message by itself, portably.
     pub fn run(&mut self) {
-        self.run_with(|state, block| {
-            sha2::compress512(state, core::slice::from_ref(GenericArray::from_slice(block)));
-        });
+        self.run_with(|state, block| compress512(state, core::slice::from_ref(block)));
     }
 
     /// Hashes the message by itself: `compress` takes a block into a state.

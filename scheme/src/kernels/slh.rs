@@ -9,7 +9,7 @@
 //!   differ.
 //! - Time depends on the lengths and on `start` and `steps` of the jobs, never on hashed bytes.
 
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::{compress256, compress512};
 use zeroize::Zeroize;
 
 /// The types of addresses (FIPS 205, table 1), as they stand in an address.
@@ -68,9 +68,8 @@ impl SlhContext {
             SlhContext { family, n, pk_seed: [0; 32], sha256: SHA256_START, sha512: SHA512_START };
         context.pk_seed[..n].copy_from_slice(pk_seed);
         if family == SlhFamily::Sha2 {
-            let short = GenericArray::clone_from_slice(&block[..64]);
-            sha2::compress256(&mut context.sha256, &[short]);
-            sha2::compress512(&mut context.sha512, &[GenericArray::clone_from_slice(&block)]);
+            compress256(&mut context.sha256, &block.as_chunks().0[..1]);
+            compress512(&mut context.sha512, &[block]);
         }
         context
     }
@@ -113,6 +112,7 @@ impl SlhAddress {
 
     /// An address of a layer, a tree and a type, all else zero (setLayerAddress, setTreeAddress,
     /// setTypeAndClear; the tree address of every parameter set fits 64 bits).
+    #[inline]
     pub fn new(layer: u32, tree: u64, kind: u32) -> Self {
         let mut address = [0; 32];
         address[..4].copy_from_slice(&layer.to_be_bytes());
@@ -122,6 +122,7 @@ impl SlhAddress {
     }
 
     /// The same layer and tree with another type, and all behind it zero (setTypeAndClear).
+    #[inline]
     pub fn of_type(mut self, kind: u32) -> Self {
         self.0[Self::TYPE..].fill(0);
         self.0[Self::TYPE..Self::TYPE + 4].copy_from_slice(&kind.to_be_bytes());
@@ -129,35 +130,41 @@ impl SlhAddress {
     }
 
     /// The same address with another key pair address.
+    #[inline]
     pub fn with_key_pair(mut self, key_pair: u32) -> Self {
         self.0[20..24].copy_from_slice(&key_pair.to_be_bytes());
         self
     }
 
     /// The same address with another chain address (WOTS+) or tree height.
+    #[inline]
     pub fn with_chain(mut self, chain: u32) -> Self {
         self.0[24..28].copy_from_slice(&chain.to_be_bytes());
         self
     }
 
     /// The type word: one of [`address_type`].
+    #[inline]
     pub fn kind(&self) -> u32 {
         let [.., a, b, c, d] = self.0.first_chunk::<{ Self::TYPE + 4 }>().map_or([0; 20], |x| *x);
         u32::from_be_bytes([a, b, c, d])
     }
 
     /// The hash address or tree index.
+    #[inline]
     pub fn hash(&self) -> u32 {
         u32::from_be_bytes(self.0.last_chunk().map_or([0; 4], |x| *x))
     }
 
     /// The same address with another hash address or tree index.
+    #[inline]
     pub fn with_hash(mut self, hash: u32) -> Self {
         self.0[Self::HASH..].copy_from_slice(&hash.to_be_bytes());
         self
     }
 
     /// The address of the secret that begins the chain at this address, as [`SlhChain`] defines it.
+    #[inline]
     pub fn of_secret(mut self, start: u32) -> Self {
         let (kind, hash) = match self.kind() {
             address_type::FORS_TREE => (address_type::FORS_PRF, start),
@@ -168,6 +175,7 @@ impl SlhAddress {
     }
 
     /// The compressed address ADRSc of the SHA-2 family (section 11.2): 22 bytes.
+    #[inline]
     pub fn compressed(&self) -> [u8; 22] {
         let mut out = [0; 22];
         out[0] = self.0[3];

@@ -20,7 +20,7 @@
 //! - `start + steps` of a chain is at most [`STEPS_MAX`].
 //! - Time depends on lengths and on `start` and `steps` of the jobs, never on hashed bytes.
 
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::compress256;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::slh::SHA256_START;
@@ -138,7 +138,7 @@ fn take_key(state: &mut [u32; 8], family: XmssFamily, domain: usize, key: &[u8])
     let mut block = [0u8; 64];
     block[..32].copy_from_slice(prefix(domain, 32));
     block[32..].copy_from_slice(key);
-    sha2::compress256(state, core::slice::from_ref(GenericArray::from_slice(&block)));
+    compress256(state, core::slice::from_ref(&block));
     ct::wipe(&mut block);
 }
 
@@ -207,17 +207,20 @@ impl XmssAddress {
     pub const KEY_AND_MASK: usize = 7;
 
     /// An address of a layer, a tree and a type, all else zero.
+    #[inline]
     pub fn new(layer: u32, tree: u64, kind: u32) -> Self {
         XmssAddress([layer, (tree >> 32) as u32, tree as u32, kind, 0, 0, 0, 0])
     }
 
     /// The same address with another value of a word.
+    #[inline]
     pub fn with(mut self, word: usize, value: u32) -> Self {
         self.0[word] = value;
         self
     }
 
     /// The 32 bytes.
+    #[inline]
     pub fn bytes(&self) -> [u8; 32] {
         let mut bytes = [0; 32];
         for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(self.0) {

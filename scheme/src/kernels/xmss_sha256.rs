@@ -13,7 +13,7 @@
 //! context. An instruction set supplies the compression of a row of blocks ([`Compress`]); what is portable has one
 //! stream.
 
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::compress256;
 
 use super::slh::SHA256_START;
 use super::xmss::{
@@ -303,7 +303,7 @@ impl Compress<1> for One {
             *bytes = word.to_be_bytes();
         }
         let mut words = from.map(|[word]| word);
-        sha2::compress256(&mut words, core::slice::from_ref(GenericArray::from_slice(&bytes)));
+        compress256(&mut words, core::slice::from_ref(&bytes));
         *into = words.map(|word| [word]);
         ct::wipe(&mut bytes);
         ct::wipe(&mut words);

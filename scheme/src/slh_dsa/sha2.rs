@@ -1,6 +1,6 @@
 //! SHA-256 and SHA-512 in a form that is wiped, for HMAC and MGF1 (FIPS 205, section 11.2).
 
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::{compress256, compress512};
 
 use crate::ct;
 use crate::kernels::slh::{SHA256_START, SHA512_START};
@@ -55,14 +55,8 @@ impl Hash {
 
     fn compress(&mut self) {
         match self.width {
-            Width::Sha256 => {
-                let block = GenericArray::from_slice(&self.block[..64]);
-                sha2::compress256(&mut self.sha256, std::slice::from_ref(block));
-            }
-            Width::Sha512 => {
-                let block = GenericArray::from_slice(&self.block);
-                sha2::compress512(&mut self.sha512, std::slice::from_ref(block));
-            }
+            Width::Sha256 => compress256(&mut self.sha256, &self.block.as_chunks().0[..1]),
+            Width::Sha512 => compress512(&mut self.sha512, std::slice::from_ref(&self.block)),
         }
         self.at = 0;
     }

@@ -26,16 +26,19 @@ pub(super) struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
+    #[inline]
     pub(super) fn new(context: &'a SlhContext, indices: Indices) -> Self {
         Lane { context, indices, message: [0; N_MAX] }
     }
 
     /// The address that all chains of the lane's WOTS+ key at a layer begin with.
+    #[inline]
     fn wots(&self, layer: u32, kind: u32) -> SlhAddress {
         SlhAddress::new(layer, self.indices.tree, kind).with_key_pair(self.indices.leaf)
     }
 
     /// The address of the lane's FORS key.
+    #[inline]
     pub(super) fn fors(&self, kind: u32) -> SlhAddress {
         self.wots(0, kind)
     }

@@ -1,9 +1,8 @@
 //! Which source is built: asked for, its hash checked, and only then looked into.
 
-use std::io::Read;
+use std::io::{ErrorKind, Write};
 use std::path::{Component, Path, PathBuf};
-
-use flate2::read::GzDecoder;
+use std::process::{Command, Stdio};
 
 use super::archive::Archive;
 use super::fetch;
@@ -81,8 +80,40 @@ impl SourceRequest {
     }
 }
 
-fn open_archive(archive: &Archive) -> tar::Archive<GzDecoder<&[u8]>> {
-    tar::Archive::new(GzDecoder::new(&archive.bytes[..]))
+/// Runs `tar -xz` or `tar -tz` over the archive's bytes, which it gets by a pipe, and returns what it printed.
+fn tar(archive: &Archive, arguments: &[&str], folder: &Path) -> Result<Vec<u8>> {
+    let failed = |cause| Error::Program(format!("cannot run tar: {cause}"));
+    let mut child = Command::new("tar")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let input = child.stdin.take();
+    let (written, output) = std::thread::scope(|scope| {
+        let writer = std::thread::Builder::new()
+            .spawn_scoped(scope, || input.map_or(Ok(()), |mut pipe| pipe.write_all(&archive.bytes)))
+            .map_err(failed);
+        // Without a writer `input` is dropped, so tar ends.
+        let output = child.wait_with_output().map_err(failed);
+        let written = writer.map(|writer| writer.join().unwrap_or(Ok(())));
+        (written, output)
+    });
+    let (written, output) = (written?, output?);
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(not_an_archive(
+            archive,
+            &text.lines().find(|line| !line.is_empty()).unwrap_or("tar failed"),
+        ));
+    }
+    match written {
+        // tar may end before it has read the padding behind the last entry.
+        Err(cause) if cause.kind() != ErrorKind::BrokenPipe => Err(failed(cause)),
+        _ => Ok(output.stdout),
+    }
 }
 
 fn not_an_archive(archive: &Archive, cause: &dyn std::fmt::Display) -> Error {
@@ -92,9 +123,25 @@ fn not_an_archive(archive: &Archive, cause: &dyn std::fmt::Display) -> Error {
     ))
 }
 
-/// The folder that holds `Configure`, given the path of an entry that may be it.
-fn root_of(entry: &Path) -> Option<PathBuf> {
-    (entry.file_name()? == "Configure").then(|| entry.parent().map(Path::to_path_buf))?
+/// Returns the path of every entry of the archive.
+fn entries(archive: &Archive) -> Result<Vec<PathBuf>> {
+    let listing = tar(archive, &["-tzf", "-"], Path::new("/"))?;
+    let paths: Vec<PathBuf> =
+        String::from_utf8_lossy(&listing).lines().map(PathBuf::from).collect();
+    // tar refuses or renames entries that would leave the folder; in a source whose hash was checked they mean that
+    // something is wrong.
+    let is_plain =
+        |path: &&PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
+    match paths.iter().find(|path| !is_plain(path)) {
+        Some(path) => Err(not_an_archive(archive, &format!("entry {} is refused", path.display()))),
+        None => Ok(paths),
+    }
+}
+
+/// Returns the path of the entry with this file name that is nearest to the archive's root.
+fn shallowest<'a>(entries: &'a [PathBuf], name: &str) -> Option<&'a Path> {
+    let named = entries.iter().filter(|path| path.file_name().is_some_and(|found| found == name));
+    named.min_by_key(|path| path.components().count()).map(PathBuf::as_path)
 }
 
 /// Unpacks `archive` below `folder` and adds the files it lacks; returns the tree's root.
@@ -104,32 +151,11 @@ fn root_of(entry: &Path) -> Option<PathBuf> {
 pub(crate) fn unpack(archive: &Archive, folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(folder)
         .map_err(|cause| Error::io("cannot make the folder", folder, cause))?;
-    let mut root: Option<PathBuf> = None;
-    let mut tar = open_archive(archive);
-    let entries = tar.entries().map_err(|cause| not_an_archive(archive, &cause))?;
-    for entry in entries {
-        let mut entry = entry.map_err(|cause| not_an_archive(archive, &cause))?;
-        let path = entry.path().map_err(|cause| not_an_archive(archive, &cause))?.into_owned();
-        // `unpack_in` skips what would leave the folder; in a source whose hash was checked such
-        // an entry means that something is wrong, so say it.
-        let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-        let unpacked = plain
-            && entry
-                .unpack_in(folder)
-                .map_err(|cause| Error::io("cannot unpack into", folder, cause))?;
-        if !unpacked {
-            return Err(not_an_archive(archive, &format!("entry {} is refused", path.display())));
-        }
-        if let Some(found) = root_of(&path) {
-            let shallower = root
-                .as_ref()
-                .is_none_or(|known| found.components().count() < known.components().count());
-            if shallower {
-                root = Some(found);
-            }
-        }
-    }
-    let root = root.ok_or_else(|| not_an_archive(archive, &"it holds no Configure"))?;
+    let entries = entries(archive)?;
+    let root = shallowest(&entries, "Configure")
+        .and_then(Path::parent)
+        .ok_or_else(|| not_an_archive(archive, &"it holds no Configure"))?;
+    tar(archive, &["--no-same-owner", "-xzf", "-"], folder)?;
     let tree = folder.join(root);
     add_missing_files(&tree)?;
     Ok(tree)
@@ -157,22 +183,13 @@ fn add_missing_files(tree: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::Integrity`] when the archive holds no such file or it names no version.
 pub(crate) fn version_of_archive(archive: &Archive) -> Result<String> {
-    let mut tar = open_archive(archive);
-    let entries = tar.entries().map_err(|cause| not_an_archive(archive, &cause))?;
-    for entry in entries {
-        let mut entry = entry.map_err(|cause| not_an_archive(archive, &cause))?;
-        let is_version_file = entry
-            .path()
-            .is_ok_and(|path| path.file_name().is_some_and(|name| name == "VERSION.dat"));
-        if !is_version_file {
-            continue;
-        }
-        let mut text = String::new();
-        entry.read_to_string(&mut text).map_err(|cause| not_an_archive(archive, &cause))?;
-        return parse_version(&text)
-            .ok_or_else(|| not_an_archive(archive, &"VERSION.dat names no version"));
-    }
-    Err(not_an_archive(archive, &"it holds no VERSION.dat"))
+    let entries = entries(archive)?;
+    let file = shallowest(&entries, "VERSION.dat")
+        .and_then(Path::to_str)
+        .ok_or_else(|| not_an_archive(archive, &"it holds no VERSION.dat"))?;
+    let text = tar(archive, &["-xzOf", "-", "--", file], Path::new("/"))?;
+    parse_version(&String::from_utf8_lossy(&text))
+        .ok_or_else(|| not_an_archive(archive, &"VERSION.dat names no version"))
 }
 
 fn parse_version(text: &str) -> Option<String> {

@@ -5,14 +5,16 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_engine::Error;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
 use gabion_state::testing::{At, Hooked};
 use gabion_state::{
-    Generated, KeyFile, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors, check_place,
-    create, recover, status,
+    Access, Generated, KeyFile, Lifecycle, Sets, Signer, Surroundings, Unfinished,
+    UnfinishedSectors, backup, check_place, create, hand_over, recover, restore, retire, status,
 };
 
 use crate::place::{ONE, Place, around, engine, making, open};
@@ -311,4 +313,244 @@ fn folders_and_files_are_their_owners_from_the_first_moment() {
     for line in made {
         assert!(line.contains("0700)") || line.contains("0600)"), "{line}");
     }
+}
+
+/// Each call of a hand-over fails once, in a key that a crash left a generation ahead of its anchor. Either the key still signs
+/// here and there is no backup, or it signs here no more and the same command writes the backup.
+#[test]
+fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
+    let engine_key = |around: &Surroundings, key: &Path| open(around, key).map(|it| signed(&it));
+    let (mut stayed, mut left) = (0, 0);
+    for nth in 0.. {
+        let place = Place::empty();
+        let (key, out) = (place.key(), place.path("copy/backup"));
+        made(&place.around, &key);
+        let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+        let witnessed = fs::read(anchor_of(&place)).unwrap();
+        assert_eq!(engine_key(&place.around, &key).unwrap(), Ok(0));
+        let state = fs::read(place.path("keys/k.state")).unwrap();
+        assert_ne!(witnessed, fs::read(anchor_of(&place)).unwrap());
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let frail = Hooked::around(&place.around, move |_, _| {
+            match counted.fetch_add(1, Ordering::Relaxed) == nth {
+                true => Err(std::io::Error::other("the device failed")),
+                false => Ok(()),
+            }
+        });
+        let handed = hand_over(&frail, &key, &public, &out);
+        if calls.load(Ordering::Relaxed) <= nth {
+            handed.unwrap();
+            break;
+        }
+        match engine_key(&place.around, &key) {
+            Ok(index) => {
+                assert!(handed.is_err() && !out.exists(), "call {nth}: {handed:?}");
+                assert_eq!(index, Ok(1), "call {nth}");
+                stayed += 1;
+            }
+            Err(refused) => {
+                assert!(refused.to_string().contains("no longer signs here"), "{refused}");
+                assert!(recover(&place.around, &key, &public, 8).is_err(), "call {nth}");
+                left += 1;
+            }
+        }
+        if let Err(LedgerError::Unavailable(said)) = &handed {
+            let told = ["nothing changed", "still signs here", "no longer signs here"];
+            assert!(told.iter().any(|told| said.contains(told)), "call {nth}: {said}");
+        }
+        let lifecycle = status(&place.around, &key).unwrap().lifecycle;
+        if lifecycle == Lifecycle::HandingOver {
+            // It is this state that goes.
+            assert!(fs::read(place.path("keys/k.state")).unwrap() == state, "call {nth}");
+        }
+        if lifecycle == Lifecycle::HandedOver {
+            assert!(out.exists(), "call {nth}");
+        } else {
+            let again = hand_over(&place.around, &key, &public, &out).unwrap();
+            assert_eq!(again, lifecycle == Lifecycle::HandingOver, "call {nth}");
+        }
+        let (other, there) = (around(&place.path("other/anchors"), None), place.path("there"));
+        restore(&other, &out, &there).unwrap();
+        assert!(open(&other, &there).is_err() && open(&place.around, &there).is_err());
+        let next = status(&other, &there).unwrap().index;
+        recover(&other, &there, &public, 0).unwrap();
+        assert_eq!(engine_key(&other, &there).unwrap(), Ok(next), "call {nth}");
+        assert!(open(&place.around, &key).is_err() && open(&place.around, &there).is_err());
+    }
+    assert!(stayed > 20 && left > 3, "{stayed} and {left}");
+}
+
+/// What left a home is neither recovered nor backed up there, whatever is restored or deleted; a second hand-over of it would
+/// let two hosts sign.
+#[test]
+fn a_key_that_left_a_home_stays_away() {
+    for set in [SET, "LMS_SHA256_M32_H5_W4,LMS_SHA256_M32_H5_W4", "XMSSMT-SHA2_20/4_192"] {
+        let place = Place::empty();
+        let (key, out) = (place.key(), place.path("copy/backup"));
+        let second = place.path("copy/second");
+        made_of(set, &place.around, &key);
+        let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+        let old = place.copy("keys", "old");
+        assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0), "{set}");
+        hand_over(&place.around, &key, &public, &out).unwrap();
+        for key in [&key, &old] {
+            let refused = open(&place.around, key).unwrap_err().to_string();
+            assert!(refused.contains("handed over") && refused.contains("every-other-copy"));
+            assert!(recover(&place.around, key, &public, 3).is_err(), "{set}");
+            assert!(backup(&place.around, key, &second).is_err(), "{set}");
+            assert!(hand_over(&place.around, key, &public, &second).is_err(), "{set}");
+            let seen = status(&place.around, key).unwrap();
+            assert_eq!(seen.lifecycle, Lifecycle::HandedOver);
+            assert!(seen.refusal.unwrap().contains("handed over"));
+        }
+        assert!(!second.exists());
+        // By the caller's word, and not below what any witness saw.
+        let back = gabion_state::take_back(&place.around, &old, &public, 0).unwrap();
+        assert!(back.index >= 1, "{set}: {back:?}");
+        assert!(open(&place.around, &key).is_err(), "{set}");
+        assert_eq!(signed(&open(&place.around, &old).unwrap()), Ok(back.index), "{set}");
+        // For ever: by a copy whose anchor is somewhere else, too.
+        retire(&place.around, &old, &public).unwrap();
+        retire(&place.around, &old, &public).unwrap();
+        fs::remove_file(place.path("keys/k.lock")).unwrap();
+        retire(&place.around, &key, &public).unwrap();
+        for key in [&key, &old] {
+            assert!(open(&place.around, key).is_err(), "{set}");
+            assert!(recover(&place.around, key, &public, 3).is_err(), "{set}");
+            assert!(gabion_state::take_back(&place.around, key, &public, 3).is_err(), "{set}");
+        }
+        let other = around(&place.path("other/anchors"), None);
+        retire(&other, &old, &public).unwrap();
+        assert!(recover(&other, &old, &public, 3).is_err(), "{set}");
+    }
+}
+
+/// An interrupted hand-over goes on with the state that it began with, and with no other one.
+#[test]
+fn a_hand_over_does_not_go_on_with_an_older_state() {
+    let place = Place::empty();
+    let (key, out) = (place.key(), place.path("copy/backup"));
+    made(&place.around, &key);
+    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+    let old = place.copy("keys", "old");
+    assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
+    let failed = || Err(std::io::Error::other("the device failed"));
+    let frail = Hooked::once(&place.around, (At::Rename, "backup.part"), failed);
+    let refused = hand_over(&frail, &key, &public, &out).unwrap_err().to_string();
+    assert!(refused.contains("--hand-over --out FILE"), "{refused}");
+    assert!(hand_over(&place.around, &old, &public, &out).is_err());
+    assert!(!out.exists());
+    hand_over(&place.around, &key, &public, &out).unwrap();
+}
+
+/// What a kill leaves that came after the backup got its name: the same call finds it whole, and takes no other file for it.
+#[test]
+fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
+    let place = Place::empty();
+    let (key, out) = (place.key(), place.path("copy/backup"));
+    made(&place.around, &key);
+    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+    fs::write(place.path("copy/other"), "another file").unwrap();
+    backup(&place.around, &key, &place.path("copy/older")).unwrap();
+    assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
+    let (there, anchor) = (out.clone(), anchor_of(&place));
+    // From then on the anchor can't be raised.
+    let frail = Hooked::around(&place.around, move |at, path| {
+        match at == At::Identity && path == anchor && there.exists() {
+            true => Err(std::io::Error::other("the device failed")),
+            false => Ok(()),
+        }
+    });
+    let refused = hand_over(&frail, &key, &public, &out).unwrap_err().to_string();
+    assert!(refused.contains("is whole"), "{refused}");
+    assert_eq!(status(&place.around, &key).unwrap().lifecycle, Lifecycle::HandingOver);
+    for other in ["copy/other", "copy/older"] {
+        let refused = hand_over(&place.around, &key, &public, &place.path(other)).unwrap_err();
+        assert!(refused.to_string().contains("--hand-over --out FILE"), "{refused}");
+    }
+    let written = fs::read(&out).unwrap();
+    assert!(hand_over(&place.around, &key, &public, &out).unwrap());
+    assert_eq!(fs::read(&out).unwrap(), written);
+    assert_eq!(status(&place.around, &key).unwrap().lifecycle, Lifecycle::HandedOver);
+}
+
+/// A home that comes back from an older copy brings the anchor of before; the key's folder does not come back with it.
+#[test]
+fn an_older_anchor_alone_does_not_bring_back_what_left() {
+    for leave in ["hand over", "retire"] {
+        let place = Place::empty();
+        let (key, out) = (place.key(), place.path("copy/backup"));
+        made(&place.around, &key);
+        let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+        assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
+        let before = fs::read(anchor_of(&place)).unwrap();
+        match leave {
+            "retire" => retire(&place.around, &key, &public).unwrap(),
+            _ => assert!(!hand_over(&place.around, &key, &public, &out).unwrap()),
+        }
+        fs::write(anchor_of(&place), before).unwrap();
+        let refused = open(&place.around, &key).unwrap_err().to_string();
+        assert!(refused.contains("no longer signs here"), "{leave}: {refused}");
+        // Nor does plain `recover`, also where no anchor is left and in another home.
+        assert!(recover(&place.around, &key, &public, 3).is_err());
+        fs::remove_file(anchor_of(&place)).unwrap();
+        let other = around(&place.path("other"), None);
+        for around in [&place.around, &other] {
+            assert!(open(around, &key).unwrap_err().to_string().contains("no longer signs here"));
+            assert!(recover(around, &key, &public, 3).is_err(), "{leave}");
+            assert!(backup(around, &key, &place.path("copy/second")).is_err(), "{leave}");
+            assert_ne!(status(around, &key).unwrap().lifecycle, Lifecycle::Active);
+        }
+        assert!(hand_over(&place.around, &key, &public, &place.path("copy/second")).is_err());
+    }
+}
+
+/// Each anchor has two slots, of which the one that was written last may be lost.
+#[test]
+fn a_damaged_slot_does_not_bring_back_what_left() {
+    for leave in ["hand over", "retire", "retire what another home made"] {
+        for slot in [0, 4096] {
+            let place = Place::empty();
+            let (key, out) = (place.key(), place.path("copy/backup"));
+            let maker = match leave {
+                "retire what another home made" => around(&place.path("other"), None),
+                _ => place.around.clone(),
+            };
+            made(&maker, &key);
+            let public = KeyFile::read(&*maker.disk, &key).unwrap().public().to_vec();
+            assert_eq!(signed(&open(&maker, &key).unwrap()), Ok(0));
+            match leave {
+                "hand over" => drop(hand_over(&place.around, &key, &public, &out).unwrap()),
+                _ => retire(&place.around, &key, &public).unwrap(),
+            }
+            let mut anchor = fs::read(anchor_of(&place)).unwrap();
+            anchor[slot + 100] ^= 1;
+            fs::write(anchor_of(&place), anchor).unwrap();
+            // What another home made goes on there.
+            assert_eq!(open(&maker, &key).is_ok(), leave.ends_with("home made"), "{leave}, {slot}");
+            let refused = open(&place.around, &key).unwrap_err().to_string();
+            assert!(refused.contains("no longer signs here"), "{leave}, {slot}: {refused}");
+            assert!(recover(&place.around, &key, &public, 1).is_err(), "{leave}, {slot}");
+        }
+    }
+}
+
+/// Whoever can't look whether a key left makes no backup of it.
+#[test]
+fn a_backup_of_what_left_is_not_written_while_its_state_cannot_be_read() {
+    let place = Place::empty();
+    let (key, out) = (place.key(), place.path("copy/backup"));
+    made(&place.around, &key);
+    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+    retire(&place.around, &key, &public).unwrap();
+    let failed = || Err(std::io::Error::other("the device failed"));
+    let frail = Hooked::once(&place.around, (At::Open(Access::Read), "k.state"), failed);
+    let refused = backup(&frail, &key, &out).unwrap_err().to_string();
+    assert!(refused.contains("the device failed") && !out.exists(), "{refused}");
+}
+
+/// The anchor of the one key whose home this is.
+fn anchor_of(place: &Place) -> std::path::PathBuf {
+    fs::read_dir(place.path("home/anchors")).unwrap().next().unwrap().unwrap().path()
 }

@@ -1,5 +1,5 @@
 //! One key and several homes of one machine, as users and containers have them, each with a live anchor: recovered in
-//! one, copied to another, restored where the backup was made.
+//! one, copied to another, restored where the backup was made, handed over, taken back, retired.
 //!
 //! ```text
 //!   a copy of the key        homes whose anchors may witness it
@@ -7,6 +7,8 @@
 //!   recovered in H           H and no other; if that failed, H or those of before
 //!   signed with in H         H
 //!   copied, restored         those of the original when it was copied or backed up
+//!   handed over by H         H no more, for any copy; taken back in H: H
+//!   retired in H             H no more, for any copy and for ever
 //!        v
 //!   Oracle: no other home signs, and an index signs one message
 //! ```
@@ -21,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use gabion_engine::keys::stateful::LedgerError;
-use gabion_state::{backup, create, recover, restore, status};
+use gabion_state::{backup, create, hand_over, recover, restore, retire, status, take_back};
 
 use crate::disk::{Plan, Sim};
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
@@ -65,6 +67,12 @@ enum Step {
     Backup(Home, Place),
     /// Removes what is there and restores the backup.
     Restore(Home, Place),
+    /// Writes a backup that hands the key over, in place of an earlier backup, and types it again until there is one.
+    HandOver(Home, Place),
+    /// Destroys the backup and takes back what was handed over from the home, and burns what no witness saw.
+    TakeBack(Home, Place),
+    /// Retires the key.
+    Retire(Home, Place),
 }
 
 use Step::*;
@@ -217,6 +225,81 @@ const SCENARIOS: &[(&str, &[Step], &[bool])] = &[
         ],
         &[true, false, true, false, true],
     ),
+    (
+        "handed over",
+        &[
+            Sign(A, 0),
+            HandOver(A, 0),
+            Sign(A, 0),
+            Recover(A, 0),
+            Sign(A, 0),
+            Restore(B, 1),
+            Sign(B, 1),
+            Recover(B, 1),
+            Sign(B, 1),
+            Copy(1, 0),
+            Sign(A, 0),
+            Sign(B, 1),
+        ],
+        &[true, false, false, false, true, false, true],
+    ),
+    (
+        "handed over and restored where it was made",
+        &[
+            MustSign(A, 0),
+            Kill(A),
+            HandOver(A, 0),
+            Restore(A, 0),
+            Sign(A, 0),
+            Recover(A, 0),
+            Sign(A, 0),
+            Restore(B, 1),
+            Recover(B, 1),
+            Sign(B, 1),
+            Sign(A, 0),
+        ],
+        &[true, false, false, true, false],
+    ),
+    (
+        "handed back",
+        &[
+            Copy(0, 2),
+            HandOver(A, 0),
+            Restore(B, 1),
+            Recover(B, 1),
+            MustSign(B, 1),
+            HandOver(B, 1),
+            Sign(B, 1),
+            Restore(A, 0),
+            Sign(A, 0),
+            TakeBack(A, 0),
+            Sign(A, 0),
+            Copy(0, 1),
+            Sign(B, 1),
+            Sign(A, 2),
+            Sign(A, 0),
+        ],
+        &[true, false, false, true, false, false, true],
+    ),
+    (
+        "a hand-over given up",
+        &[Sign(A, 0), HandOver(A, 0), Sign(A, 0), TakeBack(A, 0), Sign(A, 0)],
+        &[true, false, true],
+    ),
+    (
+        "retired",
+        &[
+            Sign(A, 0),
+            Copy(0, 1),
+            Retire(A, 0),
+            Sign(A, 0),
+            Recover(A, 0),
+            TakeBack(A, 1),
+            Sign(A, 1),
+            Sign(A, 0),
+        ],
+        &[true, false, false, false],
+    ),
 ];
 
 /// Homes whose anchors may witness a copy of the key.
@@ -265,6 +348,9 @@ struct Homes {
     judge: Arc<Judge>,
     /// By homes: the process that lives, and where the key is that it has open.
     running: [Option<(Running, Place)>; HOMES.len()],
+    /// Homes whose anchor says that the key was handed over, and those in which it was retired.
+    gone: BTreeSet<Home>,
+    retired: BTreeSet<Home>,
     signed: Vec<bool>,
 }
 
@@ -279,6 +365,8 @@ impl Homes {
             entropy: Arc::new(Counted(AtomicU64::new(seed))),
             judge: Arc::default(),
             running: [const { None }; HOMES.len()],
+            gone: BTreeSet::new(),
+            retired: BTreeSet::new(),
             signed: Vec::new(),
         };
         homes.set_racer();
@@ -330,7 +418,7 @@ impl Homes {
         signed
     }
 
-    fn recover(&mut self, home: Home, place: Place) {
+    fn recover(&mut self, home: Home, place: Place, takes_back: bool) {
         HOMES.iter().for_each(|home| self.close(*home));
         let before = self.judge.witnesses()[place].clone();
         // Until it is known to have worked, and where it was interrupted.
@@ -338,8 +426,24 @@ impl Homes {
         let (around, key) = (self.running(home, place).around.clone(), Path::new(PLACES[place]));
         let top = self.judge.oracle.lock().unwrap().top();
         let burn = status(&around, key).map_or(top, |seen| top.saturating_sub(seen.index));
-        let recovered = recover(&around, key, PUBLIC, burn);
+        let recovered = match takes_back {
+            true => take_back(&around, key, PUBLIC, burn),
+            false => recover(&around, key, PUBLIC, burn),
+        };
         let mut witnesses = self.judge.witnesses();
+        let is_refused = self.retired.contains(&home) || self.gone.contains(&home) && !takes_back;
+        if is_refused {
+            witnesses[place] = before;
+            if recovered.is_ok() {
+                let wrong = format!("home {home} recovered a key that had left it");
+                self.judge.oracle.lock().unwrap().wrongs.push(wrong);
+            }
+            return;
+        }
+        if takes_back {
+            // Also where it failed: it may have got as far as the anchor.
+            self.gone.remove(&home);
+        }
         match recovered {
             Ok(_) => witnesses[place] = [home].into(),
             Err(LedgerError::Exhausted { .. }) => witnesses[place] = before,
@@ -365,6 +469,24 @@ impl Homes {
         }
     }
 
+    /// Hands the key over; whether there is a backup of that.
+    fn hand_over(&mut self, home: Home, place: Place) -> bool {
+        self.close(home);
+        self.sim.remove(BACKUP);
+        let has_left = (0..4).any(|_| {
+            let around = self.running(home, place).around.clone();
+            let handed = hand_over(&around, Path::new(PLACES[place]), PUBLIC, Path::new(BACKUP));
+            handed.is_ok() || self.sim.files().contains_key(Path::new(BACKUP))
+        });
+        if has_left {
+            self.gone.insert(home);
+            let mut witnesses = self.judge.witnesses();
+            witnesses.iter_mut().for_each(|homes| homes.retain(|other| *other != home));
+            witnesses[THE_BACKUP] = witnesses[place].clone();
+        }
+        has_left
+    }
+
     /// Runs a step; whether the scenario goes on.
     fn step(&mut self, step: Step) -> bool {
         match step {
@@ -376,7 +498,22 @@ impl Homes {
                     self.sim.kill(running.process);
                 }
             }
-            Recover(home, place) => self.recover(home, place),
+            Recover(home, place) => self.recover(home, place, false),
+            HandOver(home, place) => return self.hand_over(home, place),
+            TakeBack(home, place) => {
+                self.sim.remove(BACKUP);
+                self.recover(home, place, true);
+            }
+            Retire(home, place) => {
+                self.close(home);
+                let around = self.running(home, place).around.clone();
+                if retire(&around, Path::new(PLACES[place]), PUBLIC).is_err() {
+                    return false;
+                }
+                self.retired.insert(home);
+                let mut witnesses = self.judge.witnesses();
+                witnesses.iter_mut().for_each(|homes| homes.retain(|other| *other != home));
+            }
             Copy(from, to) => self.copy(from, to),
             Backup(home, place) => {
                 self.close(home);

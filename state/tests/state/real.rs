@@ -486,7 +486,10 @@ fn a_damaged_log_is_told_and_a_copy_of_it_stays() {
     assert_eq!(fs::read(place.path("keys/k.log.1")).unwrap(), bytes);
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
     let whole = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
-    assert!(whole.warnings.is_empty() && !place.path("keys/k.log.2").exists());
+    assert!(
+        !whole.warnings.iter().any(|warning| warning.contains("k.log"))
+            && !place.path("keys/k.log.2").exists()
+    );
 }
 
 /// A log that is gone: refused, and gone on with behind what state and anchor saw.

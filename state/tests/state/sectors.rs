@@ -12,8 +12,8 @@
 //! Whoever begins a key anew makes another public key, and may do so with sectors that were begun under the old one. So the
 //! oracle goes by the secrets of sectors, and not by public keys.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -27,7 +27,7 @@ use gabion_engine::keys::stateful::{
 };
 use gabion_state::{
     FilesLedger, KeyFile, KeyId, Opened, Options, Secret, Sets, Surroundings, UnfinishedSectors,
-    backup, check_place, discard, recover, restore,
+    backup, check_place, discard, hand_over, recover, restore,
 };
 
 use crate::disk::{Plan, Sim};
@@ -67,7 +67,7 @@ enum Step {
     Restore(usize),
     /// Recovers a sector, and burns nothing but what a witness saw.
     Recover(usize),
-    /// Brings a sector to another machine, as docs/hbs.md says: by a backup, while nobody signs with it.
+    /// Hands a sector over to another machine, as docs/hbs.md says, while nobody signs with it. Its files stay.
     Move(usize),
     /// Signs with the sector that was brought there.
     SignMoved(usize),
@@ -195,6 +195,27 @@ const SCENARIOS: &[(&str, usize, &[Step])] = &[
             Sign(0, 1),
         ],
     ),
+    (
+        "a sector moved and looked for here",
+        2,
+        &[
+            Make(ALL),
+            Keep,
+            Sign(1, 2),
+            Close,
+            Move(1),
+            Sign(1, 1),
+            Recover(1),
+            Sign(1, 1),
+            SignMoved(1),
+            PutBack,
+            Sign(1, 1),
+            Recover(1),
+            Sign(1, 1),
+            Recover(0),
+            Sign(0, 2),
+        ],
+    ),
 ];
 
 /// The keys that came before, by their files: scenarios are alike, and so is what they draw.
@@ -305,6 +326,8 @@ struct Hosts {
     elsewhere: Option<Host>,
     copied: Vec<(PathBuf, Vec<u8>)>,
     messages: Arc<AtomicU64>,
+    /// Sectors that left the first machine.
+    gone: HashSet<usize>,
 }
 
 /// Processes of two machines share one disk here, on which each has a home.
@@ -369,6 +392,7 @@ impl Hosts {
             elsewhere: None,
             copied: Vec::new(),
             messages: Arc::default(),
+            gone: HashSet::new(),
         };
         hosts.set_racer();
         hosts
@@ -446,6 +470,7 @@ impl Hosts {
     /// Removes the keys that are there, with their files and anchors; what was begun stays.
     fn lose_keys(&mut self) {
         self.current = None;
+        self.gone.clear();
         let files = self.sim.files();
         for at in 0..self.count {
             let name = |ending: &str| format!("{}{ending}", sector(at).display());
@@ -491,24 +516,26 @@ impl Hosts {
         }
     }
 
-    /// A backup, from there another key, which goes on with what a witness saw, of which there is none; and only then the
-    /// original goes. Where any of it fails, what came of it goes.
+    /// A backup that hands the sector over, from there another key, which goes on with what a witness saw, of which there is
+    /// none. Where no backup came of it, whatever was left, nothing is brought.
     fn bring(&mut self, number: usize) {
         self.close();
         let (from, to, file) = (sector(number), moved(number), Path::new("/copy/backup"));
         let (here, there) = (self.current().around.clone(), self.elsewhere().around.clone());
-        let brought = || {
-            let public = KeyFile::read(&*here.disk, &from)?.public().to_vec();
-            backup(&here, &from, file)?;
-            restore(&there, file, &to)?;
-            recover(&there, &to, &public, 0)?;
-            Ok::<(), Error>(())
-        };
-        let gone = match brought() {
-            Ok(()) => format!("{}", from.display()),
-            Err(_) => format!("{}", to.display()),
-        };
-        self.sim.remove(&gone);
+        let Ok(key) = KeyFile::read(&*here.disk, &from) else { return };
+        let has_left = (0..4).any(|_| {
+            let here = self.current().around.clone();
+            hand_over(&here, &from, key.public(), file).is_ok() || self.is_there(file)
+        });
+        if !has_left {
+            return;
+        }
+        self.gone.insert(number);
+        let brought = restore(&there, file, &to)
+            .and_then(|()| recover(&there, &to, key.public(), 0).map(drop));
+        if brought.is_err() {
+            self.sim.remove(&format!("{}", to.display()));
+        }
         self.sim.remove("/copy/backup");
     }
 
@@ -570,6 +597,15 @@ impl Hosts {
         let there: Vec<_> = (0..self.count).filter(|at| self.is_there(&sector(*at))).collect();
         for at in there {
             let mut signed = Ok(());
+            if self.gone.contains(&at) {
+                self.current = None;
+                let (messages, oracle) = ([message(&self.messages)], Arc::clone(&self.oracle));
+                if self.current().sign(&sector(at), &messages, &oracle).is_ok() {
+                    let wrong = format!("sector {at} signed where it had been handed over");
+                    oracle.lock().unwrap().wrongs.push(wrong);
+                }
+                continue;
+            }
             // A fault may have waited for this one, and for the one after it.
             for _ in 0..3 {
                 self.current = None;

@@ -525,3 +525,19 @@ fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
         last = Some(made.index);
     }
 }
+
+/// What was asked for when more were left is not reserved of the last ones.
+#[test]
+fn a_bounded_reservation_shrinks_with_what_is_left() {
+    let place = Place::levels(1);
+    let opening = Opening { ahead: 4, wait: Duration::ZERO, ..Opening::default() };
+    let opened = Signer::open(&place.around, engine(), &place.key(), None, &opening);
+    let signer = opened.unwrap();
+    for used in 0..32 {
+        let made = signer.sign(&[Request { message: b"m", id: None }]).unwrap().remove(0);
+        let reserved = status(&place.around, &place.key()).unwrap().index;
+        let most = ((32 - used) / 8).max(1);
+        assert_eq!(made.index, used);
+        assert!((1..=most).contains(&(reserved - used)), "{used}: {reserved}");
+    }
+}

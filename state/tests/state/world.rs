@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -48,8 +49,8 @@ impl Machine for SimMachine {
         [self.sim.ground().boot as u8; 32]
     }
 
-    fn id(&self) -> [u8; 32] {
-        [self.name; 32]
+    fn id(&self) -> io::Result<[u8; 32]> {
+        Ok([self.name; 32])
     }
 
     fn process(&self) -> Option<Process> {

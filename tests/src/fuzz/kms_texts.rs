@@ -1,5 +1,5 @@
 //! What the key management service reads of strangers before it knows them: tokens, caveats, checkpoints and their keys, shares
-//! and wrapped ones.
+//! and wrapped ones; and JSON Web Tokens and their claims.
 //!
 //! The first byte says which.
 
@@ -7,7 +7,10 @@ use std::sync::OnceLock;
 
 use gabion_kms::audit::{Checkpoint, Keys, Log, Outcome, Record};
 use gabion_kms::gate::{Action, Caveat, Principal, Token};
+use gabion_kms::json::Unique;
+use gabion_kms::jwt::{Jwt, NewJwt};
 use gabion_kms::seal::{Share, WrappedShare};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// A token, in base64url.
@@ -58,12 +61,13 @@ fn signed() -> &'static Signed {
 pub fn run(data: &[u8]) {
     let Some((which, text)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    match which % 5 {
+    match which % 6 {
         0 => token(text),
         1 => caveat(text),
         2 => note(text),
         3 => keys(text),
-        _ => shares(text),
+        4 => shares(text),
+        _ => jwt(text),
     }
 }
 
@@ -113,6 +117,30 @@ fn shares(text: &str) {
     }
 }
 
+/// A JSON Web Token is read as it is written; claims that are signed are those that were given, and have an end.
+fn jwt(text: &str) {
+    if let Ok(jwt) = Jwt::parse(text) {
+        assert_eq!(jwt.text(), text);
+        assert_eq!(text.split('.').count(), 3);
+        assert!(jwt.payload().len() <= text.len());
+    }
+    let Ok(Unique(Value::Object(claims))) = serde_json::from_str(text) else { return };
+    let new = NewJwt { claims, ..NewJwt::default() };
+    if let Ok(claims) = new.claims(NOW_S) {
+        let Unique(signed) = serde_json::from_str(claims.payload()).unwrap();
+        assert!(signed.as_object().unwrap().keys().eq(new.claims.keys()));
+        assert_eq!(signed["exp"], claims.exp_s());
+        assert!(claims.exp_s() > NOW_S);
+    }
+}
+
+/// Seconds since 1970.
+const NOW_S: u64 = 1_790_000_000;
+
+/// A JSON Web Token (RFC 7515, A.1), and claims.
+const JWT: &str = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+const CLAIMS: &str = r#"{"iss":"https://a","sub":"b","aud":["c"],"exp":1790000060,"nbf":1,"iat":1,"jti":"d","e":[{"f":-1.5}]}"#;
+
 /// A share as its text is put together.
 fn share_of(head: &str, body: &str) -> String {
     let text = format!("{head}-c3c3c3c3c3c3c3c3-2-1-{body}");
@@ -130,6 +158,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let wrapped = share_of("gbw1", &format!("{}-w", "-_A4".repeat(1168 / 3)));
     assert!(wrapped.parse::<WrappedShare>().is_ok());
     seeds.extend([of(4, &share_of("gbs1", &"5a".repeat(32))), of(4, &wrapped)]);
+    seeds.extend([of(5, JWT), of(5, CLAIMS)]);
     seeds.extend([of(3, &vkeys.join("\n")), of(3, &vkeys[0]), of(3, &vkeys[1])]);
     seeds
 }

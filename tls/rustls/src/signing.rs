@@ -194,6 +194,27 @@ mod tests {
         }
     }
 
+    /// The public key beside an EC private key may be a compressed or hybrid point; the key of P-521 is aws-lc-rs's.
+    #[test]
+    fn ec_private_keys_with_points_in_any_form_are_read() {
+        let engine = Engine::global().unwrap();
+        for algorithm in [Algorithm::EcdsaP256, Algorithm::EcdsaP384, Algorithm::EcdsaP521] {
+            let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
+            let form = FileForm::of(algorithm).unwrap();
+            let point = key.public_bytes();
+            let parity = point[point.len() - 1] & 1;
+            let compressed = [&[2 | parity], &point[1..=point.len() / 2]].concat();
+            let hybrid = [&[6 | parity], &point[1..]].concat();
+            let expected = key_file::encode_public(form, point, true).unwrap();
+            for public in [compressed, hybrid] {
+                let forms = Forms { public: Some(&public), ..key.forms() };
+                let der = key_file::encode_private(form, &forms, true).unwrap();
+                let read = read(&der).unwrap();
+                assert_eq!(read.public_key().unwrap().as_ref(), expected, "{algorithm}");
+            }
+        }
+    }
+
     #[test]
     fn other_keys_are_refused_with_what_they_are() {
         let engine = Engine::global().unwrap();

@@ -46,7 +46,8 @@ pub static ECDSA_P384_SHA384: &dyn SignatureVerificationAlgorithm = &Ours {
     signature: alg_id::ECDSA_SHA384,
 };
 
-/// What the provider verifies, ML-DSA preferred. RSA, P-521 and a curve's other hashes are those of aws-lc-rs.
+/// What the provider verifies, ML-DSA preferred. RSA, P-521, a curve's other hashes and keys that are compressed points
+/// are those of aws-lc-rs.
 pub static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
     all: &[
         ML_DSA_65,
@@ -115,6 +116,9 @@ impl SignatureVerificationAlgorithm for Ours {
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), InvalidSignature> {
+        if let Some(other) = for_other_points(self.algorithm, public_key) {
+            return other.verify_signature(public_key, message, signature);
+        }
         let verify = || {
             let engine = Engine::global()?;
             let key = expanded(engine, self.algorithm, public_key)?;
@@ -129,6 +133,21 @@ impl SignatureVerificationAlgorithm for Ours {
 
     fn signature_alg_id(&self) -> AlgorithmIdentifier {
         self.signature
+    }
+}
+
+/// Returns aws-lc-rs's verifier for a key on a curve that is not an uncompressed point. The engine reads uncompressed
+/// points only; certificates may also have compressed ones (RFC 5480, section 2.2).
+fn for_other_points(
+    algorithm: Algorithm,
+    public_key: &[u8],
+) -> Option<&'static dyn SignatureVerificationAlgorithm> {
+    const UNCOMPRESSED: u8 = 4; // SEC 1, section 2.3.3
+    match algorithm {
+        _ if public_key.first() == Some(&UNCOMPRESSED) => None,
+        Algorithm::EcdsaP256 => Some(theirs::ECDSA_P256_SHA256),
+        Algorithm::EcdsaP384 => Some(theirs::ECDSA_P384_SHA384),
+        _ => None,
     }
 }
 
@@ -167,9 +186,9 @@ mod tests {
         assert!(!ALGORITHMS.fips());
     }
 
-    /// What webpki has is what there is here, so that no certificate is refused that aws-lc-rs takes.
+    /// The identifiers and schemes are those of rustls with aws-lc-rs.
     #[test]
-    fn all_that_rustls_verifies_is_verified() {
+    fn identifiers_and_schemes_are_those_of_aws_lc_rs() {
         let stock = rustls::crypto::aws_lc_rs::default_provider();
         let stock = stock.signature_verification_algorithms;
         let ids = |of: &WebPkiSupportedAlgorithms| {
@@ -223,6 +242,76 @@ mod tests {
                 assert!(!check(key, b"text", &signature), "{algorithm}");
             }
         }
+    }
+
+    /// Every encoding of a public key gets the verdict of aws-lc-rs, so that no certificate is refused that aws-lc-rs
+    /// accepts. Keys of Ed25519 are the exception: see the next test.
+    #[test]
+    fn encodings_of_public_keys_are_accepted_as_by_aws_lc_rs() {
+        let engine = Engine::global().unwrap();
+        let stock = rustls::crypto::aws_lc_rs::default_provider();
+        let mut accepted = 0;
+        for ours in ALGORITHMS.all {
+            let ids = (ours.public_key_alg_id(), ours.signature_alg_id());
+            let stock = stock.signature_verification_algorithms.all.iter();
+            let same = |other: &&&dyn SignatureVerificationAlgorithm| {
+                (other.public_key_alg_id(), other.signature_alg_id()) == ids
+            };
+            let theirs = *stock.clone().find(same).unwrap();
+            // RSA is aws-lc-rs's in whole.
+            let Ok(Some(algorithm)) = gabion_engine::key_file::of_identifier(
+                &identifier(ids.0),
+                gabion_engine::Kind::Signature,
+            ) else {
+                continue;
+            };
+            let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
+            let message = Message::Pure { context: b"", message: b"text" };
+            // With the curve's own hash: under the identifiers of other hashes it is refused by both.
+            let signature = engine.sign(&key, message, &OsEntropy).unwrap();
+            let public = key.public_bytes();
+            let mut encodings = vec![
+                public.to_vec(),
+                public[1..].to_vec(),
+                [public, &[0]].concat(),
+                vec![0],
+                vec![],
+                vec![0; public.len()],
+                vec![0xff; public.len()],
+            ];
+            let half = public.len() / 2;
+            for first in 0..=8 {
+                encodings.push([&[first], &public[1..]].concat());
+                encodings.push([&[first], &public[1..=half]].concat());
+                encodings.push([&[first], &public[1..half]].concat());
+                // Not on the curve, of every second x.
+                let mut other = public[1..=half].to_vec();
+                other[half - 1] ^= 1;
+                encodings.push([&[first], &other[..]].concat());
+            }
+            let mut altered = signature.clone();
+            *altered.last_mut().unwrap() ^= 1;
+            for encoding in &encodings {
+                for signature in [&signature, &altered] {
+                    let verdicts = [*ours, theirs]
+                        .map(|it| it.verify_signature(encoding, b"text", signature).is_ok());
+                    assert_eq!(verdicts[0], verdicts[1], "{algorithm}: {encoding:02x?}");
+                    accepted += usize::from(verdicts[0]);
+                }
+            }
+        }
+        assert!(accepted > 10, "{accepted}");
+    }
+
+    /// Ed25519 keys of small order, for which anybody can make signatures, are refused, although aws-lc-rs accepts them.
+    #[test]
+    fn ed25519_keys_of_small_order_are_refused() {
+        // The neutral element, and R = 0, S = 0: [0]B = R + [k]A for every message.
+        let neutral = [&[1], &[0; 31][..]].concat();
+        let signature = [&neutral[..], &[0; 32]].concat();
+        let theirs = webpki::aws_lc_rs::ED25519;
+        assert!(theirs.verify_signature(&neutral, b"text", &signature).is_ok());
+        assert!(ED25519.verify_signature(&neutral, b"text", &signature).is_err());
     }
 
     /// The identifier of a SubjectPublicKeyInfo that has this one and any key.

@@ -102,7 +102,7 @@ fn repeated_permutations_and_compressions() {
         for _ in 0..3 {
             let block: Vec<u8> = h.iter().chain(&h).flat_map(|word| word.to_be_bytes()).collect();
             let block: [u8; 64] = block.try_into().unwrap();
-            sha2::compress256(&mut h, &[block.into()]);
+            sha2::block_api::compress256(&mut h, &[block]);
         }
         words.iter_mut().zip(h).for_each(|(word, h)| *word = h.to_le_bytes());
     }

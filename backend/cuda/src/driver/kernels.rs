@@ -68,7 +68,7 @@ mod tests {
             let mut lines = said.lines().filter_map(|line| line.strip_prefix(of));
             lines.next().map(str::trim).unwrap_or_default()
         };
-        assert_eq!(value("sha256 "), hex::encode(Sha256::digest(&*image)));
+        assert_eq!(value("sha256 "), base16ct::lower::encode_string(&Sha256::digest(&*image)));
         assert_eq!(value("bytes "), image.len().to_string());
         assert!(value("nvcc ").starts_with("13.0."), "the driver's version of DRIVER_LEAST");
         // The magic number of a fat binary.

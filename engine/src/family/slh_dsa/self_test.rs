@@ -15,7 +15,7 @@ use gabion_scheme::message::Message;
 use gabion_scheme::slh_dsa::{Params, SigningKey, params};
 use gabion_scheme::{Status, ct};
 use hmac::{Hmac, KeyInit, Mac};
-use sha2_hmac::{Sha256, Sha512};
+use sha2::{Sha256, Sha512};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 

@@ -137,7 +137,7 @@ fn a_key_signs_with_an_index_each_and_tells_what_is_left() {
     assert_eq!(open(&path, Some(b"pass"), 0).0, E_INPUT);
     let before = status(&path);
     assert_eq!((before.index, before.remaining, before.burnt, before.is_safe), (0, 32, 0, 1));
-    let (code, key) = open(&path, Some(b"pass"), 8);
+    let (code, key) = open(&path, Some(b"pass"), 4);
     assert_eq!(code, OK, "{}", last_error());
     let (mut public, mut len) = ([0; 60], 60);
     // SAFETY: a handle, room as long as said, places.

@@ -214,7 +214,7 @@ mod tests {
         let mut judged = |tests: &[(u64, &str)]| {
             let (mut signed, mut answers) = (BTreeMap::new(), BTreeMap::new());
             for (id, (leaf, message)) in tests.iter().enumerate() {
-                let bytes = hex::decode(message).unwrap();
+                let bytes = base16ct::mixed::decode_vec(message).unwrap();
                 let signatures = key.testing_only_sign_at(*leaf, &[&bytes]).unwrap();
                 let fields = [
                     ("lmsMode", json!("LMS_SHA256_M32_H5")),

@@ -259,8 +259,9 @@ impl<'a> Test<'a> {
     fn optional_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, Trouble> {
         let text = self.optional(name, "bytes in hexadecimal", Value::as_str)?;
         let Some(text) = text else { return Ok(None) };
-        let bytes = hex::decode(text);
-        bytes.map(Some).map_err(|cause| Trouble::File(format!("field `{name}`: {cause}")))
+        let bytes = base16ct::mixed::decode_vec(text);
+        let not_hex = |_| Trouble::File(format!("field `{name}` is not hexadecimal"));
+        bytes.map(Some).map_err(not_hex)
     }
 
     /// A byte string of a fixed length.
@@ -285,7 +286,7 @@ impl<'a> Test<'a> {
 
 /// Bytes as ACVP writes them.
 fn upper_hex(bytes: &[u8]) -> Value {
-    Value::String(hex::encode_upper(bytes))
+    Value::String(base16ct::upper::encode_string(bytes))
 }
 
 /// An answer from its fields.

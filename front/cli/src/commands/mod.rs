@@ -11,7 +11,7 @@ mod openssl;
 use clap::Subcommand;
 
 use crate::failure::Failure;
-use keys::{acvp, algorithms, decaps, derive, encaps, keygen, sign, verify};
+use keys::{acvp, algorithms, decaps, derive, encaps, keygen, mu, sign, verify};
 use measure::{bench, report, run};
 use openssl::{bundle, doctor, exec, preflight, provider};
 
@@ -31,6 +31,7 @@ pub enum Command {
     Keygen(keygen::Args),
     #[cfg(feature = "kms")]
     Kms(kms::Args),
+    Mu(mu::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
     Report(report::Args),
@@ -56,6 +57,7 @@ impl Command {
             Command::Keygen(args) => keygen::run(args),
             #[cfg(feature = "kms")]
             Command::Kms(args) => kms::run(args),
+            Command::Mu(args) => mu::run(args),
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),
             Command::Report(args) => report::run(args),

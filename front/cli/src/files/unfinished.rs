@@ -125,7 +125,7 @@ impl Name {
     fn new(slot: &Slot) -> io::Result<Name> {
         let mut random = [0; 12];
         OsEntropy.fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
-        let name = OsString::from(format!(".gabion-{}", hex::encode(random)));
+        let name = OsString::from(format!(".gabion-{}", base16ct::lower::encode_string(&random)));
         let folder = slot.folder.try_clone()?;
         let text = CString::new(name.as_bytes())?;
         let removal = ffi::Removal::when_a_signal_comes(folder.as_raw_fd(), text);

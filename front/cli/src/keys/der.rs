@@ -13,7 +13,7 @@ pub use gabion_engine::key_file::{
     Encoded, FileForm, Forms, Identifier, Inside, Parameters, Private, Public, Reason, Shape,
     encode_private, encode_public,
 };
-use pkcs8::EncryptedPrivateKeyInfo;
+use pkcs8::EncryptedPrivateKeyInfoRef;
 use pkcs8::der::{Decode, pem};
 use zeroize::Zeroizing;
 
@@ -161,7 +161,7 @@ fn decode_block(label: &str, body: &str) -> Result<Zeroizing<Vec<u8>>, Reason> {
 }
 
 fn decrypt(der: &[u8], password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
-    let encrypted = EncryptedPrivateKeyInfo::from_der(der).map_err(|cause| {
+    let encrypted = EncryptedPrivateKeyInfoRef::from_der(der).map_err(|cause| {
         format!(
             "is encrypted in a way that is not known here ({cause}); \
                                   expected PBES2 with PBKDF2 or scrypt and AES-CBC"
@@ -176,7 +176,7 @@ fn decrypt(der: &[u8], password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
 
 /// Refuses to derive a key at a price that no program asks for: the file names the number of rounds
 /// and the memory, and may come from anybody.
-fn check_cost(encrypted: &EncryptedPrivateKeyInfo<'_>) -> Result<(), Reason> {
+fn check_cost(encrypted: &EncryptedPrivateKeyInfoRef<'_>) -> Result<(), Reason> {
     let Some(parameters) = encrypted.encryption_algorithm.pbes2() else { return Ok(()) };
     if let Some(kdf) = parameters.kdf.pbkdf2()
         && kdf.iteration_count > PBKDF2_ITERATIONS_MAX
@@ -203,7 +203,7 @@ fn check_cost(encrypted: &EncryptedPrivateKeyInfo<'_>) -> Result<(), Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pkcs8::der::Encode;
+    use pkcs8::der::{Encode, asn1::OctetStringRef};
 
     const OID: &str = "2.16.840.1.101.3.4.3.17";
     const FORM: FileForm = FileForm { oid: OID, parameters: None, inside: Inside::Choice };
@@ -265,12 +265,13 @@ mod tests {
     /// how much memory it takes.
     #[test]
     fn costs_that_no_program_writes_are_refused_before_they_are_paid() {
-        use pkcs8::pkcs5::pbes2::{EncryptionScheme, Kdf, Parameters, ScryptParams};
-        let file = |kdf: Kdf<'_>| {
-            let encryption = EncryptionScheme::Aes256Cbc { iv: &[0; 16] };
+        use pkcs8::pkcs5::pbes2::{EncryptionScheme, Kdf, Parameters, Salt, ScryptParams};
+        let file = |kdf: Kdf| {
+            let encryption = EncryptionScheme::Aes256Cbc { iv: [0; 16] };
             let parameters = Parameters { kdf, encryption };
             let encryption_algorithm = pkcs8::pkcs5::EncryptionScheme::Pbes2(parameters);
-            EncryptedPrivateKeyInfo { encryption_algorithm, encrypted_data: &[0; 32] }.to_der()
+            let encrypted_data = OctetStringRef::new(&[0; 32]).unwrap();
+            EncryptedPrivateKeyInfoRef { encryption_algorithm, encrypted_data }.to_der()
         };
         let opened = |kdf| match decode::<()>(&file(kdf).unwrap(), Half::Private, || {
             Ok(Vec::new().into())
@@ -279,7 +280,7 @@ mod tests {
             _ => panic!("opened"),
         };
         let scrypt = |cost_parameter, block_size, parallelization| {
-            let salt = &[1; 8];
+            let salt = Salt::new([1; 8]).unwrap();
             let key_length = None;
             ScryptParams { salt, cost_parameter, block_size, parallelization, key_length }.into()
         };
@@ -289,7 +290,7 @@ mod tests {
         }
         assert!(opened(scrypt(1 << 10, 8, 1)).contains("does not open"));
         let pbkdf2 = |iteration_count| {
-            let salt = &[1; 8];
+            let salt = Salt::new([1; 8]).unwrap();
             let prf = pkcs8::pkcs5::pbes2::Pbkdf2Prf::HmacWithSha256;
             let key_length = None;
             Kdf::Pbkdf2(pkcs8::pkcs5::pbes2::Pbkdf2Params {

@@ -163,6 +163,17 @@ fn name_of(path: &Path) -> String {
     files::shown(path, "standard input")
 }
 
+/// The public key of signatures in a PEM text, if that is one.
+#[cfg(feature = "kms")]
+pub fn verify_key_of_pem(pem: &str) -> Option<VerifyKey> {
+    let encoded = der::decode(pem.as_bytes(), Half::Either, || Err(())).ok()?.ok()?;
+    let algorithm = of_identifier(encoded.identifier(), Kind::Signature).ok()??;
+    match key_file::decode(engine().ok()?, algorithm, &encoded).ok()?.public() {
+        PublicKey::Signature(key) => Some(key),
+        PublicKey::Kem(_) | PublicKey::Exchange(_) => None,
+    }
+}
+
 impl KeyArgs {
     /// The files that are read, and the options that name them.
     pub fn inputs(&self) -> Vec<(&'static str, &Path)> {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
-use crate::harness::{Work, bundle, is_deep};
+use crate::harness::{Work, bundle, runs_long_checks};
 use serde_json::Value;
 
 fn rows(work: &Work, arguments: &[&str]) -> Vec<Value> {
@@ -78,7 +78,7 @@ fn check_formula(row: &Value) {
 
 #[test]
 fn the_wire_table_for_people_has_both_names() {
-    if !is_deep("the whole table of bench wire") || bundle().is_none() {
+    if !runs_long_checks("the whole table of bench wire") || bundle().is_none() {
         return;
     }
     let said = Work::new().gabion(&["bench", "wire", "--provider", "default"]).ok().text();

@@ -77,7 +77,10 @@ fn raw_keys_of_xmss_need_a_name() {
     let Some(folder) = vectors("liboqs/xmss") else { return };
     let text = std::fs::read_to_string(folder.join("XMSS-SHA2_10_256.rsp")).unwrap();
     let field = |name: &str| {
-        hex::decode(text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim()).unwrap()
+        base16ct::mixed::decode_vec(
+            text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim(),
+        )
+        .unwrap()
     };
     let work = Work::new();
     let key = field("pk = ");
@@ -152,7 +155,8 @@ fn bare_keys_and_signatures_are_told_by_their_lengths() {
     let good = expected["testGroups"][0]["tests"].as_array().unwrap().iter().find(passes).unwrap();
     let is_good = |test: &&serde_json::Value| test["tcId"] == good["tcId"];
     let test = group["tests"].as_array().unwrap().iter().find(is_good).unwrap();
-    let bytes = |value: &serde_json::Value| hex::decode(value.as_str().unwrap()).unwrap();
+    let bytes =
+        |value: &serde_json::Value| base16ct::mixed::decode_vec(value.as_str().unwrap()).unwrap();
     let (key, signature) = (bytes(&group["publicKey"]), bytes(&test["signature"]));
     let work = Work::new();
     work.write("message", bytes(&test["message"]));

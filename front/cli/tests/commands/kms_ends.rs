@@ -189,6 +189,15 @@ fn shares_replace_a_lost_administrator() {
     caller.run(&["key", "list"]).fails(1).says("unauthenticated");
     let new = caller.with(recovered["token"].as_str().unwrap());
     assert!(new.run(&["key", "list"]).ok().text().contains('k'));
+    // Under policies that permit nothing to the new administrator.
+    work.write("ops.cedar", "permit(principal == Token::\"first\", action, resource);");
+    new.run(&["policy", "put", "all", "ops.cedar"]).ok();
+    let how = lost.run(&["recover-admin", "--principal", "new", "shares"]).ok().text();
+    assert!(how.contains("policies do not apply to this token until it ends"), "{how}");
+    assert!(how.contains("  all#0  Token::\"first\"  token, policy\n"), "{how}");
+    let token = how.lines().next().unwrap().strip_prefix("token  ").unwrap().to_owned();
+    caller.with(&token).run(&["policy", "delete", "all"]).ok();
+    let new = caller.with(&token);
     new.run(&["recover-admin", "/dev/null"]).fails(2).says("there is no share");
     assert_eq!(server.end(), Some(0));
 }

@@ -15,6 +15,7 @@ mod harness;
 mod hbs;
 mod hbs_edges;
 mod hbs_evidence;
+mod hbs_hosts;
 mod hss;
 mod keys;
 #[cfg(feature = "kms")]
@@ -30,7 +31,10 @@ mod kms_ends;
 #[cfg(feature = "kms")]
 mod kms_holders;
 #[cfg(feature = "kms")]
+mod kms_jwt;
+#[cfg(feature = "kms")]
 mod kms_streams;
+mod mu;
 mod raw_keys;
 mod reports;
 mod slh_dsa;

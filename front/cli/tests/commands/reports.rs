@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::harness::{ALGORITHMS, Done, Work, bundle, is_deep};
+use crate::harness::{ALGORITHMS, Done, Work, bundle, runs_long_checks};
 use serde_json::Value;
 
 #[test]
@@ -652,7 +652,7 @@ fn hash_based_signatures_are_measured_beside_peers() {
 /// Rows of a set with its state on a disk: syncs are counted, and what was made is gone.
 #[test]
 fn durable_signatures_are_measured_beside_memory_and_a_sync() {
-    if !is_deep("bench hbs --durable") {
+    if !runs_long_checks("bench hbs --durable") {
         return;
     }
     let work = Work::new();
@@ -699,7 +699,7 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
     let work = Work::new();
     let all = commands(&work, &[]);
     assert!(all.len() >= 17, "{all:?}");
-    let runs_benchmarks = is_deep("the examples of bench");
+    let runs_benchmarks = runs_long_checks("the examples of bench");
     for command in all {
         let help = work.gabion(&[&command[..], &["--help".to_owned()]].concat()).ok().text();
         let before = help.split("\nUsage:").next().unwrap();

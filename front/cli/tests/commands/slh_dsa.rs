@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use crate::harness::{Work, bundle, is_deep, vectors};
+use crate::harness::{Work, bundle, runs_long_checks, vectors};
 use serde_json::{Value, json};
 
 /// One set for each family of hash functions; these sign in milliseconds.
@@ -146,7 +146,7 @@ fn tally(name: &str, tests: usize) {
     writeln!(file.unwrap(), "{line}").unwrap();
 }
 
-/// NIST's files: every verification and two keys of each set. `GABION_TEST_DEEP` adds the first signature of each group
+/// NIST's files: every verification and two keys of each set. `GABION_TEST_ALL` adds the first signature of each group
 /// of the fast sets (`tests/tests/vectors` has those of the engine), and `GABION_SOAK` runs everything.
 #[test]
 fn the_files_of_nist_are_right() {
@@ -163,7 +163,7 @@ fn the_files_of_nist_are_right() {
     ] {
         if name.contains("sigGen")
             && !is_whole
-            && !is_deep("signatures of SLH-DSA's files by the command")
+            && !runs_long_checks("signatures of SLH-DSA's files by the command")
         {
             continue;
         }

@@ -14,7 +14,8 @@ use std::ptr::null_mut;
 
 use gabion_engine::keys::{self, PrivateKey};
 use gabion_engine::{Entropy, Kind, key_file};
-use pkcs8::der::{Encode, pem::LineEnding};
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use pkcs8::der::{Encode, asn1::OctetStringRef, pem::LineEnding};
 use pkcs8::pkcs5::pbes2;
 use zeroize::Zeroizing;
 
@@ -150,7 +151,7 @@ impl Cipher {
         }))
     }
 
-    fn scheme(self, iv: &[u8; 16]) -> pbes2::EncryptionScheme<'_> {
+    fn scheme(self, iv: [u8; 16]) -> pbes2::EncryptionScheme {
         match self {
             Cipher::Aes128 => pbes2::EncryptionScheme::Aes128Cbc { iv },
             Cipher::Aes192 => pbes2::EncryptionScheme::Aes192Cbc { iv },
@@ -297,17 +298,17 @@ impl Encoder {
         let mut drawn = [0; 32];
         self.provider.core.fill(&mut drawn).map_err(gabion_engine::Error::from)?;
         let [salt, iv]: [[u8; 16]; 2] = [0, 16].map(|at| std::array::from_fn(|i| drawn[at + i]));
-        let kdf = pbes2::Pbkdf2Params::hmac_with_sha256(ITERATIONS, &salt)
+        let kdf = pbes2::Pbkdf2Params::hmac_sha256(ITERATIONS, &salt)
             .map_err(|cause| unwritten("encrypted", &cause))?;
-        let encryption = cipher.scheme(&iv);
+        let encryption = cipher.scheme(iv);
         let parameters = pbes2::Parameters { kdf: kdf.into(), encryption };
         let encrypted_data =
             parameters.encrypt(password, clear).map_err(|cause| unwritten("encrypted", &cause))?;
-        let info = pkcs8::EncryptedPrivateKeyInfo {
-            encryption_algorithm: pkcs8::pkcs5::EncryptionScheme::Pbes2(parameters),
-            encrypted_data: &encrypted_data,
-        };
-        let der = info.to_der().map_err(|cause| unwritten("encoded", &cause))?;
+        let der = OctetStringRef::new(&encrypted_data).and_then(|encrypted_data| {
+            let encryption_algorithm = pkcs8::pkcs5::EncryptionScheme::Pbes2(parameters);
+            EncryptedPrivateKeyInfoRef { encryption_algorithm, encrypted_data }.to_der()
+        });
+        let der = der.map_err(|cause| unwritten("encoded", &cause))?;
         Ok(Zeroizing::new(match wrap {
             Wrap::Der => der,
             Wrap::Pem => {

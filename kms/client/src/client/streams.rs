@@ -25,6 +25,8 @@ pub struct OfStream {
     pub padding: Option<String>,
     /// Of RSA's pss: bytes of the salt.
     pub salt_length: Option<u32>,
+    /// How the signature is written: asn1, or jws, which of ECDSA is r and s.
+    pub marshaling: Option<String>,
 }
 
 impl OfStream {
@@ -35,7 +37,8 @@ impl OfStream {
     }
 
     fn query(&self, path: &str, before: Option<(&str, usize)>) -> String {
-        let OfStream { key, tenant, version, context, prehash, padding, salt_length } = self;
+        let OfStream { key, tenant, version, context, prehash, padding, salt_length, marshaling } =
+            self;
         let number = |number: &Option<u32>| number.map(|number| number.to_string());
         let mut query = format!("{path}?key={}", escaped(key));
         for (name, value) in [
@@ -45,6 +48,7 @@ impl OfStream {
             ("prehash", prehash.clone()),
             ("padding", padding.clone()),
             ("salt_length", number(salt_length)),
+            ("marshaling", marshaling.clone()),
         ] {
             if let Some(value) = value {
                 query.push_str(&format!("&{name}={}", escaped(&value)));
@@ -139,10 +143,11 @@ mod tests {
             prehash: Some("SHA2-512".into()),
             padding: Some("pss".into()),
             salt_length: Some(0),
+            marshaling: Some("jws".into()),
         };
         assert_eq!(
             all.query("/p", Some(("tag_bytes", 32))),
-            "/p?key=a%2Fb&tenant=t&version=3&context=%2B%2F%3D&prehash=SHA2-512&padding=pss&salt_length=0&tag_bytes=32"
+            "/p?key=a%2Fb&tenant=t&version=3&context=%2B%2F%3D&prehash=SHA2-512&padding=pss&salt_length=0&marshaling=jws&tag_bytes=32"
         );
     }
 }

@@ -16,12 +16,16 @@ wire! {
         message: Option<String>,
         /// The digest of the message, made elsewhere.
         digest: Option<String>,
+        /// Of ML-DSA alone: the message representative mu, 64 bytes, computed with the public key of `version`.
+        mu: Option<String>,
         /// The function that makes or made the digest.
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
         context: Option<String>,
         /// Of `verify`: the signature.
         signature: Option<String>,
+        /// How the signature is written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s; asn1 if nothing is said.
+        marshaling: Option<String>,
     }
 
     [deny_unknown_fields]

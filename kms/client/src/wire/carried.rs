@@ -22,7 +22,7 @@ wire! {
         public: Option<String>,
         /// A private or symmetric key that was wrapped for the service's key: `GET /v1/kms/wrapping-key`.
         wrapped: Option<String>,
-        /// How it was wrapped: x-wing, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512; x-wing if nothing else is said.
+        /// How it was wrapped: x-wing, rsa-oaep-sha224, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512; x-wing if nothing else is said.
         wrapping: Option<String>,
         /// What was wrapped: pkcs8, or raw. If nothing is said pkcs8, if a standard has that for the algorithm.
         form: Option<String>,
@@ -43,7 +43,7 @@ wire! {
         public: Option<String>,
         /// A private or symmetric key that was wrapped for the service's key: `GET /v1/kms/wrapping-key`.
         wrapped: Option<String>,
-        /// How it was wrapped: x-wing, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512; x-wing if nothing else is said.
+        /// How it was wrapped: x-wing, rsa-oaep-sha224, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512; x-wing if nothing else is said.
         wrapping: Option<String>,
         /// What was wrapped: pkcs8, or raw. If nothing is said pkcs8, if a standard has that for the algorithm.
         form: Option<String>,

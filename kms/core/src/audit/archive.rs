@@ -64,11 +64,9 @@ impl Log {
         let signed = self.newest().map_or(0, |newest| newest.size) / WIDTH as u64 * WIDTH as u64;
         let last = segment::last(disk, &self.folder)?.unwrap_or(0);
         let mut archived = Archived { files: Vec::new(), records: 0, first: self.first()? };
-        for number in 0..last {
+        let first = segment::first_head(disk, &self.folder)?.map_or(0, |head| head.number);
+        for number in first..last {
             let (this, next) = (self.segment(number)?, self.segment(number + 1)?);
-            if this.head.is_moved {
-                continue;
-            }
             let end = next.head.first;
             if end.next_multiple_of(WIDTH as u64) > signed {
                 break;

@@ -8,7 +8,7 @@
 //! Numbers are little-endian. `moved` is 1 where the head is all that is here: the segment is in an archive. `synced` says how many records were synced when this one was written: where a frame is broken
 //! and a later one says that it was synced, that is damage and no torn end.
 
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use super::tree::Hash;
 

@@ -44,6 +44,9 @@ impl Default for Options {
     }
 }
 
+/// Most bytes of the segments of a log in memory.
+const BYTES_MAX: u64 = 16 << 20;
+
 /// A log. One process writes it.
 ///
 /// # Examples
@@ -87,6 +90,8 @@ pub struct Log {
     pub(super) checkpoint: Mutex<Option<Checkpoint>>,
     /// One archives at a time. Taken before that of checkpoints.
     pub(super) archiving: Mutex<()>,
+    /// Most bytes of its segments, of a log that forgets older records: one in memory.
+    pub(super) bytes_max: Option<u64>,
     pub(super) process: u32,
     /// Has the kernel's lock until the log is closed.
     pub(super) lock: Mutex<Box<dyn DiskFile>>,
@@ -124,13 +129,17 @@ pub struct Writing {
 }
 
 impl Log {
-    /// A log that ends with the process and writes nothing to any disk.
+    /// A log that ends with the process and writes nothing to any disk. It keeps the newest 16 MiB of records; [`Self::checkpoint`]
+    /// removes older ones.
     ///
     /// # Errors
     /// No randomness.
     pub fn in_memory(keys: Keys) -> Result<Self, AuditError> {
         let options = Options { segment_bytes: 1 << 20, reserve_bytes: 64 << 10 };
-        Self::open(Arc::new(MemoryDisk::default()), Path::new("/audit"), keys, options)
+        let disk = Arc::new(MemoryDisk::default());
+        let mut log = Self::open(disk, Path::new("/audit"), keys, options)?;
+        log.bytes_max = Some(BYTES_MAX);
+        Ok(log)
     }
 
     /// Appends records, which become neighbours; the index of the first one. They are there when this returns, as
@@ -156,6 +165,12 @@ impl Log {
     /// # Errors
     /// It can't be written. What a checkpoint could not write the next one writes.
     pub fn checkpoint(&self) -> Result<Checkpoint, AuditError> {
+        let checkpoint = self.signed()?;
+        self.forget()?;
+        Ok(checkpoint)
+    }
+
+    fn signed(&self) -> Result<Checkpoint, AuditError> {
         let mut newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         let size = {
             let writing = self.writing();
@@ -245,6 +260,7 @@ impl Log {
     /// # Errors
     /// It can't be read; it is damaged.
     pub fn entries(&self, from: u64, most: usize) -> Result<Vec<Hash>, AuditError> {
+        self.check_kept(from)?;
         // Tiles are replaced while a checkpoint is made.
         let newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         let size = newest.as_ref().map_or(0, |newest| newest.size);
@@ -256,6 +272,7 @@ impl Log {
     /// # Errors
     /// There is none that has it; it is in an archive; it can't be read; it is damaged.
     pub fn prove(&self, index: u64) -> Result<Proof, AuditError> {
+        self.check_kept(index)?;
         verify::prove(&*self.disk, &self.folder, self.newest(), index)
     }
 

@@ -26,6 +26,13 @@ impl MemoryDisk {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// How many bytes all files have.
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        let len = |bytes: &Bytes| bytes.lock().unwrap_or_else(PoisonError::into_inner).len();
+        self.kept().files.values().map(|(_, bytes)| len(bytes)).sum()
+    }
 }
 
 impl Disk for MemoryDisk {

@@ -19,6 +19,7 @@
 //! - An entry has a salt, so that one who has the tiles alone can't guess a record.
 
 mod archive;
+mod bounded;
 mod frame;
 mod log;
 mod memory;

@@ -12,7 +12,7 @@
 use gabion_engine::{
     Algorithm, Engine, Entropy, Error as EngineError, Message, OsEntropy, SigningKey, VerifyKey,
 };
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::tree::Hash;

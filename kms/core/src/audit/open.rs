@@ -87,6 +87,7 @@ impl Log {
         let syncs = Syncs::default();
         syncs.raise(size);
         let log = Log {
+            bytes_max: None,
             disk,
             folder: folder.to_owned(),
             keys,

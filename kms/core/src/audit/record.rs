@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2_hmac::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use crate::error::Code;
@@ -97,6 +97,10 @@ pub enum Setting {
     ExpiresMs(Option<u64>),
     /// Whether Vault's paths may delete it.
     Deletable(bool),
+    /// It signs and verifies by mu alone.
+    MuRequired,
+    /// The longest lifetime of a JSON Web Token that it signs, in seconds; it signs nothing else.
+    JwtMaxLifetimeS(u64),
     /// Labels, whatever they say.
     Labels,
 }
@@ -275,9 +279,11 @@ mod tests {
                     Setting::ExpiresMs(None),
                     Setting::ExpiresMs(Some(9)),
                     Setting::Deletable(false),
+                    Setting::MuRequired,
+                    Setting::JwtMaxLifetimeS(60),
                     Setting::Labels,
                 ]),
-                r#"{"set":[{"min_sign":0},{"min_verify":1},{"min_decrypt":2},{"expires_ms":null},{"expires_ms":9},{"deletable":false},"labels"]}"#,
+                r#"{"set":[{"min_sign":0},{"min_verify":1},{"min_decrypt":2},{"expires_ms":null},{"expires_ms":9},{"deletable":false},"mu_required",{"jwt_max_lifetime_s":60},"labels"]}"#,
             ),
             (Change::Made, r#""made""#),
             (Change::Revoked, r#""revoked""#),

@@ -149,8 +149,13 @@ pub fn last(disk: &dyn Disk, folder: &Path) -> Result<Option<u64>, AuditError> {
     Ok(Some(there))
 }
 
-/// The index of the first record whose segment is in no archive: the oldest ones are moved first.
+/// The index of the first record whose segment is in no archive.
 pub fn first_here(disk: &dyn Disk, folder: &Path) -> Result<u64, AuditError> {
+    Ok(first_head(disk, folder)?.map_or(0, |head| head.first))
+}
+
+/// The head of the first segment that is in no archive: the oldest ones are moved first.
+pub fn first_head(disk: &dyn Disk, folder: &Path) -> Result<Option<Head>, AuditError> {
     let (mut low, mut high) = (0, last(disk, folder)?.unwrap_or(0));
     let head = |number| Ok(open(disk, folder, number, Access::Read)?.map(|segment| segment.head));
     while low < high {
@@ -160,7 +165,7 @@ pub fn first_here(disk: &dyn Disk, folder: &Path) -> Result<u64, AuditError> {
             Some(_) | None => high = middle,
         }
     }
-    Ok(head(low)?.map_or(0, |head| head.first))
+    head(low)
 }
 
 /// Frames of a segment, in their order.

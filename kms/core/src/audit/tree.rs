@@ -7,7 +7,7 @@
 //!
 //! The hashes that belong to tiles which are not full, level by level, are all that appending and the root need.
 
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use crate::error::AuditError;
 

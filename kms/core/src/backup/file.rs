@@ -15,7 +15,7 @@ use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
 use gabion_engine::{Entropy, OsEntropy};
 use gabion_state::{Access, Disk, DiskFile, RealDisk, read_full, write_all};
 use hkdf::Hkdf;
-use sha2_hmac::Sha256;
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::periods::{Period, PeriodKey, of_io, shown};
@@ -197,7 +197,7 @@ pub fn write_on(
     let identity = store.identity();
     if key.store() != identity.id {
         let why = format!("the key of the period {} is another store's", key.period());
-        return Err(StoreError::Unavailable(why).into());
+        return Err(StoreError::Backups(why).into());
     }
     let path = folder.join(name);
     if disk.identity(&path).is_ok() {
@@ -273,7 +273,7 @@ fn removed(disk: &dyn Disk, file: &dyn DiskFile, path: &Path) {
 }
 
 fn another(path: &Path) -> StoreError {
-    StoreError::Unavailable(format!("somebody else writes a backup to {}", shown(path)))
+    StoreError::Backups(format!("another process writes a backup to {}", shown(path)))
 }
 
 fn write_partial(
@@ -438,7 +438,7 @@ impl<'a> Sealing<'a> {
     }
 
     fn chunk(&mut self, is_last: bool) -> Result<(), StoreError> {
-        let failed = |why: &str| StoreError::Unavailable(format!("{}: {why}", shown(self.path)));
+        let failed = |why: &str| StoreError::Backups(format!("{}: {why}", shown(self.path)));
         let sealed = self.cipher.encrypt(&nonce(self.chunks, is_last), &self.plain[..]);
         let sealed = sealed.map_err(|_| failed("a chunk can't be sealed"))?;
         self.chunks =

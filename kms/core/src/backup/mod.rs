@@ -19,4 +19,4 @@ mod periods;
 #[doc(hidden)]
 pub use file::testing_only_sealed;
 pub use file::{Backup, Written, check, restore, write, write_on};
-pub use periods::{Period, PeriodKey, Periods, is_within};
+pub use periods::{Period, PeriodKey, Periods, is_within, make_folder};

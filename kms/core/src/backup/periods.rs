@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gabion_engine::{Entropy, OsEntropy};
 use gabion_state::{Access, Disk, RealDisk, read_full, write_all};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::clock::rfc3339;
@@ -115,7 +115,10 @@ impl PeriodKey {
                 id: of_hex(id)?,
             };
             let mut bytes = Zeroizing::new([0; 32]);
-            hex::decode_to_slice(key, &mut bytes[..]).ok()?;
+            let len = base16ct::lower::decode(key, &mut bytes[..]).ok()?.len();
+            if len != bytes.len() {
+                return None;
+            }
             Some((period, of_hex(store)?, records.parse().ok()?, bytes))
         };
         let Some((period, store, records, bytes)) = read().filter(|_| checksum(said) == sum) else {
@@ -283,12 +286,7 @@ impl Periods {
     }
 
     fn begin(&self, last: u32, now_ms: u64, records: u64) -> Result<PeriodKey, Error> {
-        if !self.folder.exists() {
-            RealDisk.make_folder(&self.folder).map_err(of_io(&self.folder))?;
-            let parent = self.folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let parent = parent.unwrap_or(Path::new("."));
-            RealDisk.sync_folder(parent).map_err(of_io(parent))?;
-        }
+        make_folder(&self.folder)?;
         let mut id = [0; 8];
         OsEntropy.fill(&mut id).map_err(gabion_engine::Error::from)?;
         let number = last.checked_add(1).ok_or(Error::TooLarge {
@@ -318,6 +316,25 @@ impl Periods {
     fn path(&self, period: Period) -> PathBuf {
         self.folder.join(format!("{period}{ENDING}"))
     }
+}
+
+/// Makes a folder of mode 0700 if it is missing, durably, and checks that this process may write to it. Returns its absolute path,
+/// without links.
+///
+/// # Errors
+/// [`StoreError::Backups`], which names the folder.
+pub fn make_folder(folder: &Path) -> Result<PathBuf, StoreError> {
+    if !folder.exists() {
+        RealDisk.make_folder(folder).map_err(of_io(folder))?;
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        RealDisk.sync_folder(parent).map_err(of_io(parent))?;
+    }
+    // Where it is a file, there is no folder below it.
+    let within = folder.join(".");
+    rustix::fs::access(&within, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+        .map_err(|error| of_io(folder)(error.into()))?;
+    RealDisk.canonical(folder).map_err(of_io(folder))
 }
 
 /// Whether a folder, which need not be there yet, is another one or within it: by which folders they are, whatever they are
@@ -371,8 +388,8 @@ pub(super) fn shown(path: &Path) -> String {
 pub(super) fn of_io(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |error| match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            StoreError::Unavailable(format!("there is no room for `{}`", path.display()))
+            StoreError::Backups(format!("there is no room for `{}`", path.display()))
         }
-        _ => StoreError::Unavailable(format!("`{}`: {error}", path.display())),
+        _ => StoreError::Backups(format!("`{}`: {error}", path.display())),
     }
 }

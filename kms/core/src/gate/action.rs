@@ -96,6 +96,8 @@ actions! {
     Seal = 30 "seal";
     /// Make a copy of the store.
     Backup = 31 "backup";
+    /// Sign JSON Web Tokens.
+    SignJwt = 32 "sign_jwt";
 }
 
 impl Action {

@@ -2,6 +2,9 @@
 //!
 //! A token is an administrator's if it can make tokens (`token`), and so every other token. The store has no tokens; one sealed record
 //! has the ids and ends of administrators' tokens, so that a warning can precede the end of the last one.
+//!
+//! A second sealed record has the id of the token that `recover-admin` made last. Policies do not apply to that token, so that a
+//! recovery also works under policies that deny it everything.
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -13,7 +16,7 @@ use super::principal::Principal;
 use super::roots::RootId;
 use super::token::{TagDigest, TokenId};
 use crate::error::Error;
-use crate::operations::{Kept, damaged, opened_bytes, settle_with};
+use crate::operations::{Kept, damaged, opened, opened_bytes, sealed, settle_with};
 use crate::store::{RecordPath, Settled, Transaction};
 
 /// The maximum number of known tokens: those that end last are kept.
@@ -67,11 +70,25 @@ impl Administrator {
 /// The known administrators' tokens.
 pub struct Administrators {
     known: RwLock<Vec<Administrator>>,
+    /// The token to which policies do not apply.
+    recovered: RwLock<Option<TokenId>>,
     writing: Mutex<()>,
+}
+
+/// The record of the token that the last recovery made.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recovered {
+    #[serde(with = "as_text")]
+    token: TokenId,
 }
 
 fn path() -> Result<RecordPath, Error> {
     Ok(RecordPath::new("administrators/tokens")?)
+}
+
+fn recovered_path() -> Result<RecordPath, Error> {
+    Ok(RecordPath::new("administrators/recovered")?)
 }
 
 fn read(kept: &Kept) -> Result<(Vec<Administrator>, u64), Error> {
@@ -82,9 +99,35 @@ fn read(kept: &Kept) -> Result<(Vec<Administrator>, u64), Error> {
 }
 
 impl Administrators {
-    /// Reads the record.
+    /// Reads the records.
     pub fn open(kept: &Kept) -> Result<Self, Error> {
-        Ok(Administrators { known: RwLock::new(read(kept)?.0), writing: Mutex::default() })
+        let recovered = opened::<Recovered>(kept, &recovered_path()?)?;
+        Ok(Administrators {
+            known: RwLock::new(read(kept)?.0),
+            recovered: RwLock::new(recovered.map(|(recovered, _)| recovered.token)),
+            writing: Mutex::default(),
+        })
+    }
+
+    /// Returns whether the last recovery made this token.
+    pub fn is_recovered(&self, id: TokenId) -> bool {
+        *self.recovered.read().unwrap_or_else(PoisonError::into_inner) == Some(id)
+    }
+
+    /// Records the token that a recovery made. It takes the place of an earlier one.
+    pub fn record_recovered(&self, kept: &Kept, token: TokenId) -> Result<(), Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = recovered_path()?;
+        let generation = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
+        let record = sealed(kept, &path, generation + 1, &Recovered { token })?;
+        match settle_with(kept, &Transaction::new().put(path, generation, record), &token)? {
+            Settled::Committed => {
+                *self.recovered.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
+                Ok(())
+            }
+            Settled::Conflict(_) => Err(Error::Conflict),
+            Settled::Unknown => Err(Error::OutcomeUnknown),
+        }
     }
 
     /// Returns all known tokens.

@@ -5,7 +5,9 @@ use std::iter;
 use super::action::Action;
 use super::administrators::{Administrator, Administrators};
 use super::caveat::Caveat;
-use super::decide::{About, Explained, Policies, Question, TokenMaker, Verdict};
+use super::decide::{
+    About, AdministrationPermit, Explained, Policies, Question, TokenMaker, Verdict,
+};
 use super::principal::Principal;
 use super::roots::{RootId, Roots};
 use super::sets::{PolicySetInfo, Sets};
@@ -172,9 +174,9 @@ impl Gate {
     }
 
     /// Takes somebody for whom a certificate names, which was verified already. They may do what a policy says, and
-    /// nothing where there is none.
+    /// nothing where there is none. The case of letters in a DNS name does not count.
     pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Authenticated {
-        Authenticated::of(principal, Method::Certificate, peer)
+        Authenticated::of(principal.of_certificate(), Method::Certificate, peer)
     }
 
     /// The process itself, which may do everything.
@@ -229,6 +231,25 @@ impl Gate {
         }
     }
 
+    /// Returns whether the caller may see a key. A key that `show` hides is hidden in lists and errors, too. The actions of the
+    /// caller's token do not count: limiting a token to `list` must not reveal names.
+    pub fn may_see(
+        &self,
+        kms: &Kms,
+        who: &Authenticated,
+        tenant: &Label,
+        name: &str,
+        now_ms: u64,
+    ) -> bool {
+        let (action, tenant, key) = (Action::Show, Some(tenant), Some(name));
+        let show = Request { action, tenant, key, items: 1, makes: None };
+        let is_about_keys =
+            |caveat: &&Caveat| matches!(caveat, Caveat::Tenant(_) | Caveat::KeyPrefix(_));
+        let passes = |caveat: &Caveat| check(caveat, &show, now_ms).is_ok();
+        who.caveats.iter().filter(is_about_keys).all(passes)
+            && (who.method == Method::Local || self.judged(kms, who, &show, now_ms).is_ok())
+    }
+
     fn lives(&self, who: &Authenticated, id: TokenId) -> Result<(), Denied> {
         let lives = who.root.is_some_and(|id| self.roots.lives(id));
         match lives && !self.roots.is_revoked(id) && !self.roots.is_cut(id, &who.line) {
@@ -254,6 +275,9 @@ impl Gate {
         request: &Request<'_>,
         now_ms: u64,
     ) -> Result<(), Denied> {
+        if self.overrides_policies(who) {
+            return Ok(());
+        }
         let in_force = self.sets.in_force();
         let mut question = None;
         for policies in in_force.all() {
@@ -274,6 +298,12 @@ impl Gate {
             }
         }
         Ok(())
+    }
+
+    /// Whether policies do not apply to the caller: its token, or the token that it was attenuated from, was made by the last
+    /// recovery.
+    fn overrides_policies(&self, who: &Authenticated) -> bool {
+        matches!(who.method, Method::Token { id } if self.administrators.is_recovered(id))
     }
 
     /// What the policies say of a request, and why: those that are in force, or those with another text of a set.
@@ -326,7 +356,7 @@ impl Gate {
                 true => without_policy(who).is_ok(),
                 false => policies.decide(&question) == Verdict::Allowed,
             };
-            match may || who.method == Method::Local {
+            match may || who.method == Method::Local || self.overrides_policies(who) {
                 true => Ok(()),
                 false => Err(Error::Parameter(format!(
                     "with these policies you could not change policies again; `permit(principal is Token, action, \
@@ -336,6 +366,19 @@ impl Gate {
                 ))),
             }
         })
+    }
+
+    /// Exempts the token of a recovered administrator from policies, for as long as the token lives.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) fn override_policies(&self, kms: &Kms, id: TokenId) -> Result<(), Error> {
+        self.administrators.record_recovered(kms.kept(), id)
+    }
+
+    /// The policies in force that permit a principal to change policies or make tokens.
+    pub fn administration_permits(&self) -> Vec<AdministrationPermit> {
+        self.sets.in_force().administration_permits()
     }
 
     /// The sets of policies that are in force, in the order of their names.
@@ -429,7 +472,9 @@ impl Gate {
         let needs = self.options.needs_certificate_for_administration;
         let counts = |known: &&Administrator| {
             let lives = self.roots.lives(known.root) && self.is_unrevoked(known);
-            lives && (known.is_bound || !needs) && may(TokenMaker::Token(&known.principal))
+            let is_permitted = self.administrators.is_recovered(known.id)
+                || may(TokenMaker::Token(&known.principal));
+            lives && (known.is_bound || !needs) && is_permitted
         };
         let last = known.iter().filter(counts).map(|known| known.expires_ms).max();
         last.or((!known.is_empty()).then_some(0))

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::action::Actions;
+use crate::clock::parse_ms;
 use crate::error::Error;
 use crate::model::{Label, NAME_MAX};
 use crate::text::{hex, of_hex};
@@ -118,13 +119,13 @@ impl FromStr for Caveat {
         let refused = || {
             let text: String = text.chars().take(80).collect();
             Error::Parameter(format!(
-                "`{text}` is no caveat; expected expires=MS, tenant=NAME, key_prefix=TEXT, actions=A,B, cidr=NET/BITS, \
+                "`{text}` is no caveat; expected expires=TIME (RFC 3339, or milliseconds since 1970), tenant=NAME, key_prefix=TEXT, actions=A,B, cidr=NET/BITS, \
                  cnf=SHA256 or batch_max=N"
             ))
         };
         let (kind, value) = text.split_once('=').ok_or_else(refused)?;
         match kind {
-            "expires" => value.parse().map(Caveat::Expires).map_err(|_| refused()),
+            "expires" => parse_ms(value).map(Caveat::Expires).ok_or_else(refused),
             "tenant" => Label::new("tenant", value).map(Caveat::Tenant),
             "key_prefix" => Caveat::key_prefix(value),
             "actions" => value.parse().map(Caveat::Actions),
@@ -244,8 +245,11 @@ mod tests {
                 assert_eq!(Caveat::decode(&mut &bytes[..place]), None, "{text} {place}");
             }
         }
+        let date = "expires=2026-09-21T16:13:20+02:00".parse::<Caveat>();
+        assert_eq!(date.unwrap(), Caveat::Expires(1_790_000_000_000));
         for bad in [
             "",
+            "expires=2026-09-21",
             "expires",
             "expires=x",
             "tenant=",

@@ -99,6 +99,55 @@ struct PolicyHead {
     has_conditions: bool,
 }
 
+/// A policy that permits somebody to change policies or to make tokens, and so to obtain every other permission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdministrationPermit {
+    /// The policy, as `SET#N`.
+    pub policy: String,
+    /// Its principals in Cedar's syntax, such as `Token::"ops"`, `is Certificate`, or `any`.
+    pub principal: String,
+    /// `policy`, `token` or both.
+    pub actions: Vec<Action>,
+    /// Whether it permits that only under conditions (`when` or `unless`).
+    pub has_conditions: bool,
+}
+
+impl AdministrationPermit {
+    /// The actions by which a principal can obtain every other permission.
+    const ACTIONS: [Action; 2] = [Action::Policy, Action::Token];
+
+    /// Describes a policy. Returns `None` if it does not permit administration.
+    pub(super) fn of(policy: &Policy) -> Option<Self> {
+        let mut actions = actions_of(&policy.action_constraint());
+        actions.retain(|action| Self::ACTIONS.contains(action));
+        let is_of_service = match policy.resource_constraint() {
+            ResourceConstraint::Any => true,
+            ResourceConstraint::Is(of) | ResourceConstraint::IsIn(of, _) => {
+                of.basename() == "Service"
+            }
+            ResourceConstraint::Eq(uid) | ResourceConstraint::In(uid) => {
+                uid.type_name().basename() == "Service"
+            }
+        };
+        if policy.effect() != Effect::Permit || actions.is_empty() || !is_of_service {
+            return None;
+        }
+        let principal = match policy.principal_constraint() {
+            PrincipalConstraint::Any => "any".to_owned(),
+            PrincipalConstraint::Is(of) => format!("is {of}"),
+            PrincipalConstraint::Eq(uid)
+            | PrincipalConstraint::In(uid)
+            | PrincipalConstraint::IsIn(_, uid) => uid.to_string(),
+        };
+        Some(AdministrationPermit {
+            policy: policy.id().to_string(),
+            principal,
+            actions,
+            has_conditions: policy.has_non_scope_constraint(),
+        })
+    }
+}
+
 /// A kind of principal that could make tokens.
 #[derive(Clone, Copy)]
 pub enum TokenMaker<'a> {
@@ -161,11 +210,10 @@ impl Policies {
             let tenant = tenant_of(&policy.resource_constraint());
             let actions = actions_of(&policy.action_constraint());
             if actions.contains(&Action::Token) {
-                let conditions = json.get("conditions").and_then(Value::as_array);
                 of_tokens.push(PolicyHead {
                     permits: policy.effect() == Effect::Permit,
                     principal: policy.principal_constraint(),
-                    has_conditions: conditions.is_none_or(|conditions| !conditions.is_empty()),
+                    has_conditions: policy.has_non_scope_constraint(),
                 });
             }
             for action in actions {

@@ -31,7 +31,7 @@ mod who;
 pub use action::{Action, Actions};
 pub use allow::{Gate, Options, Request};
 pub use caveat::{Caveat, Cidr};
-pub use decide::{Explained, Verdict};
+pub use decide::{AdministrationPermit, Explained, Verdict};
 pub use policy::POLICY_TEXT_MAX;
 pub use principal::Principal;
 pub use roots::RootId;

@@ -7,9 +7,14 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use cedar_policy::{Policy, PolicyId, PolicySet, Schema, ValidationMode, Validator};
+use cedar_policy::{
+    EntityId, EntityUid, Policy, PolicyId, PolicySet, Schema, ValidationError, ValidationMode,
+    Validator,
+};
 use miette::Diagnostic;
 
+use super::action::Action;
+use super::principal::canonical;
 use crate::error::Error;
 use crate::model::Label;
 
@@ -45,10 +50,26 @@ pub fn schema() -> Result<&'static Schema, Error> {
 /// [`Error::Parameter`], with lines and columns.
 pub fn read(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
     measure(text)?;
-    stacker::grow(STACK, || checked(name, text))
+    stacker::grow(STACK, || checked(name, text, Warnings::Refused))
 }
 
-fn checked(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
+/// Reads a set that was accepted before. Cedar may warn about it in a newer version, which changes nothing of what it says.
+///
+/// # Errors
+/// As [`read`], but not of what Cedar only warns about.
+pub fn read_accepted(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
+    measure(text)?;
+    stacker::grow(STACK, || checked(name, text, Warnings::Ignored))
+}
+
+/// What to do about a text that Cedar warns about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Warnings {
+    Refused,
+    Ignored,
+}
+
+fn checked(name: &Label, text: &str, warnings: Warnings) -> Result<Vec<Policy>, Error> {
     let set = PolicySet::from_str(text)
         .map_err(|errors| refused(errors.iter().map(|error| fault(text, error))))?;
     if set.templates().next().is_some() {
@@ -57,8 +78,15 @@ fn checked(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
         ]));
     }
     let found = Validator::new(schema()?.clone()).validate(&set, ValidationMode::Strict);
-    if !found.validation_passed_without_warnings() {
-        let errors = found.validation_errors().map(|error| fault(text, error));
+    let is_accepted = match warnings {
+        Warnings::Refused => found.validation_passed_without_warnings(),
+        Warnings::Ignored => found.validation_passed(),
+    };
+    if !is_accepted {
+        let errors = found.validation_errors().map(|error| match error {
+            ValidationError::UnrecognizedActionId(_) => unknown_action(text, error),
+            error => fault(text, error),
+        });
         let warnings = found.validation_warnings().map(|warning| fault(text, warning));
         return Err(refused(errors.chain(warnings)));
     }
@@ -73,9 +101,27 @@ fn checked(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
         return Err(refused(["there is no policy in it"]));
     }
     let named = |(number, policy): (usize, &Policy)| {
-        policy.new_id(PolicyId::new(format!("{name}#{number}")))
+        Ok(with_canonical_names(policy)?.new_id(PolicyId::new(format!("{name}#{number}"))))
     };
-    Ok(in_order.into_iter().map(named).collect())
+    in_order.into_iter().map(named).collect()
+}
+
+/// Writes names of certificates as the gate does, so that a policy is about a certificate however its author spells the name.
+fn with_canonical_names(policy: &Policy) -> Result<Policy, Error> {
+    let names = policy.entity_literals().into_iter().filter_map(|uid| {
+        let name = canonical(uid.id().unescaped());
+        let is_other = uid.type_name().basename() == "Certificate" && name != uid.id().unescaped();
+        let other =
+            || EntityUid::from_type_name_and_id(uid.type_name().clone(), EntityId::new(name));
+        is_other.then(|| (uid.clone(), other()))
+    });
+    let names: BTreeMap<EntityUid, EntityUid> = names.collect();
+    match names.is_empty() {
+        true => Ok(policy.clone()),
+        false => {
+            policy.sub_entity_literals(names).map_err(|error| Error::Parameter(error.to_string()))
+        }
+    }
 }
 
 /// Refuses what might be too deep for a stack.
@@ -134,12 +180,54 @@ fn text_len(rest: &str) -> usize {
     rest.len()
 }
 
+/// The same of an action that does not exist. Cedar's own suggestion compares the name with names that have their type before
+/// them, and so is one of the shortest.
+fn unknown_action(text: &str, error: &ValidationError) -> String {
+    let said = error.to_string();
+    let typed = said.split_once("Action::\"").and_then(|(_, rest)| rest.split('"').next());
+    let Some(typed) = typed.filter(|typed| typed.len() <= ACTION_MAX) else {
+        return fault(text, error);
+    };
+    let by_distance = |action: &Action| distance(typed, action.as_str());
+    let nearest = Action::ALL.iter().copied().min_by_key(by_distance);
+    let help = match nearest.filter(|nearest| by_distance(nearest) <= typed.len() / 2) {
+        Some(nearest) => format!("did you mean `Action::\"{nearest}\"`?"),
+        None => {
+            let all: Vec<&str> = Action::ALL.iter().map(|action| action.as_str()).collect();
+            format!("expected one of {}", all.join(", "))
+        }
+    };
+    format!("{}{error} ({help})", at(text, error))
+}
+
+/// Most bytes of a name that is compared with those of actions.
+const ACTION_MAX: usize = 64;
+
+/// The number of letters to insert, remove or replace in one text to get another (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, wanted) in other.bytes().enumerate() {
+            let above = row[column + 1];
+            let replaced = diagonal + usize::from(letter != wanted);
+            row[column + 1] = replaced.min(above + 1).min(row[column] + 1);
+            diagonal = above;
+        }
+    }
+    row[other.len()]
+}
+
 /// What is wrong, and where.
 fn fault(text: &str, error: &dyn Diagnostic) -> String {
-    let at = error.labels().and_then(|mut labels| labels.next());
-    let at = at.map(|label| place(text, label.offset()) + ": ").unwrap_or_default();
     let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
-    format!("{at}{error}{help}")
+    format!("{}{error}{help}", at(text, error))
+}
+
+/// Where something is wrong, with a colon.
+fn at(text: &str, error: &dyn Diagnostic) -> String {
+    let label = error.labels().and_then(|mut labels| labels.next());
+    label.map(|label| place(text, label.offset()) + ": ").unwrap_or_default()
 }
 
 /// Line and column, from 1.
@@ -164,7 +252,6 @@ fn refused<T: Into<String>>(faults: impl IntoIterator<Item = T>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::Action;
 
     fn of(text: &str) -> Result<Vec<Policy>, Error> {
         read(&Label::new("set", "web").unwrap(), text)
@@ -197,6 +284,18 @@ mod tests {
                 "did you mean `Action::\"sign\"`",
             ),
             (
+                "permit(principal, action == Action::\"sgin\", resource);",
+                "did you mean `Action::\"sign\"`",
+            ),
+            (
+                "permit(principal, action in [Action::\"decript\"], resource);",
+                "did you mean `Action::\"decrypt\"`",
+            ),
+            (
+                "permit(principal, action == Action::\"authorize\", resource);",
+                "expected one of create, list,",
+            ),
+            (
                 "permit(principal, action, resource)\nwhen { resource.colour == 1 };",
                 "line 2, column 8",
             ),
@@ -214,6 +313,18 @@ mod tests {
         ] {
             let error = of(text).map(|policies| policies.len()).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    /// Another version of Cedar may warn about what this one takes.
+    #[test]
+    fn a_set_that_was_accepted_is_read_whatever_cedar_warns_about() {
+        let name = Label::new("set", "web").unwrap();
+        let text = "forbid(principal, action, resource) when { false };";
+        assert!(read(&name, text).unwrap_err().to_string().contains("line 1"));
+        assert_eq!(read_accepted(&name, text).unwrap().len(), 1);
+        for wrong in ["permit(principal, action == Action::\"sing\", resource);", "permit(", ""] {
+            assert!(read_accepted(&name, wrong).is_err(), "{wrong}");
         }
     }
 

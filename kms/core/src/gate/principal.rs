@@ -31,10 +31,29 @@ impl Principal {
         }
     }
 
+    /// The same name as a certificate has it, in which the case of some letters does not count: those of DNS names are lower case (RFC
+    /// 4343), and so are those of a URI's scheme and host (RFC 3986, section 6.2.2.1).
+    #[must_use]
+    pub fn of_certificate(&self) -> Self {
+        Principal(canonical(&self.0))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// A name of a certificate in its one spelling.
+pub(super) fn canonical(name: &str) -> String {
+    let host_end = match name.split_once("://") {
+        Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),
+        // A URI without a host.
+        None if name.contains(':') => 0,
+        None => name.len(),
+    };
+    let (host, path) = name.split_at(host_end);
+    host.to_ascii_lowercase() + path
 }
 
 impl fmt::Display for Principal {
@@ -54,5 +73,23 @@ impl TryFrom<String> for Principal {
 impl From<Principal> for String {
     fn from(principal: Principal) -> Self {
         principal.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_certificates_have_one_spelling() {
+        for (name, wanted) in [
+            ("Build.Example.COM", "build.example.com"),
+            ("SPIFFE://Example.com/Build/A", "spiffe://example.com/Build/A"),
+            ("https://Example.com", "https://example.com"),
+            ("urn:Build:A", "urn:Build:A"),
+            ("build.example.com", "build.example.com"),
+        ] {
+            assert_eq!(Principal::new(name).unwrap().of_certificate().as_str(), wanted);
+        }
     }
 }

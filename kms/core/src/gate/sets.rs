@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use cedar_policy::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::decide::{Explained, Policies, Question, Verdict};
+use super::decide::{AdministrationPermit, Explained, Policies, Question, Verdict};
 use super::policy;
 use crate::error::Error;
 use crate::model::Label;
@@ -93,7 +93,7 @@ impl Sets {
                     .map_err(|error| damaged(path, &error.to_string()))?;
                 if let Some(text) = written.text {
                     // A program with another schema may have written it.
-                    let policies = policy::read(&name, &text).map_err(wrong)?;
+                    let policies = policy::read_accepted(&name, &text).map_err(wrong)?;
                     let (version, changed_ms) = (record.generation, written.changed_ms);
                     sets.insert(name, Set { version, changed_ms, text, policies });
                 }
@@ -185,6 +185,12 @@ impl InForce {
             text: set.text.clone(),
         };
         self.sets.iter().map(info).collect()
+    }
+
+    /// The policies that permit administration, in the order of their sets.
+    pub fn administration_permits(&self) -> Vec<AdministrationPermit> {
+        let policies = self.sets.values().flat_map(|set| &set.policies);
+        policies.filter_map(AdministrationPermit::of).collect()
     }
 
     /// What they would be with another text of a set.

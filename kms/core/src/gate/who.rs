@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use super::action::Actions;
 use super::caveat::Caveat;
@@ -51,6 +51,12 @@ pub struct Authenticated {
 }
 
 impl Authenticated {
+    /// Returns whether both came with the same token, with the same caveats.
+    pub fn is_same_token(&self, other: &Authenticated) -> bool {
+        let is_token = matches!(self.method, Method::Token { .. });
+        is_token && self.method == other.method && self.line == other.line
+    }
+
     /// Somebody whom nothing limits that is theirs.
     pub(super) fn of(principal: Principal, method: Method, peer: &Peer) -> Self {
         let (caveats, line) = (Vec::new(), Vec::new());
@@ -104,6 +110,16 @@ impl Authenticated {
             }
         }
         digest.finalize().into()
+    }
+
+    /// The caller that limits are counted for: `token:ID`, because holders of a token can make any number of attenuations of it, or
+    /// `certificate:NAME`. `None` for the process itself.
+    pub fn holder(&self) -> Option<String> {
+        match self.method {
+            Method::Token { id } => Some(format!("token:{id}")),
+            Method::Certificate => Some(format!("certificate:{}", self.principal)),
+            Method::Local => None,
+        }
     }
 
     /// The credential as the audit log names it: `token:ID:CHAIN`, `certificate:SHA256` or `local`.

@@ -8,8 +8,10 @@ use gabion_engine::{Algorithm, Message, Prehash};
 use serde::{Deserialize, Serialize};
 
 use super::id::KeyAlgorithm;
+use super::rsa::Rsa;
 use super::symmetric::Symmetric;
 use crate::error::Error;
+use crate::rsa::Scheme;
 
 /// A label of conformance. A key has it from its making on, and whoever describes the key says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -107,20 +109,102 @@ impl Conformance {
         }
     }
 
-    /// Refuses a message whose form does not conform.
+    /// Refuses a message that a key of an algorithm may not sign in that form.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
-    pub fn check_message(self, message: &Message<'_>) -> Result<(), Error> {
-        match (self, message) {
-            (Conformance::Cnsa2, Message::Prehash { hash, .. })
-                if !matches!(hash, Prehash::Sha2_384 | Prehash::Sha2_512) =>
-            {
-                let hash = hash.name();
-                Err(Error::Unsupported(format!("a digest by {hash} does not conform to `{self}`")))
-            }
-            _ => Ok(()),
+    pub fn check_message(
+        self,
+        algorithm: KeyAlgorithm,
+        message: &Message<'_>,
+    ) -> Result<(), Error> {
+        let Message::Prehash { hash, .. } = message else { return Ok(()) };
+        let conforms = match self {
+            Conformance::Cnsa2 => matches!(hash, Prehash::Sha2_384 | Prehash::Sha2_512),
+            Conformance::FipsAlg => is_strong_enough(algorithm, *hash),
+            Conformance::Software => true,
+        };
+        if conforms { Ok(()) } else { Err(self.weak_digest(algorithm, *hash)) }
+    }
+
+    fn weak_digest(self, algorithm: KeyAlgorithm, hash: Prehash) -> Error {
+        Error::Unsupported(format!(
+            "a digest by {} does not conform to `{self}` for a key of {algorithm}; use SHA2-512",
+            hash.name()
+        ))
+    }
+
+    /// Returns the way in which a key of RSA signs a digest: if a salt's length is left to the service, that of the digest.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a salt that is longer than the digest (FIPS 186-5, 5.4), and for a hash that is weaker than the key.
+    pub fn conforming_scheme(
+        self,
+        algorithm: KeyAlgorithm,
+        scheme: Scheme,
+    ) -> Result<Scheme, Error> {
+        let hash = scheme.hash().prehash();
+        if self == Conformance::FipsAlg && !is_strong_enough(algorithm, hash) {
+            return Err(self.weak_digest(algorithm, hash));
         }
+        match (self, scheme) {
+            (Conformance::FipsAlg, Scheme::Pss { hash, salt: None }) => {
+                Ok(Scheme::Pss { hash, salt: Some(hash.digest_len()) })
+            }
+            (Conformance::FipsAlg, Scheme::Pss { hash, salt: Some(salt) })
+                if salt > hash.digest_len() =>
+            {
+                let most = hash.digest_len();
+                Err(Error::Unsupported(format!(
+                    "a salt of {salt} bytes does not conform to `{self}`; expected at most {most}, as many as the digest has"
+                )))
+            }
+            (Conformance::FipsAlg | Conformance::Cnsa2 | Conformance::Software, scheme) => {
+                Ok(scheme)
+            }
+        }
+    }
+}
+
+/// Whether a hash function is as strong against collisions as a key of an algorithm that signs its digests.
+fn is_strong_enough(algorithm: KeyAlgorithm, hash: Prehash) -> bool {
+    let needed = match (algorithm.algorithm(), algorithm.rsa()) {
+        (Some(algorithm), _) => prehash_strength(algorithm),
+        (None, Some(Rsa::Rsa2048)) => Some(112),
+        (None, Some(Rsa::Rsa3072 | Rsa::Rsa4096)) => Some(128),
+        (None, None) => None,
+    };
+    collision_strength(hash) >= needed.unwrap_or(0)
+}
+
+/// The bits of security against collisions that a digest needs which a key signs: those of the parameter set (FIPS 204, 5.4; FIPS 205,
+/// 10.2) or of the curve (NIST SP 800-57 Part 1, tables 2 and 3; FIPS 186-5 has weaker hash functions weaken the signature). Returns
+/// `None` if the algorithm's standard asks for none.
+fn prehash_strength(algorithm: Algorithm) -> Option<u32> {
+    let name = algorithm.name();
+    match algorithm {
+        Algorithm::MlDsa44 | Algorithm::EcdsaP256 => Some(128),
+        Algorithm::MlDsa65 | Algorithm::EcdsaP384 => Some(192),
+        Algorithm::MlDsa87 | Algorithm::EcdsaP521 => Some(256),
+        _ if name.starts_with("SLH-DSA-") => {
+            [("-128", 128), ("-192", 192), ("-256", 256)].into_iter().find_map(|(size, bits)| {
+                (name.ends_with(&format!("{size}s")) || name.ends_with(&format!("{size}f")))
+                    .then_some(bits)
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The bits of security of a hash function against collisions (NIST SP 800-107r1, 4.2; FIPS 202, A.1).
+fn collision_strength(hash: Prehash) -> u32 {
+    match hash {
+        Prehash::Sha2_224 | Prehash::Sha2_512_224 | Prehash::Sha3_224 => 112,
+        Prehash::Sha2_256 | Prehash::Sha2_512_256 | Prehash::Sha3_256 | Prehash::Shake128 => 128,
+        Prehash::Sha2_384 | Prehash::Sha3_384 => 192,
+        Prehash::Sha2_512 | Prehash::Sha3_512 | Prehash::Shake256 => 256,
+        // Of a function that is not known here nothing is.
+        _ => 0,
     }
 }
 
@@ -184,6 +268,63 @@ mod tests {
         }
         assert!(!fips.iter().any(|name| name.contains("MLDSA") || name.contains("MLKEM")));
         assert_eq!(conforming(Conformance::Software).len(), KeyAlgorithm::all().count());
+    }
+
+    #[test]
+    fn digests_are_as_strong_as_the_parameter_set() {
+        let refused = |label: Conformance, algorithm: &str| -> Vec<&str> {
+            let algorithm = algorithm.parse().unwrap();
+            let check = |hash: Prehash| {
+                let digest = vec![0; hash.digest_len()];
+                let message = Message::Prehash { context: b"", hash, digest: &digest };
+                label.check_message(algorithm, &message)
+            };
+            Prehash::all().filter(|&hash| check(hash).is_err()).map(Prehash::name).collect()
+        };
+        let weak = ["SHA2-224", "SHA2-512/224", "SHA3-224"];
+        let medium = ["SHA2-256", "SHA2-512/256", "SHA3-256", "SHAKE-128"];
+        let fips = |algorithm| refused(Conformance::FipsAlg, algorithm).len();
+        for (algorithm, most) in [
+            ("ml-dsa-44", weak.len()),
+            ("slh-dsa-sha2-128s", weak.len()),
+            ("slh-dsa-shake-128f", weak.len()),
+            ("ml-dsa-65", weak.len() + medium.len()),
+            ("slh-dsa-sha2-192f", weak.len() + medium.len()),
+            ("ml-dsa-87", 9),
+            ("slh-dsa-shake-256s", 9),
+            ("ecdsa-p-256", weak.len()),
+            ("ecdsa-p-384", weak.len() + medium.len()),
+            ("ecdsa-p-521", 9),
+            ("rsa-2048", 0),
+            ("rsa-3072", weak.len()),
+            ("rsa-4096", weak.len()),
+        ] {
+            assert_eq!(fips(algorithm), most, "{algorithm}");
+        }
+        assert_eq!(refused(Conformance::FipsAlg, "ml-dsa-44"), weak);
+        assert_eq!(refused(Conformance::Cnsa2, "ml-dsa-87").len(), 10);
+        assert!(refused(Conformance::Software, "ml-dsa-87").is_empty());
+    }
+
+    #[test]
+    fn salts_are_as_long_as_the_digest_at_most() {
+        use crate::rsa::Hash;
+        let [small, large] = ["rsa-2048", "rsa-3072"].map(|name| name.parse().unwrap());
+        for hash in Hash::ALL {
+            let len = hash.digest_len();
+            let pss = |salt| Scheme::Pss { hash, salt };
+            let fips = |salt| Conformance::FipsAlg.conforming_scheme(small, pss(salt));
+            assert_eq!(fips(None), Ok(pss(Some(len))));
+            assert_eq!((fips(Some(0)), fips(Some(len))), (Ok(pss(Some(0))), Ok(pss(Some(len)))));
+            assert!(fips(Some(len + 1)).is_err());
+            assert_eq!(Conformance::Software.conforming_scheme(small, pss(None)), Ok(pss(None)));
+            let pkcs1 = Scheme::Pkcs1 { hash };
+            assert_eq!(Conformance::FipsAlg.conforming_scheme(small, pkcs1), Ok(pkcs1));
+            for scheme in [pkcs1, pss(Some(0))] {
+                let fits = Conformance::FipsAlg.conforming_scheme(large, scheme).is_ok();
+                assert_eq!(fits, len > 28, "{hash:?}");
+            }
+        }
     }
 
     #[test]

@@ -104,6 +104,20 @@ impl KeyAlgorithm {
         of_engine.chain(symmetric).chain(rsa)
     }
 
+    /// Finds an algorithm by a name that somebody typed: capitals and hyphens do not count, so that `ecdsa-p256` and `ML-DSA-65`
+    /// are found. Ids have names of one spelling alone, which [`str::parse`] reads.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], which lists the names that are meant, or all of them.
+    pub fn named(text: &str) -> Result<Self, Error> {
+        let wanted = letters(text);
+        if let Some(found) = Self::all().find(|known| letters(known.name()) == wanted) {
+            return Ok(found);
+        }
+        let (text, names) = (shown(text), similar(&wanted).join(", "));
+        Err(Error::Unsupported(format!("unknown algorithm `{text}`; expected one of {names}")))
+    }
+
     /// The engine's, if it is one of those.
     pub fn algorithm(self) -> Option<Algorithm> {
         match self.0 {
@@ -168,6 +182,29 @@ impl From<Rsa> for KeyAlgorithm {
     fn from(rsa: Rsa) -> Self {
         KeyAlgorithm(Of::Rsa(rsa))
     }
+}
+
+/// Returns the names that contain `wanted`; else those that begin most like it, with four letters
+/// or more; else all. `wanted` is in the form of [`letters`].
+fn similar(wanted: &str) -> Vec<String> {
+    let common = |known: &KeyAlgorithm| {
+        let name = letters(known.name());
+        if name.contains(wanted) {
+            return usize::MAX;
+        }
+        let same = name.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
+        if same < 4 { 0 } else { same }
+    };
+    let most = KeyAlgorithm::all().map(|known| common(&known)).max().unwrap_or(0);
+    KeyAlgorithm::all()
+        .filter(|known| common(known) == most)
+        .map(|known| known.to_string())
+        .collect()
+}
+
+/// A name without what people write differently.
+fn letters(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|of| of.to_ascii_lowercase()).collect()
 }
 
 impl fmt::Display for KeyAlgorithm {
@@ -308,4 +345,48 @@ as_text!(KeyId VersionId);
 /// As much of a text as belongs into a message.
 fn shown(text: &str) -> String {
     text.chars().take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_are_found_by_the_names_that_people_type() {
+        for known in KeyAlgorithm::all() {
+            // No two names differ by hyphens or capitals alone.
+            let same = |other: &KeyAlgorithm| letters(other.name()) == letters(known.name());
+            assert_eq!(KeyAlgorithm::all().filter(same).count(), 1, "{known}");
+            assert_eq!(KeyAlgorithm::named(known.name()).unwrap(), known);
+            assert_eq!(KeyAlgorithm::named(&known.to_string()).unwrap(), known);
+        }
+        for (typed, wanted) in [
+            ("ecdsa-p256", "ecdsa-p-256"),
+            ("ECDSA-P521", "ecdsa-p-521"),
+            ("mldsa65", "ml-dsa-65"),
+            ("aes-256-gcm-96", "aes256-gcm96"),
+            ("rsa2048", "rsa-2048"),
+        ] {
+            assert_eq!(KeyAlgorithm::named(typed).unwrap().to_string(), wanted);
+        }
+        for (typed, says) in [
+            ("ml-dsa", "ml-dsa-44"),
+            ("aes-256", "aes256-gcm96"),
+            ("ecdsa", "ecdsa-p-384"),
+            ("", "ed25519"),
+            ("md5", "xaes-256-gcm"),
+            ("ml-dsa-43", "ml-dsa-44"),
+            ("ecdsa-p255", "ecdsa-p-256"),
+        ] {
+            let why = KeyAlgorithm::named(typed).unwrap_err().to_string();
+            assert!(
+                why.contains(&format!("unknown algorithm `{typed}`")) && why.contains(says),
+                "{why}"
+            );
+        }
+        for typed in ["aes-256", "ml-dsa-43", "ecdsa-p255"] {
+            let few = KeyAlgorithm::named(typed).unwrap_err().to_string();
+            assert!(!few.contains("ml-dsa-65"), "{few}");
+        }
+    }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gabion_engine::{Algorithm, Message};
 use serde::{Deserialize, Serialize};
 
-use super::conformance::Conformances;
-use super::id::KeyId;
+use super::conformance::{Conformance, Conformances};
+use super::id::{KeyAlgorithm, KeyId};
 use super::name::Label;
 use crate::error::Error;
+use crate::rsa::Scheme;
 
 /// Most labels of a key.
 pub const LABELS_MAX: usize = 64;
@@ -21,6 +23,12 @@ pub const ROTATE_PERIOD_MIN_S: u64 = 60 * 60;
 /// Most seconds after which it does: ten years.
 pub const ROTATE_PERIOD_MAX_S: u64 = 10 * 365 * 24 * 60 * 60;
 
+/// The longest lifetime of a JSON Web Token by a key that sets no limit, in seconds: a day, as that of the service's own tokens.
+pub const JWT_MAX_LIFETIME_DEFAULT_S: u64 = 24 * 60 * 60;
+
+/// The longest lifetime that a key may set for JSON Web Tokens, in seconds: ten years.
+pub const JWT_MAX_LIFETIME_MAX_S: u64 = 10 * 365 * 24 * 60 * 60;
+
 /// How much further ahead than a period a key may be due before its time is taken for one of a clock that was wrong, in
 /// milliseconds. Clocks are set by less than that all the time.
 const AHEAD_MS: u64 = 5 * 60 * 1000;
@@ -30,7 +38,9 @@ const AHEAD_MS: u64 = 5 * 60 * 1000;
 pub enum Use {
     /// To sign, or to make a tag.
     Sign,
-    /// To verify either.
+    /// To sign a JSON Web Token, whose claims the service checked.
+    Jwt,
+    /// To verify any of them.
     Verify,
     /// To encrypt or to encapsulate.
     Encrypt,
@@ -83,6 +93,13 @@ pub struct Key {
     /// Whether Vault's paths may delete it, which destroys it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_deletable: bool,
+    /// Whether it signs and verifies by mu alone, so that no message reaches the service. What was required once stays so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requires_mu: bool,
+    /// The longest lifetime of a JSON Web Token that it signs, in seconds. If it is there, the key signs nothing else, and stays so:
+    /// another signature could be a token that lives longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwt_max_lifetime_s: Option<u64>,
     /// Whether the disk has the record of each use before its answer. None: as the service is set up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_durable: Option<bool>,
@@ -195,6 +212,8 @@ impl Key {
             expires_ms: None,
             is_exportable: false,
             is_deletable: false,
+            requires_mu: false,
+            jwt_max_lifetime_s: None,
             is_durable: None,
             origin: Origin::Made,
             conformance: Conformances::new(),
@@ -206,13 +225,16 @@ impl Key {
     /// The version that is meant, if it may be used so as far as the key says: the newest one where none is named.
     ///
     /// # Errors
-    /// [`Error::Deleted`], [`Error::NoVersion`], [`Error::VersionDestroyed`], [`Error::NotAllowed`].
+    /// [`Error::Deleted`], [`Error::JwtRequired`], [`Error::NoVersion`], [`Error::VersionDestroyed`], [`Error::NotAllowed`].
     pub fn version_for(&self, what: Use, version: Option<u32>) -> Result<u32, Error> {
         self.check_not_deleted()?;
+        if what == Use::Sign && self.jwt_max_lifetime_s.is_some() {
+            return Err(Error::JwtRequired);
+        }
         let version = self.existing(version.unwrap_or(self.latest))?;
         let newest_or = |oldest| if oldest == 0 { self.latest } else { oldest };
         let (oldest, what) = match what {
-            Use::Sign => (newest_or(self.min_sign), "sign"),
+            Use::Sign | Use::Jwt => (newest_or(self.min_sign), "sign"),
             Use::Encrypt => (newest_or(self.min_sign), "encrypt"),
             Use::Verify => (self.min_verify, "verify"),
             Use::Decrypt => (self.min_decrypt, "decrypt"),
@@ -394,6 +416,48 @@ impl Key {
         Ok(Key { is_exportable: true, ..self.clone() })
     }
 
+    /// Returns the key, which signs and verifies by mu alone from now on.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`]; [`Error::Unsupported`] unless it is an ML-DSA key that signs anything besides JSON Web Tokens.
+    pub fn requiring_mu(&self) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        check_takes_mu(self.id.algorithm)?;
+        match self.jwt_max_lifetime_s {
+            Some(_) => Err(mu_or_jwt()),
+            None => Ok(Key { requires_mu: true, ..self.clone() }),
+        }
+    }
+
+    /// Returns the key, which signs JSON Web Tokens alone from now on, of so many seconds at most.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`]; those of [`check_jwt_limit`].
+    pub fn limiting_jwt(&self, lifetime_s: u64) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        check_jwt_limit(self.id.algorithm, self.requires_mu, lifetime_s)?;
+        Ok(Key { jwt_max_lifetime_s: Some(lifetime_s), ..self.clone() })
+    }
+
+    /// Refuses a JSON Web Token that ends too late, counted from `now_s`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check_jwt_end(&self, exp_s: u64, now_s: u64) -> Result<(), Error> {
+        let most = self.jwt_max_lifetime_s.unwrap_or(JWT_MAX_LIFETIME_DEFAULT_S);
+        let lifetime_s = exp_s.saturating_sub(now_s);
+        if lifetime_s <= most {
+            return Ok(());
+        }
+        let limit = match self.jwt_max_lifetime_s {
+            Some(_) => "its `jwt_max_lifetime_s`",
+            None => "the limit of a key without `jwt_max_lifetime_s`",
+        };
+        Err(Error::Parameter(format!(
+            "the token would live {lifetime_s} s from now; the key signs tokens of at most {most} s, {limit}"
+        )))
+    }
+
     /// The key, which Vault's paths may delete, or not.
     ///
     /// # Errors
@@ -423,12 +487,36 @@ impl Key {
         }
     }
 
-    /// Refuses a message whose form the key's labels do not take.
+    /// Refuses mu unless the algorithm signs it, and anything else if the key requires mu.
     ///
     /// # Errors
-    /// [`Error::Unsupported`].
-    pub fn check_message(&self, message: &gabion_engine::Message<'_>) -> Result<(), Error> {
-        self.conformance.iter().try_for_each(|label| label.check_message(message))
+    /// [`Error::Unsupported`], [`Error::MuRequired`].
+    pub fn check_mu(&self, message: &Message<'_>) -> Result<(), Error> {
+        match message {
+            Message::Mu(_) => check_takes_mu(self.id.algorithm),
+            _ if self.requires_mu => Err(Error::MuRequired),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a message to sign whose form the key or its labels do not take.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], [`Error::MuRequired`].
+    pub fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+        self.check_mu(message)?;
+        let algorithm = self.id.algorithm;
+        self.conformance.iter().try_for_each(|label| label.check_message(algorithm, message))
+    }
+
+    /// Returns the way in which the key signs a digest by RSA, as its labels have it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for one that they do not take.
+    pub fn conforming_scheme(&self, scheme: Scheme) -> Result<Scheme, Error> {
+        let algorithm = self.id.algorithm;
+        let conforming = |scheme, label: &Conformance| label.conforming_scheme(algorithm, scheme);
+        self.conformance.iter().try_fold(scheme, conforming)
     }
 
     /// Refuses a form of message that no standard has, by the name that says so, where a label of the key asks for
@@ -443,6 +531,23 @@ impl Key {
         })
     }
 
+    /// Refuses to derive a key for tags from the key's secret if a label asks for what standards approve: they approve no key for
+    /// several purposes (NIST SP 800-57 Part 1, section 5.2). Refuses it too if the key requires mu, since messages would reach the service.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], [`Error::MuRequired`].
+    pub fn check_derives_tags(&self) -> Result<(), Error> {
+        if self.requires_mu {
+            return Err(Error::MuRequired);
+        }
+        let strict = self.conformance.iter().find(|label| label.is_of_standards());
+        strict.map_or(Ok(()), |label| {
+            Err(Error::Unsupported(format!(
+                "the label `{label}` does not allow a key for tags to be derived from this key; make a key of the type hmac"
+            )))
+        })
+    }
+
     /// Refuses a key that is deleted.
     ///
     /// # Errors
@@ -450,6 +555,46 @@ impl Key {
     pub fn check_not_deleted(&self) -> Result<(), Error> {
         if self.deleted_ms.is_some() { Err(Error::Deleted) } else { Ok(()) }
     }
+}
+
+/// Refuses algorithms that do not sign mu, the message representative of ML-DSA (FIPS 204, Algorithm 7, line 6).
+///
+/// # Errors
+/// [`Error::Unsupported`].
+pub fn check_takes_mu(algorithm: KeyAlgorithm) -> Result<(), Error> {
+    match algorithm.algorithm() {
+        Some(Algorithm::MlDsa44 | Algorithm::MlDsa65 | Algorithm::MlDsa87) => Ok(()),
+        _ => Err(Error::Unsupported(format!("{algorithm} does not sign `mu`; ML-DSA does"))),
+    }
+}
+
+/// Refuses a limit on JSON Web Tokens that no key of an algorithm has.
+///
+/// # Errors
+/// [`Error::Unsupported`] for algorithms that sign no such tokens, and for keys that require mu; [`Error::Parameter`] for a
+/// lifetime that is too short or too long.
+pub fn check_jwt_limit(
+    algorithm: KeyAlgorithm,
+    requires_mu: bool,
+    lifetime_s: u64,
+) -> Result<(), Error> {
+    algorithm.jwt_alg()?;
+    if requires_mu {
+        return Err(mu_or_jwt());
+    }
+    match (1..=JWT_MAX_LIFETIME_MAX_S).contains(&lifetime_s) {
+        true => Ok(()),
+        false => Err(Error::Parameter(format!(
+            "`jwt_max_lifetime_s` is {lifetime_s}; expected 1 to {JWT_MAX_LIFETIME_MAX_S} (ten years)"
+        ))),
+    }
+}
+
+fn mu_or_jwt() -> Error {
+    Error::Unsupported(
+        "a key has `mu_required` or `jwt_max_lifetime_s`, and not both: the service reads the claims of what it signs as a token"
+            .to_owned(),
+    )
 }
 
 impl Version {

@@ -12,6 +12,7 @@
 
 mod conformance;
 mod id;
+mod jose;
 mod key;
 mod name;
 mod rsa;
@@ -19,9 +20,11 @@ mod symmetric;
 
 pub use conformance::{Conformance, Conformances};
 pub use id::{Does, KeyAlgorithm, KeyId, Uuid, VersionId};
+pub use jose::JoseNames;
 pub use key::{
-    Due, Key, LABELS_MAX, Minimum, Origin, ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, State, Use,
-    Version, check_rotate_period,
+    Due, JWT_MAX_LIFETIME_DEFAULT_S, JWT_MAX_LIFETIME_MAX_S, Key, LABELS_MAX, Minimum, Origin,
+    ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, State, Use, Version, check_jwt_limit,
+    check_rotate_period, check_takes_mu,
 };
 pub use name::{Label, NAME_MAX};
 pub use rsa::Rsa;

@@ -24,6 +24,10 @@ pub struct KeyTold {
     pub expires_ms: Option<u64>,
     /// Whether Vault's paths may delete it no longer.
     pub is_kept: bool,
+    /// Whether it signs and verifies by mu alone.
+    pub requires_mu: bool,
+    /// The longest lifetime of a JSON Web Token that it signs.
+    pub jwt_max_lifetime_s: Option<u64>,
     pub states: BTreeMap<u32, State>,
 }
 
@@ -31,6 +35,8 @@ pub struct KeyTold {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Narrower {
     pub is_destroyed: bool,
+    /// Whether the store has no record of the key.
+    pub is_missing: bool,
     /// The key before and after.
     pub key: Option<(Key, Key)>,
     /// Versions that were taken out of use.
@@ -55,6 +61,11 @@ impl KeyTold {
             },
             expires_ms: [key.expires_ms, self.expires_ms].into_iter().flatten().min(),
             is_deletable: key.is_deletable && !self.is_kept,
+            requires_mu: key.requires_mu || self.requires_mu,
+            jwt_max_lifetime_s: [key.jwt_max_lifetime_s, self.jwt_max_lifetime_s]
+                .into_iter()
+                .flatten()
+                .min(),
             deleted_ms: key.deleted_ms.or(self.is_deleted.then_some(now_ms)),
             ..key
         }
@@ -70,7 +81,7 @@ impl Kms {
     pub(crate) fn narrow_as_told(&self, id: &KeyId, told: &KeyTold) -> Result<Narrower, Error> {
         let mut narrower = Narrower::default();
         let key = match read_key(&self.kept, id) {
-            Err(Error::NoKey(_)) => return Ok(narrower),
+            Err(Error::NoKey(_)) => return Ok(Narrower { is_missing: true, ..narrower }),
             Err(Error::Destroyed) => {
                 self.bury(id, None)?;
                 return Ok(narrower);

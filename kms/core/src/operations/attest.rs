@@ -5,17 +5,18 @@ use std::sync::Arc;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use gabion_engine::{Algorithm, Message, OsEntropy, SigningKey};
 use serde::{Deserialize, Serialize};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use super::kms::Kms;
 use super::material::New;
 use super::metrics::Verb;
 use super::records::{
-    damaged, opened_bytes, read_material, read_state, versions_path, write_version,
+    damaged, opened_bytes, read_expanded, read_state, versions_path, write_version,
 };
+use super::wrappers::OwnKey;
 use crate::error::Error;
 use crate::model::{Conformances, Key, KeyAlgorithm, KeyId, State, Version};
-use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::store::{Settled, Transaction, settle};
 
 /// What is said of a key. It claims no hardware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,12 +157,11 @@ impl Kms {
     }
 
     /// The head of a JWS, and its key.
-    fn attestation(&self) -> Result<(String, SigningKey), Error> {
+    pub(super) fn attestation(&self) -> Result<(String, SigningKey), Error> {
         if let Some(known) = self.attestation.get() {
             return Ok(known.clone());
         }
-        let (path, algorithm) =
-            (RecordPath::new("system/attestation")?, KeyAlgorithm::new(ALGORITHM)?);
+        let (path, algorithm) = (OwnKey::Attestation.path()?, KeyAlgorithm::new(ALGORITHM)?);
         let _changing = self.changing();
         if opened_bytes(&self.kept, &path)?.is_none() {
             let version = Version { version: 1, created_ms: self.now_ms(), state: State::Enabled };
@@ -177,8 +177,8 @@ impl Kms {
         let Some((bytes, _)) = opened_bytes(&self.kept, &path)? else {
             return Err(damaged(&path, "it is missing"));
         };
-        let (_, material) = read_material(&self.kept.engine, &path, algorithm, &bytes)?;
-        let signer = material.signing()?.clone();
+        let read = read_expanded(&self.kept.engine, &path, algorithm, &bytes)?;
+        let signer = read.material.signing()?.clone();
         let made = (format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer);
         Ok(self.attestation.get_or_init(|| made).clone())
     }

@@ -12,6 +12,7 @@ use super::material::Material;
 use crate::error::Error;
 use crate::model::{Key, Uuid, Version};
 use crate::store::{RecordPath, Transaction};
+use crate::symmetric::TagRoot;
 
 /// A key, and the generation of its record.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ pub struct VersionView(Arc<Expanded>);
 pub struct Expanded {
     pub version: Version,
     pub material: Material,
+    /// What its keys for tags are derived from. `None` if the version has no secret, or is a key for tags itself.
+    pub tag_root: Option<TagRoot>,
 }
 
 impl VersionView {

@@ -1,6 +1,7 @@
 //! Changes of keys and versions that make no new ones.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use super::cache::KeyView;
 use super::kms::Kms;
@@ -26,6 +27,12 @@ pub enum KeyChange {
     Durable(Option<bool>),
     /// Its private half may be given out, for good.
     Exportable,
+    /// It signs and verifies by mu alone, for good.
+    RequireMu,
+    /// It signs JSON Web Tokens alone, for good, of so many seconds at most.
+    LimitJwt(u64),
+    /// Whether Vault's paths may delete it.
+    Deletable(bool),
     /// After how many seconds the clock has it rotated; none: never.
     Rotation(Option<u64>),
 }
@@ -39,9 +46,15 @@ impl KeyChange {
             KeyChange::Expiry(expires_ms) => key.expiring(*expires_ms),
             KeyChange::Durable(is_durable) => key.durable(*is_durable),
             KeyChange::Exportable => key.exportable(),
+            KeyChange::RequireMu => key.requiring_mu(),
+            KeyChange::LimitJwt(lifetime_s) => key.limiting_jwt(*lifetime_s),
+            KeyChange::Deletable(is_deletable) => key.deletable(*is_deletable),
         }
     }
 }
+
+/// Names that are read together: names of destroyed keys stay in the store, and a page may have nothing else.
+const NAMES_TOGETHER: usize = 256;
 
 /// Records that are buried together.
 const BURIED_TOGETHER: usize = 100;
@@ -68,7 +81,7 @@ impl Kms {
         self.list_prefixed(tenant, "", after, most)
     }
 
-    /// The same of those whose names begin so. No other name is read but those of the last page.
+    /// The same of those whose names begin so.
     ///
     /// # Errors
     /// The store's.
@@ -79,46 +92,79 @@ impl Kms {
         after: Option<&Label>,
         most: usize,
     ) -> Result<Vec<(Label, KeyId)>, Error> {
+        let mut keys = Vec::new();
+        if most > 0 {
+            self.walk_names(tenant, prefix, after, |name, id| {
+                keys.push((name, id));
+                Ok(if keys.len() < most {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                })
+            })?;
+        }
+        Ok(keys)
+    }
+
+    /// Visits the keys of a tenant whose names begin with a prefix and come after a name, in the order of their names, until the
+    /// visitor breaks. Returns how many names were read, including those of destroyed keys.
+    ///
+    /// # Errors
+    /// The visitor's; the store's.
+    pub(crate) fn walk_names(
+        &self,
+        tenant: &Label,
+        prefix: &str,
+        after: Option<&Label>,
+        mut visit: impl FnMut(Label, KeyId) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<u64, Error> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         if prefix.len() > NAME_MAX || !prefix.bytes().all(is_part) {
             // No name begins so.
-            return Ok(Vec::new());
+            return Ok(0);
         }
         let under = RecordPath::new(format!("names/{tenant}"))?;
         let mut after = after.map(|name| name_path(tenant, name)).transpose()?;
-        let mut keys = Vec::new();
-        if !prefix.is_empty() && most > 0 {
+        let mut read = 0;
+        if !prefix.is_empty() {
             // Names come in their order: all that begin so stand behind the one that is the prefix itself.
             let start = RecordPath::new(format!("names/{tenant}/{prefix}"))?;
             if after.as_ref().is_none_or(|after| after.as_str() < start.as_str()) {
+                read += 1;
                 match opened::<Option<KeyId>>(&self.kept, &start) {
-                    Ok(Some((Some(id), _))) => keys.push((Label::new("key", prefix)?, id)),
+                    Ok(Some((Some(id), _))) => {
+                        if visit(Label::new("key", prefix)?, id)?.is_break() {
+                            return Ok(read);
+                        }
+                    }
                     Ok(Some((None, _)) | None) | Err(Error::Destroyed) => {}
                     Err(error) => return Err(error),
                 }
                 after = Some(start);
             }
         }
-        while keys.len() < most {
-            let page = self.kept.store.list(&under, after.as_ref(), most - keys.len())?;
-            let Some((last, _)) = page.records.last() else { break };
+        loop {
+            let page = self.kept.store.list(&under, after.as_ref(), NAMES_TOGETHER)?;
+            let Some((last, _)) = page.records.last() else { return Ok(read) };
             after = Some(last.clone());
             for (path, record) in &page.records {
                 let name = path.as_str().rsplit('/').next().unwrap_or_default();
                 if !name.starts_with(prefix) {
-                    return Ok(keys);
+                    return Ok(read);
                 }
+                read += 1;
                 let Some(value) = &record.value else { continue };
                 let plain = self.kept.sealer.open(path, record.generation, value)?;
                 let id: Option<KeyId> = serde_json::from_slice(&plain).map_err(|error| {
                     Error::Integrity { path: path.to_string(), reason: error.to_string() }
                 })?;
-                if let Some(id) = id {
-                    keys.push((Label::new("key", name)?, id));
+                if let Some(id) = id
+                    && visit(Label::new("key", name)?, id)?.is_break()
+                {
+                    return Ok(read);
                 }
             }
         }
-        Ok(keys)
     }
 
     /// Changes some things of a key, all of them or none.

@@ -9,9 +9,9 @@ use super::records::{key_path, name_path, opened, sealed, version_path, write_ve
 use crate::error::Error;
 use crate::model::{
     Conformances, Key, KeyAlgorithm, KeyId, Label, Origin, State, Uuid, Version, VersionId,
-    check_rotate_period,
+    check_jwt_limit, check_rotate_period, check_takes_mu,
 };
-use crate::store::Transaction;
+use crate::store::{RecordPath, Transaction};
 
 /// What a new key is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,15 +33,26 @@ pub struct Terms {
     pub conformance: Conformances,
     /// After how many seconds the clock has it rotated; none: never.
     pub rotate_period_s: Option<u64>,
+    /// Whether it signs and verifies by mu alone, for good.
+    pub requires_mu: bool,
+    /// The longest lifetime of a JSON Web Token that it signs, in seconds. If it is there, the key signs nothing else, for good.
+    pub jwt_max_lifetime_s: Option<u64>,
 }
 
 impl Terms {
     /// Refuses what no key of an algorithm keeps to. First of all: making a key pair takes long.
     ///
     /// # Errors
-    /// An algorithm that does not conform; a period that is too short or too long.
+    /// An algorithm that does not conform; a period or a lifetime that is too short or too long; an algorithm that signs no JSON
+    /// Web Tokens, or mu in place of them.
     pub fn check(&self, algorithm: KeyAlgorithm) -> Result<(), Error> {
         self.conformance.iter().try_for_each(|label| label.check(algorithm))?;
+        if self.requires_mu {
+            check_takes_mu(algorithm)?;
+        }
+        if let Some(lifetime_s) = self.jwt_max_lifetime_s {
+            check_jwt_limit(algorithm, self.requires_mu, lifetime_s)?;
+        }
         self.rotate_period_s.map_or(Ok(()), check_rotate_period)
     }
 }
@@ -70,9 +81,23 @@ impl Kms {
     pub fn create_on(&self, new: &NewKey, terms: &Terms) -> Result<VersionId, Error> {
         self.counted(Verb::Create, new.algorithm, || {
             terms.check(new.algorithm)?;
+            self.name_generation(new)?;
             let first = New::drawn(&self.kept.engine, new.algorithm)?;
             self.create_with(new, &first, terms, Origin::Made)
         })
+    }
+
+    /// Returns the record of a new key's name and its generation. It is checked before a key pair is made, which can take seconds.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; the store's.
+    pub(super) fn name_generation(&self, new: &NewKey) -> Result<(RecordPath, u64), Error> {
+        let path = name_path(&new.tenant, &new.name)?;
+        match opened::<Option<KeyId>>(&self.kept, &path)? {
+            None => Ok((path, 0)),
+            Some((None, generation)) => Ok((path, generation)),
+            Some((Some(_), _)) => Err(Error::Exists(new.name.to_string())),
+        }
     }
 
     /// Makes a key of what there is, which keeps to something.
@@ -92,15 +117,13 @@ impl Kms {
             uuid: Uuid::of_random(uuid),
         };
         let _changing = self.changing();
-        let name = name_path(&new.tenant, &new.name)?;
-        let before = match opened::<Option<KeyId>>(&self.kept, &name)? {
-            None => 0,
-            Some((None, generation)) => generation,
-            Some((Some(_), _)) => return Err(Error::Exists(new.name.to_string())),
-        };
+        // It may have been taken since the key pair was begun.
+        let (name, before) = self.name_generation(new)?;
         let now = self.now_ms();
-        let conformance = terms.conformance.clone();
-        let key = Key { conformance, origin, ..Key::new(id.clone(), new.name.clone(), now) };
+        let (conformance, requires_mu) = (terms.conformance.clone(), terms.requires_mu);
+        let key = Key::new(id.clone(), new.name.clone(), now);
+        let jwt_max_lifetime_s = terms.jwt_max_lifetime_s;
+        let key = Key { conformance, requires_mu, jwt_max_lifetime_s, origin, ..key };
         let key = key.rotating(terms.rotate_period_s, now, now)?;
         let of_key = key_path(&id)?;
         let transaction = Transaction::new()
@@ -125,7 +148,7 @@ impl Kms {
         let symmetric = id.key.algorithm.symmetric();
         let bytes = write_version(&version, new, symmetric.is_some_and(|of| of.is_counted()))?;
         let sealed = self.kept.sealer.seal(&path, 1, &bytes)?;
-        self.with_public(transaction.put(path, 0, sealed), id, new.written().public)
+        self.with_material(transaction.put(path, 0, sealed), id, new)
     }
 
     /// The key of a name, where that is known without a look into the store.

@@ -1,5 +1,7 @@
 //! Private halves that are given out, of keys that allow it.
 
+use std::sync::Arc;
+
 use gabion_engine::key_file::{self, FileForm};
 use gabion_engine::keys::{Forms, PrivateKey};
 use zeroize::Zeroizing;
@@ -8,7 +10,7 @@ use super::kms::Kms;
 use super::metrics::Verb;
 use super::records::{opened_bytes, read_written, version_path};
 use crate::error::Error;
-use crate::model::{KeyId, Label, VersionId};
+use crate::model::{Key, KeyId, Label, VersionId};
 use crate::rsa;
 use crate::transport::{Form, Place, Recipient};
 
@@ -19,14 +21,6 @@ impl Kms {
     /// No such key; one that is deleted; the store's.
     pub fn allow_export(&self, id: &KeyId) -> Result<(), Error> {
         self.change(id, |key| key.exportable())
-    }
-
-    /// Allows Vault's paths to delete a key, or no longer.
-    ///
-    /// # Errors
-    /// No such key; one that is deleted; the store's.
-    pub fn set_deletable(&self, id: &KeyId, is_deletable: bool) -> Result<(), Error> {
-        self.change(id, |key| key.deletable(is_deletable))
     }
 
     /// Sets from when on a key makes nothing new, in milliseconds since 1970; or that it does so for ever. What it made
@@ -76,12 +70,8 @@ impl Kms {
     fn given(&self, id: &VersionId, form: Form) -> Result<(Zeroizing<Vec<u8>>, Label), Error> {
         // Nothing that withdraws the key comes between.
         let _changing = self.changing();
-        let key = self.key(&id.key)?.key;
-        key.check_not_deleted()?;
-        if !key.is_exportable {
-            return Err(Error::NotExportable);
-        }
-        let path = version_path(&id.key, key.existing(id.version)?)?;
+        let key = self.exportable(id)?;
+        let path = version_path(&id.key, id.version)?;
         let found = match opened_bytes(&self.kept, &path) {
             Err(Error::Destroyed) => None,
             found => found?,
@@ -98,6 +88,26 @@ impl Kms {
             Form::Pkcs8 => self.pkcs8(id, &written)?,
         };
         Ok((secret, key.name.clone()))
+    }
+
+    /// Whether the private half of a version may still be given out.
+    ///
+    /// # Errors
+    /// As [`Self::export`].
+    pub(crate) fn still_exportable(&self, id: &VersionId) -> Result<(), Error> {
+        self.exportable(id)?;
+        self.version(&id.key, id.version)?.version.check_enabled()
+    }
+
+    /// The key of a version, if it allows its private halves to be given out and has that version.
+    fn exportable(&self, id: &VersionId) -> Result<Arc<Key>, Error> {
+        let key = self.key(&id.key)?.key;
+        key.check_not_deleted()?;
+        if !key.is_exportable {
+            return Err(Error::NotExportable);
+        }
+        key.existing(id.version)?;
+        Ok(key)
     }
 
     fn pkcs8(

@@ -1,12 +1,14 @@
 //! Tags.
 
-use gabion_engine::ct;
+use gabion_engine::{Prehash, ct};
 
 use super::cache::VersionView;
 use super::kms::Kms;
+use super::material::no_private_half;
 use super::metrics::Verb;
 use crate::error::Error;
-use crate::model::{KeyId, Use, VersionId};
+use crate::model::{Does, Key, KeyId, Use, VersionId};
+use crate::symmetric::Mac;
 
 /// A tag, and which version made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +25,37 @@ impl Kms {
     /// # Errors
     /// No such key or version; one that may not make tags.
     pub fn hmac(&self, id: &KeyId, version: Option<u32>, message: &[u8]) -> Result<Tagged, Error> {
+        self.hmac_with(id, version, |_, view| Ok(view.material.mac()?.tag(message)))
+    }
+
+    /// Makes the tag of a message under a hash, by a version of any key or by the newest one. A key for tags has one hash; the tags
+    /// of other keys are made under a key that is derived from the version's secret (ADR 0099).
+    ///
+    /// # Errors
+    /// As [`Self::hmac`]; [`Error::Unsupported`] for another hash than that of a key for tags, for a version that has no private half,
+    /// and for a key whose labels of conformance ask for standard uses; [`Error::MuRequired`].
+    pub fn hmac_by(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        hash: Prehash,
+        message: &[u8],
+    ) -> Result<Tagged, Error> {
+        self.hmac_with(id, version, |by, view| {
+            let key = self.key(id)?.key;
+            tag_by(&key, by, view, hash, message)
+        })
+    }
+
+    fn hmac_with(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        make: impl FnOnce(&VersionId, &VersionView) -> Result<Vec<u8>, Error>,
+    ) -> Result<Tagged, Error> {
         self.counted(Verb::Hmac, id.algorithm, || {
             let by = self.begun(id, Use::Sign, version)?;
-            let tag = |view: &VersionView| Ok(view.material.mac()?.tag(message));
-            let tag = self.used(&by, Use::Sign, version.is_none(), tag)?;
+            let tag = self.used(&by, Use::Sign, version.is_none(), |view| make(&by, view))?;
             Ok(Tagged { by, tag })
         })
     }
@@ -38,6 +67,23 @@ impl Kms {
     pub fn verify_hmac(&self, id: &VersionId, message: &[u8], tag: &[u8]) -> Result<bool, Error> {
         let verify = || self.is_tag(id, tag, |view| Ok(view.material.mac()?.tag(message)));
         self.counted(Verb::VerifyHmac, id.key.algorithm, verify)
+    }
+
+    /// Returns whether a tag under a hash is that of a version of any key.
+    ///
+    /// # Errors
+    /// As [`Self::verify_hmac`] and [`Self::hmac_by`].
+    pub fn verify_hmac_by(
+        &self,
+        id: &VersionId,
+        hash: Prehash,
+        message: &[u8],
+        tag: &[u8],
+    ) -> Result<bool, Error> {
+        self.counted(Verb::VerifyHmac, id.key.algorithm, || {
+            let key = self.key(&id.key)?.key;
+            self.is_tag(id, tag, |view| tag_by(&key, id, view, hash, message))
+        })
     }
 
     /// Whether a tag is the version's own, within a verb.
@@ -53,4 +99,36 @@ impl Kms {
             false => Err(Error::Malformed(by.key.algorithm.name())),
         }
     }
+}
+
+/// The tag of a message by a version of any key.
+fn tag_by(
+    key: &Key,
+    by: &VersionId,
+    view: &VersionView,
+    hash: Prehash,
+    message: &[u8],
+) -> Result<Vec<u8>, Error> {
+    if key.id.algorithm.does() == Does::Authenticate {
+        let own = view.material.mac()?;
+        return match own.hash() == hash {
+            true => Ok(own.tag(message)),
+            false => Err(other_hash(key, own, hash)),
+        };
+    }
+    key.check_derives_tags()?;
+    let root = view.tag_root.as_ref().ok_or_else(no_private_half)?;
+    let mac = root
+        .mac(by, hash)
+        .ok_or_else(|| Error::Unsupported(format!("there is no HMAC with {}", hash.name())))?;
+    Ok(mac.tag(message))
+}
+
+fn other_hash(key: &Key, own: &Mac, hash: Prehash) -> Error {
+    let (algorithm, own) = (key.id.algorithm, own.hash().name());
+    Error::Unsupported(format!(
+        "{algorithm} makes tags by {own} and not by {}; say {}",
+        hash.name(),
+        own.to_ascii_lowercase()
+    ))
 }

@@ -2,7 +2,7 @@
 
 use gabion_engine::keys::{Forms, Key as AnyKey, PrivateKey, PublicKey};
 use gabion_engine::{Algorithm, OsEntropy, key_file};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::create::{NewKey, Terms};
@@ -11,7 +11,9 @@ use super::material::New;
 use super::metrics::Verb;
 use super::records::{opened, public_path, read_key, sealed};
 use crate::error::Error;
-use crate::model::{Conformances, KeyAlgorithm, KeyId, Origin, Rsa, Symmetric, VersionId};
+use crate::model::{
+    Conformance, Conformances, KeyAlgorithm, KeyId, Origin, Rsa, Symmetric, VersionId,
+};
 use crate::rsa;
 use crate::store::Transaction;
 use crate::symmetric::{Aead, MAC_KEY_MAX, MAC_KEY_MIN, Mac};
@@ -42,7 +44,8 @@ pub enum Import<'a> {
 
 impl Kms {
     /// Makes a key of what somebody brings. It was used once before it is there, with both its halves; forms of it that
-    /// don't belong together are refused, and a public key that the tenant has.
+    /// don't belong together are refused, and so are a public or symmetric key that the tenant has, a symmetric key of zeros,
+    /// and an RSA key whose modulus is easily factored.
     ///
     /// # Errors
     /// What can't be a key of the algorithm; [`Error::Exists`]; the engine's, the store's.
@@ -105,6 +108,7 @@ impl Kms {
                 algorithm: new.algorithm,
                 form,
             };
+            self.name_generation(new)?;
             let origin = if rotates { Origin::Imported } else { Origin::Fixed };
             let first = self.brought(place, import)?;
             check_conforms(&terms.conformance, new.algorithm, &first)?;
@@ -207,29 +211,33 @@ impl Kms {
         }
     }
 
-    /// A transaction that notes whose a public key is, too, so that no second key of the tenant has it. One whose key
-    /// was destroyed is free.
-    pub(super) fn with_public(
+    /// Returns a transaction that also records which version has a public key or a symmetric key, so that no second version in the
+    /// tenant has it. If the version that had it was destroyed, it is free.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`]; the store's.
+    pub(super) fn with_material(
         &self,
         transaction: Transaction,
         id: &VersionId,
-        public: &[u8],
+        new: &New,
     ) -> Result<Transaction, Error> {
-        if public.is_empty() {
-            return Ok(transaction);
-        }
-        let digest = Sha256::new()
-            .chain_update(id.key.algorithm.name())
-            .chain_update([0])
-            .chain_update(public)
-            .finalize();
+        let digest: [u8; 32] = match new {
+            New::Secret(secret) => self.kept.sealer.secret_digest(without_padding(secret))?,
+            New::Pair(_) | New::Public(_) | New::Rsa(_) | New::RsaPublic(_) => Sha256::new()
+                .chain_update(id.key.algorithm.name())
+                .chain_update([0])
+                .chain_update(new.written().public)
+                .finalize()
+                .into(),
+        };
         let path = public_path(&id.key.tenant, &digest)?;
         let before = match opened::<VersionId>(&self.kept, &path)? {
             None => 0,
             Some((owner, generation)) => match read_key(&self.kept, &owner.key) {
                 Err(Error::Destroyed) => generation,
                 Ok(view) if view.key.existing(owner.version).is_err() => generation,
-                Ok(_) => return Err(Error::Exists(owner.to_string())),
+                Ok(_) => return Err(Error::Duplicate(Some(owner.to_string()))),
                 Err(error) => return Err(error),
             },
         };
@@ -244,7 +252,17 @@ fn check_conforms(to: &Conformances, algorithm: KeyAlgorithm, new: &New) -> Resu
         New::Secret(bytes) => Some(bytes.len()),
         New::Pair(_) | New::Public(_) | New::Rsa(_) | New::RsaPublic(_) => None,
     };
-    to.iter().try_for_each(|label| label.check_imported(algorithm, len))
+    to.iter().try_for_each(|label| label.check_imported(algorithm, len))?;
+    match new {
+        New::Rsa(pair) if to.contains(&Conformance::FipsAlg) => pair.check_prime_sizes(),
+        New::Rsa(_) | New::Secret(_) | New::Pair(_) | New::Public(_) | New::RsaPublic(_) => Ok(()),
+    }
+}
+
+/// A symmetric key without zeros at its end: HMAC pads keys with zeros, so a key with more of them makes the same tags.
+fn without_padding(secret: &[u8]) -> &[u8] {
+    let end = secret.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &secret[..end]
 }
 
 /// What was unwrapped has no such form.
@@ -256,14 +274,10 @@ fn brought_rsa(size: Rsa, import: Import<'_>) -> Result<New, Error> {
     let bits = size.bits();
     let public = match import {
         Import::Raw(der) => {
-            let pair = rsa::PrivateKey::of_pkcs1(bits, der)?;
-            pair.check_pair()?;
-            return Ok(New::Rsa(Box::new(pair)));
+            return brought_rsa_pair(rsa::PrivateKey::of_pkcs1(bits, der)?);
         }
         Import::Pkcs8(der) => {
-            let pair = rsa::PrivateKey::of_pkcs8(bits, der)?;
-            pair.check_pair()?;
-            return Ok(New::Rsa(Box::new(pair)));
+            return brought_rsa_pair(rsa::PrivateKey::of_pkcs8(bits, der)?);
         }
         Import::Public(der) => {
             let bare = rsa::PublicKey::of_pkcs1(der);
@@ -278,11 +292,20 @@ fn brought_rsa(size: Rsa, import: Import<'_>) -> Result<New, Error> {
     }
 }
 
+fn brought_rsa_pair(pair: rsa::PrivateKey) -> Result<New, Error> {
+    pair.check_strength()?;
+    pair.check_pair()?;
+    Ok(New::Rsa(Box::new(pair)))
+}
+
 fn brought_secret(symmetric: Symmetric, import: Import<'_>) -> Result<New, Error> {
     let name = symmetric.name();
     let Import::Raw(bytes) = import else {
         return Err(Error::Parameter(format!("a key of {name} comes as its bytes")));
     };
+    if bytes.iter().all(|&byte| byte == 0) {
+        return Err(Error::Parameter(format!("the key of {name} is all zeros; draw a random one")));
+    }
     let works: Option<Result<bool, Error>> = match symmetric.is_aead() {
         true => Aead::new(symmetric, bytes).map(|aead| {
             let sealed = aead.seal(b"pairwise test", b"")?;

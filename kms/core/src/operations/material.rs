@@ -339,6 +339,6 @@ fn no(verb: &str) -> Error {
     Error::Unsupported(format!("keys of this algorithm don't {verb}"))
 }
 
-fn no_private_half() -> Error {
+pub fn no_private_half() -> Error {
     Error::Unsupported("the service has no private half of this key".to_owned())
 }

@@ -6,7 +6,7 @@ use gabion_engine::key_file::{self, FileForm};
 use super::kms::Kms;
 use super::records::{read_public, version_path, versions_path};
 use crate::error::Error;
-use crate::model::{KeyId, Version, VersionId};
+use crate::model::{Key, KeyId, Version, VersionId};
 use crate::rsa;
 
 /// A version, and its public key.
@@ -50,6 +50,18 @@ impl Kms {
             }
         }
         Ok(found)
+    }
+
+    /// Describes a key with its newest versions that may verify or decrypt: at most `most` of them, in their order.
+    ///
+    /// # Errors
+    /// No such key; the store's.
+    pub fn newest(&self, id: &KeyId, most: u32) -> Result<(Key, Vec<Public>), Error> {
+        let key = self.describe(id)?;
+        let oldest = key.min_verify.max(key.min_available);
+        let after = (oldest - 1).max(key.latest.saturating_sub(most));
+        let publics = self.publics(id, after, most as usize)?;
+        Ok((key, publics))
     }
 
     /// The public key of a version.

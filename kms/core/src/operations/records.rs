@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::model::{Key, KeyAlgorithm, KeyId, Label, Version};
 use crate::seal::{AuthenticatedStore, Sealer};
 use crate::store::{RecordPath, Store};
+use crate::symmetric::TagRoot;
 
 /// Bytes of the number of messages that a version was reserved.
 const COUNT: usize = 8;
@@ -89,7 +90,7 @@ pub fn rotation_path(id: &KeyId) -> Result<RecordPath, Error> {
 
 /// Whose a public key is, by its digest.
 pub fn public_path(tenant: &Label, digest: &[u8]) -> Result<RecordPath, Error> {
-    Ok(RecordPath::new(format!("publics/{tenant}/{}", hex::encode(digest)))?)
+    Ok(RecordPath::new(format!("publics/{tenant}/{}", base16ct::lower::encode_string(digest)))?)
 }
 
 /// Seals a value as JSON, for a generation.
@@ -144,9 +145,9 @@ pub fn read_version(kept: &Kept, id: &KeyId, number: u32) -> Result<VersionView,
         found => found?,
     };
     let Some((bytes, _)) = found else { return Err(damaged(&path, "it is missing")) };
-    let (version, material) = read_material(&kept.engine, &path, id.algorithm, &bytes)?;
-    match version.version == number {
-        true => Ok(VersionView::new(Expanded { version, material })),
+    let expanded = read_expanded(&kept.engine, &path, id.algorithm, &bytes)?;
+    match expanded.version.version == number {
+        true => Ok(VersionView::new(expanded)),
         false => Err(damaged(&path, "the version is another")),
     }
 }
@@ -255,17 +256,19 @@ pub fn read_written<'a>(
 }
 
 /// Reads a version with its key, ready to be used.
-pub fn read_material(
+pub fn read_expanded(
     engine: &Engine,
     path: &RecordPath,
     algorithm: KeyAlgorithm,
     bytes: &[u8],
-) -> Result<(Version, Material), Error> {
+) -> Result<Expanded, Error> {
     let (version, written) = read_written(path, bytes)?;
-    match Material::read(engine, algorithm, written)? {
-        Ok(material) => Ok((version, material)),
-        Err(reason) => Err(damaged(path, &reason)),
-    }
+    let secret = written.secret;
+    let material =
+        Material::read(engine, algorithm, written)?.map_err(|reason| damaged(path, &reason))?;
+    let has_root = !material.is_public() && !matches!(material, Material::Mac(_));
+    let tag_root = has_root.then(|| TagRoot::of_secret(secret));
+    Ok(Expanded { version, material, tag_root })
 }
 
 fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -14,7 +14,8 @@ impl Kms {
     /// Signs a digest by RSA in a way that is said.
     ///
     /// # Errors
-    /// As [`Self::sign`]; a key that is none of RSA; a digest of another length than its hash makes; a salt that is too long.
+    /// As [`Self::sign`]; a key that is none of RSA; a digest of another length than its hash makes; a salt that is too long, for the
+    /// key or its labels. If the labels limit the salt and `scheme` names no length, the salt is as long as the digest.
     pub fn sign_rsa(
         &self,
         id: &KeyId,
@@ -24,7 +25,8 @@ impl Kms {
     ) -> Result<Signed, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
             let by = self.begun(id, Use::Sign, version)?;
-            self.signed_by(by, version.is_none(), Signable::Rsa(scheme, digest))
+            let scheme = self.key(id)?.key.conforming_scheme(scheme)?;
+            self.signed_by(by, version.is_none(), (Use::Sign, Signable::Rsa(scheme, digest)))
         })
     }
 

@@ -42,7 +42,7 @@ impl Kms {
         self.counted(Verb::Sign, id.algorithm, || {
             let number = self.begun_with(id, version, &message)?;
             let by = VersionId { key: id.clone(), version: number };
-            self.signed_by(by, version.is_none(), Signable::Message(message))
+            self.signed_by(by, version.is_none(), (Use::Sign, Signable::Message(message)))
         })
     }
 
@@ -51,9 +51,9 @@ impl Kms {
         &self,
         by: VersionId,
         was_newest: bool,
-        what: Signable<'_>,
+        (of, what): (Use, Signable<'_>),
     ) -> Result<Signed, Error> {
-        let signature = self.used(&by, Use::Sign, was_newest, |view| match what {
+        let signature = self.used(&by, of, was_newest, |view| match what {
             Signable::Rsa(scheme, digest) => {
                 view.material.rsa_private()?.sign_digest(scheme, digest)
             }
@@ -100,7 +100,7 @@ impl Kms {
         was_newest: bool,
     ) -> Result<(KeyView, VersionView), Error> {
         let key = self.key(id)?;
-        if matches!(what, Use::Sign | Use::Encrypt) && key.key.expires_ms.is_some() {
+        if matches!(what, Use::Sign | Use::Jwt | Use::Encrypt) && key.key.expires_ms.is_some() {
             key.key.check_not_expired(self.now_ms())?;
         }
         match key.key.version_for(what, Some(number)) {

@@ -210,7 +210,7 @@ impl Kms {
                 Came::Tag(mac.pieces())
             }
             StreamUse::Sign | StreamUse::Verify(_) => match view.material.rsa_public() {
-                Some(public) => of_rsa(&view.material, public, what, &form)?,
+                Some(public) => of_rsa(&key.key, &view.material, public, what, &form)?,
                 None => self.of_signature(&key.key, &view, what, &form, len)?,
             },
         };
@@ -245,8 +245,12 @@ impl Kms {
             };
             message.check().map_err(gabion_engine::Error::from)?;
             public.check_message(&message)?;
-            // What was signed otherwise goes on to be verified.
-            if what == StreamUse::Sign { key.check_message(&message) } else { Ok(()) }
+            // Labels of conformance restrict what is signed, not what is verified.
+            if what == StreamUse::Sign {
+                key.check_message(&message)
+            } else {
+                key.check_mu(&message)
+            }
         };
         check(form.hash)?;
         if form.hash.is_none() && public.ml_dsa().is_some() {
@@ -273,8 +277,11 @@ impl Kms {
     /// # Errors
     /// As [`Self::sign`].
     pub fn sign_stream(&self, stream: &Stream) -> Result<Signed, Error> {
-        let sign =
-            || stream.with(|what| self.signed_by(stream.by.clone(), stream.was_newest, what));
+        let sign = || {
+            stream.with(|what| {
+                self.signed_by(stream.by.clone(), stream.was_newest, (Use::Sign, what))
+            })
+        };
         self.counted(Verb::Sign, stream.by.key.algorithm, sign)
     }
 
@@ -311,6 +318,7 @@ impl Kms {
 
 /// Of a key of RSA.
 fn of_rsa(
+    key: &Key,
     material: &Material,
     public: &rsa::PublicKey,
     what: StreamUse,
@@ -323,12 +331,14 @@ fn of_rsa(
         Some(scheme) => scheme,
         None => rsa::usual_scheme(&form.context, form.hash)?,
     };
+    // What was signed otherwise goes on to be verified.
+    let scheme = if what == StreamUse::Sign { key.conforming_scheme(scheme)? } else { scheme };
     let hash = scheme.hash();
     scheme.check(public.bits(), &vec![0; hash.digest_len()])?;
     match what {
         StreamUse::Verify(len) if len != public.bits() / 8 => Err(Error::Malformed("RSA")),
         _ => {
-            let pieces = Pieces::to_digest(rsa::prehash_of(hash));
+            let pieces = Pieces::to_digest(hash.prehash());
             Ok(Came::Rsa(scheme, pieces.ok_or_else(|| no_stream("signatures"))?))
         }
     }

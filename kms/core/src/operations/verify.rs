@@ -21,7 +21,10 @@ impl Kms {
         message: Message<'_>,
         signature: &[u8],
     ) -> Result<bool, Error> {
-        let verify = || self.is_signed(id, Signable::Message(message), signature);
+        let verify = || {
+            self.key(&id.key)?.key.check_mu(&message)?;
+            self.is_signed(id, Signable::Message(message), signature)
+        };
         self.counted(Verb::Verify, id.key.algorithm, verify)
     }
 

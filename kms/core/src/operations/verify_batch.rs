@@ -80,7 +80,8 @@ impl Kms {
         &self,
         item: &Item<'_>,
     ) -> Result<(Option<gabion_engine::Algorithm>, VersionView), Error> {
-        let (_, view) = self.permitted(&item.by.key, item.by.version, Use::Verify, false)?;
+        let (key, view) = self.permitted(&item.by.key, item.by.version, Use::Verify, false)?;
+        key.key.check_mu(&item.message)?;
         if view.material.rsa_public().is_some() {
             return Ok((None, view));
         }

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::kms::Kms;
 use super::records::{damaged, opened_bytes};
+use super::wrappers::OwnKey;
 use crate::error::Error;
 use crate::model::Rsa;
 use crate::rsa;
@@ -16,9 +17,6 @@ use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::transport::{
     Place, Recipient, Unwrapped, Wrapper, Wrapping, open_by_rsa, open_by_x_wing,
 };
-
-/// What the record of the service's RSA key is called.
-const OF_RSA: &str = "wrapping-rsa";
 
 impl Kms {
     /// The public key for which others wrap what they import.
@@ -29,6 +27,31 @@ impl Kms {
         match of {
             Wrapper::XWing => Recipient::of_x_wing(self.own_x_wing()?.public()),
             Wrapper::Rsa => Recipient::of_rsa(self.own_rsa()?.public().clone()),
+        }
+    }
+
+    /// Whether the service has one of its own keys.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn has_own(&self, key: OwnKey) -> Result<bool, Error> {
+        let is_opened = match key {
+            OwnKey::WrappingXWing => self.wrappers.x_wing.get().is_some(),
+            OwnKey::WrappingRsa => self.wrappers.rsa.get().is_some(),
+            OwnKey::Attestation => self.attestation.get().is_some(),
+        };
+        Ok(is_opened || opened_bytes(&self.kept, &key.path()?)?.is_some())
+    }
+
+    /// Makes one of the service's own keys if it is missing.
+    ///
+    /// # Errors
+    /// The engine's, the store's.
+    pub fn make_own(&self, key: OwnKey) -> Result<(), Error> {
+        match key {
+            OwnKey::WrappingXWing => self.own_x_wing().map(drop),
+            OwnKey::WrappingRsa => self.own_rsa().map(drop),
+            OwnKey::Attestation => self.attestation().map(drop),
         }
     }
 
@@ -68,10 +91,11 @@ impl Kms {
         wrapped: &[u8],
     ) -> Result<Unwrapped, Error> {
         match wrapping {
+            // For a key that was never made nobody has wrapped anything.
+            Wrapping::XWing if !self.has_own(OwnKey::WrappingXWing)? => Err(Error::DecryptFailed),
             Wrapping::XWing => {
                 open_by_x_wing(&self.kept.engine, self.own_x_wing()?, &place.info(), wrapped)
             }
-            // For a key that was never made nobody has wrapped anything.
             Wrapping::RsaOaep(hash) => match self.own_rsa_if_made()? {
                 Some(own) => open_by_rsa(own, hash, wrapped),
                 None => Err(Error::DecryptFailed),
@@ -90,7 +114,7 @@ impl Kms {
             let seed = pair.seed().ok_or(gabion_engine::Error::Lost)?;
             Ok(Zeroizing::new(seed.to_vec()))
         };
-        let (path, seed) = self.own("wrapping-x-wing", draw)?;
+        let (path, seed) = self.own(OwnKey::WrappingXWing, draw)?;
         let key = engine.kem_from_seed(algorithm, &seed);
         let key = key.map_err(|error| damaged(&path, &error.to_string()))?;
         Ok(self.wrappers.x_wing.get_or_init(|| key))
@@ -111,7 +135,7 @@ impl Kms {
         if let Some(known) = self.wrappers.rsa.get() {
             return Ok(known);
         }
-        let (path, bytes) = self.own(OF_RSA, draw)?;
+        let (path, bytes) = self.own(OwnKey::WrappingRsa, draw)?;
         self.opened_rsa(&path, &bytes)
     }
 
@@ -119,7 +143,7 @@ impl Kms {
         if let Some(known) = self.wrappers.rsa.get() {
             return Ok(Some(known));
         }
-        let path = RecordPath::new(format!("system/{OF_RSA}"))?;
+        let path = OwnKey::WrappingRsa.path()?;
         let found = opened_bytes(&self.kept, &path)?;
         found.map(|(bytes, _)| self.opened_rsa(&path, &bytes)).transpose()
     }
@@ -133,10 +157,10 @@ impl Kms {
     /// What a record of the service itself says. One that is missing is made.
     fn own(
         &self,
-        name: &str,
+        key: OwnKey,
         draw: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Error>,
     ) -> Result<(RecordPath, Zeroizing<Vec<u8>>), Error> {
-        let path = RecordPath::new(format!("system/{name}"))?;
+        let path = key.path()?;
         let _drawing = self.wrappers.drawing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((bytes, _)) = opened_bytes(&self.kept, &path)? {
             return Ok((path, bytes));

@@ -63,10 +63,10 @@ struct Format {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Slot {
-    #[serde(with = "hex")]
+    #[serde(with = "crate::text::hex_field")]
     id: Vec<u8>,
     way: Way,
-    #[serde(with = "hex")]
+    #[serde(with = "crate::text::hex_field")]
     wrapped: Vec<u8>,
 }
 
@@ -97,7 +97,8 @@ pub fn is_of_its_set(store: &dyn Store, share: &Share) -> Result<bool, Error> {
     let config = read(store)?.0.ok_or(SealError::None)?;
     Ok(config.slots.iter().any(|slot| match slot.way {
         Way::Recovery { threshold, .. } => {
-            hex::encode(&slot.id) == share.set() && threshold == share.threshold()
+            base16ct::lower::encode_string(&slot.id) == share.set()
+                && threshold == share.threshold()
         }
         Way::Passphrase { .. } => false,
     }))

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2_hmac::Sha256;
+use sha2::Sha256;
 
 use super::slot::Key;
 use crate::error::Error;
@@ -94,7 +94,7 @@ impl Manifest {
 struct SetHash {
     count: u64,
     /// Little-endian.
-    #[serde(with = "hex")]
+    #[serde(with = "crate::text::hex_field")]
     sum: [u8; 32],
 }
 

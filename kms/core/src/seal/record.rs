@@ -4,7 +4,8 @@ use aes_gcm_siv::aead::{Aead, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
 use gabion_engine::{Entropy, OsEntropy};
 use hkdf::Hkdf;
-use sha2_hmac::Sha256;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::slot::Key;
@@ -69,6 +70,16 @@ impl Sealer {
     /// The key of the manifest's hashes.
     pub(super) fn manifest_key(&self) -> Result<Key, Error> {
         Key::filled(|key| self.expand(&[b"gabion kms manifest"], key))
+    }
+
+    /// Returns a keyed digest of a symmetric key, by which a second key with the same bytes is found. A plain digest would let
+    /// whoever reads the store test guesses.
+    pub(crate) fn secret_digest(&self, secret: &[u8]) -> Result<[u8; 32], Error> {
+        let key = Key::filled(|key| self.expand(&[b"gabion kms secret digests"], key))?;
+        let mac = Hmac::<Sha256>::new_from_slice(key.bytes()?);
+        let mac =
+            mac.map_err(|_| Error::Parameter("the digest's key has a wrong length".to_owned()))?;
+        Ok(mac.chain_update(secret).finalize().into_bytes().into())
     }
 
     /// Where the root key is in memory.

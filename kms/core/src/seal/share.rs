@@ -8,7 +8,7 @@ use blahaj::Sharks;
 use gabion_engine::{Entropy, OsEntropy};
 use rand_core::utils::next_word_via_fill;
 use rand_core::{TryCryptoRng, TryRng};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::slot::Key;
@@ -61,7 +61,7 @@ impl Place {
 impl Share {
     /// Which set it is of.
     pub fn set(&self) -> String {
-        hex::encode(self.place.set)
+        base16ct::lower::encode_string(&self.place.set)
     }
 
     /// Its number in the set, from 1.
@@ -194,7 +194,8 @@ pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, S
     if let Some(other) =
         shares.iter().find(|share| share.place.set != set || share.threshold() != threshold)
     {
-        let (index, found, wanted) = (other.index(), other.set(), hex::encode(set));
+        let (index, found, wanted) =
+            (other.index(), other.set(), base16ct::lower::encode_string(&set));
         return Err(ShareError::OtherSet { index, found, wanted }.into());
     }
     let mut different: Vec<&Share> = shares.iter().collect();
@@ -218,13 +219,12 @@ pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, S
 
 /// The bytes of digits; of lower-case ones alone: what a share's text says is written in one way.
 fn of_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
-    hex::decode(text).ok().map(Zeroizing::new).filter(|_| is_lower)
+    base16ct::lower::decode_vec(text).ok().map(Zeroizing::new)
 }
 
 /// The first four bytes of SHA-256.
 pub(super) fn checksum(text: &str) -> String {
-    hex::encode(&Sha256::digest(text)[..4])
+    base16ct::lower::encode_string(&Sha256::digest(text)[..4])
 }
 
 #[cfg(test)]
@@ -264,6 +264,6 @@ mod tests {
             assert!(other.parse::<Share>().is_err(), "{other}");
             assert!(text[..place].parse::<Share>().is_err());
         }
-        assert!(!format!("{share:?}").contains(&hex::encode(&share.bytes)));
+        assert!(!format!("{share:?}").contains(&base16ct::lower::encode_string(&share.bytes)));
     }
 }

@@ -64,7 +64,7 @@ impl Service {
         self.changed(call, &request, make, |token| (token_text(token.id()), Change::Made))
     }
 
-    /// Revokes a token, with all that were made of it.
+    /// Revokes a token with all its attenuations. Tokens that it made have ids of their own.
     ///
     /// # Errors
     /// Not allowed; the store's; the audit log's.
@@ -146,7 +146,8 @@ impl Service {
     }
 
     /// A token without limits but its end, and the certificate that it is bound to, in place of every token that there is:
-    /// nobody knows which ones the administrators of before have made. For whoever has given the recovery set.
+    /// nobody knows which ones the administrators of before have made. For whoever has given the recovery set. Policies do not
+    /// apply to the token for as long as it lives; they are not changed.
     ///
     /// # Errors
     /// Administration needs a certificate, and none is given; a lifetime that is too long; the store's; the audit log's. Another
@@ -171,6 +172,7 @@ impl Service {
             }
             let token = self.gate.mint(principal, &new.caveats, new.lifetime_ms, now_ms)?;
             self.gate.record_administrator(&self.kms, &token, now_ms)?;
+            self.gate.override_policies(&self.kms, token.id())?;
             Ok((token, root))
         };
         let told = |(token, root): &(Token, RootId)| {

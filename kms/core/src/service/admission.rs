@@ -3,7 +3,8 @@
 use super::run::{Call, KeyRef, Service, hidden};
 use super::{administration, changes};
 use crate::error::{Denied, Error};
-use crate::gate::Action;
+use crate::gate::{Action, Request};
+use crate::model::Label;
 
 impl Service {
     /// Whether the caller may do one of these actions with a key that the head names, or with any key where it names none. The
@@ -38,5 +39,28 @@ impl Service {
         }
         let Some((request, error)) = refused else { return Ok(()) };
         self.failed(call, &request, None, error).map_err(|error| hidden(error, &request))
+    }
+
+    /// Returns whether the caller may do something: with a key that is there, or is to be made; with a tenant's list; or with the
+    /// service. It is for callers who ask about their own rights, so nothing is recorded.
+    pub fn may(
+        &self,
+        call: &Call<'_>,
+        action: Action,
+        tenant: &Label,
+        name: Option<&Label>,
+    ) -> bool {
+        let Some(name) = name else {
+            let of_list = action == Action::List;
+            let list =
+                Request { tenant: Some(tenant), key: Some(""), ..administration::of(action) };
+            let request = if of_list { list } else { administration::of(action) };
+            return self.allowed(call, &request).is_ok();
+        };
+        let key = KeyRef { tenant, name };
+        let is_new = matches!(action, Action::Create | Action::Import);
+        // Of a missing key policies could say something else than of one that is hidden.
+        self.allowed(call, &changes::of(action, &key)).is_ok()
+            && (is_new || self.find(&key).is_ok())
     }
 }

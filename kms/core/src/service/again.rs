@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::administration::{self, RECOVER_ADMIN};
+use super::own_keys::OF_SYSTEM;
 use super::restored::Again;
 use super::rotations::AUTO_ROTATE;
 use super::run::{Call, Service, Told};
@@ -61,6 +62,14 @@ struct Tail {
     has_changes: bool,
     /// Upgrades of the store, as the log calls them.
     upgrades: BTreeSet<String>,
+    /// Root keys of tokens that were made.
+    roots: BTreeSet<RootId>,
+    /// Keys of the service itself that were made.
+    own: BTreeSet<String>,
+    /// The names of keys whose creation began, by request and credential. `None` if two of these have the same.
+    begun: BTreeMap<(String, String), Option<String>>,
+    /// The names of keys that were made, by their ids.
+    names: BTreeMap<String, String>,
 }
 
 impl Tail {
@@ -87,6 +96,7 @@ impl Tail {
     fn add(&mut self, Entry { index, record, .. }: &Entry) {
         self.revision = self.revision.max(record.revision);
         let (action, key) = (record.action, record.key.as_deref().unwrap_or_default());
+        let name = self.name(record);
         match record.outcome {
             Outcome::Done => {}
             Outcome::Failed(Code::OutcomeUnknown) if narrows(action) => {
@@ -117,9 +127,15 @@ impl Tail {
             },
             Action::Config => self.config(*index, key, record),
             Action::Create | Action::Rotate | Action::Import => {
+                if let Some(own) = key.strip_prefix(OF_SYSTEM) {
+                    self.own.insert(own.to_owned());
+                }
                 if let Ok(VersionId { key, version }) = key.parse() {
                     let told = self.key(&key.to_string());
                     told.newest = told.newest.max(version);
+                    if let Some(name) = name {
+                        self.names.insert(key.to_string(), name);
+                    }
                 }
             }
             Action::Token => self.token(*index, key, record),
@@ -141,6 +157,35 @@ impl Tail {
             }
             _ => {}
         }
+    }
+
+    /// Returns the name of the key whose creation ends with a record: the record of its beginning has the name, that of its end
+    /// has the id.
+    fn name(&mut self, record: &Record) -> Option<String> {
+        if !matches!(record.action, Action::Create | Action::Import) {
+            return None;
+        }
+        let of = (record.request_id.clone(), record.method.clone());
+        if record.outcome != Outcome::Begun {
+            return self.begun.remove(&of).flatten();
+        }
+        let known = self.begun.entry(of);
+        known.and_modify(|known| *known = None).or_insert_with(|| record.key.clone());
+        None
+    }
+
+    /// Says that a key was made after the copy, which does not have it.
+    fn missing(&mut self, id: &KeyId, told: &KeyTold) {
+        let name = self.names.get(&id.to_string()).map(|name| format!(" `{name}`"));
+        let versions = match told.newest {
+            0 | 1 => String::new(),
+            newest => format!(" and {newest} versions of it"),
+        };
+        self.look(format!(
+            "the key{} ({id}) was made since{versions}, and the store does not have it: what it encrypted cannot be decrypted; create \
+             another one, or restore a newer backup",
+            name.unwrap_or_default()
+        ));
     }
 
     fn state(&mut self, index: u64, key: &str, record: &Record) {
@@ -172,6 +217,8 @@ impl Tail {
                 Setting::MinDecrypt(version) => told.min_decrypt = Some(version),
                 Setting::ExpiresMs(expires_ms) => told.expires_ms = expires_ms,
                 Setting::Deletable(is_deletable) => told.is_kept = !is_deletable,
+                Setting::MuRequired => told.requires_mu = true,
+                Setting::JwtMaxLifetimeS(lifetime_s) => told.jwt_max_lifetime_s = Some(lifetime_s),
                 Setting::Labels => drop(self.labels.insert(key.to_owned())),
             }
         }
@@ -182,6 +229,7 @@ impl Tail {
         if let Some(Ok(root)) = key.strip_prefix("root:").map(str::parse::<RootId>) {
             match record.change {
                 Some(Change::Revoked) => drop(self.retired.insert(root)),
+                Some(Change::Made) => drop(self.roots.insert(root)),
                 Some(_) => {}
                 None => self.look(format!(
                     "the root key {root} of tokens was made or retired (record {index}); an older program did not say which"
@@ -307,6 +355,9 @@ impl Service {
             if let Some(id) = id {
                 let narrower = self.kms.narrow_as_told(&id, &told)?;
                 doing.key(&id, &told, &narrower)?;
+                if narrower.is_missing && !told.is_destroyed && told.newest > 0 {
+                    tail.missing(&id, &told);
+                }
                 if let Some(newest) = narrower.newest {
                     let is_whole = told.before <= newest;
                     let then = if is_whole {
@@ -329,11 +380,17 @@ impl Service {
             }
         }
         for (name, told) in std::mem::take(&mut tail.policies) {
-            let path = RecordPath::new(format!("policies/{name}"))?;
-            let found = self.kms.kept().store.read(&[path])?.records.into_iter().next().flatten();
-            let has = found.map_or(0, |record| record.generation);
+            let has = self.generation_of(&format!("policies/{name}"))?;
             if has < told {
                 tail.look(format!("the set of policies {name} was changed up to version {told}, and is of version {has}: write or delete it again"));
+            }
+        }
+        for own in std::mem::take(&mut tail.own) {
+            if self.generation_of(&format!("system/{own}"))? == 0 {
+                tail.look(format!(
+                    "the service's own key `{own}` was made since, and the store does not have it: another one will be made; give that to \
+                     whoever has this one"
+                ));
             }
         }
         doing.tell(true)?;
@@ -343,6 +400,12 @@ impl Service {
             again.left.push(format!("and {} more: `gabion kms audit tail --json`", tail.more));
         }
         Ok(again)
+    }
+
+    /// Returns the generation of a record; 0 if it is missing.
+    fn generation_of(&self, path: &str) -> Result<u64, Error> {
+        let read = self.kms.kept().store.read(&[RecordPath::new(path)?])?;
+        Ok(read.records.into_iter().next().flatten().map_or(0, |record| record.generation))
     }
 
     /// Notes how far the log has come.
@@ -394,6 +457,17 @@ impl Doing<'_> {
             self.did(Action::Token, format!("root:{root}"), Some(Change::Made), "made")?;
             tail.retired.extend(gate.roots().into_iter().skip(1));
             tail.look("administrators were replaced since, and every token has ended: `gabion kms recover-admin`".to_owned());
+        }
+        for root in std::mem::take(&mut tail.roots) {
+            if tail.recovered.is_none()
+                && !tail.retired.contains(&root)
+                && !gate.roots().contains(&root)
+            {
+                tail.look(format!(
+                    "the root key {root} of tokens was made since, and the store does not have it: tokens that were made by it are \
+                     invalid"
+                ));
+            }
         }
         for &root in &tail.retired {
             if gate.retire_as_told(kms, root, now_ms)? {
@@ -487,12 +561,17 @@ fn settings(before: &Key, after: &Key) -> Vec<Setting> {
         (before.expires_ms != after.expires_ms).then_some(Setting::ExpiresMs(after.expires_ms));
     let kept = (before.is_deletable != after.is_deletable)
         .then_some(Setting::Deletable(after.is_deletable));
+    let mu = (before.requires_mu != after.requires_mu).then_some(Setting::MuRequired);
+    let jwt =
+        after.jwt_max_lifetime_s.filter(|_| before.jwt_max_lifetime_s != after.jwt_max_lifetime_s);
     [
         is_other(|key| key.min_sign, Setting::MinSign),
         is_other(|key| key.min_verify, Setting::MinVerify),
         is_other(|key| key.min_decrypt, Setting::MinDecrypt),
         expires,
         kept,
+        mu,
+        jwt.map(Setting::JwtMaxLifetimeS),
     ]
     .into_iter()
     .flatten()

@@ -1,13 +1,14 @@
 //! Making, changing and looking at keys.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use super::run::{Call, KeyRef, Service, Told};
 use crate::audit::{Change, Digest, Outcome, Setting};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, Key, KeyId, Label, Minimum, State, Version, VersionId};
-use crate::operations::{Attested, KeyChange, NewKey, Terms};
+use crate::operations::{Attested, KeyChange, NewKey, OwnKey, Terms};
 
 /// A key and its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,29 @@ pub struct Shown {
     /// The versions that were not destroyed.
     pub versions: Vec<Version>,
 }
+
+/// A key in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: Label,
+    /// Its id.
+    pub id: KeyId,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A page of a list of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The keys, in the order of their names.
+    pub keys: Vec<Listed>,
+    /// The name after which the next page begins. `None` if there is no further key.
+    pub next: Option<Label>,
+}
+
+/// About how many bytes of labels a page of a list has at most.
+const LABELS_BYTES_MAX: usize = 1 << 20;
 
 impl Service {
     /// Makes a key.
@@ -68,7 +92,7 @@ impl Service {
         self.changed(call, &of(Action::Rotate, key), rotate, |id| Some(id.to_string()))
     }
 
-    /// Changes some things of a key, all of them or none.
+    /// Changes some things of a key, all of them or none. Returns the key's id.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::configure`].
@@ -77,7 +101,7 @@ impl Service {
         call: &Call<'_>,
         key: &KeyRef<'_>,
         changes: &[KeyChange],
-    ) -> Result<(), Error> {
+    ) -> Result<KeyId, Error> {
         let settings = changes.iter().filter_map(setting).collect();
         self.change_to(call, Action::Config, key, Change::Set(settings), |id| {
             self.kms.configure(id, changes)
@@ -95,7 +119,7 @@ impl Service {
         which: Minimum,
         version: u32,
     ) -> Result<(), Error> {
-        self.configure(call, key, &[KeyChange::Minimum(which, version)])
+        self.configure(call, key, &[KeyChange::Minimum(which, version)]).map(drop)
     }
 
     /// Replaces a key's labels.
@@ -108,7 +132,7 @@ impl Service {
         key: &KeyRef<'_>,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), Error> {
-        self.configure(call, key, &[KeyChange::Labels(labels.clone())])
+        self.configure(call, key, &[KeyChange::Labels(labels.clone())]).map(drop)
     }
 
     /// Takes a version out of use, or puts it into use again.
@@ -129,13 +153,14 @@ impl Service {
         self.change_to(call, action, key, Change::Version(version), |id| {
             self.kms.set_state(id, version, state)
         })
+        .map(drop)
     }
 
-    /// Destroys the versions before one.
+    /// Destroys the versions before one. Returns the key's id.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::trim`].
-    pub fn trim(&self, call: &Call<'_>, key: &KeyRef<'_>, before: u32) -> Result<(), Error> {
+    pub fn trim(&self, call: &Call<'_>, key: &KeyRef<'_>, before: u32) -> Result<KeyId, Error> {
         self.change_to(call, Action::Trim, key, Change::Before(before), |id| {
             self.kms.trim(id, before)
         })
@@ -146,14 +171,14 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::delete`].
     pub fn delete(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
-        self.change(call, Action::Delete, key, |id| self.kms.delete(id))
+        self.change(call, Action::Delete, key, |id| self.kms.delete(id)).map(drop)
     }
 
-    /// Restores a key that was deleted.
+    /// Restores a key that was deleted. Returns the key's id.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::restore`].
-    pub fn restore(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
+    pub fn restore(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyId, Error> {
         self.change(call, Action::Restore, key, |id| self.kms.restore(id))
     }
 
@@ -182,7 +207,8 @@ impl Service {
         self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
     }
 
-    /// The keys of a tenant whose names begin so, in the order of their names, at most `most` that come after a name.
+    /// The keys of a tenant that the caller may see and whose names begin so, in the order of their names, at most `most` that
+    /// come after a name.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::list`].
@@ -194,6 +220,55 @@ impl Service {
         after: Option<&Label>,
         most: usize,
     ) -> Result<Vec<(Label, KeyId)>, Error> {
+        let mut keys = Vec::new();
+        let walk = (tenant, prefix, after);
+        self.list_seen(call, walk, most, |name, id| {
+            keys.push((name, id));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(keys)
+    }
+
+    /// The same with the keys' labels. A page has fewer than `most` keys if their labels take more than 1 MiB.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub fn list_labelled(
+        &self,
+        call: &Call<'_>,
+        tenant: &Label,
+        prefix: &str,
+        after: Option<&Label>,
+        most: usize,
+    ) -> Result<Listing, Error> {
+        let (mut keys, mut bytes): (Vec<Listed>, usize) = (Vec::new(), 0);
+        let walk = (tenant, prefix, after);
+        let is_cut = self.list_seen(call, walk, most, |name, id| {
+            let labels = match self.kms.describe(&id) {
+                Ok(key) => key.labels,
+                // It was destroyed meanwhile, and is listed as it was.
+                Err(Error::Destroyed) => BTreeMap::new(),
+                Err(error) => return Err(error),
+            };
+            bytes += labels.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+            keys.push(Listed { name, id, labels });
+            Ok(match bytes > LABELS_BYTES_MAX {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
+        })?;
+        let next = keys.last().filter(|_| is_cut).map(|last| last.name.clone());
+        Ok(Listing { keys, next })
+    }
+
+    /// Visits at most `most` keys that the caller may see. Returns whether it stopped before the end of the names.
+    fn list_seen(
+        &self,
+        call: &Call<'_>,
+        (tenant, prefix, after): (&Label, &str, Option<&Label>),
+        most: usize,
+        mut visit: impl FnMut(Label, KeyId) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<bool, Error> {
         let request = Request {
             action: Action::List,
             tenant: Some(tenant),
@@ -201,7 +276,24 @@ impl Service {
             items: 1,
             makes: None,
         };
-        let list = || self.kms.list_prefixed(tenant, prefix, after, most);
+        let list = || {
+            let (mut seen, mut is_cut) = (0, most == 0);
+            if is_cut {
+                return Ok(true);
+            }
+            let now_ms = self.kms.now_ms();
+            let read = self.kms.walk_names(tenant, prefix, after, |name, id| {
+                if !self.gate.may_see(&self.kms, call.who, tenant, name.as_str(), now_ms) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                seen += 1;
+                let next = visit(name, id)?;
+                is_cut = seen == most || next.is_break();
+                Ok(if is_cut { ControlFlow::Break(()) } else { next })
+            })?;
+            self.owe(call, tenant, read);
+            Ok(is_cut)
+        };
         self.used(call, &request, None, list, |_| done(None), |_| Ok(()))
     }
 
@@ -215,7 +307,11 @@ impl Service {
         key: &KeyRef<'_>,
         nonce: &str,
     ) -> Result<Attested, Error> {
-        let attest = || self.kms.attest(&self.find(key)?, nonce);
+        let attest = || {
+            let id = self.find(key)?;
+            self.make_own(OwnKey::Attestation)?;
+            self.kms.attest(&id, nonce)
+        };
         let told = |attested: &Attested| Told {
             output: Some(Digest::of(attested.jws.as_bytes())),
             ..done(Some(attested.attest.key.to_string()))
@@ -230,12 +326,12 @@ impl Service {
         action: Action,
         key: &KeyRef<'_>,
         change: impl FnOnce(&KeyId) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<KeyId, Error> {
         let change = || {
             let id = self.find(key)?;
             change(&id).map(|()| id)
         };
-        self.changed(call, &of(action, key), change, |id| Some(id.to_string())).map(drop)
+        self.changed(call, &of(action, key), change, |id| Some(id.to_string()))
     }
 
     /// The same of one that the log is told more of than its action.
@@ -246,12 +342,12 @@ impl Service {
         key: &KeyRef<'_>,
         to: Change,
         change: impl FnOnce(&KeyId) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<KeyId, Error> {
         let change = || {
             let id = self.find(key)?;
             change(&id).map(|()| id)
         };
-        self.changed(call, &of(action, key), change, |id| (id.to_string(), to)).map(drop)
+        self.changed(call, &of(action, key), change, |id| (id.to_string(), to))
     }
 }
 
@@ -263,6 +359,9 @@ fn setting(change: &KeyChange) -> Option<Setting> {
         KeyChange::Minimum(Minimum::Decrypt, version) => Some(Setting::MinDecrypt(*version)),
         KeyChange::Labels(_) => Some(Setting::Labels),
         KeyChange::Expiry(expires_ms) => Some(Setting::ExpiresMs(*expires_ms)),
+        KeyChange::RequireMu => Some(Setting::MuRequired),
+        KeyChange::LimitJwt(lifetime_s) => Some(Setting::JwtMaxLifetimeS(*lifetime_s)),
+        KeyChange::Deletable(is_deletable) => Some(Setting::Deletable(*is_deletable)),
         KeyChange::Durable(_) | KeyChange::Exportable | KeyChange::Rotation(_) => None,
     }
 }

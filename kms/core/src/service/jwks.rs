@@ -1,85 +1,149 @@
 //! Public keys of a tenant, for whoever verifies without the service.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::changes::{done, of};
 use super::run::{Call, KeyRef, Service};
 use crate::error::Error;
-use crate::gate::{Action, Request};
-use crate::model::{Does, KeyId, Label, State, VersionId};
+use crate::gate::{Action, Method, Request};
+use crate::model::{Does, KeyAlgorithm, KeyId, Label, State, VersionId};
 
 /// A version's public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyingKey {
+    /// What the key is called.
+    pub name: Label,
     /// Which version.
     pub by: VersionId,
     /// Its bytes, as its standard has them.
     pub bytes: Vec<u8>,
 }
 
-/// Most public keys of one answer.
-const KEYS_MAX: usize = 1000;
+/// Which public keys of a tenant are wanted.
+#[derive(Clone, Copy)]
+pub struct VerifyingKeys<'a> {
+    /// Whose.
+    pub tenant: &'a Label,
+    /// How their names begin.
+    pub prefix: &'a str,
+    /// The only key that is wanted, instead of those of a prefix.
+    pub name: Option<&'a Label>,
+    /// Returns whether keys of an algorithm are wanted.
+    pub is_wanted: &'a dyn Fn(KeyAlgorithm) -> bool,
+    /// The name and the version after which to begin.
+    pub after: Option<(&'a Label, u32)>,
+    /// The maximum number of keys, up to [`VERIFYING_KEYS_MAX`]. `None`: all keys are wanted, and more than that are refused.
+    pub most: Option<usize>,
+}
 
-/// Keys, or versions of one, that are read together.
+/// Most public keys of one answer.
+pub const VERIFYING_KEYS_MAX: usize = 1000;
+
+/// Versions of a key that are read together.
 const READ_TOGETHER: usize = 100;
 
-/// Microseconds of a public key that is read, about.
+/// Microseconds of a record that is read, about.
 const READ_US: u64 = 20;
 
 impl Service {
-    /// The public keys that verify a tenant's signatures: of versions that may verify, of keys that the caller may see.
+    /// The public keys that verify a tenant's signatures, in the order of names and versions, and whether there are more: of
+    /// versions that may verify, of keys that the caller may see.
     ///
     /// # Errors
-    /// Not allowed; more than 1000 of them; the store's; the audit log's.
+    /// Not allowed; more than [`VERIFYING_KEYS_MAX`] of them where all are wanted; the store's; the audit log's.
     pub fn verifying_keys(
         &self,
         call: &Call<'_>,
-        tenant: &Label,
-    ) -> Result<Vec<VerifyingKey>, Error> {
+        wanted: &VerifyingKeys<'_>,
+    ) -> Result<(Vec<VerifyingKey>, bool), Error> {
+        let VerifyingKeys { tenant, prefix, name, after, .. } = *wanted;
         let request = Request {
             action: Action::List,
             tenant: Some(tenant),
-            key: Some(""),
+            key: Some(name.map_or(prefix, Label::as_str)),
             items: 1,
             makes: None,
         };
+        let most = wanted.most.map_or(VERIFYING_KEYS_MAX, |most| most.min(VERIFYING_KEYS_MAX));
         let read = || {
-            let (mut found, mut after) = (Vec::new(), None);
-            loop {
-                let page = self.kms.list(tenant, after.as_ref(), READ_TOGETHER)?;
-                let Some((last, _)) = page.last() else { break };
-                after = Some(last.clone());
-                for (name, id) in &page {
-                    let show = of(Action::Show, &KeyRef { tenant, name });
-                    if id.algorithm.does() == Does::Sign && self.allowed(call, &show).is_ok() {
-                        self.verifying_keys_of(id, &mut found)?;
+            let mut found = Vec::new();
+            // The key at which the last page ended may have more versions.
+            let begun = after.filter(|(after, _)| match name {
+                Some(name) => name == *after,
+                None => after.as_str().starts_with(prefix),
+            });
+            for (name, after) in
+                begun.into_iter().chain(name.map(|name| (name, 0)).filter(|_| begun.is_none()))
+            {
+                match self.kms.find(tenant, name) {
+                    Ok(id) => {
+                        self.verifying_keys_of(call, wanted, (name, &id, after), most, &mut found)?
                     }
+                    Err(Error::NoKey(_) | Error::Destroyed) => {}
+                    Err(error) => return Err(error),
                 }
             }
-            // Nobody knows before how many there are: that is owed.
-            let _ = self.quota.take(Some(tenant), READ_US * found.len() as u64, Instant::now);
-            Ok(found)
+            let mut names = 0;
+            if name.is_none() && found.len() <= most {
+                let after = after.map(|(name, _)| name);
+                names = self.kms.walk_names(tenant, prefix, after, |name, id| {
+                    self.verifying_keys_of(call, wanted, (&name, &id, 0), most, &mut found)?;
+                    Ok(match found.len() > most {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    })
+                })?;
+            }
+            self.owe(call, tenant, names + found.len() as u64);
+            let are_more = found.len() > most;
+            if are_more && wanted.most.is_none() {
+                let (what, got) = ("public keys of one tenant", found.len());
+                return Err(Error::TooLarge { what, most, got });
+            }
+            found.truncate(most);
+            Ok((found, are_more))
         };
         self.used(call, &request, None, read, |_| done(None), |_| Ok(()))
     }
 
-    fn verifying_keys_of(&self, id: &KeyId, found: &mut Vec<VerifyingKey>) -> Result<(), Error> {
+    /// Charges a tenant for records that were read: nobody knows before how many there are, so that is owed.
+    pub(super) fn owe(&self, call: &Call<'_>, tenant: &Label, records: u64) {
+        if call.who.method() != Method::Local {
+            let _ = self.quota.take(Some(tenant), READ_US * records, Instant::now);
+        }
+    }
+
+    /// Adds the public keys of one key's versions after a number, until there is one more than `most` of all.
+    fn verifying_keys_of(
+        &self,
+        call: &Call<'_>,
+        wanted: &VerifyingKeys<'_>,
+        (name, id, after): (&Label, &KeyId, u32),
+        most: usize,
+        found: &mut Vec<VerifyingKey>,
+    ) -> Result<(), Error> {
+        let show = of(Action::Show, &KeyRef { tenant: wanted.tenant, name });
+        let signs = matches!(id.algorithm.does(), Does::Sign | Does::SignAndEncrypt);
+        let is_wanted = signs && (wanted.is_wanted)(id.algorithm);
+        if found.len() > most || !is_wanted || self.allowed(call, &show).is_err() {
+            return Ok(());
+        }
         let key = self.kms.describe(id)?;
         if key.deleted_ms.is_some() {
             return Ok(());
         }
-        let mut after = key.min_verify.max(1) - 1;
+        let mut after = after.max(key.min_verify.max(1) - 1);
         loop {
             let page = self.kms.publics(id, after, READ_TOGETHER)?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.version.version;
             for public in page.into_iter().filter(|of| of.version.state == State::Enabled) {
-                if found.len() == KEYS_MAX {
-                    let (what, most) = ("public keys of one tenant", KEYS_MAX);
-                    return Err(Error::TooLarge { what, most, got: most + 1 });
+                if found.len() > most {
+                    return Ok(());
                 }
                 let by = VersionId { key: id.clone(), version: public.version.version };
-                found.push(VerifyingKey { by, bytes: public.bytes });
+                found.push(VerifyingKey { name: name.clone(), by, bytes: public.bytes });
             }
         }
     }

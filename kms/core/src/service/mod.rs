@@ -14,6 +14,7 @@
 //!   could not be authenticated is only counted.
 //! - What is refused costs the quota of its credential ([`Service::charge_refusal`]).
 //! - What the clock has rotated is a change like others, by a principal of the service's own: [`Service::rotate_due`].
+//! - So are the service's own keys, when they are made: [`Service::make_own`].
 //! - A store that is older than its log is made as narrow again as the log says, before anything is served: [`Service::restored`].
 //! - A key that a caller's token hides answers as one that does not exist.
 
@@ -27,9 +28,11 @@ mod denials;
 mod expire;
 mod generation;
 mod jwks;
+mod jwt;
 mod once;
 mod open;
 mod ops;
+mod own_keys;
 mod policies;
 mod public;
 mod queue;
@@ -45,13 +48,14 @@ mod uses;
 
 pub use administration::{AdministratorsEnd, AuditState, NewToken};
 pub use again::AFTER_RESTORE;
-pub use changes::Shown;
+pub use changes::{Listed, Listing, Shown};
 pub use ciphers::{DecryptItem, EncryptItem};
 pub use generation::Generation;
-pub use jwks::VerifyingKey;
-pub use once::{Begun, Ended, OP_ID_MAX, OPS_MAX, Op, OpRequest};
+pub use jwks::{VERIFYING_KEYS_MAX, VerifyingKey, VerifyingKeys};
+pub use once::{Begun, Ended, OP_ID_MAX, OPS_MAX, OPS_OF_CALLER_MAX, OPS_RESERVED, Op, OpRequest};
 pub use open::{AuditAt, Options};
 pub use ops::KEPT_MS;
+pub use own_keys::OWN_KEYS;
 pub use policies::Asked;
 pub use quota::QuotaOptions;
 pub use restored::Again;

@@ -15,7 +15,7 @@
 
 use std::sync::PoisonError;
 
-use sha2_hmac::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use super::administration;
@@ -31,7 +31,13 @@ use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::text::{base64, hex, of_base64, of_hex};
 
 /// Most answers that are kept of a tenant.
-pub const OPS_MAX: usize = 1024;
+pub const OPS_MAX: usize = 4096;
+
+/// Most of these that one caller takes: the holders of a token and its attenuations, or of a certificate's name.
+pub const OPS_OF_CALLER_MAX: usize = 1024;
+
+/// How many are kept free for changes of tokens and policies.
+pub const OPS_RESERVED: usize = 512;
 
 /// Most bytes of an op_id.
 pub const OP_ID_MAX: usize = 128;
@@ -81,6 +87,7 @@ pub struct Op {
     place: usize,
     id: String,
     request: String,
+    holder: Option<String>,
     at_ms: u64,
     /// The generation of the record that the note replaces.
     before: u64,
@@ -104,6 +111,7 @@ impl Op {
         Noted {
             id: self.id.clone(),
             request: self.request.clone(),
+            holder: self.holder.clone(),
             at_ms: self.at_ms,
             made: made.map(str::to_owned),
             answer: answer.map(base64),
@@ -159,6 +167,7 @@ impl Service {
     /// Finds the note of a change, or reserves a place for it.
     fn look_up(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Lookup, Error> {
         let (id, request) = (id_of(call, asked.op_id), hex(&asked.request));
+        let holder = call.who.holder();
         let (kms, tenant) = (&self.kms, asked.tenant);
         let steady_ms = kms.clock().steady_ms();
         let mut all = self.ops.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,10 +196,15 @@ impl Service {
         }
         let place = match doubtful {
             Some(place) => place,
-            None => free(kms, tenant, slots, steady_ms)?,
+            None => {
+                check_share(slots, holder.as_deref(), steady_ms)?;
+                let is_reserved = asked.action.is_administration();
+                let most = if is_reserved { OPS_MAX } else { OPS_MAX - OPS_RESERVED };
+                free(kms, tenant, slots, steady_ms, most)?
+            }
         };
         let slot = &mut slots[place];
-        slot.running = Some((id.clone(), request.clone()));
+        (slot.running, slot.holder) = (Some((id.clone(), request.clone())), holder.clone());
         let (before, tenant, at_ms) = (slot.generation, tenant.clone(), kms.now_ms());
         let (was_doubtful, is_secret, rode) = (doubtful.is_some(), asked.is_secret, Rode::Not);
         Ok(Lookup::New(Op {
@@ -198,6 +212,7 @@ impl Service {
             place,
             id,
             request,
+            holder,
             at_ms,
             before,
             was_doubtful,
@@ -215,6 +230,7 @@ impl Service {
             tenant: op.tenant.clone(),
             id: op.id.clone(),
             request: op.request.clone(),
+            holder: op.holder.clone(),
             rode: Rode::Not,
             ..*op
         };
@@ -411,13 +427,33 @@ fn read_all(kms: &Kms, tenant: &Label) -> Result<Vec<Slot>, Error> {
     }
 }
 
-/// A place for a note. The store has the last word of what is there.
-fn free(kms: &Kms, tenant: &Label, slots: &mut Vec<Slot>, steady_ms: u64) -> Result<usize, Error> {
+/// Refuses a caller whose share of a tenant's notes is used up, so that nobody uses up those of others.
+fn check_share(slots: &[Slot], holder: Option<&str>, steady_ms: u64) -> Result<(), Error> {
+    let Some(holder) = holder else { return Ok(()) };
+    let is_theirs =
+        |slot: &&Slot| slot.holder.as_deref() == Some(holder) && !slot.is_free(steady_ms);
+    match slots.iter().filter(is_theirs).count() {
+        got if got < OPS_OF_CALLER_MAX => Ok(()),
+        got => {
+            let what = "changes with an op_id a caller, tenant and day";
+            Err(Error::TooLarge { what, most: OPS_OF_CALLER_MAX, got: got + 1 })
+        }
+    }
+}
+
+/// A place for a note, of the first `most`. The store has the last word of what is there.
+fn free(
+    kms: &Kms,
+    tenant: &Label,
+    slots: &mut Vec<Slot>,
+    steady_ms: u64,
+    most: usize,
+) -> Result<usize, Error> {
     loop {
         let place = slots.iter().position(|slot| slot.is_free(steady_ms)).unwrap_or(slots.len());
-        if place >= OPS_MAX {
+        if place >= most {
             let what = "changes with an op_id a tenant and day";
-            return Err(Error::TooLarge { what, most: OPS_MAX, got: place + 1 });
+            return Err(Error::TooLarge { what, most, got: place + 1 });
         }
         slots.resize_with(slots.len().max(place + 1), Slot::default);
         let found = read_one(kms, tenant, place)?;
@@ -437,7 +473,8 @@ fn read_one(kms: &Kms, tenant: &Label, place: usize) -> Result<Slot, Error> {
 fn slot(kms: &Kms, generation: u64, noted: Option<&Noted>) -> Slot {
     let (now_ms, steady_ms) = (kms.now_ms(), kms.clock().steady_ms());
     let known = noted.map(|noted| Known::of(noted, now_ms, steady_ms));
-    Slot { generation, known, ..Slot::default() }
+    let holder = noted.and_then(|noted| noted.holder.clone());
+    Slot { generation, known, holder, ..Slot::default() }
 }
 
 /// A record and its generation; 0 where there is none.

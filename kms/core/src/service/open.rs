@@ -112,6 +112,7 @@ impl Service {
             denials: Denials::default(),
             queues: Queues::new(),
             again: Again::default(),
+            making_own: Mutex::default(),
             generation: Generation::default(),
             alive: Arc::default(),
         };

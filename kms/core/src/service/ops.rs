@@ -23,6 +23,8 @@ pub struct Slot {
     pub running: Option<(String, String)>,
     /// The change that may have happened, and may still happen, with its note here.
     pub doubtful: Option<String>,
+    /// Whose change it is or was.
+    pub holder: Option<String>,
 }
 
 /// What is known of a change that was done.
@@ -44,6 +46,9 @@ pub struct Noted {
     pub request: String,
     /// When.
     pub at_ms: u64,
+    /// Who is limited to a number of notes. None in notes of older programs, and of the process itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
     /// What the change made: the note is in the transaction of the change. None in notes of older programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<String>,

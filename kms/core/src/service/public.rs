@@ -35,6 +35,21 @@ impl Service {
         Ok(self.find(key)?.algorithm)
     }
 
+    /// Describes a key with its newest versions, at most `most` of them.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::newest`]; not allowed; the audit log's.
+    pub fn newest(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        most: u32,
+    ) -> Result<(Key, Vec<Public>), Error> {
+        let show = || self.kms.newest(&self.find(key)?, most);
+        let told = |(key, _): &(Key, Vec<Public>)| done(Some(key.id.to_string()));
+        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+    }
+
     /// Versions of a key with their public keys, at most `most` that come after a number.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use hmac::Hmac;
-use sha2_hmac::Sha256;
+use sha2::Sha256;
 
 use super::cost::{REQUEST_US, bytes_us, item_us};
 use super::denials::Denials;
@@ -68,6 +68,8 @@ pub struct Service {
     pub(super) ops: Ops,
     /// What came of a store that was older than its log.
     pub(super) again: Again,
+    /// Held while one of the service's own keys is made.
+    pub(super) making_own: Mutex<()>,
     /// Whether the seal is still open under which it was made.
     pub(super) generation: Generation,
     /// Dropped last of all, the log's lock before it.

@@ -2,6 +2,7 @@
 //!
 //! What is secret is told of by a keyed digest: a plain one of what is easily guessed tells it.
 
+use gabion_engine::Prehash;
 use zeroize::Zeroizing;
 
 use super::changes::{done, of};
@@ -11,7 +12,9 @@ use crate::audit::{Change, Class, Digest, Outcome, Setting};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, KeyId, Use, VersionId};
-use crate::operations::{Datakey, Encapsulated, Encrypted, Import, NewKey, Tagged, Terms};
+use crate::operations::{
+    Datakey, Encapsulated, Encrypted, Import, KeyChange, NewKey, Tagged, Terms,
+};
 use crate::transport::{Form, Recipient};
 
 impl Service {
@@ -147,7 +150,34 @@ impl Service {
         version: Option<u32>,
         message: &[u8],
     ) -> Result<Tagged, Error> {
-        let make = || self.kms.hmac(&self.find(key)?, version, message);
+        self.hmac_with(call, key, version, message, |id| self.kms.hmac(id, version, message))
+    }
+
+    /// Makes a tag under a hash, by any key.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::hmac_by`].
+    pub fn hmac_by(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: Option<u32>,
+        hash: Prehash,
+        message: &[u8],
+    ) -> Result<Tagged, Error> {
+        let make = |id: &KeyId| self.kms.hmac_by(id, version, hash, message);
+        self.hmac_with(call, key, version, message, make)
+    }
+
+    fn hmac_with(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: Option<u32>,
+        message: &[u8],
+        make: impl FnOnce(&KeyId) -> Result<Tagged, Error>,
+    ) -> Result<Tagged, Error> {
+        let make = || make(&self.find(key)?);
         let what = (Action::Hmac, Use::Sign, version.is_none());
         let of = |made: &Tagged| (made.by.clone(), self.keyed(&made.tag));
         self.made(call, key, what, Some(self.keyed(message)), make, of)
@@ -165,10 +195,37 @@ impl Service {
         message: &[u8],
         tag: &[u8],
     ) -> Result<bool, Error> {
+        let verify = |by: &VersionId| self.kms.verify_hmac(by, message, tag);
+        self.verify_hmac_with(call, (key, version), (message, tag), verify)
+    }
+
+    /// Returns whether a tag under a hash is that of a version of any key.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::verify_hmac_by`].
+    pub fn verify_hmac_by(
+        &self,
+        call: &Call<'_>,
+        (key, version): (&KeyRef<'_>, u32),
+        hash: Prehash,
+        message: &[u8],
+        tag: &[u8],
+    ) -> Result<bool, Error> {
+        let verify = |by: &VersionId| self.kms.verify_hmac_by(by, hash, message, tag);
+        self.verify_hmac_with(call, (key, version), (message, tag), verify)
+    }
+
+    fn verify_hmac_with(
+        &self,
+        call: &Call<'_>,
+        (key, version): (&KeyRef<'_>, u32),
+        (message, tag): (&[u8], &[u8]),
+        verify: impl FnOnce(&VersionId) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
         let input = self.keyed(message);
         let verify = || {
             let by = self.version_of(key, version)?;
-            Ok((self.kms.verify_hmac(&by, message, tag)?, by))
+            Ok((verify(&by)?, by))
         };
         let told = |(is_its, by): &(bool, VersionId)| Told {
             key: Some(by.to_string()),
@@ -279,9 +336,24 @@ impl Service {
         terms: &Terms,
     ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let take = || self.kms.import_on(new, import, rotates, terms);
+        let take = || {
+            let taken = self.kms.import_on(new, import, rotates, terms);
+            taken.map_err(|error| self.hiding(call, error))
+        };
         let request = Request { makes: Some(new), ..of(Action::Import, &key) };
         self.changed(call, &request, take, |id| Some(id.to_string()))
+    }
+
+    /// Leaves the id of a key that the caller may not see out of an error.
+    fn hiding(&self, call: &Call<'_>, error: Error) -> Error {
+        let Error::Duplicate(Some(owner)) = error else { return error };
+        let is_seen = owner.parse().is_ok_and(|VersionId { key, .. }| {
+            self.kms.describe(&key).is_ok_and(|of| {
+                let (tenant, now_ms) = (&key.tenant, self.kms.now_ms());
+                self.gate.may_see(&self.kms, call.who, tenant, of.name.as_str(), now_ms)
+            })
+        });
+        Error::Duplicate(Some(owner).filter(|_| is_seen))
     }
 
     /// Gives a key one version more, of what somebody brings.
@@ -294,7 +366,10 @@ impl Service {
         key: &KeyRef<'_>,
         import: Import<'_>,
     ) -> Result<VersionId, Error> {
-        let take = || self.kms.import_version(&self.find(key)?, import);
+        let take = || {
+            let taken = self.kms.import_version(&self.find(key)?, import);
+            taken.map_err(|error| self.hiding(call, error))
+        };
         self.changed(call, &of(Action::Import, key), take, |id| Some(id.to_string()))
     }
 
@@ -315,7 +390,8 @@ impl Service {
         };
         let told = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| done(Some(by.to_string()));
         let request = of(Action::Export, key);
-        let given = self.used_as(Class::Durable, call, &request, None, give, told, |_| Ok(()))?;
+        let again = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| self.kms.still_exportable(by);
+        let given = self.used_as(Class::Durable, call, &request, None, give, told, again)?;
         Ok(given.0)
     }
 
@@ -343,7 +419,8 @@ impl Service {
             ..done(Some(by.to_string()))
         };
         let request = of(Action::Export, key);
-        let given = self.used_as(Class::Durable, call, &request, input, give, told, |_| Ok(()))?;
+        let again = |(_, by): &(Vec<u8>, VersionId)| self.kms.still_exportable(by);
+        let given = self.used_as(Class::Durable, call, &request, input, give, told, again)?;
         Ok(given.0)
     }
 
@@ -355,21 +432,20 @@ impl Service {
         self.change_to(call, Action::Config, key, Change::Set(Vec::new()), |id: &KeyId| {
             self.kms.allow_export(id)
         })
+        .map(drop)
     }
 
     /// Allows Vault's paths to delete a key, or no longer.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::set_deletable`].
+    /// As [`Self::configure`].
     pub fn set_deletable(
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
         is_deletable: bool,
     ) -> Result<(), Error> {
-        let set = |id: &KeyId| self.kms.set_deletable(id, is_deletable);
-        let to = Change::Set(vec![Setting::Deletable(is_deletable)]);
-        self.change_to(call, Action::Config, key, to, set)
+        self.configure(call, key, &[KeyChange::Deletable(is_deletable)]).map(drop)
     }
 
     /// Sets of which class the records of a key's uses are; none: as the service is set up.
@@ -386,6 +462,7 @@ impl Service {
         self.change_to(call, Action::Config, key, Change::Set(Vec::new()), |id: &KeyId| {
             self.kms.set_durable(id, is_durable)
         })
+        .map(drop)
     }
 
     /// Sets from when on a key makes nothing new.
@@ -402,6 +479,7 @@ impl Service {
         self.change_to(call, Action::Config, key, to, |id: &KeyId| {
             self.kms.set_expiry(id, expires_ms)
         })
+        .map(drop)
     }
 
     /// Runs a use that makes something by a version, which `of` says, with what came out. It was the newest one that was

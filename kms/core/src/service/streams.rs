@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use hmac::{Hmac, Mac};
-use sha2_hmac::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use super::changes::of;
 use super::cost::bytes_us;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use super::terms::{Caps, Revision, StoreError};
 

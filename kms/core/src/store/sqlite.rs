@@ -134,9 +134,7 @@ impl SqliteStore {
     /// [`StoreError::Held`], [`StoreError::NotAStore`], [`StoreError::TooOld`], [`StoreError::Corrupt`].
     pub fn open(path: &Path, options: Options) -> Result<Self, StoreError> {
         let path = in_its_folder(path)?;
-        if !path.is_file() {
-            return Err(StoreError::NotAStore(format!("`{}` is no file", path.display())));
-        }
+        check_file(&path)?;
         let lock = locked(&path)?;
         let opened = (|| {
             let file = RealDisk.identity(&path).map_err(of_file(&path))?;
@@ -144,7 +142,13 @@ impl SqliteStore {
             let marks = prepared(&connection, options)?;
             let schema = schema::version(&connection)?;
             Ok((file, connection, marks, schema))
-        })();
+        })()
+        .map_err(|error| match error {
+            StoreError::Unavailable(why) => {
+                StoreError::Inaccessible(format!("`{}`: {why}", path.display()))
+            }
+            error => error,
+        });
         match opened {
             Ok((file, connection, marks, schema)) => {
                 let connection = Some(connection);
@@ -185,9 +189,7 @@ impl SqliteStore {
     /// not closed; [`StoreError::TooOld`]; a backup that is damaged.
     pub fn restore(backup: &Path, to: &Path) -> Result<(), StoreError> {
         let backup = in_its_folder(backup)?;
-        if !backup.is_file() {
-            return Err(StoreError::NotAStore(format!("`{}` is no file", backup.display())));
-        }
+        check_file(&backup)?;
         let logs = ["-wal", "-journal"].map(|ending| beside(&backup, ending));
         if let Some(log) = logs.iter().find(|log| log.symlink_metadata().is_ok()) {
             let why =
@@ -222,6 +224,11 @@ impl SqliteStore {
             }
             false => Ok(()),
         }
+    }
+
+    /// Its file, without links in its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Whether it answers, as far as that can be seen without waiting for what runs.
@@ -720,9 +727,17 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Refuses a path that is missing, hidden by its folder or not a regular file.
+fn check_file(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path).map_err(of_file(path))?.is_file() {
+        true => Ok(()),
+        false => Err(StoreError::NotAStore(format!("`{}` is not a file", path.display()))),
+    }
+}
+
 /// What the system says of a file.
 fn of_file(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
-    move |error| StoreError::Unavailable(format!("`{}`: {error}", path.display()))
+    move |error| StoreError::Inaccessible(format!("`{}`: {error}", path.display()))
 }
 
 fn error_of(error: rusqlite::Error) -> StoreError {

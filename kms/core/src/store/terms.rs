@@ -81,6 +81,18 @@ pub enum StoreError {
         /// What failed.
         String,
     ),
+    /// Its file, or one beside it, cannot be opened or made.
+    #[error("cannot access the store: {0}")]
+    Inaccessible(
+        /// Which file, and why.
+        String,
+    ),
+    /// A file or folder of the backups cannot be read or written. The store goes on.
+    #[error("cannot read or write backups: {0}")]
+    Backups(
+        /// Which file, and why.
+        String,
+    ),
     /// Another process has it open.
     #[error("the store is in use by another process ({0})")]
     Held(

@@ -4,7 +4,7 @@
 
 use gabion_engine::{Algorithm, Engine, KemPrivateKey, KemPublicKey, OsEntropy};
 use hkdf::Hkdf;
-use sha2_hmac::Sha256;
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::KEY_MAX;
@@ -142,12 +142,13 @@ mod tests {
     #[test]
     fn the_key_schedule_is_the_standards() {
         let suite = Suite { kem: 0x0020, kdf: 0x0001, aead: 0x0001, key: 16 };
-        let shared =
-            hex::decode("fe0e18c9f024ce43799ae393c7e8fe8fce9d218875e8227b0187c04e7d2ea1fc");
-        let info = hex::decode("4f6465206f6e2061204772656369616e2055726e");
+        let shared = base16ct::mixed::decode_vec(
+            "fe0e18c9f024ce43799ae393c7e8fe8fce9d218875e8227b0187c04e7d2ea1fc",
+        );
+        let info = base16ct::mixed::decode_vec("4f6465206f6e2061204772656369616e2055726e");
         let (key, nonce) = suite.schedule(&shared.unwrap(), &info.unwrap()).unwrap();
-        assert_eq!(hex::encode(&key[..]), "4531685d41d65f03dc48f6b8302c05b0");
-        assert_eq!(hex::encode(nonce), "56d890e5accaaf011cff4b7d");
+        assert_eq!(base16ct::lower::encode_string(&key[..]), "4531685d41d65f03dc48f6b8302c05b0");
+        assert_eq!(base16ct::lower::encode_string(&nonce), "56d890e5accaaf011cff4b7d");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use base64ct::{Base64, Encoding};
 use gabion_engine::key_file::{self, Encoded, FileForm};
 use gabion_engine::keys::PublicKey;
 use gabion_engine::{Algorithm, Engine, KemPublicKey, Kind};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -115,14 +115,18 @@ impl FromStr for Form {
     }
 }
 
+/// The hashes of OAEP, which are Vault's.
+const OAEP_HASHES: [Hash; 4] = [Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512];
+
 impl fmt::Display for Wrapping {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Wrapping::XWing => "x-wing",
-            Wrapping::RsaOaep(Hash::Sha256) => "rsa-oaep-sha256",
-            Wrapping::RsaOaep(Hash::Sha384) => "rsa-oaep-sha384",
-            Wrapping::RsaOaep(Hash::Sha512) => "rsa-oaep-sha512",
-        })
+        match self {
+            Wrapping::XWing => out.write_str("x-wing"),
+            Wrapping::RsaOaep(hash) => {
+                let name = hash.prehash().name().to_ascii_lowercase();
+                write!(out, "rsa-oaep-{}", name.replacen("sha2-", "sha", 1))
+            }
+        }
     }
 }
 
@@ -130,11 +134,11 @@ impl FromStr for Wrapping {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let rsa = Hash::ALL.into_iter().map(Wrapping::RsaOaep);
+        let rsa = OAEP_HASHES.into_iter().map(Wrapping::RsaOaep);
         std::iter::once(Wrapping::XWing).chain(rsa).find(|it| it.to_string() == text).ok_or_else(
             || {
                 Error::Parameter(
-                    "unknown `wrapping`; expected x-wing, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512"
+                    "unknown `wrapping`; expected x-wing, rsa-oaep-sha224, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512"
                         .to_owned(),
                 )
             },
@@ -220,7 +224,7 @@ impl Recipient {
 
     /// The SHA-256 of the public key's DER, in hexadecimal: how the audit log names them.
     pub fn sha256(&self) -> String {
-        hex::encode(Sha256::digest(&self.spki))
+        base16ct::lower::encode_string(&Sha256::digest(&self.spki))
     }
 
     /// The public key of X-Wing, if it is one.

@@ -164,3 +164,73 @@ fn of_many_administrators_the_last_ones_are_known() {
     }
     assert_eq!(end_ms(), NOW + 99 * DAY);
 }
+
+/// A policy that permitted everything to another principal also denied everything to the administrator of a recovery.
+#[test]
+fn policies_do_not_apply_to_the_token_of_a_recovery() {
+    let house = House::new();
+    let service = house.open();
+    let ops = Principal::new("ops").unwrap();
+    let maker = service.first_token(&ops).unwrap();
+    let hostile = "permit(principal == Token::\"ops\", action, resource);\n\
+         permit(principal == Certificate::\"spiffe://x/m\", action == Action::\"token\", resource is Service) when { context.items < 9 };\n\
+         permit(principal is Certificate, action in [Action::\"policy\", Action::\"sign\"], resource);\n\
+         permit(principal, action == Action::\"sign\", resource);\n\
+         permit(principal == Token::\"dev\", action, resource in Tenant::\"default\");\n\
+         forbid(principal == Token::\"first\", action, resource);";
+    let maker = who(&service, &maker);
+    service.policy_put(&Call::new(&maker, "r"), &label("hostile"), hostile).unwrap();
+    let first = Principal::new("first").unwrap();
+    let plain = service.administrator_token(&first, None, None).unwrap();
+    let may = |service: &Service, token: &Token| {
+        let who = who(service, token);
+        let call = Call::new(&who, "r");
+        service.policy_list(&call).map(drop).map_err(|error| error.code())
+    };
+    assert_eq!(may(&service, &plain), Err(Code::Denied));
+    let recovered = service.recover(&first, None, Some(DAY)).unwrap();
+    let permits = service.gate().administration_permits();
+    let told: Vec<String> = permits
+        .iter()
+        .map(|it| format!("{} {} {:?} {}", it.policy, it.principal, it.actions, it.has_conditions))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "hostile#0 Token::\"ops\" [Token, Policy] false",
+            "hostile#1 Certificate::\"spiffe://x/m\" [Token] true",
+            "hostile#2 is Certificate [Policy] false",
+        ]
+    );
+    assert_eq!(may(&service, &recovered), Ok(()));
+    let end_ms = |service: &Service| service.administrators_end().map(|end| end.end_ms);
+    // A token that it makes is subject to policies, and so is another one of its principal.
+    let child = made(&service, &who(&service, &recovered), &[], None).unwrap();
+    let other = service.administrator_token(&first, None, None).unwrap();
+    assert_eq!(may(&service, &child), Err(Code::Denied));
+    assert_eq!(may(&service, &other), Err(Code::Denied));
+    // Its attenuations keep their limits, and it keeps its own.
+    let limited = recovered.attenuate("actions=sign".parse().unwrap()).unwrap();
+    assert_eq!(may(&service, &limited), Err(Code::Denied));
+    drop(service);
+    let service = house.open();
+    assert_eq!(may(&service, &recovered), Ok(()), "after a restart");
+    // It repairs the policies one set after the other.
+    let admin = who(&service, &recovered);
+    let call = Call::new(&admin, "r");
+    let certificates = "permit(principal is Certificate, action, resource);";
+    service.policy_put(&call, &label("other"), certificates).unwrap();
+    service.policy_delete(&call, &label("hostile")).unwrap();
+    assert_eq!(may(&service, &recovered), Ok(()));
+    service
+        .policy_put(&call, &label("other"), "permit(principal == Token::\"x\", action, resource);")
+        .unwrap();
+    assert_eq!(end_ms(&service), Some(NOW + DAY), "it counts as an administrator");
+    // The next recovery takes its place, and a revocation ends that one.
+    let next = service.recover(&first, None, None).unwrap();
+    assert!(service.authenticate(&recovered.to_string(), &Peer::default()).is_err());
+    assert_eq!(may(&service, &next), Ok(()));
+    let next_who = who(&service, &next);
+    service.token_revoke(&Call::new(&next_who, "r"), next.id()).unwrap();
+    assert_eq!(service.policy_list(&Call::new(&next_who, "r")).unwrap_err().code(), Code::Denied);
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gabion_kms::audit::{self, Change, Class, Outcome, Record, Setting};
 use gabion_kms::gate::{self, Action, Authenticated, Peer, Principal, Token};
 use gabion_kms::model::{Label, Minimum, State};
-use gabion_kms::operations::{self, Kms, NewKey};
+use gabion_kms::operations::{self, KeyChange, Kms, NewKey, OwnKey};
 use gabion_kms::seal::{self, By, Cost, Shares, Slots};
 use gabion_kms::service::{AFTER_RESTORE, AuditAt, Call, KeyRef, NewToken, Options, Service};
 use gabion_kms::store::testing::Over;
@@ -162,6 +162,15 @@ fn told(service: &Service) -> Vec<Record> {
     all.filter(|record| record.request_id == AFTER_RESTORE).collect()
 }
 
+fn limit_jwt(
+    service: &Service,
+    call: &Call<'_>,
+    key: &KeyRef<'_>,
+    lifetime_s: u64,
+) -> Result<(), Error> {
+    service.configure(call, key, &[KeyChange::LimitJwt(lifetime_s)]).map(drop)
+}
+
 /// What was taken away between the copy and now.
 struct World {
     place: Place,
@@ -187,6 +196,10 @@ fn world() -> World {
         ] {
             place.create(service, call, name, "xaes-256-gcm", versions);
         }
+        place.create(service, call, "private", "ml-dsa-44", 1);
+        place.create(service, call, "tokens", "ed25519", 1);
+        place.create(service, call, "long-tokens", "ed25519", 1);
+        place.on("long-tokens", |key| limit_jwt(service, call, key, 60)).unwrap();
         place.on("widened", |key| service.set_minimum(call, key, Minimum::Decrypt, 2)).unwrap();
         place.on("vaults", |key| service.set_deletable(call, key, true)).unwrap();
         (token(service, call), token(service, call), token(service, call))
@@ -206,7 +219,7 @@ fn world() -> World {
         on("enabled", &|key| service.set_state(call, key, 1, State::Enabled));
         on("trimmed", &|key| service.set_minimum(call, key, Minimum::Verify, 3));
         on("trimmed", &|key| service.set_minimum(call, key, Minimum::Decrypt, 3));
-        on("trimmed", &|key| service.trim(call, key, 3));
+        on("trimmed", &|key| service.trim(call, key, 3).map(drop));
         on("limited", &|key| service.set_minimum(call, key, Minimum::Decrypt, 3));
         on("limited", &|key| service.set_minimum(call, key, Minimum::Decrypt, 2));
         on("limited", &|key| service.set_expiry(call, key, Some(7)));
@@ -215,10 +228,14 @@ fn world() -> World {
         on("widened", &|key| service.set_expiry(call, key, None));
         on("deleted", &|key| service.delete(call, key));
         on("undeleted", &|key| service.delete(call, key));
-        on("undeleted", &|key| service.restore(call, key));
+        on("undeleted", &|key| service.restore(call, key).map(drop));
         on("destroyed", &|key| service.delete(call, key));
         on("destroyed", &|key| service.destroy(call, key).map(drop));
         on("vaults", &|key| service.set_deletable(call, key, false));
+        on("private", &|key| service.configure(call, key, &[KeyChange::RequireMu]).map(drop));
+        on("tokens", &|key| limit_jwt(service, call, key, 30));
+        on("tokens", &|key| limit_jwt(service, call, key, 90));
+        on("long-tokens", &|key| limit_jwt(service, call, key, 3600));
     });
     World { place, revoked, whole, cut, stays }
 }
@@ -240,6 +257,10 @@ fn holds(World { place, revoked, whole, cut, stays }: &World, service: &Service)
     assert!(place.key(service, "deleted").0.deleted_ms.is_some());
     assert!(place.key(service, "undeleted").0.deleted_ms.is_none());
     assert!(!place.key(service, "vaults").0.is_deletable);
+    assert!(place.key(service, "private").0.requires_mu);
+    assert_eq!(place.key(service, "tokens").0.jwt_max_lifetime_s, Some(90));
+    // A longer limit gave something.
+    assert!(place.key(service, "long-tokens").0.jwt_max_lifetime_s.is_some());
     let who = service.gate().local(Principal::new("me").unwrap());
     let call = Call::new(&who, "r-2");
     let gone = place.on("destroyed", |key| service.show(&call, key)).map(drop);
@@ -495,6 +516,47 @@ fn what_the_log_does_not_tell_enough_of_is_said() {
         assert_eq!(left.iter().filter(|line| line.contains(what)).count(), 1, "{what}: {left:?}");
     }
     assert_eq!(left.len(), 3, "{left:?}");
+}
+
+/// Keys and root keys that the copy does not have are named, but for those that were destroyed.
+#[test]
+fn keys_that_were_made_since_are_named() {
+    let place = Place::new();
+    place.with(|service, call| place.create(service, call, "known", "ed25519", 1));
+    place.keep();
+    let (ids, root) = place.with(|service, call| {
+        place.create(service, call, "later", "ed25519", 1);
+        place.create(service, call, "rotated", "xaes-256-gcm", 3);
+        place.create(service, call, "gone", "ed25519", 1);
+        let ids = ["later", "rotated"].map(|name| place_id(&place, service, name));
+        place.on("gone", |key| service.delete(call, key)).unwrap();
+        place.on("gone", |key| service.destroy(call, key)).unwrap();
+        place.on("later", |key| service.set_expiry(call, key, Some(7))).unwrap();
+        let taken = NewKey {
+            tenant: place.tenant.clone(),
+            purpose: label("transit"),
+            name: label("later"),
+            algorithm: "ed25519".parse().unwrap(),
+        };
+        service.create(call, &taken).unwrap_err();
+        service.make_own(OwnKey::WrappingXWing).unwrap();
+        service.make_own(OwnKey::WrappingXWing).unwrap();
+        (ids, service.root_rotate(call).unwrap())
+    });
+    place.put_back();
+    let service = place.open();
+    let left = service.restored().left.clone();
+    for what in [
+        format!("the key `later` ({}) was made since, and the store does not have it", ids[0]),
+        format!("the key `rotated` ({}) was made since and 3 versions of it", ids[1]),
+        format!("the root key {root} of tokens was made since"),
+        "own key `wrapping-x-wing` was made since".to_owned(),
+    ] {
+        assert_eq!(left.iter().filter(|line| line.contains(&what)).count(), 1, "{what}: {left:?}");
+    }
+    assert_eq!(left.len(), 4, "{left:?}");
+    drop(service);
+    assert!(place.open().restored().is_empty());
 }
 
 /// Nothing is to be taken out of use of what is lost, and the store opens.

@@ -92,9 +92,13 @@ fn a_key_keeps_what_its_labels_promise() {
     let id = kms.create_conforming(&new("k", "ml-dsa-87"), &both).unwrap().key;
     let digest = [7; 64];
     let message = |hash, len| Message::Prehash { context: b"", hash, digest: &digest[..len] };
-    for (hash, len) in [(Prehash::Sha2_512, 64), (Prehash::Sha2_384, 48)] {
-        kms.sign(&id, None, message(hash, len)).unwrap();
-    }
+    kms.sign(&id, None, message(Prehash::Sha2_512, 64)).unwrap();
+    // CNSA 2.0 has it, and FIPS 204 not with this parameter set.
+    let medium = message(Prehash::Sha2_384, 48);
+    assert_eq!(kms.sign(&id, None, medium).err().unwrap().code(), Code::Unsupported);
+    let cnsa2 = Conformances::from([Conformance::Cnsa2]);
+    let other = kms.create_conforming(&new("cnsa2", "ml-dsa-87"), &cnsa2).unwrap().key;
+    kms.sign(&other, None, medium).unwrap();
     let weak = message(Prehash::Sha2_256, 32);
     assert_eq!(kms.sign(&id, None, weak).err().unwrap().code(), Code::Unsupported);
     let pure = Message::Pure { context: b"", message: b"m" };
@@ -164,6 +168,6 @@ fn an_imported_key_conforms_or_is_not_taken() {
     assert_eq!(short.code(), Code::Unsupported);
     assert_eq!(kms.import_version(&mac, Import::Raw(&[2; 48])).unwrap().version, 2);
     // One without a label takes it.
-    let plain = kms.import(&new("plain", "hmac-sha-512"), Import::Raw(&[1; 64])).unwrap().key;
+    let plain = kms.import(&new("plain", "hmac-sha-512"), Import::Raw(&[3; 64])).unwrap().key;
     kms.import_version(&plain, Import::Raw(&[2; 16])).unwrap();
 }

@@ -234,7 +234,7 @@ fn another_key_opens_no_backup_and_a_missing_one_is_named() {
         StoreError::Backup { .. }
     ));
     let written = backup::write(&place.store, &place.path("backups"), "x.backup", &foreign, 0);
-    assert!(matches!(store_error(written), StoreError::Unavailable(_)));
+    assert!(matches!(store_error(written), StoreError::Backups(_)));
     place.periods.destroy(key.period()).unwrap();
     place.periods.destroy(key.period()).unwrap();
     let missing = store_error(place.periods.find(key.period())).to_string();
@@ -370,10 +370,7 @@ fn a_full_disk_leaves_no_part_of_a_backup_and_none_of_a_key() {
     let Some(small) = Small::new(256) else { return };
     fs::create_dir(small.path("b")).unwrap();
     let written = store_error(backup::write(&place.store, &small.path("b"), "one.backup", &key, 0));
-    assert!(
-        matches!(&written, StoreError::Unavailable(why) if why.contains("no room")),
-        "{written}"
-    );
+    assert!(matches!(&written, StoreError::Backups(why) if why.contains("no room")), "{written}");
     assert_eq!(fs::read_dir(small.path("b")).unwrap().count(), 0);
     small.fill(0);
     let periods = Periods::new(&small.path("b"), place.store.identity().id);

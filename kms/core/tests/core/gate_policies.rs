@@ -54,6 +54,29 @@ fn about<'a>(action: Action, tenant: &'a Label, key: &'a str) -> Request<'a> {
 const OF_SERVICE: Request<'_> =
     Request { action: Action::Random, tenant: None, key: None, items: 1, makes: None };
 
+/// A certificate with another spelling of a name is not one that a policy does not know.
+#[test]
+fn the_case_of_a_dns_name_does_not_count() {
+    let kms = Kms::in_memory().unwrap();
+    let (gate, tenant) = (gate(&kms), label("a"));
+    let text = "permit(principal is Certificate, action, resource);\n\
+                forbid(principal == Certificate::\"Build.Example.com\", action, resource);\n\
+                forbid(principal, action, resource) when { principal == Certificate::\"SPIFFE://Example.com/Build\" };";
+    put(&kms, &gate, "p", text).unwrap();
+    let allow = |gate: &Gate, name: &str| {
+        gate.allow(&kms, &with_certificate(gate, name), &about(Action::Show, &tenant, "k"), NOW)
+    };
+    // Also when it is read from the store again.
+    for gate in [&gate, &Gate::open(&kms, lax(), NOW).unwrap()] {
+        for name in ["build.example.com", "BUILD.EXAMPLE.COM", "spiffe://example.com/Build"] {
+            assert_eq!(allow(gate, name), Err(Denied::Unseen), "{name}");
+        }
+        for name in ["other.example.com", "Other.Example.com", "spiffe://example.com/build"] {
+            assert_eq!(allow(gate, name), Ok(()), "{name}");
+        }
+    }
+}
+
 #[test]
 fn who_has_a_certificate_may_what_a_policy_says_and_nothing_else() {
     let kms = Kms::in_memory().unwrap();

@@ -32,7 +32,7 @@ fn a_store_of_the_first_format_opens() {
     fs::write(&backup, STORE).unwrap();
     SqliteStore::restore(&backup, &at).unwrap();
     let (first, passphrase) = (text("first").parse::<VersionId>().unwrap(), text("passphrase"));
-    let signature = hex::decode(text("signature")).unwrap();
+    let signature = base16ct::mixed::decode_vec(text("signature")).unwrap();
     for by in [By::Shares(&shares), By::Passphrase(&passphrase)] {
         let store = Arc::new(SqliteStore::open(&at, Options::default()).unwrap());
         assert_eq!(store.identity().incarnation, 1);

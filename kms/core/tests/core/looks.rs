@@ -20,6 +20,7 @@ const LONG: Duration = Duration::from_secs(60);
 struct Watched {
     store: MemoryStore,
     listed: AtomicUsize,
+    lists: AtomicUsize,
     holds: AtomicBool,
     held: Mutex<bool>,
     changed: Condvar,
@@ -32,6 +33,7 @@ impl Over for Watched {
 
     fn list(&self, u: &RecordPath, a: Option<&RecordPath>, m: usize) -> Result<Page, StoreError> {
         let page = self.store.list(u, a, m)?;
+        self.lists.fetch_add(1, Ordering::SeqCst);
         self.listed.fetch_add(page.records.len(), Ordering::SeqCst);
         Ok(page)
     }
@@ -93,6 +95,25 @@ fn a_list_begins_at_its_prefix() {
     kms.delete(&id).unwrap();
     kms.destroy(&id).unwrap();
     assert_eq!(list("web", None, 1), ["web-1"]);
+}
+
+/// Each name of a destroyed key was a query of its own in a list of one key.
+#[test]
+fn a_list_reads_the_names_of_destroyed_keys_in_pages() {
+    let (store, kms) = watched();
+    for number in 0..600 {
+        let id = create(&kms, &format!("a-{number:04}"), "hmac-sha-256").key;
+        kms.delete(&id).unwrap();
+        kms.destroy(&id).unwrap();
+    }
+    create(&kms, "b", "hmac-sha-256");
+    for prefix in ["", "a", "a-0"] {
+        store.lists.store(0, Ordering::SeqCst);
+        let found = kms.list_prefixed(&label("default"), prefix, None, 1).unwrap();
+        assert_eq!(found.len(), usize::from(prefix.is_empty()));
+        let lists = store.lists.load(Ordering::SeqCst);
+        assert!(lists <= 4, "{lists} queries for the prefix `{prefix}`");
+    }
 }
 
 /// A change that waits for its disk keeps nobody from being told what a key is.

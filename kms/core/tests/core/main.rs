@@ -25,6 +25,7 @@ mod golden;
 mod golden_service;
 mod histories;
 mod imports;
+mod jwt;
 mod kems;
 mod keyid_and_roundtrip;
 mod kill;

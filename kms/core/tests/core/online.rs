@@ -385,7 +385,7 @@ fn a_backup_of_another_process_in_the_folder_is_left_alone() {
     assert!(theirs.try_lock().unwrap());
     theirs.write_at(b"theirs", 0).unwrap();
     let error = store_error(place.backup_on(&RealDisk, "one.backup")).to_string();
-    assert!(error.contains("somebody else writes a backup"), "{error}");
+    assert!(error.contains("another process writes a backup"), "{error}");
     assert_eq!(fs::read(&partial).unwrap(), b"theirs");
     drop(theirs);
     // What a kill left.
@@ -400,7 +400,7 @@ fn a_backup_of_another_process_in_the_folder_is_left_alone() {
         }
     });
     let error = store_error(place.backup_on(&disk, "two.backup")).to_string();
-    assert!(error.contains("somebody else"), "{error}");
+    assert!(error.contains("another process writes"), "{error}");
     assert!(!place.at("backups/two.backup").exists());
     assert_eq!(fs::read(&partial).unwrap(), b"theirs");
 }
@@ -484,7 +484,7 @@ fn a_fault_at_any_call_leaves_a_whole_backup_or_none() {
             let disk = sim.process();
             match backup::check(&disk, &folder.join(name), &place.key) {
                 Ok(records) => assert_eq!(records, 40, "{what}"),
-                Err(Error::Store(StoreError::Unavailable(why)))
+                Err(Error::Store(StoreError::Backups(why)))
                     if why.contains("os error 2") || why.contains("not found") =>
                 {
                     assert!(written.is_err(), "{what}");

@@ -7,10 +7,12 @@ use gabion_kms::clock::SystemClock;
 use gabion_kms::gate::{Action, Authenticated, Caveat, Peer, Principal, Token};
 use gabion_kms::model::Label;
 use gabion_kms::seal::{self, AuthenticatedStore, By};
-use gabion_kms::service::{AuditAt, Begun, Call, Ended, KeyRef, NewToken, OpRequest, Service};
+use gabion_kms::service::{
+    AuditAt, Begun, Call, Ended, KeyRef, NewToken, OPS_OF_CALLER_MAX, OpRequest, Service,
+};
 use gabion_kms::store::{self, MemoryStore, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 
 use crate::once::new;
 use crate::opened::{self, PASSPHRASE, sealed};
@@ -218,6 +220,39 @@ fn a_replay_looks_at_authority_and_at_its_key() {
     assert_eq!(rotates(&service, &who, &other).unwrap_err(), Error::OpReused);
     service.token_revoke(&call, base.id()).unwrap();
     refused(Code::Denied);
+}
+
+/// Attenuations of a token share its limit, also after a restart; other callers of the tenant go on.
+#[test]
+fn no_caller_uses_up_the_notes_of_others() {
+    let store = sealed();
+    let service = open(&store);
+    let (tenant, name) = (label("default"), label("k"));
+    let first = |name: &str| service.first_token(&Principal::new(name).unwrap()).unwrap();
+    let (greedy, other) = (first("greedy"), first("other"));
+    let who = by_token(&service, &greedy);
+    service.create(&Call::new(&who, "r"), &new(&name)).unwrap();
+    for number in 0..OPS_OF_CALLER_MAX {
+        let op_id = format!("op-{number}");
+        let asked = rotation(&op_id, &tenant, &name);
+        let Begun::New(op) = service.op_begin(&Call::new(&who, "r"), &asked).unwrap() else {
+            panic!("{op_id}")
+        };
+        service.op_end(op, Ended::Done(b"answer")).unwrap();
+    }
+    drop(service);
+    let service = open(&store);
+    let more = rotation("more", &tenant, &name);
+    for token in [&greedy, &limited(&greedy, "batch_max=9")] {
+        let who = by_token(&service, token);
+        let refused = service.op_begin(&Call::new(&who, "r"), &more).err().unwrap();
+        assert_eq!(refused.code(), Code::TooLarge);
+        assert!(refused.to_string().contains("a caller"), "{refused}");
+    }
+    let (other, certificate) = (by_token(&service, &other), by_certificate(&service, "x", 1));
+    assert!(rotates(&service, &other, &more).unwrap());
+    service.policy_put(&Call::new(&other, "r"), &label("all"), POLICY).unwrap();
+    assert!(rotates(&service, &certificate, &more).unwrap());
 }
 
 /// A store of a program that bound notes to a principal's name: nobody is given what they say, and nothing is done twice.

@@ -1,7 +1,7 @@
 //! RSA keys.
 
-use gabion_kms::model::{Does, VersionId};
-use gabion_kms::operations::{Import, Item, Kms, NewKey, ToSign};
+use gabion_kms::model::{Conformance, Does, VersionId};
+use gabion_kms::operations::{Import, Item, Kms, NewKey, StreamForm, StreamLen, StreamUse, ToSign};
 use gabion_kms::rsa::{Hash, PrivateKey, PublicKey, Scheme};
 use gabion_kms::transport::Form;
 use gabion_kms::{Code, Error, Message, Prehash};
@@ -61,8 +61,10 @@ fn an_rsa_key_signs_and_encrypts_and_rotates() {
     assert_eq!(code(kms.sign_rsa(&first.key, None, too_long, &digest)), Code::BadRequest);
     let context = Message::Pure { context: b"c", message: b"m" };
     assert_eq!(code(kms.sign(&first.key, None, context)), Code::Unsupported);
-    let sha3 = Message::Prehash { context: b"", hash: Prehash::Sha3_256, digest: &[0; 32] };
-    assert_eq!(code(kms.sign(&first.key, None, sha3)), Code::Unsupported);
+    let of = |hash, digest| Message::Prehash { context: b"", hash, digest };
+    assert!(kms.sign(&first.key, None, of(Prehash::Sha3_256, &[0; 32])).is_ok());
+    let shake = of(Prehash::Shake128, &[0; 32]);
+    assert_eq!(code(kms.sign(&first.key, None, shake)), Code::Unsupported);
 
     // OAEP, whose label is what stands beside.
     let made = kms.encrypt(&first.key, None, b"secret", b"row 7").unwrap();
@@ -154,5 +156,58 @@ fn rsa_keys_come_and_go_as_files() {
         ("ed25519", Import::Pkcs8(&der)),
     ] {
         assert_eq!(code(kms.import(&new("x", algorithm), import)), Code::BadRequest, "{algorithm}");
+    }
+}
+
+/// With the label, salts of up to 222 bytes were taken (FIPS 186-5, 5.4: as long as the digest at most), and that was the default
+/// of Vault's paths.
+#[test]
+fn a_conforming_key_signs_with_salts_that_the_standard_has() {
+    let kms = Kms::in_memory().unwrap();
+    let id = kms.create_conforming(&new("r", "rsa-2048"), &[Conformance::FipsAlg].into()).unwrap();
+    let hash = Hash::Sha256;
+    let digest = hash.digest(b"m");
+    let pss = |salt| Scheme::Pss { hash, salt };
+    let sign = |scheme| kms.sign_rsa(&id.key, None, scheme, &digest);
+    let stream = |scheme| {
+        let form = StreamForm { rsa: Some(scheme), ..StreamForm::default() };
+        let len = StreamLen { of_message: None, whole_max: 1 };
+        kms.stream(&id.key, None, StreamUse::Sign, form, len)
+    };
+    for salt in [33, 64, 222] {
+        assert_eq!(code(sign(pss(Some(salt)))), Code::Unsupported);
+        assert_eq!(code(stream(pss(Some(salt)))), Code::Unsupported);
+    }
+    for (asked, made) in [(Some(0), 0), (Some(32), 32), (None, 32)] {
+        let mut came = stream(pss(asked)).unwrap();
+        came.add(b"m").unwrap();
+        for signed in [sign(pss(asked)), kms.sign_stream(&came)] {
+            let signed = signed.unwrap().signature;
+            assert_eq!(kms.verify_rsa(&id, pss(Some(made)), &digest, &signed), Ok(true));
+        }
+    }
+    assert!(sign(Scheme::Pkcs1 { hash }).is_ok());
+}
+
+/// The digest is as strong as the parameter set (FIPS 204, 5.4), in each way in which it can come.
+#[test]
+fn a_conforming_key_signs_digests_that_are_strong_enough() {
+    let kms = Kms::in_memory().unwrap();
+    let id = kms.create_conforming(&new("m", "ml-dsa-87"), &[Conformance::FipsAlg].into()).unwrap();
+    for hash in Prehash::all() {
+        let is_taken = matches!(hash, Prehash::Sha2_512 | Prehash::Sha3_512 | Prehash::Shake256);
+        let digest = vec![7; hash.digest_len()];
+        let message = Message::Prehash { context: b"", hash, digest: &digest };
+        let item = ToSign { key: &id.key, version: None, message };
+        let form = StreamForm { hash: Some(hash), ..StreamForm::default() };
+        let len = StreamLen { of_message: None, whole_max: 1 };
+        for done in [
+            kms.sign(&id.key, None, message).map(drop),
+            kms.sign_batch(&[item, item]).remove(1).map(drop),
+            kms.stream(&id.key, None, StreamUse::Sign, form, len).map(drop),
+        ] {
+            let code = done.err().map(|error| error.code());
+            assert_eq!(code, (!is_taken).then_some(Code::Unsupported), "{}", hash.name());
+        }
     }
 }

@@ -13,7 +13,7 @@ use gabion_kms::service::{
     AuditAt, Call, KeyRef, NewToken, Options, Service, SignItem, VerifyItem,
 };
 use gabion_kms::store::MemoryStore;
-use gabion_kms::transport::Form;
+use gabion_kms::transport::{Form, Wrapper};
 use gabion_kms::{AuditError, Code, Error, Message};
 
 use crate::opened::{self, lax};
@@ -101,8 +101,53 @@ fn each_verb_is_told_of() {
     // What was changed and what it came to stand beside each other, and nothing is missing.
     let all = service.log().tail(0, usize::MAX).unwrap();
     let begun = all.iter().filter(|entry| entry.record.outcome == Outcome::Begun).count();
-    assert_eq!(begun, 8);
+    // One of them is that of the key which signs descriptions.
+    assert_eq!(begun, 9);
     assert!(service.checkpoint().unwrap().size == service.log().size());
+}
+
+thread_local! {
+    /// Withdraws a key, when this thread next waits for the disk.
+    static WITHDRAWS: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+}
+
+/// A private half whose key was withdrawn while its record was written is given to nobody.
+#[test]
+fn an_export_looks_at_its_key_again() {
+    let (service, tenant) = (Arc::new(service()), label("a"));
+    let who = somebody(&service, &[]);
+    let aside = |act: &mut dyn FnMut()| {
+        act();
+        if let Some(withdraws) = WITHDRAWS.take() {
+            withdraws();
+        }
+    };
+    let call = Call { aside, ..call(&who) };
+    let to = Kms::in_memory().unwrap().wrapping_key(Wrapper::XWing).unwrap();
+    for (name, wanted) in [("disabled", Code::VersionDisabled), ("deleted", Code::KeyDeleted)] {
+        let (name, is_deleted) = (label(name), wanted == Code::KeyDeleted);
+        let key = KeyRef { tenant: &tenant, name: &name };
+        let id = service.create(&call, &new(&tenant, name.as_str())).unwrap().key;
+        service.allow_export(&call, &key).unwrap();
+        for is_wrapped in [false, true] {
+            let (of, id) = (service.clone(), id.clone());
+            WITHDRAWS.set(Some(Box::new(move || match is_deleted {
+                true => of.kms().delete(&id).unwrap(),
+                false => of.kms().set_state(&id, 1, State::Disabled).unwrap(),
+            })));
+            let given = match is_wrapped {
+                false => service.export(&call, &key, 1, Form::Raw).map(drop),
+                true => service.export_wrapped(&call, &key, 1, Form::Raw, &to).map(drop),
+            };
+            assert_eq!(given.unwrap_err().code(), wanted, "{is_wrapped}");
+            assert_eq!(last(&service, 1)[0].outcome, Outcome::Withheld);
+            match is_deleted {
+                true => drop(service.restore(&call, &key).unwrap()),
+                false => service.set_state(&call, &key, 1, State::Enabled).unwrap(),
+            }
+            service.export(&call, &key, 1, Form::Raw).unwrap();
+        }
+    }
 }
 
 thread_local! {
@@ -222,11 +267,11 @@ fn secrets_are_made_taken_and_given_out_and_told_of_by_keyed_digests() {
     assert_eq!(refused.code(), Code::NotExportable);
     service.allow_export(&call, &e).unwrap();
     let raw = service.export(&call, &e, 2, Form::Raw).unwrap();
-    let copy = label("copy");
+    let (there, copy) = (label("b"), label("copy"));
     let algorithm = "xaes-256-gcm".parse().unwrap();
-    let new = NewKey { algorithm, ..new(&tenant, "copy") };
+    let new = NewKey { algorithm, ..new(&there, "copy") };
     service.import(&call, &new, Import::Raw(&raw)).unwrap();
-    let copy = KeyRef { tenant: &tenant, name: &copy };
+    let copy = KeyRef { tenant: &there, name: &copy };
     let made = service.encrypt(&call, &copy, None, b"plain", b"").unwrap();
     assert_eq!(service.random(&call, 16).unwrap().len(), 16);
     service.set_expiry(&call, &copy, Some(1)).unwrap();

@@ -59,7 +59,12 @@ fn two_handles_exclude_each_other_and_files_are_their_owners() {
 fn what_is_no_store_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("other");
-    assert!(matches!(open(&at), Err(StoreError::NotAStore(_))));
+    let missing = open(&at).map(drop).unwrap_err();
+    assert!(
+        matches!(&missing, StoreError::Inaccessible(why) if why.contains("other")),
+        "{missing}"
+    );
+    assert!(matches!(open(folder.path()), Err(StoreError::NotAStore(_))));
     for text in [&b""[..], b"text", &[0x53; 9000]] {
         fs::write(&at, text).unwrap();
         let Err(error) = open(&at) else { panic!("{} bytes were opened", text.len()) };

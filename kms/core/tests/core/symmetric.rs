@@ -6,7 +6,7 @@ use gabion_kms::model::{Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, Options};
 use gabion_kms::seal::{AuthenticatedStore, By, Sealer, Shares, Slots, init, unseal};
 use gabion_kms::store::{MemoryStore, Outcome, Record, RecordPath, Store, Transaction};
-use gabion_kms::{Code, Error};
+use gabion_kms::{Code, Error, Prehash};
 
 use crate::seals::adopted;
 use crate::verbs::{create, pure};
@@ -72,6 +72,39 @@ fn tags_are_made_and_verified() {
         assert_ne!(kms.hmac(&id.key, None, b"text").unwrap().tag, tagged.tag);
         assert_eq!(kms.verify_hmac(&id, b"text", &tagged.tag), Ok(true));
     }
+}
+
+/// A version of any key has keys for tags, which are derived from its secret and go with it.
+#[test]
+fn every_key_makes_tags_by_a_derived_key() {
+    let kms = Kms::in_memory().unwrap();
+    for name in ["xaes-256-gcm", "ed25519", "ml-kem-512", "ml-dsa-44", "ecdsa-p-256", "rsa-2048"] {
+        let id = create(&kms, name, name);
+        let tag = |version| kms.hmac_by(&id.key, version, Prehash::Sha3_256, b"text");
+        let tagged = tag(None).unwrap();
+        assert_eq!((&tagged.by, tagged.tag.len()), (&id, 32));
+        assert_eq!(tag(None).unwrap(), tagged);
+        let verify = |text: &[u8]| kms.verify_hmac_by(&id, Prehash::Sha3_256, text, &tagged.tag);
+        assert_eq!((verify(b"text"), verify(b"texts")), (Ok(true), Ok(false)));
+        let other_hash = kms.verify_hmac_by(&id, Prehash::Sha2_256, b"text", &tagged.tag);
+        assert_eq!(other_hash, Ok(false));
+        assert_eq!(code(kms.hmac_by(&id.key, None, Prehash::Shake256, b"")), Code::Unsupported);
+        kms.rotate(&id.key).unwrap();
+        assert_ne!(tag(None).unwrap().tag, tagged.tag);
+        assert_eq!(verify(b"text"), Ok(true));
+        assert_eq!(code(tag(Some(1))), Code::VersionNotAllowed);
+        kms.set_minimum(&id.key, Minimum::Verify, 2).unwrap();
+        assert_eq!(code(verify(b"text")), Code::VersionNotAllowed);
+        // The path of this service itself asks for a key of that type.
+        assert_eq!(code(kms.hmac(&id.key, None, b"text")), Code::Unsupported);
+        kms.set_state(&id.key, 2, State::Disabled).unwrap();
+        assert_eq!(code(tag(None)), Code::VersionDisabled);
+    }
+    // A key for tags has one hash, and its own bytes.
+    let id = create(&kms, "tags", "hmac-sha-384");
+    let by = |hash| kms.hmac_by(&id.key, None, hash, b"text");
+    assert_eq!(by(Prehash::Sha2_384), kms.hmac(&id.key, None, b"text"));
+    assert_eq!(code(by(Prehash::Sha2_256)), Code::Unsupported);
 }
 
 #[test]

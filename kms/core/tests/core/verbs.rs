@@ -337,3 +337,21 @@ fn a_change_that_happens_later_is_seen() {
         assert!(kms.cached_bytes() > 0);
     }
 }
+
+/// The key pair was made first, and then the name was looked at: seconds for each RSA key that was there already.
+#[test]
+fn a_name_that_is_taken_is_found_before_a_key_pair_is_made() {
+    let kms = Kms::in_memory().unwrap();
+    let made = create(&kms, "k", "ed25519");
+    let algorithm = "rsa-4096".parse().unwrap();
+    let new = NewKey {
+        tenant: made.key.tenant.clone(),
+        purpose: label("transit"),
+        name: label("k"),
+        algorithm,
+    };
+    // With a key pair each this would take an hour.
+    for _ in 0..1000 {
+        assert_eq!(kms.create(&new).err(), Some(Error::Exists("k".to_owned())));
+    }
+}

@@ -76,11 +76,9 @@ pub fn backup(call: &Call) -> Result<Reply, Problem> {
 
 pub fn audit(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    let number = |name: &str, most, usual| -> Result<u32, Problem> {
-        Ok(call.query.number(name, most)?.unwrap_or(usual))
-    };
-    let (from, limit) = (number("from", u32::MAX, 0)?, number("limit", RECORDS_MAX, 100)?);
-    let entries = service.audit_tail(&caller, from.into(), limit as usize)?;
+    let from = call.query.number("from", u64::MAX)?.unwrap_or(0);
+    let limit = call.query.number("limit", RECORDS_MAX)?.unwrap_or(100);
+    let entries = service.audit_tail(&caller, from, limit as usize)?;
     let record = |entry: &gabion_kms::audit::Entry| -> Result<AuditRecord, Problem> {
         let record = serde_json::to_value(&entry.record);
         let record = record.map_err(|error| Problem::internal(error.to_string()))?;
@@ -93,9 +91,9 @@ pub fn audit(call: &Call) -> Result<Reply, Problem> {
 
 pub fn audit_proof(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    let index = call.query.number("index", u32::MAX)?;
+    let index = call.query.number("index", u64::MAX)?;
     let index = index.ok_or_else(|| Problem::bad("missing parameter `index`"))?;
-    Reply::json(&service.audit_prove(&caller, index.into())?)
+    Reply::json(&service.audit_prove(&caller, index)?)
 }
 
 pub fn audit_state(call: &Call) -> Result<Reply, Problem> {
@@ -107,9 +105,9 @@ pub fn audit_state(call: &Call) -> Result<Reply, Problem> {
 
 pub fn audit_entries(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    let from = call.query.number("from", u32::MAX)?.unwrap_or(0);
+    let from = call.query.number("from", u64::MAX)?.unwrap_or(0);
     let limit = call.query.number("limit", ENTRIES_MAX)?.unwrap_or(1000);
-    let entries = service.audit_entries(&caller, from.into(), limit as usize)?;
+    let entries = service.audit_entries(&caller, from, limit as usize)?;
     let entries = entries.iter().map(|entry| encode(entry)).collect();
     Reply::json(&AuditEntries { entries, revision: service.revision() })
 }

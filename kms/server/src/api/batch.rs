@@ -4,11 +4,12 @@ use gabion_kms::Error;
 use gabion_kms::model::{KeyId, VersionId};
 use gabion_kms::operations::Signed;
 use gabion_kms::service::{SignItem, VerifyItem};
-use gabion_kms_client::encode;
 use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, BatchResult, ItemProblem};
 
-use super::bytes::{bytes, missing};
-use super::input::Input;
+use super::bytes::missing;
+use super::input::{Input, fields};
+use super::marshaling::Marshaling;
+use super::signatures::{MARSHALING, inward};
 use super::{Call, JSON, Reply, Wanted};
 use crate::json::{self, ITEMS_MAX};
 use crate::problem::Problem;
@@ -23,6 +24,7 @@ struct Ready {
 enum Does {
     Sign {
         version: Option<u32>,
+        marshaling: Marshaling,
     },
     /// The key is looked up for the answer; whether it may be known of, the service says.
     Verify {
@@ -50,7 +52,7 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     for Ready { wanted, input, does } in ready.iter().flatten() {
         let (key, message) = (wanted.key(), input.message());
         match does {
-            Does::Sign { version } => sign.push(SignItem { key, version: *version, message }),
+            Does::Sign { version, .. } => sign.push(SignItem { key, version: *version, message }),
             Does::Verify { version, signature, .. } => {
                 verify.push(VerifyItem { key, version: *version, message, signature });
             }
@@ -62,8 +64,11 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     let answer = |ready: &Result<Ready, Problem>| -> Result<BatchResult, Problem> {
         match ready {
             Err(problem) => Ok(refused(problem)),
-            Ok(Ready { does: Does::Sign { .. }, wanted, .. }) => {
-                Ok(told(wanted, signed.next().ok_or_else(lost)?.map(|signed| made(&signed))))
+            Ok(Ready { does: Does::Sign { marshaling, .. }, wanted, .. }) => {
+                match signed.next().ok_or_else(lost)? {
+                    Ok(signed) => made(&signed, *marshaling),
+                    Err(error) => Ok(refused(&wanted.refusal(error))),
+                }
             }
             Ok(Ready { does: Does::Verify { key, version, .. }, wanted, .. }) => {
                 let valid = verified.next().ok_or_else(lost)?;
@@ -99,16 +104,18 @@ pub fn check_items(items: usize) -> Result<(), Error> {
 impl Ready {
     fn read(call: &Call, item: &BatchItem) -> Result<Self, Problem> {
         let (service, _) = call.caller()?;
-        let input = Input::read(&item.message, &item.digest, &item.prehash, &item.context)?;
+        let input = Input::read(&fields!(item))?;
         let wanted = Wanted::new(call, item.tenant.as_deref(), &item.key)?;
+        let marshaling = Marshaling::named(MARSHALING, item.marshaling.as_deref())?;
         let does = match (item.op.as_str(), &item.signature) {
-            ("sign", None) => Does::Sign { version: item.version },
+            ("sign", None) => Does::Sign { version: item.version, marshaling },
             ("sign", Some(_)) => {
                 return Err(Problem::bad("`signature` is of `verify`; leave it out to sign"));
             }
             ("verify", None) => return Err(missing("signature")),
             ("verify", Some(signature)) => {
-                let signature = bytes("signature", signature)?;
+                let signature = marshaling.decoded(signature)?;
+                let signature = inward(call, marshaling, &wanted, signature)?;
                 let key = service.kms().find(&wanted.tenant, &wanted.name);
                 let version = wanted.version(service, item.version);
                 Does::Verify { key, version, signature }
@@ -123,14 +130,14 @@ fn told(wanted: &Wanted, answer: Result<BatchResult, Error>) -> BatchResult {
     answer.unwrap_or_else(|error| refused(&wanted.refusal(error)))
 }
 
-fn made(signed: &Signed) -> BatchResult {
-    BatchResult {
+fn made(signed: &Signed, marshaling: Marshaling) -> Result<BatchResult, Problem> {
+    Ok(BatchResult {
         status: 200,
         by: Some(signed.by.to_string()),
         version: Some(signed.by.version),
-        signature: Some(encode(&signed.signature)),
+        signature: Some(marshaling.text(signed.by.key.algorithm, &signed.signature)?),
         ..BatchResult::default()
-    }
+    })
 }
 
 fn verdict(by: &VersionId, valid: bool) -> BatchResult {

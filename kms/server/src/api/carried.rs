@@ -2,7 +2,7 @@
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
-use gabion_kms::operations::{Import, NewKey, Terms};
+use gabion_kms::operations::{Import, NewKey, OwnKey, Terms};
 use gabion_kms::transport::{Form, Recipient, Wrapper, Wrapping};
 use gabion_kms_client::wire::{
     ExportKey, Exported, ImportKey, ImportVersion, Rotated, WrappingKey,
@@ -23,7 +23,7 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
         tenant: Label::new("tenant", asked.tenant.as_deref().unwrap_or(TENANT))?,
         purpose: Label::new("purpose", asked.purpose.as_deref().unwrap_or("transit"))?,
         name: Label::new("key", &asked.name)?,
-        algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
+        algorithm: KeyAlgorithm::named(&asked.algorithm)?,
     };
     let came = Came {
         raw: &asked.raw,
@@ -35,7 +35,8 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
     };
     let brought = Brought::read(&came, || Ok(new.algorithm))?;
     let conformance = conformances(asked.conformance.as_deref())?;
-    let terms = Terms { conformance, rotate_period_s: period(asked.rotate_period_s) };
+    let terms =
+        Terms { conformance, rotate_period_s: period(asked.rotate_period_s), ..Terms::default() };
     made(call, &service.import_on(&caller, &new, brought.import(), true, &terms)?)
 }
 
@@ -58,11 +59,14 @@ pub fn import_version(call: &Call) -> Result<Reply, Problem> {
     Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
 }
 
-/// The key for which others wrap what they import. Whoever may ask at all may have it: it is public.
+/// The key for which others wrap what they import. It is public: every caller may have it once it is made.
 pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
-    let (service, _) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let (kind, key) = match call.query.text("kind") {
-        None | Some("x-wing") => ("x-wing", service.kms().wrapping_key(Wrapper::XWing)?),
+        None | Some("x-wing") => {
+            service.own_for(&caller, OwnKey::WrappingXWing)?;
+            ("x-wing", service.kms().wrapping_key(Wrapper::XWing)?)
+        }
         Some("rsa") => ("rsa", call.rsa_wrapping_key()?),
         Some(_) => return Err(Problem::bad("unknown `kind`; expected x-wing or rsa")),
     };
@@ -70,7 +74,7 @@ pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
         kind: kind.to_owned(),
         public_key: key.pem(),
         sha256: key.sha256(),
-        revision: service.kms().revision(),
+        revision: service.revision(),
     })
 }
 

@@ -9,21 +9,54 @@ use crate::problem::Problem;
 
 /// What is signed, with its bytes.
 pub enum Input {
-    Pure { context: Vec<u8>, message: Vec<u8> },
-    Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
+    Pure {
+        context: Vec<u8>,
+        message: Vec<u8>,
+    },
+    Prehash {
+        context: Vec<u8>,
+        hash: Prehash,
+        digest: Vec<u8>,
+    },
+    /// ML-DSA's message representative (FIPS 204, Algorithm 7, line 6).
+    Mu([u8; 64]),
 }
+
+/// The fields of a request that say what is signed.
+pub struct Fields<'a> {
+    pub message: &'a Option<String>,
+    pub digest: &'a Option<String>,
+    pub mu: &'a Option<String>,
+    pub prehash: &'a Option<String>,
+    pub context: &'a Option<String>,
+    pub version: Option<u32>,
+}
+
+/// The [`Fields`] of a request or of an item, which are called the same in each.
+macro_rules! fields {
+    ($of:expr) => {
+        $crate::api::input::Fields {
+            message: &$of.message,
+            digest: &$of.digest,
+            mu: &$of.mu,
+            prehash: &$of.prehash,
+            context: &$of.context,
+            version: $of.version,
+        }
+    };
+}
+pub(super) use fields;
 
 impl Input {
     /// Reads what a request has.
     ///
     /// # Errors
     /// Fields that do not go together; no base64.
-    pub fn read(
-        message: &Option<String>,
-        digest: &Option<String>,
-        prehash: &Option<String>,
-        context: &Option<String>,
-    ) -> Result<Self, Problem> {
+    pub fn read(fields: &Fields<'_>) -> Result<Self, Problem> {
+        let Fields { message, digest, mu, prehash, context, .. } = *fields;
+        if let Some(mu) = mu {
+            return Self::of_mu(mu, fields);
+        }
         let context = optional("context", context.as_deref())?;
         // No name of one is as long, and a refusal is not to be.
         if prehash.as_ref().is_some_and(|name| name.len() > 64) {
@@ -47,9 +80,29 @@ impl Input {
             }
             (Some(_), Some(_), _) => Err(Problem::bad("expected one of `message` and `digest`")),
             (None, None, _) => {
-                Err(Problem::bad("missing field `message`, or `digest` and `prehash`"))
+                Err(Problem::bad("missing field `message`, or `digest` and `prehash`, or `mu`"))
             }
         }
+    }
+
+    /// Reads `mu`, which the caller computed with the public key of one version and a context string.
+    fn of_mu(mu: &str, fields: &Fields<'_>) -> Result<Self, Problem> {
+        let Fields { message, digest, prehash, context, version, .. } = fields;
+        if message.is_some() || digest.is_some() || prehash.is_some() {
+            return Err(Problem::bad("expected one of `message`, `digest` and `mu`"));
+        }
+        if context.is_some() {
+            return Err(Problem::bad("`mu` includes the context string; leave `context` out"));
+        }
+        if version.is_none() {
+            return Err(Problem::bad(
+                "`mu` needs `version`, whose public key it was computed with",
+            ));
+        }
+        let mu = bytes("mu", mu)?;
+        let got = mu.len();
+        let mu = mu.try_into();
+        Ok(Input::Mu(mu.map_err(|_| Problem::bad(format!("`mu` has {got} bytes; expected 64")))?))
     }
 
     /// How RSA signs it, where that is said, and its digest.
@@ -67,10 +120,14 @@ impl Input {
         let hash = match self {
             Input::Pure { context, .. } => of_rsa(context, None)?,
             Input::Prehash { context, hash, .. } => of_rsa(context, Some(*hash))?,
+            Input::Mu(_) => {
+                return Err(Problem::bad("`padding` and `salt_length` are of RSA, `mu` of ML-DSA"));
+            }
         };
         let digest = match self {
             Input::Pure { message, .. } => hash.digest(message),
             Input::Prehash { digest, .. } => digest.clone(),
+            Input::Mu(mu) => mu.to_vec(),
         };
         Ok(Some((scheme(hash, padding, salt)?, digest)))
     }
@@ -82,6 +139,7 @@ impl Input {
             Input::Prehash { context, hash, digest } => {
                 Message::Prehash { context, hash: *hash, digest }
             }
+            Input::Mu(mu) => Message::Mu(mu),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Keys: making, showing, changing.
 
-use gabion_kms::model::{self, Conformances, Does, KeyId, Label, Minimum, VersionId};
+use gabion_kms::model::{self, Conformances, Does, KeyAlgorithm, KeyId, Label, Minimum, VersionId};
 use gabion_kms::operations::{KeyChange, NewKey, Terms};
+use gabion_kms::service::{Listed, Listing};
 use gabion_kms_client::wire::{
     Changed, ConfigureKey, CreateKey, DestroyKey, Destroyed, Key, Keys, Named, Nothing, OfVersion,
     Rotated, Trim, Version, Versions,
@@ -24,11 +25,13 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         tenant: Label::new("tenant", asked.tenant.as_deref().unwrap_or(TENANT))?,
         purpose: Label::new("purpose", asked.purpose.as_deref().unwrap_or("transit"))?,
         name: Label::new("key", &asked.name)?,
-        // Ids spell it in lower case; people as the standard does.
-        algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
+        algorithm: KeyAlgorithm::named(&asked.algorithm)?,
     };
     let conformance = conformances(asked.conformance.as_deref())?;
-    let terms = Terms { conformance, rotate_period_s: period(asked.rotate_period_s) };
+    let rotate_period_s = period(asked.rotate_period_s);
+    let requires_mu = asked.mu_required == Some(true);
+    let jwt_max_lifetime_s = asked.jwt_max_lifetime_s;
+    let terms = Terms { conformance, rotate_period_s, requires_mu, jwt_max_lifetime_s };
     made(call, &service.create_on(&caller, &new, &terms)?)
 }
 
@@ -53,12 +56,15 @@ pub fn list(call: &Call) -> Result<Reply, Problem> {
     let prefix = call.query.text("prefix").unwrap_or_default();
     let most = call.query.number("limit", PAGE_MAX)?.unwrap_or(100) as usize;
     let revision = service.kms().revision();
-    let keys = service.list(&caller, &tenant, prefix, after.as_ref(), most)?;
-    let next = keys.last().filter(|_| keys.len() == most).map(|(name, _)| name.to_string());
-    let keys = keys.into_iter();
-    let keys =
-        keys.map(|(name, id)| Named { name: name.to_string(), id: id.to_string() }).collect();
-    Reply::json(&Keys { keys, next, revision })
+    let Listing { keys, next } =
+        service.list_labelled(&caller, &tenant, prefix, after.as_ref(), most)?;
+    let named = |Listed { name, id, labels }| Named {
+        name: name.to_string(),
+        id: id.to_string(),
+        labels: Some(labels).filter(|labels| !labels.is_empty()),
+    };
+    let keys = keys.into_iter().map(named).collect();
+    Reply::json(&Keys { keys, next: next.map(|name| name.to_string()), revision })
 }
 
 pub fn show(call: &Call) -> Result<Reply, Problem> {
@@ -122,6 +128,11 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
             "`exportable` is true or left out: what was allowed once stays so",
         ));
     }
+    if asked.mu_required == Some(false) {
+        return Err(Problem::bad(
+            "`mu_required` is true or left out: what was required once stays so",
+        ));
+    }
     let mut changes: Vec<KeyChange> = minima
         .into_iter()
         .filter_map(|(of, version)| Some(KeyChange::Minimum(of, version?)))
@@ -131,11 +142,13 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     changes.extend(expiry);
     changes.extend(class.map(KeyChange::Durable));
     changes.extend(asked.exportable.map(|_| KeyChange::Exportable));
+    changes.extend(asked.mu_required.map(|_| KeyChange::RequireMu));
+    changes.extend(asked.jwt_max_lifetime_s.map(KeyChange::LimitJwt));
     changes.extend(asked.rotate_period_s.map(|seconds| KeyChange::Rotation(period(Some(seconds)))));
-    if !changes.is_empty() {
-        service.configure(&caller, &wanted.key(), &changes)?;
+    if changes.is_empty() {
+        return shown(call, &wanted);
     }
-    shown(call, &wanted)
+    described(call, &service.configure(&caller, &wanted.key(), &changes)?)
 }
 
 pub fn enable(call: &Call) -> Result<Reply, Problem> {
@@ -218,12 +231,12 @@ fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
     key(service.describe(&caller, &wanted.key())?, revision)
 }
 
-/// The answer to whoever made a key, and may be allowed no other look at it.
+/// The answer to a caller who made a key. It needs no further permission.
 pub fn made(call: &Call, id: &VersionId) -> Result<Reply, Problem> {
     described(call, &id.key)
 }
 
-/// The same, by the key's id.
+/// The answer to a caller who changed a key. It needs no further permission: an answer must not deny a change that was made.
 pub fn described(call: &Call, id: &KeyId) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
     let revision = service.kms().revision();
@@ -253,6 +266,8 @@ fn key(key: model::Key, revision: u64) -> Result<Reply, Problem> {
             .filter(|labels| !labels.is_empty()),
         rotate_period_s: key.rotate_period_s,
         rotates_ms: key.rotates_ms,
+        mu_required: Some(true).filter(|_| key.requires_mu),
+        jwt_max_lifetime_s: key.jwt_max_lifetime_s,
         revision,
     })
 }

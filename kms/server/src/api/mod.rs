@@ -3,12 +3,16 @@
 pub mod administration;
 pub mod batch;
 mod bytes;
+pub mod capabilities;
 pub mod carried;
 pub mod input;
 pub mod jwks;
+pub mod jwt;
 pub mod keys;
+mod marshaling;
 pub mod once;
 pub mod policies;
+pub mod route;
 pub mod secrets;
 pub mod signatures;
 pub mod single;
@@ -22,10 +26,12 @@ use std::sync::{Arc, OnceLock};
 
 use gabion_kms::gate::{Authenticated, Peer};
 use gabion_kms::model::{KeyId, Label};
+use gabion_kms::operations::OwnKey;
 use gabion_kms::service::{self, Generation, KeyRef, Service};
 use gabion_kms::transport::Recipient;
 use serde::Serialize;
 
+use self::route::FindRoutes;
 use crate::budget::Reserved;
 use crate::json;
 use crate::problem::Problem;
@@ -57,6 +63,8 @@ pub struct Call {
     pub namespace: Option<String>,
     pub query: Query,
     pub body: hyper::body::Bytes,
+    /// Finds routes, for a request about other paths.
+    pub find_routes: FindRoutes,
     /// The memory of its body.
     pub _reserved: Option<Reserved>,
     /// How many bytes it has that were not charged yet.
@@ -123,12 +131,12 @@ impl Call {
     /// The service's own RSA key, for which others wrap what they import.
     ///
     /// # Errors
-    /// `busy`: it is being made. A route that forgot to ask who it is.
+    /// `busy`: it is being made. A caller who may not import, if it is missing. A route that forgot to ask who it is.
     pub fn rsa_wrapping_key(&self) -> Result<Recipient, Problem> {
-        match &self.caller {
-            Some((service, _)) => self.state.keeper.making().rsa(service),
-            None => Err(Problem::internal("nobody asked who the caller is")),
-        }
+        let (_, caller) = self.caller()?;
+        let (service, _) = self.caller.as_ref().ok_or_else(nobody)?;
+        service.may_make_own(&caller, OwnKey::WrappingRsa)?;
+        self.state.keeper.making().rsa(service)
     }
 
     /// The service, and who asks it for what is asked.
@@ -143,9 +151,13 @@ impl Call {
                 let aside = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
                 Ok((service, service::Call { trace, bytes, aside, ..of }))
             }
-            None => Err(Problem::internal("nobody asked who the caller is")),
+            None => Err(nobody()),
         }
     }
+}
+
+fn nobody() -> Problem {
+    Problem::internal("nobody asked who the caller is")
 }
 
 /// A key as requests name it: by name within a tenant, or by id.

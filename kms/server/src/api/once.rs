@@ -1,12 +1,12 @@
 //! Changes that are asked for again under an `op_id`, and done once.
 
 use gabion_kms::gate::Action;
-use gabion_kms::model::Label;
+use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::NewKey;
 use gabion_kms::service::{Begun, Ended, OpRequest};
 use gabion_kms_client::wire;
 use serde_json::Value;
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
 use super::{Call, JSON, Reply, TENANT, Wanted, keys};
@@ -109,7 +109,7 @@ fn makes(
         tenant: tenant.clone(),
         purpose: Label::new("purpose", text("purpose").unwrap_or("transit")).ok()?,
         name: name.clone()?,
-        algorithm: algorithm.to_ascii_lowercase().parse().ok()?,
+        algorithm: KeyAlgorithm::named(algorithm).ok()?,
     })
 }
 

@@ -1,11 +1,12 @@
 //! Signing, verifying, describing.
 
+use gabion_kms::gate::Action;
+use gabion_kms::operations::OwnKey;
 use gabion_kms::rsa::Scheme;
-use gabion_kms_client::encode;
 use gabion_kms_client::wire::{Attest, Attested, Sign, Signed, Verified, Verify};
 
-use super::bytes::bytes;
-use super::input::Input;
+use super::input::{Input, fields};
+use super::marshaling::Marshaling;
 use super::single::{Done, Form, Single, What};
 use super::{Call, Reply, Wanted};
 use crate::json;
@@ -53,25 +54,49 @@ type OfRsa = (Scheme, Vec<u8>);
 fn to_sign(call: &Call) -> Result<(Single, Option<OfRsa>), Problem> {
     let (service, _) = call.caller()?;
     let asked: Sign = json::read(&call.body)?;
-    let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
+    let input = Input::read(&fields!(asked))?;
     let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
     let rsa = input.of_rsa(asked.padding.as_deref(), asked.salt_length)?;
     let what = What::Sign { version: asked.version };
-    Ok((Single { wanted, input, what, revision, form: FORM }, rsa))
+    let marshaling = Marshaling::named(MARSHALING, asked.marshaling.as_deref())?;
+    Ok((Single { wanted, input, what, marshaling, revision, form: FORM }, rsa))
 }
 
 fn to_verify(call: &Call) -> Result<(Single, Option<OfRsa>), Problem> {
     let (service, _) = call.caller()?;
     let asked: Verify = json::read(&call.body)?;
-    let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
-    let signature = bytes("signature", &asked.signature)?;
+    let input = Input::read(&fields!(asked))?;
+    let marshaling = Marshaling::named(MARSHALING, asked.marshaling.as_deref())?;
+    let signature = marshaling.decoded(&asked.signature)?;
     let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
+    let signature = inward(call, marshaling, &wanted, signature)?;
     let revision = service.kms().revision();
     let version = wanted.version(service, asked.version);
     let rsa = input.of_rsa(asked.padding.as_deref(), asked.salt_length)?;
     let what = What::Verify { version, signature };
-    Ok((Single { wanted, input, what, revision, form: FORM }, rsa))
+    Ok((Single { wanted, input, what, marshaling, revision, form: FORM }, rsa))
+}
+
+/// The field that says how signatures are written.
+pub const MARSHALING: &str = "marshaling";
+
+/// Converts a signature to the bytes that its key verifies. A caller who may not verify by the key does not learn what it is.
+///
+/// # Errors
+/// As [`Marshaling::inward`]; no such key; not allowed.
+pub fn inward(
+    call: &Call,
+    marshaling: Marshaling,
+    wanted: &Wanted,
+    signature: Vec<u8>,
+) -> Result<Vec<u8>, Problem> {
+    if marshaling == Marshaling::Asn1 {
+        return Ok(signature);
+    }
+    let (service, caller) = call.caller()?;
+    let algorithm = service.algorithm(&caller, Action::Verify, &wanted.key(), 1);
+    marshaling.inward(algorithm.map_err(|error| wanted.refusal(error))?, signature)
 }
 
 const FORM: Form = Form { done: told, failed: |problem| problem };
@@ -82,7 +107,7 @@ fn told(call: &Call, single: &Single, done: Done) -> Result<Reply, Problem> {
         Done::Signed(signed) => Reply::json(&Signed {
             version: signed.by.version,
             by: signed.by.to_string(),
-            signature: encode(&signed.signature),
+            signature: single.marshaling.text(signed.by.key.algorithm, &signed.signature)?,
             revision,
         }),
         Done::Verified(valid) => {
@@ -109,6 +134,7 @@ pub fn attest(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn attestation_key(call: &Call) -> Result<Reply, Problem> {
-    let (service, _) = call.caller()?;
+    let (service, caller) = call.caller()?;
+    service.own_for(&caller, OwnKey::Attestation)?;
     Ok(Reply::text(200, "application/jwk+json", service.kms().attestation_jwk()?))
 }

@@ -7,6 +7,7 @@ use gabion_kms::operations::Signed;
 use gabion_kms::service;
 
 use super::input::Input;
+use super::marshaling::Marshaling;
 use super::{Call, Reply, Wanted};
 use crate::problem::Problem;
 
@@ -15,6 +16,8 @@ pub struct Single {
     pub wanted: Wanted,
     pub input: Input,
     pub what: What,
+    /// How the signature that it makes is written.
+    pub marshaling: Marshaling,
     /// The store's revision when it was read.
     pub revision: u64,
     pub form: Form,

@@ -8,6 +8,7 @@ use gabion_kms_client::wire::{Signed, Tagged, Verified};
 
 use super::bytes::{missing, optional};
 use super::input::{of_rsa, scheme};
+use super::marshaling::Marshaling;
 use super::{Call, Reply, Wanted};
 use crate::problem::Problem;
 
@@ -32,6 +33,8 @@ pub struct Begun {
     pub wanted: Wanted,
     /// Bytes before the message.
     pub before: usize,
+    /// How the signature is written.
+    marshaling: Marshaling,
     /// The store's revision when it began.
     revision: u64,
 }
@@ -43,6 +46,10 @@ const CONTEXT: (&str, &str) = ("context", "The context string, at most 255 bytes
 const PREHASH: (&str, &str) = ("prehash", "The function that makes the digest that is signed.");
 const PADDING: (&str, &str) = ("padding", "Of RSA alone: pss or pkcs1v15; pss if nothing is said.");
 const SALT_LENGTH: (&str, &str) = ("salt_length", "Of RSA's pss: bytes of the salt.");
+const MARSHALING: (&str, &str) = (
+    super::signatures::MARSHALING,
+    "How the signature is written: asn1, or jws, which of ECDSA is r and s; asn1 if nothing is said.",
+);
 const SIGNATURE_BYTES: (&str, &str) = (
     "signature_bytes",
     "How many bytes of the body are the signature, which stands before the message.",
@@ -51,7 +58,7 @@ const TAG_BYTES: (&str, &str) =
     ("tag_bytes", "How many bytes of the body are the tag, which stands before the message.");
 
 pub const SIGN: Way = Way {
-    query: &[KEY, TENANT, VERSION, CONTEXT, PREHASH, PADDING, SALT_LENGTH],
+    query: &[KEY, TENANT, VERSION, CONTEXT, PREHASH, PADDING, SALT_LENGTH, MARSHALING],
     before: None,
     begin: |call, length| begun(call, length, None, |_| StreamUse::Sign),
     end: |call, begun, came, _| {
@@ -60,19 +67,30 @@ pub const SIGN: Way = Way {
         Reply::json(&Signed {
             version: signed.by.version,
             by: signed.by.to_string(),
-            signature: encode(&signed.signature),
+            signature: begun.marshaling.text(signed.by.key.algorithm, &signed.signature)?,
             revision: begun.revision,
         })
     },
 };
 
 pub const VERIFY: Way = Way {
-    query: &[KEY, SIGNATURE_BYTES, TENANT, VERSION, CONTEXT, PREHASH, PADDING, SALT_LENGTH],
+    query: &[
+        KEY,
+        SIGNATURE_BYTES,
+        TENANT,
+        VERSION,
+        CONTEXT,
+        PREHASH,
+        PADDING,
+        SALT_LENGTH,
+        MARSHALING,
+    ],
     before: Some(SIGNATURE_BYTES.0),
     begin: |call, length| begun(call, length, VERIFY.before, StreamUse::Verify),
     end: |call, begun, came, signature| {
         let (service, caller) = call.caller()?;
-        let valid = service.verify_stream(&caller, &begun.wanted.key(), came, signature)?;
+        let signature = begun.marshaling.inward(came.by().key.algorithm, signature.to_vec())?;
+        let valid = service.verify_stream(&caller, &begun.wanted.key(), came, &signature)?;
         Reply::json(&Verified { valid, by: came.by().to_string(), revision: begun.revision })
     },
 };
@@ -116,6 +134,7 @@ fn begun(
         }
     };
     let form = form(call)?;
+    let marshaling = Marshaling::named(MARSHALING.0, call.query.text(MARSHALING.0))?;
     let version = call.query.number(VERSION.0, u32::MAX)?;
     let wanted = Wanted::new(call, call.query.text(TENANT.0), key)?;
     let revision = service.kms().revision();
@@ -127,7 +146,7 @@ fn begun(
     let len = StreamLen { of_message, whole_max: call.state.body_max };
     let streaming =
         service.begin_stream(&caller, &wanted.key(), version, (what(before), form), len)?;
-    Ok((Begun { wanted, before, revision }, streaming))
+    Ok((Begun { wanted, before, marshaling, revision }, streaming))
 }
 
 fn form(call: &Call) -> Result<StreamForm, Problem> {

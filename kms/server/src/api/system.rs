@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Call, JSON, Reply};
+use crate::metrics;
 use crate::problem::Problem;
 
 /// The process lives.
@@ -28,8 +29,10 @@ pub fn metrics(call: &Call) -> Result<Reply, Problem> {
             + &format!("kms_unauthenticated_total {strangers}\n")
             + &service.load_text()
     });
-    let text = counted.unwrap_or_default() + &call.state.metrics();
-    Ok(Reply::text(200, "text/plain; version=0.0.4", text))
+    let keeper = &call.state.keeper;
+    let process = metrics::process(&keeper.status(), &keeper.disks());
+    let text = counted.unwrap_or_default() + &call.state.metrics() + &process;
+    Ok(Reply::text(200, "text/plain; version=0.0.4", metrics::explained(&text)))
 }
 
 /// What is served.

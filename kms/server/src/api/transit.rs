@@ -4,6 +4,7 @@
 //! not passed over in silence; what is not known is refused by name.
 
 mod ciphers;
+mod hashes;
 mod imports;
 mod keys;
 mod names;
@@ -12,6 +13,7 @@ mod signatures;
 mod tags;
 
 pub use ciphers::{datakey, decrypt, encrypt, random, rewrap};
+pub use hashes::hash;
 pub use imports::{import, import_version, wrapping_key};
 pub use keys::{
     LIST, config, create, delete, list, list_by_get, read, read_config, restore, rotate,
@@ -25,7 +27,7 @@ use gabion_kms::Prehash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Label, VersionId};
 use gabion_kms_client::transit::{Flag, Number, Scalar};
-use gabion_kms_client::{Versioned, seconds_of};
+use gabion_kms_client::{Versioned, encode, seconds_of};
 use serde_json::{Value, json};
 
 use super::batch::check_items;
@@ -34,7 +36,7 @@ use super::{Call, Reply, TENANT, Wanted, vault};
 use crate::problem::Problem;
 
 /// Paths of Vault's and OpenBao's pages at which there is nothing: what stands behind `transit/`, and behind the name of a key.
-const NOT_SERVED: &[&str] = &["hash", "cmac", "byok-export", "backup", "restore", "cache-config"];
+const NOT_SERVED: &[&str] = &["cmac", "byok-export", "backup", "restore", "cache-config"];
 const NOT_SERVED_OF_KEYS: &[&str] = &["csr", "set-certificate"];
 
 /// Why there is nothing at a path.
@@ -64,7 +66,8 @@ fn named(call: &Call, name: &str, in_body: Option<&str>) -> Result<Wanted, Probl
     Ok(Wanted { tenant: tenant(call)?, name: Label::new("key", name)?, id: None })
 }
 
-fn tenant(call: &Call) -> Result<Label, Problem> {
+/// The tenant that `X-Vault-Namespace` names.
+pub fn tenant(call: &Call) -> Result<Label, Problem> {
     Ok(Label::new("tenant", call.namespace.as_deref().unwrap_or(TENANT))?)
 }
 
@@ -120,9 +123,13 @@ pub fn of_operation(problem: Problem) -> Problem {
 /// The version and the bytes of `vault:vN:BASE64`.
 fn opened(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
     let text = text.ok_or_else(|| missing(field))?;
-    let refused = |why| Problem::malformed(format!("`{field}` is {why}"));
-    let Versioned { version, bytes } = text.parse().map_err(refused)?;
+    let Versioned { version, bytes } = text.parse().map_err(|_| no_version(field))?;
     Ok((version, bytes))
+}
+
+/// A text that is not that of a version's bytes.
+fn no_version(field: &str) -> Problem {
+    Problem::malformed(format!("`{field}` is not vault:vN:BASE64"))
 }
 
 /// What a version made, in a field.
@@ -134,12 +141,27 @@ fn made(field: &str, by: &VersionId, bytes: &[u8]) -> Value {
 /// The hash that a request or its path says: none, `none`, or one.
 fn said_hash(call: &Call, hashes: &[&Option<String>]) -> Result<Option<Option<Prehash>>, Problem> {
     let in_path = call.parts.get(1);
-    let mut said = hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path);
+    said_in(hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path).map(String::as_str))
+}
+
+/// The hash that several texts name, all of them the same.
+fn said_in<'a>(
+    mut said: impl Iterator<Item = &'a str>,
+) -> Result<Option<Option<Prehash>>, Problem> {
     let first = said.next();
     if said.any(|other| Some(other) != first) {
         return Err(Problem::bad("the hash is said twice, and not the same"));
     }
-    first.map(|name| names::hash(name)).transpose()
+    first.map(names::hash).transpose()
+}
+
+/// Bytes as a request wants them.
+fn formatted(bytes: &[u8], format: &str) -> Result<String, Problem> {
+    match format {
+        "" | "base64" => Ok(encode(bytes)),
+        "hex" => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        _ => Err(Problem::bad("unknown `format`; expected base64 or hex")),
+    }
 }
 
 /// Answers one item, or each of a batch by itself.
@@ -158,6 +180,11 @@ fn answered<I: Default + PartialEq>(
     let mut results = Results::default();
     items.iter().for_each(|item| results.add(reference(item).as_deref(), one(item)));
     results.reply(call)
+}
+
+/// A field of the one item. Beside `batch_input`, where Vault ignores it, an empty one asks for nothing.
+fn beside_batch<T: AsRef<str>>(value: Option<T>, is_batch: bool) -> Option<T> {
+    value.filter(|value| !is_batch || !value.as_ref().is_empty())
 }
 
 /// Whether so many may be asked for at once, and nothing beside them.
@@ -182,7 +209,7 @@ fn batch<I, R, T, E>(
     reference: impl Fn(&I) -> Option<&str>,
     read: impl Fn(&I) -> Result<R, Problem>,
     together: impl FnOnce(&[&R]) -> Vec<Result<T, E>>,
-    told: impl Fn(T) -> Value,
+    told: impl Fn(T) -> Result<Value, Problem>,
 ) -> Results
 where
     Problem: From<E>,
@@ -194,7 +221,7 @@ where
     for (item, ready) in items.iter().zip(ready) {
         let one = ready.and_then(|_| {
             let done = done.next().ok_or_else(|| Problem::internal("an item has no answer"))?;
-            Ok(told(done?))
+            told(done?)
         });
         results.add(reference(item), one);
     }

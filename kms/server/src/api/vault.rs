@@ -57,15 +57,15 @@ pub fn refusal(problem: &Problem) -> Reply {
 
 pub fn health(call: &Call) -> Result<Reply, Problem> {
     let how = call.state.keeper.status();
-    let code = |name: &str, usual: u32| -> Result<u16, Problem> {
-        let code = call.query.number(name, 599)?.unwrap_or(usual);
-        let is_one = (200..600).contains(&code);
-        is_one.then_some(code as u16).ok_or_else(|| Problem::bad(format!("`{name}` is no status")))
+    // What is not a status is ignored, as every other parameter is here.
+    let code = |name: &str, usual: u16| {
+        let code = call.query.text(name).and_then(|text| text.parse().ok());
+        code.filter(|code| (200..600).contains(code)).unwrap_or(usual)
     };
     let status = match (how.initialized, how.sealed) {
-        (false, _) => code("uninitcode", 501)?,
-        (true, true) => code("sealedcode", 503)?,
-        (true, false) => code("activecode", 200)?,
+        (false, _) => code("uninitcode", 501),
+        (true, true) => code("sealedcode", 503),
+        (true, false) => code("activecode", 200),
     };
     let body = json!({
         "initialized": how.initialized,
@@ -105,6 +105,19 @@ pub fn seal_status(call: &Call) -> Result<Reply, Problem> {
         "cluster_id": how.store,
         "recovery_seal": false,
         "storage_type": "gabion",
+    }))
+}
+
+/// As Vault without high availability.
+pub fn leader(_: &Call) -> Result<Reply, Problem> {
+    Reply::json(&json!({
+        "ha_enabled": false,
+        "is_self": false,
+        "active_time": "0001-01-01T00:00:00Z",
+        "leader_address": "",
+        "leader_cluster_address": "",
+        "performance_standby": false,
+        "performance_standby_last_remote_wal": 0,
     }))
 }
 

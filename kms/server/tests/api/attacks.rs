@@ -1,6 +1,7 @@
 //! Bytes that are to be taken for another request than they are, or to change what comes next.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use serde_json::{Value, json};
 use super::create;
 use super::raw::{Local, exchange};
 
-/// Everything that comes back on one connection to which all of this was sent, until the server hangs up.
+/// Sends `bytes` on one connection and returns everything that the server sends until it hangs up. If the server says
+/// nothing for a second, closes the sending side, so that it need not wait for a body to time out.
 pub fn answers(local: &Local, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(local.path()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut is_open = true;
     // Who refuses early may have hung up by now.
     let _ = stream.write_all(bytes);
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);
@@ -20,7 +23,12 @@ pub fn answers(local: &Local, bytes: &[u8]) -> String {
         match stream.read(&mut piece) {
             Ok(0) => break,
             Ok(read) => all.extend_from_slice(&piece[..read]),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) if error.kind() == ErrorKind::WouldBlock && is_open => {
+                is_open = false;
+                stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
+                let _ = stream.shutdown(Shutdown::Write);
+            }
             Err(error) => panic!("{error}: {}", String::from_utf8_lossy(bytes)),
         }
     }

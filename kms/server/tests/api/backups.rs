@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
@@ -293,6 +294,38 @@ fn keys_of_copies_are_kept_apart_or_nothing_is_served() {
     let problem = refused(place.admin().backup());
     assert!(problem.message.contains("set `backup.keys`"), "{problem:?}");
     assert!(names(&place.path("backups")).is_empty());
+}
+
+/// A folder that is missing is made at the start, and one that can't be made or is lost later is named.
+#[test]
+fn a_missing_folder_of_backups_is_made_or_named() {
+    let place = Place::new();
+    let backups = place.path("backups");
+    fs::remove_dir(&backups).unwrap();
+    let at = |name: &str| place.path(name).display().to_string();
+    let server = place.serve("store");
+    assert_eq!(fs::metadata(&backups).unwrap().permissions().mode() & 0o777, 0o700);
+    place.unseal();
+    let admin = place.admin();
+    let made = admin.backup().unwrap();
+    let path = made.path.unwrap();
+    assert!(path.starts_with(&at("backups")) && Path::new(&path).exists(), "{path}");
+    // A restore takes the path, and the name of a file in the folder.
+    Keeper::restore(&place.config("by-path"), Path::new(&path), None).unwrap();
+    Keeper::restore(&place.config("by-name"), Path::new(&made.file), None).unwrap();
+    fs::remove_dir_all(&backups).unwrap();
+    let problem = refused(admin.backup());
+    assert_eq!((problem.code.as_str(), problem.retryable), ("backup_failed", true));
+    assert!(problem.message.contains(&at("backups/")), "{problem:?}");
+    assert!(!problem.message.contains("store does not"), "{problem:?}");
+    server.stop();
+    // One that can't be made.
+    fs::write(&backups, "").unwrap();
+    let text = |place: &Place| Keeper::open(&place.config("store")).err().unwrap().to_string();
+    let error = text(&place);
+    assert!(error.contains("backup.folder") && error.contains(&at("backups")), "{error}");
+    let error = Keeper::open(&place.config("missing/store")).err().unwrap().to_string();
+    assert!(error.contains("cannot access the store") && error.contains(&at("missing")), "{error}");
 }
 
 #[test]

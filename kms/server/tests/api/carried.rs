@@ -189,6 +189,7 @@ fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
     let service = there.wrapping_key("x-wing").unwrap();
     assert_eq!(service.kind, "x-wing");
     let spki = of_pem(&service.public_key).unwrap();
+    let mut sent = Vec::new();
     for (name, algorithm) in [("sig", "ml-dsa-65"), ("data", "xaes-256-gcm")] {
         create(&here, name, algorithm);
         let how = ExportKey { wrap_for: Some(encode(&spki)), ..ExportKey::default() };
@@ -199,10 +200,10 @@ fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
         assert_eq!(given.wrapping.as_deref(), Some("x-wing"));
         assert_eq!(given.recipient.as_ref(), Some(&service.sha256));
         let what = ImportKey { wrapped: given.wrapped, ..new(name, algorithm) };
-        assert_eq!(refused(here.import(&what)).code, "decrypt_failed");
         let other = ImportKey { name: "other".into(), ..what.clone() };
         assert_eq!(refused(there.import(&other)).code, "decrypt_failed");
         assert_eq!(there.import(&what).unwrap().latest, 1);
+        sent.push(what);
     }
     assert!(verifies(&there, "sig", &signs(&here, "sig")));
     let records: Value = here.get("/v1/kms/audit?limit=1000").unwrap();
@@ -215,6 +216,49 @@ fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
     for record in found {
         let digest = record["record"]["input"].to_string();
         assert!(digest.contains(&service.sha256), "{record}");
+    }
+    // The sender can't read it.
+    for what in sent {
+        here.delete(&what.name).unwrap();
+        here.destroy(&what.name).unwrap();
+        assert_eq!(refused(here.import(&what)).code, "decrypt_failed");
+    }
+}
+
+/// A key of the service is made for whoever may use it, and once; the log tells of that. Once it is made everybody may have it.
+#[test]
+fn the_services_own_keys_are_made_for_who_may_use_them_and_told_of() {
+    let local = Local::start();
+    let limited =
+        |caveat: &str| gabion_kms_server::attenuated(&local.token, &[caveat.into()]).unwrap();
+    let random = limited("actions=random");
+    let paths = [
+        ("/v1/kms/wrapping-key", "actions=import", "system:wrapping-x-wing"),
+        ("/v1/kms/attestation-key", "actions=attest", "system:attestation"),
+    ];
+    let get = |token: &str, path: &str| local.ask_by(token, "default", "GET", path, &Value::Null);
+    for (path, _, _) in paths {
+        assert_eq!(get(&random, path).0, 403, "{path}");
+    }
+    for path in ["/v1/kms/wrapping-key?kind=rsa", "/v1/transit/wrapping_key"] {
+        assert_eq!(get(&random, path).0, 403, "{path}");
+    }
+    for (path, caveat, _) in paths {
+        let (status, made) = get(&limited(caveat), path);
+        assert_eq!(status, 200, "{path}");
+        assert_eq!(get(&random, path).1["public_key"], made["public_key"], "{path}");
+    }
+    let records: Value = local.client().get("/v1/kms/audit?limit=1000").unwrap();
+    let of = |name: &str| {
+        let records = records["records"].as_array().unwrap().iter().map(|entry| &entry["record"]);
+        let is_it = |record: &&Value| record["key"] == *name && record["outcome"] == "ok";
+        records.filter(is_it).cloned().collect::<Vec<Value>>()
+    };
+    for (_, _, name) in paths {
+        let told = of(name);
+        assert_eq!(told.len(), 1, "{name}");
+        assert_eq!((&told[0]["action"], &told[0]["change"]), (&json!("create"), &json!("made")));
+        assert_eq!(told[0]["principal"], "own-keys");
     }
 }
 

@@ -27,7 +27,7 @@ fn bytes(of: &Value) -> Vec<u8> {
 }
 
 /// Each is the public key that the same version has in PEM, which other libraries read; kty, alg and the names of fields are
-/// those of RFC 8037 (OKP), 7518 (EC) and 9964 (AKP).
+/// those of RFC 8037 (OKP), 7518 (EC, RSA) and 9964 (AKP).
 #[test]
 fn every_key_that_jose_has_a_name_for_is_in_the_set_with_its_bytes() {
     let server = server();
@@ -41,6 +41,7 @@ fn every_key_that_jose_has_a_name_for_is_in_the_set_with_its_bytes() {
         ("ml-dsa-65", "AKP", "ML-DSA-65", ""),
         ("ml-dsa-87", "AKP", "ML-DSA-87", ""),
         ("slh-dsa-sha2-128f", "AKP", "SLH-DSA-SHA2-128f", ""),
+        ("rsa-2048", "RSA", "PS256", ""),
     ];
     for (name, ..) in of {
         create(&client, name, name);
@@ -70,6 +71,13 @@ fn every_key_that_jose_has_a_name_for_is_in_the_set_with_its_bytes() {
                 ([x, y].concat(), vec!["alg", "crv", "kid", "kty", "use", "x", "y"])
             }
             "OKP" => (bytes(&key["x"]), vec!["alg", "crv", "kid", "kty", "use", "x"]),
+            "RSA" => {
+                // RFC 7518, 6.3.1: no zeros in front. RFC 8017, A.1.1: an RSAPublicKey ends in the two.
+                let (n, e) = (bytes(&key["n"]), bytes(&key["e"]));
+                assert_eq!((n.len(), n[0] > 127, &e[..]), (256, true, &[1, 0, 1][..]));
+                let both = [&n[..], &[2, 3], &e].concat();
+                (both, vec!["alg", "e", "kid", "kty", "n", "use"])
+            }
             _ => (bytes(&key["pub"]), vec!["alg", "kid", "kty", "pub", "use"]),
         };
         assert!(der.ends_with(&wanted) && wanted.len() >= 32, "{name}");
@@ -80,6 +88,106 @@ fn every_key_that_jose_has_a_name_for_is_in_the_set_with_its_bytes() {
         names.sort_unstable();
         assert_eq!(names, fields);
     }
+}
+
+/// Readers that fail on a key type that they do not know ask for the types that they do.
+#[test]
+fn a_set_has_the_keys_that_were_asked_for() {
+    let server = server();
+    let client = client(&server);
+    for (name, algorithm) in [
+        ("web-1", "ecdsa-p-256"),
+        ("web-2", "ml-dsa-65"),
+        ("web", "ed25519"),
+        ("x", "ecdsa-p-384"),
+        ("mac", "hmac-sha-256"),
+        ("y", "rsa-2048"),
+    ] {
+        create(&client, name, algorithm);
+    }
+    let algs = |query: &str| -> Vec<String> {
+        let said: Value = client.get(&format!("/v1/kms/jwks/default{query}")).unwrap();
+        assert!(said.get("next").is_none());
+        let keys = said["keys"].as_array().unwrap();
+        keys.iter().map(|key| key["alg"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(algs(""), ["EdDSA", "ES256", "ML-DSA-65", "ES384", "PS256"]);
+    // What readers know that are older than RFC 9964.
+    assert_eq!(algs("?kty=EC,OKP,RSA"), ["EdDSA", "ES256", "ES384", "PS256"]);
+    assert_eq!(algs("?kty=RSA"), ["PS256"]);
+    assert_eq!(algs("?alg=ES384,EdDSA"), ["EdDSA", "ES384"]);
+    assert_eq!(algs("?kty=EC,OKP&alg=ES384,PS256"), ["ES384"]);
+    assert_eq!(algs("?kty=EC"), ["ES256", "ES384"]);
+    assert_eq!(algs("?kty=AKP"), ["ML-DSA-65"]);
+    assert_eq!(algs("?alg=EdDSA"), ["EdDSA"]);
+    assert_eq!(algs("?kty=EC&alg=EdDSA"), [""; 0]);
+    assert_eq!(algs("?key=web"), ["EdDSA"]);
+    assert_eq!(algs("?key_prefix=web"), ["EdDSA", "ES256", "ML-DSA-65"]);
+    assert_eq!(algs("?key_prefix=web-&kty=EC"), ["ES256"]);
+    for nothing in ["?key=missing", "?key=mac", "?key_prefix=z"] {
+        assert_eq!(algs(nothing), [""; 0], "{nothing}");
+    }
+    for (query, says) in [
+        ("?kty=oct", "AKP, EC, OKP, RSA"),
+        ("?kty=ec", "AKP, EC, OKP, RSA"),
+        ("?kty=", "AKP, EC, OKP, RSA"),
+        ("?kty=EC,", "AKP, EC, OKP, RSA"),
+        ("?kty=EC, OKP".replace(' ', "%20").as_str(), "AKP, EC, OKP, RSA"),
+        ("?alg=HS256", "ES256"),
+        ("?key=web&key_prefix=w", "not both"),
+        ("?limit=0", "at least 1"),
+        ("?limit=1001", "from 0 to 1000"),
+        ("?after=web", "NAME:VERSION"),
+        ("?after=web:x", "NAME:VERSION"),
+        ("?use=sig", "unknown parameter `use`"),
+    ] {
+        let problem = refused(client.get::<Value>(&format!("/v1/kms/jwks/default{query}")));
+        assert_eq!(problem.code, "bad_request", "{query}");
+        assert!(problem.message.contains(says), "{query}: {}", problem.message);
+    }
+}
+
+#[test]
+fn pages_of_a_set_have_every_version_once() {
+    let server = server();
+    let client = client(&server);
+    for name in ["a", "b", "c"] {
+        create(&client, name, "ed25519");
+        for _ in 0..4 {
+            let _: Value =
+                client.post(&format!("/v1/kms/keys/{name}/rotate"), &Nothing {}).unwrap();
+        }
+    }
+    let _: Value = client.post("/v1/kms/keys/b/disable", &OfVersion { version: 2 }).unwrap();
+    let kids = |keys: &[Value]| -> Vec<String> {
+        keys.iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = kids(&keys(&client));
+    assert_eq!(all.len(), 14);
+    for (limit, filter, wanted) in [
+        (1, "", &all[..]),
+        (4, "", &all[..]),
+        (14, "", &all[..]),
+        (1000, "", &all[..]),
+        (2, "&key=b", &all[5..9]),
+        (3, "&key_prefix=c", &all[9..]),
+    ] {
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/v1/kms/jwks/default?limit={limit}{filter}{after}");
+            let page: Value = client.get(&path).unwrap();
+            let keys = page["keys"].as_array().unwrap();
+            assert!(!keys.is_empty() && keys.len() <= limit, "{path}");
+            found.extend(kids(keys));
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(found, wanted, "{limit}{filter}");
+    }
+    // The key at which a page ended may be gone when the next one is asked for.
+    client.delete("b").unwrap();
+    let rest: Value = client.get("/v1/kms/jwks/default?after=b:3&limit=9").unwrap();
+    assert_eq!(kids(rest["keys"].as_array().unwrap()), all[9..]);
 }
 
 #[test]
@@ -122,6 +230,15 @@ fn who_may_not_see_a_key_does_not_find_it_there() {
     assert_eq!(keys(&with(&["actions=list,show"])).len(), 2);
     // Without `show` there is nothing to see, and without `list` no set.
     assert_eq!(keys(&with(&["actions=list"])).len(), 0);
+    // A token of some names asks for those.
+    let web = with(&["key_prefix=web-"]);
+    let of = |query: &str| web.get::<Value>(&format!("/v1/kms/jwks/default{query}"));
+    for query in ["?key_prefix=web-", "?key=web-1", "?key_prefix=web-&after=firmware:1"] {
+        assert_eq!(of(query).unwrap()["keys"].as_array().unwrap().len(), 1, "{query}");
+    }
+    for query in ["", "?key=firmware", "?key=missing", "?key_prefix=w"] {
+        assert_eq!(refused(of(query)).code, "not_found", "{query}");
+    }
     let set = |client: &Client| client.get::<Value>("/v1/kms/jwks/default");
     assert_eq!(refused(set(&with(&["actions=show"]))).code, "denied");
     assert!(set(&with(&["tenant=other"])).is_err());

@@ -179,3 +179,24 @@ fn a_key_is_described_and_the_nonce_comes_back() {
     let jwk: serde_json::Value = client.get("/v1/kms/attestation-key").unwrap();
     assert_eq!(jwk["alg"], "ML-DSA-44");
 }
+
+/// Vault's, OpenBao's and the standards' spellings differ by hyphens and capitals.
+#[test]
+fn algorithms_have_the_names_that_people_type() {
+    let server = server();
+    let client = client(&server);
+    for (name, typed, wanted) in [
+        ("a", "ecdsa-p256", "ecdsa-p-256"),
+        ("b", "ML-DSA-65", "ml-dsa-65"),
+        ("c", "aes-256-gcm-96", "aes256-gcm96"),
+    ] {
+        assert_eq!(create(&client, name, typed).algorithm, wanted);
+    }
+    for (typed, says) in [("ml-dsa", "ml-dsa-44, ml-dsa-65"), ("md5", "xaes-256-gcm")] {
+        let key = CreateKey { name: "d".into(), algorithm: typed.into(), ..CreateKey::default() };
+        let problem = refused(client.create(&key));
+        assert_eq!(problem.code, "unsupported");
+        assert!(problem.message.contains(&format!("unknown algorithm `{typed}`")));
+        assert!(problem.message.contains(says), "{}", problem.message);
+    }
+}

@@ -62,11 +62,22 @@ impl Local {
 
     /// The same, of a tenant.
     pub fn ask_of(&self, tenant: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.ask_by(&self.token, tenant, method, path, body)
+    }
+
+    /// The same with another token.
+    pub fn ask_by(
+        &self,
+        token: &str,
+        tenant: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let length = body.len();
         let head = format!(
-            "Host: x\r\nConnection: close\r\nX-Vault-Token: {}\r\nX-Vault-Namespace: {tenant}",
-            *self.token
+            "Host: x\r\nConnection: close\r\nX-Vault-Token: {token}\r\nX-Vault-Namespace: {tenant}"
         );
         let answer = self.exchange(&format!(
             "{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"

@@ -77,7 +77,16 @@ fn openssl_verifies_and_makes_what_vaults_paths_do() {
     openssl.put("public.pem", public_pem(&local, "r").as_bytes());
     openssl.put("message", b"message");
     let input = encode(b"message");
-    for (hash, name) in [("sha2-256", "sha256"), ("sha2-384", "sha384"), ("sha2-512", "sha512")] {
+    for (hash, name) in [
+        ("sha2-224", "sha224"),
+        ("sha2-256", "sha256"),
+        ("sha2-384", "sha384"),
+        ("sha2-512", "sha512"),
+        ("sha3-224", "sha3-224"),
+        ("sha3-256", "sha3-256"),
+        ("sha3-384", "sha3-384"),
+        ("sha3-512", "sha3-512"),
+    ] {
         for (body, options) in [
             (json!({"signature_algorithm": "pkcs1v15"}), "rsa_padding_mode:pkcs1"),
             (json!({"salt_length": "hash"}), "rsa_padding_mode:pss -sigopt rsa_pss_saltlen:digest"),
@@ -122,6 +131,35 @@ fn openssl_verifies_and_makes_what_vaults_paths_do() {
     let text = format!("vault:v1:{}", encode(&openssl.get("sealed")));
     let opened = data(local.ask("POST", "/v1/transit/decrypt/r", &json!({"ciphertext": text})));
     assert_eq!(opened["plaintext"], encode(b"from openssl"));
+}
+
+#[test]
+fn openssl_verifies_ecdsa_of_other_hashes() {
+    let Some(openssl) = OpenSsl::new() else { return eprintln!("skipped: there is no OpenSSL") };
+    let local = Local::start();
+    openssl.put("message", b"message");
+    openssl.put("other", b"massage");
+    for of in ["ecdsa-p256", "ecdsa-p384", "ecdsa-p521"] {
+        data(local.ask("POST", &format!("/v1/transit/keys/{of}"), &json!({"type": of})));
+        openssl.put("public.pem", public_pem(&local, of).as_bytes());
+        for (hash, name) in [
+            ("sha2-224", "sha224"),
+            ("sha2-256", "sha256"),
+            ("sha2-384", "sha384"),
+            ("sha2-512", "sha512"),
+            ("sha3-224", "sha3-224"),
+            ("sha3-256", "sha3-256"),
+            ("sha3-384", "sha3-384"),
+            ("sha3-512", "sha3-512"),
+        ] {
+            let body = json!({"input": encode(b"message")});
+            let signed = data(local.ask("POST", &format!("/v1/transit/sign/{of}/{hash}"), &body));
+            openssl.put("signature", &signature(&signed));
+            let verify = format!("dgst -{name} -verify public.pem -signature signature");
+            assert!(openssl.run(&format!("{verify} message")), "{of} {hash}");
+            assert!(!openssl.run(&format!("{verify} other")), "{of} {hash}");
+        }
+    }
 }
 
 #[test]
@@ -192,7 +230,7 @@ fn fields_of_rsa_are_of_rsa_alone_and_have_their_values() {
         ("r", json!({"salt_length": 223}), "the salt is longer"),
         ("r", json!({"salt_length": [1]}), "expected a number or a text"),
         ("r", json!({"signature_algorithm": "pkcs1v15", "salt_length": 32}), "not supported"),
-        ("r", json!({"hash_algorithm": "sha3-256"}), "RSA signs no digests by"),
+        ("r", json!({"hash_algorithm": "shake256"}), "RSA does not sign digests by"),
         ("r", json!({"hash_algorithm": "none"}), "without the name of its hash"),
         ("r", json!({"prehashed": true}), "the digest has 1 bytes; expected 32"),
         ("e", json!({"signature_algorithm": "x"}), "unknown `signature_algorithm`"),

@@ -11,7 +11,7 @@ use gabion_kms_client::wire::{
 use gabion_kms_client::{Address, Client, Settings, encode};
 use gabion_kms_server::config::Config;
 use gabion_kms_server::{Error, Initial, Keeper, Server, attenuated};
-use sha2_hmac::{Digest, Sha256};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::{raw, refused};
@@ -282,6 +282,12 @@ fn a_copy_is_made_and_restored() {
     create(&admin, "k");
     let signed = admin.sign(&sign("k")).unwrap();
     let made = admin.backup().unwrap();
+    let asked = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let metrics = raw::exchange(&place.path("kms"), asked);
+    for name in ["kms_store_bytes", "kms_store_disk_free_bytes", "kms_audit_disk_free_bytes"] {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        assert!(line.is_some_and(|value| value.parse::<u64>().unwrap() > 4096), "{name}: {line:?}");
+    }
     let before = admin.status().unwrap();
     server.stop();
     let config = place.config("restored");

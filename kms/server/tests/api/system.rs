@@ -61,3 +61,38 @@ fn memory_that_is_not_locked_is_told_of() {
         assert_eq!(warnings.len(), usize::from(!is_locked));
     }
 }
+
+/// As `promtool check metrics` asks: each metric has a type and an explanation, once, before its values.
+#[test]
+fn every_metric_is_explained() {
+    let local = Local::start();
+    create(&local.client(), "k", "ed25519");
+    let text = local.get("/metrics");
+    let of = |kind: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(kind));
+        lines.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    };
+    let (help, types) = (of("# HELP "), of("# TYPE "));
+    assert_eq!(help, types);
+    let mut once = types.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), types.len());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        let is_of = |of: &String| {
+            let rest = name.strip_prefix(of.as_str());
+            matches!(rest, Some("" | "_sum" | "_count" | "_bucket"))
+        };
+        assert!(types.iter().any(is_of), "{line}");
+    }
+    assert!(text.contains("\nkms_sealed 0\n") && text.contains("\nkms_build_info{version="));
+    assert!(text.contains("\nkms_handshakes_failed_total 0\n"));
+    if cfg!(target_os = "linux") {
+        for name in ["process_resident_memory_bytes", "process_open_fds"] {
+            assert!(types.iter().any(|of| of == name), "{name}");
+        }
+    }
+    local.client().seal().unwrap();
+    assert!(local.get("/metrics").contains("\nkms_sealed 1\n"));
+}

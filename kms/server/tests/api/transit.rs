@@ -168,13 +168,12 @@ fn hashes_are_honoured_or_refused() {
     data(sign("p3/sha2-384", &of_message));
     data(sign("ed", &json!({"input": message, "hash_algorithm": "sha2-512"})));
     for (path, body, says) in [
-        ("p2/sha2-512", json!({"input": message}), "unsupported"),
+        ("p2/none", json!({"input": digest, "prehashed": true}), "without the name of its hash"),
         ("p2/sha2-256", json!({"input": message, "hash_algorithm": "sha2-512"}), "said twice"),
-        ("p3", json!({"input": message}), "say sha2-384"),
         ("ml/sha2-256", json!({"input": message}), "leave `hash_algorithm` out"),
         ("p2/md5", json!({"input": message}), "unknown hash `md5`"),
         ("p2/sha1", json!({"input": message}), "unsupported: SHA-1"),
-        ("p2", json!({"input": message, "marshaling_algorithm": "jws"}), "unsupported"),
+        ("p2", json!({"input": message, "marshaling_algorithm": "raw"}), "bad_request"),
         ("p2", json!({"input": message, "marshaling_algorithm": "x"}), "unknown"),
         ("p2", json!({"input": message, "signature_algorithm": "psss"}), "unknown"),
         ("p2", json!({"input": message, "salt_length": "hash"}), "unsupported"),
@@ -413,7 +412,7 @@ fn a_batch_that_encrypts_is_as_long_as_the_token_says() {
 
 #[test]
 fn tags_are_made_and_verified_as_vault_has_them() {
-    let local = with_keys(&[("t", "hmac"), ("long", "hmac-sha-512"), ("ed", "ed25519")]);
+    let local = with_keys(&[("t", "hmac"), ("long", "hmac-sha-512")]);
     let key = data(local.ask("GET", "/v1/transit/keys/t", &NONE));
     assert_eq!((&key["type"], key["keys"]["1"].is_u64()), (&json!("hmac"), true));
     let ask = |path: &str, body: Value| local.ask("POST", &format!("/v1/transit/{path}"), &body);
@@ -448,7 +447,8 @@ fn tags_are_made_and_verified_as_vault_has_them() {
         assert!(many[at]["error"].as_str().unwrap().contains("one of `signature` and `hmac`"));
     }
     for (path, body, says) in [
-        ("hmac/ed", json!({"input": input}), "unsupported: keys of ed25519 make no tags"),
+        ("hmac/t/none", json!({"input": input}), "tags need a hash"),
+        ("hmac/t/shake128", json!({"input": input}), "unsupported: hmac-sha-256 makes tags by"),
         ("hmac/long", json!({"input": input}), "say sha2-512"),
         ("hmac/t/sha2-384", json!({"input": input}), "unsupported: hmac-sha-256 makes tags by"),
         ("hmac/t/sha2-256", json!({"input": input, "algorithm": "sha2-512"}), "said twice"),
@@ -572,4 +572,145 @@ fn null_is_no_body_on_vaults_paths() {
     assert_eq!(ask("/v1/transit/keys/k/rotate", "nul"), "400");
     assert_eq!(ask("/v1/transit/encrypt/k", "null"), "400");
     assert_eq!(ask("/v1/kms/policies/p", "null"), "400");
+}
+
+/// hvac's `Client.list` sends `list=True`, HashiCorp's generated Go client a slash at the end, curl the method LIST.
+#[test]
+fn a_list_is_asked_for_in_each_spelling_that_clients_use() {
+    let local = with_keys(&[("a", "ed25519"), ("b", "ed25519")]);
+    let names = json!({"keys": ["a", "b"]});
+    for path in ["/v1/transit/keys", "/v1/transit/keys/"] {
+        assert_eq!(data(local.ask("LIST", path, &NONE)), names, "{path}");
+        for yes in ["1", "t", "T", "TRUE", "true", "True"] {
+            assert_eq!(data(local.ask("GET", &format!("{path}?list={yes}"), &NONE)), names);
+        }
+        for no in ["?list=0", "?list=f", "?list=F", "?list=FALSE", "?list=false", "?list=False"] {
+            assert_eq!(local.ask("GET", &format!("{path}{no}"), &NONE).0, 405, "{no}");
+        }
+        assert_eq!(local.ask("GET", path, &NONE).0, 405);
+        assert_eq!(local.ask("GET", &format!("{path}?list="), &NONE).0, 405);
+        assert_eq!(local.ask("POST", path, &json!({})).0, 405);
+        for wrong in ["yes", "2", "tRUE"] {
+            let refusal = refused(local.ask("GET", &format!("{path}?list={wrong}"), &NONE), 400);
+            assert!(refusal.contains("`list`"), "{refusal}");
+        }
+        let page = data(local.ask("LIST", &format!("{path}?after=a&limit=1"), &NONE));
+        assert_eq!(page, json!({"keys": ["b"]}));
+    }
+    assert_eq!(local.ask("LIST", "/v1/transit/keys//", &NONE).0, 404);
+    assert_eq!(local.ask("GET", "/v1/transit/keys/a/", &NONE).0, 404);
+}
+
+/// The same spellings in bodies, which Vault's command line sends as text.
+#[test]
+fn booleans_of_bodies_have_the_same_spellings() {
+    let local = with_keys(&[("d", "ml-dsa-65")]);
+    let digest = encode(&[7; 32]);
+    for yes in ["1", "T", "True", "true"] {
+        let body = json!({"input": digest, "prehashed": yes});
+        data(local.ask("POST", "/v1/transit/sign/d", &body));
+    }
+    let body = json!({"input": digest, "prehashed": "yes"});
+    assert_eq!(local.ask("POST", "/v1/transit/sign/d", &body).0, 400);
+}
+
+/// Terraform and generated clients send every field, the empty ones beside the batch, too.
+#[test]
+fn an_empty_item_beside_a_batch_asks_for_nothing() {
+    let local = with_keys(&[("s", "ed25519"), ("c", "aes256-gcm96"), ("t", "hmac")]);
+    let ask = |path: &str, body: &Value| local.ask("POST", &format!("/v1/transit/{path}"), body);
+    let text = encode(b"text");
+    let one = |path: &str, item: &Value, empty: &[&str]| -> Value {
+        let mut body = json!({"batch_input": [item]});
+        empty.iter().for_each(|field| body[field] = json!(""));
+        let answer = data(ask(path, &body))["batch_results"][0].clone();
+        // What is not empty would be passed over.
+        body[empty[0]] = json!("AAAA");
+        assert_eq!(ask(path, &body).0, 400, "{path}");
+        answer
+    };
+    let signed = one("sign/s", &json!({"input": text}), &["input"]);
+    let item = json!({"input": text, "signature": signed["signature"]});
+    assert_eq!(one("verify/s", &item, &["input", "signature", "hmac"])["valid"], true);
+    let tag = one("hmac/t", &json!({"input": text}), &["input"]);
+    let item = json!({"input": text, "hmac": tag["hmac"]});
+    assert_eq!(one("verify/t", &item, &["input", "signature", "hmac"])["valid"], true);
+    let all = ["plaintext", "associated_data", "context", "nonce"];
+    let made = one("encrypt/c", &json!({"plaintext": text}), &all);
+    let all = ["ciphertext", "associated_data", "context", "nonce"];
+    let item = json!({"ciphertext": made["ciphertext"]});
+    assert_eq!(one("decrypt/c", &item, &all)["plaintext"], json!(text));
+    assert!(one("rewrap/c", &item, &all)["ciphertext"].is_string());
+}
+
+#[test]
+fn a_caller_is_told_what_it_may_do_at_paths() {
+    let mut local = with_keys(&[("web-1", "ed25519"), ("other", "ed25519")]);
+    assert_eq!(local.ask("GET", "/v1/sys/leader", &NONE).1["ha_enabled"], false);
+    let paths = [
+        "transit/sign/web-1",
+        "transit/sign/other",
+        "transit/sign/missing",
+        "transit/keys/web-2",
+        "transit/keys/other",
+        "transit/keys",
+        "/transit/keys/",
+        "transit/random/8",
+        "sys/health",
+        "secret/x",
+    ];
+    let ask = |local: &Local, body: &Value| local.ask("POST", "/v1/sys/capabilities-self", body);
+    let all = data(ask(&local, &json!({"paths": paths})));
+    for (path, wanted) in paths.iter().zip([
+        json!(["update"]),
+        json!(["update"]),
+        json!(["deny"]),
+        json!(["create", "update"]),
+        json!(["create", "delete", "read", "update"]),
+        json!(["list"]),
+        json!(["list"]),
+        json!(["update"]),
+        json!(["read"]),
+        json!(["deny"]),
+    ]) {
+        assert_eq!(all[path], wanted, "{path}");
+    }
+    let whole = std::mem::take(&mut local.token);
+    let caveats = ["key_prefix=web-".to_owned(), "actions=sign,show".to_owned()];
+    local.token = gabion_kms_server::attenuated(&whole, &caveats).unwrap();
+    let some = data(ask(&local, &json!({"paths": paths.join(",")})));
+    for (path, wanted) in paths.iter().zip([
+        json!(["update"]),
+        json!(["deny"]),
+        json!(["deny"]),
+        json!(["deny"]),
+        json!(["deny"]),
+        json!(["deny"]),
+        json!(["deny"]),
+        json!(["deny"]),
+        json!(["read"]),
+        json!(["deny"]),
+    ]) {
+        assert_eq!(some[path], wanted, "{path}");
+    }
+    // What it says is so.
+    assert_eq!(local.ask("POST", "/v1/transit/sign/web-1", &json!({"input": ""})).0, 200);
+    assert_eq!(local.ask("POST", "/v1/transit/keys/web-2", &json!({"type": "ed25519"})).0, 403);
+    // Go's client sends the token once more, and reads `capabilities`.
+    let one = json!({"path": "transit/sign/web-1", "token": &*local.token});
+    let one = data(ask(&local, &one));
+    assert_eq!(
+        (&one["capabilities"], &one["transit/sign/web-1"]),
+        (&json!(["update"]), &json!(["update"]))
+    );
+    let other = json!({"path": "transit/sign/web-1", "token": &*whole});
+    assert!(refused(ask(&local, &other), 400).starts_with("unsupported"));
+    for body in [
+        json!({}),
+        json!({"paths": []}),
+        json!({"path": "a", "paths": ["b"]}),
+        json!({"paths": vec!["a"; 65]}),
+    ] {
+        assert_eq!(ask(&local, &body).0, 400, "{body}");
+    }
 }

@@ -189,8 +189,6 @@ fn public_keys_are_exported_and_what_is_not_served_says_so() {
         refused(post(path, json!({})), 400);
     }
     for path in [
-        "hash",
-        "hash/sha2-256",
         "cmac/k",
         "byok-export/k/data",
         "backup/k",

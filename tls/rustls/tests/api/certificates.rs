@@ -99,18 +99,27 @@ impl Key {
 
 /// A chain of a leaf and `intermediates` below a root, all with fresh keys of one kind.
 pub fn chain(key: Key, intermediates: usize) -> Chain {
-    let mut issuer = (key.generate(), "root".to_owned());
+    chain_with(key, intermediates, |key| key)
+}
+
+/// A [`chain`] whose certificates have the public keys of what `wrap` returns.
+pub fn chain_with(
+    key: Key,
+    intermediates: usize,
+    wrap: fn(Arc<dyn SigningKey>) -> Arc<dyn SigningKey>,
+) -> Chain {
+    let mut issuer = (wrap(key.generate()), "root".to_owned());
     let root = certificate(key, &issuer, &issuer, true);
     let mut roots = RootCertStore::empty();
     roots.add(root.clone()).unwrap();
     let mut certificates = Vec::new();
     for number in 0..intermediates {
-        let subject = (key.generate(), format!("intermediate {number}"));
+        let subject = (wrap(key.generate()), format!("intermediate {number}"));
         certificates.push(certificate(key, &issuer, &subject, true));
         issuer = subject;
     }
     let file = Arc::new(key.file());
-    let leaf = (signing_key(&file).unwrap(), "localhost".to_owned());
+    let leaf = (wrap(signing_key(&file).unwrap()), "localhost".to_owned());
     certificates.push(certificate(key, &issuer, &leaf, false));
     certificates.reverse();
     Chain { certificates, key: leaf.0, file, root, roots: Arc::new(roots) }

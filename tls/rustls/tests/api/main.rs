@@ -5,12 +5,12 @@
 
 mod certificates;
 mod default;
-mod examples;
 #[cfg(unix)]
 mod forks;
 mod groups;
 mod many;
 mod pair;
+mod points;
 mod raw_keys;
 mod sessions;
 mod shares;

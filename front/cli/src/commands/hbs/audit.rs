@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use gabion_engine::xmss::Set;
 use gabion_engine::{Algorithm, Error, Message, lms, xmss};
-use gabion_state::{KeyFile, LABEL, Line, Reuse, Surroundings, audit, log};
+use gabion_state::{KeyFile, LABEL, Line, Reuse, Surroundings, audit, read_log};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -148,14 +148,15 @@ impl Seen {
             }
         };
         self.is_of(&name, file.sets().algorithm(), file.public())?;
-        let history = log(&around, path).map_err(|why| incomplete(&name, why))?;
-        let mut unlogged = history.next - history.first;
-        for line in history.lines {
+        let mut signed = 0;
+        let history = read_log(&around, path, |line| {
             if let Line::Signed { index, digest, host, .. } = line {
-                unlogged = unlogged.saturating_sub(1);
+                signed += 1;
                 self.messages.push((format!("{name} on {host}"), index, digest));
             }
-        }
+        });
+        let history = history.map_err(|why| incomplete(&name, why))?;
+        let unlogged = (history.next - history.first).saturating_sub(signed);
         if unlogged > 0 {
             eprintln!(
                 "note: {name}: {unlogged} indexes below {} are not in its log: burnt, or lost from it with the power or a \
@@ -261,10 +262,11 @@ impl Row {
     fn of(row: &Value) -> Option<Self> {
         // Those that were printed before there were keys of XMSS do not say it.
         let algorithm = Algorithm::from_str(row["algorithm"].as_str().unwrap_or("HSS")).ok()?;
-        let public = hex::decode(row["key"].as_str()?).ok()?;
+        let public = base16ct::mixed::decode_vec(row["key"].as_str()?).ok()?;
         let used = match row["kind"].as_str()? {
             "signed" => {
-                let digest = hex::decode(row["digest"].as_str()?).ok()?.try_into().ok()?;
+                let digest =
+                    base16ct::mixed::decode_vec(row["digest"].as_str()?).ok()?.try_into().ok()?;
                 let host = row["host"].as_str().unwrap_or("an unknown host");
                 Some((host.to_owned(), row["index"].as_u64()?, digest))
             }

@@ -27,7 +27,7 @@ impl Writer {
     pub fn new(algorithm: Algorithm, public: &[u8]) -> Self {
         Writer {
             algorithm: algorithm.to_string(),
-            public: hex::encode(public),
+            public: base16ct::lower::encode_string(public),
             section: Section::default(),
         }
     }
@@ -36,8 +36,8 @@ impl Writer {
     pub fn line(&mut self, line: &Line) -> String {
         let mut row = match line {
             Line::Signed { index, digest, request, time, host, .. } => json!({
-                "kind": "signed", "index": index, "digest": hex::encode(digest), "request": request, "time": time,
-                "host": host,
+                "kind": "signed", "index": index, "digest": base16ct::lower::encode_string(digest),
+                "request": request, "time": time, "host": host,
             }),
             Line::Forgotten { request } => json!({"kind": "forgotten", "request": request}),
             Line::Note { text, time, host } => {
@@ -54,8 +54,8 @@ impl Writer {
     pub fn end(&self, history: &History) -> String {
         let History { len, chain, first, next, damage, .. } = history;
         let mut row = json!({
-            "kind": "end", "lines": self.section.lines, "length": len, "chain": hex::encode(chain), "first": first,
-            "next": next, "damage": damage,
+            "kind": "end", "lines": self.section.lines, "length": len,
+            "chain": base16ct::lower::encode_string(chain), "first": first, "next": next, "damage": damage,
         });
         self.name_key(&mut row);
         row["hash"] = self.section.hash_with(&row).into();
@@ -91,7 +91,7 @@ impl Section {
     fn hash_with(&self, end: &Value) -> String {
         let mut end = end.clone();
         end.as_object_mut().and_then(|end| end.remove("hash"));
-        hex::encode(self.hash_after(&end))
+        base16ct::lower::encode_string(&self.hash_after(&end))
     }
 
     /// Whether no object was read since the last end.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gabion_engine::Algorithm;
 use gabion_state::{Sets, Surroundings};
 
+use super::CNSA;
 use super::new_key::{NewKeyArgs, not_made, watched};
 use crate::failure::Failure;
 use crate::keys;
@@ -93,13 +94,10 @@ fn check_sectors(sets: &Sets, count: u32) -> Result<(), Failure> {
 /// CNSA 2.0 allows LMS and XMSS of one tree, and neither HSS nor XMSS^MT.
 fn check_cnsa2(sets: &Sets) -> Result<(), Failure> {
     if !sets.is_one_tree() {
-        return Err(Failure::Usage(
-            "CNSA 2.0 allows one tree and no levels (HSS, XMSS^MT); expected one set, such as LMS_SHA256_M24_H15_W4"
-                .to_owned(),
-        ));
+        return Err(Failure::Usage(format!(
+            "{CNSA}; expected one set, such as LMS_SHA256_M24_H15_W4"
+        )));
     }
-    eprintln!(
-        "note: CNSA 2.0 wants keys made and used in a validated module (SP 800-208); this is software, and is not"
-    );
+    eprintln!("note: {CNSA}");
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! `gabion hbs log`: what a key signed.
 
-use gabion_state::{Line, Surroundings, log};
+use gabion_state::{Line, Surroundings, read_log};
 
 use super::export::Writer;
 use super::{KeyPath, key_file};
 use crate::failure::{Failure, spelt};
+use crate::stdout;
 
 /// List what a key signed: index, digest of the message, request id, time, host
 ///
@@ -31,15 +32,16 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let around = Surroundings::real();
     let file = key_file(&around, &args.key.key)?;
-    let history = log(&around, &args.key.key).map_err(|why| Failure::Refused(why.to_string()))?;
     let mut writer = Writer::new(file.sets().algorithm(), file.public());
-    for line in &history.lines {
-        if args.json {
-            say!("{}", writer.line(line));
-        } else {
-            say!("{}", as_text(line));
+    let mut printed = Ok(());
+    let history = read_log(&around, &args.key.key, |line| {
+        if printed.is_ok() {
+            let text = if args.json { writer.line(&line) } else { as_text(&line) };
+            printed = stdout::print(format_args!("{text}\n"));
         }
-    }
+    });
+    let history = history.map_err(|why| Failure::Refused(why.to_string()))?;
+    printed?;
     if args.json {
         say!("{}", writer.end(&history));
     }
@@ -55,7 +57,11 @@ fn as_text(line: &Line) -> String {
     match line {
         Line::Signed { index, digest, request, time, host, .. } => {
             let request = request.as_deref().map_or(String::new(), |id| format!("  {}", spelt(id)));
-            format!("{time}  {}  index {index}  {}{request}", spelt(host), hex::encode(digest))
+            format!(
+                "{time}  {}  index {index}  {}{request}",
+                spelt(host),
+                base16ct::lower::encode_string(digest)
+            )
         }
         Line::Forgotten { request } => format!("forgotten: {}", spelt(request)),
         Line::Note { text, time, host } => format!("{time}  {}  {}", spelt(host), spelt(text)),

@@ -12,6 +12,7 @@ mod keygen;
 mod log;
 mod new_key;
 mod params;
+mod public;
 mod recover;
 mod sign;
 mod status;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use gabion_state::{KeyFile, Surroundings};
+use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::files;
@@ -50,8 +52,10 @@ enum Command {
     Keygen(keygen::Args),
     Log(log::Args),
     Params(params::Args),
+    Pub(public::Args),
     Recover(recover::Args),
     Restore(copies::RestoreArgs),
+    Retire(copies::RetireArgs),
     Sign(sign::Args),
     Status(status::Args),
     Verify(verify::Args),
@@ -67,13 +71,19 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Command::Keygen(args) => keygen::run(args),
         Command::Log(args) => log::run(args),
         Command::Params(args) => params::run(args),
+        Command::Pub(args) => public::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Restore(args) => copies::restore(args),
+        Command::Retire(args) => copies::retire(args),
         Command::Sign(args) => sign::run(args),
         Command::Status(args) => status::run(args),
         Command::Verify(args) => verify::run(args),
     }
 }
+
+/// What CNSA 2.0 allows.
+const CNSA: &str = "CNSA 2.0 allows LMS and XMSS of one tree (SP 800-208; SHA-256/192 is recommended) and neither HSS nor XMSS^MT; \
+    national security systems sign with validated hardware, which this software is not";
 
 /// A private key that is there: the file that `gabion hbs keygen` wrote.
 #[derive(clap::Args)]
@@ -94,6 +104,45 @@ fn named_file(option: &str, path: &Path) -> Result<(), Failure> {
     if files::is_dash(path) {
         return Err(Failure::Usage(format!(
             "{option} is `-`; expected the name of a file, since a key has its state beside it"
+        )));
+    }
+    Ok(())
+}
+
+/// Reads what is signed or verified: a file, or the digest that a file holds, in bytes or in hexadecimal.
+fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    if !is_digest {
+        check_size(file)?;
+        return files::read(file, files::LARGE_MAX);
+    }
+    let bytes = files::read(file, files::SMALL_MAX)?;
+    let is_one = |len: usize| [24, 28, 32, 48, 64].contains(&len);
+    // As sha256sum prints it: the digest, and the name of what it is of. Digits alone are no digest in bytes, which
+    // would be one out of 2^85.
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    let word = text.split_ascii_whitespace().next().unwrap_or_default();
+    let is_hex = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digest = match is_hex && text.trim_end().lines().count() == 1 {
+        true => base16ct::mixed::decode_vec(word).ok().map(Zeroizing::new),
+        false => Some(bytes),
+    };
+    digest.filter(|digest| is_one(digest.len())).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{} holds no digest; expected 24, 28, 32, 48 or 64 bytes, or one line of as many in hexadecimal",
+            files::shown(file, "standard input")
+        ))
+    })
+}
+
+/// Refuses a message that is too long to be read, with the way to sign and verify it.
+fn check_size(file: &Path) -> Result<(), Failure> {
+    let len = file.metadata().map_or(0, |about| about.len());
+    if len > files::LARGE_MAX {
+        return Err(Failure::Usage(format!(
+            "{} has {len} bytes, and at most {} are read; sign and verify its digest with --digest (sha256sum FILE), or a \
+             manifest of digests",
+            files::shown(file, "standard input"),
+            files::LARGE_MAX
         )));
     }
     Ok(())

@@ -9,12 +9,12 @@ use std::time::Instant;
 use gabion_engine::keys::stateful::Progress;
 use gabion_state::{
     Encoding, Generated, Making, Paths, Sets, Surroundings, Unfinished, UnfinishedSectors,
-    check_place, discard,
+    check_place, discard, status,
 };
 use zeroize::Zeroizing;
 
 use super::named_file;
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::files::{self, Access, Force, Output, Place};
 use crate::keys::passin::PassIn;
 
@@ -247,6 +247,12 @@ impl NewKey {
         if done.is_err() {
             // Those alone that were made here just now.
             keys[..written].iter().for_each(|(key, _)| discard(around, key));
+        }
+        // Sectors are alike.
+        if let (Ok(()), Some((key, _))) = (&done, keys.first())
+            && let Ok(status) = status(around, key)
+        {
+            status.warnings.iter().for_each(|warning| eprintln!("warning: {}", plain(warning)));
         }
         done
     }

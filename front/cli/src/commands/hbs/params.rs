@@ -15,6 +15,7 @@ use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms};
 use gabion_engine::{Algorithm, Engine, Error, Message, OsEntropy};
 use serde_json::{Value, json};
 
+use super::CNSA;
 use crate::failure::Failure;
 use crate::keys;
 use crate::table::{Align, Table};
@@ -24,6 +25,7 @@ use crate::table::{Align, Table};
 /// Example:
 ///   gabion hbs params
 ///   gabion hbs params --json
+///   gabion hbs params --cnsa
 ///
 /// Times are of one thread of this machine, from keys with trees 5 high that are made and used. Signing has the tree in memory,
 /// or what is kept of a high one, and includes the check of the signature. HSS puts up to 8 trees under each other: lengths,
@@ -32,6 +34,9 @@ use crate::table::{Align, Table};
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
+    /// Leave out what CNSA 2.0 does not allow: XMSS^MT, HSS, and sets that SP 800-208 has not
+    #[arg(long)]
+    cnsa: bool,
     /// Print one JSON array
     #[arg(long)]
     json: bool,
@@ -58,7 +63,11 @@ struct Row {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
-    let (rows, others) = (rows(engine)?, xmss::rows(engine)?);
+    let (rows, mut others) = (rows(engine)?, xmss::rows(engine)?);
+    if args.cnsa {
+        others.retain(|row| row.set.d == 1 && row.set.can_sign());
+        eprintln!("note: {CNSA}");
+    }
     if args.json {
         let all = rows.iter().map(as_json).chain(others.iter().map(xmss::as_json));
         say!("{}", Value::Array(all.collect()));

@@ -4,12 +4,12 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gabion_engine::keys::stateful::Request;
+use gabion_engine::Error;
+use gabion_engine::keys::stateful::{LedgerError, Request};
 use gabion_state::{Opening, Signature, Signer, Surroundings};
 use serde_json::json;
-use zeroize::Zeroizing;
 
-use super::key_file;
+use super::{key_file, message};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output, Place};
 use crate::keys;
@@ -41,9 +41,13 @@ pub struct Args {
     /// Name of the request, up to 128 printable characters: asked again, it gets the same signature
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Reserve so many indexes at once, at least; what is left of them goes back at the end
+    /// Reserve so many indexes at once, at least; what is left of them goes back at the end, and a crash burns it. At most
+    /// as many as FILES, an eighth of what is left, or 64 of a key with 512 indexes or more
     #[arg(long, value_name = "N", default_value = "1")]
     reserve: NonZero<u64>,
+    /// Reserve N indexes even if that is more: a crash may burn the whole key
+    #[arg(long)]
+    reserve_anyway: bool,
     /// FILE holds a digest that somebody else made, of 24 to 64 bytes or in hexadecimal as sha256sum prints it; the
     /// digest is the message
     #[arg(long)]
@@ -81,6 +85,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let opening = Opening {
         ahead: args.reserve.get(),
+        messages: messages.len() as u64,
+        reserve_anyway: args.reserve_anyway,
         wait: Duration::from_secs(args.wait),
         threads: std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
     };
@@ -88,7 +94,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     // An index is used up for a signature that can't be written, too.
     files::probe(&places, file.signature_len())?;
-    let signer = Signer::of_file(&around, engine, &args.key, file, passphrase, &opening)?;
+    let signer = Signer::of_file(&around, engine, &args.key, file, passphrase, &opening);
+    let signer = signer.map_err(|error| match error {
+        Error::Ledger(error @ LedgerError::Reserve { .. }) => Failure::Usage(format!(
+            "--reserve: {error}, or --reserve-anyway if losing them is acceptable"
+        )),
+        error => error.into(),
+    })?;
     let id = args.request_id.as_deref();
     let requests = messages.iter().map(|message| Request { message, id });
     let signed = signer.sign(&requests.collect::<Vec<_>>());
@@ -147,29 +159,6 @@ fn out_of(args: &Args, file: &Path) -> Result<PathBuf, Failure> {
             Ok(out.into())
         }
     }
-}
-
-fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    if !is_digest {
-        return files::read(file, files::LARGE_MAX);
-    }
-    let bytes = files::read(file, files::SMALL_MAX)?;
-    let is_one = |len: usize| [24, 28, 32, 48, 64].contains(&len);
-    // As sha256sum prints it: the digest, and the name of what it is of. Digits alone are no digest in bytes, which
-    // would be one out of 2^85.
-    let text = std::str::from_utf8(&bytes).unwrap_or_default();
-    let word = text.split_ascii_whitespace().next().unwrap_or_default();
-    let is_hex = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let digest = match is_hex && text.trim_end().lines().count() == 1 {
-        true => hex::decode(word).ok().map(Zeroizing::new),
-        false => Some(bytes),
-    };
-    digest.filter(|digest| is_one(digest.len())).ok_or_else(|| {
-        Failure::Usage(format!(
-            "{} holds no digest; expected 24, 28, 32, 48 or 64 bytes, or one line of as many in hexadecimal",
-            files::shown(file, "standard input")
-        ))
-    })
 }
 
 fn tell(args: &Args, signed: &[Signature]) -> Result<(), Failure> {

@@ -22,7 +22,7 @@ use crate::failure::{Failure, NEXT_KEY, plain};
 pub struct Args {
     #[command(flatten)]
     key: KeyPath,
-    /// Print one JSON object: index, remaining, burnt, generation, anchors, holder, refusal, warnings
+    /// Print one JSON object: index, remaining, burnt, imported, generation, anchors, holder, refusal, warnings
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +53,7 @@ pub fn verdict(status: &Status, key: &Path) -> Result<u8, Failure> {
     let mut refusals = status.refusal.clone().into_iter().chain(anchor);
     match refusals.next() {
         Some(reason) => {
-            let way_on = Paths::of(key).way_on();
+            let way_on = Paths::of(key).way_on(status.lifecycle);
             Err(Failure::Refused(format!("the state is not safe to sign with: {reason}; {way_on}")))
         }
         None if status.remaining.left == 0 => {
@@ -70,6 +70,9 @@ pub fn print(status: &Status) -> Result<(), Failure> {
     say!("next index  {index}");
     say!("remaining   {}{low}", remaining.left);
     say!("burnt       {} at most", remaining.burnt);
+    if status.imported > 0 {
+        say!("imported    {} used elsewhere or left out", status.imported);
+    }
     say!("generation  {generation}");
     for (name, refusal) in &status.anchors {
         say!("anchor      {name}: {}", refusal.as_deref().unwrap_or("agrees"));
@@ -85,6 +88,7 @@ fn as_json(status: &Status) -> serde_json::Value {
         "index": status.index,
         "remaining": status.remaining.left,
         "burnt": status.remaining.burnt,
+        "imported": status.imported,
         "generation": status.generation,
         "anchors": status.anchors.iter().map(anchor).collect::<Vec<_>>(),
         "holder": status.holder,

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use gabion_engine::{Algorithm, VerifyKey};
+use gabion_engine::{Algorithm, Message, VerifyKey};
 
+use super::{check_size, message};
 use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files;
@@ -33,13 +34,17 @@ pub struct Args {
     /// File with the signature; `-` is standard input
     #[arg(long, value_name = "SIG")]
     sig: PathBuf,
+    /// FILE holds a digest, of 24 to 64 bytes or in hexadecimal as sha256sum prints it; the digest is the message, as with
+    /// `gabion hbs sign --digest`
+    #[arg(long, conflicts_with_all = ["context", "prehash"])]
+    digest: bool,
     #[command(flatten)]
     mode: MessageArgs,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let Args { key, algorithm, sig, mode } = args;
+    let Args { key, algorithm, sig, digest, mode } = args;
     let key = KeyArgs { key, algorithm, passin: None, raw: Some(Algorithm::Hss) };
     key.check_standard_input(&[("--sig", &sig), ("FILE", mode.file())])?;
     let engine = keys::engine()?;
@@ -52,7 +57,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
     let signature = files::read(&sig, files::SMALL_MAX)?;
     let signature = as_hss(&key, &signature);
-    mode.with_message(|message| engine.verify(&key, message, &signature))?;
+    if digest {
+        let message = message(mode.file(), true)?;
+        engine.verify(&key, Message::Pure { context: b"", message: &message }, &signature)?;
+    } else {
+        check_size(mode.file())?;
+        mode.with_message(|message| engine.verify(&key, message, &signature))?;
+    }
     say!("the {} signature verifies", key.algorithm());
     Ok(0)
 }

@@ -13,7 +13,7 @@ pub struct MessageArgs {
     /// Context string in hexadecimal, at most 255 bytes; signer and verifier must agree on it
     #[arg(long, value_name = "HEX", value_parser = context, default_value = "")]
     context: Context,
-    /// Sign the digest of the message (HashML-DSA, HashSLH-DSA): SHA2-256, SHA2-512, SHA3-256,
+    /// Sign the digest of the message (HashML-DSA, HashSLH-DSA, ECDSA): SHA2-256, SHA2-512, SHA3-256,
     /// SHAKE-128 ..
     #[arg(long, value_name = "HASH")]
     prehash: Option<Prehash>,
@@ -22,15 +22,61 @@ pub struct MessageArgs {
     file: PathBuf,
 }
 
+/// `--mu`: the message representative of ML-DSA in place of the message.
+#[derive(clap::Args)]
+pub struct MuArgs {
+    /// FILE holds mu of an ML-DSA message (`gabion mu`): 64 bytes, or 128 hexadecimal digits
+    #[arg(long, conflicts_with_all = ["prehash", "context"])]
+    mu: bool,
+}
+
+impl MuArgs {
+    /// Reads mu if the option is given.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if the file cannot be read or holds something else.
+    pub fn read(&self, mode: &MessageArgs) -> Result<Option<[u8; 64]>, Failure> {
+        if !self.mu {
+            return Ok(None);
+        }
+        let bytes = files::read(&mode.file, files::SMALL_MAX)?;
+        let text = bytes.trim_ascii();
+        let decoded = if bytes.len() == 64 { None } else { base16ct::mixed::decode_vec(text).ok() };
+        let mu = decoded.as_deref().unwrap_or(&bytes).try_into();
+        mu.map(Some).map_err(|_| {
+            let name = files::shown(&mode.file, "standard input");
+            let length = bytes.len();
+            Failure::Usage(format!(
+                "{name} has {length} bytes and is not mu; expected 64 bytes or 128 hexadecimal digits"
+            ))
+        })
+    }
+
+    /// Reads the message, or mu if the option is given, and passes it on in the form that is to be signed.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`], [`MessageArgs::with_message`] and `then`.
+    pub fn with_message<T>(
+        &self,
+        mode: &MessageArgs,
+        then: impl FnOnce(Message<'_>) -> Result<T, gabion_engine::Error>,
+    ) -> Result<T, Failure> {
+        match self.read(mode)? {
+            Some(mu) => then(Message::Mu(&mu)).map_err(Failure::from),
+            None => mode.with_message(then),
+        }
+    }
+}
+
 /// A context string.
 #[derive(Clone)]
 struct Context(Vec<u8>);
 
 fn context(text: &str) -> Result<Context, String> {
-    match hex::decode(text) {
+    match base16ct::mixed::decode_vec(text) {
         Ok(bytes) if bytes.len() <= 255 => Ok(Context(bytes)),
         Ok(bytes) => Err(format!("{} bytes; at most 255 are allowed", bytes.len())),
-        Err(cause) => Err(format!("{cause}; expected pairs of hexadecimal digits, such as 0aff")),
+        Err(_) => Err("not hexadecimal; expected pairs of digits, such as 0aff".to_owned()),
     }
 }
 

@@ -7,5 +7,6 @@ pub mod derive;
 pub mod encaps;
 pub mod keygen;
 pub(super) mod message;
+pub mod mu;
 pub mod sign;
 pub mod verify;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gabion_engine::OsEntropy;
 
-use super::message::MessageArgs;
+use super::message::{MessageArgs, MuArgs};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
@@ -25,6 +25,8 @@ pub struct Args {
     key: KeyArgs,
     #[command(flatten)]
     mode: MessageArgs,
+    #[command(flatten)]
+    mu: MuArgs,
     /// Sign without randomness: the same key and message always give the same signature
     #[arg(long)]
     deterministic: bool,
@@ -45,7 +47,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     files::not_a_terminal([&place])?;
     let engine = keys::engine()?;
     let key = args.key.signing_key(engine)?;
-    let signature = args.mode.with_message(|message| {
+    let signature = args.mu.with_message(&args.mode, |message| {
         if args.deterministic {
             engine.sign_deterministic(&key, message)
         } else {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::message::MessageArgs;
+use super::message::{MessageArgs, MuArgs};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::{self, KeyArgs};
@@ -27,6 +27,8 @@ pub struct Args {
     sig: PathBuf,
     #[command(flatten)]
     mode: MessageArgs,
+    #[command(flatten)]
+    mu: MuArgs,
 }
 
 /// Runs the command.
@@ -35,7 +37,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     let key = args.key.verify_key(engine)?;
     let signature = files::read(&args.sig, files::SMALL_MAX)?;
-    args.mode.with_message(|message| engine.verify(&key, message, &signature))?;
+    args.mu.with_message(&args.mode, |message| engine.verify(&key, message, &signature))?;
     say!("the {} signature verifies", key.algorithm());
     Ok(0)
 }

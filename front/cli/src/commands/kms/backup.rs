@@ -15,11 +15,11 @@ use crate::failure::Failure;
 ///
 /// The copy goes to the folder that the server's configuration names. It has what the store had when it was begun; the server goes
 /// on meanwhile. It is sealed by the key of its period, which is in another
-/// folder, and opens with what opens the seal now.
+/// folder, and opens with what opens the seal now. Prints the path of the copy on the server.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct BackupArgs {
-    /// Print the service's answer as one JSON object: file, revision, period
+    /// Print the service's answer as one JSON object: file, path, revision, period
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ pub struct RestoreArgs {
     /// The key of the copy's period, where it is not in the folder for those
     #[arg(long, value_name = "FILE")]
     backup_key: Option<PathBuf>,
-    /// The copy
+    /// The copy: a path, or the name of a file in backup.folder
     backup: PathBuf,
 }
 
@@ -51,7 +51,7 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
     if args.json {
         say_json(&made)?;
     } else {
-        say!("{}", made.file);
+        say!("{}", made.path.unwrap_or(made.file));
     }
     Ok(0)
 }

@@ -76,7 +76,7 @@ impl From<gabion_kms_server::Error> for Failure {
         match error {
             gabion_kms_server::Error::Settings(_) => Failure::Usage(text),
             gabion_kms_server::Error::Kms(error) => match error.code().as_str() {
-                "unseal_failed" => Failure::No(text),
+                "unseal_failed" | "backup_failed" => Failure::No(text),
                 "bad_request" => Failure::Usage(text),
                 _ => Failure::NotReady(text),
             },

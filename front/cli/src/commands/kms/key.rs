@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use clap::Subcommand;
 use gabion_kms_client::Client;
 use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey};
+use gabion_kms_server::KeyAlgorithm;
 use serde_json::json;
 
 use super::open::{self, OpenArgs};
-use super::period::period;
+use super::period::{lifetime, period, time};
 use super::shown::key;
 use super::transfer::{self, ExportArgs, ImportArgs, WrappingKeyArgs};
 use super::{client, say_json};
@@ -39,24 +40,8 @@ enum Command {
     ///
     /// Example:
     ///   gabion kms key create release --algorithm ML-DSA-65
-    #[command(verbatim_doc_comment)]
-    Create {
-        /// What to call it: 1 to 64 of 0-9 A-Z a-z _ - .
-        name: String,
-        /// Its algorithm: of signatures or a KEM (`gabion algorithms`), XAES-256-GCM, AES256-GCM96,
-        /// ChaCha20-Poly1305, HMAC-SHA-256, HMAC-SHA-384, HMAC-SHA-512, RSA-2048, RSA-3072 or RSA-4096
-        #[arg(long)]
-        algorithm: String,
-        /// What it is for, a part of its id [default: transit]
-        #[arg(long)]
-        purpose: Option<String>,
-        /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
-        #[arg(long, value_name = "LABEL")]
-        conformance: Vec<String>,
-        /// Have the clock rotate it every so often: 12h, 30d, an hour at least [default: never]
-        #[arg(long, value_name = "TIME", value_parser = period)]
-        rotate_every: Option<u64>,
-    },
+    #[command(verbatim_doc_comment, after_help = algorithms())]
+    Create(Create),
     /// List keys in the order of their names
     ///
     /// Example:
@@ -179,6 +164,46 @@ enum Command {
 }
 
 #[derive(clap::Args)]
+struct Create {
+    /// What to call it: 1 to 64 of 0-9 A-Z a-z _ - .
+    name: String,
+    /// Its algorithm: one of those below, with or without capitals and hyphens
+    #[arg(long)]
+    algorithm: String,
+    /// What it is for, a part of its id [default: transit]
+    #[arg(long)]
+    purpose: Option<String>,
+    /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
+    #[arg(long, value_name = "LABEL")]
+    conformance: Vec<String>,
+    /// Have the clock rotate it every so often: 12h, 30d, an hour at least [default: never]
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    rotate_every: Option<u64>,
+    /// Of ML-DSA: have it sign and verify mu alone, so that no message reaches the service, for good
+    #[arg(long)]
+    mu_required: bool,
+    /// Have it sign JSON Web Tokens alone, for good, that live so long at most: 15m, 12h, 30d
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    jwt_max_lifetime: Option<u64>,
+}
+
+impl Create {
+    /// The request as it is sent.
+    fn wire(self) -> CreateKey {
+        CreateKey {
+            name: self.name,
+            algorithm: self.algorithm,
+            purpose: self.purpose,
+            tenant: None,
+            conformance: Some(self.conformance).filter(|labels| !labels.is_empty()),
+            rotate_period_s: self.rotate_every,
+            mu_required: Some(true).filter(|_| self.mu_required),
+            jwt_max_lifetime_s: self.jwt_max_lifetime,
+        }
+    }
+}
+
+#[derive(clap::Args)]
 struct Of {
     /// The key, by name or id
     key: String,
@@ -212,15 +237,37 @@ struct Config {
     /// Allow `export` to give out the private half, for good
     #[arg(long)]
     exportable: bool,
+    /// Of ML-DSA: have it sign and verify mu alone, so that no message reaches the service, for good
+    #[arg(long)]
+    mu_required: bool,
+    /// Have it sign JSON Web Tokens alone, for good, that live so long at most: 15m, 12h, 30d
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    jwt_max_lifetime: Option<u64>,
     /// When a use is answered: durable (the disk has its record), written (the system has it), default
     #[arg(long, value_parser = ["durable", "written", "default"])]
     class: Option<String>,
-    /// From when on it makes nothing new, in milliseconds since 1970; 0: never
-    #[arg(long, value_name = "MS")]
+    /// From when on it makes nothing new: 2027-01-01T00:00:00Z, or milliseconds since 1970; 0: never
+    #[arg(long, value_name = "TIME", value_parser = time)]
     expires: Option<u64>,
     /// Have the clock rotate it when its newest version is so old: 12h, 30d, an hour at least; 0: never
     #[arg(long, value_name = "TIME", value_parser = period)]
     rotate_every: Option<u64>,
+}
+
+/// Lists the algorithms of keys, in lines of a terminal's width.
+fn algorithms() -> String {
+    let (mut text, mut len) = ("Algorithms:\n ".to_owned(), 1);
+    for algorithm in KeyAlgorithm::all() {
+        let name = algorithm.name();
+        if len + 1 + name.len() > 100 {
+            text.push_str("\n ");
+            len = 1;
+        }
+        text.push(' ');
+        text.push_str(name);
+        len += 1 + name.len();
+    }
+    text
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -244,12 +291,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let json = args.json;
     match args.command {
-        Command::Create { name, algorithm, purpose, conformance, rotate_every } => {
-            let conformance = Some(conformance).filter(|labels| !labels.is_empty());
-            let (tenant, rotate_period_s) = (None, rotate_every);
-            let new = CreateKey { name, algorithm, purpose, tenant, conformance, rotate_period_s };
-            key(json, &client.create(&new)?)
-        }
+        Command::Create(new) => key(json, &client.create(&new.wire())?),
         Command::List => list(&client, json),
         Command::Show(of) => show(&client, json, &of.key),
         Command::Rotate(of) => {
@@ -271,6 +313,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 expires_ms: config.expires,
                 class: config.class,
                 rotate_period_s: config.rotate_every,
+                mu_required: Some(true).filter(|_| config.mu_required),
+                jwt_max_lifetime_s: config.jwt_max_lifetime,
             };
             key(json, &client.configure(&config.of.key, &to)?)
         }

@@ -8,8 +8,10 @@ mod backup;
 mod cipher;
 mod datakey;
 mod dev;
+mod given;
 mod hmac;
 mod init;
+mod jwt;
 mod kem;
 mod key;
 mod open;
@@ -26,21 +28,15 @@ mod shown;
 mod sign;
 mod status;
 mod token;
+mod token_family;
 mod transfer;
 mod verify;
 
-use std::io::{ErrorKind, Read};
-use std::path::Path;
-
 use clap::Subcommand;
-use gabion_engine::{Message, Pieces, Prehash};
-use gabion_kms_client::{Client, Error, Settings, encode};
+use gabion_kms_client::{Client, Error, Settings};
 use serde::Serialize;
-use zeroize::Zeroizing;
 
-use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
-use crate::files::{self, Opened};
 
 /// Keys in a service, by name: they sign and encrypt there
 ///
@@ -64,6 +60,7 @@ enum Command {
     Backup(backup::BackupArgs),
     Dev(dev::Args),
     Init(init::Args),
+    Jwt(jwt::Args),
     Key(key::Args),
     Policy(policy::Args),
     RecoverAdmin(recover_admin::Args),
@@ -98,6 +95,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Command::Backup(args) => backup::backup(args),
         Command::Dev(args) => dev::run(args),
         Command::Init(args) => init::run(args),
+        Command::Jwt(args) => jwt::run(args),
         Command::Key(args) => key::run(args),
         Command::Policy(args) => policy::run(args),
         Command::RecoverAdmin(args) => recover_admin::run(args),
@@ -160,84 +158,3 @@ fn say_json(answer: &impl Serialize) -> Result<(), Failure> {
 /// Most bytes of a message that is sent within a request of JSON: in base64 it is within what the service takes. What is
 /// longer is a request's body itself, and read as it is sent.
 const SHORT_MAX: u64 = 512 << 10;
-
-/// A message, as it is sent.
-enum Given {
-    /// Within a request of JSON, or only its digest.
-    Sent(Sent),
-    /// As a body of its own, which says how many bytes there are, where that is known.
-    Stream { message: Box<dyn Read>, length: Option<u64>, context: Option<String> },
-}
-
-impl Given {
-    /// Only the digest is sent of what is signed by its digest.
-    fn of(mode: &MessageArgs) -> Result<Self, Failure> {
-        let context = mode.context();
-        let opened = files::open(mode.file(), SHORT_MAX)?;
-        let sent = match (opened, mode.prehash()) {
-            (Opened::Short(message), None) => {
-                Sent::of(Message::Pure { context, message: &message })
-            }
-            (Opened::Short(message), Some(hash)) => {
-                Sent::of(Message::Prehash { context, hash, digest: &hash.digest(&message) })
-            }
-            (Opened::Long(mut message, _), Some(hash)) => {
-                let digest = digest(hash, &mut message, mode.file())?;
-                Sent::of(Message::Prehash { context, hash, digest: &digest })
-            }
-            (Opened::Long(message, length), None) => {
-                let context = Some(context).filter(|bytes| !bytes.is_empty()).map(encode);
-                return Ok(Given::Stream { message, length, context });
-            }
-        };
-        Ok(Given::Sent(sent?))
-    }
-}
-
-/// The digest of a message that is read piece by piece.
-fn digest(hash: Prehash, message: &mut dyn Read, file: &Path) -> Result<Vec<u8>, Failure> {
-    let no_pieces = || Failure::Usage(format!("{} takes no message of this size", hash.name()));
-    let mut pieces = Pieces::to_digest(hash).ok_or_else(no_pieces)?;
-    let mut piece = Zeroizing::new(vec![0; 64 << 10]);
-    loop {
-        match message.read(&mut piece) {
-            Ok(0) => return Ok(pieces.so_far()),
-            Ok(read) => pieces.add(&piece[..read]),
-            Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
-            Err(cause) => {
-                let name = files::shown(file, "standard input");
-                let words = files::words(&cause);
-                return Err(Failure::Usage(format!("cannot read {name}: {words}")));
-            }
-        }
-    }
-}
-
-/// A message as the wire has it.
-struct Sent {
-    message: Option<String>,
-    digest: Option<String>,
-    prehash: Option<String>,
-    context: Option<String>,
-}
-
-impl Sent {
-    /// Only the digest is sent of what is signed by its digest.
-    fn of(message: Message<'_>) -> Result<Self, gabion_engine::Error> {
-        let given = |bytes: &[u8]| Some(bytes).filter(|bytes| !bytes.is_empty()).map(encode);
-        let none = Sent { message: None, digest: None, prehash: None, context: None };
-        Ok(match message {
-            Message::Pure { context, message } => {
-                Sent { message: Some(encode(message)), context: given(context), ..none }
-            }
-            Message::Prehash { context, hash, digest } => Sent {
-                digest: Some(encode(digest)),
-                prehash: Some(hash.name().to_owned()),
-                context: given(context),
-                ..none
-            },
-            // The command line makes no other.
-            Message::Mu(_) | Message::Internal(_) => none,
-        })
-    }
-}

@@ -22,8 +22,8 @@ pub struct Beside {
 struct Bytes(Vec<u8>);
 
 fn hexadecimal(text: &str) -> Result<Bytes, String> {
-    let wrong = |cause| format!("{cause}; expected pairs of hexadecimal digits, such as 0aff");
-    hex::decode(text).map(Bytes).map_err(wrong)
+    let wrong = |_| "not hexadecimal; expected pairs of digits, such as 0aff".to_owned();
+    base16ct::mixed::decode_vec(text).map(Bytes).map_err(wrong)
 }
 
 impl Beside {

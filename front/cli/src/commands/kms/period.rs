@@ -1,4 +1,4 @@
-//! How often something comes again, and how long a token lives, as people write it.
+//! Periods, lifetimes and times, as people write them.
 
 use gabion_kms_client::seconds_of;
 
@@ -18,4 +18,14 @@ pub fn lifetime(text: &str) -> Result<u64, String> {
 pub fn period(text: &str) -> Result<u64, String> {
     let expected = "expected a time in s, m, h or d, such as 12h or 30d; 0: never";
     seconds_of(text).ok_or_else(|| expected.to_owned())
+}
+
+/// Parses a time into milliseconds since 1970.
+///
+/// # Errors
+/// A malformed time.
+pub fn time(text: &str) -> Result<u64, String> {
+    let expected =
+        "expected a time such as 2027-01-01T00:00:00Z (RFC 3339), or milliseconds since 1970";
+    gabion_kms_server::parse_ms(text).ok_or_else(|| expected.to_owned())
 }

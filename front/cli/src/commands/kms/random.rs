@@ -30,6 +30,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         return Ok(0);
     }
     let bytes = decoded(&drawn.random_bytes)?;
-    say!("{}", *Zeroizing::new(hex::encode(&*bytes)));
+    say!("{}", *Zeroizing::new(base16ct::lower::encode_string(&bytes)));
     Ok(0)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gabion_kms_client::wire::RecoverAdmin;
+use gabion_kms_client::wire::{RecoverAdmin, Recovering};
 
 use super::period::lifetime;
 use super::seal::{shares_of, text};
@@ -19,6 +19,9 @@ use crate::files;
 /// Reads shares from standard input, one a line; what several people give one after the other counts together. The last
 /// one that is needed prints a token that may do everything, and no token of before is one any more. Each of them names
 /// the same certificate, to which the token is bound.
+///
+/// Policies do not apply to the new token until it ends, but they stay in force for everybody else. The answer lists the policies
+/// that permit a principal to change policies or make tokens: delete those that you do not recognise.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -37,7 +40,7 @@ pub struct Args {
     /// File with shares, one a line; `-` is standard input [default: `-`, but for --reset]
     #[arg(value_name = "FILE")]
     shares: Option<PathBuf>,
-    /// Print the service's answer as one JSON object: given, threshold, token, expires_ms
+    /// Print the service's answer as one JSON object: given, threshold, token, expires_ms, overrides_policies, permits
     #[arg(long)]
     json: bool,
 }
@@ -80,9 +83,33 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             if let Some(ms) = how.expires_ms {
                 say!("ends   {}", gabion_kms_server::rfc3339(ms));
             }
+            say_overridden(&how)?;
         }
         (false, None, Some(threshold)) => say!("{} of {threshold} shares are there", how.given),
         (false, None, None) => say!("no share is there"),
     }
     Ok(0)
+}
+
+/// Prints that policies do not apply to the token, and the policies that permit administration to others.
+fn say_overridden(how: &Recovering) -> Result<(), Failure> {
+    if how.overrides_policies != Some(true) {
+        return Ok(());
+    }
+    say!("policies do not apply to this token until it ends; they are unchanged");
+    let permits = how.permits.as_deref().unwrap_or_default();
+    if permits.is_empty() {
+        say!("no policy permits anybody to change policies or make tokens");
+        return Ok(());
+    }
+    say!("these policies permit administration; delete those that you do not recognise:");
+    for permit in permits {
+        let conditions = if permit.conditional { " (under conditions)" } else { "" };
+        let actions = permit.actions.join(", ");
+        say!("  {}  {}  {actions}{conditions}", permit.policy, permit.principal);
+    }
+    if let Some(more) = how.more_permits {
+        say!("  and {more} more: `gabion kms policy list`");
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! How keys of the service are printed.
 
 use gabion_kms_client::wire::Key;
+use gabion_kms_server::rfc3339;
 
 use super::say_json;
 use crate::failure::Failure;
@@ -30,14 +31,20 @@ pub fn key(json: bool, key: &Key) -> Result<(), Failure> {
     if let Some(class) = &key.class {
         say!("class       {class}: when a use is answered");
     }
+    if key.mu_required == Some(true) {
+        say!("mu only     no message is taken: `gabion kms sign --keep-message`");
+    }
+    if let Some(seconds) = key.jwt_max_lifetime_s {
+        say!("jwt only    tokens of {} at most: `gabion kms jwt sign`", time(seconds));
+    }
     if key.exportable {
         say!("exportable  its private half may be given out");
     }
     if let Some(ms) = key.expires_ms {
-        say!("expires     {ms} ms since 1970: it makes nothing new from then on");
+        say!("expires     {}: it makes nothing new from then on", rfc3339(ms));
     }
     if let (Some(seconds), Some(ms)) = (key.rotate_period_s, key.rotates_ms) {
-        say!("rotates     every {}, next at {ms} ms since 1970", time(seconds));
+        say!("rotates     every {}, next at {}", time(seconds), rfc3339(ms));
     }
     for (name, value) in &key.labels {
         say!("label       {name}={value}");

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use gabion_kms_client::wire::Sign;
-use gabion_kms_client::{OfStream, decode};
+use gabion_kms_client::{OfStream, decode, decode_url};
 
-use super::{Given, Sent, client, say_json};
+use super::given::{Given, SendArgs, Sent};
+use super::{client, say_json};
 use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
@@ -30,12 +31,17 @@ pub struct Args {
     number: Option<u32>,
     #[command(flatten)]
     mode: MessageArgs,
+    #[command(flatten)]
+    send: SendArgs,
     /// Of RSA: pss or pkcs1v15 [default: pss]
     #[arg(long, value_parser = ["pss", "pkcs1v15"])]
     padding: Option<String>,
     /// Of RSA's pss: bytes of the salt [default: those of the digest]
     #[arg(long, value_name = "BYTES")]
     salt_length: Option<u32>,
+    /// How the signature is written: asn1, or jws, which of ECDSA is r and s (64, 96 or 132 bytes) [default: asn1]
+    #[arg(long, value_parser = ["asn1", "jws"])]
+    marshaling: Option<String>,
     /// File for the signature; `-` is standard output, which then is no terminal
     #[arg(long, value_name = "SIG", default_value = "-")]
     out: PathBuf,
@@ -54,31 +60,47 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if !args.json {
         files::not_a_terminal([&place])?;
     }
-    let (version, tenant) = (args.number, None);
+    let (client, tenant) = (client()?, None);
     let (key, padding, salt_length) = (args.key, args.padding, args.salt_length);
-    let signed = match Given::of(&args.mode)? {
-        Given::Sent(Sent { message, digest, prehash, context }) => client()?.sign(&Sign {
-            key,
-            tenant,
-            version,
-            message,
-            digest,
-            prehash,
-            context,
-            padding,
-            salt_length,
-        })?,
+    let marshaling = args.marshaling;
+    let is_jws = marshaling.as_deref() == Some("jws");
+    let signed = match Given::of(&client, (&key, args.number), &args.mode, &args.send)? {
+        Given::Sent(Sent { message, digest, mu, prehash, context, version }) => {
+            client.sign(&Sign {
+                key,
+                tenant,
+                version: version.or(args.number),
+                message,
+                digest,
+                mu,
+                prehash,
+                context,
+                padding,
+                salt_length,
+                marshaling,
+            })?
+        }
         Given::Stream { mut message, length, context } => {
-            let prehash = None;
-            let what = OfStream { key, tenant, version, context, prehash, padding, salt_length };
-            client()?.sign_stream(&what, &mut message, length)?
+            let (version, prehash) = (args.number, None);
+            let what = OfStream {
+                key,
+                tenant,
+                version,
+                context,
+                prehash,
+                padding,
+                salt_length,
+                marshaling,
+            };
+            client.sign_stream(&what, &mut message, length)?
         }
     };
     if args.json {
         say_json(&signed)?;
         return Ok(0);
     }
-    let signature = decode(&signed.signature)
+    let signature = if is_jws { decode_url } else { decode }(&signed.signature);
+    let signature = signature
         .ok_or_else(|| Failure::NotReady("the service's signature is no base64".to_owned()))?;
     files::commit([Output::prepare(place, &signature, Access::Public, existing)?])?;
     Ok(0)

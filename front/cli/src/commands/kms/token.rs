@@ -7,6 +7,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::period::lifetime;
+use super::token_family::revoke_family;
 use super::{client, say_json};
 use crate::failure::Failure;
 
@@ -37,7 +38,7 @@ enum Command {
     Create {
         /// What whoever has it is called
         principal: String,
-        /// What it is limited to: tenant=T, key_prefix=P, actions=A,B, cidr=C, cnf=SHA256, batch_max=N, expires=MS;
+        /// What it is limited to: tenant=T, key_prefix=P, actions=A,B, cidr=C, cnf=SHA256, batch_max=N, expires=TIME (RFC 3339);
         /// several times for several
         #[arg(long = "caveat", value_name = "CAVEAT")]
         caveats: Vec<String>,
@@ -55,15 +56,21 @@ enum Command {
         #[arg(value_name = "CAVEAT", required = true)]
         caveats: Vec<String>,
     },
-    /// Revoke a token, with all that were made of it
+    /// Revoke a token with all its attenuations
     ///
     /// Example:
     ///   id=$(gabion kms token create ci --json | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/')
     ///   gabion kms token revoke "$id"
+    ///
+    /// Tokens that its holders made by `token create` have ids of their own and stay valid. With --children they are revoked,
+    /// too, and those that these made, as the audit log tells of them. That takes the action `audit` besides.
     #[command(verbatim_doc_comment)]
     Revoke {
         /// Its id
         id: String,
+        /// Revoke the tokens that were made by it, too
+        #[arg(long)]
+        children: bool,
     },
 }
 
@@ -114,12 +121,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 say_end(gabion_kms_server::expires_ms(&token));
             }
         }
-        Command::Revoke { id } => {
+        Command::Revoke { id, children: true } => revoke_family(&client()?, id, args.json)?,
+        Command::Revoke { id, children: false } => {
             let changed = client()?.revoke_token(&id)?;
             if args.json {
                 say_json(&changed)?;
             } else {
-                say!("the token is revoked, and all that were made of it");
+                say!("the token is revoked, with all its attenuations");
             }
         }
     }

@@ -56,7 +56,7 @@ pub struct ImportArgs {
         default_missing_value = "x-wing",
         require_equals = true,
         conflicts_with_all = ["public", "wrap", "passin"],
-        value_parser = ["x-wing", "rsa-oaep-sha256", "rsa-oaep-sha384", "rsa-oaep-sha512"]
+        value_parser = ["x-wing", "rsa-oaep-sha224", "rsa-oaep-sha256", "rsa-oaep-sha384", "rsa-oaep-sha512"]
     )]
     wrapped: Option<String>,
     /// Of --wrapped: pkcs8 or raw [default: pkcs8, if a standard has it]

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use gabion_kms_client::wire::Verify;
-use gabion_kms_client::{OfStream, encode};
+use gabion_kms_client::{OfStream, encode, encode_url};
 
-use super::{Given, Sent, client, say_json};
+use super::given::{Given, SendArgs, Sent};
+use super::{client, say_json};
 use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files;
@@ -32,12 +33,17 @@ pub struct Args {
     sig: PathBuf,
     #[command(flatten)]
     mode: MessageArgs,
+    #[command(flatten)]
+    send: SendArgs,
     /// Of RSA: pss or pkcs1v15 [default: pss]
     #[arg(long, value_parser = ["pss", "pkcs1v15"])]
     padding: Option<String>,
     /// Of RSA's pss: bytes of the salt [default: those of the digest]
     #[arg(long, value_name = "BYTES")]
     salt_length: Option<u32>,
+    /// How the signature is written: asn1, or jws, which of ECDSA is r and s (64, 96 or 132 bytes) [default: asn1]
+    #[arg(long, value_parser = ["asn1", "jws"])]
+    marshaling: Option<String>,
     /// Print the service's answer as one JSON object: valid, by, revision
     #[arg(long)]
     json: bool,
@@ -49,26 +55,41 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ("--sig", files::is_standard_input(&args.sig)),
         ("FILE", files::is_standard_input(args.mode.file())),
     ])?;
-    let signature = encode(&files::read(&args.sig, files::SMALL_MAX)?);
-    let (version, tenant) = (args.number, None);
+    let signature = files::read(&args.sig, files::SMALL_MAX)?;
+    let (client, tenant) = (client()?, None);
     let (key, padding, salt_length) = (args.key, args.padding, args.salt_length);
-    let verified = match Given::of(&args.mode)? {
-        Given::Sent(Sent { message, digest, prehash, context }) => client()?.verify(&Verify {
-            key,
-            tenant,
-            version,
-            message,
-            digest,
-            prehash,
-            context,
-            padding,
-            salt_length,
-            signature,
-        })?,
+    let marshaling = args.marshaling;
+    let is_jws = marshaling.as_deref() == Some("jws");
+    let verified = match Given::of(&client, (&key, args.number), &args.mode, &args.send)? {
+        Given::Sent(Sent { message, digest, mu, prehash, context, version }) => {
+            client.verify(&Verify {
+                key,
+                tenant,
+                version: version.or(args.number),
+                message,
+                digest,
+                mu,
+                prehash,
+                context,
+                padding,
+                salt_length,
+                marshaling,
+                signature: if is_jws { encode_url } else { encode }(&signature),
+            })?
+        }
         Given::Stream { mut message, length, context } => {
-            let prehash = None;
-            let what = OfStream { key, tenant, version, context, prehash, padding, salt_length };
-            client()?.verify_stream(&what, &signature, &mut message, length)?
+            let (version, prehash) = (args.number, None);
+            let what = OfStream {
+                key,
+                tenant,
+                version,
+                context,
+                prehash,
+                padding,
+                salt_length,
+                marshaling,
+            };
+            client.verify_stream(&what, &encode(&signature), &mut message, length)?
         }
     };
     if args.json {

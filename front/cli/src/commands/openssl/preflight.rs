@@ -41,6 +41,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "probe")]
     ca: Option<PathBuf>,
 
+    /// Ask that server for TLS in this protocol first
+    #[arg(long, value_enum, value_name = "PROTOCOL", requires = "probe")]
+    starttls: Option<probe::StartTls>,
+
     /// How long that server may take for each answer, in seconds
     #[arg(long, value_name = "SECONDS", requires = "probe", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=600))]
@@ -61,7 +65,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         return Ok(if report.ok { 0 } else { NO });
     }
     if let Some(target) = &args.probe {
-        let question = probe::Question::new(target, args.ca, args.timeout)?;
+        let question =
+            probe::Question::new(target, args.ca, args.timeout)?.starting_tls(args.starttls);
         let report = probe::ask(&settings, &question)?;
         print(args.json, &report, probe::print)?;
         complain(report.problems());

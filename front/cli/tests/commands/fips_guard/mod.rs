@@ -518,7 +518,7 @@ fn a_module_whose_self_test_fails_is_refused_though_its_integrity_value_is_right
     assert!(text.contains(&module_mac(&copy, &module)), "the value of the test is OpenSSL's");
 
     // SHA-512 of "abc" is what the module's first hash is compared with.
-    let answer = hex::decode("ddaf35a193617abacc417349ae204131").unwrap();
+    let answer = base16ct::mixed::decode_vec("ddaf35a193617abacc417349ae204131").unwrap();
     let mut bytes = std::fs::read(&module).unwrap();
     let at = bytes.windows(answer.len()).position(|window| window == answer).unwrap();
     let before = module_mac(&copy, &module);
@@ -648,7 +648,7 @@ fn the_module_refuses_what_only_older_programs_need() {
     assert!(!done(&format!("{encrypt}pkcs1")) && done(&format!("{encrypt}oaep")));
     let schedule = |label: &str| {
         let options = "-kdfopt digest:SHA256 -kdfopt hexsecret:000102030405060708090a0b0c0d0e0f";
-        let seed = hex::encode(label);
+        let seed = base16ct::lower::encode_string(label.as_bytes());
         done(&format!("kdf -keylen 48 {options} -kdfopt hexseed:{seed} TLS1-PRF"))
     };
     assert!(!schedule("master secret") && schedule("extended master secret"));

@@ -71,6 +71,48 @@ fn box_before(server: &str, mute: bool, likes: Likes) -> String {
     address
 }
 
+/// What a server and its client say before TLS: the server's greeting, then what it reads up to
+/// (nothing: eight bytes) and answers.
+type Dialogue = (&'static [u8], &'static [(&'static [u8], &'static [u8])]);
+
+/// A server that speaks a dialogue, and passes on what follows to the TLS server behind it; without
+/// one it answers in plain text.
+fn plain_before(server: Option<&str>, (greeting, steps): Dialogue) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = server.map(str::to_owned);
+    // It ends with the process that runs the tests.
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, server) = (client.unwrap(), server.clone());
+            std::thread::spawn(move || {
+                // The probe first connects to learn whether anything listens, and closes.
+                let _ = client.write_all(greeting);
+                for (expected, answer) in steps {
+                    let mut line = vec![0; if expected.is_empty() { 8 } else { expected.len() }];
+                    if client.read_exact(&mut line).is_err() {
+                        return;
+                    }
+                    let mut last = [0];
+                    while !expected.is_empty() && !line.ends_with(b"\n") {
+                        client.read_exact(&mut last).unwrap();
+                        line.push(last[0]);
+                    }
+                    assert!(line.starts_with(expected), "{line:?}");
+                    client.write_all(answer).unwrap();
+                }
+                let Some(server) = server else {
+                    let _ = client.read(&mut [0; 1024]);
+                    let _ = client.write_all(b"500 what\r\n");
+                    return;
+                };
+                pass_on(client, &server, false, |_| true);
+            });
+        }
+    });
+    address
+}
+
 fn pass_on(mut client: TcpStream, server: &str, mute: bool, likes: Likes) {
     let mut hello = vec![0; 5];
     if client.read_exact(&mut hello).is_err() {
@@ -170,6 +212,56 @@ fn a_probe_finds_what_the_way_does_not_survive() {
 }
 
 #[test]
+fn a_probe_asks_for_tls_in_the_servers_protocol() {
+    let place = Place::new();
+    let server = place.server(&["-tls1_3"]);
+    let protocols: [(&str, Dialogue, Dialogue); 4] = [
+        (
+            "smtp",
+            (
+                b"220 x\r\n",
+                &[(b"EHLO", b"250-x\r\n250 STARTTLS\r\n"), (b"STARTTLS", b"220 go\r\n")],
+            ),
+            (b"220 x\r\n", &[(b"EHLO", b"250-x\r\n250 SIZE\r\n"), (b"STARTTLS", b"502 no\r\n")]),
+        ),
+        (
+            "imap",
+            (
+                b"* OK x\r\n",
+                &[
+                    (b". CAPABILITY", b"* CAPABILITY IMAP4rev1 STARTTLS\r\n. OK\r\n"),
+                    (b". STARTTLS", b". OK go\r\n"),
+                ],
+            ),
+            (
+                b"* OK x\r\n",
+                &[
+                    (b". CAPABILITY", b"* CAPABILITY IMAP4rev1\r\n. OK\r\n"),
+                    (b". STARTTLS", b". BAD no\r\n"),
+                ],
+            ),
+        ),
+        (
+            "ftp",
+            (b"220 x\r\n", &[(b"AUTH TLS", b"234 go\r\n")]),
+            (b"220 x\r\n", &[(b"AUTH TLS", b"500 what\r\n")]),
+        ),
+        ("postgres", (b"", &[(b"", b"S")]), (b"", &[(b"", b"N")])),
+    ];
+    for (protocol, offers, refuses) in protocols {
+        let address = plain_before(Some(&server.address), offers);
+        let (code, report) = place.probe(&by_name(&address), &["--starttls", protocol]);
+        assert_eq!(code, Some(0), "{protocol}: {report}");
+        assert!(report["group"] == "X25519MLKEM768" && report["starttls"] == protocol, "{report}");
+        let address = plain_before(None, refuses);
+        let (code, report) = place.probe(&by_name(&address), &["--starttls", protocol]);
+        assert_eq!(code, Some(1), "{protocol}: {report}");
+        assert!(says(&report, "does not start TLS"), "{protocol}: {report}");
+        assert_eq!(report["attempts"].as_array().unwrap().len(), 1, "{report}");
+    }
+}
+
+#[test]
 fn a_probe_of_no_server_says_so() {
     let place = Place::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -181,9 +273,13 @@ fn a_probe_of_no_server_says_so() {
     let address = box_before(&closed, false, |_| false);
     let (code, report) = place.probe(&address, &[]);
     assert!(code == Some(1) && says(&report, "speaks no TLS with any of 6 hellos"), "{report}");
-    for wrong in
-        [&["--probe", "localhost"][..], &["--probe", "localhost:1", "--pid", "1"], &["--ca", "x"]]
-    {
+    for wrong in [
+        &["--probe", "localhost"][..],
+        &["--probe", "localhost:1", "--pid", "1"],
+        &["--ca", "x"],
+        &["--starttls", "smtp"],
+        &["--probe", "localhost:1", "--starttls", "gopher"],
+    ] {
         let (code, _, stderr) = run(&mut place.copy.gabion(&[&["preflight"][..], wrong].concat()));
         assert_eq!(code, Some(2), "{wrong:?}: {stderr}");
     }

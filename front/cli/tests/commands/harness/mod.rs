@@ -134,10 +134,10 @@ impl Work {
     }
 }
 
-/// Returns whether the long checks run, which `script/test --all` asks for by `GABION_TEST_DEEP`. If not, prints that
+/// Returns whether the long checks run, which `script/test --all` asks for by `GABION_TEST_ALL`. If not, prints that
 /// `what` was not run.
-pub fn is_deep(what: &str) -> bool {
-    let asked = std::env::var_os("GABION_TEST_DEEP").is_some_and(|value| !value.is_empty());
+pub fn runs_long_checks(what: &str) -> bool {
+    let asked = std::env::var_os("GABION_TEST_ALL").is_some_and(|value| !value.is_empty());
     if !asked {
         eprintln!("not run: {what}; script/test --all runs it");
     }

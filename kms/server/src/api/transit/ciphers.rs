@@ -15,8 +15,8 @@ use super::super::bytes::{optional, secret};
 use super::super::secrets::{RANDOM, datakey_len};
 use super::super::{Call, Reply, vault};
 use super::{
-    Unsupported, answered, batch, check_batch, made, missing, named, of_operation, opened, version,
-    wanted,
+    Unsupported, answered, batch, beside_batch, check_batch, formatted, made, missing, named,
+    of_operation, opened, version, wanted,
 };
 use crate::json;
 use crate::problem::Problem;
@@ -49,7 +49,10 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
         });
         service.encrypt_batch(&caller, &items.collect::<Vec<_>>())
     };
-    let told = |done: Encrypted| made("ciphertext", &done.by, &done.ciphertext);
+    let told = |done: Encrypted| Ok(made("ciphertext", &done.by, &done.ciphertext));
+    let plaintext = beside_batch(plaintext, batch_input.is_some());
+    let [associated_data, context, nonce] =
+        [associated_data, context, nonce].map(|of| beside_batch(of, batch_input.is_some()));
     let item = TransitCipherItem {
         plaintext,
         associated_data,
@@ -62,7 +65,7 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
             Ok(service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?)
         };
         let done = read(&item).and_then(one).map_err(of_operation)?;
-        return vault::data(call, told(done), &[]);
+        return vault::data(call, told(done)?, &[]);
     };
     check_batch(call, (Action::Encrypt, &wanted), &items, &item)?;
     let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
@@ -90,7 +93,10 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
         });
         service.decrypt_batch(&caller, &items.collect::<Vec<_>>())
     };
-    let told = |plain: Zeroizing<Vec<u8>>| json!({"plaintext": encode(&plain)});
+    let told = |plain: Zeroizing<Vec<u8>>| Ok(json!({"plaintext": encode(&plain)}));
+    let [ciphertext, associated_data, context, nonce] =
+        [ciphertext, associated_data, context, nonce]
+            .map(|of| beside_batch(of, batch_input.is_some()));
     let item = TransitCipherItem {
         ciphertext,
         associated_data,
@@ -103,7 +109,7 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
             Ok(service.decrypt(&caller, &wanted.key(), by, &ciphertext, &beside)?)
         };
         let done = read(&item).and_then(one).map_err(of_operation)?;
-        return vault::data(call, told(done), &[]);
+        return vault::data(call, told(done)?, &[]);
     };
     check_batch(call, (Action::Decrypt, &wanted), &items, &item)?;
     let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
@@ -128,6 +134,9 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
         let done = service.rewrap(&caller, &wanted.key(), by, &ciphertext, &beside, to)?;
         Ok(made("ciphertext", &done.by, &done.ciphertext))
     };
+    let [ciphertext, associated_data, context, nonce] =
+        [ciphertext, associated_data, context, nonce]
+            .map(|of| beside_batch(of, batch_input.is_some()));
     let item = TransitCipherItem {
         ciphertext,
         associated_data,
@@ -191,11 +200,7 @@ pub fn random(call: &Call) -> Result<Reply, Problem> {
     let len = usize::try_from(len).ok().filter(|&len| len > 0);
     let len = len.ok_or_else(|| Problem::bad("`bytes` is at least 1"))?;
     let drawn = service.random(&caller, len)?;
-    let text = match asked.format.as_deref() {
-        None | Some("" | "base64") => encode(&drawn),
-        Some("hex") => drawn.iter().map(|byte| format!("{byte:02x}")).collect(),
-        Some(_) => return Err(Problem::bad("unknown `format`; expected base64 or hex")),
-    };
+    let text = formatted(&drawn, asked.format.as_deref().unwrap_or("base64"))?;
     vault::data(call, json!({"random_bytes": text}), &[])
 }
 

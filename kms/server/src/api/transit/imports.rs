@@ -120,15 +120,18 @@ impl Brought {
 fn wrapping(hash: Option<&str>) -> Result<Wrapping, Problem> {
     let name = match hash.unwrap_or_default() {
         "" | "SHA256" | "sha256" => "rsa-oaep-sha256",
+        "SHA224" | "sha224" => "rsa-oaep-sha224",
         "SHA384" | "sha384" => "rsa-oaep-sha384",
         "SHA512" | "sha512" => "rsa-oaep-sha512",
-        "SHA1" | "sha1" | "SHA224" | "sha224" => {
+        "SHA1" | "sha1" => {
             return Err(Problem::unsupported(
-                "`hash_function` SHA1 and SHA224 are not supported; expected SHA256, SHA384 or SHA512",
+                "`hash_function` SHA1 is not supported; expected SHA224, SHA256, SHA384 or SHA512",
             ));
         }
         _ => {
-            return Err(Problem::bad("unknown `hash_function`; expected SHA256, SHA384 or SHA512"));
+            return Err(Problem::bad(
+                "unknown `hash_function`; expected SHA224, SHA256, SHA384 or SHA512",
+            ));
         }
     };
     Ok(name.parse()?)

@@ -1,8 +1,9 @@
 //! Keys by Vault's paths.
 
 use gabion_engine::Algorithm;
+use gabion_kms::Code;
 use gabion_kms::gate::Action;
-use gabion_kms::model::{Does, Label, Minimum, Origin};
+use gabion_kms::model::{Does, Key, KeyId, Label, Minimum, Origin};
 use gabion_kms::operations::{KeyChange, NewKey, Public, Terms};
 use gabion_kms_client::encode;
 use gabion_kms_client::transit::{
@@ -20,13 +21,16 @@ use crate::problem::Problem;
 
 /// Parameters of lists.
 pub const LIST: &[(&str, &str)] = &[
-    ("list", "true, where the method is GET."),
+    ("list", "true, where the method is GET, in each of the spellings that Go's ParseBool takes."),
     ("after", "The name after which to begin."),
     ("limit", "Most names of the answer; all of them if nothing is said."),
 ];
 
-/// Names and versions that are read together.
+/// Names that are read together.
 const PAGE: usize = 1000;
+
+/// The maximum number of versions in an answer: with public keys of ML-DSA-87 they take 370 KB.
+pub const VERSIONS_MAX: u32 = 100;
 
 pub fn create(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
@@ -54,12 +58,20 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
     let mut warnings = Vec::new();
     let terms = Terms { rotate_period_s, ..Terms::default() };
     match service.create_on(&caller, &new, &terms).map_err(Problem::from) {
-        Ok(_) => {}
+        Ok(made) => changed(call, &made.key, &warnings),
         // As Vault: whoever makes sure that a key is there may do so twice.
         Err(problem) if problem.code == "exists" => {
-            let known = service.describe(&caller, &wanted.key())?;
+            let exists = Problem { status: 400, ..problem };
+            let (known, versions) = match service.newest(&caller, &wanted.key(), VERSIONS_MAX) {
+                Ok(newest) => newest,
+                // A caller who may create a key and not see it learns only that the name is taken.
+                Err(error) if matches!(error.code(), Code::Denied | Code::NotFound) => {
+                    return Err(exists);
+                }
+                Err(error) => return Err(error.into()),
+            };
             if known.id.algorithm != algorithm {
-                return Err(Problem { status: 400, ..problem });
+                return Err(exists);
             }
             warnings.push(format!("key {} already existed", wanted.name));
             if asked.auto_rotate_period.is_some() && known.rotate_period_s != rotate_period_s {
@@ -67,14 +79,16 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
                 warnings
                     .push(format!("its `auto_rotate_period` stays {seconds}; `config` changes it"));
             }
+            shown(call, &known, &versions, warnings)
         }
-        Err(problem) => return Err(problem),
+        Err(problem) => Err(problem),
     }
-    shown(call, &wanted, &warnings)
 }
 
 pub fn read(call: &Call) -> Result<Reply, Problem> {
-    shown(call, &wanted(call, None)?, &[])
+    let (service, caller) = call.caller()?;
+    let (key, versions) = service.newest(&caller, &wanted(call, None)?.key(), VERSIONS_MAX)?;
+    shown(call, &key, &versions, Vec::new())
 }
 
 pub fn rotate(call: &Call) -> Result<Reply, Problem> {
@@ -83,8 +97,8 @@ pub fn rotate(call: &Call) -> Result<Reply, Problem> {
     let wanted = wanted(call, asked.name.as_deref())?;
     Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
     Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
-    service.rotate(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
-    shown(call, &wanted, &[])
+    let made = service.rotate(&caller, &wanted.key());
+    changed(call, &made.map_err(|error| of_operation(error.into()))?.key, &[])
 }
 
 pub fn config(call: &Call) -> Result<Reply, Problem> {
@@ -94,8 +108,7 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     Unsupported("exportable").flag(asked.exportable)?;
     Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
     let rotates = rotate_period(asked.auto_rotate_period.as_ref())?;
-    let known =
-        service.describe(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
+    let known = known(call, Action::Config, &wanted)?;
     let oldest = |number, known| -> Result<u32, Problem> {
         match number {
             None => Ok(known),
@@ -119,17 +132,14 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     let mut changes: Vec<KeyChange> =
         minima.map(|(of, wants, _)| KeyChange::Minimum(of, wants)).collect();
     changes.extend(rotates.map(|seconds| KeyChange::Rotation(period(Some(seconds)))));
-    if !changes.is_empty() {
-        service
-            .configure(&caller, &wanted.key(), &changes)
-            .map_err(|error| of_operation(error.into()))?;
+    let deletable = asked.deletion_allowed.map(|Flag(is_allowed)| is_allowed);
+    let deletable = deletable.filter(|&is_allowed| is_allowed != known.is_deletable);
+    changes.extend(deletable.map(KeyChange::Deletable));
+    if changes.is_empty() {
+        return changed(call, &known.id, &[]);
     }
-    if let Some(Flag(is_allowed)) = asked.deletion_allowed
-        && is_allowed != known.is_deletable
-    {
-        service.set_deletable(&caller, &wanted.key(), is_allowed)?;
-    }
-    shown(call, &wanted, &[])
+    let id = service.configure(&caller, &wanted.key(), &changes);
+    changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
 /// Destroys older versions for good, where the configuration says of each use that it needs none of them.
@@ -140,16 +150,12 @@ pub fn trim(call: &Call) -> Result<Reply, Problem> {
     let before = version(asked.min_available_version)?.ok_or_else(|| {
         Problem::bad("missing field `min_available_version`; expected a version, from 1")
     })?;
-    let refused = |error: gabion_kms::Error| of_operation(error.into());
-    let may = service.algorithm(&caller, Action::Trim, &wanted.key(), 1);
-    may.map_err(refused)?;
-    let id = service.kms().find(&wanted.tenant, &wanted.name).map_err(refused)?;
-    if service.kms().describe(&id).map_err(refused)?.min_sign == 0 {
+    if known(call, Action::Trim, &wanted)?.min_sign == 0 {
         // As Vault.
         return Err(Problem::bad("`min_encryption_version` is 0; set it by `config` first"));
     }
-    service.trim(&caller, &wanted.key(), before).map_err(refused)?;
-    shown(call, &wanted, &[])
+    let id = service.trim(&caller, &wanted.key(), before);
+    changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
 /// Deletes a key so that it can be restored, as OpenBao does.
@@ -166,8 +172,8 @@ pub fn restore(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
     let wanted = wanted(call, None)?;
-    service.restore(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
-    shown(call, &wanted, &[])
+    let id = service.restore(&caller, &wanted.key());
+    changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
 /// What holds of all keys: `encrypt` makes none.
@@ -231,45 +237,59 @@ pub fn list(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn list_by_get(call: &Call) -> Result<Reply, Problem> {
-    match call.query.text("list") {
-        Some("true") => list(call),
-        _ => Err(Problem::no_method("GET without `list=true`", "LIST")),
+    match call.query.flag("list")? {
+        Some(true) => list(call),
+        Some(false) | None => Err(Problem::no_method("GET without `list=true`", "LIST")),
     }
 }
 
-fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Problem> {
+/// Reads a key for a caller who may do something else with it.
+fn known(call: &Call, action: Action, wanted: &Wanted) -> Result<Key, Problem> {
     let (service, caller) = call.caller()?;
-    let key = service.describe(&caller, &wanted.key())?;
+    let refused = |error: gabion_kms::Error| of_operation(error.into());
+    service.algorithm(&caller, action, &wanted.key(), 1).map_err(refused)?;
+    let id = service.kms().find(&wanted.tenant, &wanted.name).map_err(refused)?;
+    service.kms().describe(&id).map_err(refused)
+}
+
+/// The answer to a caller who made or changed a key. It needs no further permission: an answer must not deny a change that was
+/// made.
+fn changed(call: &Call, id: &KeyId, warnings: &[String]) -> Result<Reply, Problem> {
+    let (service, _) = call.caller()?;
+    let (key, versions) = service.kms().newest(id, VERSIONS_MAX)?;
+    shown(call, &key, &versions, warnings.to_vec())
+}
+
+fn shown(
+    call: &Call,
+    key: &Key,
+    newest: &[Public],
+    mut warnings: Vec<String>,
+) -> Result<Reply, Problem> {
     let algorithm = key.id.algorithm;
     let does = algorithm.does();
     let (signs, encrypts) = match does {
         Does::SignAndEncrypt => (true, true),
         does => (does == Does::Sign, does == Does::Encrypt),
     };
-    let (mut versions, mut after) = (Map::new(), key.min_verify.max(key.min_available) - 1);
-    loop {
-        let (id, page) = service.publics(&caller, &wanted.key(), after, PAGE)?;
-        for public in &page {
-            let number = public.version.version;
-            after = number;
-            if matches!(does, Does::Encrypt | Does::Authenticate) {
-                // As Vault: what has no public half has its time alone.
-                versions.insert(number.to_string(), json!(public.version.created_ms / 1000));
-                continue;
-            }
-            versions.insert(
-                number.to_string(),
-                json!({
-                    "creation_time": rfc3339(public.version.created_ms),
-                    "name": algorithm.algorithm().and_then(curve).unwrap_or(&algorithm.to_string()),
-                    "public_key": public_key(public, &id),
-                }),
-            );
+    let mut versions = Map::new();
+    for public in newest {
+        let number = public.version.version.to_string();
+        if matches!(does, Does::Encrypt | Does::Authenticate) {
+            // As Vault: what has no public half has its time alone.
+            versions.insert(number, json!(public.version.created_ms / 1000));
+            continue;
         }
-        if page.len() < PAGE {
-            break;
-        }
+        versions.insert(
+            number,
+            json!({
+                "creation_time": rfc3339(public.version.created_ms),
+                "name": algorithm.algorithm().and_then(curve).unwrap_or(&algorithm.to_string()),
+                "public_key": public_key(public, &key.id),
+            }),
+        );
     }
+    warnings.extend(omitted(key));
     let (of, set) = names::type_of(algorithm);
     let mut about = json!({
         "name": key.name.to_string(),
@@ -298,7 +318,17 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
     if let Some(set) = set {
         about["parameter_set"] = json!(set);
     }
-    vault::data(call, about, warnings)
+    vault::data(call, about, &warnings)
+}
+
+/// Says that an answer has the newest versions only. Returns `None` if it has all of them.
+pub fn omitted(key: &Key) -> Option<String> {
+    let oldest = key.min_verify.max(key.min_available);
+    let is_cut = key.latest - oldest >= VERSIONS_MAX;
+    let path = format!("GET /v1/kms/keys/{}/versions", key.name);
+    is_cut.then(|| {
+        format!("`keys` has the newest {VERSIONS_MAX} versions only; {path} lists all of them")
+    })
 }
 
 /// What Vault calls a curve.
@@ -312,7 +342,7 @@ fn curve(algorithm: Algorithm) -> Option<&'static str> {
 }
 
 /// Ed25519's as its bytes, others as PEM; bytes where there is no PEM.
-pub fn public_key(public: &Public, id: &gabion_kms::model::KeyId) -> Value {
+pub fn public_key(public: &Public, id: &KeyId) -> Value {
     match id.algorithm.algorithm() {
         Some(Algorithm::Ed25519) => json!(encode(&public.bytes)),
         _ => json!(public.pem(id).unwrap_or_else(|| encode(&public.bytes))),

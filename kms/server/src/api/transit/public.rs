@@ -1,10 +1,11 @@
 //! Public keys, as Vault's `export` gives them out.
 
 use gabion_kms::model::Does;
-use serde_json::{Map, json};
+use gabion_kms::operations::Public;
+use serde_json::{Map, Value, json};
 
 use super::super::{Call, Reply, vault};
-use super::keys::public_key;
+use super::keys::{VERSIONS_MAX, omitted, public_key};
 use super::{Unsupported, named, names};
 use crate::problem::Problem;
 
@@ -12,10 +13,7 @@ use crate::problem::Problem;
 pub const EXPORT: &[(&str, &str)] =
     &[("format", "Not supported: Ed25519's are their bytes, others PEM.")];
 
-/// Versions that are read together.
-const PAGE: usize = 1000;
-
-/// The public keys of a key's versions: all of them, or one. Private halves are `/v1/kms`'s to export.
+/// The public keys of a key's versions: the newest ones, or one. Private halves are `/v1/kms`'s to export.
 pub fn export(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     match call.part(0) {
@@ -29,7 +27,7 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     }
     Unsupported("format").text(call.query.text("format"))?;
     let wanted = named(call, call.part(1), None)?;
-    let key = service.describe(&caller, &wanted.key())?;
+    let (key, newest) = service.newest(&caller, &wanted.key(), VERSIONS_MAX)?;
     if matches!(key.id.algorithm.does(), Does::Encrypt | Does::Authenticate) {
         let why = format!("a key of {} has no public half", key.id.algorithm);
         return Err(Problem::unsupported(why));
@@ -42,23 +40,25 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
         })?),
     };
     let oldest = key.min_verify.max(key.min_available);
-    let mut after = only.map_or(oldest, |only: u32| only.max(oldest)).saturating_sub(1);
-    let mut keys = Map::new();
-    loop {
-        let (id, page) = service.publics(&caller, &wanted.key(), after, PAGE)?;
-        for public in &page {
-            after = public.version.version;
-            if only.is_none_or(|only| only == after) {
-                keys.insert(after.to_string(), public_key(public, &id));
-            }
+    let (found, warnings) = match only {
+        None => (newest, omitted(&key)),
+        Some(only) if only < oldest => (Vec::new(), None),
+        Some(only) => {
+            let (_, mut found) = service.publics(&caller, &wanted.key(), only - 1, 1)?;
+            found.retain(|public| public.version.version == only);
+            (found, None)
         }
-        if page.len() < PAGE || only.is_some() {
-            break;
-        }
-    }
+    };
+    let number = |public: &Public| public.version.version.to_string();
+    let keys: Map<String, Value> =
+        found.iter().map(|public| (number(public), public_key(public, &key.id))).collect();
     if let (Some(only), true) = (only, keys.is_empty()) {
         return Err(Problem::bad(format!("there is no version {only} of the key")));
     }
     let (of, _) = names::type_of(key.id.algorithm);
-    vault::data(call, json!({"name": key.name.to_string(), "type": of, "keys": keys}), &[])
+    vault::data(
+        call,
+        json!({"name": key.name.to_string(), "type": of, "keys": keys}),
+        warnings.as_slice(),
+    )
 }

@@ -8,6 +8,7 @@ use gabion_kms::model::KeyAlgorithm;
 use gabion_kms::operations::{Signed, rsa_hash};
 use gabion_kms::rsa::Scheme;
 use gabion_kms::service::{SignItem, VerifyItem};
+use gabion_kms_client::Versioned;
 use gabion_kms_client::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
 };
@@ -16,10 +17,12 @@ use serde_json::{Value, json};
 use super::super::batch::check_items;
 use super::super::bytes::bytes;
 use super::super::input::Input;
+use super::super::marshaling::Marshaling;
 use super::super::single::{Done, Form as AnswerForm, Single, What};
 use super::super::{Call, Reply, Wanted, vault};
 use super::{
-    Unsupported, batch, made, missing, of_operation, opened, said_hash, tags, version, wanted,
+    Unsupported, batch, beside_batch, missing, no_version, of_operation, said_hash, tags, version,
+    wanted,
 };
 use crate::json;
 use crate::problem::Problem;
@@ -31,7 +34,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let of_rsa =
         (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
     let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    check_sign(&asked)?;
+    let marshaling = check_sign(&asked)?;
     let of_all = version(asked.key_version)?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitSignItem| -> Result<(Option<u32>, Vec<u8>), Problem> {
@@ -44,8 +47,9 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
             service.sign_rsa(&caller, &wanted.key(), *version, rsa.scheme, &rsa.digest(input))
         }
     };
-    let told = |signed: Signed| made("signature", &signed.by, &signed.signature);
-    match (asked.batch_input, asked.input) {
+    let told = |signed: Signed| made(&signed, marshaling);
+    let input = beside_batch(asked.input, asked.batch_input.is_some());
+    match (asked.batch_input, input) {
         (Some(items), None) => {
             form.check_batch(call, (Action::Sign, &wanted), items.len())?;
             let together = |ready: &[&(Option<u32>, Vec<u8>)]| {
@@ -65,7 +69,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
         (None, input) => {
             let ready = read(&TransitSignItem { input, ..TransitSignItem::default() });
             let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
-            vault::data(call, told(done), &[])
+            vault::data(call, told(done)?, &[])
         }
         (Some(_), Some(_)) => Err(Problem::bad("expected one of `input` and `batch_input`")),
     }
@@ -81,15 +85,14 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let of_rsa =
         (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    check_verify(&asked)?;
+    let marshaling = check_verify(&asked)?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitVerifyItem| -> Result<(Vec<u8>, u32, Vec<u8>), Problem> {
         Unsupported("context").text(item.context.as_deref())?;
         Unsupported("cmac").text(item.cmac.as_deref())?;
         Unsupported("mac_length").number(item.mac_length)?;
         let input = form.input(item.input.as_deref())?;
-        let text = item.signature.as_deref();
-        let (version, signature) = opened("signature", text)?;
+        let (version, signature) = form.signature(marshaling, item.signature.as_deref())?;
         Ok((input, version, signature))
     };
     let item = |(input, version, signature): &(Vec<u8>, u32, Vec<u8>)| match form.rsa {
@@ -99,8 +102,9 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
             service.verify_rsa(&caller, &key, *version, rsa.scheme, (&digest, signature))
         }
     };
-    let told = |valid: bool| json!({"valid": valid});
+    let told = |valid: bool| Ok(json!({"valid": valid}));
     let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
+    let [input, signature] = [input, signature].map(|of| beside_batch(of, batch_input.is_some()));
     match (batch_input, input.is_some() || signature.is_some()) {
         (Some(items), false) => {
             form.check_batch(call, (Action::Verify, &wanted), items.len())?;
@@ -123,7 +127,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
             let ready =
                 read(&TransitVerifyItem { input, signature, hmac, cmac, ..Default::default() });
             let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
-            vault::data(call, told(done), &[])
+            vault::data(call, told(done)?, &[])
         }
         (Some(_), true) => Err(Problem::bad("expected one of `input` and `batch_input`")),
     }
@@ -140,10 +144,10 @@ pub fn single_sign(call: &Call) -> Result<Option<Single>, Problem> {
     }
     let wanted = wanted(call, asked.name.as_deref())?;
     let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    check_sign(&asked)?;
+    let marshaling = check_sign(&asked)?;
     let version = version(asked.key_version)?;
     let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
-    single(call, &form, wanted, input, What::Sign { version })
+    single(call, &form, wanted, input, (What::Sign { version }, marshaling))
 }
 
 /// A request for one verdict on a signature, by a key that is not RSA's.
@@ -157,12 +161,12 @@ pub fn single_verify(call: &Call) -> Result<Option<Single>, Problem> {
     let of_rsa =
         (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
-    check_verify(&asked)?;
+    let marshaling = check_verify(&asked)?;
     Unsupported("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;
     let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
-    let (version, signature) =
-        opened("signature", asked.signature.as_deref()).map_err(of_operation)?;
-    single(call, &form, wanted, input, What::Verify { version, signature })
+    let signature = form.signature(marshaling, asked.signature.as_deref());
+    let (version, signature) = signature.map_err(of_operation)?;
+    single(call, &form, wanted, input, (What::Verify { version, signature }, marshaling))
 }
 
 fn single(
@@ -170,7 +174,7 @@ fn single(
     form: &Form,
     wanted: Wanted,
     input: Vec<u8>,
-    what: What,
+    (what, marshaling): (What, Marshaling),
 ) -> Result<Option<Single>, Problem> {
     if form.rsa.is_some() {
         return Ok(None);
@@ -182,21 +186,31 @@ fn single(
     };
     let revision = call.caller()?.0.kms().revision();
     let form = AnswerForm { done: told, failed: of_operation };
-    Ok(Some(Single { wanted, input, what, revision, form }))
+    Ok(Some(Single { wanted, input, what, marshaling, revision, form }))
 }
 
-fn told(call: &Call, _: &Single, done: Done) -> Result<Reply, Problem> {
+/// The fields of a signature.
+fn made(signed: &Signed, marshaling: Marshaling) -> Result<Value, Problem> {
+    let text = marshaling.text(signed.by.key.algorithm, &signed.signature)?;
+    let version = signed.by.version;
+    Ok(json!({"signature": Versioned::join(version, &text), "key_version": version}))
+}
+
+fn told(call: &Call, single: &Single, done: Done) -> Result<Reply, Problem> {
     let data = match done {
-        Done::Signed(signed) => made("signature", &signed.by, &signed.signature),
+        Done::Signed(signed) => made(&signed, single.marshaling)?,
         Done::Verified(valid) => json!({"valid": valid}),
     };
     vault::data(call, data, &[])
 }
 
-/// How inputs are taken: hashed by the algorithm, or digests already.
+/// How inputs are taken: hashed by the algorithm, hashed here, or digests already.
 struct Form {
-    /// The function that made the digests; none: inputs are messages.
+    algorithm: KeyAlgorithm,
+    /// The function of the digests that are signed. `None` if messages are signed.
     digests: Option<Hash>,
+    /// Whether inputs are those digests. Otherwise they are messages, which are hashed here.
+    is_digest: bool,
     /// Of RSA: how it signs.
     rsa: Option<OfRsa>,
 }
@@ -259,7 +273,7 @@ impl Form {
         let is_digest = prehashed.is_some_and(|flag| flag.0);
         if algorithm.rsa().is_some() {
             let rsa = Some(OfRsa::new(hash, is_digest, of_rsa)?);
-            return Ok(Form { digests: None, rsa });
+            return Ok(Form { algorithm, digests: None, is_digest, rsa });
         }
         check_padding(of_rsa.0)?;
         check_salt(of_rsa.1)?;
@@ -289,6 +303,7 @@ impl Form {
         is_digest: bool,
     ) -> Result<Self, Problem> {
         let refuse = |why: &str| Err(Problem::unsupported(format!("{algorithm} {why}")));
+        let signs = |digests| Ok(Form { algorithm, digests, is_digest, rsa: None });
         let own = match algorithm.algorithm() {
             Some(Algorithm::EcdsaP256) => Some(Hash::Sha2_256),
             Some(Algorithm::EcdsaP384) => Some(Hash::Sha2_384),
@@ -297,34 +312,46 @@ impl Form {
             Some(Algorithm::Ed25519) if is_digest => {
                 return refuse("signs messages here and no digests; leave `prehashed` out");
             }
-            Some(Algorithm::Ed25519) => return Ok(Form { digests: None, rsa: None }),
+            Some(Algorithm::Ed25519) => return signs(None),
             _ => None,
         };
         match (own, hash, is_digest) {
             // Vault's SHA-256 where nothing is said.
-            (Some(own), hash, is_digest) => {
-                match hash.unwrap_or(Some(Hash::Sha2_256)) == Some(own) {
-                    true => Ok(Form { digests: is_digest.then_some(own), rsa: None }),
-                    false => refuse(&format!(
-                        "signs by {} here, and `hash_algorithm` is SHA2-256 where nothing is said; say {}",
-                        own.name(),
-                        own.name().to_ascii_lowercase()
-                    )),
-                }
-            }
-            (None, None | Some(None), false) => Ok(Form { digests: None, rsa: None }),
+            (Some(own), hash, is_digest) => match hash.unwrap_or(Some(Hash::Sha2_256)) {
+                // Of the curve's own hash the engine takes messages.
+                Some(hash) if hash == own && !is_digest => signs(None),
+                Some(hash) => signs(Some(hash)),
+                None => refuse("signs no digest without the name of its hash"),
+            },
+            (None, None | Some(None), false) => signs(None),
             (None, Some(Some(_)), false) => refuse(
                 "hashes messages itself; leave `hash_algorithm` out, or send the digest with `prehashed`",
             ),
             (None, hash, true) => match hash.unwrap_or(Some(Hash::Sha2_256)) {
-                Some(hash) => Ok(Form { digests: Some(hash), rsa: None }),
+                Some(hash) => signs(Some(hash)),
                 None => refuse("signs no digest without the name of its hash"),
             },
         }
     }
 
+    /// What is signed of an input: its bytes, or their digest.
     fn input(&self, text: Option<&str>) -> Result<Vec<u8>, Problem> {
-        bytes("input", text.ok_or_else(|| missing("input"))?)
+        let input = bytes("input", text.ok_or_else(|| missing("input"))?)?;
+        Ok(match self.digests.filter(|_| !self.is_digest) {
+            Some(hash) => hash.digest(&input),
+            None => input,
+        })
+    }
+
+    /// The version and the bytes of a signature to verify.
+    fn signature(
+        &self,
+        marshaling: Marshaling,
+        text: Option<&str>,
+    ) -> Result<(u32, Vec<u8>), Problem> {
+        let text = text.ok_or_else(|| missing("signature"))?;
+        let (version, text) = Versioned::split(text).ok_or_else(|| no_version("signature"))?;
+        Ok((version, marshaling.inward(self.algorithm, marshaling.decoded(text)?)?))
     }
 
     fn message<'a>(&self, input: &'a [u8]) -> Message<'a> {
@@ -335,29 +362,21 @@ impl Form {
     }
 }
 
-/// Fields of a signature that have to ask for nothing.
-fn check_sign(asked: &TransitSign) -> Result<(), Problem> {
+/// Checks fields of a signature that have to ask for nothing. Returns how signatures are written.
+fn check_sign(asked: &TransitSign) -> Result<Marshaling, Problem> {
     Unsupported("context").text(asked.context.as_deref())?;
     Unsupported("signature_context").text(asked.signature_context.as_deref())?;
     Unsupported("reference").text(asked.reference.as_deref())?;
-    check_marshaling(asked.marshaling_algorithm.as_deref())
+    Marshaling::named("marshaling_algorithm", asked.marshaling_algorithm.as_deref())
 }
 
-/// Fields of a verdict that have to ask for nothing.
-fn check_verify(asked: &TransitVerify) -> Result<(), Problem> {
+/// Checks fields of a verdict that have to ask for nothing. Returns how signatures are written.
+fn check_verify(asked: &TransitVerify) -> Result<Marshaling, Problem> {
     Unsupported("context").text(asked.context.as_deref())?;
     Unsupported("signature_context").text(asked.signature_context.as_deref())?;
     Unsupported("reference").text(asked.reference.as_deref())?;
     Unsupported("mac_length").number(asked.mac_length)?;
-    check_marshaling(asked.marshaling_algorithm.as_deref())
-}
-
-fn check_marshaling(name: Option<&str>) -> Result<(), Problem> {
-    match name {
-        None | Some("" | "asn1") => Ok(()),
-        Some("jws") => Err(Problem::unsupported("`marshaling_algorithm` jws is not supported")),
-        Some(_) => Err(Problem::bad("unknown `marshaling_algorithm`; expected asn1")),
-    }
+    Marshaling::named("marshaling_algorithm", asked.marshaling_algorithm.as_deref())
 }
 
 /// How RSA's signatures are padded. Other keys have one form, whatever is said here: so it is with Vault, and sigstore says

@@ -50,7 +50,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<(), Failure> {
         }
     };
     let Found { checkpoint, records, archived } = found;
-    let (signed, root) = (checkpoint.size, hex::encode(checkpoint.root));
+    let (signed, root) = (checkpoint.size, base16ct::lower::encode_string(&checkpoint.root));
     if as_json {
         say!(
             "{}",

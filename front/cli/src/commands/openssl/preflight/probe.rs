@@ -14,6 +14,7 @@ use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use gabion_ship::environment::Settings;
 use serde::Serialize;
 
@@ -27,6 +28,52 @@ const CLASSICAL_GROUPS: &str = "P-256:P-384:?X25519";
 const SMALL_SHARE: &str = "*P-256:?X25519MLKEM768:?SecP256r1MLKEM768:?X25519";
 const CLASSICAL_SCHEMES: &str = "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:?ed25519:\
     rsa_pss_rsae_sha256:rsa_pss_rsae_sha384:rsa_pss_pss_sha256:rsa_pkcs1_sha256:rsa_pkcs1_sha384";
+
+/// A protocol in which the client asks for TLS after it has connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StartTls {
+    /// `STARTTLS` (RFC 3207)
+    Smtp,
+    /// `STARTTLS` (RFC 9051)
+    Imap,
+    /// `AUTH TLS` (RFC 4217)
+    Ftp,
+    /// PostgreSQL's SSLRequest
+    Postgres,
+}
+
+impl StartTls {
+    /// Returns the value of `s_client`'s option `-starttls`.
+    fn as_str(self) -> &'static str {
+        match self {
+            StartTls::Smtp => "smtp",
+            StartTls::Imap => "imap",
+            StartTls::Ftp => "ftp",
+            StartTls::Postgres => "postgres",
+        }
+    }
+
+    /// Returns the command of the protocol that asks for TLS.
+    fn command(self) -> &'static str {
+        match self {
+            StartTls::Smtp | StartTls::Imap => "STARTTLS",
+            StartTls::Ftp => "AUTH TLS",
+            StartTls::Postgres => "SSLRequest",
+        }
+    }
+
+    /// Returns whether the server answered the command without starting TLS. `s_client` ends
+    /// without a message if PostgreSQL refuses, and sends its hello if another server does.
+    fn is_refused(self, said: &Finished) -> bool {
+        let err = said.err.trim();
+        match self {
+            StartTls::Smtp | StartTls::Imap => err.contains("find STARTTLS in server response"),
+            StartTls::Ftp => err.contains("wrong version number"),
+            StartTls::Postgres => !said.ok && messages(err).next().is_none(),
+        }
+    }
+}
 
 /// A hello, and what the way does not survive where this is the first that gets through.
 struct Hello {
@@ -79,6 +126,9 @@ pub struct Attempt {
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     target: String,
+    /// How TLS was asked for; absent if the connection begins with TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starttls: Option<StartTls>,
     /// True when the first hello led to a post-quantum key exchange, and a certificate that was to be
     /// verified was.
     ok: bool,
@@ -100,6 +150,7 @@ pub struct Question {
     target: String,
     host: String,
     ca: Option<PathBuf>,
+    starttls: Option<StartTls>,
     limit: Duration,
 }
 
@@ -127,7 +178,12 @@ impl Question {
             return Err(Failure::Usage(format!("--ca {} is no file", file.display())));
         }
         let limit = Duration::from_secs(seconds);
-        Ok(Question { target, host: host.to_owned(), ca, limit })
+        Ok(Question { target, host: host.to_owned(), ca, starttls: None, limit })
+    }
+
+    /// Asks the server for TLS in its own protocol before the handshake.
+    pub fn starting_tls(self, starttls: Option<StartTls>) -> Question {
+        Question { starttls, ..self }
     }
 
     /// The options that every hello has.
@@ -153,7 +209,11 @@ impl Question {
 pub fn ask(settings: &Settings, question: &Question) -> Result<Report, Failure> {
     settings.require_bundle()?;
     let openssl = Openssl::new(settings).map_err(Failure::NotReady)?;
-    let mut report = Report { target: question.target.clone(), ..Report::default() };
+    let mut report = Report {
+        target: question.target.clone(),
+        starttls: question.starttls,
+        ..Report::default()
+    };
     if let Err(cause) = reach(question) {
         report.problems.push(format!("nobody answers at {}: {cause}", question.target));
         return Ok(report);
@@ -161,9 +221,20 @@ pub fn ask(settings: &Settings, question: &Question) -> Result<Report, Failure> 
     for hello in HELLOS {
         let (attempt, said) = attempt(&openssl, question, hello)?;
         report.attempts.push(attempt);
-        if let Some(said) = said {
+        if !said.worked
+            && let Some(starttls) = question.starttls.filter(|way| way.is_refused(&said.finished))
+        {
+            report.problems.push(format!(
+                "{} does not start TLS: it refused {} ({})",
+                question.target,
+                starttls.command(),
+                starttls.as_str()
+            ));
+            return Ok(report);
+        }
+        if said.worked {
             report.not_survived = (!hello.shows.is_empty()).then_some(hello.shows);
-            report.read(&said, question.ca.is_some());
+            report.read(&said.finished.out, question.ca.is_some());
             break;
         }
     }
@@ -184,21 +255,31 @@ fn reach(question: &Question) -> Result<(), String> {
     Err(last)
 }
 
-/// One handshake; what the client said where there was one.
+/// What `s_client` printed, and whether the handshake was completed.
+struct Said {
+    finished: Finished,
+    worked: bool,
+}
+
+/// Tries one handshake.
 fn attempt(
     openssl: &Openssl<'_>,
     question: &Question,
     hello: &Hello,
-) -> Result<(Attempt, Option<String>), Failure> {
+) -> Result<(Attempt, Said), Failure> {
     let shared = question.options();
     let mut options: Vec<&str> = shared.iter().map(String::as_str).collect();
     options.extend_from_slice(hello.options);
     let bytes = size(openssl, &options, question.limit);
+    if let Some(starttls) = question.starttls {
+        options.extend(["-starttls", starttls.as_str()]);
+    }
     let said = openssl.ask(&connect(&question.target, &options), question.limit);
-    let said = said.map_err(Failure::NotReady)?;
-    let worked = said.ok && find(&said.out, "New, ").is_some_and(|new| !new.starts_with("(NONE)"));
-    let error = (!worked).then(|| reason(&said));
-    Ok((Attempt { hello: hello.name, bytes, error }, worked.then_some(said.out)))
+    let finished = said.map_err(Failure::NotReady)?;
+    let worked =
+        finished.ok && find(&finished.out, "New, ").is_some_and(|new| !new.starts_with("(NONE)"));
+    let error = (!worked).then(|| reason(&finished));
+    Ok((Attempt { hello: hello.name, bytes, error }, Said { finished, worked }))
 }
 
 fn connect<'a>(target: &'a str, options: &[&'a str]) -> Vec<&'a str> {
@@ -226,11 +307,18 @@ fn size(openssl: &Openssl<'_>, options: &[&str], limit: Duration) -> Option<usiz
     Some(header.len() + usize::from(u16::from_be_bytes([header[3], header[4]])))
 }
 
+/// Returns the lines of `s_client`'s standard error, without its announcement of the address.
+fn messages(err: &str) -> impl Iterator<Item = &str> {
+    err.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("Connecting to "))
+}
+
 /// Why there was no handshake, of OpenSSL's words the reason.
 fn reason(said: &Finished) -> String {
     let line = said.err.lines().rfind(|line| line.contains(":error:"));
     let of_queue = line.and_then(|line| line.split(":error:").nth(1)?.split(':').nth(3));
-    let words = said.err.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let words = messages(&said.err).last();
     let words = of_queue.filter(|words| !words.is_empty()).or(words);
     words.unwrap_or("the connection ended without a word").to_owned()
 }

@@ -2,11 +2,9 @@
 //! ECDSA for browsers.
 //!
 //! ```text
-//! cargo run -p gabion-rustls --example axum [PORT]       prints where it listens, and its roots' FILE
+//! cargo run -p gabion-rustls-examples --bin axum [PORT]       prints where it listens, and its roots' FILE
 //! openssl s_client -connect localhost:PORT -CAfile FILE -verify_return_error     of OpenSSL 3.5 or newer
 //! ```
-
-mod localhost;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +12,12 @@ use std::time::Duration;
 use axum::routing::get;
 use axum::{Extension, Router};
 use gabion_rustls::signing::FirstUsable;
+use gabion_rustls_examples::{Localhost, Outcome};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use localhost::{Localhost, Outcome};
 use rustls::{NamedGroup, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -61,7 +59,7 @@ async fn main() -> Outcome<()> {
 
     let tls = TlsAcceptor::from(Arc::new(config));
     let router = Router::new().route("/", get(hello));
-    let listener = TcpListener::bind(("127.0.0.1", localhost::port()?)).await?;
+    let listener = TcpListener::bind(("127.0.0.1", gabion_rustls_examples::port()?)).await?;
     localhost.announce("https", listener.local_addr()?.port())?;
     loop {
         let Ok((socket, _)) = listener.accept().await else {

@@ -1,19 +1,17 @@
 //! A hyper client: asks a server such as the example `axum`, and says what was agreed on.
 //!
 //! ```text
-//! cargo run -p gabion-rustls --example hyper PORT ROOTS
+//! cargo run -p gabion-rustls-examples --bin hyper PORT ROOTS
 //! ```
-
-mod localhost;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gabion_rustls_examples::Outcome;
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use localhost::Outcome;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -22,9 +20,9 @@ use tokio_rustls::TlsConnector;
 #[tokio::main]
 async fn main() -> Outcome<()> {
     gabion_rustls::install_default().map_err(|_| "another provider was installed before")?;
-    let (port, roots) = localhost::server_to_ask()?.ok_or("expected PORT ROOTS")?;
+    let (port, roots) = gabion_rustls_examples::server_to_ask()?.ok_or("expected PORT ROOTS")?;
     let config = ClientConfig::builder()
-        .with_root_certificates(localhost::roots(&roots)?)
+        .with_root_certificates(gabion_rustls_examples::roots(&roots)?)
         .with_no_client_auth();
     let tls = TlsConnector::from(Arc::new(config));
     let socket = TcpStream::connect(("127.0.0.1", port)).await?;

@@ -1,16 +1,19 @@
-//! The programs under examples/, each against another one: what they print says what they agreed on.
+//! The example programs, each against another one: what they print says what they agreed on.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// An example as cargo has built it: with every test of the package, and not for `--test api` alone.
 fn example(name: &str) -> Command {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let program: PathBuf = [folder, "examples".as_ref(), name.as_ref()].iter().collect();
-    assert!(program.exists(), "first: cargo build -p gabion-rustls --example {name}");
-    Command::new(program)
+    Command::new(match name {
+        "axum" => env!("CARGO_BIN_EXE_axum"),
+        "hyper" => env!("CARGO_BIN_EXE_hyper"),
+        "quinn" => env!("CARGO_BIN_EXE_quinn"),
+        "reqwest" => env!("CARGO_BIN_EXE_reqwest"),
+        "tonic" => env!("CARGO_BIN_EXE_tonic"),
+        _ => panic!("no example {name}"),
+    })
 }
 
 /// A server that runs until it is dropped, and where it is.

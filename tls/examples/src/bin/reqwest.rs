@@ -1,18 +1,16 @@
 //! A reqwest client, with reqwest's feature `rustls-no-provider`: the installed provider is the one that it takes.
 //!
 //! ```text
-//! cargo run -p gabion-rustls --example reqwest PORT ROOTS
+//! cargo run -p gabion-rustls-examples --bin reqwest PORT ROOTS
 //! ```
 
-mod localhost;
-
-use localhost::Outcome;
+use gabion_rustls_examples::Outcome;
 use reqwest::{Certificate, Client};
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
     gabion_rustls::install_default().map_err(|_| "another provider was installed before")?;
-    let (port, roots) = localhost::server_to_ask()?.ok_or("expected PORT ROOTS")?;
+    let (port, roots) = gabion_rustls_examples::server_to_ask()?.ok_or("expected PORT ROOTS")?;
     let roots = Certificate::from_pem_bundle(&std::fs::read(roots)?)?;
     // The server is on this machine, which no proxy reaches.
     let client = Client::builder().tls_certs_only(roots).no_proxy().build()?;

@@ -3,18 +3,16 @@
 //! post-quantum, or nothing.
 //!
 //! ```text
-//! cargo run -p gabion-rustls --example quinn               the server: prints where it listens, and its roots
-//! cargo run -p gabion-rustls --example quinn PORT ROOTS    the client
+//! cargo run -p gabion-rustls-examples --bin quinn               the server: prints where it listens, and its roots
+//! cargo run -p gabion-rustls-examples --bin quinn PORT ROOTS    the client
 //! ```
-
-mod localhost;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use gabion_rustls::groups::POST_QUANTUM;
 use gabion_rustls::signing::FirstUsable;
-use localhost::{Localhost, Outcome};
+use gabion_rustls_examples::{Localhost, Outcome};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{Endpoint, Incoming};
 use rustls::crypto::CryptoProvider;
@@ -51,7 +49,8 @@ async fn serve() -> Outcome<()> {
         .with_cert_resolver(Arc::new(FirstUsable::new(localhost.certified())));
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
     let config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-    let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, localhost::port()?).into())?;
+    let endpoint =
+        Endpoint::server(config, (Ipv4Addr::LOCALHOST, gabion_rustls_examples::port()?).into())?;
     localhost.announce("quic", endpoint.local_addr()?.port())?;
     while let Some(incoming) = endpoint.accept().await {
         tokio::spawn(async move {
@@ -66,7 +65,7 @@ async fn serve() -> Outcome<()> {
 async fn ask(port: u16, roots: &str) -> Outcome<()> {
     let mut tls = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(localhost::roots(roots)?)
+        .with_root_certificates(gabion_rustls_examples::roots(roots)?)
         .with_no_client_auth();
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
     let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -85,7 +84,7 @@ async fn ask(port: u16, roots: &str) -> Outcome<()> {
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
-    match localhost::server_to_ask()? {
+    match gabion_rustls_examples::server_to_ask()? {
         Some((port, roots)) => ask(port, &roots).await,
         None => serve().await,
     }

@@ -1,10 +1,9 @@
-//! What the examples share, and no program needs: certificates for localhost under roots of their own, which go into a
-//! file for clients, and what a server says when it listens.
+//! Support for the example programs of `gabion-rustls` in `src/bin`, each the whole of a program: certificates for
+//! localhost under roots of their own, which go into a file for clients, and the lines a server prints when it listens.
 
-#![allow(dead_code)] // No example takes all of it.
-
-#[allow(clippy::expect_used, clippy::unwrap_used)] // They are those of the tests, in which a panic is how one fails.
-#[path = "../../tests/api/certificates.rs"]
+// Those of the tests of gabion-rustls, in which a panic is how a test fails; the examples need some of them.
+#[allow(clippy::expect_used, clippy::unwrap_used, dead_code)]
+#[path = "../../rustls/tests/api/certificates.rs"]
 mod certificates;
 
 use std::error::Error;
@@ -24,11 +23,12 @@ pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// A certificate for localhost with a key of ML-DSA-65, and one with a key of ECDSA for clients that have no ML-DSA.
 pub struct Localhost {
-    pub ml_dsa: Chain,
-    pub ecdsa: Chain,
+    ml_dsa: Chain,
+    ecdsa: Chain,
 }
 
 impl Localhost {
+    /// Makes both certificates.
     pub fn make() -> Self {
         let chain = |algorithm| certificates::chain(Key::Ours(algorithm), 0);
         Localhost { ml_dsa: chain(Algorithm::MlDsa65), ecdsa: chain(Algorithm::EcdsaP256) }

@@ -1,14 +1,12 @@
 //! A service of gRPC by tonic and its client, with tonic's feature `tls-aws-lc`: both take the installed provider.
 //!
 //! ```text
-//! cargo run -p gabion-rustls --example tonic               the server: prints where it listens, and its roots
-//! cargo run -p gabion-rustls --example tonic PORT ROOTS    the client
+//! cargo run -p gabion-rustls-examples --bin tonic               the server: prints where it listens, and its roots
+//! cargo run -p gabion-rustls-examples --bin tonic PORT ROOTS    the client
 //! ```
 //!
 //! The service has one method and messages of text, so that nothing is generated for it; what tonic-build makes of a
 //! .proto file is added by `add_service` instead.
-
-mod localhost;
 
 use std::time::Duration;
 
@@ -17,7 +15,7 @@ use axum::extract::Request as HttpRequest;
 use axum::http::uri::PathAndQuery;
 use axum::routing::post;
 use bytes::{Buf, BufMut};
-use localhost::{Localhost, Outcome};
+use gabion_rustls_examples::{Localhost, Outcome};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
@@ -80,7 +78,7 @@ async fn serve() -> Outcome<()> {
     let tls = ServerTlsConfig::new()
         .identity(Identity::from_pem(certificate, key))
         .timeout(Duration::from_secs(10));
-    let incoming = TcpIncoming::bind(([127, 0, 0, 1], localhost::port()?).into())?;
+    let incoming = TcpIncoming::bind(([127, 0, 0, 1], gabion_rustls_examples::port()?).into())?;
     localhost.announce("https", incoming.local_addr()?.port())?;
     let routes = Routes::from(Router::new().route(PATH, post(answer)));
     Server::builder().tls_config(tls)?.add_routes(routes).serve_with_incoming(incoming).await?;
@@ -102,7 +100,7 @@ async fn ask(port: u16, roots: &str) -> Outcome<()> {
 #[tokio::main]
 async fn main() -> Outcome<()> {
     gabion_rustls::install_default().map_err(|_| "another provider was installed before")?;
-    match localhost::server_to_ask()? {
+    match gabion_rustls_examples::server_to_ask()? {
         Some((port, roots)) => ask(port, &roots).await,
         None => serve().await,
     }

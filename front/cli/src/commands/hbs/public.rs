@@ -1,0 +1,104 @@
+//! `gabion hbs pub`: the public key of a private key, in the form that a verifier takes.
+
+use std::path::PathBuf;
+
+use gabion_state::{Encoding, KeyFile, Sets, Surroundings};
+
+use super::{KeyPath, key_file};
+use crate::failure::Failure;
+use crate::files::{self, Access, Force, Output};
+
+/// Write the public key again: PEM, DER, raw bytes or a C array
+///
+/// Example:
+///   gabion hbs keygen LMS_SHA256_M32_H5_W8 --out key
+///   gabion hbs pub key
+///   gabion hbs pub key --format raw --out pub.raw
+///   gabion hbs pub key --format c
+///
+/// Needs no password. `pem` and `der` are SubjectPublicKeyInfo (RFC 9802). `raw` is the key of RFC 8554, section 6, for LMS and
+/// HSS (60 bytes, or 52 if n is 24), as wolfBoot takes it, and of RFC 8391 for XMSS and XMSS^MT. `bare` is the key of one tree
+/// of LMS without the number of levels in front (56 or 48 bytes), as mcuboot and OpenSSL's own LMS take it. `c` is a C array of
+/// the raw key, or of the bare one if the key was made with --encoding lms.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    key: KeyPath,
+    /// How the public key is written
+    #[arg(long, value_enum, default_value = "pem")]
+    format: Format,
+    /// File for the public key; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    #[command(flatten)]
+    force: Force,
+}
+
+/// A form of a public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Pem,
+    Der,
+    Raw,
+    Bare,
+    C,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let around = Surroundings::real();
+    let file = key_file(&around, &args.key.key)?;
+    let bytes = written(&file, args.format)?;
+    let files = gabion_state::files(&around, &args.key.key)?;
+    let taken: Vec<_> = files.iter().map(|file| ("a file of the key", file.as_path())).collect();
+    let existing = args.force.existing();
+    let places = files::places_of([("--out", args.out.as_path())], &[], &taken, existing)?;
+    if !matches!(args.format, Format::Pem | Format::C) {
+        files::not_a_terminal(&places)?;
+    }
+    let outputs = places.into_iter();
+    let outputs = outputs.map(|place| Output::prepare(place, &bytes, Access::Public, existing));
+    files::commit(outputs.collect::<Result<Vec<_>, _>>()?)?;
+    Ok(0)
+}
+
+fn written(file: &KeyFile, format: Format) -> Result<Vec<u8>, Failure> {
+    let raw = file.public();
+    Ok(match format {
+        Format::Pem => file.spki(false)?,
+        Format::Der => file.spki(true)?,
+        Format::Raw => raw.to_vec(),
+        Format::Bare => bare(file)?,
+        Format::C => {
+            let (form, bytes) = match file.encoding() {
+                Encoding::Hss => ("raw", raw.to_vec()),
+                Encoding::Lms => ("bare", bare(file)?),
+            };
+            c_array(file.sets(), form, &bytes).into_bytes()
+        }
+    })
+}
+
+/// The key of one tree of LMS, without the number of levels.
+fn bare(file: &KeyFile) -> Result<Vec<u8>, Failure> {
+    match file.sets().has(Encoding::Lms) {
+        true => Ok(file.public()[Encoding::Lms.left_out()..].to_vec()),
+        false => Err(Failure::Usage(format!(
+            "--format bare is for keys of LMS with one level, and this is one of {}; use --format raw",
+            file.sets()
+        ))),
+    }
+}
+
+fn c_array(sets: &Sets, form: &str, bytes: &[u8]) -> String {
+    let rows = bytes.chunks(12).map(|row| {
+        let row: Vec<String> = row.iter().map(|byte| format!("0x{byte:02x}")).collect();
+        format!("    {},\n", row.join(", "))
+    });
+    let (rows, len): (String, _) = (rows.collect(), bytes.len());
+    format!(
+        "/* {sets}: public key, {form} */\nconst unsigned char hbs_public_key[{len}] = {{\n{rows}}};\n\
+         const unsigned int hbs_public_key_len = {len};\n"
+    )
+}

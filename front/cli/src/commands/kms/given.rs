@@ -1,0 +1,176 @@
+//! Messages as `gabion kms sign` and `gabion kms verify` send them.
+
+use std::io::Read;
+
+use gabion_engine::{Message, Pieces, Prehash, VerifyKey};
+use gabion_kms_client::{Client, Error, encode};
+
+use super::SHORT_MAX;
+use crate::commands::keys::message::{MessageArgs, MuArgs};
+use crate::commands::keys::mu;
+use crate::failure::Failure;
+use crate::files::{self, Opened};
+use crate::keys;
+
+/// Options that say what is sent of a message.
+#[derive(clap::Args)]
+pub struct SendArgs {
+    #[command(flatten)]
+    mu: MuArgs,
+    /// Of ML-DSA: never send the message; mu is computed here with the version's public key and sent in its place
+    #[arg(long, conflicts_with_all = ["mu", "prehash"])]
+    keep_message: bool,
+}
+
+/// A message, as it is sent.
+pub enum Given {
+    /// Within a request of JSON, or only its digest or mu.
+    Sent(Sent),
+    /// As a body of its own, which says how many bytes there are, where that is known.
+    Stream { message: Box<dyn Read>, length: Option<u64>, context: Option<String> },
+}
+
+impl Given {
+    /// Reads the message and decides what is sent: a long message of an ML-DSA key stays here, and its mu is sent if the caller
+    /// may read the public key.
+    ///
+    /// # Errors
+    /// The file's, and the service's where it has to be asked for a public key.
+    pub fn of(
+        client: &Client,
+        (key, version): (&str, Option<u32>),
+        mode: &MessageArgs,
+        send: &SendArgs,
+    ) -> Result<Self, Failure> {
+        let (context, file) = (mode.context(), mode.file());
+        if let Some(mu) = send.mu.read(mode)? {
+            let version = version.ok_or_else(|| {
+                let why = "--mu needs --version, whose public key mu was computed with";
+                Failure::Usage(why.to_owned())
+            })?;
+            return Ok(Given::Sent(Sent::of_mu(&mu, version)));
+        }
+        if send.keep_message {
+            return match Signer::fetch(client, key, version)? {
+                Signer::MlDsa(public, version) => {
+                    let mut message = files::open(file, 0)?.into_reader();
+                    let mu = mu::of(&public, context, &mut message, file)?;
+                    Ok(Given::Sent(Sent::of_mu(&mu, version)))
+                }
+                Signer::Other(algorithm) => Err(Failure::Usage(format!(
+                    "--keep-message needs an ML-DSA key, and `{key}` is {algorithm}"
+                ))),
+                Signer::Missing(version) => {
+                    Err(Failure::No(format!("`{key}` has no version {version}")))
+                }
+            };
+        }
+        let sent = match (files::open(file, SHORT_MAX)?, mode.prehash()) {
+            (Opened::Short(message), None) => {
+                Sent::of(Message::Pure { context, message: &message })
+            }
+            (Opened::Short(message), Some(hash)) => {
+                Sent::of(Message::Prehash { context, hash, digest: &hash.digest(&message) })
+            }
+            (Opened::Long(mut message, _), Some(hash)) => {
+                let pieces = Pieces::to_digest(hash).ok_or_else(|| no_pieces(hash))?;
+                let digest = mu::finished(pieces, &mut message, file)?;
+                Sent::of(Message::Prehash { context, hash, digest: &digest })
+            }
+            (Opened::Long(mut message, length), None) => {
+                match Signer::fetch(client, key, version) {
+                    Ok(Signer::MlDsa(public, version)) => {
+                        let mu = mu::of(&public, context, &mut message, file)?;
+                        eprintln!(
+                            "note: sending mu of the message, 64 bytes under version {version}'s public key"
+                        );
+                        Sent::of_mu(&mu, version)
+                    }
+                    Err(Error::Refused(problem)) if !may_not_look(&problem.code) => {
+                        return Err(Error::Refused(problem).into());
+                    }
+                    // The service says what is wrong with the version, if anything is.
+                    Ok(Signer::Other(_) | Signer::Missing(_)) | Err(Error::Refused(_)) => {
+                        let context = Some(context).filter(|bytes| !bytes.is_empty()).map(encode);
+                        return Ok(Given::Stream { message, length, context });
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
+        Ok(Given::Sent(sent))
+    }
+}
+
+fn no_pieces(hash: Prehash) -> Failure {
+    Failure::Usage(format!("{} takes no message of this size", hash.name()))
+}
+
+/// Whether a caller who gets this code may still sign.
+fn may_not_look(code: &str) -> bool {
+    code == "denied" || code == "not_found"
+}
+
+/// The key that signs or has signed.
+enum Signer {
+    /// An ML-DSA key, and the number of the version.
+    MlDsa(VerifyKey, u32),
+    /// A key of this algorithm, which does not sign mu.
+    Other(String),
+    /// The service shows no public key of this version.
+    Missing(u32),
+}
+
+impl Signer {
+    /// Asks the service for the public key of a version, or of the newest one.
+    fn fetch(client: &Client, key: &str, version: Option<u32>) -> Result<Self, Error> {
+        let shown = client.show(key)?;
+        if !["ml-dsa-44", "ml-dsa-65", "ml-dsa-87"].contains(&&*shown.algorithm) {
+            return Ok(Signer::Other(shown.algorithm));
+        }
+        let version = version.unwrap_or(shown.latest);
+        let page = client.versions(key, version.saturating_sub(1))?;
+        let found = page.versions.into_iter().find(|found| found.version == version);
+        let pem = found.and_then(|found| found.public_key);
+        Ok(match pem.and_then(|pem| keys::verify_key_of_pem(&pem)) {
+            Some(public) => Signer::MlDsa(public, version),
+            None => Signer::Missing(version),
+        })
+    }
+}
+
+/// A message as the wire has it.
+#[derive(Default)]
+pub struct Sent {
+    pub message: Option<String>,
+    pub digest: Option<String>,
+    pub mu: Option<String>,
+    pub prehash: Option<String>,
+    pub context: Option<String>,
+    /// The version whose public key mu was computed with.
+    pub version: Option<u32>,
+}
+
+impl Sent {
+    /// Only the digest is sent of what is signed by its digest.
+    fn of(message: Message<'_>) -> Self {
+        let given = |bytes: &[u8]| Some(bytes).filter(|bytes| !bytes.is_empty()).map(encode);
+        match message {
+            Message::Pure { context, message } => {
+                Sent { message: Some(encode(message)), context: given(context), ..Sent::default() }
+            }
+            Message::Prehash { context, hash, digest } => Sent {
+                digest: Some(encode(digest)),
+                prehash: Some(hash.name().to_owned()),
+                context: given(context),
+                ..Sent::default()
+            },
+            // The command line makes no other.
+            Message::Mu(_) | Message::Internal(_) => Sent::default(),
+        }
+    }
+
+    fn of_mu(mu: &[u8; 64], version: u32) -> Self {
+        Sent { mu: Some(encode(mu)), version: Some(version), ..Sent::default() }
+    }
+}

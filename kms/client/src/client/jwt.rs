@@ -1,0 +1,23 @@
+//! Calls about JSON Web Tokens.
+
+use super::Client;
+use crate::error::Error;
+use crate::wire::{SignJwt, SignedJwt, VerifiedJwt, VerifyJwt};
+
+impl Client {
+    /// Signs a token.
+    ///
+    /// # Errors
+    /// As of all calls: [`Error`].
+    pub fn sign_jwt(&self, what: &SignJwt) -> Result<SignedJwt, Error> {
+        self.post("/v1/kms/jwt", what)
+    }
+
+    /// Verifies a token. One that is not valid is an answer; a text that is not a token is refused.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn verify_jwt(&self, what: &VerifyJwt) -> Result<VerifiedJwt, Error> {
+        self.post("/v1/kms/jwt/verify", what)
+    }
+}

@@ -1,0 +1,108 @@
+//! What the caller may do at paths of Vault's, for clients that ask before they use them.
+
+use gabion_kms::gate::Action;
+use gabion_kms::model::Label;
+use gabion_kms_client::transit::Capabilities;
+use serde_json::{Map, Value, json};
+
+use super::route::{Access, Route};
+use super::{Call, Reply, transit, vault};
+use crate::json;
+use crate::problem::Problem;
+use crate::query::decoded;
+
+/// Most paths of a request: each takes several decisions of policies.
+const PATHS_MAX: usize = 64;
+
+pub fn capabilities_self(call: &Call) -> Result<Reply, Problem> {
+    let asked: Capabilities = json::read(&call.body)?;
+    let (service, caller) = call.caller()?;
+    if let Some(token) = &asked.token {
+        let other = service.authenticate(token.expose(), &call.peer)?;
+        if !other.is_same_token(caller.who) {
+            let why = "`token` is not supported, but for the one that comes in the head";
+            return Err(Problem::unsupported(why));
+        }
+    }
+    let paths = match (asked.paths, asked.path) {
+        (Some(paths), None) | (None, Some(paths)) => paths.0,
+        (None, None) => return Err(Problem::bad("missing field `paths`")),
+        (Some(_), Some(_)) => return Err(Problem::bad("expected one of `paths` and `path`")),
+    };
+    if paths.is_empty() || paths.len() > PATHS_MAX {
+        return Err(Problem::bad(format!("`paths` has 1 to {PATHS_MAX} paths")));
+    }
+    // Each path costs about as much as a request that is refused.
+    call.charge_refused(paths.len());
+    let mut about = Map::new();
+    for path in &paths {
+        about.insert(path.clone(), json!(capabilities(call, path)?));
+    }
+    if let [path] = &paths[..] {
+        // As Vault, for its older clients.
+        let one = about[path].clone();
+        about.insert("capabilities".to_owned(), one);
+    }
+    vault::data(call, Value::Object(about), &[])
+}
+
+/// Vault's words for what the caller may do at a path, in their order.
+fn capabilities(call: &Call, path: &str) -> Result<Vec<&'static str>, Problem> {
+    let tenant = transit::tenant(call)?;
+    let path = format!("/v1/{}", path.trim_start_matches('/'));
+    let mut words = Vec::new();
+    let (routes, parts) = (call.find_routes)(&path).unwrap_or_default();
+    for route in routes {
+        let name = match route.key_part(&parts) {
+            None => None,
+            Some(part) => match decoded(part).ok().and_then(|name| Label::new("key", &name).ok()) {
+                Some(name) => Some(name),
+                // No key is called so.
+                None => continue,
+            },
+        };
+        let (actions, word) = meant(route);
+        if may(call, route, &actions, (&tenant, name.as_ref()))? {
+            words.push(word);
+            words.extend(actions.contains(&Action::Create).then_some("create"));
+        }
+    }
+    words.sort_unstable();
+    words.dedup();
+    Ok(if words.is_empty() { vec!["deny"] } else { words })
+}
+
+fn may(
+    call: &Call,
+    route: &Route,
+    actions: &[Action],
+    (tenant, name): (&Label, Option<&Label>),
+) -> Result<bool, Problem> {
+    let (service, caller) = call.caller()?;
+    let mut may = actions.iter().map(|&action| service.may(&caller, action, tenant, name));
+    Ok(match route.method {
+        _ if route.access == Access::Open => true,
+        // It is deleted first, and then destroyed.
+        "DELETE" => may.all(|may| may),
+        _ => actions.is_empty() || may.any(|may| may),
+    })
+}
+
+/// What a route's caller has to be allowed, also where that is asked by its verb alone, and Vault's word for it.
+fn meant(route: &Route) -> (Vec<Action>, &'static str) {
+    let actions = match route.name {
+        "transit_list" | "transit_list_by_get" => vec![Action::List],
+        "transit_read" | "transit_export" | "transit_export_version" => vec![Action::Show],
+        "transit_delete" => vec![Action::Delete, Action::Destroy],
+        "transit_soft_delete" => vec![Action::Delete],
+        _ => route.actions().to_vec(),
+    };
+    let word = match route.method {
+        "LIST" => "list",
+        "GET" if actions == [Action::List] => "list",
+        "GET" => "read",
+        "DELETE" => "delete",
+        _ => "update",
+    };
+    (actions, word)
+}

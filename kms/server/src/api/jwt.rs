@@ -1,0 +1,60 @@
+//! JSON Web Tokens.
+
+use gabion_kms::jwt::{self, Expected, Jwt, NewJwt};
+use gabion_kms::operations::VerifiedJwt;
+use gabion_kms_client::wire;
+
+use super::{Call, Reply, Wanted};
+use crate::json;
+use crate::problem::Problem;
+
+pub fn sign(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: wire::SignJwt = json::read_unique(&call.body)?;
+    let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
+    let new = NewJwt {
+        claims: asked.claims,
+        typ: asked.typ,
+        lifetime_s: asked.lifetime_s,
+        with_nbf: asked.with_nbf == Some(true),
+        with_jti: asked.with_jti == Some(true),
+    };
+    let revision = service.kms().revision();
+    let signed = service.sign_jwt(&caller, &wanted.key(), asked.version, &new);
+    let (signed, exp) = signed.map_err(|error| wanted.refusal(error))?;
+    Reply::json(&wire::SignedJwt {
+        kid: signed.by.to_string(),
+        version: signed.by.version,
+        alg: signed.alg.to_owned(),
+        exp,
+        warnings: jwt::size_warning(signed.token.len()).map(|warning| vec![warning]),
+        token: signed.token,
+        revision,
+    })
+}
+
+pub fn verify(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: wire::VerifyJwt = json::read(&call.body)?;
+    let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
+    let token = Jwt::parse(&asked.token)?;
+    let expected = Expected {
+        issuer: asked.issuer,
+        audience: asked.audience,
+        typ: asked.typ,
+        leeway_s: asked.leeway_s.unwrap_or(0),
+    };
+    let revision = service.kms().revision();
+    let verified = service.verify_jwt(&caller, &wanted.key(), &token, &expected);
+    let VerifiedJwt { by, claims } = verified.map_err(|error| wanted.refusal(error))?;
+    let by = by.map(|by| by.to_string());
+    Reply::json(&match claims {
+        Ok(claims) => {
+            wire::VerifiedJwt { valid: true, reason: None, by, claims: Some(claims), revision }
+        }
+        Err(reason) => {
+            let reason = Some(reason.as_str().to_owned());
+            wire::VerifiedJwt { valid: false, reason, by, claims: None, revision }
+        }
+    })
+}

@@ -1,0 +1,134 @@
+//! What `/metrics` says besides counters: the explanation of each metric, and the state of the process.
+
+use std::path::Path;
+
+use gabion_kms_client::wire::Status;
+use rustix::process::{Resource, getrlimit};
+
+/// Every metric, and what it is. A test fails if a server has one that is missing here.
+const HELP: &[(&str, &str)] = &[
+    (
+        "kms_administrator_not_after_seconds",
+        "When the last token that can make tokens ends, in seconds since 1970.",
+    ),
+    ("kms_audit_disk_free_bytes", "Free bytes on the disk of the audit log."),
+    ("kms_auto_rotation_keys", "Keys that are rotated by the clock."),
+    ("kms_auto_rotation_keys_failing", "Keys whose last rotation by the clock failed."),
+    ("kms_auto_rotations_failed_total", "Rotations by the clock that failed."),
+    ("kms_auto_rotations_total", "Rotations by the clock."),
+    ("kms_batch_len", "Items of batches."),
+    ("kms_build_info", "Always 1; the label is the version of the server."),
+    (
+        "kms_checkpoint_copies_failed_total",
+        "Checkpoints that could not be copied to audit.checkpoints.",
+    ),
+    (
+        "kms_connections_refused_total",
+        "Connections that were closed because their address had too many.",
+    ),
+    ("kms_failures_total", "Operations that failed."),
+    ("kms_handshakes_failed_total", "TLS handshakes that failed or took too long."),
+    ("kms_http_answers_total", "Answers by the class of their status."),
+    ("kms_op_latency_seconds", "Durations of operations."),
+    ("kms_ops_total", "Operations by verb and algorithm."),
+    ("kms_panics_total", "Panics of background threads."),
+    ("kms_queue_refused_total", "Requests that were refused because a queue was full."),
+    ("kms_queue_wait_seconds", "How long requests waited for their turn."),
+    ("kms_quota_refused_total", "Requests that were refused by a quota."),
+    ("kms_request_memory_bytes", "Bytes of request bodies and answers that are held."),
+    (
+        "kms_request_memory_refused_total",
+        "Requests that were refused because there was no memory for their body.",
+    ),
+    ("kms_sealed", "Whether the seal is closed: 1 or 0."),
+    ("kms_store_bytes", "Size of the store: its file and its write-ahead log."),
+    ("kms_store_disk_free_bytes", "Free bytes on the disk of the store."),
+    ("kms_stream_bytes_total", "Bytes of messages that came in pieces."),
+    ("kms_streams", "Messages that are coming in pieces."),
+    ("kms_streams_refused_total", "Messages in pieces for which there was no place."),
+    (
+        "kms_tls_certificate_not_after_seconds",
+        "When the server's certificate ends, in seconds since 1970.",
+    ),
+    (
+        "kms_tls_client_authority_not_after_seconds",
+        "When the first authority of clients' certificates ends, in seconds since 1970.",
+    ),
+    (
+        "kms_tls_client_revocations_not_after_seconds",
+        "When the first list of revoked certificates ends, in seconds since 1970.",
+    ),
+    ("kms_tls_reload_failures_total", "Reloads of the files of TLS that failed."),
+    ("kms_tls_reloads_total", "Reloads of the files of TLS."),
+    ("kms_together_len", "Requests that were computed in one call."),
+    ("kms_unauthenticated_total", "Requests whose caller could not be authenticated."),
+    ("process_max_fds", "The limit of open file descriptors."),
+    ("process_open_fds", "Open file descriptors."),
+    ("process_resident_memory_bytes", "Resident memory in bytes."),
+];
+
+/// Puts a HELP line before each TYPE line.
+pub fn explained(text: &str) -> String {
+    let mut out = String::with_capacity(2 * text.len());
+    for line in text.lines().filter(|line| !line.starts_with("# HELP ")) {
+        let name = line.strip_prefix("# TYPE ").and_then(|rest| rest.split(' ').next());
+        let help = name.and_then(|name| HELP.iter().find(|(known, _)| *known == name));
+        if let Some((name, help)) = help {
+            out.push_str(&format!("# HELP {name} {help}\n"));
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// Where a server keeps things on disks.
+pub struct Disks<'a> {
+    /// The store's file.
+    pub store: Option<&'a Path>,
+    /// The folder of the audit log.
+    pub audit: Option<&'a Path>,
+}
+
+/// The state of the seal, of the process and of its disks. What the system does not say is left out.
+pub fn process(status: &Status, disks: &Disks<'_>) -> String {
+    let mut out = format!(
+        "# TYPE kms_build_info gauge\nkms_build_info{{version=\"{}\"}} 1\n",
+        status.version
+    );
+    let fds = std::fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64);
+    for (name, value) in [
+        ("kms_sealed", Some(u64::from(status.sealed))),
+        ("process_resident_memory_bytes", resident_bytes()),
+        ("process_open_fds", fds),
+        ("process_max_fds", getrlimit(Resource::Nofile).current),
+        ("kms_audit_disk_free_bytes", disks.audit.and_then(free_bytes)),
+        ("kms_store_disk_free_bytes", disks.store.and_then(Path::parent).and_then(free_bytes)),
+        ("kms_store_bytes", disks.store.and_then(store_bytes)),
+    ] {
+        if let Some(value) = value {
+            out.push_str(&format!("# TYPE {name} gauge\n{name} {value}\n"));
+        }
+    }
+    out
+}
+
+/// Bytes that the process may still write to the disk of a folder.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let said = rustix::fs::statvfs(folder).ok()?;
+    Some(said.f_bavail.saturating_mul(said.f_frsize))
+}
+
+fn store_bytes(path: &Path) -> Option<u64> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let len = |path: &Path| path.metadata().map(|file| file.len());
+    // There is none while nothing was written.
+    Some(len(path).ok()? + len(Path::new(&log)).unwrap_or(0))
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}

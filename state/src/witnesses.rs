@@ -1,0 +1,74 @@
+//! The anchors of a key as `recover` and `retire` take them: whatever they say is raised.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gabion_engine::keys::stateful::LedgerError;
+
+use crate::anchor::{Anchor, FileAnchor};
+use crate::disk::Disk;
+use crate::files::{Paths, Surroundings, failed};
+use crate::ledger::held_anchor;
+use crate::record::{Head, Lifecycle, Mark, State};
+
+/// The newest of what a state and its anchors say.
+pub struct Seen {
+    /// The next index.
+    pub next: u64,
+    /// The generation.
+    pub generation: u64,
+    /// Whether the key left the state or one of the anchors.
+    pub lifecycle: Lifecycle,
+}
+
+/// Holds the anchors in these places and looks what they say of a key, whatever it is; `check` may refuse what the state or one
+/// of them says of the key's lifecycle.
+pub fn see_anchors(
+    around: &Surroundings,
+    paths: &Paths,
+    (head, state): (&Head, &State),
+    places: Vec<PathBuf>,
+    anchors: &mut Vec<Witness>,
+    check: impl Fn(&Path, Lifecycle) -> Result<(), LedgerError>,
+) -> Result<Seen, LedgerError> {
+    let State { next, generation, lifecycle, .. } = *state;
+    let mut seen = Seen { next, generation, lifecycle };
+    check(&paths.state, lifecycle)?;
+    for path in places {
+        let at = |error| failed(&path, &error);
+        let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
+        if !anchor.hold().map_err(at)? {
+            return Err(held_anchor(&path));
+        }
+        let mark = anchor.read().map_err(at)?;
+        if let Some(mark) = mark.filter(|mark| mark.key == head.key) {
+            seen.next = seen.next.max(mark.next);
+            seen.generation = seen.generation.max(mark.generation);
+            seen.lifecycle = seen.lifecycle.max(mark.lifecycle);
+        }
+        // Whoever holds it gives it back, whatever it says.
+        anchors.push((path.clone(), anchor, mark.is_some()));
+        mark.filter(|mark| mark.key == head.key)
+            .map_or(Ok(()), |mark| check(&path, mark.lifecycle))?;
+    }
+    Ok(seen)
+}
+
+/// An anchor's file, and whether it said anything.
+pub type Witness = (PathBuf, FileAnchor, bool);
+
+/// Raises anchors from whatever they say, and makes those that are missing.
+pub fn raise_or_make(
+    disk: &dyn Disk,
+    anchors: &mut [Witness],
+    mark: &Mark,
+) -> Result<(), LedgerError> {
+    for (path, anchor, is_there) in anchors {
+        let raised = match *is_there || disk.identity(path).is_ok() {
+            true => anchor.raise(mark, None),
+            false => FileAnchor::create(disk, path, mark),
+        };
+        raised.map_err(|error| failed(path, &error))?;
+    }
+    Ok(())
+}
