@@ -18,7 +18,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Access, Disk, read_full};
+use gabion_disk::{Access, Disk, read_full};
+
 use crate::record::{ANCHOR_MAGIC, KeyId, Lifecycle, Mark, NO_STAMP, Stamp, State};
 use crate::slots::{BLOCK, Slots};
 

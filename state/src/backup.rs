@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gabion_disk::{Access, Disk, DiskFile, read_full, write_all};
 use gabion_engine::keys::stateful::LedgerError;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::anchor::{Anchor, FileAnchor, verdict};
-use crate::disk::{Access, Disk, DiskFile, read_full, write_all};
 use crate::files::{
     CHUNK, Paths, Surroundings, anchor_paths, copy_file, failed, folder_of, put_file, read_range,
     read_state,

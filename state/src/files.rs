@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gabion_disk::{Access, Disk, DiskFile, RealDisk, read_full, write_all};
 use gabion_engine::keys::stateful::{LedgerError, digest_of};
 use gabion_engine::{Entropy, OsEntropy};
 use zeroize::Zeroizing;
 
 use crate::anchor::{Verdict, default_path};
-use crate::disk::{Access, Disk, DiskFile, RealDisk, read_full, write_all};
 use crate::machine::{MACHINE_ID, Machine, ThisMachine};
 use crate::record::{Head, KeyId, Lifecycle, STATE_MAGIC, Stamp, State};
 use crate::slots::{BLOCK, Slots};

@@ -15,11 +15,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gabion_disk::Access;
 use gabion_engine::keys::stateful::LedgerError;
 
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::backup::{is_backup_of, sync_backup, take_lock, write_whole};
-use crate::disk::Access;
 use crate::files::{
     Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, machine_id,
     new_stamp, read_state,

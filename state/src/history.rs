@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
+use gabion_disk::Access;
 use gabion_engine::keys::stateful::LedgerError;
 
-use crate::disk::Access;
 use crate::files::{Paths, Surroundings, read_state, unreadable};
 use crate::log::{End, Line, Log};
 use crate::record::Stamp;

@@ -13,6 +13,7 @@
 use std::fmt;
 use std::path::Path;
 
+use gabion_disk::Disk;
 use gabion_engine::key_file::{FileForm, encode_public};
 use gabion_engine::keys::stateful::digest_of;
 use gabion_engine::keys::stateful::hss::HssSecret;
@@ -26,7 +27,6 @@ use pkcs8::pkcs5::EncryptionScheme;
 use pkcs8::pkcs5::pbes2::Parameters;
 use zeroize::Zeroizing;
 
-use crate::disk::Disk;
 use crate::files::read_file;
 use crate::record::Reader;
 use crate::sets::{Encoding, Sets};

@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gabion_disk::{Access, Disk};
 use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
-use crate::disk::{Access, Disk};
 use crate::files::{
     IS_LOST, Paths, Surroundings, anchor_names, anchor_paths, check_id, check_indexes, check_key,
     check_network, check_places, copy_file, failed, folder_of, machine_id, new_stamp, put_file,
@@ -807,13 +807,14 @@ fn keep_log(disk: &dyn Disk, paths: &Paths) -> Result<PathBuf, LedgerError> {
 mod tests {
     use std::time::Duration;
 
+    use gabion_disk::RealDisk;
     use gabion_engine::OsEntropy;
     use gabion_engine::keys::stateful::Ledger;
 
     use super::*;
+    use crate::anchor;
     use crate::ledger::{FilesLedger, Options};
     use crate::testing::Elsewhere;
-    use crate::{RealDisk, anchor};
 
     /// Up to version 18f74786 a recovered state named the generation before it, so an anchor in another home that
     /// held that one was taken for one that a crash had left behind.

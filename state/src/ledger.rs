@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gabion_disk::{Access, Identity};
 use gabion_engine::keys::stateful::{
     Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, check_request_ids,
 };
 
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
-use crate::disk::{Access, Identity};
 use crate::files::{
     Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, machine_id,
     new_stamp, read_state, unsafe_state,

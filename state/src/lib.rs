@@ -16,7 +16,7 @@
 //! reservation is durable in the state and in every anchor. A copy of a key's folder lacks the anchors; an older
 //! one is older than they are; both are refused, and a refusal changes nothing.
 //!
-//! What it asks of the world goes through two seams: [`Disk`], each call of which may fail, tear or be the last one
+//! What it asks of the world goes through two seams: [`Disk`](gabion_disk::Disk), each call of which may fail, tear or be the last one
 //! before the power is gone, and [`Machine`]. docs/state.md says which faults are survived, and which are not
 //! noticed.
 //!
@@ -52,7 +52,6 @@
 
 mod anchor;
 mod backup;
-mod disk;
 mod files;
 mod foreign;
 mod hand_over;
@@ -70,13 +69,13 @@ mod registry;
 mod sets;
 mod signer;
 mod slots;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod trees;
 mod witnesses;
 
 pub use anchor::{Anchor, FileAnchor};
 pub use backup::{backup, restore};
-pub use disk::{Access, Disk, DiskFile, Identity, RealDisk, read_full, write_all};
 pub use files::{Paths, Surroundings};
 pub use foreign::Foreign;
 pub use hand_over::{hand_over, retire};

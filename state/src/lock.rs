@@ -7,7 +7,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::disk::{Access, Disk, DiskFile, Identity, read_full, write_all};
+use gabion_disk::{Access, Disk, DiskFile, Identity, read_full, write_all};
+
 use crate::machine::Machine;
 
 /// Bytes for whoever holds it, in a file that is as long from the start.

@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 
+use gabion_disk::{DiskFile, Identity, read_full, write_all};
 use gabion_engine::keys::stateful::{Entry, Recorded, digest_of};
 
-use crate::disk::{DiskFile, Identity, read_full, write_all};
 use crate::machine::Machine;
 use crate::record::{KeyId, Reader, Stamp, State};
 

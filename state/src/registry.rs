@@ -10,9 +10,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
+use gabion_disk::Identity;
 use once_cell::race::OnceBox;
-
-use crate::disk::Identity;
 
 /// The keys that a process has open, by the file of their lock.
 pub struct Registry<S>(Mutex<HashMap<Identity, Weak<S>>>);

@@ -12,9 +12,8 @@
 
 use std::io;
 
+use gabion_disk::{DiskFile, read_full, write_all};
 use gabion_engine::keys::stateful::digest_of;
-
-use crate::disk::{DiskFile, read_full, write_all};
 
 /// Bytes of a block: what no disk tears a neighbour of.
 pub const BLOCK: u64 = 4096;

@@ -1,196 +1,44 @@
-//! A real disk on which something happens at a call (it is counted, it fails, or somebody else is quicker), and a machine that
-//! is this one by another name. For tests, and for whoever measures.
+//! Surroundings for tests, and for whoever measures: a disk on which something happens at a call, and a machine that is this
+//! one by another name.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disk::{Access, Disk, DiskFile, Identity, RealDisk};
+use gabion_disk::testing::{At, Hooked};
+
 use crate::files::Surroundings;
 use crate::machine::{Machine, Process, ThisMachine};
 
-/// A call that something may happen at, which is about to be made but for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
-    /// A file is opened.
-    Open(Access),
-    /// A file was opened, and nothing was done with it yet.
-    Opened(Access),
-    /// An open file is synced.
-    Sync,
-    /// A lock is given back.
-    Unlock,
-    /// A folder is made.
-    MakeFolder,
-    /// A folder is synced.
-    SyncFolder,
-    /// A file gets another name; the path is the one that it had.
-    Rename,
-    /// A name is removed.
-    Remove,
-    /// Somebody asks which file has a name.
-    Identity,
-    /// Somebody asks for a name without links.
-    Canonical,
-    /// Somebody asks whether a folder is one of the network.
-    IsNetwork,
+/// These surroundings, on a disk on which this happens.
+pub fn with_hook(
+    around: &Surroundings,
+    hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static,
+) -> Surroundings {
+    on(around, Hooked::new(hook))
 }
 
-/// What happens; an error is the call's.
-pub type Hook = Arc<dyn Fn(At, &Path) -> io::Result<()> + Send + Sync>;
-
-/// The disk.
-#[derive(Clone)]
-pub struct Hooked {
-    hook: Hook,
-    /// A folder that other machines see, and no other one.
+/// The same where a folder is one of the network, or a link a mount.
+pub fn with_mounts(
+    around: &Surroundings,
     network: Option<PathBuf>,
-    /// A link that looks like a folder of its own, as a folder does that is mounted a second time.
     mount: Option<PathBuf>,
+) -> Surroundings {
+    on(around, Hooked::new(|_, _| Ok(())).with_mounts(network, mount))
 }
 
-impl Hooked {
-    /// A disk on which this happens.
-    pub fn new(hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        Hooked { hook: Arc::new(hook), network: None, mount: None }
-    }
-
-    /// These surroundings, on such a disk.
-    pub fn around(
-        around: &Surroundings,
-        hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static,
-    ) -> Surroundings {
-        Surroundings { disk: Arc::new(Hooked::new(hook)), ..around.clone() }
-    }
-
-    /// The same where a folder is one of the network, or a link a mount.
-    pub fn places(
-        around: &Surroundings,
-        network: Option<PathBuf>,
-        mount: Option<PathBuf>,
-    ) -> Surroundings {
-        let hooked = Hooked { network, mount, ..Hooked::new(|_, _| Ok(())) };
-        Surroundings { disk: Arc::new(hooked), ..around.clone() }
-    }
-
-    /// The same, where something happens once: at the first such call of a file whose name ends so.
-    pub fn once(
-        around: &Surroundings,
-        (at, ending): (At, &'static str),
-        act: impl FnOnce() -> io::Result<()> + Send + 'static,
-    ) -> Surroundings {
-        let act = Mutex::new(Some(act));
-        Hooked::around(around, move |now, path| {
-            let name = path.as_os_str().as_encoded_bytes();
-            if now != at || !name.ends_with(ending.as_bytes()) {
-                return Ok(());
-            }
-            let act = act.lock().unwrap_or_else(PoisonError::into_inner).take();
-            act.map_or(Ok(()), |act| act())
-        })
-    }
-
-    fn at(&self, at: At, path: &Path) -> io::Result<()> {
-        (self.hook)(at, path)
-    }
+/// The same, where something happens once: at the first such call of a file whose name ends so.
+pub fn with_hook_once(
+    around: &Surroundings,
+    call: (At, &'static str),
+    act: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Surroundings {
+    on(around, Hooked::once(call, act))
 }
 
-impl Disk for Hooked {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        self.at(At::Open(access), path)?;
-        let file = RealDisk.open(path, access)?;
-        self.at(At::Opened(access), path)?;
-        Ok(Box::new(HookedFile { file, path: path.to_owned(), hook: Arc::clone(&self.hook) }))
-    }
-
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.at(At::MakeFolder, path)?;
-        RealDisk.make_folder(path)
-    }
-
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.at(At::SyncFolder, path)?;
-        RealDisk.sync_folder(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at(At::Rename, from)?;
-        RealDisk.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at(At::Rename, from)?;
-        RealDisk.rename_new(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.at(At::Remove, path)?;
-        RealDisk.remove(path)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        self.at(At::Identity, path)?;
-        RealDisk.identity(path)
-    }
-
-    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        self.at(At::Canonical, path)?;
-        match self.mount.as_ref().is_some_and(|mount| path.starts_with(mount)) {
-            true => std::fs::metadata(path).map(|_| path.to_owned()),
-            false => RealDisk.canonical(path),
-        }
-    }
-
-    fn is_network(&self, path: &Path) -> io::Result<bool> {
-        self.at(At::IsNetwork, path)?;
-        match &self.network {
-            Some(network) => Ok(RealDisk.canonical(path)?.starts_with(network)),
-            None => RealDisk.is_network(path),
-        }
-    }
-
-    fn free(&self, folder: &Path) -> io::Result<Option<u64>> {
-        RealDisk.free(folder)
-    }
-}
-
-struct HookedFile {
-    file: Box<dyn DiskFile>,
-    path: PathBuf,
-    hook: Hook,
-}
-
-impl DiskFile for HookedFile {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(bytes, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        (self.hook)(At::Sync, &self.path)?;
-        self.file.sync()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        self.file.try_lock()
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        (self.hook)(At::Unlock, &self.path)?;
-        self.file.unlock()
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        self.file.identity()
-    }
+fn on(around: &Surroundings, disk: Hooked) -> Surroundings {
+    Surroundings { disk: Arc::new(disk), ..around.clone() }
 }
 
 /// This machine, with a home of its own; it may have another name, and take every process for one.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gabion_disk::Disk;
 use gabion_engine::keys::stateful::LedgerError;
 
 use crate::anchor::{Anchor, FileAnchor};
-use crate::disk::Disk;
 use crate::files::{Paths, Surroundings, failed};
 use crate::ledger::held_anchor;
 use crate::record::{Head, Lifecycle, Mark, State};

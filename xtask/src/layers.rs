@@ -12,10 +12,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-cuda", &["gabion-scheme", "gabion-backend"]),
     ("gabion-cuda-hosted", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
     ("gabion-engine", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
-    ("gabion-state", &["gabion-engine"]),
+    ("gabion-disk", &[]),
+    ("gabion-state", &["gabion-disk", "gabion-engine"]),
     ("gabion-rustls", &["gabion-engine"]),
     ("gabion-rustls-examples", &["gabion-engine", "gabion-rustls"]),
-    ("gabion-kms", &["gabion-engine", "gabion-state"]),
+    ("gabion-kms", &["gabion-disk", "gabion-engine"]),
     ("gabion-kms-client", &["gabion-rustls"]),
     ("gabion-kms-server", &["gabion-engine", "gabion-kms", "gabion-kms-client", "gabion-rustls"]),
     ("gabion-ship", &[]),
@@ -26,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "gabion-backend",
             "gabion-cuda",
+            "gabion-disk",
             "gabion-engine",
             "gabion-kms",
             "gabion-kms-client",
@@ -43,6 +45,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "gabion-cli",
         &[
+            "gabion-disk",
             "gabion-engine",
             "gabion-state",
             "gabion-kms-client",
@@ -58,6 +61,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "gabion-scheme",
             "gabion-backend",
+            "gabion-disk",
             "gabion-engine",
             "gabion-kms",
             "gabion-kms-server",
@@ -81,6 +85,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-state", "gabion-backend"),
     ("gabion-state", "gabion-scheme"),
+    ("gabion-state", "gabion-state"), // with its feature `testing`
     ("gabion-tests", "gabion-cuda"),
     ("gabion-tests", "gabion-cuda-hosted"),
 ];

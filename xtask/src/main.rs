@@ -119,9 +119,10 @@ fn tidy(root: &Path) -> ExitCode {
     rooms::check(root, &mut findings);
     packages::check(root, &mut findings);
     let mut sources = Vec::new();
-    for top in
-        ["scheme", "backend", "engine", "state", "kms", "front", "ship", "bench", "tests", "xtask"]
-    {
+    for top in [
+        "scheme", "backend", "engine", "disk", "state", "kms", "front", "ship", "bench", "tests",
+        "xtask",
+    ] {
         collect_sources(&root.join(top), &mut sources);
     }
     sources.sort();

@@ -13,6 +13,7 @@ const ROOTS: &[&str] = &[
     "backend/cuda/src/lib.rs",
     "backend/cuda/hosted/src/lib.rs",
     "engine/src/lib.rs",
+    "disk/src/lib.rs",
     "state/src/lib.rs",
     "tls/examples/src/lib.rs",
     "tls/rustls/src/lib.rs",

@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use gabion_disk::testing::At;
+use gabion_disk::{Access, Disk, DiskFile, RealDisk};
 use gabion_engine::Engine;
 use gabion_engine::keys::stateful::{Progress, Request, Secret, StatefulKey};
 use gabion_rows::operations::Operation;
-use gabion_state::testing::{At, Hooked};
-use gabion_state::{
-    Access, Disk, DiskFile, Encoding, Generated, Making, Opening, RealDisk, Surroundings,
-};
+use gabion_state::testing::with_hook;
+use gabion_state::{Encoding, Generated, Making, Opening, Surroundings};
 use regex::Regex;
 use tempfile::TempDir;
 
@@ -242,7 +242,7 @@ impl<'a> OnDisk<'a> {
         })?;
         let syncs = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&syncs);
-        let around = Hooked::around(&Surroundings::real(), move |at, _| {
+        let around = with_hook(&Surroundings::real(), move |at, _| {
             if matches!(at, At::Sync | At::SyncFolder) {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
@@ -320,7 +320,7 @@ impl<'a> OnDisk<'a> {
             let file = RealDisk.open(&path, Access::New)?;
             // Another row makes its own.
             RealDisk.remove(&path)?;
-            gabion_state::write_all(&*file, &[1; 3 * BLOCK], 0)?;
+            gabion_disk::write_all(&*file, &[1; 3 * BLOCK], 0)?;
             file.sync()?;
             RealDisk.sync_folder(self.folder.path())?;
             Ok(file)
@@ -351,7 +351,7 @@ impl Probe {
         let at = self.synced;
         let (file, slot) = (&self.files[at % 2], (1 + at / 2 % 2) * BLOCK);
         let start = Instant::now();
-        gabion_state::write_all(&**file, &[at as u8; 240], slot as u64)?;
+        gabion_disk::write_all(&**file, &[at as u8; 240], slot as u64)?;
         file.sync()?;
         let took = start.elapsed().as_secs_f64();
         self.synced += 1;

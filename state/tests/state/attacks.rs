@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gabion_disk::Access;
+use gabion_disk::testing::At;
 use gabion_engine::Error;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
-use gabion_state::testing::{At, Hooked};
+use gabion_state::testing::{with_hook, with_hook_once, with_mounts};
 use gabion_state::{
-    Access, Generated, KeyFile, Lifecycle, Sets, Signer, Surroundings, Unfinished,
-    UnfinishedSectors, backup, check_place, create, hand_over, recover, restore, retire, status,
+    Generated, KeyFile, Lifecycle, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors,
+    backup, check_place, create, hand_over, recover, restore, retire, status,
 };
 
 use crate::place::{ONE, Place, around, engine, making, open};
@@ -58,12 +60,12 @@ fn an_anchor_in_its_keys_folder_by_another_name_of_that_is_refused() {
         ("mounted", "mounted/deep/er/anchor"),
         ("mounted", "mounted/below/anchor"),
     ] {
-        let around = Hooked::places(&place.around, None, Some(place.path(mount)));
+        let around = with_mounts(&place.around, None, Some(place.path(mount)));
         let anchors = [place.path(anchor)];
         says(create(&around, &new_key(&place.key(), 8, &anchors)), "in its key's folder");
         says(check_place(&around, &place.key(), &anchors, false, true), "in its key's folder");
     }
-    let around = Hooked::places(&place.around, None, Some(place.path("mounted")));
+    let around = with_mounts(&place.around, None, Some(place.path("mounted")));
     check_place(&around, &place.key(), &[place.path("usb/anchor")], false, true).unwrap();
 }
 
@@ -94,7 +96,7 @@ fn a_state_that_a_link_puts_on_a_network_is_refused() {
         let (here, there) = (place.path("keys").join(name), place.path("network").join(name));
         fs::rename(&here, &there).unwrap();
         symlink(&there, &here).unwrap();
-        let around = Hooked::places(&place.around, Some(place.path("network")), None);
+        let around = with_mounts(&place.around, Some(place.path("network")), None);
         let opened = |around| {
             gabion_state::FilesLedger::open(around, &place.key(), PUBLIC, Default::default())
         };
@@ -141,7 +143,7 @@ fn a_recover_that_is_interrupted_is_run_once_more() {
     let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
     let frail = |at, ending| {
         let failed = || Err(std::io::Error::other("the device failed"));
-        Hooked::once(&around(&anchors, None), (at, ending), failed)
+        with_hook_once(&around(&anchors, None), (at, ending), failed)
     };
     let before = fs::read(place.path("keys/k.state")).unwrap();
     assert!(recover(&frail(At::MakeFolder, "anchors"), &key, &public, 0).is_err());
@@ -332,7 +334,7 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
         assert_ne!(witnessed, fs::read(anchor_of(&place)).unwrap());
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
-        let frail = Hooked::around(&place.around, move |_, _| {
+        let frail = with_hook(&place.around, move |_, _| {
             match counted.fetch_add(1, Ordering::Relaxed) == nth {
                 true => Err(std::io::Error::other("the device failed")),
                 false => Ok(()),
@@ -436,7 +438,7 @@ fn a_hand_over_does_not_go_on_with_an_older_state() {
     let old = place.copy("keys", "old");
     assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
     let failed = || Err(std::io::Error::other("the device failed"));
-    let frail = Hooked::once(&place.around, (At::Rename, "backup.part"), failed);
+    let frail = with_hook_once(&place.around, (At::Rename, "backup.part"), failed);
     let refused = hand_over(&frail, &key, &public, &out).unwrap_err().to_string();
     assert!(refused.contains("--hand-over --out FILE"), "{refused}");
     assert!(hand_over(&place.around, &old, &public, &out).is_err());
@@ -456,7 +458,7 @@ fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
     assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
     let (there, anchor) = (out.clone(), anchor_of(&place));
     // From then on the anchor can't be raised.
-    let frail = Hooked::around(&place.around, move |at, path| {
+    let frail = with_hook(&place.around, move |at, path| {
         match at == At::Identity && path == anchor && there.exists() {
             true => Err(std::io::Error::other("the device failed")),
             false => Ok(()),
@@ -545,7 +547,7 @@ fn a_backup_of_what_left_is_not_written_while_its_state_cannot_be_read() {
     let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
     retire(&place.around, &key, &public).unwrap();
     let failed = || Err(std::io::Error::other("the device failed"));
-    let frail = Hooked::once(&place.around, (At::Open(Access::Read), "k.state"), failed);
+    let frail = with_hook_once(&place.around, (At::Open(Access::Read), "k.state"), failed);
     let refused = backup(&frail, &key, &out).unwrap_err().to_string();
     assert!(refused.contains("the device failed") && !out.exists(), "{refused}");
 }

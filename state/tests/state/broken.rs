@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use gabion_disk::testing::faulty::{Kind, Remains, SimDisk};
+use gabion_disk::{Access, Disk, DiskFile, Identity};
 use gabion_engine::keys::stateful::digest_of;
-use gabion_state::{Access, Disk, DiskFile, Identity};
 
-use crate::disk::{Kind, Remains, SimDisk};
 use crate::faults::{Counts, strike, strike_twice};
 use crate::world::{Wrap, stand_in};
 use crate::{homes, sectors};
@@ -183,7 +183,7 @@ impl Disk for BrokenDisk {
         let mut own = None;
         if trusts && access == Access::Write && (is_state(path) || is_anchor(path)) {
             let mut bytes = vec![0; file.size()? as usize];
-            gabion_state::read_full(&*file, &mut bytes, 0)?;
+            gabion_disk::read_full(&*file, &mut bytes, 0)?;
             own = Some(bytes);
         }
         Ok(Box::new(BrokenFile {
@@ -256,14 +256,14 @@ impl BrokenFile {
     fn replace(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut file = self.file.lock().unwrap();
         let mut all = vec![0; file.size()? as usize];
-        gabion_state::read_full(&**file, &mut all, 0)?;
+        gabion_disk::read_full(&**file, &mut all, 0)?;
         all[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
         let mut name = self.path.clone().into_os_string();
         name.push(".new");
         let name = PathBuf::from(name);
         let _ = self.disk.remove(&name);
         let new = self.disk.open(&name, Access::New)?;
-        gabion_state::write_all(&*new, &all, 0)?;
+        gabion_disk::write_all(&*new, &all, 0)?;
         new.sync()?;
         self.disk.rename(&name, &self.path)?;
         if self.which == Break::LockOnRenamed {
@@ -284,7 +284,7 @@ impl BrokenFile {
         }
         let mut slots = [[0; 240]; 2];
         for (slot, at) in slots.iter_mut().zip([4096, 8192]) {
-            gabion_state::read_full(&**self.file.lock().unwrap(), slot, at)?;
+            gabion_disk::read_full(&**self.file.lock().unwrap(), slot, at)?;
         }
         let newest = usize::from(generation(&slots[1]) > generation(&slots[0]));
         record[BEFORE].copy_from_slice(&slots[newest][48..64]);
@@ -297,7 +297,7 @@ impl BrokenFile {
     fn lock_by_existence(&self) -> io::Result<bool> {
         let file = self.file.lock().unwrap();
         let mut text = [0; 64];
-        gabion_state::read_full(&**file, &mut text, 0)?;
+        gabion_disk::read_full(&**file, &mut text, 0)?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let pid: u64 = text.split_whitespace().nth(1).and_then(|pid| pid.parse().ok()).unwrap_or(0);
         if pid != 0 && pid != self.disk.process && !self.disk.sim.is_dead(pid) {

@@ -5,9 +5,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gabion_disk::Access;
+use gabion_disk::testing::At;
 use gabion_engine::keys::stateful::{Ledger, LedgerError, Request, sign_requests};
-use gabion_state::testing::{At, Hooked};
-use gabion_state::{Access, Line, NewKey, create, log, recover, status};
+use gabion_state::testing::with_hook_once;
+use gabion_state::{Line, NewKey, create, log, recover, status};
 
 use crate::place::Place;
 use crate::real::{is_unsafe, new_key, open, sign};
@@ -171,9 +173,9 @@ fn a_log_that_is_not_the_keys_newest_is_found() {
     is_damaged(&place, "an old state");
     for ending in ["k.log", "k.state"] {
         let failed = || Err(std::io::Error::other("the device failed"));
-        let frail = Hooked::once(&place.around, (At::Open(Access::Read), ending), failed);
+        let frail = with_hook_once(&place.around, (At::Open(Access::Read), ending), failed);
         assert!(log(&frail, &place.key()).is_err(), "{ending}");
-        let frail = Hooked::once(&place.around, (At::Open(Access::Read), ending), failed);
+        let frail = with_hook_once(&place.around, (At::Open(Access::Read), ending), failed);
         assert!(status(&frail, &place.key()).is_err(), "{ending}");
     }
 }
@@ -212,7 +214,7 @@ fn a_log_beside_whoever_signs_is_whole() {
             Ok(())
         };
         let looked = (At::Opened(Access::Read), ending);
-        let history = log(&Hooked::once(&place.around, looked, signs), &place.key()).unwrap();
+        let history = log(&with_hook_once(&place.around, looked, signs), &place.key()).unwrap();
         assert_eq!(history.damage, None, "{ending}");
     }
     let mut file = fs::OpenOptions::new().append(true).open(place.path("keys/k.log")).unwrap();

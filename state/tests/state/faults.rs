@@ -8,9 +8,9 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::Instant;
 
+use gabion_disk::testing::faulty::{Dice, Kind, Plan};
 use serde_json::{Value, json};
 
-use crate::disk::{Dice, Kind, Plan};
 use crate::world::{Outcome, SCENARIOS, SignBy, Wrap, real_lms, real_xmss, run, sound, stand_in};
 
 /// How many faults script/test runs.

@@ -22,10 +22,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use gabion_disk::testing::faulty::{Plan, Sim};
 use gabion_engine::keys::stateful::LedgerError;
 use gabion_state::{backup, create, hand_over, recover, restore, retire, status, take_back};
 
-use crate::disk::{Plan, Sim};
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
 use crate::world::{
     Counted, KEY, Oracle, Outcome, PUBLIC, Running, SignBy, Wrap, message, new_key, real_lms, sign,

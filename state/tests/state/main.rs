@@ -4,7 +4,6 @@
 
 mod attacks;
 mod broken;
-mod disk;
 mod evidence;
 mod faults;
 mod homes;

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use gabion_disk::RealDisk;
+use gabion_disk::testing::faulty::{Kind, Sim};
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request, digest_of};
 use gabion_engine::{Algorithm, Error, Message};
 use gabion_state::{
-    Generated, KeyFile, Opening, RealDisk, Sets, Signer, Surroundings, Unfinished,
-    UnfinishedSectors, check_place, restore,
+    Generated, KeyFile, Opening, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors,
+    check_place, restore,
 };
 
-use crate::disk::{Kind, Sim};
 use crate::place::{self, ONE, Place, around, engine};
 use crate::world::{self, Counted, KEY};
 

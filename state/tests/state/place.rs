@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gabion_disk::RealDisk;
 use gabion_engine::{Engine, Error, OsEntropy};
 use gabion_state::testing::Elsewhere;
-use gabion_state::{Encoding, Making, Opening, RealDisk, Signer, Surroundings};
+use gabion_state::{Encoding, Making, Opening, Signer, Surroundings};
 use tempfile::TempDir;
 
 /// Threads.

@@ -9,12 +9,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gabion_disk::Access;
+use gabion_disk::testing::At;
 use gabion_engine::keys::stateful::conformance::{Bench, check};
 use gabion_engine::keys::stateful::{Ledger, LedgerError, Request, sign_requests};
-use gabion_state::testing::{At, Hooked};
+use gabion_state::testing::{with_hook, with_hook_once};
 use gabion_state::{
-    Access, FilesLedger, Line, NewKey, Options, Surroundings, audit, backup, check_place, create,
-    log, recover, restore, status,
+    FilesLedger, Line, NewKey, Options, Surroundings, audit, backup, check_place, create, log,
+    recover, restore, status,
 };
 use serde_json::json;
 
@@ -502,7 +504,7 @@ fn a_lost_log_is_begun_anew_by_whoever_recovers() {
     assert!(place.open(&place.key()).is_err());
     // Killed while it makes the new one: recovered once more.
     let failed = || Err(std::io::Error::other("the device failed"));
-    let frail = Hooked::once(&place.around, (At::Sync, "k.log"), failed);
+    let frail = with_hook_once(&place.around, (At::Sync, "k.log"), failed);
     assert!(recover(&frail, &place.key(), PUBLIC, 3).is_err());
     assert!(place.path("keys/k.log").exists() && is_unsafe(place.open(&place.key())));
     let recovered = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
@@ -535,7 +537,7 @@ fn whoever_makes_a_key_removes_nothing_of_another_who_was_quicker() {
     };
     let ours = [place.path("ours/anchor")];
     let made = (At::Opened(Access::New), ".lock");
-    let around = Hooked::once(&place.around, made, theirs());
+    let around = with_hook_once(&place.around, made, theirs());
     assert!(create(&around, &new_key(&key, 8, &ours)).is_err());
     assert_eq!(sign(place.open(&key).unwrap(), b"one"), 0);
     for name in ["keys/two", "keys/two.state", "keys/two.log", "keys/two.lock", "theirs/anchor"] {
@@ -544,7 +546,7 @@ fn whoever_makes_a_key_removes_nothing_of_another_who_was_quicker() {
     // The same between whoever cleans up and the lock that he found.
     fs::write(place.path("keys/two.lock"), "a key is being made").unwrap();
     let found = (At::Opened(Access::Write), ".lock");
-    let around = Hooked::once(&place.around, found, theirs());
+    let around = with_hook_once(&place.around, found, theirs());
     assert!(create(&around, &new_key(&key, 8, &ours)).is_err());
     assert_eq!(sign(place.open(&key).unwrap(), b"one"), 0);
 }
@@ -553,7 +555,7 @@ fn whoever_makes_a_key_removes_nothing_of_another_who_was_quicker() {
 fn a_log_that_cannot_grow_ends_the_ledger() {
     let place = Place::new(1 << 20);
     let failed = || Err(std::io::Error::other("the device failed"));
-    let around = Hooked::once(&place.around, (At::Sync, "k.log"), failed);
+    let around = with_hook_once(&place.around, (At::Sync, "k.log"), failed);
     let ledger = open(&around, &place.key(), Duration::ZERO).unwrap();
     // As many as a new segment is needed for.
     assert!(matches!(ledger.reserve(1000), Err(LedgerError::Unavailable(_))));
@@ -571,7 +573,7 @@ fn a_refusal_gives_locks_back_also_to_a_child_that_was_forked() {
     sign(place.open(&place.key()).unwrap(), b"two");
     let seen: Arc<Mutex<Vec<PathBuf>>> = Arc::default();
     let hook = Arc::clone(&seen);
-    let around = Hooked::around(&place.around, move |at, path| {
+    let around = with_hook(&place.around, move |at, path| {
         if at == At::Unlock {
             hook.lock().unwrap().push(path.to_owned());
         }
@@ -595,7 +597,7 @@ fn status_beside_whoever_signs_refuses_nothing() {
             Ok(())
         };
         let looked = (At::Opened(Access::Read), ending);
-        let seen = status(&Hooked::once(&place.around, looked, signs), &place.key()).unwrap();
+        let seen = status(&with_hook_once(&place.around, looked, signs), &place.key()).unwrap();
         let is_refused = |(_, refusal): &(String, Option<String>)| refusal.is_some();
         assert!(seen.refusal.is_none() && !seen.anchors.iter().any(is_refused), "{seen:?}");
         let now = status(&place.around, &place.key()).unwrap();

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
+use gabion_disk::testing::faulty::{Plan, Sim};
 use gabion_engine::Error;
 use gabion_engine::keys::stateful::hss::StatefulKey;
 use gabion_engine::keys::stateful::{
@@ -30,7 +31,6 @@ use gabion_state::{
     backup, check_place, discard, hand_over, recover, restore,
 };
 
-use crate::disk::{Plan, Sim};
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
 use crate::place::{ONE, engine, making};
 use crate::world::{Counted, Oracle, Outcome, Wrap, message, process_on, sound};

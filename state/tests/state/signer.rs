@@ -8,14 +8,16 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gabion_disk::testing::At;
+use gabion_disk::{Access, RealDisk};
 use gabion_engine::keys::stateful::hss::Levels;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
 use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Error, Message};
-use gabion_state::testing::{At, Hooked};
+use gabion_state::testing::{with_hook, with_hook_once};
 use gabion_state::{
-    Access, Encoding, Generated, KeyFile, Making, Opening, RealDisk, Sets, Signature, Signer,
-    Surroundings, UnfinishedSectors, backup, discard, restore, status,
+    Encoding, Generated, KeyFile, Making, Opening, Sets, Signature, Signer, Surroundings,
+    UnfinishedSectors, backup, discard, restore, status,
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
 
@@ -354,7 +356,7 @@ fn encodings_and_passphrases_are_kept() {
 /// A disk that is gone after so many calls, as it is for a process that is killed; or one that nobody may write to.
 fn frail(around: &Surroundings, most: usize, writes: bool) -> Surroundings {
     let calls = AtomicUsize::new(0);
-    Hooked::around(around, move |at, _| match at {
+    with_hook(around, move |at, _| match at {
         At::Open(Access::Write | Access::New) if !writes => Err(ErrorKind::PermissionDenied.into()),
         At::Opened(_) | At::Sync | At::Unlock => Ok(()),
         _ if calls.fetch_add(1, Ordering::Relaxed) < most => Ok(()),
@@ -429,7 +431,7 @@ fn a_killed_backup_leaves_no_part_under_its_name() {
     fs::remove_file(&part).unwrap();
     let theirs = place.path("backup");
     let quicker = move || fs::write(&theirs, b"theirs");
-    let around = Hooked::once(&place.around, (At::Sync, "backup.part"), quicker);
+    let around = with_hook_once(&place.around, (At::Sync, "backup.part"), quicker);
     assert!(backup(&around, &place.key(), &file).is_err());
     assert_eq!((fs::read(&file).unwrap(), part.exists()), (b"theirs".to_vec(), false));
 }

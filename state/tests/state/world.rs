@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
+use gabion_disk::Disk;
+use gabion_disk::testing::faulty::{Dice, Kind, Plan, Sim, SimDisk};
 use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Request, digest_of, sign_requests,
 };
@@ -23,11 +25,9 @@ use gabion_engine::{Entropy, EntropyError, Error};
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels};
 use gabion_scheme::xmss::{self, Set};
 use gabion_state::{
-    Disk, FilesLedger, KeyId, Machine, NewKey, Opened, Options, Process, Surroundings, Trees,
-    backup, create, recover, restore,
+    FilesLedger, KeyId, Machine, NewKey, Opened, Options, Process, Surroundings, Trees, backup,
+    create, recover, restore,
 };
-
-use crate::disk::{Dice, Kind, Plan, Sim, SimDisk};
 
 pub const KEY: &str = "/keys/k";
 pub const COPY: &str = "/copy/k";

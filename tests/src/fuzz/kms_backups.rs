@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gabion_disk::{Access, Disk, RealDisk, read_full, write_all};
 use gabion_kms::Error;
 use gabion_kms::audit::MemoryDisk;
 use gabion_kms::backup::{self, Backup, PeriodKey, Periods};
 use gabion_kms::store::{
     Options, Outcome, RecordPath, SqliteStore, Store, StoreError, Transaction,
 };
-use gabion_state::{Access, Disk, RealDisk, read_full, write_all};
 
 use super::input::Input;
 

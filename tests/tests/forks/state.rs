@@ -10,14 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gabion_disk::RealDisk;
 use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
 use gabion_engine::keys::stateful::{Entry, IndexedSigner, Ledger, LedgerError, Request};
 use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Engine, Error, OsEntropy};
 use gabion_state::testing::Elsewhere;
 use gabion_state::{
-    Encoding, FilesLedger, Generated, Making, NewKey, Opening, Options, RealDisk, Sets, Signer,
-    Surroundings, create,
+    Encoding, FilesLedger, Generated, Making, NewKey, Opening, Options, Sets, Signer, Surroundings,
+    create,
 };
 
 use super::{BETWEEN_MAX, End, forked};

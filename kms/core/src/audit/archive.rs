@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::PoisonError;
 
-use gabion_state::{Access, Disk, DiskFile, read_full, write_all};
+use gabion_disk::{Access, Disk, DiskFile, read_full, write_all};
 
 use super::frame::Head;
 use super::log::Log;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
+use gabion_disk::{Access, Disk, DiskFile, write_all};
 use gabion_engine::{Entropy, OsEntropy};
-use gabion_state::{Access, Disk, DiskFile, write_all};
 
 use super::frame::{self, Frame, Head, START};
 use super::memory::MemoryDisk;

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gabion_state::{Access, Disk, DiskFile, Identity};
+use gabion_disk::{Access, Disk, DiskFile, Identity};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 

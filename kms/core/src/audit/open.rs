@@ -13,8 +13,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use gabion_disk::{Access, Disk, DiskFile, read_full, write_all};
 use gabion_engine::{Entropy, OsEntropy};
-use gabion_state::{Access, Disk, DiskFile, read_full, write_all};
 
 use super::frame::{Head, START};
 use super::log::{self, Log, Options, Writing};

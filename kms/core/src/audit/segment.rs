@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use gabion_state::{Access, Disk, DiskFile, Identity, read_full, write_all};
+use gabion_disk::{Access, Disk, DiskFile, Identity, read_full, write_all};
 
 use super::frame::{self, Frame, HEAD, Head, START};
 use super::record::Record;

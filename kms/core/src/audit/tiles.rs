@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use gabion_state::{Access, Disk, read_full, write_all};
+use gabion_disk::{Access, Disk, read_full, write_all};
 
 use super::segment::{damaged, unwritable};
 use super::tree::{Full, Hash, Parts, Tree, WIDTH, perfect};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gabion_state::{Access, Disk};
+use gabion_disk::{Access, Disk};
 use serde::{Deserialize, Serialize};
 
 use super::frame::{self, Head};

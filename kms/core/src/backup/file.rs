@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use aes_gcm_siv::aead::Aead;
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
+use gabion_disk::{Access, Disk, DiskFile, RealDisk, read_full, write_all};
 use gabion_engine::{Entropy, OsEntropy};
-use gabion_state::{Access, Disk, DiskFile, RealDisk, read_full, write_all};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::Zeroizing;

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use gabion_disk::{Access, Disk, RealDisk, read_full, write_all};
 use gabion_engine::{Entropy, OsEntropy};
-use gabion_state::{Access, Disk, RealDisk, read_full, write_all};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 

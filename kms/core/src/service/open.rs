@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
-use gabion_state::{Disk, RealDisk};
+use gabion_disk::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
 use super::denials::Denials;

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use gabion_disk::{Access, Disk, DiskFile, Identity as FileIdentity, RealDisk};
 use gabion_engine::{Entropy, OsEntropy, forks};
-use gabion_state::{Access, Disk, DiskFile, Identity as FileIdentity, RealDisk};
 use rusqlite::config::DbConfig;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params,

@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gabion_disk::RealDisk;
+use gabion_disk::testing::{At, Hooked};
 use gabion_kms::AuditError;
 use gabion_kms::audit::{self, Class, Digest, Keys, Log, Options, Outcome, Record};
 use gabion_kms::gate::{Action, Principal};
-use gabion_state::RealDisk;
-use gabion_state::testing::{At, Hooked};
 
 const ORIGIN: &str = "example.com/audit";
 

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use gabion_disk::testing::faulty::{Kind, Sim, SimDisk};
+use gabion_disk::{Disk, RealDisk};
 use gabion_kms::AuditError;
 use gabion_kms::audit::{self, Checkpoint, Class, Keep, Log, Recount};
-use gabion_state::{Disk, RealDisk};
 
 use crate::audit::{keys, record, small};
-use crate::disk::{Kind, Sim, SimDisk};
 
 fn open(disk: Arc<dyn Disk>, at: &Path) -> Result<Log, AuditError> {
     Log::open(disk, at, keys(), small())

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use gabion_disk::Disk;
+use gabion_disk::testing::faulty::{Kind, Remains, Sim, SimDisk};
 use gabion_kms::AuditError;
 use gabion_kms::audit::{self, Class, Log};
-use gabion_state::Disk;
 
 use crate::audit::{keys, record, small};
-use crate::disk::{Kind, Remains, Sim, SimDisk};
 
 const AT: &str = "/keys/audit";
 

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use gabion_disk::Disk;
+use gabion_disk::testing::{At, Hooked};
 use gabion_kms::audit::{Class, Outcome};
 use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service, SignItem};
-use gabion_state::Disk;
-use gabion_state::testing::{At, Hooked};
 
 use crate::opened::who;
 use crate::verbs::{label, pure};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gabion_disk::RealDisk;
 use gabion_kms::audit;
 use gabion_kms::clock::Clock;
 use gabion_kms::gate::{Action, Peer, Principal};
@@ -13,7 +14,6 @@ use gabion_kms::service::{
 };
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_kms::{Code, Error, Unauthenticated};
-use gabion_state::RealDisk;
 
 use crate::opened::{local, sealed, service};
 use crate::verbs::{label, pure};

@@ -217,7 +217,7 @@ fn a_service_whose_disk_was_full_goes_on_by_itself() {
     let (size, vkeys) = (kms.log().size(), kms.log().vkeys());
     drop(kms);
     drop(store);
-    let verified = audit::verify(&gabion_state::RealDisk, &log, None, &vkeys).unwrap();
+    let verified = audit::verify(&gabion_disk::RealDisk, &log, None, &vkeys).unwrap();
     assert_eq!(verified.records, size);
     let store = Arc::new(SqliteStore::open(&at, Options::default()).unwrap());
     let kms = service(store, &log);

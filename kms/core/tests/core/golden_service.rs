@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64ct::{Base64, Encoding};
+use gabion_disk::RealDisk;
 use gabion_kms::audit::{self, Entry};
 use gabion_kms::backup::{self, PeriodKey};
 use gabion_kms::gate::{Action, Peer, Request};
@@ -18,7 +19,6 @@ use gabion_kms::seal::{self, By, Share};
 use gabion_kms::service::{AuditAt, Call, Options, Service};
 use gabion_kms::store::{self, FORMAT, SqliteStore, Store};
 use gabion_kms::{Code, Error, Unauthenticated};
-use gabion_state::RealDisk;
 use rusqlite::Connection;
 use serde_json::Value;
 

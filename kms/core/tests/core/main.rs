@@ -14,9 +14,6 @@ mod ciphers;
 mod classes;
 mod clocks;
 mod denials;
-#[allow(dead_code, reason = "these tests need less of it")]
-#[path = "../../../../state/tests/state/disk.rs"]
-mod disk;
 mod full_disk;
 mod gate;
 mod gate_policies;

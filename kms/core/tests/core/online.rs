@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use gabion_disk::testing::faulty::{Dice, Kind, Sim};
+use gabion_disk::{Access, Disk, DiskFile, Identity, RealDisk};
 use gabion_kms::audit;
 use gabion_kms::backup::{self, PeriodKey, Periods};
 use gabion_kms::gate::{Peer, Principal};
@@ -20,9 +22,6 @@ use gabion_kms::seal::{self, By, Cost, Shares, Slots};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service};
 use gabion_kms::store::{self, Outcome, RecordPath, SqliteStore, Store, StoreError, Transaction};
 use gabion_kms::{Error, Message};
-use gabion_state::{Access, Disk, DiskFile, Identity, RealDisk};
-
-use crate::disk::{Dice, Kind, Sim};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 

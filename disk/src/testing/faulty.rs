@@ -1,4 +1,4 @@
-//! A disk that forgets, tears, fails and is shared, as one may.
+//! A simulated disk: it loses writes that were not synced, tears them, fails, and is shared by processes.
 //!
 //! ```text
 //!   file     disk: what is durable    cache: what every process reads    dirty: writes in between
@@ -9,13 +9,15 @@
 //!   failed sync: an error, the cache stays, the dirty writes are gone, and the next sync succeeds
 //! ```
 
+#![allow(clippy::unwrap_used)] // A test that misuses it fails.
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use gabion_state::{Access, Disk, DiskFile, Identity};
+use crate::disk::{Access, Disk, DiskFile, Identity};
 
 /// What happens at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,9 +51,13 @@ pub enum Kind {
 /// What remains of what was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Remains {
+    /// Nothing.
     None,
+    /// Everything.
     All,
+    /// The first writes.
     Prefix,
+    /// The first writes, and a part of the next one.
     Torn,
 }
 
@@ -81,7 +87,7 @@ impl Kind {
 
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+enum Call {
     Open(Access),
     MakeFolder,
     SyncFolder,
@@ -141,6 +147,7 @@ enum Change {
 pub struct Dice(pub u64);
 
 impl Dice {
+    /// The next number.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -149,6 +156,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
+    /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.roll() % end as u64) as usize
     }
@@ -190,6 +198,7 @@ pub struct Sim {
 }
 
 impl Sim {
+    /// A machine that has booted once, with empty folders.
     pub fn new(plan: Plan, seed: u64) -> Self {
         let folders = ["/", "/keys", "/copy", "/home"].map(PathBuf::from);
         let ground = Ground {
@@ -214,10 +223,12 @@ impl Sim {
         Sim { ground: Arc::new(Mutex::new(ground)), racer: Arc::default() }
     }
 
+    /// What all processes share, locked.
     pub fn ground(&self) -> MutexGuard<'_, Ground> {
         self.ground.lock().unwrap()
     }
 
+    /// Sets what happens where another process races.
     pub fn set_racer(&self, racer: Racer) {
         let before = self.racer.lock().unwrap().replace(racer);
         // What it has open it closes, and another race may strike that.
@@ -238,10 +249,12 @@ impl Sim {
         SimDisk { sim: self.clone(), process: ground.processes }
     }
 
+    /// Whether a process was killed.
     pub fn is_dead(&self, process: u64) -> bool {
         self.ground().dead.contains(&process)
     }
 
+    /// Kills a process.
     pub fn kill(&self, process: u64) {
         self.ground().kill(process);
     }
@@ -389,7 +402,9 @@ fn write(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
 /// The disk as one process sees it.
 #[derive(Clone)]
 pub struct SimDisk {
+    /// The machine.
     pub sim: Sim,
+    /// The number of the process.
     pub process: u64,
 }
 
@@ -479,6 +494,7 @@ impl SimDisk {
         Ok(false)
     }
 
+    /// Which node has a name.
     pub fn node(&self, path: &Path) -> Option<u64> {
         self.sim.ground().names.get(path).copied()
     }

@@ -1,4 +1,4 @@
-//! Everything that this crate asks of a file system, call by call.
+//! File systems and files, call by call.
 //!
 //! Each call of [`Disk`] and [`DiskFile`] is a point where a power cut, a full disk, a failing device or another
 //! process may strike; tests put a simulated disk here, which does all of that. What retries and what loops is
