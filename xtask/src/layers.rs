@@ -83,6 +83,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-bench", "gabion-cuda-hosted"),
     ("gabion-bench", "gabion-ship"),
     ("gabion-provider", "gabion-provider-testing"),
+    ("gabion-rustls", "gabion-rustls"), // with its feature `testing`
     ("gabion-state", "gabion-backend"),
     ("gabion-state", "gabion-scheme"),
     ("gabion-state", "gabion-state"), // with its feature `testing`

@@ -79,7 +79,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "examples",
         packages: &["gabion-rustls-examples"],
-        paths: &["tls/rustls/tests"],
+        paths: &[],
         tools: &[],
         uses_bundle: false,
     },

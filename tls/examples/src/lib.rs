@@ -1,22 +1,16 @@
 //! Support for the example programs of `gabion-rustls` in `src/bin`, each the whole of a program: certificates for
 //! localhost under roots of their own, which go into a file for clients, and the lines a server prints when it listens.
 
-// Those of the tests of gabion-rustls, in which a panic is how a test fails; the examples need some of them.
-#[allow(clippy::expect_used, clippy::unwrap_used, dead_code)]
-#[path = "../../rustls/tests/api/certificates.rs"]
-mod certificates;
-
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use gabion_engine::Algorithm;
+use gabion_rustls::testing::{self, Chain, Key};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::sign::CertifiedKey;
-
-use certificates::{Chain, Key};
 
 /// What a program ends with.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -30,7 +24,7 @@ pub struct Localhost {
 impl Localhost {
     /// Makes both certificates.
     pub fn make() -> Self {
-        let chain = |algorithm| certificates::chain(Key::Ours(algorithm), 0);
+        let chain = |algorithm| testing::chain(Key::Ours(algorithm), 0);
         Localhost { ml_dsa: chain(Algorithm::MlDsa65), ecdsa: chain(Algorithm::EcdsaP256) }
     }
 

@@ -1,5 +1,7 @@
 //! The peer of tests/interop/rustls.sh: rustls over the engine.
 
+// The other program with this file is in a workspace that Gabion is no part of, so that it can be built without it, and whose
+// packages are not in our Cargo.lock: neither can depend on the other.
 #[path = "../../../tests/interop/rustls/src/peer.rs"]
 mod peer;
 

@@ -43,6 +43,8 @@ mod error;
 pub mod groups;
 mod schemes;
 pub mod signing;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod verifying;
 
 use std::sync::Arc;

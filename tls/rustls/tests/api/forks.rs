@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use gabion_engine::Algorithm;
 use gabion_rustls::groups::DEFAULT;
+use gabion_rustls::testing::{Chain, Key, chain};
 
-use super::certificates::{Chain, Key, chain};
 use super::pair::{client, ends, ours, server, shake};
 
 /// In a process of its own, which has no other thread that could be at work.

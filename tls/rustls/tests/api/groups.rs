@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use gabion_engine::Algorithm;
 use gabion_rustls::groups::{self, by_name};
+use gabion_rustls::testing::{Chain, Key, chain};
 use rustls::crypto::SupportedKxGroup;
 use rustls::{AlertDescription, Error, HandshakeKind, NamedGroup, PeerIncompatible};
 
-use super::certificates::{Chain, Key, chain};
 use super::pair::{Both, client, ours, server, shake, theirs};
 
 const PRIVATE: [&str; 6] = [

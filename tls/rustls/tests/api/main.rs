@@ -3,7 +3,6 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 #![allow(clippy::result_large_err)] // A failure of a test may be as large as it likes.
 
-mod certificates;
 mod default;
 #[cfg(unix)]
 mod forks;

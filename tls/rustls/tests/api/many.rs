@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gabion_engine::Algorithm;
+use gabion_rustls::testing::{Key, chain};
 
-use super::certificates::{Key, chain};
 use super::pair::{client, ours, server, shake};
 
 #[test]

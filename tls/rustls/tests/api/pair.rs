@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use gabion_rustls::testing::Chain;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, Error, ServerConfig, ServerConnection};
-
-use super::certificates::Chain;
 
 /// What both sides came to: how it failed, of those that did.
 #[derive(Debug, PartialEq)]

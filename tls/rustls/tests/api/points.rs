@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gabion_engine::Algorithm;
 use gabion_engine::key_file::{Encoded, FileForm, encode_public};
+use gabion_rustls::testing::{Chain, Key, chain_with};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey, SingleCertAndKey};
@@ -12,7 +13,6 @@ use rustls::{
     CertificateError, ClientConfig, Error, ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 
-use super::certificates::{Chain, Key, chain_with};
 use super::pair::{certified, ours, shake, theirs};
 
 /// A key whose certificates have its public key as a compressed point.

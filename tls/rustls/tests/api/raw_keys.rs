@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gabion_rustls::testing::{KEYS, Key};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
@@ -13,7 +14,6 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::certificates::{KEYS, Key};
 use super::pair::{ours, shake, theirs};
 
 /// Takes one key.

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use gabion_engine::Algorithm;
+use gabion_rustls::testing::{Key, chain};
 use rustls::{ClientConfig, HandshakeKind, ServerConfig};
 
-use super::certificates::{Key, chain};
 use super::pair::{client, ends, exchange, ours, server, shake};
 
 fn configs(early: u32) -> (ClientConfig, ServerConfig) {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Kind};
 use gabion_rustls::groups::by_name;
+use gabion_rustls::testing::{Chain, Key, chain};
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::ffdhe_groups::FfdheGroup;
 use rustls::{AlertDescription, Error, NamedGroup, PeerMisbehaved};
 #[cfg(feature = "tls12")]
 use rustls::{ClientConfig, ServerConfig, sign::SingleCertAndKey, version::TLS12};
 
-use super::certificates::{Chain, Key, chain};
 #[cfg(feature = "tls12")]
 use super::pair::certified;
 use super::pair::{Failed, client, ours, server, shake};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gabion_engine::Algorithm;
 use gabion_rustls::signing::{FirstUsable, key_elsewhere};
+use gabion_rustls::testing::{Chain, KEYS, Key, chain};
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
@@ -13,7 +14,6 @@ use rustls::{
     ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 
-use super::certificates::{Chain, KEYS, Key, chain};
 use super::pair::{certified, client, ours, server, shake, theirs};
 
 /// Certificates of each algorithm, with aws-lc-rs on either side.

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::SeqCst};
 
 use gabion_engine::Algorithm;
 use gabion_rustls::groups::DEFAULT;
-
-use super::certificates::Key;
+use gabion_rustls::testing::Key;
 
 /// Bytes of a secret that are looked for.
 const LEN: usize = 32;

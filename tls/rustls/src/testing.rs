@@ -1,28 +1,37 @@
-//! Certificates that the tests make: a root, as many intermediates as are asked for, and a leaf for `localhost`.
+//! Certificates for tests and examples: a root, any number of intermediates, and a leaf for `localhost`.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::sync::Arc;
 
 use gabion_engine::{Algorithm, Engine, OsEntropy};
-use gabion_rustls::signing::signing_key;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, alg_id};
 use rustls::sign::SigningKey;
 use rustls::{RootCertStore, SignatureScheme};
 
+use crate::signing::signing_key;
+
 /// A chain with its private key and the file of that, and the root that it leads to.
 #[derive(Clone)]
 pub struct Chain {
+    /// The leaf, and the intermediates above it.
     pub certificates: Vec<CertificateDer<'static>>,
+    /// The leaf's private key.
     pub key: Arc<dyn SigningKey>,
+    /// The private key as PKCS#8.
     pub file: Arc<PrivateKeyDer<'static>>,
-    #[allow(dead_code)] // Examples write it into a file.
+    /// The root.
     pub root: CertificateDer<'static>,
+    /// The root, as rustls takes it.
     pub roots: Arc<RootCertStore>,
 }
 
 /// What a key is made for; RSA comes from aws-lc-rs, which alone makes one quickly enough for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
+    /// A key of the engine.
     Ours(Algorithm),
+    /// RSA with 2048 bits.
     Rsa,
 }
 
