@@ -39,8 +39,8 @@ fail() {
     exit 2
 }
 
-# The test programs of gabion-cuda-hosted that run on a device.
-tests='published random device kem dsa slh lms xmss driver'
+# The test programs of gabion-cuda-hosted that run on a device. The published vectors are in the program `vectors` of gabion-tests.
+tests='random device kem dsa slh lms xmss driver'
 # What the tests of vectors read.
 vectors='acvp/ML-KEM-* acvp/ML-DSA-* acvp/SLH-DSA-* acvp/LMS-* wycheproof/mlkem_* wycheproof/mldsa_* cctv'
 
@@ -73,8 +73,10 @@ pack() {
     cp "$built/gabion" "$tree/bin/gabion"
     cp "$built/libgabion_provider.so" "$tree/modules/gabion.so"
     # shellcheck disable=SC2086 # several words
-    cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-cuda-hosted --features vectors --message-format json | programs "$tree/bin" $tests
-    [ -x "$tree/bin/test-published" ] || fail 'the tests of vectors were not built'
+    cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-cuda-hosted --message-format json | programs "$tree/bin" $tests
+    # shellcheck disable=SC2086 # several words
+    cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-tests --test vectors --message-format json | programs "$tree/bin" vectors
+    [ -x "$tree/bin/test-vectors" ] || fail 'the tests of vectors were not built'
     strip "$tree"/bin/* "$tree/modules/gabion.so"
     from=${GABION_VECTORS:-../shared/vectors}
     if [ -d "$from" ]; then
@@ -195,7 +197,7 @@ part_vectors() {
     skip=
     [ -z "$short" ] || skip='--skip slh'
     # shellcheck disable=SC2086 # several words, or none
-    run_test published $skip
+    run_test vectors cuda $skip
     for family in kem dsa slh lms xmss; do
         [ -z "$short" ] || [ "$family" = kem ] || [ "$family" = dsa ] || continue
         run_test "$family"
