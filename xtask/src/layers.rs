@@ -17,8 +17,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-rustls", &["gabion-engine"]),
     ("gabion-rustls-examples", &["gabion-engine", "gabion-rustls"]),
     ("gabion-kms", &["gabion-disk", "gabion-engine"]),
-    ("gabion-kms-client", &["gabion-rustls"]),
-    ("gabion-kms-server", &["gabion-engine", "gabion-kms", "gabion-kms-client", "gabion-rustls"]),
+    ("gabion-kms-wire", &[]),
+    ("gabion-kms-client", &["gabion-kms-wire", "gabion-rustls"]),
+    ("gabion-kms-server", &["gabion-engine", "gabion-kms", "gabion-kms-wire", "gabion-rustls"]),
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     // Kernels by themselves are timed for what hashes would cost, and a device for what its kernels take.
@@ -32,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-kms",
             "gabion-kms-client",
             "gabion-kms-server",
+            "gabion-kms-wire",
             "gabion-rows",
             "gabion-rustls",
             "gabion-scheme",
@@ -50,6 +52,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-state",
             "gabion-kms-client",
             "gabion-kms-server",
+            "gabion-kms-wire",
             "gabion-bench",
             "gabion-rows",
             "gabion-ship",
@@ -82,6 +85,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-bench", "gabion-cuda-hosted"),
     ("gabion-bench", "gabion-ship"),
+    ("gabion-kms-server", "gabion-kms-client"),
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-rustls", "gabion-rustls"), // with its feature `testing`
     ("gabion-state", "gabion-backend"),

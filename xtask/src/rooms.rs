@@ -18,6 +18,7 @@ const ROOTS: &[&str] = &[
     "tls/examples/src/lib.rs",
     "tls/rustls/src/lib.rs",
     "kms/core/src/lib.rs",
+    "kms/wire/src/lib.rs",
     "kms/client/src/lib.rs",
     "kms/server/src/lib.rs",
     "ship/src/lib.rs",

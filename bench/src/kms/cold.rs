@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use gabion_kms_client::encode;
-use gabion_kms_client::wire::Sign;
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::Sign;
 use gabion_rows::kms::{Latency, Request};
 
 use super::around::{Counts, Watch};

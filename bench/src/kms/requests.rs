@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gabion_kms_client::wire::{ConfigureKey, CreateKey, Sign, Verify};
-use gabion_kms_client::{Client, encode};
+use gabion_kms_client::Client;
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{ConfigureKey, CreateKey, Sign, Verify};
 use gabion_rows::kms::{Class, Request};
 use rustix::thread::set_current_timer_slack;
 use serde_json::{Value, json};

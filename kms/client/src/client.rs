@@ -10,6 +10,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use gabion_kms_wire::native::{
+    Attest, Attested, BackedUp, Changed, CheckPolicy, ConfigureKey, CreateKey, CreateToken,
+    DestroyKey, Destroyed, Key, Keys, Nothing, OfVersion, PolicyChanged, PolicyChecked, PolicySet,
+    PolicySets, Problem, PutPolicy, RecoverAdmin, Recovering, RevokeToken, Rotated, Sealing, Sign,
+    Signed, Status, TokenMade, Trim, Unseal, Verified, Verify, Versions,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -23,12 +29,6 @@ use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::http::{self, Body, Failure, Request, Response, Unsent};
-use crate::wire::{
-    Attest, Attested, BackedUp, Changed, CheckPolicy, ConfigureKey, CreateKey, CreateToken,
-    DestroyKey, Destroyed, Key, Keys, Nothing, OfVersion, PolicyChanged, PolicyChecked, PolicySet,
-    PolicySets, Problem, PutPolicy, RecoverAdmin, Recovering, RevokeToken, Rotated, Sealing, Sign,
-    Signed, Status, TokenMade, Trim, Unseal, Verified, Verify, Versions,
-};
 
 /// Where the service is, and as whom it is called.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! The crate's errors.
 
-use crate::wire::Problem;
+use gabion_kms_wire::native::Problem;
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,92 +1,33 @@
-//! What goes over the wire of the key management service, and a client that blocks: no runtime, no thread.
+//! A client of the key management service that blocks: no runtime, no thread.
 //!
 //! ```text
-//!   wire    requests and answers as types, transit those of Vault's paths; shape: the JSON Schema of each, which the
-//!           server's OpenAPI is made of
 //!   client  a call --> connection (kept; TLS 1.3 by gabion-rustls, or a Unix socket) --> http --> answer or refusal
 //!   address where the service is
 //! ```
 //!
+//! Requests and answers are types of `gabion-kms-wire`.
+//!
 //! # Examples
 //! ```no_run
-//! use gabion_kms_client::wire::{CreateKey, Sign};
+//! use gabion_kms_client::native::{CreateKey, Sign};
 //! use gabion_kms_client::{Client, Settings};
 //!
 //! let client = Client::new(&Settings::from_environment()?)?;
 //! client.create(&CreateKey { name: "release".into(), algorithm: "ml-dsa-65".into(), ..CreateKey::default() })?;
-//! let signed = client.sign(&Sign { message: Some(gabion_kms_client::encode(b"image")), ..Sign::by("release") })?;
+//! let signed = client.sign(&Sign { message: Some("aW1hZ2U=".into()), ..Sign::by("release") })?;
 //! println!("{} by version {}", signed.signature, signed.version);
 //! # Ok::<(), gabion_kms_client::Error>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
-#[macro_use]
-mod describe;
-
 mod address;
 mod client;
 mod connection;
 mod error;
 mod http;
-mod period;
-mod secret;
-pub mod shape;
-pub mod transit;
-mod versioned;
-pub mod wire;
 
 pub use address::Address;
 pub use client::{Client, OfStream, Settings};
 pub use error::Error;
-pub use period::seconds_of;
-pub use secret::Secret;
-pub use versioned::Versioned;
-
-use base64ct::{Base64, Base64UrlUnpadded, Encoding};
-
-/// Bytes as the wire has them: base64 with padding (RFC 4648, section 4).
-#[must_use]
-pub fn encode(bytes: &[u8]) -> String {
-    Base64::encode_string(bytes)
-}
-
-/// What [`encode`] made; nothing else.
-#[must_use]
-pub fn decode(text: &str) -> Option<Vec<u8>> {
-    Base64::decode_vec(text).ok()
-}
-
-/// Encodes bytes as JOSE does: base64url without padding (RFC 4648, section 5).
-#[must_use]
-pub fn encode_url(bytes: &[u8]) -> String {
-    Base64UrlUnpadded::encode_string(bytes)
-}
-
-/// Decodes what [`encode_url`] made, and nothing else.
-#[must_use]
-pub fn decode_url(text: &str) -> Option<Vec<u8>> {
-    Base64UrlUnpadded::decode_vec(text).ok()
-}
-
-/// The bytes of a text that is one public key as PEM (RFC 7468) and nothing else.
-pub fn of_pem(text: &str) -> Option<Vec<u8>> {
-    let inner = text.trim().strip_prefix("-----BEGIN PUBLIC KEY-----")?;
-    let inner = inner.strip_suffix("-----END PUBLIC KEY-----")?;
-    decode(&inner.split_ascii_whitespace().collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pem_of_one_public_key_is_read_and_nothing_else() {
-        let pem = "-----BEGIN PUBLIC KEY-----\nAAEC\nAwQF\n-----END PUBLIC KEY-----\n";
-        assert_eq!(of_pem(pem).unwrap(), [0, 1, 2, 3, 4, 5]);
-        let twice = [pem, pem].concat();
-        for text in ["", "AAEC", &pem[..40], &pem.replace("PUBLIC", "PRIVATE"), &twice] {
-            assert_eq!(of_pem(text), None, "{text}");
-        }
-    }
-}
+pub use gabion_kms_wire::native;

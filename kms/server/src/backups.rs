@@ -9,7 +9,7 @@ use gabion_kms::model::KeyId;
 use gabion_kms::operations::{key_record, keys_path};
 use gabion_kms::service::{Call, Service};
 use gabion_kms::store::{SqliteStore, Store};
-use gabion_kms_client::wire;
+use gabion_kms_wire::native;
 
 use crate::clock::{now_ms, rfc3339};
 use crate::config::Config;
@@ -63,7 +63,7 @@ impl Backups {
     }
 
     /// Makes a copy.
-    pub fn write(&self, file: &SqliteStore) -> Result<wire::BackedUp, gabion_kms::Error> {
+    pub fn write(&self, file: &SqliteStore) -> Result<native::BackedUp, gabion_kms::Error> {
         let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_apart()?;
         let now_ms = now_ms();
@@ -74,7 +74,7 @@ impl Backups {
         let written = backup::write(file, &self.folder, &name, &key, now_ms)?;
         let period = Some(key.period().to_string());
         let path = self.folder.join(&name).display().to_string();
-        Ok(wire::BackedUp { file: name, path: Some(path), revision: written.revision, period })
+        Ok(native::BackedUp { file: name, path: Some(path), revision: written.revision, period })
     }
 
     /// Whether periods can be ended: asked before a key is destroyed.
@@ -92,7 +92,7 @@ impl Backups {
         call: &Call<'_>,
         file: &SqliteStore,
         id: &KeyId,
-    ) -> Result<wire::Destroyed, gabion_kms::Error> {
+    ) -> Result<native::Destroyed, gabion_kms::Error> {
         let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         let number = file.number_of(&key_record(id)?)?;
         let number = number.ok_or_else(|| gabion_kms::Error::NoKey(id.to_string()))?;
@@ -107,7 +107,7 @@ impl Backups {
             own.partition(|(_, backup)| kept.contains(&backup.period));
         // Keys that came about after the newest backup that can be read.
         let known = readable.iter().map(|(_, backup)| backup.records).max().unwrap_or(0);
-        Ok(wire::Destroyed {
+        Ok(native::Destroyed {
             revision: service.kms().revision(),
             expired_periods: Some(expired.iter().map(ToString::to_string).collect()),
             unreadable_backups: Some(gone.into_iter().map(|(name, _)| name).collect()),

@@ -217,8 +217,9 @@ mod tests {
 
     use gabion_engine::key_file::{FileForm, encode_private};
     use gabion_engine::keys::PrivateKey;
-    use gabion_kms_client::wire::{CheckPolicy, CreateKey, CreateToken, Key, Sign, Unseal};
-    use gabion_kms_client::{Client, Error as ClientError, Settings, encode};
+    use gabion_kms_client::{Client, Error as ClientError, Settings};
+    use gabion_kms_wire::encode;
+    use gabion_kms_wire::native::{CheckPolicy, CreateKey, CreateToken, Key, Sign, Unseal};
     use rustls::pki_types::pem::PemObject;
 
     use super::*;
@@ -726,7 +727,7 @@ mod tests {
         assert_eq!(code(stranger().unseal(&Unseal { reset, ..Unseal::default() })), "denied");
         let both = Unseal { reset, passphrase: Some("wrong".to_owned().into()), share: None };
         assert_eq!(code(stranger().unseal(&both)), "denied");
-        let forgets = gabion_kms_client::wire::RecoverAdmin { reset, ..Default::default() };
+        let forgets = gabion_kms_wire::native::RecoverAdmin { reset, ..Default::default() };
         assert_eq!(code(stranger().recover_admin(&forgets)), "denied");
         let nonsense = Unseal { reset, share: Some("gbs1-x".to_owned().into()), passphrase: None };
         assert_eq!(code(stranger().unseal(&nonsense)), "unseal_failed");

@@ -192,7 +192,7 @@ impl Extent {
 
 #[cfg(test)]
 mod tests {
-    use gabion_kms_client::wire::{OfVersion, Sign, SignJwt};
+    use gabion_kms_wire::native::{OfVersion, Sign, SignJwt};
 
     use super::*;
 

@@ -16,7 +16,7 @@ use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Holder, Sealer, Share, Shares, Slots};
 use gabion_kms::service::{AuditAt, Call, Generation, Options, Service};
 use gabion_kms::store::{self, MemoryStore, SqliteStore, Store};
-use gabion_kms_client::{Secret, wire};
+use gabion_kms_wire::{Secret, native};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
@@ -367,7 +367,11 @@ impl Keeper {
     }
 
     /// Takes a share, or the passphrase. Enough of them open the seal.
-    pub(crate) fn unseal(&self, by: &wire::Unseal, peer: &Peer) -> Result<wire::Sealing, Problem> {
+    pub(crate) fn unseal(
+        &self,
+        by: &native::Unseal,
+        peer: &Peer,
+    ) -> Result<native::Sealing, Problem> {
         let (guesser, forgets) = (Guesser::of(peer), by.reset == Some(true));
         let was_open = self.service().is_ok();
         match (&by.share, &by.passphrase) {
@@ -410,7 +414,7 @@ impl Keeper {
         // Whoever opened it hears what came of that, and nobody who asks later.
         let service = self.service().ok().filter(|_| !was_open);
         let lines = service.map(|service| service.restored().lines().collect::<Vec<_>>());
-        Ok(wire::Sealing { restored: lines.filter(|lines| !lines.is_empty()), ..sealing })
+        Ok(native::Sealing { restored: lines.filter(|lines| !lines.is_empty()), ..sealing })
     }
 
     /// Opens the seal by a passphrase. Shares are taken meanwhile: a wrong one keeps nobody waiting.
@@ -430,14 +434,14 @@ impl Keeper {
     }
 
     /// Closes the seal. What runs goes on to its end.
-    pub(crate) fn seal(&self) -> wire::Sealing {
+    pub(crate) fn seal(&self) -> native::Sealing {
         let given = self.given();
         self.set(None);
         self.sealing(&given)
     }
 
     /// Makes a copy of the store in the folder for that.
-    pub(crate) fn backup(&self) -> Result<wire::BackedUp, gabion_kms::Error> {
+    pub(crate) fn backup(&self) -> Result<native::BackedUp, gabion_kms::Error> {
         let (backups, file) = self.backups()?;
         backups.write(file)
     }
@@ -531,10 +535,10 @@ impl Keeper {
     }
 
     /// How it is.
-    pub(crate) fn status(&self) -> wire::Status {
+    pub(crate) fn status(&self) -> native::Status {
         let service = self.service().ok();
         let identity = self.store.identity();
-        wire::Status {
+        native::Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             initialized: self.is_initialized.load(Ordering::Acquire),
             sealed: service.is_none(),
@@ -577,16 +581,16 @@ impl Keeper {
     /// Takes a share for a new administrator. Enough of them open the seal if it is closed, and replace every token by one.
     pub(crate) fn recover_admin(
         &self,
-        by: &wire::RecoverAdmin,
+        by: &native::RecoverAdmin,
         peer: &Peer,
-    ) -> Result<(wire::Recovering, Option<Generation>), Problem> {
-        let told = |given: &[Share], token: Option<Token>| wire::Recovering {
+    ) -> Result<(native::Recovering, Option<Generation>), Problem> {
+        let told = |given: &[Share], token: Option<Token>| native::Recovering {
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
             expires_ms: token.as_ref().and_then(Token::expires_ms),
             token: token.map(|token| token.to_string().into()),
             revision: self.revision(),
-            ..wire::Recovering::default()
+            ..native::Recovering::default()
         };
         let recovering = || self.recovering.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(share) = &by.share else {
@@ -625,7 +629,7 @@ impl Keeper {
         let recovered = self.recovered_by(&recovery.shares, &principal, certificate, lifetime_ms);
         let recovered = recovered.map(|(token, permits, generation)| {
             let listed = permits.iter().take(PERMITS_MAX).map(permit).collect();
-            let recovering = wire::Recovering {
+            let recovering = native::Recovering {
                 overrides_policies: Some(true),
                 permits: Some(listed),
                 more_permits: Some(permits.len().saturating_sub(PERMITS_MAX) as u64)
@@ -743,8 +747,8 @@ impl Keeper {
         }
     }
 
-    fn sealing(&self, given: &[Share]) -> wire::Sealing {
-        wire::Sealing {
+    fn sealing(&self, given: &[Share]) -> native::Sealing {
+        native::Sealing {
             sealed: self.service().is_err(),
             given: given.len() as u32,
             threshold: given.first().map(|share| share.threshold().into()),
@@ -804,8 +808,8 @@ fn spend<T>(given: &mut Vec<Share>, done: &Result<T, Problem>) {
     }
 }
 
-fn permit(of: &AdministrationPermit) -> wire::AdministrationPermit {
-    wire::AdministrationPermit {
+fn permit(of: &AdministrationPermit) -> native::AdministrationPermit {
+    native::AdministrationPermit {
         policy: of.policy.clone(),
         principal: of.principal.chars().take(PERMIT_PRINCIPAL_MAX).collect(),
         actions: of.actions.iter().map(ToString::to_string).collect(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gabion_kms_client::wire::Status;
+use gabion_kms_wire::native::Status;
 use rustix::process::{Resource, getrlimit};
 
 /// Every metric, and what it is. A test fails if a server has one that is missing here.

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use gabion_kms_client::shape::{Schemas, Shape};
-use gabion_kms_client::wire::Problem;
+use gabion_kms_wire::native::Problem;
+use gabion_kms_wire::schema::{Schemas, Shape};
 use serde_json::{Map, Value, json};
 
 use crate::api::once::OP_ID;

@@ -2,7 +2,7 @@
 
 use gabion_kms::model::Label;
 use gabion_kms::{Code, Error};
-use gabion_kms_client::wire;
+use gabion_kms_wire::native;
 
 use crate::clock::{now_ms, rfc3339};
 
@@ -199,8 +199,8 @@ impl Problem {
     }
 
     /// As the wire has it.
-    pub fn envelope(&self, request_id: &str) -> wire::Problem {
-        wire::Problem {
+    pub fn envelope(&self, request_id: &str) -> native::Problem {
+        native::Problem {
             code: self.code.to_owned(),
             message: self.message.clone(),
             retryable: self.is_retryable,

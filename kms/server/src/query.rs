@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use gabion_kms_client::transit::parse_bool;
+use gabion_kms_wire::transit::parse_bool;
 
 use crate::problem::Problem;
 

@@ -3,14 +3,14 @@
 use std::sync::OnceLock;
 
 use gabion_kms::gate::Action;
-use gabion_kms_client::shape::Shape;
-use gabion_kms_client::transit::{
+use gabion_kms_wire::native;
+use gabion_kms_wire::schema::Shape;
+use gabion_kms_wire::transit::{
     Capabilities, TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt,
     TransitEncrypt, TransitHash, TransitHmac, TransitImport, TransitImportVersion,
     TransitKeysConfig, TransitRandom, TransitRewrap, TransitRotate, TransitSign, TransitTrim,
     TransitVerify,
 };
-use gabion_kms_client::wire;
 use matchit::Router;
 
 pub use crate::api::route::{Access, Route, is_vaults};
@@ -79,75 +79,75 @@ pub const ROUTES: &[Route] = routes![
     route!(health "GET" "/readyz" "readyz" "Whether requests are served; reasons if not." system::readyz),
     route!(health "GET" "/metrics" "metrics" "What was counted, in the text format of Prometheus." system::metrics),
     route!(open "GET" "/openapi.json" "openapi" "This description." system::openapi),
-    route!(health "GET" "/v1/kms/status" "status" "How the service is." system::status, answer wire::Status),
-    route!(once Create "POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body wire::CreateKey, answer wire::Key),
-    route!("GET" "/v1/kms/keys" "list_keys" "Keys that the caller may see, in the order of their names." keys::list, answer wire::Keys, query &[
+    route!(health "GET" "/v1/kms/status" "status" "How the service is." system::status, answer native::Status),
+    route!(once Create "POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body native::CreateKey, answer native::Key),
+    route!("GET" "/v1/kms/keys" "list_keys" "Keys that the caller may see, in the order of their names." keys::list, answer native::Keys, query &[
         OF_TENANT,
         ("prefix", "How their names begin."),
         ("after", "The name after which to begin."),
         ("limit", "Most keys of the answer: 100 if nothing else is said, at most 1000."),
     ]),
-    route!("GET" "/v1/kms/keys/{key}" "show_key" "A key, by name or id." keys::show, answer wire::Key, query &[OF_TENANT]),
-    route!(once Delete "DELETE" "/v1/kms/keys/{key}" "delete_key" "Deletes a key; it can be restored." keys::delete, answer wire::Changed, query &[OF_TENANT]),
-    route!("GET" "/v1/kms/keys/{key}/versions" "list_versions" "Versions with their public keys, 100 at a time." keys::versions, answer wire::Versions, query &[
+    route!("GET" "/v1/kms/keys/{key}" "show_key" "A key, by name or id." keys::show, answer native::Key, query &[OF_TENANT]),
+    route!(once Delete "DELETE" "/v1/kms/keys/{key}" "delete_key" "Deletes a key; it can be restored." keys::delete, answer native::Changed, query &[OF_TENANT]),
+    route!("GET" "/v1/kms/keys/{key}/versions" "list_versions" "Versions with their public keys, 100 at a time." keys::versions, answer native::Versions, query &[
         OF_TENANT,
         ("after", "The version after which to begin."),
     ]),
-    route!(once Rotate "POST" "/v1/kms/keys/{key}/rotate" "rotate_key" "Gives a key one version more." keys::rotate, body wire::Nothing, answer wire::Rotated, query &[OF_TENANT]),
-    route!(once Config "POST" "/v1/kms/keys/{key}/config" "configure_key" "Changes what may be done with versions, and labels." keys::config, body wire::ConfigureKey, answer wire::Key, query &[OF_TENANT]),
-    route!(once Enable "POST" "/v1/kms/keys/{key}/enable" "enable_version" "Puts a version into use again." keys::enable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
-    route!(once Disable "POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
-    route!(once Trim "POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body wire::Trim, answer wire::Changed, query &[OF_TENANT]),
-    route!(once Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
-    route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good, and backups that have it." keys::destroy, body wire::DestroyKey, answer wire::Destroyed, query &[OF_TENANT]),
-    route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body wire::ImportVersion, answer wire::Rotated, query &[OF_TENANT]),
-    route!(may [Export] "POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body wire::ExportKey, answer wire::Exported, query &[OF_TENANT]),
-    route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." carried::wrapping_key, answer wire::WrappingKey, query &[
+    route!(once Rotate "POST" "/v1/kms/keys/{key}/rotate" "rotate_key" "Gives a key one version more." keys::rotate, body native::Nothing, answer native::Rotated, query &[OF_TENANT]),
+    route!(once Config "POST" "/v1/kms/keys/{key}/config" "configure_key" "Changes what may be done with versions, and labels." keys::config, body native::ConfigureKey, answer native::Key, query &[OF_TENANT]),
+    route!(once Enable "POST" "/v1/kms/keys/{key}/enable" "enable_version" "Puts a version into use again." keys::enable, body native::OfVersion, answer native::Changed, query &[OF_TENANT]),
+    route!(once Disable "POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body native::OfVersion, answer native::Changed, query &[OF_TENANT]),
+    route!(once Trim "POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body native::Trim, answer native::Changed, query &[OF_TENANT]),
+    route!(once Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body native::Nothing, answer native::Changed, query &[OF_TENANT]),
+    route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good, and backups that have it." keys::destroy, body native::DestroyKey, answer native::Destroyed, query &[OF_TENANT]),
+    route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body native::ImportVersion, answer native::Rotated, query &[OF_TENANT]),
+    route!(may [Export] "POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body native::ExportKey, answer native::Exported, query &[OF_TENANT]),
+    route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." carried::wrapping_key, answer native::WrappingKey, query &[
         ("kind", "x-wing or rsa; x-wing if nothing else is said."),
     ]),
-    route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
+    route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body native::ImportKey, answer native::Key),
     route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks, query jwks::QUERY),
-    route!(may [Sign] stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
-    route!(may [Verify] stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
-    route!(may [Sign Verify] "POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
-    route!(may [SignJwt] quick "POST" "/v1/kms/jwt" "sign_jwt" "Signs a JSON Web Token (RFC 7519)." jwt::sign, body wire::SignJwt, answer wire::SignedJwt),
-    route!(may [Verify] quick "POST" "/v1/kms/jwt/verify" "verify_jwt" "Verifies a JSON Web Token by one key." jwt::verify, body wire::VerifyJwt, answer wire::VerifiedJwt),
-    route!(may [Encrypt] quick "POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
-    route!(may [Decrypt] quick "POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
-    route!(may [Rewrap] quick "POST" "/v1/kms/rewrap" "rewrap" "Encrypts by another version." secrets::rewrap, body wire::Rewrap, answer wire::Encrypted),
-    route!(may [Datakey] quick "POST" "/v1/kms/datakey" "datakey" "Makes a key for data, and encrypts it." secrets::datakey, body wire::Datakey, answer wire::DatakeyMade),
-    route!(may [Wrap] quick "POST" "/v1/kms/wrap" "wrap" "Wraps a key." secrets::wrap, body wire::Wrap, answer wire::Encrypted),
-    route!(may [Unwrap] quick "POST" "/v1/kms/unwrap" "unwrap" "Unwraps a key." secrets::unwrap, body wire::Decrypt, answer wire::Decrypted),
-    route!(may [Hmac] stream streams::HMAC, quick "POST" "/v1/kms/hmac" "hmac" "Makes a tag." secrets::hmac, body wire::Hmac, answer wire::Tagged),
-    route!(may [Verify] stream streams::VERIFY_HMAC, quick "POST" "/v1/kms/hmac/verify" "verify_hmac" "Verifies a tag." secrets::verify_hmac, body wire::HmacVerify, answer wire::Verified),
-    route!(may [Encaps] quick "POST" "/v1/kms/encaps" "encaps" "Makes a secret for whoever has a key." secrets::encaps, body wire::Encaps, answer wire::Encapsulated),
-    route!(may [Decaps] quick "POST" "/v1/kms/decaps" "decaps" "Gets the secret that somebody made for a key." secrets::decaps, body wire::Decaps, answer wire::Decapsulated),
-    route!(may [Random] quick "POST" "/v1/kms/random" "random" "Draws random bytes." secrets::random, body wire::Random, answer wire::Drawn),
-    route!(may [Attest] "POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body wire::Attest, answer wire::Attested),
+    route!(may [Sign] stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body native::Sign, answer native::Signed),
+    route!(may [Verify] stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body native::Verify, answer native::Verified),
+    route!(may [Sign Verify] "POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body native::Batch, answer native::BatchDone),
+    route!(may [SignJwt] quick "POST" "/v1/kms/jwt" "sign_jwt" "Signs a JSON Web Token (RFC 7519)." jwt::sign, body native::SignJwt, answer native::SignedJwt),
+    route!(may [Verify] quick "POST" "/v1/kms/jwt/verify" "verify_jwt" "Verifies a JSON Web Token by one key." jwt::verify, body native::VerifyJwt, answer native::VerifiedJwt),
+    route!(may [Encrypt] quick "POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body native::Encrypt, answer native::Encrypted),
+    route!(may [Decrypt] quick "POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body native::Decrypt, answer native::Decrypted),
+    route!(may [Rewrap] quick "POST" "/v1/kms/rewrap" "rewrap" "Encrypts by another version." secrets::rewrap, body native::Rewrap, answer native::Encrypted),
+    route!(may [Datakey] quick "POST" "/v1/kms/datakey" "datakey" "Makes a key for data, and encrypts it." secrets::datakey, body native::Datakey, answer native::DatakeyMade),
+    route!(may [Wrap] quick "POST" "/v1/kms/wrap" "wrap" "Wraps a key." secrets::wrap, body native::Wrap, answer native::Encrypted),
+    route!(may [Unwrap] quick "POST" "/v1/kms/unwrap" "unwrap" "Unwraps a key." secrets::unwrap, body native::Decrypt, answer native::Decrypted),
+    route!(may [Hmac] stream streams::HMAC, quick "POST" "/v1/kms/hmac" "hmac" "Makes a tag." secrets::hmac, body native::Hmac, answer native::Tagged),
+    route!(may [Verify] stream streams::VERIFY_HMAC, quick "POST" "/v1/kms/hmac/verify" "verify_hmac" "Verifies a tag." secrets::verify_hmac, body native::HmacVerify, answer native::Verified),
+    route!(may [Encaps] quick "POST" "/v1/kms/encaps" "encaps" "Makes a secret for whoever has a key." secrets::encaps, body native::Encaps, answer native::Encapsulated),
+    route!(may [Decaps] quick "POST" "/v1/kms/decaps" "decaps" "Gets the secret that somebody made for a key." secrets::decaps, body native::Decaps, answer native::Decapsulated),
+    route!(may [Random] quick "POST" "/v1/kms/random" "random" "Draws random bytes." secrets::random, body native::Random, answer native::Drawn),
+    route!(may [Attest] "POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body native::Attest, answer native::Attested),
     route!("GET" "/v1/kms/attestation-key" "attestation_key" "The public key of descriptions, as a JWK (RFC 9964)." signatures::attestation_key),
-    route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),
-    route!(may [Seal] sealing "POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
-    route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
-    route!(secret once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
-    route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token with all its attenuations." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
-    route!("GET" "/v1/kms/policies" "list_policies" "The sets of policies that are in force." policies::list, answer wire::PolicySets),
-    route!(once Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body wire::PutPolicy, answer wire::PolicyChanged),
-    route!("GET" "/v1/kms/policies/{name}" "show_policy" "A set of policies." policies::show, answer wire::PolicySet),
-    route!(once Policy "DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer wire::PolicyChanged),
-    route!(may [Policy] "POST" "/v1/kms/policy-check" "check_policy" "What policies say of a question." policies::check, body wire::CheckPolicy, answer wire::PolicyChecked),
-    route!(may [Backup] "POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body wire::Nothing, answer wire::BackedUp),
-    route!("GET" "/v1/kms/audit" "audit" "Records of the audit log." administration::audit, answer wire::AuditRecords, query &[
+    route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body native::Unseal, answer native::Sealing),
+    route!(may [Seal] sealing "POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body native::Nothing, answer native::Sealing),
+    route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body native::RecoverAdmin, answer native::Recovering),
+    route!(secret once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body native::CreateToken, answer native::TokenMade),
+    route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token with all its attenuations." administration::revoke_token, body native::RevokeToken, answer native::Changed),
+    route!("GET" "/v1/kms/policies" "list_policies" "The sets of policies that are in force." policies::list, answer native::PolicySets),
+    route!(once Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body native::PutPolicy, answer native::PolicyChanged),
+    route!("GET" "/v1/kms/policies/{name}" "show_policy" "A set of policies." policies::show, answer native::PolicySet),
+    route!(once Policy "DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer native::PolicyChanged),
+    route!(may [Policy] "POST" "/v1/kms/policy-check" "check_policy" "What policies say of a question." policies::check, body native::CheckPolicy, answer native::PolicyChecked),
+    route!(may [Backup] "POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body native::Nothing, answer native::BackedUp),
+    route!("GET" "/v1/kms/audit" "audit" "Records of the audit log." administration::audit, answer native::AuditRecords, query &[
         ("from", "The index of the first record."),
         ("limit", "Most records of the answer: 100 if nothing else is said, at most 1000."),
     ]),
     route!("GET" "/v1/kms/audit/proof" "audit_proof" "That a record is in the audit log." administration::audit_proof, query &[("index", "Its index.")]),
-    route!("GET" "/v1/kms/audit/state" "audit_state" "How far the audit log has come." administration::audit_state, answer wire::AuditState),
-    route!("GET" "/v1/kms/audit/entries" "audit_entries" "Entries of the audit log, also of records that are in its archive." administration::audit_entries, answer wire::AuditEntries, query &[
+    route!("GET" "/v1/kms/audit/state" "audit_state" "How far the audit log has come." administration::audit_state, answer native::AuditState),
+    route!("GET" "/v1/kms/audit/entries" "audit_entries" "Entries of the audit log, also of records that are in its archive." administration::audit_entries, answer native::AuditEntries, query &[
         ("from", "The index of the first entry."),
         ("limit", "Most entries of the answer: 1000 if nothing else is said, at most 10000."),
     ]),
-    route!(may [Audit] "POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body wire::ArchiveAudit, answer wire::AuditArchived),
-    route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer wire::AuditKeys),
+    route!(may [Audit] "POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body native::ArchiveAudit, answer native::AuditArchived),
+    route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer native::AuditKeys),
     // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
     route!(health "GET" "/v1/sys/init" "vault_init" "Whether the store has a seal." vault::initialized),
     route!(health "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),
@@ -157,7 +157,7 @@ pub const ROUTES: &[Route] = routes![
     route!("GET" "/v1/sys/mounts" "vault_mounts" "What is served where: Transit at `transit/`." vault::mounts),
     route!("GET" "/v1/auth/token/lookup-self" "vault_lookup_self" "What the token is." vault::lookup_self),
     route!("POST" "/v1/auth/token/renew-self" "vault_renew_self" "How much longer the token lives; its end does not move." vault::renew_self, body TokenRenew),
-    route!("POST" "/v1/auth/token/revoke-self" "vault_revoke_self" "Revokes the token with all its attenuations." vault::revoke_self, body wire::Nothing),
+    route!("POST" "/v1/auth/token/revoke-self" "vault_revoke_self" "Revokes the token with all its attenuations." vault::revoke_self, body native::Nothing),
     route!("LIST" "/v1/transit/keys" "transit_list" "Names of keys." transit::list, query transit::LIST),
     route!("GET" "/v1/transit/keys" "transit_list_by_get" "Names of keys, with `list=true`." transit::list_by_get, query transit::LIST),
     route!(may [Create] "POST" "/v1/transit/keys/{key}" "transit_create" "Makes a key." transit::create, body TransitCreate),
@@ -167,7 +167,7 @@ pub const ROUTES: &[Route] = routes![
     route!(may [Config] "POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
     route!(may [Trim] "POST" "/v1/transit/keys/{key}/trim" "transit_trim" "Destroys the versions before one, for good." transit::trim, body TransitTrim),
     route!("DELETE" "/v1/transit/keys/{key}/soft-delete" "transit_soft_delete" "Deletes a key; it can be restored." transit::soft_delete),
-    route!(may [Restore] "POST" "/v1/transit/keys/{key}/soft-delete-restore" "transit_restore" "Restores a key that was deleted." transit::restore, body wire::Nothing),
+    route!(may [Restore] "POST" "/v1/transit/keys/{key}/soft-delete-restore" "transit_restore" "Restores a key that was deleted." transit::restore, body native::Nothing),
     route!("GET" "/v1/transit/config/keys" "transit_read_config" "Whether `encrypt` makes keys: it does not." transit::read_config),
     route!("POST" "/v1/transit/config/keys" "transit_write_config" "Says that `encrypt` makes no keys." transit::write_config, body TransitKeysConfig),
     route!("GET" "/v1/transit/export/{form}/{key}" "transit_export" "Public keys of the newest versions, at most 100." transit::export, query transit::EXPORT),
@@ -224,7 +224,7 @@ pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gabion_kms_client::shape::Schemas;
+    use gabion_kms_wire::schema::Schemas;
     use serde_json::Value;
 
     /// Answers of changes are stored under their op_id, so each route with a secret answer has to say so.

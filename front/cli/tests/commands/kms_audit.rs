@@ -116,7 +116,7 @@ fn full_segments_go_to_the_archive_and_the_log_verifies_with_and_without() {
     let client = gabion_kms_client::Client::new(&settings).unwrap();
     let mut size = 0;
     while size < 5600 {
-        let read: gabion_kms_client::wire::AuditRecords =
+        let read: gabion_kms_wire::native::AuditRecords =
             client.get("/v1/kms/audit?limit=0").unwrap();
         size = read.size;
     }

@@ -1,8 +1,9 @@
 //! Calls about JSON Web Tokens.
 
+use gabion_kms_wire::native::{SignJwt, SignedJwt, VerifiedJwt, VerifyJwt};
+
 use super::Client;
 use crate::error::Error;
-use crate::wire::{SignJwt, SignedJwt, VerifiedJwt, VerifyJwt};
 
 impl Client {
     /// Signs a token.

@@ -1,12 +1,13 @@
 //! Calls that make, take or give out secrets, and batches.
 
-use super::{Client, of_key};
-use crate::error::Error;
-use crate::wire::{
+use gabion_kms_wire::native::{
     Batch, BatchDone, Datakey, DatakeyMade, Decaps, Decapsulated, Decrypt, Decrypted, Drawn,
     Encaps, Encapsulated, Encrypt, Encrypted, ExportKey, Exported, Hmac, HmacVerify, ImportKey,
     ImportVersion, Key, Random, Rewrap, Rotated, Tagged, Verified, Wrap, WrappingKey,
 };
+
+use super::{Client, of_key};
+use crate::error::Error;
 
 impl Client {
     /// Encrypts.

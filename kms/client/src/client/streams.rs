@@ -2,11 +2,12 @@
 
 use std::io::Read;
 
+use gabion_kms_wire::decode;
+use gabion_kms_wire::native::{Signed, Tagged, Verified};
+
 use super::{Client, escaped};
-use crate::decode;
 use crate::error::Error;
 use crate::http::Body;
-use crate::wire::{Signed, Tagged, Verified};
 
 /// By which key, and in which form, what comes from a reader is signed, verified, or authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use gabion_kms::audit::{Archived, Keep};
 use gabion_kms::gate::{Action, Caveat, Principal, TokenId};
 use gabion_kms::service::{self, NewToken};
-use gabion_kms_client::encode;
-use gabion_kms_client::wire::{
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{
     ArchiveAudit, AuditArchived, AuditEntries, AuditKeys, AuditRecord, AuditRecords, AuditState,
     Changed, CreateToken, Nothing, RecoverAdmin, RevokeToken, TokenMade, Unseal,
 };

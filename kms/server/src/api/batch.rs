@@ -4,7 +4,7 @@ use gabion_kms::Error;
 use gabion_kms::model::{KeyId, VersionId};
 use gabion_kms::operations::Signed;
 use gabion_kms::service::{SignItem, VerifyItem};
-use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, BatchResult, ItemProblem};
+use gabion_kms_wire::native::{Batch, BatchDone, BatchItem, BatchResult, ItemProblem};
 
 use super::bytes::missing;
 use super::input::{Input, fields};

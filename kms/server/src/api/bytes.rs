@@ -1,6 +1,6 @@
 //! Bytes in fields, as base64: of `/v1/kms` and of Vault's paths alike.
 
-use gabion_kms_client::{Secret, decode};
+use gabion_kms_wire::{Secret, decode};
 use zeroize::Zeroizing;
 
 use crate::problem::Problem;

@@ -2,7 +2,7 @@
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::Label;
-use gabion_kms_client::transit::Capabilities;
+use gabion_kms_wire::transit::Capabilities;
 use serde_json::{Map, Value, json};
 
 use super::route::{Access, Route};

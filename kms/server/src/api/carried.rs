@@ -4,10 +4,10 @@ use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::{Import, NewKey, OwnKey, Terms};
 use gabion_kms::transport::{Form, Recipient, Wrapper, Wrapping};
-use gabion_kms_client::wire::{
+use gabion_kms_wire::native::{
     ExportKey, Exported, ImportKey, ImportVersion, Rotated, WrappingKey,
 };
-use gabion_kms_client::{Secret, encode};
+use gabion_kms_wire::{Secret, encode};
 use zeroize::Zeroizing;
 
 use super::bytes::{bytes, secret};

@@ -4,7 +4,7 @@ use gabion_engine::Algorithm;
 use gabion_kms::model::{JoseNames, KeyAlgorithm, Label};
 use gabion_kms::rsa;
 use gabion_kms::service::{VERIFYING_KEYS_MAX, VerifyingKey, VerifyingKeys};
-use gabion_kms_client::encode_url;
+use gabion_kms_wire::encode_url;
 use serde_json::{Value, json};
 
 use super::{Call, JWKS, Reply};

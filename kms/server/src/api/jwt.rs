@@ -2,7 +2,7 @@
 
 use gabion_kms::jwt::{self, Expected, Jwt, NewJwt};
 use gabion_kms::operations::VerifiedJwt;
-use gabion_kms_client::wire;
+use gabion_kms_wire::native;
 
 use super::{Call, Reply, Wanted};
 use crate::json;
@@ -10,7 +10,7 @@ use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    let asked: wire::SignJwt = json::read_unique(&call.body)?;
+    let asked: native::SignJwt = json::read_unique(&call.body)?;
     let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let new = NewJwt {
         claims: asked.claims,
@@ -22,7 +22,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let revision = service.kms().revision();
     let signed = service.sign_jwt(&caller, &wanted.key(), asked.version, &new);
     let (signed, exp) = signed.map_err(|error| wanted.refusal(error))?;
-    Reply::json(&wire::SignedJwt {
+    Reply::json(&native::SignedJwt {
         kid: signed.by.to_string(),
         version: signed.by.version,
         alg: signed.alg.to_owned(),
@@ -35,7 +35,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
 
 pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    let asked: wire::VerifyJwt = json::read(&call.body)?;
+    let asked: native::VerifyJwt = json::read(&call.body)?;
     let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let token = Jwt::parse(&asked.token)?;
     let expected = Expected {
@@ -50,11 +50,11 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let by = by.map(|by| by.to_string());
     Reply::json(&match claims {
         Ok(claims) => {
-            wire::VerifiedJwt { valid: true, reason: None, by, claims: Some(claims), revision }
+            native::VerifiedJwt { valid: true, reason: None, by, claims: Some(claims), revision }
         }
         Err(reason) => {
             let reason = Some(reason.as_str().to_owned());
-            wire::VerifiedJwt { valid: false, reason, by, claims: None, revision }
+            native::VerifiedJwt { valid: false, reason, by, claims: None, revision }
         }
     })
 }

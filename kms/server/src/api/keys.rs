@@ -3,7 +3,7 @@
 use gabion_kms::model::{self, Conformances, Does, KeyAlgorithm, KeyId, Label, Minimum, VersionId};
 use gabion_kms::operations::{KeyChange, NewKey, Terms};
 use gabion_kms::service::{Listed, Listing};
-use gabion_kms_client::wire::{
+use gabion_kms_wire::native::{
     Changed, ConfigureKey, CreateKey, DestroyKey, Destroyed, Key, Keys, Named, Nothing, OfVersion,
     Rotated, Trim, Version, Versions,
 };

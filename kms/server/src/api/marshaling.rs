@@ -3,7 +3,7 @@
 use gabion_engine::ecdsa::{der_to_raw, is_ecdsa, raw_to_der};
 use gabion_kms::Error;
 use gabion_kms::model::KeyAlgorithm;
-use gabion_kms_client::{decode_url, encode, encode_url};
+use gabion_kms_wire::{decode_url, encode, encode_url};
 
 use super::bytes::bytes;
 use crate::problem::Problem;

@@ -4,7 +4,7 @@ use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::NewKey;
 use gabion_kms::service::{Begun, Ended, OpRequest};
-use gabion_kms_client::wire;
+use gabion_kms_wire::native;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
@@ -72,10 +72,10 @@ fn again(route: &Once, call: &Call, action: Action, made: &str) -> Result<Reply,
             let version = made.parse();
             let version = version.map_err(|_| Problem::internal("a set without a version"))?;
             let (name, revision) = (call.part(0).to_owned(), service.revision());
-            Reply::json(&wire::PolicyChanged { name, version, revision })
+            Reply::json(&native::PolicyChanged { name, version, revision })
         }
         _ if route.method == "DELETE" || route.method == "POST" => {
-            Reply::json(&wire::Changed { revision })
+            Reply::json(&native::Changed { revision })
         }
         _ => Err(Problem::internal("a change that answers something else")),
     }

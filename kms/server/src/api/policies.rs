@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use gabion_kms::gate::{Action, Authenticated, Peer, PolicySetInfo, Principal, Request, Verdict};
 use gabion_kms::model::Label;
 use gabion_kms::service::Asked;
-use gabion_kms_client::wire::{
+use gabion_kms_wire::native::{
     CheckPolicy, Nothing, PolicyChanged, PolicyChecked, PolicySet, PolicySets, PutPolicy,
 };
 

@@ -1,7 +1,7 @@
 //! A row of the table of what is served.
 
 use gabion_kms::gate::Action;
-use gabion_kms_client::shape::Schemas;
+use gabion_kms_wire::schema::Schemas;
 use serde_json::Value;
 
 use super::single::Single;

@@ -3,11 +3,11 @@
 use gabion_kms::model::VersionId;
 use gabion_kms::operations;
 use gabion_kms::service::{self, Service};
-use gabion_kms_client::wire::{
+use gabion_kms_wire::native::{
     Datakey, DatakeyMade, Decaps, Decapsulated, Decrypt, Decrypted, Drawn, Encaps, Encapsulated,
     Encrypt, Encrypted, Hmac, HmacVerify, Random, Rewrap, Tagged, Verified, Wrap,
 };
-use gabion_kms_client::{Secret, encode};
+use gabion_kms_wire::{Secret, encode};
 use serde::de::DeserializeOwned;
 
 use super::bytes::{bytes, optional, secret};

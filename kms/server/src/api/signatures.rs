@@ -3,7 +3,7 @@
 use gabion_kms::gate::Action;
 use gabion_kms::operations::OwnKey;
 use gabion_kms::rsa::Scheme;
-use gabion_kms_client::wire::{Attest, Attested, Sign, Signed, Verified, Verify};
+use gabion_kms_wire::native::{Attest, Attested, Sign, Signed, Verified, Verify};
 
 use super::input::{Input, fields};
 use super::marshaling::Marshaling;

@@ -3,8 +3,8 @@
 use gabion_kms::Prehash;
 use gabion_kms::operations::{StreamForm, StreamLen, StreamUse};
 use gabion_kms::service::Streaming;
-use gabion_kms_client::encode;
-use gabion_kms_client::wire::{Signed, Tagged, Verified};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{Signed, Tagged, Verified};
 
 use super::bytes::{missing, optional};
 use super::input::{of_rsa, scheme};

@@ -26,8 +26,8 @@ pub use tags::hmac;
 use gabion_kms::Prehash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Label, VersionId};
-use gabion_kms_client::transit::{Flag, Number, Scalar};
-use gabion_kms_client::{Versioned, encode, seconds_of};
+use gabion_kms_wire::transit::{Flag, Number, Scalar};
+use gabion_kms_wire::{Versioned, encode, seconds_of};
 use serde_json::{Value, json};
 
 use super::batch::check_items;

@@ -2,8 +2,8 @@
 
 use gabion_kms::gate::{Authenticated, Caveat, Method};
 use gabion_kms::service;
-use gabion_kms_client::transit::TokenRenew;
-use gabion_kms_client::wire::Nothing;
+use gabion_kms_wire::native::Nothing;
+use gabion_kms_wire::transit::TokenRenew;
 use serde_json::{Value, json};
 
 use super::{Call, JSON, Reply};

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use gabion_kms::backup::{Backup, Periods};
-use gabion_kms_client::wire::{AuditRecords, CreateKey, CreateToken, Destroyed};
 use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::{Keeper, Server, attenuated};
+use gabion_kms_wire::native::{AuditRecords, CreateKey, CreateToken, Destroyed};
 use serde_json::{Value, json};
 
 use super::raw::Local;

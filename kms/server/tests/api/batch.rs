@@ -1,7 +1,8 @@
 //! Many signatures at once, by any keys.
 
-use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, BatchResult, Verify};
-use gabion_kms_client::{Client, encode};
+use gabion_kms_client::Client;
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{Batch, BatchDone, BatchItem, BatchResult, Verify};
 use serde_json::{Value, json};
 
 use super::raw::Local;

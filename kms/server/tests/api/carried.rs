@@ -3,10 +3,11 @@
 use gabion_engine::key_file::{FileForm, encode_private};
 use gabion_engine::keys::PrivateKey;
 use gabion_engine::{Algorithm, Engine, OsEntropy};
-use gabion_kms_client::wire::{
+use gabion_kms_client::Client;
+use gabion_kms_wire::native::{
     ConfigureKey, Decrypt, Encrypt, ExportKey, ImportKey, ImportVersion, Sign, Verify,
 };
-use gabion_kms_client::{Client, Secret, encode, of_pem};
+use gabion_kms_wire::{Secret, encode, of_pem};
 use serde_json::{Value, json};
 
 use super::raw::Local;

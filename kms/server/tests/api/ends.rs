@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gabion_kms_client::wire::{CreateKey, Sign};
-use gabion_kms_client::{Client, Error, encode};
+use gabion_kms_client::{Client, Error};
 use gabion_kms_server::{Keeper, Listen, Options, Server};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{CreateKey, Sign};
 
 use super::raw::Local;
 

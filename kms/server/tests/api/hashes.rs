@@ -1,6 +1,6 @@
 //! Vault's hashes: of signatures, of tags by keys of every type, and by themselves.
 
-use gabion_kms_client::{decode, encode};
+use gabion_kms_wire::{decode, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;

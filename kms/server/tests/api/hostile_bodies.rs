@@ -1,7 +1,7 @@
 //! Bodies that are no request, or say one thing in two ways; more work than a request may ask for; tokens that nobody knows.
 
-use gabion_kms_client::encode;
-use gabion_kms_client::wire::{Batch, BatchItem, CreateToken};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{Batch, BatchItem, CreateToken};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -207,7 +207,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 fn appended(token: &str, caveat: &[u8]) -> String {
     let text = token.strip_prefix("gbk1.").unwrap().replace('-', "+").replace('_', "/");
     let padding = "=".repeat((4 - text.len() % 4) % 4);
-    let bytes = gabion_kms_client::decode(&format!("{text}{padding}")).unwrap();
+    let bytes = gabion_kms_wire::decode(&format!("{text}{padding}")).unwrap();
     let (before, tag) = bytes.split_at(bytes.len() - 32);
     let all = [before, caveat, &hmac(tag, caveat)].concat();
     format!("gbk1.{}", encode(&all).trim_end_matches('=').replace('+', "-").replace('/', "_"))

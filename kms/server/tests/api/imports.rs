@@ -3,7 +3,7 @@
 use gabion_engine::Engine;
 use gabion_kms::model::Label;
 use gabion_kms::transport::{Form, Place, Recipient};
-use gabion_kms_client::{encode, of_pem};
+use gabion_kms_wire::{encode, of_pem};
 use serde_json::{Value, json};
 
 use super::raw::Local;
@@ -50,7 +50,7 @@ fn what_is_wrapped_for_the_rsa_key_is_imported() {
 
     let said = refused(local.ask("POST", &path("ed", "import"), &body), 400);
     assert!(said.contains("exists"), "{said}");
-    let cut = encode(&gabion_kms_client::decode(&aes).unwrap()[..540]);
+    let cut = encode(&gabion_kms_wire::decode(&aes).unwrap()[..540]);
     for (body, says) in [
         (json!({"ciphertext": cut}), "decrypt_failed"),
         (json!({"ciphertext": encode(&[0; 552])}), "decrypt_failed"),

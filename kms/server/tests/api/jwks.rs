@@ -1,7 +1,7 @@
 //! Public keys as JWKs.
 
-use gabion_kms_client::wire::{ConfigureKey, CreateToken, Nothing, OfVersion, Versions};
 use gabion_kms_client::{Client, Settings};
+use gabion_kms_wire::native::{ConfigureKey, CreateToken, Nothing, OfVersion, Versions};
 use serde_json::Value;
 
 use super::raw::Local;
@@ -15,7 +15,7 @@ fn keys(client: &Client) -> Vec<Value> {
 /// The DER of a public key in PEM.
 fn der(pem: &str) -> Vec<u8> {
     let text: String = pem.lines().filter(|line| !line.starts_with("---")).collect();
-    gabion_kms_client::decode(&text).unwrap()
+    gabion_kms_wire::decode(&text).unwrap()
 }
 
 /// The bytes of a field without padding.
@@ -23,7 +23,7 @@ fn bytes(of: &Value) -> Vec<u8> {
     let text = of.as_str().unwrap().replace('-', "+").replace('_', "/");
     assert!(!text.contains('='));
     let padding = "=".repeat((4 - text.len() % 4) % 4);
-    gabion_kms_client::decode(&format!("{text}{padding}")).unwrap()
+    gabion_kms_wire::decode(&format!("{text}{padding}")).unwrap()
 }
 
 /// Each is the public key that the same version has in PEM, which other libraries read; kty, alg and the names of fields are

@@ -3,10 +3,11 @@
 use gabion_engine::ecdsa::{is_ecdsa, raw_to_der};
 use gabion_engine::{Algorithm, Config, Engine, Message};
 use gabion_kms::rsa::{Hash, PublicKey, Scheme};
-use gabion_kms_client::wire::{
+use gabion_kms_client::{Client, OfStream};
+use gabion_kms_wire::native::{
     Batch, BatchItem, ConfigureKey, CreateKey, CreateToken, Sign, SignJwt, SignedJwt, VerifyJwt,
 };
-use gabion_kms_client::{Client, OfStream, decode_url, encode, encode_url};
+use gabion_kms_wire::{decode_url, encode, encode_url};
 use serde_json::{Map, Value, json};
 
 use super::raw::Local;

@@ -1,7 +1,7 @@
 //! The life of keys.
 
-use gabion_kms_client::wire::{Attest, ConfigureKey, CreateKey, Sign, Verify};
-use gabion_kms_client::{decode, encode};
+use gabion_kms_wire::native::{Attest, ConfigureKey, CreateKey, Sign, Verify};
+use gabion_kms_wire::{decode, encode};
 
 use super::{client, create, refused, server};
 

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gabion_kms_client::wire::{
+use gabion_kms_client::{Client, Error};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{
     AuditRecords, Batch, BatchItem, CreateKey, CreateToken, OfVersion, Sign,
 };
-use gabion_kms_client::{Client, Error, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;

@@ -38,9 +38,9 @@ mod transit_pages;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use gabion_kms_client::wire::{CreateKey, Key, Problem};
 use gabion_kms_client::{Client, Error, Settings};
 use gabion_kms_server::dev::Dev;
+use gabion_kms_wire::native::{CreateKey, Key, Problem};
 
 /// A server of its own for a test.
 fn server() -> Dev {

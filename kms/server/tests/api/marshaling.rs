@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, Sign, Verify};
-use gabion_kms_client::{OfStream, decode, decode_url, encode, encode_url};
+use gabion_kms_client::OfStream;
+use gabion_kms_wire::native::{Batch, BatchDone, BatchItem, Sign, Verify};
+use gabion_kms_wire::{decode, decode_url, encode, encode_url};
 use serde_json::{Value, json};
 
 use super::raw::Local;

@@ -1,8 +1,9 @@
 //! ML-DSA's message representative mu in place of the message.
 
 use gabion_engine::Pieces;
-use gabion_kms_client::wire::{Batch, BatchItem, ConfigureKey, CreateKey, Sign, Verify};
-use gabion_kms_client::{Client, OfStream, decode, encode};
+use gabion_kms_client::{Client, OfStream};
+use gabion_kms_wire::native::{Batch, BatchItem, ConfigureKey, CreateKey, Sign, Verify};
+use gabion_kms_wire::{decode, encode};
 use serde_json::json;
 
 use super::raw::Local;

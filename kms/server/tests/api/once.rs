@@ -1,8 +1,8 @@
 //! Changes that are asked for again.
 
 use gabion_kms_client::Client;
-use gabion_kms_client::wire::{ConfigureKey, CreateKey, ImportKey};
-use gabion_kms_client::{Secret, encode};
+use gabion_kms_wire::native::{ConfigureKey, CreateKey, ImportKey};
+use gabion_kms_wire::{Secret, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;
@@ -45,7 +45,7 @@ fn a_change_that_is_asked_for_again_is_done_once() {
     // Another principal has names of its own.
     let all = std::mem::take(&mut local.token);
     local.token = all.clone();
-    let other = local.client().create_token(&gabion_kms_client::wire::CreateToken {
+    let other = local.client().create_token(&gabion_kms_wire::native::CreateToken {
         principal: "other".into(),
         ..Default::default()
     });
@@ -105,7 +105,7 @@ fn a_change_of_tokens_and_policies_that_is_asked_for_again_is_done_once() {
     assert_eq!(once(&local, "p-3").delete_policy("all").unwrap(), deleted);
     assert_eq!(refused(once(&local, "p-4").delete_policy("all")).code, "not_found");
 
-    let new = |principal: &str| gabion_kms_client::wire::CreateToken {
+    let new = |principal: &str| gabion_kms_wire::native::CreateToken {
         principal: principal.into(),
         ..Default::default()
     };
@@ -126,7 +126,7 @@ fn a_change_of_tokens_and_policies_that_is_asked_for_again_is_done_once() {
 #[test]
 fn nobody_is_given_the_token_of_another_credential() {
     let mut local = Local::start();
-    let new = |principal: &str| gabion_kms_client::wire::CreateToken {
+    let new = |principal: &str| gabion_kms_wire::native::CreateToken {
         principal: principal.into(),
         ..Default::default()
     };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use gabion_kms_client::encode;
-use gabion_kms_client::wire::CreateToken;
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::CreateToken;
 use serde_json::{Value, json};
 
 use super::raw::Local;

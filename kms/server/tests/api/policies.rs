@@ -1,7 +1,8 @@
 //! Policies over the wire.
 
-use gabion_kms_client::wire::{AuditRecords, CheckPolicy, CreateToken, Sign};
-use gabion_kms_client::{Client, Settings, encode};
+use gabion_kms_client::{Client, Settings};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{AuditRecords, CheckPolicy, CreateToken, Sign};
 use serde_json::{Value, json};
 
 use super::{client, create, refused, server, settings};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_kms_client::wire::CreateKey;
 use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::{Keeper, Listen, Options, Server};
+use gabion_kms_wire::native::CreateKey;
 use serde_json::Value;
 use zeroize::Zeroizing;
 

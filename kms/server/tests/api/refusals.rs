@@ -1,7 +1,8 @@
 //! What is refused, and how that is said.
 
-use gabion_kms_client::wire::{CreateToken, Problem, Sign, Verify};
-use gabion_kms_client::{Client, Error, Settings, encode};
+use gabion_kms_client::{Client, Error, Settings};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{CreateToken, Problem, Sign, Verify};
 use serde_json::{Value, json};
 
 use super::{client, create, refused, server, settings};

@@ -6,8 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gabion_kms::clock::{Clock, SystemClock};
-use gabion_kms_client::wire::{AuditRecords, ConfigureKey, CreateKey, ImportKey, Key};
-use gabion_kms_client::{Client, Secret, encode};
+use gabion_kms_client::Client;
+use gabion_kms_wire::native::{AuditRecords, ConfigureKey, CreateKey, ImportKey, Key};
+use gabion_kms_wire::{Secret, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use gabion_kms_client::wire::{Decrypt, Encrypt, ImportKey, Sign, Verify};
-use gabion_kms_client::{Secret, decode, encode, of_pem};
+use gabion_kms_wire::native::{Decrypt, Encrypt, ImportKey, Sign, Verify};
+use gabion_kms_wire::{Secret, decode, encode, of_pem};
 use serde_json::{Value, json};
 
 use super::raw::Local;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use gabion_kms_client::wire::{ConfigureKey, RecoverAdmin, Unseal};
+use gabion_kms_wire::native::{ConfigureKey, RecoverAdmin, Unseal};
 use serde_json::{Value, json};
 
 use super::raw::Local;

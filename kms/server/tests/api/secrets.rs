@@ -1,10 +1,11 @@
 //! Verbs that make, take or give out secrets.
 
-use gabion_kms_client::wire::{
+use gabion_kms_client::{Client, Error};
+use gabion_kms_wire::native::{
     ConfigureKey, Datakey, Decaps, Decrypt, Decrypted, Encaps, Encrypt, Encrypted, Hmac,
     HmacVerify, Random, Rewrap, Sign, Wrap,
 };
-use gabion_kms_client::{Client, Error, Secret, encode};
+use gabion_kms_wire::{Secret, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;
@@ -113,7 +114,7 @@ fn whatever_is_wrong_with_a_ciphertext_it_does_not_decrypt() {
     let (_local, client) = with_keys();
     let made = client.encrypt(&encrypt("data")).unwrap();
     let changed = |at: usize| {
-        let mut bytes = gabion_kms_client::decode(&made.ciphertext).unwrap();
+        let mut bytes = gabion_kms_wire::decode(&made.ciphertext).unwrap();
         bytes[at] ^= 1;
         encode(&bytes)
     };

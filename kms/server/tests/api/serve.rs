@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gabion_kms::clock::Clock;
-use gabion_kms_client::wire::{
-    AuditRecords, CreateKey, CreateToken, RecoverAdmin, Sign, Unseal, Verify,
-};
-use gabion_kms_client::{Address, Client, Settings, encode};
+use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::config::Config;
 use gabion_kms_server::{Error, Initial, Keeper, Server, attenuated};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{
+    AuditRecords, CreateKey, CreateToken, RecoverAdmin, Sign, Unseal, Verify,
+};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -554,7 +555,7 @@ fn opened(config: &Config) -> Keeper {
 }
 
 /// Why a server does not open although enough shares are there.
-fn not_opened(place: &Place, config: &Config) -> gabion_kms_client::wire::Problem {
+fn not_opened(place: &Place, config: &Config) -> gabion_kms_wire::native::Problem {
     let keeper = Arc::new(opened(config));
     let server = Server::start(keeper, &config.options().unwrap()).unwrap();
     for share in &place.shares[..2] {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gabion_kms_client::wire::{
+use gabion_kms_client::{Client, Error, OfStream};
+use gabion_kms_server::Options;
+use gabion_kms_wire::native::{
     AuditRecords, CreateKey, Hmac, HmacVerify, OfVersion, Sign, Signed, Verify,
 };
-use gabion_kms_client::{Client, Error, OfStream, Secret, decode, encode};
-use gabion_kms_server::Options;
+use gabion_kms_wire::{Secret, decode, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;

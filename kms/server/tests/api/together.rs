@@ -1,7 +1,8 @@
 //! Requests that are there at the same time: each is answered as it would be alone.
 
-use gabion_kms_client::wire::{CreateKey, OfVersion, Sign, Signed, Verified, Verify};
-use gabion_kms_client::{Client, Error, encode};
+use gabion_kms_client::{Client, Error};
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::{CreateKey, OfVersion, Sign, Signed, Verified, Verify};
 use serde_json::{Value, json};
 
 use super::refused;

@@ -1,7 +1,7 @@
 //! Vault's paths. What OpenBao 2.6.2 answers wrongly (kms: each was tried) has a test by name.
 
-use gabion_kms_client::wire::CreateToken;
-use gabion_kms_client::{decode, encode};
+use gabion_kms_wire::native::CreateToken;
+use gabion_kms_wire::{decode, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;

@@ -1,6 +1,6 @@
 //! What Vault's and OpenBao's pages of Transit list, and was not honoured or refused by name before.
 
-use gabion_kms_client::encode;
+use gabion_kms_wire::encode;
 use serde_json::{Value, json};
 
 use super::transit::{data, refused, with_keys};

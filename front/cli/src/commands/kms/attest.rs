@@ -1,6 +1,6 @@
 //! `gabion kms attest`: what a key is, signed by the service.
 
-use gabion_kms_client::wire::Attest;
+use gabion_kms_wire::native::Attest;
 
 use super::{client, say_json};
 use crate::failure::Failure;

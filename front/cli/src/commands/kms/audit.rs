@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
-use gabion_kms_client::wire::{
+use gabion_kms_client::Client;
+use gabion_kms_server::audit::{Entry, Proof, Record};
+use gabion_kms_wire::decode;
+use gabion_kms_wire::native::{
     ArchiveAudit, AuditArchived, AuditKeys, AuditRecord, AuditRecords, AuditState,
 };
-use gabion_kms_client::{Client, decode};
-use gabion_kms_server::audit::{Entry, Proof, Record};
 use serde_json::json;
 
 use super::{client, say_json};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::wire::{Decrypt, Decrypted, Encrypt, Encrypted, Rewrap, Wrap};
 use gabion_kms_client::{Client, Error};
+use gabion_kms_wire::native::{Decrypt, Decrypted, Encrypt, Encrypted, Rewrap, Wrap};
 use zeroize::Zeroizing;
 
 use super::client;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::wire::Datakey;
+use gabion_kms_wire::native::Datakey;
 
 use super::outcome::{Beside, decoded, line};
 use super::{client, say_json};

@@ -3,7 +3,8 @@
 use std::io::Read;
 
 use gabion_engine::{Message, Pieces, Prehash, VerifyKey};
-use gabion_kms_client::{Client, Error, encode};
+use gabion_kms_client::{Client, Error};
+use gabion_kms_wire::encode;
 
 use super::SHORT_MAX;
 use crate::commands::keys::message::{MessageArgs, MuArgs};

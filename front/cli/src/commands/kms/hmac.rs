@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::wire::{Hmac, HmacVerify, Tagged};
-use gabion_kms_client::{OfStream, Secret};
+use gabion_kms_client::OfStream;
+use gabion_kms_wire::Secret;
+use gabion_kms_wire::native::{Hmac, HmacVerify, Tagged};
 
 use super::outcome::{Form, Out, line, read_line};
 use super::{SHORT_MAX, client, say_json};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use gabion_kms_client::wire::{SignJwt, VerifyJwt};
 use gabion_kms_server::Unique;
+use gabion_kms_wire::native::{SignJwt, VerifyJwt};
 use serde_json::{Map, Value};
 
 use super::period::{lifetime, period};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::wire::{Decaps, Decapsulated, Encaps};
-use gabion_kms_client::{Secret, encode};
+use gabion_kms_wire::native::{Decaps, Decapsulated, Encaps};
+use gabion_kms_wire::{Secret, encode};
 
 use super::outcome::{Form, Out, decoded};
 use super::{client, say_json};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::Subcommand;
 use gabion_kms_client::Client;
-use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey};
 use gabion_kms_server::KeyAlgorithm;
+use gabion_kms_wire::native::{Changed, ConfigureKey, CreateKey};
 use serde_json::json;
 
 use super::open::{self, OpenArgs};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gabion_engine::Algorithm;
-use gabion_kms_client::Secret;
+use gabion_kms_wire::Secret;
 use pkcs8::SecretDocument;
 use serde_json::json;
 use zeroize::Zeroizing;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gabion_kms_client::{Secret, Versioned, encode};
+use gabion_kms_wire::{Secret, Versioned, encode};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -111,7 +111,7 @@ pub fn read_line(path: &Path) -> Result<(u32, String), Failure> {
 
 /// The line of what a version made.
 pub fn line(version: u32, base64: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let bytes = gabion_kms_client::decode(base64).ok_or_else(no_base64)?;
+    let bytes = gabion_kms_wire::decode(base64).ok_or_else(no_base64)?;
     Ok(Zeroizing::new(format!("{}\n", Versioned { version, bytes }).into_bytes()))
 }
 

@@ -1,6 +1,6 @@
 //! Periods, lifetimes and times, as people write them.
 
-use gabion_kms_client::seconds_of;
+use gabion_kms_wire::seconds_of;
 
 /// Parses the lifetime of a token into seconds.
 ///

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use gabion_kms_client::wire::CheckPolicy;
+use gabion_kms_wire::native::CheckPolicy;
 
 use super::{client, say_json};
 use crate::failure::Failure;

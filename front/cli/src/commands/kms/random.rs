@@ -1,6 +1,6 @@
 //! `gabion kms random`: random bytes of the service.
 
-use gabion_kms_client::wire::Random;
+use gabion_kms_wire::native::Random;
 use zeroize::Zeroizing;
 
 use super::outcome::decoded;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gabion_kms_client::wire::{RecoverAdmin, Recovering};
+use gabion_kms_wire::native::{RecoverAdmin, Recovering};
 
 use super::period::lifetime;
 use super::seal::{shares_of, text};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gabion_kms_client::wire::{Sealing, Unseal};
+use gabion_kms_wire::native::{Sealing, Unseal};
 use zeroize::Zeroizing;
 
 use super::{client, say_json};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use gabion_engine::Algorithm;
-use gabion_kms_client::of_pem;
 use gabion_kms_server::{Holder, memory};
+use gabion_kms_wire::of_pem;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::wire::Sign;
-use gabion_kms_client::{OfStream, decode, decode_url};
+use gabion_kms_client::OfStream;
+use gabion_kms_wire::native::Sign;
+use gabion_kms_wire::{decode, decode_url};
 
 use super::given::{Given, SendArgs, Sent};
 use super::{client, say_json};

@@ -1,8 +1,8 @@
 //! `gabion kms token`: who may do what.
 
 use clap::Subcommand;
-use gabion_kms_client::wire::CreateToken;
 use gabion_kms_server::rfc3339;
+use gabion_kms_wire::native::CreateToken;
 use serde_json::json;
 use zeroize::Zeroizing;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gabion_kms_client::Client;
-use gabion_kms_client::wire::{AuditRecords, AuditState};
+use gabion_kms_wire::native::{AuditRecords, AuditState};
 use serde_json::{Value, json};
 
 use super::say_json;

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use gabion_engine::Algorithm;
 use gabion_engine::keys::PrivateKey;
-use gabion_kms_client::wire::{ExportKey, Exported, ImportKey, ImportVersion, WrappingKey};
-use gabion_kms_client::{Client, Error, Secret, decode, encode, of_pem};
+use gabion_kms_client::{Client, Error};
+use gabion_kms_wire::native::{ExportKey, Exported, ImportKey, ImportVersion, WrappingKey};
+use gabion_kms_wire::{Secret, decode, encode, of_pem};
 use pkcs8::SecretDocument;
 use zeroize::Zeroizing;
 

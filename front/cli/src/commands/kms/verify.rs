@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::wire::Verify;
-use gabion_kms_client::{OfStream, encode, encode_url};
+use gabion_kms_client::OfStream;
+use gabion_kms_wire::native::Verify;
+use gabion_kms_wire::{encode, encode_url};
 
 use super::given::{Given, SendArgs, Sent};
 use super::{client, say_json};

@@ -3,8 +3,8 @@
 use gabion_kms::gate::Action;
 use gabion_kms::operations::Encrypted;
 use gabion_kms::service::{DecryptItem, EncryptItem};
-use gabion_kms_client::encode;
-use gabion_kms_client::transit::{
+use gabion_kms_wire::encode;
+use gabion_kms_wire::transit::{
     Number, TransitCipherItem, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom,
     TransitRewrap,
 };

@@ -1,7 +1,7 @@
 //! Digests, by Vault's paths. They need no key, and the audit log has no record of them.
 
 use gabion_kms::Prehash as Hash;
-use gabion_kms_client::transit::TransitHash;
+use gabion_kms_wire::transit::TransitHash;
 use serde_json::json;
 
 use super::super::bytes::{missing, secret};

@@ -4,8 +4,8 @@ use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::{Import, NewKey, Terms};
 use gabion_kms::transport::{Form, Wrapping};
-use gabion_kms_client::of_pem;
-use gabion_kms_client::transit::{Flag, TransitImport, TransitImportVersion};
+use gabion_kms_wire::of_pem;
+use gabion_kms_wire::transit::{Flag, TransitImport, TransitImportVersion};
 use serde_json::json;
 
 use super::super::bytes::bytes;

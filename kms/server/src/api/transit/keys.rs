@@ -5,11 +5,11 @@ use gabion_kms::Code;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Does, Key, KeyId, Label, Minimum, Origin};
 use gabion_kms::operations::{KeyChange, NewKey, Public, Terms};
-use gabion_kms_client::encode;
-use gabion_kms_client::transit::{
+use gabion_kms_wire::encode;
+use gabion_kms_wire::native::Nothing;
+use gabion_kms_wire::transit::{
     Flag, Number, TransitConfig, TransitCreate, TransitKeysConfig, TransitRotate, TransitTrim,
 };
-use gabion_kms_client::wire::Nothing;
 use serde_json::{Map, Value, json};
 
 use super::super::keys::period;

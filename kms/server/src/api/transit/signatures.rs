@@ -8,8 +8,8 @@ use gabion_kms::model::KeyAlgorithm;
 use gabion_kms::operations::{Signed, rsa_hash};
 use gabion_kms::rsa::Scheme;
 use gabion_kms::service::{SignItem, VerifyItem};
-use gabion_kms_client::Versioned;
-use gabion_kms_client::transit::{
+use gabion_kms_wire::Versioned;
+use gabion_kms_wire::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
 };
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
-use gabion_kms_client::Versioned;
-use gabion_kms_client::transit::{TransitHmac, TransitHmacItem, TransitVerify, TransitVerifyItem};
+use gabion_kms_wire::Versioned;
+use gabion_kms_wire::transit::{TransitHmac, TransitHmacItem, TransitVerify, TransitVerifyItem};
 use serde_json::{Value, json};
 
 use super::super::bytes::{bytes, secret};

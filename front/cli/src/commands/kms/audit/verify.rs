@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use gabion_disk::RealDisk;
-use gabion_kms_client::wire::{AuditEntries, AuditState};
-use gabion_kms_client::{Client, decode};
+use gabion_kms_client::Client;
 use gabion_kms_server::audit::{self, Checkpoint, Recount};
+use gabion_kms_wire::decode;
+use gabion_kms_wire::native::{AuditEntries, AuditState};
 use serde_json::json;
 
 use super::{client, entry, keys, records, refused};

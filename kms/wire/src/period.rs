@@ -23,7 +23,7 @@ const DIGITS_MAX: usize = 18;
 ///
 /// # Examples
 /// ```
-/// use gabion_kms_client::seconds_of;
+/// use gabion_kms_wire::seconds_of;
 ///
 /// assert_eq!(seconds_of("12h"), Some(43_200));
 /// assert_eq!(seconds_of("30d"), Some(2_592_000));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{decode, encode};
+use crate::text::{decode, encode};
 
 /// A ciphertext, a tag or a signature, and which version made it: `vault:vN:BASE64`, as Vault's paths and the command
 /// line's files have it.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use crate::shape::{Schemas, Shape};
-use crate::{decode, encode};
+use crate::schema::{Schemas, Shape};
+use crate::text::{decode, encode};
 
 /// A text that is wiped when it is dropped, and that no message shows.
 #[derive(Clone, Default, PartialEq, Eq)]

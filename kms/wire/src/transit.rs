@@ -8,8 +8,8 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::schema::{Schemas, Shape};
 use crate::secret::Secret;
-use crate::shape::{Schemas, Shape};
 
 /// Parses a truth value as Go's `strconv.ParseBool` does, whose spellings Vault's clients use.
 pub fn parse_bool(text: &str) -> Option<bool> {

@@ -12,17 +12,17 @@ macro_rules! wire {
             $($(#[doc = $of])+ pub $field: $type,)*
         }
 
-        impl $crate::shape::Shape for $name {
-            fn schema(into: &mut $crate::shape::Schemas) -> serde_json::Value {
-                const FIELDS: &[$crate::shape::Field] = &[$((
+        impl $crate::schema::Shape for $name {
+            fn schema(into: &mut $crate::schema::Schemas) -> serde_json::Value {
+                const FIELDS: &[$crate::schema::Field] = &[$((
                     stringify!($field),
                     concat!($($of),+),
-                    <$type as $crate::shape::Shape>::IS_OPTIONAL,
-                    <$type as $crate::shape::Shape>::schema,
+                    <$type as $crate::schema::Shape>::IS_OPTIONAL,
+                    <$type as $crate::schema::Shape>::schema,
                 )),*];
                 const CLOSED: &[&str] = &[$(stringify!($closed))?];
                 let about = concat!($($doc),+);
-                $crate::shape::object(into, stringify!($name), about, !CLOSED.is_empty(), FIELDS)
+                $crate::schema::object(into, stringify!($name), about, !CLOSED.is_empty(), FIELDS)
             }
         }
     )*};

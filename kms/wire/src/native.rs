@@ -4,8 +4,8 @@
 //! they do not know; answers may get more of them.
 
 mod batch;
-mod carried;
 mod jwt;
+mod key_transfer;
 mod secrets;
 
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use batch::*;
-pub use carried::*;
 pub use jwt::*;
+pub use key_transfer::*;
 pub use secrets::*;
 
 use crate::secret::Secret;
