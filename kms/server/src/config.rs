@@ -14,8 +14,8 @@ use gabion_kms::{gate, service};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::options::{Coalesce, Listen, Options};
-use crate::tls;
+use crate::net::options::{Coalesce, Listen, Options};
+use crate::net::tls;
 
 /// A configuration, as its file has it.
 #[derive(Clone, Debug, Deserialize)]

@@ -9,10 +9,10 @@ use zeroize::Zeroizing;
 
 use crate::certificate;
 use crate::error::Error;
-use crate::keeper::Keeper;
-use crate::options::{Coalesce, Listen, Options};
+use crate::lifecycle::seal_state::Keeper;
+use crate::net::options::{Coalesce, Listen, Options};
+use crate::net::tls::Tls;
 use crate::server::Server;
-use crate::tls::Tls;
 
 /// A server to try things out with. All that it had ends with it.
 pub struct Dev {

@@ -19,11 +19,11 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::error::Error;
 use crate::http::{self, Shared};
-use crate::options::Listen;
-use crate::patience::Patient;
-use crate::peers::Connected;
-use crate::places::Place;
-use crate::tls::Tls;
+use crate::net::connection_limits::Place;
+use crate::net::options::Listen;
+use crate::net::peer::Connected;
+use crate::net::tls::Tls;
+use crate::net::write_deadline::Patient;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -226,8 +226,8 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     use super::*;
-    use crate::keeper::Keeper;
-    use crate::options::Options;
+    use crate::lifecycle::seal_state::Keeper;
+    use crate::net::options::Options;
 
     /// Before anything changes the mode of the file.
     #[cfg(target_os = "linux")]

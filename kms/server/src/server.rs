@@ -9,18 +9,18 @@ use tokio::runtime::{self, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 
-use crate::copies::Copies;
 use crate::error::Error;
 use crate::http::Shared;
-use crate::keeper::Keeper;
+use crate::http::openapi;
+use crate::lifecycle::checkpoint_copies::Copies;
+use crate::lifecycle::panics::Of;
+use crate::lifecycle::rotation::Rotation;
+use crate::lifecycle::seal_state::Keeper;
+use crate::lifecycle::state::State;
+use crate::lifecycle::systemd;
 use crate::listen::{self, Bound};
-use crate::notify;
-use crate::openapi;
-use crate::options::{Listen, Options};
-use crate::panics::Of;
-use crate::rotation::Rotation;
-use crate::state::State;
-use crate::tls::Tls;
+use crate::net::options::{Listen, Options};
+use crate::net::tls::Tls;
 
 /// A server that serves, until it is dropped or stopped.
 pub struct Server {
@@ -154,13 +154,13 @@ impl Server {
     pub fn serve(self, tell: impl FnOnce() -> bool) -> Result<(), Error> {
         if let Some(runtime) = &self.runtime {
             let tell = || {
-                notify::tell("READY=1");
+                systemd::tell("READY=1");
                 tell()
             };
             let asked = self.asked_to_end(tell);
             runtime.block_on(asked).map_err(Error::system("wait for signals"))?;
         }
-        notify::tell("STOPPING=1");
+        systemd::tell("STOPPING=1");
         self.stop();
         Ok(())
     }
@@ -311,13 +311,13 @@ impl Server {
     /// Reads the files of TLS again. Called on the thread that waits for signals, which may wait for a disk.
     fn reload(&self) {
         if let Some(clock) = self.monotonic_us {
-            notify::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock()));
+            systemd::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock()));
         }
         if let Some(tls) = &self.tls {
             self.state.keeper.panics().caught(Of::Tls, || tls.reload());
         }
         if self.monotonic_us.is_some() {
-            notify::tell("READY=1");
+            systemd::tell("READY=1");
         }
     }
 }

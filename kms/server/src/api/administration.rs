@@ -11,7 +11,7 @@ use gabion_kms_wire::native::{
 
 use super::{Call, Reply};
 use crate::clock::now_ms;
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// Most records of one answer, and most entries.

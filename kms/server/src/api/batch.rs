@@ -11,7 +11,7 @@ use super::input::{Input, fields};
 use super::marshaling::Marshaling;
 use super::signatures::{MARSHALING, inward};
 use super::{Call, JSON, Reply, Wanted};
-use crate::json::{self, ITEMS_MAX};
+use crate::parse::json::{self, ITEMS_MAX};
 use crate::problem::Problem;
 
 /// An item that could be read.

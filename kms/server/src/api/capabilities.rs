@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::route::{Access, Route};
 use super::{Call, Reply, transit, vault};
-use crate::json;
+use crate::parse::json;
+use crate::parse::query::decoded;
 use crate::problem::Problem;
-use crate::query::decoded;
 
 /// Most paths of a request: each takes several decisions of policies.
 const PATHS_MAX: usize = 64;

@@ -8,7 +8,7 @@ use gabion_kms_wire::encode_url;
 use serde_json::{Value, json};
 
 use super::{Call, JWKS, Reply};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// Parameters of a set.

@@ -5,7 +5,7 @@ use gabion_kms::operations::VerifiedJwt;
 use gabion_kms_wire::native;
 
 use super::{Call, Reply, Wanted};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {

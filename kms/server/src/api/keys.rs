@@ -9,7 +9,7 @@ use gabion_kms_wire::native::{
 };
 
 use super::{Call, Reply, TENANT, Wanted};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// Most keys or versions of one answer.

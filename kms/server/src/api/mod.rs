@@ -4,13 +4,13 @@ pub mod administration;
 pub mod batch;
 mod bytes;
 pub mod capabilities;
-pub mod carried;
+pub mod idempotency;
 pub mod input;
 pub mod jwks;
 pub mod jwt;
+pub mod key_transfer;
 pub mod keys;
 mod marshaling;
-pub mod once;
 pub mod policies;
 pub mod route;
 pub mod secrets;
@@ -32,11 +32,11 @@ use gabion_kms::transport::Recipient;
 use serde::Serialize;
 
 use self::route::FindRoutes;
-use crate::budget::Reserved;
-use crate::json;
+use crate::lifecycle::state::State;
+use crate::net::memory_budget::Reserved;
+use crate::parse::json;
+use crate::parse::query::Query;
 use crate::problem::Problem;
-use crate::query::Query;
-use crate::state::State;
 
 /// Whose keys are meant where nothing else is said.
 pub const TENANT: &str = "default";

@@ -10,7 +10,7 @@ use gabion_kms_wire::native::{
 };
 
 use super::{Call, Reply, TENANT};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn list(call: &Call) -> Result<Reply, Problem> {

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::bytes::{bytes, optional, secret};
 use super::{Call, Reply, Wanted};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// Random bytes where nothing is said.

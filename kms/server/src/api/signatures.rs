@@ -9,7 +9,7 @@ use super::input::{Input, fields};
 use super::marshaling::Marshaling;
 use super::single::{Done, Form, Single, What};
 use super::{Call, Reply, Wanted};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Call, JSON, Reply};
-use crate::metrics;
+use crate::lifecycle::metrics;
 use crate::problem::Problem;
 
 /// The process lives.

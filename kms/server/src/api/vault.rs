@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Call, JSON, Reply};
 use crate::clock::{now_ms, rfc3339};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// Parameters of `sys/health`: statuses that a load balancer wants instead.

@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf, duplex, sp
 use tokio::time::Instant;
 
 use super::*;
-use crate::keeper::Keeper;
-use crate::options::Options;
+use crate::lifecycle::seal_state::Keeper;
+use crate::net::options::Options;
 
 /// A body may take so long.
 const BODY: Duration = Duration::from_secs(30);

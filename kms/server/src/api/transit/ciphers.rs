@@ -18,7 +18,7 @@ use super::{
     Unsupported, answered, batch, beside_batch, check_batch, formatted, made, missing, named,
     of_operation, opened, version, wanted,
 };
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// By which version, what, and what stands beside it.

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::bytes::{missing, secret};
 use super::super::{Call, Reply, vault};
 use super::{formatted, said_in};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// Hashes a message for any caller, whose credential pays for it: by SHA-256 and in hexadecimal if nothing is said, as with Vault.

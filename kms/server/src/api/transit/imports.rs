@@ -12,7 +12,7 @@ use super::super::bytes::bytes;
 use super::super::keys::period;
 use super::super::{Call, JSON, Reply, vault};
 use super::{Unsupported, names, of_operation, rotate_period, wanted};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// The public key for which to wrap what is imported.

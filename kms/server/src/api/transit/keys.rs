@@ -16,7 +16,7 @@ use super::super::keys::period;
 use super::super::{Call, JSON, Reply, Wanted, vault};
 use super::{Unsupported, names, of_operation, rotate_period, tenant, version, wanted};
 use crate::clock::rfc3339;
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// Parameters of lists.

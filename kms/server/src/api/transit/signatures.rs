@@ -24,7 +24,7 @@ use super::{
     Unsupported, batch, beside_batch, missing, no_version, of_operation, said_hash, tags, version,
     wanted,
 };
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {

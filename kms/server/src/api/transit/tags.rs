@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::bytes::{bytes, secret};
 use super::super::{Call, Reply, Wanted};
 use super::{Unsupported, answered, beside_batch, missing, opened, said_hash, version, wanted};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn hmac(call: &Call) -> Result<Reply, Problem> {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::*;
-use crate::tls::Tls;
+use crate::net::tls::Tls;
 
 const DAY: u64 = 86_400_000;
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::budget::Budget;
-use crate::clients::Clients;
 use crate::error::Error;
-use crate::keeper::Keeper;
-use crate::options::Options;
-use crate::places::Places;
-use crate::stream_places::Streams;
-use crate::tls::Tls;
+use crate::lifecycle::seal_state::Keeper;
+use crate::net::client_certificates::Clients;
+use crate::net::connection_limits::Places;
+use crate::net::memory_budget::Budget;
+use crate::net::options::Options;
+use crate::net::tls::Tls;
+use crate::net::upload_limits::Streams;
 
 /// What requests share.
 pub struct State {

@@ -156,7 +156,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::keeper::Keeper;
+    use crate::lifecycle::seal_state::Keeper;
 
     fn service() -> Arc<Service> {
         let (keeper, _) = Keeper::in_memory().unwrap();

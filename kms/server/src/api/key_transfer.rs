@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::bytes::{bytes, secret};
 use super::keys::{conformances, made, period, wanted};
 use super::{Call, Reply, TENANT};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn import(call: &Call) -> Result<Reply, Problem> {

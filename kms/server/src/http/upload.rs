@@ -21,12 +21,12 @@ use zeroize::Zeroizing;
 
 use crate::api::streams::{Begun, Way};
 use crate::api::{Call, Reply, Wanted};
-use crate::aside::{Aside, aside, defect};
-use crate::body::{FORGOTTEN, forget};
-use crate::peers::Connected;
-use crate::pending::PendingCaller;
+use crate::blocking::{Aside, aside, defect};
+use crate::http::pending_caller::PendingCaller;
+use crate::lifecycle::state::State;
+use crate::net::peer::Connected;
+use crate::parse::body::{FORGOTTEN, forget};
 use crate::problem::Problem;
-use crate::state::State;
 
 /// Bytes that are hashed at once: about a millisecond.
 const PIECE: usize = 256 << 10;

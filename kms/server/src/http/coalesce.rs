@@ -23,7 +23,7 @@ use tokio::task::yield_now;
 
 use crate::api::single::{Done, Single, What};
 use crate::api::{Call, Reply};
-use crate::options::Coalesce;
+use crate::net::options::Coalesce;
 use crate::problem::Problem;
 
 /// Most requests of a call: as many lanes as the engine has for what waits here, and less than two milliseconds.
@@ -216,10 +216,10 @@ mod tests {
 
     use super::*;
     use crate::api::signatures::single_sign;
-    use crate::keeper::Keeper;
-    use crate::options::Options;
-    use crate::query::Query;
-    use crate::state::State;
+    use crate::lifecycle::seal_state::Keeper;
+    use crate::lifecycle::state::State;
+    use crate::net::options::Options;
+    use crate::parse::query::Query;
 
     /// A service with a key in each of two tenants, and somebody who asks for signatures.
     struct World {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
 use super::{Call, JSON, Reply, TENANT, Wanted, keys};
-use crate::json;
+use crate::parse::json;
 use crate::problem::Problem;
 
 /// What is known of a route.

@@ -16,8 +16,8 @@ use matchit::Router;
 pub use crate::api::route::{Access, Route, is_vaults};
 use crate::api::streams;
 use crate::api::{
-    administration, batch, capabilities, carried, jwks, jwt, keys, policies, secrets, signatures,
-    system, transit, vault,
+    administration, batch, capabilities, jwks, jwt, key_transfer, keys, policies, secrets,
+    signatures, system, transit, vault,
 };
 
 const OF_TENANT: (&str, &str) = ("tenant", "Whose key it is; `default` if nothing else is said.");
@@ -100,12 +100,12 @@ pub const ROUTES: &[Route] = routes![
     route!(once Trim "POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body native::Trim, answer native::Changed, query &[OF_TENANT]),
     route!(once Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body native::Nothing, answer native::Changed, query &[OF_TENANT]),
     route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good, and backups that have it." keys::destroy, body native::DestroyKey, answer native::Destroyed, query &[OF_TENANT]),
-    route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body native::ImportVersion, answer native::Rotated, query &[OF_TENANT]),
-    route!(may [Export] "POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body native::ExportKey, answer native::Exported, query &[OF_TENANT]),
-    route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." carried::wrapping_key, answer native::WrappingKey, query &[
+    route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." key_transfer::import_version, body native::ImportVersion, answer native::Rotated, query &[OF_TENANT]),
+    route!(may [Export] "POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." key_transfer::export, body native::ExportKey, answer native::Exported, query &[OF_TENANT]),
+    route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." key_transfer::wrapping_key, answer native::WrappingKey, query &[
         ("kind", "x-wing or rsa; x-wing if nothing else is said."),
     ]),
-    route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body native::ImportKey, answer native::Key),
+    route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." key_transfer::import, body native::ImportKey, answer native::Key),
     route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks, query jwks::QUERY),
     route!(may [Sign] stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body native::Sign, answer native::Signed),
     route!(may [Verify] stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body native::Verify, answer native::Verified),

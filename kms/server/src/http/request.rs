@@ -17,26 +17,26 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 use sha2::{Digest, Sha256};
 
-use crate::api::once::{self, Once};
+use crate::api::idempotency::{self, Once};
 use crate::api::streams::Way;
 use crate::api::{Call, JSON, JWKS, Reply, transit, vault};
-use crate::aside::{aside, defect};
-use crate::body::{forget, memory, read};
-use crate::budget::{Holder, Reserved, SHORT};
+use crate::blocking::{aside, defect};
 use crate::error::Error;
-use crate::headers;
-use crate::json;
-use crate::keeper::Keeper;
-use crate::options::Options;
-use crate::peers::Connected;
-use crate::pending::{Head, PendingCaller};
+use crate::http::coalesce::Together;
+use crate::http::headers;
+use crate::http::pending_caller::{Head, PendingCaller};
+use crate::http::routes::{self, Access, Route};
+use crate::http::upload::{self, Asked};
+use crate::lifecycle::seal_state::Keeper;
+use crate::lifecycle::state::State;
+use crate::net::memory_budget::{Holder, Reserved, SHORT};
+use crate::net::options::Options;
+use crate::net::peer::Connected;
+use crate::parse::body::{forget, memory, read};
+use crate::parse::json;
+use crate::parse::query::{Query, decoded};
+use crate::parse::trace;
 use crate::problem::Problem;
-use crate::query::{Query, decoded};
-use crate::routes::{self, Access, Route};
-use crate::state::State;
-use crate::streams::{self, Asked};
-use crate::together::Together;
-use crate::trace;
 
 /// The form of bodies that are messages themselves.
 const OCTETS: &[u8] = b"application/octet-stream";
@@ -151,7 +151,7 @@ async fn reply(
     };
     if let Some((way, mut body)) = stream {
         let asked = Asked { way, from, is_expecting: head.headers.contains_key(EXPECT) };
-        let reply = streams::answered(&asked, call, &mut body).await?;
+        let reply = upload::answered(&asked, call, &mut body).await?;
         return released(state, (&under, holder), from, reply);
     }
     let running = state.run();
@@ -232,7 +232,7 @@ async fn handled(
     let handle = move |call: &Call| {
         // The request may have waited for a thread.
         call.under.get().map_or(Ok(()), Generation::check)?;
-        once::answered(&of_route, call).map_err(|problem| call.refusal(problem))
+        idempotency::answered(&of_route, call).map_err(|problem| call.refusal(problem))
     };
     if !(route.is_quick && is_short) {
         // The caller may hang up; what began goes on to its end there.
@@ -353,7 +353,7 @@ fn looked_at(
     asked.check_permission(service, who, (id, trace::parent(&head.headers).as_deref()))?;
     let bytes = match way {
         None => memory(length, route.body_max(state.body_max)),
-        Some(_) => streams::memory(length, state.body_max),
+        Some(_) => upload::memory(length, state.body_max),
     };
     let reserved = state.budget.take(&Holder::of(who), bytes)?;
     Ok((way, query, reserved))
@@ -361,7 +361,7 @@ fn looked_at(
 
 /// The names of the parameters that a route takes.
 fn names(parameters: &[(&'static str, &'static str)], once: Option<Action>) -> Vec<&'static str> {
-    let op_id = once.map(|_| once::OP_ID.0);
+    let op_id = once.map(|_| idempotency::OP_ID.0);
     parameters.iter().map(|(name, _)| *name).chain(op_id).collect()
 }
 

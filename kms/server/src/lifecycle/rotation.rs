@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::keeper::Keeper;
+use crate::lifecycle::seal_state::Keeper;
 
 /// How often it looks whether a key is due.
 const TICK: Duration = Duration::from_secs(1);

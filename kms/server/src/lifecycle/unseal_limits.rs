@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use gabion_kms::gate::Peer;
 
-use crate::places::network;
+use crate::net::connection_limits::network;
 use crate::problem::Problem;
 
 /// How many guesses somebody may make one after the other.

@@ -7,11 +7,11 @@ use gabion_kms::model::{KeyId, Label};
 use gabion_kms::service::{Call, KeyRef, Service};
 
 use crate::api::{TENANT, transit};
-use crate::peers::Connected;
+use crate::http::routes::Route;
+use crate::lifecycle::state::State;
+use crate::net::peer::Connected;
+use crate::parse::query::{Query, decoded};
 use crate::problem::Problem;
-use crate::query::{Query, decoded};
-use crate::routes::Route;
-use crate::state::State;
 
 /// What the head of a request says.
 pub struct Head<'a> {

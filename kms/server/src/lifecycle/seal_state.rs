@@ -22,15 +22,15 @@ use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::administrator_warning::{self, AdministratorWarning};
-use crate::attempts::{Attempts, Guesser};
-use crate::backups::{self, Backups};
 use crate::config::Config;
-use crate::copies::{self, Failures};
 use crate::error::Error;
-use crate::making::Making;
-use crate::metrics::Disks;
-use crate::panics::{Of, Panics};
+use crate::lifecycle::administrator_warning::{self, AdministratorWarning};
+use crate::lifecycle::backups::{self, Backups};
+use crate::lifecycle::checkpoint_copies::{self, Failures};
+use crate::lifecycle::metrics::Disks;
+use crate::lifecycle::panics::{Of, Panics};
+use crate::lifecycle::unseal_limits::{Attempts, Guesser};
+use crate::lifecycle::wrapping_key::Making;
 use crate::problem::Problem;
 
 /// A store, and its keys while it is unsealed.
@@ -696,7 +696,7 @@ impl Keeper {
         let service = Service::open(kms, &audit, self.service.clone())?;
         service.restored().lines().for_each(|line| (self.tell)(&line));
         if let Some(folder) = &self.copies {
-            copies::check(folder, &service)?;
+            checkpoint_copies::check(folder, &service)?;
         }
         Ok(service)
     }
@@ -836,7 +836,7 @@ pub fn cnf(pem: &[u8]) -> Result<String, Error> {
 /// Returns when a certificate in PEM expires, in milliseconds since 1970; `None` if it cannot be read.
 pub fn certificate_end_ms(pem: &[u8]) -> Option<u64> {
     let certificate = CertificateDer::from_pem_slice(pem).ok()?;
-    let seconds = crate::tls_files::of_certificate(&certificate)?.not_after;
+    let seconds = crate::net::tls_files::of_certificate(&certificate)?.not_after;
     u64::try_from(seconds).ok()?.checked_mul(1000)
 }
 

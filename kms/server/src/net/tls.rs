@@ -16,10 +16,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
-use crate::clients::Clients;
 use crate::clock::now_ms;
 use crate::error::Error;
-use crate::tls_files::{self, Stamp, Validity};
+use crate::net::client_certificates::Clients;
+use crate::net::tls_files::{self, Stamp, Validity};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);

@@ -6,9 +6,9 @@ use gabion_kms_wire::native::Problem;
 use gabion_kms_wire::schema::{Schemas, Shape};
 use serde_json::{Map, Value, json};
 
-use crate::api::once::OP_ID;
+use crate::api::idempotency::OP_ID;
+use crate::http::routes::{Access, ROUTES, Route};
 use crate::problem;
-use crate::routes::{Access, ROUTES, Route};
 
 /// The description.
 pub fn text() -> &'static str {

@@ -19,7 +19,7 @@ use gabion_kms::service::Service;
 
 use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
-use crate::panics::{Of, Panics};
+use crate::lifecycle::panics::{Of, Panics};
 
 /// Most bytes of a checkpoint: some 4 KB are one.
 const NOTE_MAX: u64 = 64 << 10;
@@ -138,7 +138,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::keeper::Keeper;
+    use crate::lifecycle::seal_state::Keeper;
 
     #[test]
     fn a_panic_ends_no_copies() {

@@ -1,6 +1,6 @@
 //! Clients' certificates: the authorities that they come from, and those that were revoked.
 //!
-//! [`Tls`](crate::tls::Tls) reads both again when their files change, and makes new [`Clients`] then. Those count for connections
+//! [`Tls`](crate::net::tls::Tls) reads both again when their files change, and makes new [`Clients`] then. Those count for connections
 //! that are open, too: their certificates are verified again then, and each minute, since certificates end.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
 use crate::error::Error;
-use crate::tls_files::{self, Validity};
+use crate::net::tls_files::{self, Validity};
 
 /// How often a connection is verified again.
 const AGAIN: Duration = Duration::from_secs(60);

@@ -1,0 +1,13 @@
+//! The service while it runs: its seal, and the threads that look after it.
+
+pub mod administrator_warning;
+pub mod backups;
+pub mod checkpoint_copies;
+pub mod metrics;
+pub mod panics;
+pub mod rotation;
+pub mod seal_state;
+pub mod state;
+pub mod systemd;
+pub mod unseal_limits;
+pub mod wrapping_key;

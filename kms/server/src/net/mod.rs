@@ -1,0 +1,12 @@
+//! Connections: TLS, who is at the other side, and the limits of what each may take.
+
+pub mod client_certificates;
+pub mod connection_limits;
+pub mod memory_budget;
+pub mod options;
+pub mod peer;
+pub mod release_gate;
+pub mod tls;
+pub mod tls_files;
+pub mod upload_limits;
+pub mod write_deadline;
