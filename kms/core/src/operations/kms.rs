@@ -9,11 +9,11 @@ use std::time::Instant;
 use gabion_engine::{Config, Engine, SigningKey, forks};
 
 use super::cache::{Cache, KeyView, VersionView};
-use super::left::Left;
+use super::companion::settle_with;
 use super::metrics::{Metrics, Verb};
 use super::names::Names;
+use super::nonce_blocks::Left;
 use super::records::{self, Kept};
-use super::rider::settle_with;
 use super::rotations::Rotations;
 use super::unwind::OnUnwind;
 use super::wrappers::Wrappers;

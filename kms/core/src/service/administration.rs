@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::changes::done;
+use super::lifecycle::done;
 use super::run::{Call, Service, Told};
 use crate::audit::Outcome;
 use crate::audit::{Archived, Change, Checkpoint, Entry, Hash, Keep, Proof};

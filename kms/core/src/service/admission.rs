@@ -1,7 +1,7 @@
 //! What is known of a request by its head: whether its caller may do such a thing at all, before its body is read.
 
 use super::run::{Call, KeyRef, Service, hidden};
-use super::{administration, changes};
+use super::{administration, lifecycle};
 use crate::error::{Denied, Error};
 use crate::gate::{Action, Request};
 use crate::model::Label;
@@ -23,7 +23,7 @@ impl Service {
         for &action in actions {
             let (request, may) = match key {
                 Some(key) => {
-                    let request = changes::of(action, key);
+                    let request = lifecycle::of(action, key);
                     (request, self.allowed(call, &request))
                 }
                 None => {
@@ -60,7 +60,7 @@ impl Service {
         let key = KeyRef { tenant, name };
         let is_new = matches!(action, Action::Create | Action::Import);
         // Of a missing key policies could say something else than of one that is hidden.
-        self.allowed(call, &changes::of(action, &key)).is_ok()
+        self.allowed(call, &lifecycle::of(action, &key)).is_ok()
             && (is_new || self.find(&key).is_ok())
     }
 }

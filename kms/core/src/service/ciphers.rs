@@ -3,10 +3,10 @@
 
 use zeroize::Zeroizing;
 
-use super::changes::{done, of};
+use super::lifecycle::{done, of};
 use super::queue::Place;
 use super::run::{Call, KeyRef, Service, Told};
-use super::uses::{lost, one_of};
+use super::sign_verify::{lost, one_of};
 use crate::audit::Digest;
 use crate::error::Error;
 use crate::gate::{Action, Request};

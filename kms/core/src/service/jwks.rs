@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use super::changes::{done, of};
+use super::lifecycle::{done, of};
 use super::run::{Call, KeyRef, Service};
 use crate::error::Error;
 use crate::gate::{Action, Method, Request};

@@ -1,6 +1,6 @@
 //! Signing and verifying JSON Web Tokens.
 
-use super::changes::of;
+use super::lifecycle::of;
 use super::run::{Call, KeyRef, Service, Told};
 use crate::audit::{Digest, Outcome};
 use crate::error::Error;

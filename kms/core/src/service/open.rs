@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::denials::Denials;
 use super::generation::Generation;
-use super::ops::Ops;
+use super::idempotency_records::Ops;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
+use super::reconcile_report::Again;
 use super::refusals;
-use super::restored::Again;
 use super::run::Service;
 use crate::audit::{self, Class, Hash, Keys, Log};
 use crate::error::{AuditError, Error};

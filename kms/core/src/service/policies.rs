@@ -1,7 +1,7 @@
 //! Policies: which sets there are, and what they say.
 
 use super::administration::of;
-use super::changes::done;
+use super::lifecycle::done;
 use super::run::{Call, Service};
 use crate::error::Error;
 use crate::gate::{Action, Authenticated, Explained, PolicySetInfo, Request};

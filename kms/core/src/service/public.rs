@@ -1,8 +1,8 @@
 //! What of keys is public, a page at a time, and what a front does itself.
 
-use super::changes::{done, of};
+use super::lifecycle::{done, of};
 use super::run::{Call, KeyRef, Service};
-use super::uses::one_of;
+use super::sign_verify::one_of;
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Key, KeyAlgorithm, KeyId, Label};

@@ -1,6 +1,6 @@
 //! Rotation by the clock.
 
-use super::changes::of;
+use super::lifecycle::of;
 use super::run::{Call, KeyRef, Service};
 use crate::audit::Change;
 use crate::error::Error;

@@ -5,7 +5,7 @@
 use gabion_engine::Prehash;
 use zeroize::Zeroizing;
 
-use super::changes::{done, of};
+use super::lifecycle::{done, of};
 use super::run::{Call, KeyRef, Service, Told};
 use crate::SharedSecret;
 use crate::audit::{Change, Class, Digest, Outcome, Setting};

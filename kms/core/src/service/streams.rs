@@ -11,10 +11,10 @@ use std::time::Instant;
 use hmac::{Hmac, Mac};
 use sha2::{Digest as _, Sha256};
 
-use super::changes::of;
 use super::cost::bytes_us;
+use super::lifecycle::of;
 use super::run::{Call, KeyRef, Service, Told};
-use super::uses::{signed_as, verified_as};
+use super::sign_verify::{signed_as, verified_as};
 use crate::audit::{Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Method};

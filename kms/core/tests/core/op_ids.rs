@@ -14,7 +14,7 @@ use gabion_kms::store::{self, MemoryStore, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error};
 use sha2::{Digest, Sha256};
 
-use crate::once::new;
+use crate::idempotency::new;
 use crate::opened::{self, PASSPHRASE, sealed};
 use crate::verbs::label;
 

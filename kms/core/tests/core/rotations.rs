@@ -17,7 +17,7 @@ use gabion_kms::store::{
 use gabion_kms::{Code, Error};
 
 use crate::clocks::{House, NOW};
-use crate::once::{Dying, Killed};
+use crate::idempotency::{Dying, Killed};
 use crate::opened::{sealer, service as open};
 use crate::verbs::{label, pure};
 

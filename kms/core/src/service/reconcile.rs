@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::administration::{self, RECOVER_ADMIN};
 use super::own_keys::OF_SYSTEM;
-use super::restored::Again;
+use super::reconcile_report::Again;
 use super::rotations::AUTO_ROTATE;
 use super::run::{Call, Service, Told};
 use crate::audit::{Change, Class, Entry, Log, Outcome, Record, Setting};

@@ -19,8 +19,8 @@ use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use super::administration;
-use super::changes::of;
-use super::ops::{Known, Noted, Slot};
+use super::idempotency_records::{Known, Noted, Slot};
+use super::lifecycle::of;
 use super::run::{Call, KeyRef, Service, Told};
 use crate::audit::Outcome;
 use crate::error::Error;

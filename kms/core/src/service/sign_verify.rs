@@ -1,6 +1,6 @@
 //! Signing and verifying, alone and together.
 
-use super::changes::of;
+use super::lifecycle::of;
 use super::queue::Place;
 use super::run::{Call, KeyRef, Service, Told, hidden};
 use crate::Message;

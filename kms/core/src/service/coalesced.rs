@@ -9,10 +9,10 @@
 //! What one of them is answered, and what the audit log has of it, is what it would be alone. Those that are answered once
 //! written do not wait for the disk that others wait for.
 
-use super::changes::of;
+use super::lifecycle::of;
 use super::queue::Place;
 use super::run::{Call, Service, Told};
-use super::uses::{SignItem, VerifyItem, digest, lost, signed_as, verified_as};
+use super::sign_verify::{SignItem, VerifyItem, digest, lost, signed_as, verified_as};
 use crate::audit::{Class, Digest};
 use crate::error::Error;
 use crate::gate::{Action, Request};
