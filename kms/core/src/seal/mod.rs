@@ -21,6 +21,7 @@ mod authenticated;
 mod config;
 mod holder;
 mod manifest;
+mod offline;
 mod record;
 mod share;
 mod slot;
@@ -30,6 +31,7 @@ pub use config::{
     By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, recovery, unseal,
 };
 pub use holder::{Holder, WrappedShare, check_holders, wrap};
+pub use offline::{holder, opened_share};
 pub use record::Sealer;
 pub use share::Share;
 pub use slot::{Cost, Key};

@@ -96,7 +96,8 @@ pub(super) fn warn_of_certificate(pem: Option<&[u8]>, token_ms: Option<u64>) {
 fn attenuated(caveats: &[String]) -> Result<Zeroizing<String>, Failure> {
     let token = std::env::var("GABION_KMS_TOKEN").map(Zeroizing::new);
     let token = token.map_err(|_| Failure::Usage("GABION_KMS_TOKEN is not set".to_owned()))?;
-    Ok(gabion_kms_server::attenuated(&token, caveats)?)
+    let limited = gabion_kms_server::attenuated(&token, caveats);
+    Ok(limited.map_err(gabion_kms_server::Error::from)?)
 }
 
 /// Runs the command.

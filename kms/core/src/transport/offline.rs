@@ -1,11 +1,11 @@
-//! Wrapping and unwrapping keys, for whoever is no server.
+//! Functions of wrapped keys that need no server.
 
 use gabion_engine::{Engine, KemPrivateKey};
-use gabion_kms::model::{KeyAlgorithm, Label};
-use gabion_kms::seal::{Holder, WrappedShare};
-use gabion_kms::transport::{Form, Place, Recipient, open_by_x_wing};
-use gabion_kms::{Error, SealError};
 use zeroize::Zeroizing;
+
+use super::{Form, Place, Recipient, open_by_x_wing};
+use crate::error::Error;
+use crate::model::{KeyAlgorithm, Label};
 
 /// Where a wrapped key belongs: tenant, name, algorithm, form.
 struct Read {
@@ -62,23 +62,4 @@ pub fn unwrapped(
 /// No algorithm.
 pub fn usual_form(algorithm: &str) -> Result<&'static str, Error> {
     Ok(Form::usual(KeyAlgorithm::named(algorithm)?).as_str())
-}
-
-/// Somebody who is to hold a share of a seal, by their public key of X-Wing as DER.
-///
-/// # Errors
-/// What is no such key.
-pub fn holder(spki: &[u8]) -> Result<Holder, Error> {
-    Holder::of_spki(Engine::global()?, spki)
-}
-
-/// Opens a share that was wrapped for the public half of a key of X-Wing.
-///
-/// # Errors
-/// A text that is none; a share that was wrapped for another key.
-pub fn opened_share(own: &KemPrivateKey, text: &str) -> Result<Zeroizing<String>, Error> {
-    let of_share = |error| Error::Seal(SealError::Share(error));
-    let wrapped: WrappedShare = text.parse().map_err(of_share)?;
-    let share = wrapped.open(Engine::global()?, own)?;
-    Ok(Zeroizing::new(share.to_string()))
 }

@@ -1,8 +1,9 @@
-//! Tokens without a server.
+//! Functions of tokens that need no server.
 
-use gabion_kms::gate::{Caveat, Token};
 use zeroize::Zeroizing;
 
+use super::caveat::Caveat;
+use super::token::Token;
 use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
 
@@ -34,7 +35,7 @@ fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
         }
         Some(_) | None => return Ok(()),
     };
-    Err(gabion_kms::Error::Parameter(why).into())
+    Err(Error::Parameter(why))
 }
 
 /// Returns when a token ends, in milliseconds since 1970; `None` if the text is not a token.

@@ -1,0 +1,26 @@
+//! Functions of wrapped shares that need no server.
+
+use gabion_engine::{Engine, KemPrivateKey};
+use zeroize::Zeroizing;
+
+use super::holder::{Holder, WrappedShare};
+use crate::error::{Error, SealError};
+
+/// Somebody who is to hold a share of a seal, by their public key of X-Wing as DER.
+///
+/// # Errors
+/// What is no such key.
+pub fn holder(spki: &[u8]) -> Result<Holder, Error> {
+    Holder::of_spki(Engine::global()?, spki)
+}
+
+/// Opens a share that was wrapped for the public half of a key of X-Wing.
+///
+/// # Errors
+/// A text that is none; a share that was wrapped for another key.
+pub fn opened_share(own: &KemPrivateKey, text: &str) -> Result<Zeroizing<String>, Error> {
+    let of_share = |error| Error::Seal(SealError::Share(error));
+    let wrapped: WrappedShare = text.parse().map_err(of_share)?;
+    let share = wrapped.open(Engine::global()?, own)?;
+    Ok(Zeroizing::new(share.to_string()))
+}
