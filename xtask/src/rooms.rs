@@ -1,10 +1,10 @@
-//! Rules inside crates: no circle among modules, and what a module may not name.
+//! Rules inside crates: no circle among modules, what a module may not name, and the order of rooms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::modules::{Crate, circles};
+use crate::modules::{Arrow, Crate, circles};
 
 /// The root of each crate.
 const ROOTS: &[&str] = &[
@@ -65,6 +65,23 @@ const RULES: &[Rule] = &[
     ("front/provider", "ffi", &["core", "border", "loaded"], "C's side is the lowest"),
 ];
 
+/// A crate, and its rooms from the top: a room depends on those beside and below it.
+type Order = (&'static str, &'static [&'static [&'static str]]);
+
+/// The order of rooms in crates that have one.
+const ORDERS: &[Order] = &[(
+    "kms/server",
+    &[
+        &["certificate", "dev", "server", "listen"],
+        &["http"],
+        &["api"],
+        &["lifecycle"],
+        &["config"],
+        &["net", "parse", "blocking"],
+        &["problem", "error"],
+    ],
+)];
+
 const ISA: &str = "one instruction set knows no other";
 const SEAM: &str = "a seam knows neither side";
 
@@ -123,6 +140,9 @@ fn check_crate(root: &str, modules: &Crate, findings: &mut Vec<String>) {
             ties.join("\n")
         ));
     }
+    for (of, floors) in ORDERS.iter().filter(|order| order.0 == name) {
+        check_order(of, floors, &arrows, findings);
+    }
     for (of, module, others, why) in RULES.iter().filter(|rule| rule.0 == name) {
         for arrow in &arrows {
             let is_at = |place: &[String], at: &str| place.first().is_some_and(|first| first == at);
@@ -133,6 +153,28 @@ fn check_crate(root: &str, modules: &Crate, findings: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Reports arrows that point up, and modules without a room.
+fn check_order(of: &str, floors: &[&[&str]], arrows: &BTreeSet<Arrow>, findings: &mut Vec<String>) {
+    let floor = |place: &[String]| {
+        let room = place.first()?;
+        let found = floors.iter().position(|floor| floor.contains(&room.as_str()));
+        Some(found.ok_or_else(|| format!("{of}: {room} has no room; give it one in ORDERS")))
+    };
+    let mut found = BTreeSet::new();
+    for arrow in arrows {
+        let (Some(from), Some(to)) = (floor(&arrow.from), floor(&arrow.to)) else { continue };
+        match (from, to) {
+            (Ok(from), Ok(to)) if to < from => {
+                let from = arrow.from.join("::");
+                found.insert(format!("{of}: {from} names {}, which is above it", arrow.path));
+            }
+            (Ok(_), Ok(_)) => {}
+            (Err(why), _) | (_, Err(why)) => _ = found.insert(why),
+        }
+    }
+    findings.extend(found);
 }
 
 #[cfg(test)]
@@ -169,6 +211,25 @@ mod tests {
         let members = "[workspace]\nmembers = [\n    \"engine\", # all\n    \"abacus\",\n]\n";
         check_roots(members, &mut findings);
         assert_eq!(findings, ["abacus: no root; give it one in xtask/src/rooms.rs"]);
+    }
+
+    #[test]
+    fn a_planted_arrow_against_the_order_is_reported() {
+        let files = [
+            ("kms/server/src/lib.rs", "mod http;\nmod net;\nmod cellar;\n"),
+            ("kms/server/src/http.rs", "use crate::net::f;\n"),
+            ("kms/server/src/net.rs", "mod tls { use crate::http::g; }\n"),
+            ("kms/server/src/cellar.rs", "use crate::net::f;\n"),
+        ];
+        let findings = found("kms/server/src/lib.rs", &files);
+        assert!(findings[0].contains("a circle of http, net"), "{findings:?}");
+        assert_eq!(
+            findings[1..],
+            [
+                "kms/server: cellar has no room; give it one in ORDERS",
+                "kms/server: net::tls names crate::http::g, which is above it",
+            ]
+        );
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use base64ct::{Base64, Encoding};
 use gabion_engine::{Algorithm, Engine, OsEntropy};
+use gabion_kms::clock::{now_ms, rfc3339};
 use rustls::pki_types::{CertificateDer, alg_id};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{ServerConfig, SignatureScheme};
 use sha2::{Digest, Sha256};
 
-use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
 
 /// How long they are valid.

@@ -37,7 +37,6 @@ mod server;
 
 pub use error::Error;
 pub use gabion_kms::audit;
-use gabion_kms::clock;
 pub use gabion_kms::clock::{parse_ms, rfc3339};
 pub use gabion_kms::gate::{attenuated, expires_ms, token_id};
 pub use gabion_kms::json::Unique;

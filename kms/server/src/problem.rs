@@ -1,10 +1,9 @@
 //! Why a request is refused, as callers see it.
 
+use gabion_kms::clock::{now_ms, rfc3339};
 use gabion_kms::model::Label;
 use gabion_kms::{Code, Error};
 use gabion_kms_wire::native;
-
-use crate::clock::{now_ms, rfc3339};
 
 /// A refusal.
 #[derive(Debug)]

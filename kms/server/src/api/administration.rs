@@ -1,6 +1,7 @@
 //! The seal, tokens, copies, the audit log.
 
 use gabion_kms::audit::{Archived, Keep};
+use gabion_kms::clock::now_ms;
 use gabion_kms::gate::{Action, Caveat, Principal, TokenId};
 use gabion_kms::service::{self, NewToken};
 use gabion_kms_wire::encode;
@@ -10,7 +11,6 @@ use gabion_kms_wire::native::{
 };
 
 use super::{Call, Reply};
-use crate::clock::now_ms;
 use crate::parse::json;
 use crate::problem::Problem;
 

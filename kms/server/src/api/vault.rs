@@ -1,5 +1,6 @@
 //! What Vault's clients ask of a server before they use it.
 
+use gabion_kms::clock::{now_ms, rfc3339};
 use gabion_kms::gate::{Authenticated, Caveat, Method};
 use gabion_kms::service;
 use gabion_kms_wire::native::Nothing;
@@ -7,7 +8,6 @@ use gabion_kms_wire::transit::TokenRenew;
 use serde_json::{Value, json};
 
 use super::{Call, JSON, Reply};
-use crate::clock::{now_ms, rfc3339};
 use crate::parse::json;
 use crate::problem::Problem;
 

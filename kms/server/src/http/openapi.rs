@@ -6,8 +6,8 @@ use gabion_kms_wire::native::Problem;
 use gabion_kms_wire::schema::{Schemas, Shape};
 use serde_json::{Map, Value, json};
 
+use super::routes::{Access, ROUTES, Route};
 use crate::api::idempotency::OP_ID;
-use crate::http::routes::{Access, ROUTES, Route};
 use crate::problem;
 
 /// The description.

@@ -6,8 +6,8 @@ use gabion_kms::gate::Authenticated;
 use gabion_kms::model::{KeyId, Label};
 use gabion_kms::service::{Call, KeyRef, Service};
 
+use super::routes::Route;
 use crate::api::{TENANT, transit};
-use crate::http::routes::Route;
 use crate::lifecycle::state::State;
 use crate::net::peer::Connected;
 use crate::parse::query::{Query, decoded};

@@ -19,10 +19,10 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
+use super::pending_caller::PendingCaller;
 use crate::api::streams::{Begun, Way};
 use crate::api::{Call, Reply, Wanted};
 use crate::blocking::{Aside, aside, defect};
-use crate::http::pending_caller::PendingCaller;
 use crate::lifecycle::state::State;
 use crate::net::peer::Connected;
 use crate::parse::body::{FORGOTTEN, forget};

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gabion_kms::clock::rfc3339;
 use gabion_kms::service::Service;
-
-use crate::clock::rfc3339;
 
 /// The warning's name in `warnings`.
 pub const WARNING: &str = "administrator_ending";

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use gabion_kms::backup::{self, Backup, Period, PeriodKey, Periods, is_within};
+use gabion_kms::clock::{now_ms, rfc3339};
 use gabion_kms::model::KeyId;
 use gabion_kms::operations::{key_record, keys_path};
 use gabion_kms::service::{Call, Service};
 use gabion_kms::store::{SqliteStore, Store};
 use gabion_kms_wire::native;
 
-use crate::clock::{now_ms, rfc3339};
 use crate::config::Config;
 use crate::error::Error;
 

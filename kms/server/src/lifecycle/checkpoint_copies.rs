@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use gabion_kms::AuditError;
 use gabion_kms::audit::Checkpoint;
+use gabion_kms::clock::{now_ms, rfc3339};
 use gabion_kms::service::Service;
 
-use crate::clock::{now_ms, rfc3339};
+use super::panics::{Of, Panics};
 use crate::error::Error;
-use crate::lifecycle::panics::{Of, Panics};
 
 /// Most bytes of a checkpoint: some 4 KB are one.
 const NOTE_MAX: u64 = 64 << 10;

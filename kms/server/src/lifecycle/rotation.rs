@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::seal_state::Keeper;
 use crate::error::Error;
-use crate::lifecycle::seal_state::Keeper;
 
 /// How often it looks whether a key is due.
 const TICK: Duration = Duration::from_secs(1);

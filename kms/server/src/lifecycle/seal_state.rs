@@ -22,15 +22,15 @@ use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::administrator_warning::{self, AdministratorWarning};
+use super::backups::{self, Backups};
+use super::checkpoint_copies::{self, Failures};
+use super::metrics::Disks;
+use super::panics::{Of, Panics};
+use super::unseal_limits::{Attempts, Guesser};
+use super::wrapping_key::Making;
 use crate::config::Config;
 use crate::error::Error;
-use crate::lifecycle::administrator_warning::{self, AdministratorWarning};
-use crate::lifecycle::backups::{self, Backups};
-use crate::lifecycle::checkpoint_copies::{self, Failures};
-use crate::lifecycle::metrics::Disks;
-use crate::lifecycle::panics::{Of, Panics};
-use crate::lifecycle::unseal_limits::{Attempts, Guesser};
-use crate::lifecycle::wrapping_key::Making;
 use crate::problem::Problem;
 
 /// A store, and its keys while it is unsealed.

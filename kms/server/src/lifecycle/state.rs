@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use super::seal_state::Keeper;
 use crate::error::Error;
-use crate::lifecycle::seal_state::Keeper;
 use crate::net::client_certificates::Clients;
 use crate::net::connection_limits::Places;
 use crate::net::memory_budget::Budget;

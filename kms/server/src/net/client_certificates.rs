@@ -16,8 +16,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
+use super::tls_files::{self, Validity};
 use crate::error::Error;
-use crate::net::tls_files::{self, Validity};
 
 /// How often a connection is verified again.
 const AGAIN: Duration = Duration::from_secs(60);

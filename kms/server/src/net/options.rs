@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::net::tls::Tls;
+use super::tls::Tls;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use webpki::EndEntityCert;
 
-use crate::net::client_certificates::{Clients, Verified};
-use crate::net::release_gate::ReleaseGate;
+use super::client_certificates::{Clients, Verified};
+use super::release_gate::ReleaseGate;
 
 /// The other side of a connection.
 pub struct Connected {

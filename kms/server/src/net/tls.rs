@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use gabion_kms::clock::now_ms;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
-use crate::clock::now_ms;
+use super::client_certificates::Clients;
+use super::tls_files::{self, Stamp, Validity};
 use crate::error::Error;
-use crate::net::client_certificates::Clients;
-use crate::net::tls_files::{self, Stamp, Validity};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);

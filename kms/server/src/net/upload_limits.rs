@@ -8,7 +8,7 @@ use std::thread;
 use gabion_kms::model::Label;
 use tokio::sync::Semaphore;
 
-use crate::net::options::Options;
+use super::options::Options;
 
 /// Messages that come in pieces.
 pub struct Streams {

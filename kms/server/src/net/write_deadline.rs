@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::net::release_gate::ReleaseGate;
+use super::release_gate::ReleaseGate;
 
 /// Bytes that have to get on in a span of patience. Whoever takes one now and then, so that there always is something that gets
 /// on, would keep its place for days.

@@ -2,6 +2,7 @@
 
 use gabion_engine::Algorithm;
 use gabion_kms::Code;
+use gabion_kms::clock::rfc3339;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Does, Key, KeyId, Label, Minimum, Origin};
 use gabion_kms::operations::{KeyChange, NewKey, Public, Terms};
@@ -15,7 +16,6 @@ use serde_json::{Map, Value, json};
 use super::super::keys::period;
 use super::super::{Call, JSON, Reply, Wanted, vault};
 use super::{Unsupported, names, of_operation, rotate_period, tenant, version, wanted};
-use crate::clock::rfc3339;
 use crate::parse::json;
 use crate::problem::Problem;
 
