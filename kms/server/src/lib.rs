@@ -1,15 +1,20 @@
 //! The key management service over HTTP.
 //!
 //! ```text
-//!   listen   sockets, TLS 1.3 by gabion-rustls, limits of connections, drain
+//!   listen       sockets, TLS 1.3 by gabion-rustls, limits of connections, drain
 //!      |
-//!   http     one request: path --> route --> caller --> body, bounded --> handler, as below --> answer
+//!   http/        one request: path --> route --> caller --> body, bounded --> handler, as below --> answer
+//!      |         routes: one table of what is served, of which /openapi.json is made
 //!      |
-//!   routes   one table: what is served, and what /openapi.json says of it
+//!   api/         handlers, a file for each group: from types of the wire to calls of `gabion-kms` and back
 //!      |
-//!   api/     handlers, a file for each group: from types of the wire to calls of `gabion-kms` and back
+//!   lifecycle/   the service behind its seal, and background threads
 //!      |
-//!   keeper   the service behind its seal
+//!   config       the configuration file
+//!      |
+//!   net/, parse/, blocking    TLS, peers, limits; parts of a request; threads that may block
+//!      |
+//!   problem, error
 //! ```
 //!
 //! - What computes or waits for a disk runs on threads for that, not on the few that move bytes. A request that is alone,
