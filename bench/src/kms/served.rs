@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gabion_kms_client::{Client, Settings};
 use gabion_kms_server::config::Config;
 use gabion_kms_server::dev::Dev;
-use gabion_kms_server::{Initial, Keeper};
+use gabion_kms_server::{Keeper, SealSetup};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
@@ -199,7 +199,7 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
         Some(token) => token.into(),
         None => {
             let passphrase = Some(PASSPHRASE);
-            let initial = Initial {
+            let initial = SealSetup {
                 shares: 1,
                 threshold: 1,
                 passphrase,

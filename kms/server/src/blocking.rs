@@ -1,4 +1,4 @@
-//! Threads that may wait, and what becomes of a request where there is none.
+//! Tasks on threads that may block.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,45 +11,45 @@ use crate::problem::Problem;
 /// In how many seconds there may be a thread.
 const AGAIN_S: u64 = 1;
 
-/// What runs on a thread that may wait.
-pub struct Aside<T>(JoinHandle<Option<T>>);
+/// A task on a thread that may block.
+pub struct BlockingTask<T>(JoinHandle<Option<T>>);
 
-impl<T: Send + 'static> Aside<T> {
-    /// Starts something.
+impl<T: Send + 'static> BlockingTask<T> {
+    /// Starts a task.
     ///
     /// # Errors
     /// `busy`, where the system gives no thread and there is none: then it does not run later, either.
     pub fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self, Problem> {
-        let is_taken = Arc::new(AtomicBool::new(false));
-        let begun = is_taken.clone();
-        let run = move || (!begun.swap(true, Ordering::AcqRel)).then(run);
+        let has_started = Arc::new(AtomicBool::new(false));
+        let started = has_started.clone();
+        let run = move || (!started.swap(true, Ordering::AcqRel)).then(run);
         match catch_unwind(AssertUnwindSafe(|| spawn_blocking(run))) {
-            Ok(handle) => Ok(Aside(handle)),
+            Ok(handle) => Ok(BlockingTask(handle)),
             // A panic says that it waits in a line at which there is nobody. Who comes there later finds it taken.
-            Err(_) if !is_taken.swap(true, Ordering::AcqRel) => {
+            Err(_) if !has_started.swap(true, Ordering::AcqRel) => {
                 Err(Problem::busy("there is no thread for it, and the system gives none", AGAIN_S))
             }
             Err(_) => Err(defect()),
         }
     }
 
-    /// What came of it.
+    /// Waits for the result.
     ///
     /// # Errors
     /// It met a defect.
-    pub async fn end(self) -> Result<T, Problem> {
+    pub async fn join(self) -> Result<T, Problem> {
         self.0.await.ok().flatten().ok_or_else(defect)
     }
 }
 
-/// Runs something on a thread that may wait.
+/// Runs a closure on a thread that may block, and returns its result.
 ///
 /// # Errors
-/// As [`Aside::start`] and [`Aside::end`].
-pub async fn aside<T: Send + 'static>(
+/// As [`BlockingTask::start`] and [`BlockingTask::join`].
+pub async fn run_blocking<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    Aside::start(run)?.end().await
+    BlockingTask::start(run)?.join().await
 }
 
 /// What somebody is told whose request met a defect.
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn what_runs_aside_is_answered_and_a_defect_in_it_too() {
         let runtime = Builder::new_current_thread().build().unwrap();
-        assert_eq!(runtime.block_on(aside(|| 7)).unwrap(), 7);
-        let met = runtime.block_on(aside(|| panic!("a defect")));
+        assert_eq!(runtime.block_on(run_blocking(|| 7)).unwrap(), 7);
+        let met = runtime.block_on(run_blocking(|| panic!("a defect")));
         assert_eq!(met.unwrap_err().code, "internal");
     }
 
@@ -77,7 +77,7 @@ mod tests {
         let runtime = Builder::new_current_thread().thread_stack_size(1 << 46).build().unwrap();
         let ran = Arc::new(AtomicBool::new(false));
         let runs = ran.clone();
-        let refused = runtime.block_on(aside(move || runs.store(true, Ordering::Release)));
+        let refused = runtime.block_on(run_blocking(move || runs.store(true, Ordering::Release)));
         let problem = refused.unwrap_err();
         assert_eq!((problem.status, problem.code), (503, "busy"));
         assert!(problem.is_retryable && problem.retry_after_s == Some(1));

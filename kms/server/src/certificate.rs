@@ -26,49 +26,50 @@ const SKEW_MS: u64 = 3_600_000;
 /// # Errors
 /// No randomness; the engine's.
 pub fn fresh(addresses: &[IpAddr]) -> Result<(ServerConfig, String), Error> {
-    let (by_mldsa, root) = issued(Algorithm::MlDsa65, SignatureScheme::ML_DSA_65, addresses)?;
+    let (by_mldsa, root) = issue(Algorithm::MlDsa65, SignatureScheme::ML_DSA_65, addresses)?;
     let (by_ecdsa, other) =
-        issued(Algorithm::EcdsaP256, SignatureScheme::ECDSA_NISTP256_SHA256, addresses)?;
+        issue(Algorithm::EcdsaP256, SignatureScheme::ECDSA_NISTP256_SHA256, addresses)?;
     let provider = Arc::new(gabion_rustls::provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Two { by_mldsa, by_ecdsa }));
+        .with_cert_resolver(Arc::new(CertificatePair { by_mldsa, by_ecdsa }));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok((config, pem(&root) + &pem(&other)))
 }
 
-/// Two certificates, of which a client gets the one that it can verify.
+/// A certificate for clients with ML-DSA and one for all others.
 #[derive(Debug)]
-struct Two {
+struct CertificatePair {
     by_mldsa: Arc<CertifiedKey>,
     by_ecdsa: Arc<CertifiedKey>,
 }
 
-impl ResolvesServerCert for Two {
+impl ResolvesServerCert for CertificatePair {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let takes = hello.signature_schemes().contains(&SignatureScheme::ML_DSA_65);
         Some(if takes { self.by_mldsa.clone() } else { self.by_ecdsa.clone() })
     }
 }
 
-type Issued = (Arc<CertifiedKey>, CertificateDer<'static>);
+type IssuedCertificate = (Arc<CertifiedKey>, CertificateDer<'static>);
 
 /// A server's certificate with its key, and the authority's.
-fn issued(
+fn issue(
     algorithm: Algorithm,
     scheme: SignatureScheme,
     addresses: &[IpAddr],
-) -> Result<Issued, Error> {
-    let authority = Named { key: generate(algorithm)?, name: "Gabion KMS, made for one run" };
-    let server = Named { key: generate(algorithm)?, name: "localhost" };
+) -> Result<IssuedCertificate, Error> {
+    let authority = Subject { key: generate(algorithm)?, name: "Gabion KMS, made for one run" };
+    let server = Subject { key: generate(algorithm)?, name: "localhost" };
     let root = certificate(scheme, &authority, &authority, of_authority())?;
     let of_server = of_server(server.name, addresses);
     let leaf = certificate(scheme, &authority, &server, of_server)?;
     Ok((Arc::new(CertifiedKey::new(vec![leaf], server.key)), root))
 }
 
-struct Named {
+/// A certificate's subject with its key.
+struct Subject {
     key: Arc<dyn SigningKey>,
     name: &'static str,
 }
@@ -83,8 +84,8 @@ fn generate(algorithm: Algorithm) -> Result<Arc<dyn SigningKey>, Error> {
 /// A certificate of version 3, with extensions beside the ids of both keys.
 fn certificate(
     scheme: SignatureScheme,
-    issuer: &Named,
-    subject: &Named,
+    issuer: &Subject,
+    subject: &Subject,
     others: Vec<Vec<u8>>,
 ) -> Result<CertificateDer<'static>, Error> {
     let now = now_ms();
@@ -94,8 +95,8 @@ fn certificate(
 
 fn certificate_within(
     scheme: SignatureScheme,
-    issuer: &Named,
-    subject: &Named,
+    issuer: &Subject,
+    subject: &Subject,
     others: Vec<Vec<u8>>,
     valid_ms: [u64; 2],
 ) -> Result<CertificateDer<'static>, Error> {
@@ -223,7 +224,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject;
 
     use super::*;
-    use crate::{Initial, Keeper, Server, config::Config};
+    use crate::{Keeper, SealSetup, Server, config::Config};
 
     mod reloads;
 
@@ -232,14 +233,14 @@ mod tests {
         (Algorithm::EcdsaP256, SignatureScheme::ECDSA_NISTP256_SHA256);
 
     /// A key whose PEM is written to a file.
-    fn written(folder: &Path, name: &'static str, algorithm: Algorithm) -> Named {
+    fn written(folder: &Path, name: &'static str, algorithm: Algorithm) -> Subject {
         let engine = Engine::global().unwrap();
         let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
         let form = FileForm::of(algorithm).unwrap();
         let pem = encode_private(form, &key.forms(), false).unwrap();
         fs::write(folder.join(format!("{name}.key")), &*pem).unwrap();
         let PrivateKey::Signature(key) = key else { panic!("a key that does not sign") };
-        Named { key: gabion_rustls::signing::of_engine(key).unwrap(), name }
+        Subject { key: gabion_rustls::signing::of_engine(key).unwrap(), name }
     }
 
     /// The extension with a client's names: URIs, then DNS names.
@@ -251,17 +252,17 @@ mod tests {
     }
 
     /// A server with an authority of an algorithm, and clients that have certificates of it.
-    struct Place {
+    struct TestServer {
         folder: tempfile::TempDir,
         text: String,
         config: Config,
-        authority: Named,
+        authority: Subject,
         scheme: SignatureScheme,
         algorithm: Algorithm,
     }
 
-    impl Place {
-        fn new((algorithm, scheme): (Algorithm, SignatureScheme), more: &str) -> Place {
+    impl TestServer {
+        fn new((algorithm, scheme): (Algorithm, SignatureScheme), more: &str) -> TestServer {
             let folder = tempfile::tempdir().unwrap();
             let authority = written(folder.path(), "authority", algorithm);
             let at = |name: &str| folder.path().join(name).display().to_string();
@@ -275,7 +276,7 @@ mod tests {
                 at("audit")
             );
             let config = text.parse().unwrap();
-            let place = Place { folder, text, config, authority, scheme, algorithm };
+            let place = TestServer { folder, text, config, authority, scheme, algorithm };
             let root = certificate(scheme, &place.authority, &place.authority, of_authority());
             fs::write(place.file("authority", "pem"), pem(&root.unwrap())).unwrap();
             place.issue("localhost", of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]));
@@ -300,7 +301,7 @@ mod tests {
             passphrase: Option<&str>,
         ) -> (Server, zeroize::Zeroizing<String>, Vec<zeroize::Zeroizing<String>>) {
             let own = fs::read(self.file("client", "pem")).unwrap();
-            let initial = Initial {
+            let initial = SealSetup {
                 shares,
                 threshold,
                 passphrase,
@@ -361,9 +362,9 @@ mod tests {
         certificate[place + 7..place + 23].to_vec()
     }
 
-    impl Place {
+    impl TestServer {
         /// A list of what the authority, or another signer, revoked (RFC 5280, section 5.1), in PEM.
-        fn list(&self, signer: &Named, revoked: &[&str], from_ms: u64, to_ms: u64) -> String {
+        fn list(&self, signer: &Subject, revoked: &[&str], from_ms: u64, to_ms: u64) -> String {
             let id = match self.scheme {
                 SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
                 _ => alg_id::ECDSA_SHA256,
@@ -411,7 +412,7 @@ mod tests {
     fn a_revoked_certificate_is_refused_at_once_and_under_an_open_connection() {
         for of in [MLDSA, ECDSA] {
             let folder = tempfile::tempdir().unwrap();
-            let mut place = Place::new(of, "");
+            let mut place = TestServer::new(of, "");
             let own = place.file("clients", "crl");
             let setting = format!("client_revocations = \"{}\"\n[store]", own.display());
             place.config = place.text.replace("[store]", &setting).parse().unwrap();
@@ -469,10 +470,10 @@ mod tests {
         }
     }
 
-    /// A message that does something before its second piece.
-    struct Before<F: FnMut()>(usize, F);
+    /// A reader that calls a function before its second piece.
+    struct HookedReader<F: FnMut()>(usize, F);
 
-    impl<F: FnMut()> std::io::Read for Before<F> {
+    impl<F: FnMut()> std::io::Read for HookedReader<F> {
         fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
             self.0 += 1;
             match self.0 {
@@ -489,7 +490,7 @@ mod tests {
 
     #[test]
     fn whose_certificate_is_revoked_while_a_message_comes_has_nothing_signed() {
-        let mut place = Place::new(ECDSA, "");
+        let mut place = TestServer::new(ECDSA, "");
         let list_file = place.file("clients", "crl");
         let setting = format!("client_revocations = \"{}\"\n[store]", list_file.display());
         place.config = place.text.replace("[store]", &setting).parse().unwrap();
@@ -506,7 +507,7 @@ mod tests {
         admin.put_policy("all", policies).unwrap();
         let build = || place.client(&server, None, Some("build"));
         let what = gabion_kms_client::OfStream::by("k");
-        build().sign_stream(&what, &mut Before(0, || {}), None).unwrap();
+        build().sign_stream(&what, &mut HookedReader(0, || {}), None).unwrap();
         let other = build();
         other.show("k").unwrap();
         let mut revoke = || {
@@ -517,14 +518,14 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(20));
             }
         };
-        let signed = build().sign_stream(&what, &mut Before(0, &mut revoke), None);
+        let signed = build().sign_stream(&what, &mut HookedReader(0, &mut revoke), None);
         assert_eq!(code(signed), "unauthenticated");
         server.stop();
     }
 
     #[test]
     fn a_token_that_is_bound_to_a_certificate_is_nothing_without_it() {
-        let place = Place::new(ECDSA, "");
+        let place = TestServer::new(ECDSA, "");
         let (server, token) = place.served();
         let client = |certificate| place.client(&server, Some(&token), certificate);
         let asked = CreateToken { principal: "ci".into(), caveats: None, lifetime_s: None };
@@ -544,7 +545,7 @@ mod tests {
     /// With certificates of ML-DSA-65 alone.
     #[test]
     fn who_has_a_certificate_alone_may_what_a_policy_says() {
-        let place = Place::new(MLDSA, "");
+        let place = TestServer::new(MLDSA, "");
         place.issue("build", of_client(&["spiffe://example.com/build"], &["ignored.example.com"]));
         place.issue("host", of_client(&[], &["host.example.com"]));
         place.issue("several", of_client(&["spiffe://example.com/build", "spiffe://a"], &[]));
@@ -612,7 +613,8 @@ mod tests {
     #[test]
     fn an_address_takes_no_places_of_others() {
         use std::io::{ErrorKind, Read, Write};
-        let place = Place::new(ECDSA, "[limits]\nconnections = 8\nconnections_per_address = 3");
+        let place =
+            TestServer::new(ECDSA, "[limits]\nconnections = 8\nconnections_per_address = 3");
         let (server, token) = place.served();
         // Who is let in is told by an alert what is wrong with nonsense; who is not is hung up on.
         let is_let_in = |from| {
@@ -640,7 +642,7 @@ mod tests {
     #[test]
     fn who_takes_every_place_keeps_nobody_of_this_machine_out() {
         let more = "[limits]\nconnections = 3\nconnections_per_address = 3\nlocal_connections = 2";
-        let mut place = Place::new(ECDSA, more);
+        let mut place = TestServer::new(ECDSA, more);
         let socket = place.file("kms", "socket");
         let both = format!("listen = [\"127.0.0.1:0\", \"unix:{}\"]", socket.display());
         let text = place.text.replace("listen = [\"127.0.0.1:0\"]", &both);
@@ -692,7 +694,7 @@ mod tests {
     /// Whoever reaches a sealed server may guess its passphrase, and each guess costs a tenth of a second and 64 MiB.
     #[test]
     fn a_strangers_passphrases_are_few_and_keep_nobody_out() {
-        let place = Place::new(ECDSA, "");
+        let place = TestServer::new(ECDSA, "");
         let (server, _token, shares) = place.sealed((3, 2), Some("correct"));
         let stranger = || place.client(&server, None, None);
         let guess = |client: &Client, text: &str| {

@@ -18,12 +18,12 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::Error;
-use crate::http::{self, Shared};
-use crate::net::connection_limits::Place;
+use crate::http::{self, RequestContext};
+use crate::net::connection_limits::ConnectionPermit;
 use crate::net::options::Listen;
-use crate::net::peer::Connected;
+use crate::net::peer::ConnectionPeer;
 use crate::net::tls::Tls;
-use crate::net::write_deadline::Patient;
+use crate::net::write_deadline::WriteDeadline;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -43,18 +43,19 @@ const BACKLOG: u32 = 1024;
 /// Most bytes of a head.
 const HEAD_MAX: usize = 32 << 10;
 
-/// A socket that listens.
-pub enum Bound {
+/// A listening socket.
+pub enum Listener {
     Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener, Listen),
 }
 
-enum Accepted {
+/// The stream of an accepted connection.
+enum AcceptedStream {
     Tls(TcpStream, SocketAddr, TlsAcceptor),
     Unix(UnixStream),
 }
 
-impl Bound {
+impl Listener {
     /// Listens. Called within a runtime.
     ///
     /// # Errors
@@ -69,7 +70,7 @@ impl Bound {
                         TcpListener::from_std(socket)
                     })
                     .map_err(Error::system(what))?;
-                Ok(Bound::Tls(socket, tls))
+                Ok(Listener::Tls(socket, tls))
             }
             (Listen::Tls(address), None) => {
                 Err(Error::Settings(format!("{address} needs a certificate")))
@@ -87,7 +88,7 @@ impl Bound {
                     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
                     socket.listen(BACKLOG)
                 });
-                Ok(Bound::Unix(socket.map_err(Error::system(what))?, listen.clone()))
+                Ok(Listener::Unix(socket.map_err(Error::system(what))?, listen.clone()))
             }
         }
     }
@@ -98,27 +99,27 @@ impl Bound {
     /// None that happens.
     pub fn address(&self) -> Result<Listen, Error> {
         match self {
-            Bound::Tls(socket, _) => socket
+            Listener::Tls(socket, _) => socket
                 .local_addr()
                 .map(Listen::Tls)
                 .map_err(Error::system("ask for a socket's address")),
-            Bound::Unix(_, listen) => Ok(listen.clone()),
+            Listener::Unix(_, listen) => Ok(listen.clone()),
         }
     }
 
     /// Whether it is one of this machine alone.
     pub fn is_local(&self) -> bool {
-        matches!(self, Bound::Unix(..))
+        matches!(self, Listener::Unix(..))
     }
 
-    async fn accept(&self) -> io::Result<Accepted> {
+    async fn accept(&self) -> io::Result<AcceptedStream> {
         match self {
-            Bound::Tls(socket, tls) => {
+            Listener::Tls(socket, tls) => {
                 let (stream, from) = socket.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Accepted::Tls(stream, from, TlsAcceptor::from(tls.config())))
+                Ok(AcceptedStream::Tls(stream, from, TlsAcceptor::from(tls.config())))
             }
-            Bound::Unix(socket, _) => Ok(Accepted::Unix(socket.accept().await?.0)),
+            Listener::Unix(socket, _) => Ok(AcceptedStream::Unix(socket.accept().await?.0)),
         }
     }
 }
@@ -141,8 +142,8 @@ fn is_left_over(path: &Path) -> bool {
 
 /// Takes connections until the server ends.
 pub async fn accept(
-    bound: Bound,
-    shared: Shared,
+    bound: Listener,
+    shared: RequestContext,
     connections: Arc<Semaphore>,
     mut end: watch::Receiver<bool>,
 ) {
@@ -158,8 +159,10 @@ pub async fn accept(
             accepted = bound.accept() => accepted,
         };
         let of_address = match &accepted {
-            Ok(Accepted::Tls(_, from, _)) => shared.state.places.take(from.ip()).map(Some),
-            Ok(Accepted::Unix(_)) | Err(_) => Some(None),
+            Ok(AcceptedStream::Tls(_, from, _)) => {
+                shared.state.connection_limits.take(from.ip()).map(Some)
+            }
+            Ok(AcceptedStream::Unix(_)) | Err(_) => Some(None),
         };
         match (accepted, of_address) {
             (Ok(accepted), Some(of_address)) => {
@@ -174,36 +177,41 @@ pub async fn accept(
 }
 
 async fn connection(
-    accepted: Accepted,
-    shared: Shared,
-    _places: (OwnedSemaphorePermit, Option<Place>),
+    accepted: AcceptedStream,
+    shared: RequestContext,
+    _places: (OwnedSemaphorePermit, Option<ConnectionPermit>),
     end: watch::Receiver<bool>,
 ) {
     match accepted {
         // Who does no handshake is nobody that could be told why.
-        Accepted::Tls(stream, from, tls) => {
+        AcceptedStream::Tls(stream, from, tls) => {
             let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
                 shared.state.count_failed_handshake();
                 return;
             };
             let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-            let from = Connected::new(Some(from.ip().to_canonical()), chain);
-            served(stream, from, shared, end).await;
+            let from = ConnectionPeer::new(Some(from.ip().to_canonical()), chain);
+            serve_connection(stream, from, shared, end).await;
         }
-        Accepted::Unix(stream) => served(stream, Connected::new(None, &[]), shared, end).await,
+        AcceptedStream::Unix(stream) => {
+            serve_connection(stream, ConnectionPeer::new(None, &[]), shared, end).await
+        }
     }
 }
 
 /// Serves a connection to its end, or until the request that is there is answered and the server ends.
-async fn served<S>(stream: S, from: Connected, shared: Shared, mut end: watch::Receiver<bool>)
-where
+async fn serve_connection<S>(
+    stream: S,
+    from: ConnectionPeer,
+    shared: RequestContext,
+    mut end: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = Patient::new(stream, ANSWER, from.gate.clone());
+    let stream = WriteDeadline::new(stream, ANSWER, from.gate.clone());
     let from = Arc::new(from);
-    let service = service_fn(move |request| {
-        http::answered_with_fields(shared.clone(), from.clone(), request)
-    });
+    let service =
+        service_fn(move |request| http::answer_with_fields(shared.clone(), from.clone(), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
@@ -244,7 +252,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_reads_no_answer_keeps_no_place() {
         let (keeper, _) = Keeper::in_memory().unwrap();
-        let shared = Shared::new(Arc::new(keeper), &Options::default(), include_str!("listen.rs"));
+        let shared =
+            RequestContext::new(Arc::new(keeper), &Options::default(), include_str!("listen.rs"));
         let (mut client, server) = tokio::io::duplex(256);
         let (_end, ends) = watch::channel(false);
         let ask = client.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -254,7 +263,7 @@ mod tests {
             std::future::pending::<()>().await
         };
         tokio::select! {
-            () = served(server, Connected::new(None, &[]), shared.unwrap(), ends) => {}
+            () = serve_connection(server, ConnectionPeer::new(None, &[]), shared.unwrap(), ends) => {}
             () = asked => {}
             () = sleep(HEAD * 10) => panic!("the connection is still there"),
         }

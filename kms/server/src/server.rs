@@ -10,15 +10,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 
 use crate::error::Error;
-use crate::http::Shared;
+use crate::http::RequestContext;
 use crate::http::openapi;
-use crate::lifecycle::checkpoint_copies::Copies;
-use crate::lifecycle::panics::Of;
+use crate::lifecycle::checkpoint_copies::CheckpointMirror;
+use crate::lifecycle::panics::BackgroundThread;
 use crate::lifecycle::rotation::Rotation;
 use crate::lifecycle::seal_state::Keeper;
 use crate::lifecycle::state::State;
 use crate::lifecycle::systemd;
-use crate::listen::{self, Bound};
+use crate::listen::{self, Listener};
 use crate::net::options::{Listen, Options};
 use crate::net::tls::Tls;
 
@@ -27,29 +27,29 @@ pub struct Server {
     runtime: Option<Runtime>,
     state: Arc<State>,
     addresses: Vec<Listen>,
-    places: Vec<Room>,
+    pools: Vec<ConnectionPool>,
     drain: Duration,
     end: watch::Sender<bool>,
     /// Tells the audit log that time passes.
-    clock: Option<Clock>,
+    clock: Option<Ticker>,
     /// Looks at the files of TLS.
-    tls_clock: Option<Clock>,
+    tls_clock: Option<Ticker>,
     tls: Option<Arc<Tls>>,
     monotonic_us: Option<fn() -> u64>,
     /// Writes checkpoints to their second place.
-    copies: Option<Copies>,
+    mirror: Option<CheckpointMirror>,
     /// Rotates keys that are due.
     rotation: Option<Rotation>,
 }
 
-/// So many connections of a kind, and what counts them.
-struct Room {
+/// The connections that a kind of listener may have.
+struct ConnectionPool {
     most: usize,
     left: Arc<Semaphore>,
 }
 
 /// A thread that calls a function each second and at its end, until it is dropped.
-struct Clock {
+struct Ticker {
     stop: mpsc::Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,58 +83,60 @@ impl Server {
             .max_blocking_threads(WORKERS)
             .build()
             .map_err(Error::system("start threads"))?;
-        let shared = Shared::new(keeper, options, openapi::text())?;
+        let shared = RequestContext::new(keeper, options, openapi::text())?;
         let state = shared.state.clone();
         // Whoever fills those that others reach keeps nobody of this machine out.
-        let [open, local] = [options.connections_max, options.local_connections_max].map(Room::new);
+        let [open, local] =
+            [options.connections_max, options.local_connections_max].map(ConnectionPool::new);
         let (end, ended) = watch::channel(false);
         let mut addresses = Vec::new();
         for listen in &options.listen {
             let _within = runtime.enter();
-            let bound = Bound::new(listen, options.tls.clone())?;
+            let bound = Listener::new(listen, options.tls.clone())?;
             addresses.push(bound.address()?);
-            let room = if bound.is_local() { &local } else { &open };
-            let (shared, connections) = (shared.clone(), room.left.clone());
+            let pool = if bound.is_local() { &local } else { &open };
+            let (shared, connections) = (shared.clone(), pool.left.clone());
             runtime.spawn(listen::accept(bound, shared, connections, ended.clone()));
         }
         let (keeper, last) = (state.keeper.clone(), state.keeper.clone());
         let clock =
-            Clock::start("gabion-kms-clock", move || keeper.tick(), move || last.last_tick());
+            Ticker::start("gabion-kms-clock", move || keeper.tick(), move || last.last_tick());
         let clock = Some(clock?);
         let tls = options.tls.clone();
         let tls_clock = match tls.clone().filter(|tls| tls.has_files()) {
             None => None,
             Some(tls) => {
                 let panics = state.keeper.panics().clone();
-                let look = move || _ = panics.caught(Of::Tls, || tls.look());
-                Some(Clock::start("gabion-kms-tls", look, || {})?)
+                let look = move || _ = panics.catch(BackgroundThread::Tls, || tls.look());
+                Some(Ticker::start("gabion-kms-tls", look, || {})?)
             }
         };
-        let copies = match state.keeper.copies() {
+        let mirror = match state.keeper.mirror_folder() {
             None => None,
             Some(folder) => {
                 let keeper = state.keeper.clone();
-                let (failures, panics) = (keeper.copies_failed().clone(), keeper.panics().clone());
+                let (failures, panics) =
+                    (keeper.mirror_failures().clone(), keeper.panics().clone());
                 let newest = move || keeper.checkpoint();
-                Some(Copies::start(folder.to_owned(), newest, failures, panics)?)
+                Some(CheckpointMirror::start(folder.to_owned(), newest, failures, panics)?)
             }
         };
         let rotation = Some(Rotation::start(state.keeper.clone())?);
-        let (places, drain) = (vec![open, local], options.drain);
+        let (pools, drain) = (vec![open, local], options.drain);
         let runtime = Some(runtime);
         let monotonic_us = options.monotonic_us;
         Ok(Server {
             runtime,
             state,
             addresses,
-            places,
+            pools,
             drain,
             end,
             clock,
             tls_clock,
             tls,
             monotonic_us,
-            copies,
+            mirror,
             rotation,
         })
     }
@@ -179,8 +181,8 @@ impl Server {
         // Nobody listens where there is no socket any more.
         let _ = self.end.send(true);
         let drained = async {
-            for room in &self.places {
-                room.empty().await;
+            for pool in &self.pools {
+                pool.empty().await;
             }
         };
         // With what is there still it ends all the same.
@@ -190,7 +192,7 @@ impl Server {
         // The last of it was told by now.
         self.clock = None;
         self.tls_clock = None;
-        self.copies = None;
+        self.mirror = None;
         for address in &self.addresses {
             if let Listen::Unix(path) = address {
                 // Whoever took its place since then has made a file of its own there; so be it.
@@ -200,9 +202,9 @@ impl Server {
     }
 }
 
-impl Room {
+impl ConnectionPool {
     fn new(most: usize) -> Self {
-        Room { most, left: Arc::new(Semaphore::new(most)) }
+        ConnectionPool { most, left: Arc::new(Semaphore::new(most)) }
     }
 
     /// Waits until nobody is there.
@@ -212,7 +214,7 @@ impl Room {
     }
 }
 
-impl Clock {
+impl Ticker {
     fn start(
         name: &str,
         tick: impl Fn() + Send + 'static,
@@ -226,11 +228,11 @@ impl Clock {
             last();
         };
         let thread = Builder::new().name(name.to_owned()).spawn(run);
-        Ok(Clock { stop, thread: Some(thread.map_err(Error::system("start a thread"))?) })
+        Ok(Ticker { stop, thread: Some(thread.map_err(Error::system("start a thread"))?) })
     }
 }
 
-impl Drop for Clock {
+impl Drop for Ticker {
     fn drop(&mut self) {
         let _ = self.stop.send(());
         // One that panicked has said so.
@@ -314,7 +316,7 @@ impl Server {
             systemd::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock()));
         }
         if let Some(tls) = &self.tls {
-            self.state.keeper.panics().caught(Of::Tls, || tls.reload());
+            self.state.keeper.panics().catch(BackgroundThread::Tls, || tls.reload());
         }
         if self.monotonic_us.is_some() {
             systemd::tell("READY=1");

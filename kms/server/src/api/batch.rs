@@ -10,18 +10,19 @@ use super::bytes::missing;
 use super::input::{Input, fields};
 use super::marshaling::Marshaling;
 use super::signatures::{MARSHALING, inward};
-use super::{Call, JSON, Reply, Wanted};
+use super::{Call, JSON, KeySelector, Reply};
 use crate::parse::json::{self, ITEMS_MAX};
 use crate::problem::Problem;
 
-/// An item that could be read.
-struct Ready {
-    wanted: Wanted,
+/// A batch item that was parsed.
+struct ParsedItem {
+    selector: KeySelector,
     input: Input,
-    does: Does,
+    op: BatchOp,
 }
 
-enum Does {
+/// The operation of a batch item.
+enum BatchOp {
     Sign {
         version: Option<u32>,
         marshaling: Marshaling,
@@ -46,14 +47,16 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     };
     check_items(items.len())?;
     let revision = service.kms().revision();
-    let ready: Vec<Result<Ready, Problem>> =
-        items.iter().map(|item| Ready::read(call, item)).collect();
+    let parsed: Vec<Result<ParsedItem, Problem>> =
+        items.iter().map(|item| ParsedItem::read(call, item)).collect();
     let (mut sign, mut verify) = (Vec::new(), Vec::new());
-    for Ready { wanted, input, does } in ready.iter().flatten() {
-        let (key, message) = (wanted.key(), input.message());
-        match does {
-            Does::Sign { version, .. } => sign.push(SignItem { key, version: *version, message }),
-            Does::Verify { version, signature, .. } => {
+    for ParsedItem { selector, input, op } in parsed.iter().flatten() {
+        let (key, message) = (selector.key(), input.message());
+        match op {
+            BatchOp::Sign { version, .. } => {
+                sign.push(SignItem { key, version: *version, message })
+            }
+            BatchOp::Verify { version, signature, .. } => {
                 verify.push(VerifyItem { key, version: *version, message, signature });
             }
         }
@@ -61,26 +64,26 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     let (signed, verified) = service.batch(&caller, items.len(), &sign, &verify);
     let (mut signed, mut verified) = (signed.into_iter(), verified.into_iter());
     let lost = || Problem::internal("an item has no answer");
-    let answer = |ready: &Result<Ready, Problem>| -> Result<BatchResult, Problem> {
-        match ready {
-            Err(problem) => Ok(refused(problem)),
-            Ok(Ready { does: Does::Sign { marshaling, .. }, wanted, .. }) => {
+    let answer = |item: &Result<ParsedItem, Problem>| -> Result<BatchResult, Problem> {
+        match item {
+            Err(problem) => Ok(refusal_result(problem)),
+            Ok(ParsedItem { op: BatchOp::Sign { marshaling, .. }, selector, .. }) => {
                 match signed.next().ok_or_else(lost)? {
-                    Ok(signed) => made(&signed, *marshaling),
-                    Err(error) => Ok(refused(&wanted.refusal(error))),
+                    Ok(signed) => sign_result(&signed, *marshaling),
+                    Err(error) => Ok(refusal_result(&selector.refusal(error))),
                 }
             }
-            Ok(Ready { does: Does::Verify { key, version, .. }, wanted, .. }) => {
+            Ok(ParsedItem { op: BatchOp::Verify { key, version, .. }, selector, .. }) => {
                 let valid = verified.next().ok_or_else(lost)?;
                 let of = |valid| {
                     let by = VersionId { key: key.clone()?, version: *version };
-                    Ok(verdict(&by, valid))
+                    Ok(verdict_result(&by, valid))
                 };
-                Ok(told(wanted, valid.and_then(of)))
+                Ok(verify_result(selector, valid.and_then(of)))
             }
         }
     };
-    let results = ready.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+    let results = parsed.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
     let failed = results.iter().filter(|result| result.problem.is_some()).count();
     let is_refused =
         |result: &&BatchResult| (400..500).contains(&result.status) && result.status != 429;
@@ -101,36 +104,36 @@ pub fn check_items(items: usize) -> Result<(), Error> {
     }
 }
 
-impl Ready {
+impl ParsedItem {
     fn read(call: &Call, item: &BatchItem) -> Result<Self, Problem> {
         let (service, _) = call.caller()?;
         let input = Input::read(&fields!(item))?;
-        let wanted = Wanted::new(call, item.tenant.as_deref(), &item.key)?;
+        let selector = KeySelector::new(call, item.tenant.as_deref(), &item.key)?;
         let marshaling = Marshaling::named(MARSHALING, item.marshaling.as_deref())?;
-        let does = match (item.op.as_str(), &item.signature) {
-            ("sign", None) => Does::Sign { version: item.version, marshaling },
+        let op = match (item.op.as_str(), &item.signature) {
+            ("sign", None) => BatchOp::Sign { version: item.version, marshaling },
             ("sign", Some(_)) => {
                 return Err(Problem::bad("`signature` is of `verify`; leave it out to sign"));
             }
             ("verify", None) => return Err(missing("signature")),
             ("verify", Some(signature)) => {
                 let signature = marshaling.decoded(signature)?;
-                let signature = inward(call, marshaling, &wanted, signature)?;
-                let key = service.kms().find(&wanted.tenant, &wanted.name);
-                let version = wanted.version(service, item.version);
-                Does::Verify { key, version, signature }
+                let signature = inward(call, marshaling, &selector, signature)?;
+                let key = service.kms().find(&selector.tenant, &selector.name);
+                let version = selector.version(service, item.version);
+                BatchOp::Verify { key, version, signature }
             }
             (_, _) => return Err(Problem::bad("unknown `op`; expected sign or verify")),
         };
-        Ok(Ready { wanted, input, does })
+        Ok(ParsedItem { selector, input, op })
     }
 }
 
-fn told(wanted: &Wanted, answer: Result<BatchResult, Error>) -> BatchResult {
-    answer.unwrap_or_else(|error| refused(&wanted.refusal(error)))
+fn verify_result(selector: &KeySelector, answer: Result<BatchResult, Error>) -> BatchResult {
+    answer.unwrap_or_else(|error| refusal_result(&selector.refusal(error)))
 }
 
-fn made(signed: &Signed, marshaling: Marshaling) -> Result<BatchResult, Problem> {
+fn sign_result(signed: &Signed, marshaling: Marshaling) -> Result<BatchResult, Problem> {
     Ok(BatchResult {
         status: 200,
         by: Some(signed.by.to_string()),
@@ -140,7 +143,7 @@ fn made(signed: &Signed, marshaling: Marshaling) -> Result<BatchResult, Problem>
     })
 }
 
-fn verdict(by: &VersionId, valid: bool) -> BatchResult {
+fn verdict_result(by: &VersionId, valid: bool) -> BatchResult {
     BatchResult {
         status: 200,
         by: Some(by.to_string()),
@@ -150,7 +153,7 @@ fn verdict(by: &VersionId, valid: bool) -> BatchResult {
     }
 }
 
-fn refused(problem: &Problem) -> BatchResult {
+fn refusal_result(problem: &Problem) -> BatchResult {
     let reason = ItemProblem {
         code: problem.code.to_owned(),
         message: problem.message.clone(),

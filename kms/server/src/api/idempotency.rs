@@ -1,4 +1,4 @@
-//! Changes that are asked for again under an `op_id`, and done once.
+//! Idempotent changes: a change that is repeated under its `op_id` is made once.
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
@@ -9,12 +9,12 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
-use super::{Call, JSON, Reply, TENANT, Wanted, keys};
+use super::{Call, JSON, KeySelector, Reply, TENANT, keys};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// What is known of a route.
-pub struct Once {
+/// The route of a change that may have an `op_id`.
+pub struct IdempotentRoute {
     pub method: &'static str,
     pub path: &'static str,
     /// Which change it is, if it may be asked for again.
@@ -30,22 +30,23 @@ pub const OP_ID: (&str, &str) = (
     "The caller's name for this change: sent again with the same credential within 24 hours, the change is not made again and has the same answer. A secret answer is given once only.",
 );
 
-/// Answers a call by a handler. What was done under its op_id is not done again.
-pub fn answered(route: &Once, call: &Call) -> Result<Reply, Problem> {
+/// Runs a handler, or replays the answer of the same `op_id`.
+pub fn answer_once(route: &IdempotentRoute, call: &Call) -> Result<Reply, Problem> {
     let (Some(action), Some(op_id)) = (route.action, call.query.text(OP_ID.0)) else {
         return (route.handler)(call);
     };
     let (service, caller) = call.caller()?;
     let json::Unique(body) = json::read(&call.body)?;
-    let (wanted, request) = (wanted(call, action, &body), digest(route, call, &body));
-    let makes = wanted.as_ref().ok().and_then(|wanted| makes(action, call, &body, wanted));
+    let (selector, request) = (select_key(call, action, &body), digest(route, call, &body));
+    let key_to_make =
+        selector.as_ref().ok().and_then(|selector| key_to_make(action, call, &body, selector));
     wipe(body);
-    let (tenant, key) = wanted?;
+    let (tenant, key) = selector?;
     let is_secret = route.is_secret;
     let asked = OpRequest { op_id, request, action, tenant: &tenant, key: key.as_ref(), is_secret };
-    let mut op = match service.op_begin_making(&caller, &asked, makes.as_ref())? {
+    let mut op = match service.op_begin_making(&caller, &asked, key_to_make.as_ref())? {
         Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() }),
-        Begun::Made(made) => return again(route, call, action, &made),
+        Begun::Made(made) => return replay_answer(route, call, action, &made),
         Begun::Unnoted => return (route.handler)(call),
         Begun::New(op) => op,
     };
@@ -59,8 +60,13 @@ pub fn answered(route: &Once, call: &Call) -> Result<Reply, Problem> {
     answer
 }
 
-/// The answer of a change that was done, by what it made: the process ended before its answer was noted.
-fn again(route: &Once, call: &Call, action: Action, made: &str) -> Result<Reply, Problem> {
+/// Returns the answer of a change that was made before the process ended, from what it made.
+fn replay_answer(
+    route: &IdempotentRoute,
+    call: &Call,
+    action: Action,
+    made: &str,
+) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
     let revision = service.kms().revision();
     match action {
@@ -81,22 +87,26 @@ fn again(route: &Once, call: &Call, action: Action, made: &str) -> Result<Reply,
     }
 }
 
-/// Whose key a change is about: the path's, or that which the body makes. What is about no key counts for one tenant.
-fn wanted(call: &Call, action: Action, body: &Value) -> Result<(Label, Option<Label>), Problem> {
+/// Returns the tenant and the key that a change is about: the path's key, or the one that the body makes.
+fn select_key(
+    call: &Call,
+    action: Action,
+    body: &Value,
+) -> Result<(Label, Option<Label>), Problem> {
     if matches!(action, Action::Token | Action::Policy) {
         return Ok((Label::new("tenant", TENANT)?, None));
     }
     if !call.key().is_empty() {
-        let wanted = Wanted::new(call, call.query.text("tenant"), call.key())?;
-        return Ok((wanted.tenant, Some(wanted.name)));
+        let selector = KeySelector::new(call, call.query.text("tenant"), call.key())?;
+        return Ok((selector.tenant, Some(selector.name)));
     }
     let text = |field: &str| body.get(field).and_then(Value::as_str);
     let tenant = Label::new("tenant", text("tenant").unwrap_or(TENANT))?;
     Ok((tenant, Some(Label::new("key", text("name").unwrap_or_default())?)))
 }
 
-/// The key that a change makes, if it says of which algorithm: without that there is none, and the change says so.
-fn makes(
+/// Returns the key that a change makes, if its body names an algorithm.
+fn key_to_make(
     action: Action,
     call: &Call,
     body: &Value,
@@ -114,7 +124,7 @@ fn makes(
 }
 
 /// SHA-256 of a request in one form: its route, the open parts of its path, its tenant, and its body.
-fn digest(route: &Once, call: &Call, body: &Value) -> [u8; 32] {
+fn digest(route: &IdempotentRoute, call: &Call, body: &Value) -> [u8; 32] {
     let mut sha = Sha256::new();
     let tenant = call.query.text("tenant").unwrap_or_default();
     let parts = call.parts.iter().map(String::as_str);

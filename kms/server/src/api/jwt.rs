@@ -4,14 +4,14 @@ use gabion_kms::jwt::{self, Expected, Jwt, NewJwt};
 use gabion_kms::operations::VerifiedJwt;
 use gabion_kms_wire::native;
 
-use super::{Call, Reply, Wanted};
+use super::{Call, KeySelector, Reply};
 use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: native::SignJwt = json::read_unique(&call.body)?;
-    let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
+    let selector = KeySelector::new(call, asked.tenant.as_deref(), &asked.key)?;
     let new = NewJwt {
         claims: asked.claims,
         typ: asked.typ,
@@ -20,8 +20,8 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
         with_jti: asked.with_jti == Some(true),
     };
     let revision = service.kms().revision();
-    let signed = service.sign_jwt(&caller, &wanted.key(), asked.version, &new);
-    let (signed, exp) = signed.map_err(|error| wanted.refusal(error))?;
+    let signed = service.sign_jwt(&caller, &selector.key(), asked.version, &new);
+    let (signed, exp) = signed.map_err(|error| selector.refusal(error))?;
     Reply::json(&native::SignedJwt {
         kid: signed.by.to_string(),
         version: signed.by.version,
@@ -36,7 +36,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
 pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: native::VerifyJwt = json::read(&call.body)?;
-    let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
+    let selector = KeySelector::new(call, asked.tenant.as_deref(), &asked.key)?;
     let token = Jwt::parse(&asked.token)?;
     let expected = Expected {
         issuer: asked.issuer,
@@ -45,8 +45,8 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         leeway_s: asked.leeway_s.unwrap_or(0),
     };
     let revision = service.kms().revision();
-    let verified = service.verify_jwt(&caller, &wanted.key(), &token, &expected);
-    let VerifiedJwt { by, claims } = verified.map_err(|error| wanted.refusal(error))?;
+    let verified = service.verify_jwt(&caller, &selector.key(), &token, &expected);
+    let VerifiedJwt { by, claims } = verified.map_err(|error| selector.refusal(error))?;
     let by = by.map(|by| by.to_string());
     Reply::json(&match claims {
         Ok(claims) => {

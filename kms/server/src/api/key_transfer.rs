@@ -1,4 +1,4 @@
-//! Keys that come and go.
+//! Importing and exporting keys.
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
@@ -11,7 +11,7 @@ use gabion_kms_wire::{Secret, encode};
 use zeroize::Zeroizing;
 
 use super::bytes::{bytes, secret};
-use super::keys::{conformances, made, period, wanted};
+use super::keys::{conformances, made, period, select_key};
 use super::{Call, Reply, TENANT};
 use crate::parse::json;
 use crate::problem::Problem;
@@ -25,7 +25,7 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
         name: Label::new("key", &asked.name)?,
         algorithm: KeyAlgorithm::named(&asked.algorithm)?,
     };
-    let came = Came {
+    let fields = KeyMaterialFields {
         raw: &asked.raw,
         pkcs8: &asked.pkcs8,
         public: &asked.public,
@@ -33,18 +33,18 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
         wrapping: asked.wrapping.as_deref(),
         form: asked.form.as_deref(),
     };
-    let brought = Brought::read(&came, || Ok(new.algorithm))?;
+    let material = KeyMaterial::read(&fields, || Ok(new.algorithm))?;
     let conformance = conformances(asked.conformance.as_deref())?;
     let terms =
         Terms { conformance, rotate_period_s: period(asked.rotate_period_s), ..Terms::default() };
-    made(call, &service.import_on(&caller, &new, brought.import(), true, &terms)?)
+    made(call, &service.import_on(&caller, &new, material.import(), true, &terms)?)
 }
 
 pub fn import_version(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: ImportVersion = json::read(&call.body)?;
-    let wanted = wanted(call)?;
-    let came = Came {
+    let selector = select_key(call)?;
+    let fields = KeyMaterialFields {
         raw: &asked.raw,
         pkcs8: &asked.pkcs8,
         public: &asked.public,
@@ -52,9 +52,9 @@ pub fn import_version(call: &Call) -> Result<Reply, Problem> {
         wrapping: asked.wrapping.as_deref(),
         form: asked.form.as_deref(),
     };
-    let algorithm = || Ok(service.algorithm(&caller, Action::Import, &wanted.key(), 1)?);
-    let brought = Brought::read(&came, algorithm)?;
-    let made = service.import_version(&caller, &wanted.key(), brought.import())?;
+    let algorithm = || Ok(service.algorithm(&caller, Action::Import, &selector.key(), 1)?);
+    let material = KeyMaterial::read(&fields, algorithm)?;
+    let made = service.import_version(&caller, &selector.key(), material.import())?;
     let revision = service.kms().revision();
     Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
 }
@@ -81,12 +81,12 @@ pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
 pub fn export(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: ExportKey = json::read(&call.body)?;
-    let wanted = wanted(call)?;
-    let (version, revision) = (wanted.version(service, asked.version), service.kms().revision());
+    let selector = select_key(call)?;
+    let (version, revision) = (selector.version(service, asked.version), service.kms().revision());
     let form = match asked.form.as_deref() {
         Some(form) => form.parse()?,
         // Of a key that is not there nothing is told but that.
-        None => match service.kms().find(&wanted.tenant, &wanted.name) {
+        None => match service.kms().find(&selector.tenant, &selector.name) {
             Ok(id) => Form::usual(id.algorithm),
             Err(_) => Form::Raw,
         },
@@ -94,11 +94,11 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     let told =
         Exported { version, form: form.as_str().to_owned(), revision, ..Exported::default() };
     let Some(wrap_for) = &asked.wrap_for else {
-        let given = service.export(&caller, &wanted.key(), version, form)?;
+        let given = service.export(&caller, &selector.key(), version, form)?;
         return Reply::json(&Exported { private_key: Some(Secret::of_bytes(&given)), ..told });
     };
     let to = Recipient::of_spki(service.kms().engine(), &bytes("wrap_for", wrap_for)?)?;
-    let wrapped = service.export_wrapped(&caller, &wanted.key(), version, form, &to)?;
+    let wrapped = service.export_wrapped(&caller, &selector.key(), version, form, &to)?;
     Reply::json(&Exported {
         wrapped: Some(encode(&wrapped)),
         wrapping: Some(to.wrapping().to_string()),
@@ -107,8 +107,8 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     })
 }
 
-/// The fields in which a key comes.
-struct Came<'a> {
+/// The fields of an import that hold a key.
+struct KeyMaterialFields<'a> {
     raw: &'a Option<Secret>,
     pkcs8: &'a Option<Secret>,
     public: &'a Option<String>,
@@ -117,33 +117,33 @@ struct Came<'a> {
     form: Option<&'a str>,
 }
 
-/// What somebody brings.
-enum Brought {
+/// A key to import.
+enum KeyMaterial {
     Raw(Zeroizing<Vec<u8>>),
     Pkcs8(Zeroizing<Vec<u8>>),
     Public(Vec<u8>),
     Wrapped(Wrapping, Form, Vec<u8>),
 }
 
-impl Brought {
+impl KeyMaterial {
     fn read(
-        came: &Came<'_>,
+        fields: &KeyMaterialFields<'_>,
         algorithm: impl FnOnce() -> Result<KeyAlgorithm, Problem>,
     ) -> Result<Self, Problem> {
-        if came.wrapped.is_none() && (came.wrapping.is_some() || came.form.is_some()) {
+        if fields.wrapped.is_none() && (fields.wrapping.is_some() || fields.form.is_some()) {
             return Err(Problem::bad("`wrapping` and `form` are of what is `wrapped`"));
         }
-        match (came.raw, came.pkcs8, came.public, came.wrapped) {
-            (Some(raw), None, None, None) => Ok(Brought::Raw(secret("raw", raw)?)),
-            (None, Some(pkcs8), None, None) => Ok(Brought::Pkcs8(secret("pkcs8", pkcs8)?)),
-            (None, None, Some(public), None) => Ok(Brought::Public(bytes("public", public)?)),
+        match (fields.raw, fields.pkcs8, fields.public, fields.wrapped) {
+            (Some(raw), None, None, None) => Ok(KeyMaterial::Raw(secret("raw", raw)?)),
+            (None, Some(pkcs8), None, None) => Ok(KeyMaterial::Pkcs8(secret("pkcs8", pkcs8)?)),
+            (None, None, Some(public), None) => Ok(KeyMaterial::Public(bytes("public", public)?)),
             (None, None, None, Some(wrapped)) => {
-                let wrapping = came.wrapping.unwrap_or("x-wing").parse()?;
-                let form = match came.form {
+                let wrapping = fields.wrapping.unwrap_or("x-wing").parse()?;
+                let form = match fields.form {
                     Some(form) => form.parse()?,
                     None => Form::usual(algorithm()?),
                 };
-                Ok(Brought::Wrapped(wrapping, form, bytes("wrapped", wrapped)?))
+                Ok(KeyMaterial::Wrapped(wrapping, form, bytes("wrapped", wrapped)?))
             }
             _ => Err(Problem::bad("expected one of `raw`, `pkcs8`, `public` and `wrapped`")),
         }
@@ -151,10 +151,10 @@ impl Brought {
 
     fn import(&self) -> Import<'_> {
         match self {
-            Brought::Raw(bytes) => Import::Raw(bytes),
-            Brought::Pkcs8(der) => Import::Pkcs8(der),
-            Brought::Public(bytes) => Import::Public(bytes),
-            Brought::Wrapped(wrapping, form, wrapped) => {
+            KeyMaterial::Raw(bytes) => Import::Raw(bytes),
+            KeyMaterial::Pkcs8(der) => Import::Pkcs8(der),
+            KeyMaterial::Public(bytes) => Import::Public(bytes),
+            KeyMaterial::Wrapped(wrapping, form, wrapped) => {
                 Import::Wrapped { wrapping: *wrapping, form: *form, wrapped }
             }
         }

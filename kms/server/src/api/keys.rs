@@ -8,7 +8,7 @@ use gabion_kms_wire::native::{
     Rotated, Trim, Version, Versions,
 };
 
-use super::{Call, Reply, TENANT, Wanted};
+use super::{Call, KeySelector, Reply, TENANT};
 use crate::parse::json;
 use crate::problem::Problem;
 
@@ -68,14 +68,14 @@ pub fn list(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn show(call: &Call) -> Result<Reply, Problem> {
-    shown(call, &wanted(call)?)
+    shown(call, &select_key(call)?)
 }
 
 pub fn versions(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let after = call.query.number("after", u32::MAX)?.unwrap_or(0);
     let revision = service.kms().revision();
-    let (id, found) = service.publics(&caller, &wanted(call)?.key(), after, VERSIONS)?;
+    let (id, found) = service.publics(&caller, &select_key(call)?.key(), after, VERSIONS)?;
     let next = found.last().filter(|_| found.len() == VERSIONS).map(|last| last.version.version);
     let versions = found
         .iter()
@@ -95,7 +95,7 @@ pub fn versions(call: &Call) -> Result<Reply, Problem> {
 pub fn rotate(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    let made = service.rotate(&caller, &wanted(call)?.key())?;
+    let made = service.rotate(&caller, &select_key(call)?.key())?;
     rotated(&made, service.kms().revision())
 }
 
@@ -108,7 +108,7 @@ pub fn rotated(made: &VersionId, revision: u64) -> Result<Reply, Problem> {
 pub fn config(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: ConfigureKey = json::read(&call.body)?;
-    let wanted = wanted(call)?;
+    let selector = select_key(call)?;
     let minima = [
         (Minimum::Verify, asked.min_verify),
         (Minimum::Decrypt, asked.min_decrypt),
@@ -146,9 +146,9 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     changes.extend(asked.jwt_max_lifetime_s.map(KeyChange::LimitJwt));
     changes.extend(asked.rotate_period_s.map(|seconds| KeyChange::Rotation(period(Some(seconds)))));
     if changes.is_empty() {
-        return shown(call, &wanted);
+        return shown(call, &selector);
     }
-    described(call, &service.configure(&caller, &wanted.key(), &changes)?)
+    described(call, &service.configure(&caller, &selector.key(), &changes)?)
 }
 
 pub fn enable(call: &Call) -> Result<Reply, Problem> {
@@ -162,21 +162,21 @@ pub fn disable(call: &Call) -> Result<Reply, Problem> {
 pub fn trim(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Trim { before } = json::read(&call.body)?;
-    service.trim(&caller, &wanted(call)?.key(), before)?;
+    service.trim(&caller, &select_key(call)?.key(), before)?;
     changed(call)
 }
 
 pub fn delete(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    service.delete(&caller, &wanted(call)?.key())?;
+    service.delete(&caller, &select_key(call)?.key())?;
     changed(call)
 }
 
 pub fn restore(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    service.restore(&caller, &wanted(call)?.key())?;
+    service.restore(&caller, &select_key(call)?.key())?;
     changed(call)
 }
 
@@ -184,7 +184,7 @@ pub fn destroy(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let DestroyKey { expire_backups } = json::read(&call.body)?;
     if expire_backups != Some(true) {
-        service.destroy(&caller, &wanted(call)?.key())?;
+        service.destroy(&caller, &select_key(call)?.key())?;
         let revision = service.kms().revision();
         return Reply::json(&Destroyed { revision, ..Destroyed::default() });
     }
@@ -210,25 +210,25 @@ fn destroyed(call: &Call) -> Result<KeyId, Problem> {
             return Ok(id);
         }
     }
-    Ok(service.destroy(&caller, &wanted(call)?.key())?)
+    Ok(service.destroy(&caller, &select_key(call)?.key())?)
 }
 
 fn set_state(call: &Call, state: model::State) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let OfVersion { version } = json::read(&call.body)?;
-    service.set_state(&caller, &wanted(call)?.key(), version, state)?;
+    service.set_state(&caller, &select_key(call)?.key(), version, state)?;
     changed(call)
 }
 
 /// The key that the path names.
-pub fn wanted(call: &Call) -> Result<Wanted, Problem> {
-    Wanted::new(call, call.query.text("tenant"), call.key())
+pub fn select_key(call: &Call) -> Result<KeySelector, Problem> {
+    KeySelector::new(call, call.query.text("tenant"), call.key())
 }
 
-fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
+fn shown(call: &Call, selector: &KeySelector) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let revision = service.kms().revision();
-    key(service.describe(&caller, &wanted.key())?, revision)
+    key(service.describe(&caller, &selector.key())?, revision)
 }
 
 /// The answer to a caller who made a key. It needs no further permission.

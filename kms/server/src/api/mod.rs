@@ -33,7 +33,7 @@ use serde::Serialize;
 
 use self::route::FindRoutes;
 use crate::lifecycle::state::State;
-use crate::net::memory_budget::Reserved;
+use crate::net::memory_budget::MemoryReservation;
 use crate::parse::json;
 use crate::parse::query::Query;
 use crate::problem::Problem;
@@ -66,7 +66,7 @@ pub struct Call {
     /// Finds routes, for a request about other paths.
     pub find_routes: FindRoutes,
     /// The memory of its body.
-    pub _reserved: Option<Reserved>,
+    pub _reserved: Option<MemoryReservation>,
     /// How many bytes it has that were not charged yet.
     pub bytes: AtomicUsize,
 }
@@ -136,7 +136,7 @@ impl Call {
         let (_, caller) = self.caller()?;
         let (service, _) = self.caller.as_ref().ok_or_else(nobody)?;
         service.may_make_own(&caller, OwnKey::WrappingRsa)?;
-        self.state.keeper.making().rsa(service)
+        self.state.keeper.wrapping_key_job().rsa(service)
     }
 
     /// The service, and who asks it for what is asked.
@@ -160,23 +160,23 @@ fn nobody() -> Problem {
     Problem::internal("nobody asked who the caller is")
 }
 
-/// A key as requests name it: by name within a tenant, or by id.
-pub struct Wanted {
+/// Selects a key by its name within a tenant, or by its id.
+pub struct KeySelector {
     pub tenant: Label,
     pub name: Label,
     /// The id, if that is what was said.
     id: Option<String>,
 }
 
-impl Wanted {
-    /// Finds out which key is meant.
+impl KeySelector {
+    /// Resolves the key that a request names.
     ///
     /// # Errors
     /// What is neither a name nor an id; an id of no key.
     pub fn new(call: &Call, tenant: Option<&str>, key: &str) -> Result<Self, Problem> {
         if !key.contains('/') {
             let tenant = Label::new("tenant", tenant.unwrap_or(TENANT))?;
-            return Ok(Wanted { tenant, name: Label::new("key", key)?, id: None });
+            return Ok(KeySelector { tenant, name: Label::new("key", key)?, id: None });
         }
         let (service, caller) = call.caller()?;
         let id: KeyId = key.parse()?;
@@ -186,7 +186,7 @@ impl Wanted {
         let name = service.named(&caller, &id)?;
         // Of a batch each item says its own.
         let _ = call.asked.set((name.clone(), key.to_owned()));
-        Ok(Wanted { tenant: id.tenant, name, id: Some(key.to_owned()) })
+        Ok(KeySelector { tenant: id.tenant, name, id: Some(key.to_owned()) })
     }
 
     /// A refusal as the caller is told of it.

@@ -49,16 +49,16 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
     let asked: CheckPolicy = json::read(&call.body)?;
     let name = name(asked.name.as_deref().unwrap_or("check"))?;
     let instead = asked.text.as_deref().map(|text| (&name, text));
-    let Some(supposed) = Supposed::of(service, &asked)? else {
+    let Some(question) = PolicyQuestion::of(service, &asked)? else {
         service.policy_check(&caller, instead, None)?;
         let revision = service.revision();
         return Reply::json(&PolicyChecked { revision, ..PolicyChecked::default() });
     };
-    let who = &supposed.who;
+    let who = &question.who;
     let request = Request {
-        action: supposed.action,
-        tenant: Some(&supposed.tenant),
-        key: supposed.key.as_ref().map(Label::as_str).or(supposed.prefix.as_deref()),
+        action: question.action,
+        tenant: Some(&question.tenant),
+        key: question.key.as_ref().map(Label::as_str).or(question.prefix.as_deref()),
         items: asked.items.unwrap_or(1),
         makes: None,
     };
@@ -67,7 +67,7 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
     // Where there is no policy, tokens may what their caveats let pass, and certificates nothing.
     Reply::json(&match said {
         None => PolicyChecked {
-            allowed: Some(!supposed.is_certificate),
+            allowed: Some(!question.is_certificate),
             revision,
             ..PolicyChecked::default()
         },
@@ -80,8 +80,8 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
     })
 }
 
-/// Somebody about whom policies are asked.
-struct Supposed {
+/// A question to the policies: a caller, an action and a key.
+struct PolicyQuestion {
     who: Authenticated,
     is_certificate: bool,
     action: Action,
@@ -90,7 +90,7 @@ struct Supposed {
     prefix: Option<String>,
 }
 
-impl Supposed {
+impl PolicyQuestion {
     /// None where nothing is asked.
     fn of(
         service: &gabion_kms::service::Service,
@@ -134,7 +134,7 @@ impl Supposed {
         let key = asked.key.as_deref().filter(|_| is_about_a_key);
         let key = key.map(|key| Label::new("key", key)).transpose()?;
         let prefix = asked.key.clone().filter(|_| is_list);
-        Ok(Some(Supposed { who, is_certificate, action, tenant, key, prefix }))
+        Ok(Some(PolicyQuestion { who, is_certificate, action, tenant, key, prefix }))
     }
 }
 

@@ -4,8 +4,8 @@ use gabion_kms::gate::Action;
 use gabion_kms_wire::schema::Schemas;
 use serde_json::Value;
 
-use super::single::Single;
-use super::streams::Way;
+use super::single::SingleRequest;
+use super::streams::StreamHandler;
 use super::{Call, Reply};
 use crate::problem::Problem;
 
@@ -24,8 +24,8 @@ pub type FindRoutes = fn(&str) -> Option<(Vec<&'static Route>, Vec<String>)>;
 /// Puts the schema of a type where schemas are, and gives a reference to it.
 pub type Schema = fn(&mut Schemas) -> Value;
 
-/// Reads a request for one signature or verdict; none of what has to be run by itself.
-type ReadSingle = fn(&Call) -> Result<Option<Single>, Problem>;
+/// Parses a request for one signature or verification. Returns `None` if the request has to run alone.
+type ReadSingleRequest = fn(&Call) -> Result<Option<SingleRequest>, Problem>;
 
 /// What is served at a path by a method.
 pub struct Route {
@@ -46,18 +46,18 @@ pub struct Route {
     /// it, and where `once` says it.
     pub may: &'static [Action],
     /// Reads a request that may be run beside others like it.
-    pub single: Option<ReadSingle>,
+    pub single: Option<ReadSingleRequest>,
     /// Parameters of the query, and what they are.
     pub query: &'static [(&'static str, &'static str)],
     pub body: Option<Schema>,
-    /// How it takes a message that is the body itself.
-    pub way: Option<Way>,
+    /// Handles a message that is the body itself.
+    pub stream_handler: Option<StreamHandler>,
     /// None: it is not JSON, or not of a fixed form.
     pub answer: Option<Schema>,
     pub handler: fn(&Call) -> Result<Reply, Problem>,
     /// The kind of change, of one that may be asked for again under an op_id: none that gives out a key or what was
     /// encrypted.
-    pub once: Option<Action>,
+    pub change: Option<Action>,
     /// Whether the answer of such a change is secret. A secret answer is never stored.
     pub is_secret: bool,
 }
@@ -68,7 +68,7 @@ pub const SMALL_BODY: usize = 16 << 10;
 impl Route {
     /// What its caller may do at least one of.
     pub fn actions(&self) -> &[Action] {
-        self.once.as_ref().map_or(self.may, std::slice::from_ref)
+        self.change.as_ref().map_or(self.may, std::slice::from_ref)
     }
 
     /// Whether it takes something away, which nobody is kept from by what they had refused before.

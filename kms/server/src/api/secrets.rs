@@ -11,32 +11,32 @@ use gabion_kms_wire::{Secret, encode};
 use serde::de::DeserializeOwned;
 
 use super::bytes::{bytes, optional, secret};
-use super::{Call, Reply, Wanted};
+use super::{Call, KeySelector, Reply};
 use crate::parse::json;
 use crate::problem::Problem;
 
 /// Random bytes where nothing is said.
 pub const RANDOM: u32 = 32;
 
-/// A request about one key, by whoever asks.
-struct Asked<'a, T> {
+/// A request that uses one key.
+struct KeyRequest<'a, T> {
     service: &'a Service,
     caller: service::Call<'a>,
     body: T,
-    wanted: Wanted,
+    selector: KeySelector,
     /// The revision that the answer takes into account.
     revision: u64,
 }
 
-/// A body that names a key.
-trait OfKey: DeserializeOwned {
+/// A request body with a `key` field.
+trait HasKeyField: DeserializeOwned {
     /// Whose key, where that is said, and which.
     fn key(&self) -> (Option<&str>, &str);
 }
 
-macro_rules! of_key {
+macro_rules! has_key_field {
     ($($body:ty)*) => {$(
-        impl OfKey for $body {
+        impl HasKeyField for $body {
             fn key(&self) -> (Option<&str>, &str) {
                 (self.tenant.as_deref(), &self.key)
             }
@@ -44,42 +44,45 @@ macro_rules! of_key {
     )*};
 }
 
-of_key! { Encrypt Decrypt Rewrap Datakey Wrap Hmac HmacVerify Encaps Decaps }
+has_key_field! { Encrypt Decrypt Rewrap Datakey Wrap Hmac HmacVerify Encaps Decaps }
 
-impl<'a, T: OfKey> Asked<'a, T> {
+impl<'a, T: HasKeyField> KeyRequest<'a, T> {
     fn read(call: &'a Call) -> Result<Self, Problem> {
         let (service, caller) = call.caller()?;
         let body: T = json::read(&call.body)?;
         let (tenant, key) = body.key();
-        let wanted = Wanted::new(call, tenant, key)?;
-        Ok(Asked { service, caller, wanted, revision: service.kms().revision(), body })
+        let selector = KeySelector::new(call, tenant, key)?;
+        Ok(KeyRequest { service, caller, selector, revision: service.kms().revision(), body })
     }
 }
 
 pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Encrypt>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<Encrypt>::read(call)?;
     let plain = secret("plaintext", &body.plaintext)?;
     // It may be large, and is not needed twice.
     drop(body.plaintext);
     let beside = optional("associated_data", body.associated_data.as_deref())?;
-    let made = service.encrypt(&caller, &wanted.key(), body.version, &plain, &beside)?;
+    let made = service.encrypt(&caller, &selector.key(), body.version, &plain, &beside)?;
     drop(plain);
     encrypted(&made, revision)
 }
 
 pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Decrypt>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<Decrypt>::read(call)?;
     let (ciphertext, beside) = sealed(&body)?;
-    let version = wanted.version(service, body.version);
-    let plain = service.decrypt(&caller, &wanted.key(), version, &ciphertext, &beside)?;
+    let version = selector.version(service, body.version);
+    let plain = service.decrypt(&caller, &selector.key(), version, &ciphertext, &beside)?;
     Reply::json(&Decrypted { plaintext: Secret::of_bytes(&plain), revision })
 }
 
 pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Rewrap>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<Rewrap>::read(call)?;
     let ciphertext = bytes("ciphertext", &body.ciphertext)?;
     let beside = optional("associated_data", body.associated_data.as_deref())?;
-    let (key, from) = (wanted.key(), body.version);
+    let (key, from) = (selector.key(), body.version);
     let made = match body.wrapped {
         Some(true) => service.rewrap_key(&caller, &key, from, &ciphertext, &beside, body.to)?,
         Some(false) | None => service.rewrap(&caller, &key, from, &ciphertext, &beside, body.to)?,
@@ -88,10 +91,11 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn datakey(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Datakey>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<Datakey>::read(call)?;
     let len = datakey_len(body.bits.map(i64::from))?;
     let beside = optional("associated_data", body.associated_data.as_deref())?;
-    let made = service.datakey(&caller, &wanted.key(), len, &beside)?;
+    let made = service.datakey(&caller, &selector.key(), len, &beside)?;
     let is_shown = !body.wrapped_only.unwrap_or(false);
     Reply::json(&DatakeyMade {
         by: made.encrypted.by.to_string(),
@@ -116,44 +120,47 @@ pub fn datakey_len(bits: Option<i64>) -> Result<usize, Problem> {
 }
 
 pub fn wrap(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Wrap>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } = KeyRequest::<Wrap>::read(call)?;
     let plain = secret("plaintext", &body.plaintext)?;
     drop(body.plaintext);
     let beside = optional("associated_data", body.associated_data.as_deref())?;
-    let made = service.wrap(&caller, &wanted.key(), body.version, &plain, &beside)?;
+    let made = service.wrap(&caller, &selector.key(), body.version, &plain, &beside)?;
     drop(plain);
     encrypted(&made, revision)
 }
 
 pub fn unwrap(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Decrypt>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<Decrypt>::read(call)?;
     let (wrapped, beside) = sealed(&body)?;
-    let version = wanted.version(service, body.version);
-    let plain = service.unwrap(&caller, &wanted.key(), version, &wrapped, &beside)?;
+    let version = selector.version(service, body.version);
+    let plain = service.unwrap(&caller, &selector.key(), version, &wrapped, &beside)?;
     Reply::json(&Decrypted { plaintext: Secret::of_bytes(&plain), revision })
 }
 
 pub fn hmac(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Hmac>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } = KeyRequest::<Hmac>::read(call)?;
     let message = secret("message", &body.message)?;
-    let made = service.hmac(&caller, &wanted.key(), body.version, &message)?;
+    let made = service.hmac(&caller, &selector.key(), body.version, &message)?;
     let (by, version, tag) = (made.by.to_string(), made.by.version, encode(&made.tag));
     Reply::json(&Tagged { by, version, tag, revision })
 }
 
 pub fn verify_hmac(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<HmacVerify>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<HmacVerify>::read(call)?;
     let (message, tag) = (secret("message", &body.message)?, bytes("tag", &body.tag)?);
-    let id = service.kms().find(&wanted.tenant, &wanted.name);
-    let version = wanted.version(service, body.version);
-    let valid = service.verify_hmac(&caller, &wanted.key(), version, &message, &tag)?;
+    let id = service.kms().find(&selector.tenant, &selector.name);
+    let version = selector.version(service, body.version);
+    let valid = service.verify_hmac(&caller, &selector.key(), version, &message, &tag)?;
     let by = VersionId { key: id?, version };
     Reply::json(&Verified { valid, by: by.to_string(), revision })
 }
 
 pub fn encaps(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Encaps>::read(call)?;
-    let made = service.encaps(&caller, &wanted.key(), body.version)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<Encaps>::read(call)?;
+    let made = service.encaps(&caller, &selector.key(), body.version)?;
     Reply::json(&Encapsulated {
         by: made.by.to_string(),
         version: made.by.version,
@@ -164,10 +171,11 @@ pub fn encaps(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn decaps(call: &Call) -> Result<Reply, Problem> {
-    let Asked { service, caller, body, wanted, revision } = Asked::<Decaps>::read(call)?;
+    let KeyRequest { service, caller, body, selector, revision } =
+        KeyRequest::<Decaps>::read(call)?;
     let ciphertext = bytes("ciphertext", &body.ciphertext)?;
-    let version = wanted.version(service, body.version);
-    let secret = service.decaps(&caller, &wanted.key(), version, &ciphertext)?;
+    let version = selector.version(service, body.version);
+    let secret = service.decaps(&caller, &selector.key(), version, &ciphertext)?;
     Reply::json(&Decapsulated { secret: Secret::of_bytes(&secret[..]), revision })
 }
 

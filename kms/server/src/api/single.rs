@@ -1,4 +1,4 @@
-//! A request for one signature or for one verdict, that was read and not answered.
+//! A parsed request for one signature or one verification.
 
 use gabion_kms::Error;
 use gabion_kms::gate::Action;
@@ -8,50 +8,50 @@ use gabion_kms::service;
 
 use super::input::Input;
 use super::marshaling::Marshaling;
-use super::{Call, Reply, Wanted};
+use super::{Call, KeySelector, Reply};
 use crate::problem::Problem;
 
-/// A request for one signature or verdict, by a key that has no parameters of its own.
-pub struct Single {
-    pub wanted: Wanted,
+/// A parsed request for one signature or one verification, without parameters of RSA.
+pub struct SingleRequest {
+    pub selector: KeySelector,
     pub input: Input,
-    pub what: What,
+    pub operation: Operation,
     /// How the signature that it makes is written.
     pub marshaling: Marshaling,
     /// The store's revision when it was read.
     pub revision: u64,
-    pub form: Form,
+    pub shape: ResponseShape,
 }
 
-/// What it asks for.
-pub enum What {
+/// The operation of a request.
+pub enum Operation {
     Sign { version: Option<u32> },
     Verify { version: u32, signature: Vec<u8> },
 }
 
-/// What came of it.
-pub enum Done {
+/// The result of an operation.
+pub enum Outcome {
     Signed(Signed),
     Verified(bool),
 }
 
-/// How it is answered.
+/// Writes the response in the form of the API that was called.
 #[derive(Clone, Copy)]
-pub struct Form {
-    pub done: fn(&Call, &Single, Done) -> Result<Reply, Problem>,
-    pub failed: fn(Problem) -> Problem,
+pub struct ResponseShape {
+    pub respond: fn(&Call, &SingleRequest, Outcome) -> Result<Reply, Problem>,
+    pub refuse: fn(Problem) -> Problem,
 }
 
-impl What {
+impl Operation {
     pub fn action(&self) -> Action {
         match self {
-            What::Sign { .. } => Action::Sign,
-            What::Verify { .. } => Action::Verify,
+            Operation::Sign { .. } => Action::Sign,
+            Operation::Verify { .. } => Action::Verify,
         }
     }
 }
 
-impl Single {
+impl SingleRequest {
     /// Does what it asks for, by itself.
     ///
     /// # Errors
@@ -62,14 +62,18 @@ impl Single {
         self.answer(call, done)
     }
 
-    fn done(&self, service: &service::Service, caller: &service::Call<'_>) -> Result<Done, Error> {
-        let (key, message) = (self.wanted.key(), self.input.message());
-        match &self.what {
-            What::Sign { version } => {
-                service.sign(caller, &key, *version, message).map(Done::Signed)
+    fn done(
+        &self,
+        service: &service::Service,
+        caller: &service::Call<'_>,
+    ) -> Result<Outcome, Error> {
+        let (key, message) = (self.selector.key(), self.input.message());
+        match &self.operation {
+            Operation::Sign { version } => {
+                service.sign(caller, &key, *version, message).map(Outcome::Signed)
             }
-            What::Verify { version, signature } => {
-                service.verify(caller, &key, *version, message, signature).map(Done::Verified)
+            Operation::Verify { version, signature } => {
+                service.verify(caller, &key, *version, message, signature).map(Outcome::Verified)
             }
         }
     }
@@ -78,9 +82,9 @@ impl Single {
     ///
     /// # Errors
     /// What it came to, where that is one.
-    pub fn answer(&self, call: &Call, done: Result<Done, Error>) -> Result<Reply, Problem> {
-        let done = done.map_err(|error| (self.form.failed)(error.into()))?;
-        (self.form.done)(call, self, done)
+    pub fn answer(&self, call: &Call, done: Result<Outcome, Error>) -> Result<Reply, Problem> {
+        let done = done.map_err(|error| (self.shape.refuse)(error.into()))?;
+        (self.shape.respond)(call, self, done)
     }
 
     /// The version that a verdict is about.
@@ -89,10 +93,10 @@ impl Single {
     /// There is no such key.
     pub fn by(&self, call: &Call) -> Result<VersionId, Problem> {
         let (service, _) = call.caller()?;
-        let key = service.kms().find(&self.wanted.tenant, &self.wanted.name)?;
-        let version = match self.what {
-            What::Verify { version, .. } => version,
-            What::Sign { version } => version.unwrap_or_default(),
+        let key = service.kms().find(&self.selector.tenant, &self.selector.name)?;
+        let version = match self.operation {
+            Operation::Verify { version, .. } => version,
+            Operation::Sign { version } => version.unwrap_or_default(),
         };
         Ok(VersionId { key, version })
     }

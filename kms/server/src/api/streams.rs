@@ -9,14 +9,14 @@ use gabion_kms_wire::native::{Signed, Tagged, Verified};
 use super::bytes::{missing, optional};
 use super::input::{of_rsa, scheme};
 use super::marshaling::Marshaling;
-use super::{Call, Reply, Wanted};
+use super::{Call, KeySelector, Reply};
 use crate::problem::Problem;
 
 /// Looks at what is asked for, of a body of so many bytes.
-type Begin = fn(&Call, Option<u64>) -> Result<(Begun, Streaming), Problem>;
+type Begin = fn(&Call, Option<u64>) -> Result<(StreamRequest, Streaming), Problem>;
 
-/// How a path takes messages that are bodies.
-pub struct Way {
+/// Handles requests of a path whose body is the message itself.
+pub struct StreamHandler {
     /// Parameters of the query, and what they are.
     pub query: &'static [(&'static str, &'static str)],
     /// What stands before the message: the parameter that says how many bytes.
@@ -24,13 +24,13 @@ pub struct Way {
     /// Looks at what is asked for, of a body of so many bytes.
     pub begin: Begin,
     /// Answers, once all is there.
-    pub end: fn(&Call, &Begun, &Streaming, &[u8]) -> Result<Reply, Problem>,
+    pub end: fn(&Call, &StreamRequest, &Streaming, &[u8]) -> Result<Reply, Problem>,
 }
 
-/// A request whose message comes.
-pub struct Begun {
+/// A request whose message is still arriving.
+pub struct StreamRequest {
     /// The key.
-    pub wanted: Wanted,
+    pub selector: KeySelector,
     /// Bytes before the message.
     pub before: usize,
     /// How the signature is written.
@@ -57,23 +57,23 @@ const SIGNATURE_BYTES: (&str, &str) = (
 const TAG_BYTES: (&str, &str) =
     ("tag_bytes", "How many bytes of the body are the tag, which stands before the message.");
 
-pub const SIGN: Way = Way {
+pub const SIGN: StreamHandler = StreamHandler {
     query: &[KEY, TENANT, VERSION, CONTEXT, PREHASH, PADDING, SALT_LENGTH, MARSHALING],
     before: None,
-    begin: |call, length| begun(call, length, None, |_| StreamUse::Sign),
-    end: |call, begun, came, _| {
+    begin: |call, length| begin(call, length, None, |_| StreamUse::Sign),
+    end: |call, request, streaming, _| {
         let (service, caller) = call.caller()?;
-        let signed = service.sign_stream(&caller, &begun.wanted.key(), came)?;
+        let signed = service.sign_stream(&caller, &request.selector.key(), streaming)?;
         Reply::json(&Signed {
             version: signed.by.version,
             by: signed.by.to_string(),
-            signature: begun.marshaling.text(signed.by.key.algorithm, &signed.signature)?,
-            revision: begun.revision,
+            signature: request.marshaling.text(signed.by.key.algorithm, &signed.signature)?,
+            revision: request.revision,
         })
     },
 };
 
-pub const VERIFY: Way = Way {
+pub const VERIFY: StreamHandler = StreamHandler {
     query: &[
         KEY,
         SIGNATURE_BYTES,
@@ -86,44 +86,46 @@ pub const VERIFY: Way = Way {
         MARSHALING,
     ],
     before: Some(SIGNATURE_BYTES.0),
-    begin: |call, length| begun(call, length, VERIFY.before, StreamUse::Verify),
-    end: |call, begun, came, signature| {
+    begin: |call, length| begin(call, length, VERIFY.before, StreamUse::Verify),
+    end: |call, request, streaming, signature| {
         let (service, caller) = call.caller()?;
-        let signature = begun.marshaling.inward(came.by().key.algorithm, signature.to_vec())?;
-        let valid = service.verify_stream(&caller, &begun.wanted.key(), came, &signature)?;
-        Reply::json(&Verified { valid, by: came.by().to_string(), revision: begun.revision })
+        let signature =
+            request.marshaling.inward(streaming.by().key.algorithm, signature.to_vec())?;
+        let valid =
+            service.verify_stream(&caller, &request.selector.key(), streaming, &signature)?;
+        Reply::json(&Verified { valid, by: streaming.by().to_string(), revision: request.revision })
     },
 };
 
-pub const HMAC: Way = Way {
+pub const HMAC: StreamHandler = StreamHandler {
     query: &[KEY, TENANT, VERSION],
     before: None,
-    begin: |call, length| begun(call, length, None, |_| StreamUse::Tag),
-    end: |call, begun, came, _| {
+    begin: |call, length| begin(call, length, None, |_| StreamUse::Tag),
+    end: |call, request, streaming, _| {
         let (service, caller) = call.caller()?;
-        let made = service.hmac_stream(&caller, &begun.wanted.key(), came)?;
+        let made = service.hmac_stream(&caller, &request.selector.key(), streaming)?;
         let (by, version, tag) = (made.by.to_string(), made.by.version, encode(&made.tag));
-        Reply::json(&Tagged { by, version, tag, revision: begun.revision })
+        Reply::json(&Tagged { by, version, tag, revision: request.revision })
     },
 };
 
-pub const VERIFY_HMAC: Way = Way {
+pub const VERIFY_HMAC: StreamHandler = StreamHandler {
     query: &[KEY, TAG_BYTES, TENANT, VERSION],
     before: Some(TAG_BYTES.0),
-    begin: |call, length| begun(call, length, VERIFY_HMAC.before, StreamUse::VerifyTag),
-    end: |call, begun, came, tag| {
+    begin: |call, length| begin(call, length, VERIFY_HMAC.before, StreamUse::VerifyTag),
+    end: |call, request, streaming, tag| {
         let (service, caller) = call.caller()?;
-        let valid = service.verify_hmac_stream(&caller, &begun.wanted.key(), came, tag)?;
-        Reply::json(&Verified { valid, by: came.by().to_string(), revision: begun.revision })
+        let valid = service.verify_hmac_stream(&caller, &request.selector.key(), streaming, tag)?;
+        Reply::json(&Verified { valid, by: streaming.by().to_string(), revision: request.revision })
     },
 };
 
-fn begun(
+fn begin(
     call: &Call,
     length: Option<u64>,
     before: Option<&str>,
     what: impl FnOnce(usize) -> StreamUse,
-) -> Result<(Begun, Streaming), Problem> {
+) -> Result<(StreamRequest, Streaming), Problem> {
     let (service, caller) = call.caller()?;
     let key = call.query.text(KEY.0).ok_or_else(|| no_parameter(KEY.0))?;
     let before = match before {
@@ -136,7 +138,7 @@ fn begun(
     let form = form(call)?;
     let marshaling = Marshaling::named(MARSHALING.0, call.query.text(MARSHALING.0))?;
     let version = call.query.number(VERSION.0, u32::MAX)?;
-    let wanted = Wanted::new(call, call.query.text(TENANT.0), key)?;
+    let selector = KeySelector::new(call, call.query.text(TENANT.0), key)?;
     let revision = service.kms().revision();
     let of_message = match length.map(|length| length.checked_sub(before as u64)) {
         Some(None) => return Err(Problem::ends_before(before)),
@@ -145,8 +147,8 @@ fn begun(
     };
     let len = StreamLen { of_message, whole_max: call.state.body_max };
     let streaming =
-        service.begin_stream(&caller, &wanted.key(), version, (what(before), form), len)?;
-    Ok((Begun { wanted, before, marshaling, revision }, streaming))
+        service.begin_stream(&caller, &selector.key(), version, (what(before), form), len)?;
+    Ok((StreamRequest { selector, before, marshaling, revision }, streaming))
 }
 
 fn form(call: &Call) -> Result<StreamForm, Problem> {

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use super::batch::check_items;
 use super::bytes::missing;
-use super::{Call, Reply, TENANT, Wanted, vault};
+use super::{Call, KeySelector, Reply, TENANT, vault};
 use crate::problem::Problem;
 
 /// Paths of Vault's and OpenBao's pages at which there is nothing: what stands behind `transit/`, and behind the name of a key.
@@ -54,16 +54,16 @@ pub fn no_path(path: &str) -> Problem {
 }
 
 /// The key that the path names. Its name may stand in the body too, if it is the same.
-fn wanted(call: &Call, in_body: Option<&str>) -> Result<Wanted, Problem> {
+fn select_key(call: &Call, in_body: Option<&str>) -> Result<KeySelector, Problem> {
     named(call, call.key(), in_body)
 }
 
 /// The same, where the name stands elsewhere in the path.
-fn named(call: &Call, name: &str, in_body: Option<&str>) -> Result<Wanted, Problem> {
+fn named(call: &Call, name: &str, in_body: Option<&str>) -> Result<KeySelector, Problem> {
     if in_body.is_some_and(|other| other != name) {
         return Err(Problem::bad("`name` is another one than that in the path"));
     }
-    Ok(Wanted { tenant: tenant(call)?, name: Label::new("key", name)?, id: None })
+    Ok(KeySelector { tenant: tenant(call)?, name: Label::new("key", name)?, id: None })
 }
 
 /// The tenant that `X-Vault-Namespace` names.
@@ -71,10 +71,10 @@ pub fn tenant(call: &Call) -> Result<Label, Problem> {
     Ok(Label::new("tenant", call.namespace.as_deref().unwrap_or(TENANT))?)
 }
 
-/// Fields that may be there, if they ask for nothing.
-struct Unsupported<'a>(&'a str);
+/// A field that is accepted only if it is empty.
+struct UnsupportedField<'a>(&'a str);
 
-impl Unsupported<'_> {
+impl UnsupportedField<'_> {
     fn refuse(&self) -> Problem {
         Problem::unsupported(format!("`{}` is not supported", self.0))
     }
@@ -167,7 +167,7 @@ fn formatted(bytes: &[u8], format: &str) -> Result<String, Problem> {
 /// Answers one item, or each of a batch by itself.
 fn answered<I: Default + PartialEq>(
     call: &Call,
-    (action, wanted): (Action, &Wanted),
+    (action, selector): (Action, &KeySelector),
     items: Option<Vec<I>>,
     item: I,
     reference: impl Fn(&I) -> Option<String>,
@@ -176,7 +176,7 @@ fn answered<I: Default + PartialEq>(
     let Some(items) = items else {
         return vault::data(call, one(&item).map_err(of_operation)?, &[]);
     };
-    check_batch(call, (action, wanted), &items, &item)?;
+    check_batch(call, (action, selector), &items, &item)?;
     let mut results = Results::default();
     items.iter().for_each(|item| results.add(reference(item).as_deref(), one(item)));
     results.reply(call)
@@ -190,7 +190,7 @@ fn beside_batch<T: AsRef<str>>(value: Option<T>, is_batch: bool) -> Option<T> {
 /// Whether so many may be asked for at once, and nothing beside them.
 fn check_batch<I: Default + PartialEq>(
     call: &Call,
-    (action, wanted): (Action, &Wanted),
+    (action, selector): (Action, &KeySelector),
     items: &[I],
     item: &I,
 ) -> Result<(), Problem> {
@@ -199,7 +199,7 @@ fn check_batch<I: Default + PartialEq>(
     }
     check_items(items.len())?;
     let (service, caller) = call.caller()?;
-    let may = service.algorithm(&caller, action, &wanted.key(), items.len());
+    let may = service.algorithm(&caller, action, &selector.key(), items.len());
     may.map(drop).map_err(|error| of_operation(error.into()))
 }
 

@@ -1,4 +1,4 @@
-//! Requests that are there at the same time, run together.
+//! Coalesces concurrent requests for one verb and algorithm into one call.
 //!
 //! ```text
 //!   connection --read--> alone: answered at once, by the thread that read it
@@ -21,7 +21,7 @@ use gabion_kms::service::{Service, SignItem, VerifyItem};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use crate::api::single::{Done, Single, What};
+use crate::api::single::{Operation, Outcome, SingleRequest};
 use crate::api::{Call, Reply};
 use crate::net::options::Coalesce;
 use crate::problem::Problem;
@@ -31,15 +31,15 @@ const LANES: usize = 8;
 
 type Answer = Result<Reply, Problem>;
 
-/// Requests that wait for those beside them.
-pub struct Together {
+/// Coalesces concurrent requests for one verb and algorithm into one call of the service.
+pub struct Coalescer {
     coalesce: Coalesce,
-    lines: Mutex<HashMap<Line, Vec<Waiting>>>,
+    queues: Mutex<HashMap<BatchKey, Vec<WaitingRequest>>>,
 }
 
-/// Requests that may run together.
+/// The properties that requests of one batch have in common.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Line {
+struct BatchKey {
     action: Action,
     /// The algorithm's name.
     algorithm: &'static str,
@@ -48,60 +48,61 @@ struct Line {
     service: usize,
 }
 
-struct Waiting {
+/// A request that waits for its batch.
+struct WaitingRequest {
     call: Call,
-    single: Single,
+    single: SingleRequest,
     answer: oneshot::Sender<Answer>,
 }
 
-impl Together {
+impl Coalescer {
     pub fn new(coalesce: Coalesce) -> Arc<Self> {
-        Arc::new(Together { coalesce, lines: Mutex::default() })
+        Arc::new(Coalescer { coalesce, queues: Mutex::default() })
     }
 
-    /// Puts a request beside those like it. It comes back where it is to be run by itself: what it uses fills no lanes, is
-    /// not known without a look into the store, or has to wait for its turn.
-    pub fn join(
+    /// Adds a request to its batch. Returns it if it has to run alone: its algorithm does not gain from batches, its key is not in
+    /// the cache, or the service has no free place.
+    pub fn submit(
         self: &Arc<Self>,
         call: Call,
-        single: Single,
+        single: SingleRequest,
     ) -> Result<oneshot::Receiver<Answer>, Box<Call>> {
-        let Some(line) = self.line(&call, &single) else { return Err(Box::new(call)) };
+        let Some(key) = self.batch_key(&call, &single) else { return Err(Box::new(call)) };
         let (answer, answered) = oneshot::channel();
-        let mut lines = self.lines();
-        let waiting = lines.entry(line.clone()).or_default();
-        waiting.push(Waiting { call, single, answer });
+        let mut queues = self.queues();
+        let waiting = queues.entry(key.clone()).or_default();
+        waiting.push(WaitingRequest { call, single, answer });
         let is_first = waiting.len() == 1;
-        drop(lines);
+        drop(queues);
         if is_first {
-            self.start(line);
+            self.start(key);
         }
         Ok(answered)
     }
 
-    fn line(&self, call: &Call, single: &Single) -> Option<Line> {
+    fn batch_key(&self, call: &Call, single: &SingleRequest) -> Option<BatchKey> {
         let tenant = match self.coalesce {
             Coalesce::Off => return None,
             Coalesce::Any => None,
-            Coalesce::Tenant => Some(single.wanted.tenant.clone()),
+            Coalesce::Tenant => Some(single.selector.tenant.clone()),
         };
         let (service, _) = call.caller.as_ref()?;
-        let key = service.kms().known(&single.wanted.tenant, &single.wanted.name)?;
-        let action = single.what.action();
+        let key = service.kms().known(&single.selector.tenant, &single.selector.name)?;
+        let action = single.operation.action();
         let algorithm = lanes(key.algorithm).filter(|_| service.has_place(action))?;
-        Some(Line { action, algorithm, tenant, service: Arc::as_ptr(service) as usize })
+        Some(BatchKey { action, algorithm, tenant, service: Arc::as_ptr(service) as usize })
     }
 
     /// Runs a line soon, whatever becomes of the connections that its requests came by.
-    fn start(self: &Arc<Self>, line: Line) {
-        let together = self.clone();
+    fn start(self: &Arc<Self>, key: BatchKey) {
+        let coalescer = self.clone();
         tokio::spawn(async move {
             // What else is there is read first.
             yield_now().await;
-            let (batch, are_more) = together.take(&line);
+            let (batch, are_more) = coalescer.take(&key);
             if are_more {
                 // Another thread may have time for them.
-                together.start(line);
+                coalescer.start(key);
             }
             // Whoever waits for what met a defect hears that nobody answers.
             let _ = catch_unwind(AssertUnwindSafe(|| run(batch)));
@@ -109,19 +110,19 @@ impl Together {
     }
 
     /// Takes those that run next out of a line; whether there are others.
-    fn take(&self, line: &Line) -> (Vec<Waiting>, bool) {
-        let mut lines = self.lines();
-        let Some(waiting) = lines.get_mut(line) else { return (Vec::new(), false) };
-        let batch = next(waiting, |one| &one.single.wanted.tenant);
+    fn take(&self, key: &BatchKey) -> (Vec<WaitingRequest>, bool) {
+        let mut queues = self.queues();
+        let Some(waiting) = queues.get_mut(key) else { return (Vec::new(), false) };
+        let batch = next(waiting, |one| &one.single.selector.tenant);
         let are_more = !waiting.is_empty();
         if !are_more {
-            lines.remove(line);
+            queues.remove(key);
         }
         (batch, are_more)
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Line, Vec<Waiting>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, HashMap<BatchKey, Vec<WaitingRequest>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,29 +156,29 @@ fn next<W, T: Eq>(waiting: &mut Vec<W>, tenant: impl Fn(&W) -> &T) -> Vec<W> {
 }
 
 /// Runs requests of one line.
-fn run(batch: Vec<Waiting>) {
+fn run(batch: Vec<WaitingRequest>) {
     let (mut answers, mut asked) = (Vec::new(), Vec::new());
-    for Waiting { call, single, answer } in batch {
+    for WaitingRequest { call, single, answer } in batch {
         answers.push(Some(answer));
         asked.push((call, single));
     }
     let Some(service) = asked.first().and_then(|(call, _)| call.caller.as_ref()) else { return };
     let service: &Service = &service.0;
-    let mut tell = |place: usize, done: Result<Done, gabion_kms::Error>| {
+    let mut respond = |place: usize, done: Result<Outcome, gabion_kms::Error>| {
         let (call, single) = &asked[place];
-        let told = single.answer(call, done).map_err(|problem| call.refusal(problem));
+        let reply = single.answer(call, done).map_err(|problem| call.refusal(problem));
         if let Some(answer) = answers.get_mut(place).and_then(Option::take) {
             // Who hung up gets none.
-            let _ = answer.send(told);
+            let _ = answer.send(reply);
         }
     };
     let calls = || asked.iter().filter_map(|(call, single)| Some((call.caller().ok()?.1, single)));
-    match asked.first().map(|(_, single)| single.what.action()) {
+    match asked.first().map(|(_, single)| single.operation.action()) {
         Some(Action::Sign) => {
             let items: Vec<_> = calls()
                 .filter_map(|(call, single)| {
-                    let What::Sign { version } = single.what else { return None };
-                    let (key, message) = (single.wanted.key(), single.input.message());
+                    let Operation::Sign { version } = single.operation else { return None };
+                    let (key, message) = (single.selector.key(), single.input.message());
                     Some((call, SignItem { key, version, message }))
                 })
                 .collect();
@@ -185,21 +186,25 @@ fn run(batch: Vec<Waiting>) {
             if items.len() != asked.len() {
                 return;
             }
-            service.sign_together(&items, |place, signed| tell(place, signed.map(Done::Signed)));
+            service
+                .sign_together(&items, |place, signed| respond(place, signed.map(Outcome::Signed)));
         }
         _ => {
             let items: Vec<_> = calls()
                 .filter_map(|(call, single)| {
-                    let What::Verify { version, ref signature } = single.what else { return None };
-                    let (key, message) = (single.wanted.key(), single.input.message());
+                    let Operation::Verify { version, ref signature } = single.operation else {
+                        return None;
+                    };
+                    let (key, message) = (single.selector.key(), single.input.message());
                     Some((call, VerifyItem { key, version, message, signature }))
                 })
                 .collect();
             if items.len() != asked.len() {
                 return;
             }
-            service
-                .verify_together(&items, |place, is_its| tell(place, is_its.map(Done::Verified)));
+            service.verify_together(&items, |place, is_valid| {
+                respond(place, is_valid.map(Outcome::Verified))
+            });
         }
     }
 }
@@ -224,7 +229,7 @@ mod tests {
     /// A service with a key in each of two tenants, and somebody who asks for signatures.
     struct World {
         state: Arc<State>,
-        together: Arc<Together>,
+        coalescer: Arc<Coalescer>,
         service: Arc<Service>,
         who: Authenticated,
     }
@@ -248,10 +253,10 @@ mod tests {
                     .describe(&service.kms().find(&new.tenant, &new.name).unwrap())
                     .unwrap();
             }
-            World { state, together: Together::new(coalesce), service, who }
+            World { state, coalescer: Coalescer::new(coalesce), service, who }
         }
 
-        fn join(&self, tenant: &str) -> Result<oneshot::Receiver<Answer>, Box<Call>> {
+        fn submit(&self, tenant: &str) -> Result<oneshot::Receiver<Answer>, Box<Call>> {
             let body = format!(r#"{{"key":"k","tenant":"{tenant}","message":"AAAA"}}"#);
             let call = Call {
                 state: self.state.clone(),
@@ -270,11 +275,11 @@ mod tests {
                 body: body.into(),
             };
             let single = single_sign(&call).unwrap().unwrap();
-            self.together.join(call, single)
+            self.coalescer.submit(call, single)
         }
 
-        fn joined(&self, tenant: &str) -> oneshot::Receiver<Answer> {
-            self.join(tenant).ok().unwrap()
+        fn submitted(&self, tenant: &str) -> oneshot::Receiver<Answer> {
+            self.submit(tenant).ok().unwrap()
         }
 
         /// How many requests were run together, and how many times that was done.
@@ -291,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_there_at_once_runs_at_once() {
         let world = World::new(Coalesce::Any);
-        let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.joined(tenant)).into();
+        let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.submitted(tenant)).into();
         assert_eq!(world.counted(), (0, 0));
         for one in all {
             let reply = one.await.unwrap().unwrap_or_else(|problem| panic!("{}", problem.message));
@@ -299,27 +304,27 @@ mod tests {
         }
         assert_eq!(world.counted(), (3, 1));
         // The next one finds an empty line.
-        assert!(world.joined("a").await.unwrap().is_ok());
+        assert!(world.submitted("a").await.unwrap().is_ok());
         assert_eq!(world.counted(), (4, 2));
-        assert!(world.together.lines().is_empty());
+        assert!(world.coalescer.queues().is_empty());
     }
 
     #[tokio::test]
     async fn tenants_are_kept_apart_where_that_is_asked_for_and_all_where_nobody_waits() {
         let world = World::new(Coalesce::Tenant);
-        let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.joined(tenant)).into();
+        let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.submitted(tenant)).into();
         for one in all {
             assert!(one.await.unwrap().is_ok());
         }
         assert_eq!(world.counted(), (3, 2));
         let world = World::new(Coalesce::Off);
-        assert!(world.join("a").is_err());
+        assert!(world.submit("a").is_err());
     }
 
     #[tokio::test]
     async fn a_line_that_is_longer_than_the_lanes_runs_in_parts() {
         let world = World::new(Coalesce::Any);
-        let all: Vec<_> = (0..2 * LANES + 3).map(|_| world.joined("a")).collect();
+        let all: Vec<_> = (0..2 * LANES + 3).map(|_| world.submitted("a")).collect();
         for one in all {
             assert!(one.await.unwrap().is_ok());
         }
@@ -329,8 +334,8 @@ mod tests {
     #[tokio::test]
     async fn who_hangs_up_takes_nobody_else_along() {
         let world = World::new(Coalesce::Any);
-        let first = world.joined("a");
-        let second = world.joined("a");
+        let first = world.submitted("a");
+        let second = world.submitted("a");
         drop(first);
         assert!(second.await.unwrap().is_ok());
         // It was told of, too.
@@ -345,7 +350,7 @@ mod tests {
             let world = world.clone();
             tasks.push(tokio::spawn(async move {
                 for round in 0..40 {
-                    let answered = world.join(["a", "b"][(task + round) % 2]);
+                    let answered = world.submit(["a", "b"][(task + round) % 2]);
                     match answered {
                         Ok(answered) => assert!(answered.await.unwrap().is_ok()),
                         // Who comes while all places are taken goes by itself.
@@ -357,7 +362,7 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        assert!(world.together.lines().is_empty());
+        assert!(world.coalescer.queues().is_empty());
         let records = world.service.log().tail(0, usize::MAX).unwrap();
         let signed = records.iter().filter(|entry| entry.record.action == Action::Sign);
         assert_eq!(signed.count(), 16 * 40);
@@ -365,17 +370,17 @@ mod tests {
 
     #[test]
     fn of_a_long_line_each_tenant_is_next_once_before_any_is_twice() {
-        let mut line: Vec<(char, usize)> = (0..12).map(|place| ('a', place)).collect();
-        line.extend([('b', 0), ('b', 1), ('c', 0)]);
-        let batch = next(&mut line, |one| &one.0);
+        let mut queue: Vec<(char, usize)> = (0..12).map(|place| ('a', place)).collect();
+        queue.extend([('b', 0), ('b', 1), ('c', 0)]);
+        let batch = next(&mut queue, |one| &one.0);
         // One of each, two of those that have two, and the rest of whoever came first.
         assert_eq!(
             batch,
             [('a', 0), ('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 0), ('b', 1), ('c', 0)]
         );
-        assert_eq!(line, (5..12).map(|place| ('a', place)).collect::<Vec<_>>());
-        assert_eq!(next(&mut line, |one| &one.0).len(), 7);
-        assert!(line.is_empty());
+        assert_eq!(queue, (5..12).map(|place| ('a', place)).collect::<Vec<_>>());
+        assert_eq!(next(&mut queue, |one| &one.0).len(), 7);
+        assert!(queue.is_empty());
     }
 
     #[test]

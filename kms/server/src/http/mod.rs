@@ -8,4 +8,4 @@ mod request;
 pub mod routes;
 pub mod upload;
 
-pub use request::{Shared, answered_with_fields};
+pub use request::{RequestContext, answer_with_fields};

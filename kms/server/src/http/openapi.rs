@@ -55,11 +55,11 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
             "schema": {"type": "string"},
         })
     };
-    let query = route.query.iter().chain(route.once.map(|_| &OP_ID));
+    let query = route.query.iter().chain(route.change.map(|_| &OP_ID));
     let mut parameters: Vec<Value> =
         query.map(|(name, about)| parameter(name, "query", about)).collect();
-    let of_way = route.way.iter().flat_map(|way| way.query);
-    parameters.extend(of_way.map(|(name, about)| {
+    let of_stream = route.stream_handler.iter().flat_map(|handler| handler.query);
+    parameters.extend(of_stream.map(|(name, about)| {
         parameter(name, "query", &format!("With a body of {OCTETS} alone. {about}"))
     }));
     parameters.extend(in_path(route.path).map(|name| parameter(name, "path", about(name))));
@@ -113,8 +113,8 @@ fn body(route: &Route, schemas: &mut Schemas) -> Option<Value> {
         false => schema,
     };
     let mut content = json!({"application/json": {"schema": schema}});
-    if let Some(way) = &route.way {
-        let what = match way.before {
+    if let Some(handler) = &route.stream_handler {
+        let what = match handler.before {
             None => "The message itself, of any size.".to_owned(),
             Some(name) => {
                 format!("So many bytes as `{name}` says, and then the message itself, of any size.")

@@ -9,7 +9,7 @@ use gabion_kms::service::{Call, KeyRef, Service};
 use super::routes::Route;
 use crate::api::{TENANT, transit};
 use crate::lifecycle::state::State;
-use crate::net::peer::Connected;
+use crate::net::peer::ConnectionPeer;
 use crate::parse::query::{Query, decoded};
 use crate::problem::Problem;
 
@@ -84,7 +84,7 @@ impl PendingCaller {
     }
 
     /// Charges the caller for a refusal that comes before the handler, and gives it back.
-    pub fn charged(&self, state: &State, problem: Problem) -> Problem {
+    pub fn charge(&self, state: &State, problem: Problem) -> Problem {
         if let (true, Ok(service)) = (problem.is_charged(), self.service(state)) {
             // What was too large was read and forgotten.
             let bytes = if problem.status == 413 { state.body_max } else { 0 };
@@ -112,13 +112,13 @@ impl PendingCaller {
     ///
     /// # Errors
     /// As [`Self::service`]; a client certificate that has ended or was revoked meanwhile.
-    pub fn resumed(
+    pub fn resume(
         self,
         state: &State,
-        from: &Connected,
+        from: &ConnectionPeer,
     ) -> Result<(Arc<Service>, Authenticated), Problem> {
         let service = self.service(state)?;
-        if !from.still_holds(state.clients().as_deref()) {
+        if !from.is_still_valid(state.clients().as_deref()) {
             return Err(Problem::revoked());
         }
         Ok((service, self.who))

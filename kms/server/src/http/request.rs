@@ -17,21 +17,21 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 use sha2::{Digest, Sha256};
 
-use super::coalesce::Together;
+use super::coalesce::Coalescer;
 use super::headers;
 use super::pending_caller::{Head, PendingCaller};
 use super::routes::{self, Access, Route};
-use super::upload::{self, Asked};
-use crate::api::idempotency::{self, Once};
-use crate::api::streams::Way;
+use super::upload::{self, Upload};
+use crate::api::idempotency::{self, IdempotentRoute};
+use crate::api::streams::StreamHandler;
 use crate::api::{Call, JSON, JWKS, Reply, transit, vault};
-use crate::blocking::{aside, defect};
+use crate::blocking::{defect, run_blocking};
 use crate::error::Error;
 use crate::lifecycle::seal_state::Keeper;
 use crate::lifecycle::state::State;
-use crate::net::memory_budget::{Holder, Reserved, SHORT};
+use crate::net::memory_budget::{MemoryOwner, MemoryReservation, SHORT};
 use crate::net::options::Options;
-use crate::net::peer::Connected;
+use crate::net::peer::ConnectionPeer;
 use crate::parse::body::{forget, memory, read};
 use crate::parse::json;
 use crate::parse::query::{Query, decoded};
@@ -43,16 +43,16 @@ const OCTETS: &[u8] = b"application/octet-stream";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What a request is answered by.
+/// The state and the coalescer that all requests share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct RequestContext {
     pub state: Arc<State>,
-    /// Requests that wait for those beside them.
-    pub together: Arc<Together>,
+    /// Runs requests of the same kind in one call.
+    pub coalescer: Arc<Coalescer>,
 }
 
-impl Shared {
-    /// What requests of a new server are answered by.
+impl RequestContext {
+    /// Makes the context of a new server.
     ///
     /// # Errors
     /// As [`State::new`].
@@ -62,24 +62,24 @@ impl Shared {
         description: &'static str,
     ) -> Result<Self, Error> {
         let state = Arc::new(State::new(keeper, options, description)?);
-        Ok(Shared { state, together: Together::new(options.coalesce) })
+        Ok(RequestContext { state, coalescer: Coalescer::new(options.coalesce) })
     }
 }
 
 /// Answers a request. There always is an answer.
-async fn answered(
-    shared: &Shared,
-    from: Arc<Connected>,
+async fn answer(
+    shared: &RequestContext,
+    from: Arc<ConnectionPeer>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let state = &shared.state;
     let id = state.request_id();
     let is_vaults = routes::is_vaults(request.uri().path());
-    let known = known(request.headers());
+    let known = known_marks(request.headers());
     let (answer, retry_after_s) = match reply(shared, &from, request, &id).await {
         Ok(answer) if answer.reply.kind == JWKS && answer.reply.status == 200 => {
             state.count(answer.reply.status);
-            return Ok(kept(answer, &id, &known));
+            return Ok(cacheable(answer, &id, &known));
         }
         Ok(answer) => (answer, None),
         Err(problem) if is_vaults => (vault::refusal(&problem).into(), problem.retry_after_s),
@@ -90,27 +90,27 @@ async fn answered(
 }
 
 async fn reply(
-    shared: &Shared,
-    from: &Connected,
+    shared: &RequestContext,
+    from: &ConnectionPeer,
     request: Request<Incoming>,
     id: &str,
 ) -> Result<Answer, Problem> {
     let state = &shared.state;
     let (head, mut body) = request.into_parts();
-    let admitted = admitted(state, from, &head, body.size_hint().exact(), id);
+    let admission = admit(state, from, &head, body.size_hint().exact(), id);
     // Whoever waits for a word before the body has not sent any.
-    if admitted.is_err() && !head.headers.contains_key(EXPECT) {
+    if admission.is_err() && !head.headers.contains_key(EXPECT) {
         // The rest of the body is read, or it would be taken for the next request of the connection.
         forget(&mut body, state.body_max).await;
     }
-    let Admitted { route, way, parts, caller, query, reserved } = admitted?;
+    let Admission { route, stream_handler, parts, caller, query, reserved } = admission?;
     let charged = |problem| match &caller {
-        Some(caller) => caller.charged(state, problem),
+        Some(caller) => caller.charge(state, problem),
         None => problem,
     };
     let (mut whole, mut stream) = (Bytes::new(), None);
-    match way {
-        Some(way) => stream = Some((way, body)),
+    match stream_handler {
+        Some(handler) => stream = Some((handler, body)),
         None => whole = read(&mut body, route.body_max(state.body_max)).await.map_err(charged)?,
     }
     if route.is_vaults() && whole.trim_ascii() == b"null" {
@@ -124,8 +124,8 @@ async fn reply(
         false => namespace(&head.headers).map_err(charged)?,
     };
     // The body may have come after the end of the caller's certificate or of the service's generation.
-    let caller = caller.map(|caller| caller.resumed(state, from)).transpose()?;
-    let holder = caller.as_ref().map(|(_, who)| Holder::of(who));
+    let caller = caller.map(|caller| caller.resume(state, from)).transpose()?;
+    let owner = caller.as_ref().map(|(_, who)| MemoryOwner::of(who));
     let peer = peer(state, from, caller.is_some());
     let (id, trace) = (id.to_owned(), trace::parent(&head.headers));
     let bytes = AtomicUsize::new(whole.len());
@@ -149,20 +149,20 @@ async fn reply(
         body: whole,
         bytes,
     };
-    if let Some((way, mut body)) = stream {
-        let asked = Asked { way, from, is_expecting: head.headers.contains_key(EXPECT) };
-        let reply = upload::answered(&asked, call, &mut body).await?;
-        return released(state, (&under, holder), from, reply);
+    if let Some((handler, mut body)) = stream {
+        let upload = Upload { handler, from, is_expecting: head.headers.contains_key(EXPECT) };
+        let reply = upload::answer(&upload, call, &mut body).await?;
+        return release(state, (&under, owner), from, reply);
     }
     let running = state.run();
-    let reply = handled(shared, route, call, running.is_alone()).await?;
-    released(state, (&under, holder), from, reply)
+    let reply = handle_request(shared, route, call, running.is_alone()).await?;
+    release(state, (&under, owner), from, reply)
 }
 
 /// What is known of a connection.
-fn peer(state: &State, from: &Connected, is_looked_at: bool) -> Peer {
+fn peer(state: &State, from: &ConnectionPeer, is_looked_at: bool) -> Peer {
     // A certificate that was revoked names nobody, at paths that anybody may call, either.
-    match is_looked_at || from.still_holds(state.clients().as_deref()) {
+    match is_looked_at || from.is_still_valid(state.clients().as_deref()) {
         true => from.peer,
         false => Peer { certificate: None, ..from.peer },
     }
@@ -171,7 +171,7 @@ fn peer(state: &State, from: &Connected, is_looked_at: bool) -> Peer {
 /// An answer, and the memory that is reserved for it until it is written.
 struct Answer {
     reply: Reply,
-    reserved: Option<Reserved>,
+    reserved: Option<MemoryReservation>,
 }
 
 impl From<Reply> for Answer {
@@ -182,13 +182,13 @@ impl From<Reply> for Answer {
 
 impl Answer {
     fn into_bytes(self) -> Bytes {
-        /// Bytes with what is reserved for them.
-        struct Owned {
+        /// A body with the memory that is reserved for it.
+        struct ReservedBody {
             body: Vec<u8>,
-            _reserved: Reserved,
+            _reserved: MemoryReservation,
         }
 
-        impl AsRef<[u8]> for Owned {
+        impl AsRef<[u8]> for ReservedBody {
             fn as_ref(&self) -> &[u8] {
                 &self.body
             }
@@ -196,47 +196,47 @@ impl Answer {
 
         match self.reserved {
             None => Bytes::from(self.reply.body),
-            Some(_reserved) => Bytes::from_owner(Owned { body: self.reply.body, _reserved }),
+            Some(_reserved) => Bytes::from_owner(ReservedBody { body: self.reply.body, _reserved }),
         }
     }
 }
 
-/// Gives an answer to its connection, whose gate looks again before each byte of it is written.
+/// Hands an answer to its connection. The connection's gate checks the seal again before each byte is written.
 ///
 /// # Errors
 /// `sealed`: the seal was closed while the request ran.
-fn released(
+fn release(
     state: &State,
-    (under, holder): (&OnceLock<Generation>, Option<Holder>),
-    from: &Connected,
+    (under, owner): (&OnceLock<Generation>, Option<MemoryOwner>),
+    from: &ConnectionPeer,
     reply: Reply,
 ) -> Result<Answer, Problem> {
     if let Some(generation) = under.get() {
         generation.check().map_err(|_| Problem::withheld())?;
         from.gate.take(generation);
     }
-    let reserved = holder.and_then(|holder| state.budget.hold(&holder, reply.body.len()));
+    let reserved = owner.and_then(|owner| state.budget.hold(&owner, reply.body.len()));
     Ok(Answer { reply, reserved })
 }
 
-/// Has a request handled: here, beside others, or on a thread that may wait.
-async fn handled(
-    shared: &Shared,
+/// Runs a request's handler: on this thread, in a batch, or on a thread that may block.
+async fn handle_request(
+    shared: &RequestContext,
     route: &'static Route,
     call: Call,
     is_alone: bool,
 ) -> Result<Reply, Problem> {
     let is_short = call.body.len() <= SHORT;
-    let Route { method, path, once: action, is_secret, handler, .. } = *route;
-    let of_route = Once { method, path, action, is_secret, handler };
+    let Route { method, path, change: action, is_secret, handler, .. } = *route;
+    let of_route = IdempotentRoute { method, path, action, is_secret, handler };
     let handle = move |call: &Call| {
         // The request may have waited for a thread.
         call.under.get().map_or(Ok(()), Generation::check)?;
-        idempotency::answered(&of_route, call).map_err(|problem| call.refusal(problem))
+        idempotency::answer_once(&of_route, call).map_err(|problem| call.refusal(problem))
     };
     if !(route.is_quick && is_short) {
         // The caller may hang up; what began goes on to its end there.
-        return aside(move || handle(&call)).await?;
+        return run_blocking(move || handle(&call)).await?;
     }
     // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others are
     // run together where that is quicker, or find threads, and their turn.
@@ -249,37 +249,37 @@ async fn handled(
         None => Ok(None),
     }));
     let call = match single.unwrap_or_else(|_| Err(defect()))? {
-        Some(single) => match shared.together.join(call, single) {
+        Some(single) => match shared.coalescer.submit(call, single) {
             Ok(answered) => return answered.await.unwrap_or_else(|_| Err(defect())),
             Err(call) => *call,
         },
         None => call,
     };
-    aside(move || handle(&call)).await?
+    run_blocking(move || handle(&call)).await?
 }
 
-/// What a head asks for.
-struct Admitted {
+/// A request whose head was accepted.
+struct Admission {
     route: &'static Route,
     /// Of a body that is a message itself.
-    way: Option<&'static Way>,
+    stream_handler: Option<&'static StreamHandler>,
     /// The parts of its path.
     parts: Vec<String>,
     /// Who asks, where that is needed.
     caller: Option<PendingCaller>,
     query: Query,
     /// The memory of its body.
-    reserved: Option<Reserved>,
+    reserved: Option<MemoryReservation>,
 }
 
-/// Looks at a head, and how long its body is to be, before anything of that is read.
-fn admitted(
+/// Checks a request's head and the length of its body before the body is read.
+fn admit(
     state: &State,
-    from: &Connected,
+    from: &ConnectionPeer,
     head: &Parts,
     length: Option<u64>,
     id: &str,
-) -> Result<Admitted, Problem> {
+) -> Result<Admission, Problem> {
     if head.version == Version::HTTP_11 && !head.headers.contains_key(HOST) {
         // RFC 9112, section 3.2. `headers::check` refuses a second one.
         return Err(Problem::bad("expected one field Host"));
@@ -297,7 +297,7 @@ fn admitted(
         Access::Open => None,
         Access::Caller => {
             let token = token(&head.headers)?;
-            if !from.still_holds(state.clients().as_deref()) {
+            if !from.is_still_valid(state.clients().as_deref()) {
                 return Err(Problem::revoked());
             }
             let service = state.keeper.service()?;
@@ -318,50 +318,58 @@ fn admitted(
             true => Query::lenient(head.uri.query()),
             false => Query::read(head.uri.query(), &names(route.query, None))?,
         };
-        return Ok(Admitted { route, way: None, parts, caller: None, query, reserved: None });
+        return Ok(Admission {
+            route,
+            stream_handler: None,
+            parts,
+            caller: None,
+            query,
+            reserved: None,
+        });
     };
     if !route.takes_away() {
         service.check_refusals(&who)?;
     }
-    let looked_at = looked_at(state, (&service, &who), (route, &parts), head, length, id);
+    let fields = check_head(state, (&service, &who), (route, &parts), head, length, id);
     let caller = PendingCaller::new(&service, who);
-    let (way, query, reserved) = looked_at.map_err(|problem| caller.charged(state, problem))?;
-    Ok(Admitted { route, way, parts, caller: Some(caller), query, reserved })
+    let (stream_handler, query, reserved) =
+        fields.map_err(|problem| caller.charge(state, problem))?;
+    Ok(Admission { route, stream_handler, parts, caller: Some(caller), query, reserved })
 }
 
-/// What a head says of a request whose caller is known.
-type LookedAt = (Option<&'static Way>, Query, Option<Reserved>);
+/// The stream handler, the parameters and the reserved memory of a request whose caller is known.
+type HeadFields = (Option<&'static StreamHandler>, Query, Option<MemoryReservation>);
 
 /// Looks at the rest of a head: how its message comes, its parameters, whether the caller may do such a thing at all, and
 /// whether there is memory for its body.
-fn looked_at(
+fn check_head(
     state: &State,
     (service, who): (&Service, &Authenticated),
     (route, parts): (&'static Route, &[String]),
     head: &Parts,
     length: Option<u64>,
     id: &str,
-) -> Result<LookedAt, Problem> {
-    let way = match &route.way {
-        Some(way) if is_message(&head.headers) => Some(way),
+) -> Result<HeadFields, Problem> {
+    let stream_handler = match &route.stream_handler {
+        Some(stream_handler) if is_message(&head.headers) => Some(stream_handler),
         Some(_) | None => None,
     };
-    let parameters = way.map_or(route.query, |way| way.query);
-    let query = Query::read(head.uri.query(), &names(parameters, route.once))?;
+    let parameters = stream_handler.map_or(route.query, |stream_handler| stream_handler.query);
+    let query = Query::read(head.uri.query(), &names(parameters, route.change))?;
     let namespace = namespace(&head.headers)?;
     let asked = Head { route, parts, query: &query, namespace };
     asked.check_permission(service, who, (id, trace::parent(&head.headers).as_deref()))?;
-    let bytes = match way {
+    let bytes = match stream_handler {
         None => memory(length, route.body_max(state.body_max)),
         Some(_) => upload::memory(length, state.body_max),
     };
-    let reserved = state.budget.take(&Holder::of(who), bytes)?;
-    Ok((way, query, reserved))
+    let reserved = state.budget.take(&MemoryOwner::of(who), bytes)?;
+    Ok((stream_handler, query, reserved))
 }
 
 /// The names of the parameters that a route takes.
-fn names(parameters: &[(&'static str, &'static str)], once: Option<Action>) -> Vec<&'static str> {
-    let op_id = once.map(|_| idempotency::OP_ID.0);
+fn names(parameters: &[(&'static str, &'static str)], change: Option<Action>) -> Vec<&'static str> {
+    let op_id = change.map(|_| idempotency::OP_ID.0);
     parameters.iter().map(|(name, _)| *name).chain(op_id).collect()
 }
 
@@ -407,16 +415,16 @@ fn namespace(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     Ok(Some(name.to_owned()).filter(|name| !name.is_empty()))
 }
 
-/// Marks of what the caller has (RFC 9110, 13.1.2).
-fn known(headers: &HeaderMap) -> Vec<String> {
+/// Returns the entity tags of `If-None-Match` (RFC 9110, 13.1.2).
+fn known_marks(headers: &HeaderMap) -> Vec<String> {
     let fields = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let marks = fields.flat_map(|field| field.split(','));
     marks.map(|mark| mark.trim().trim_start_matches("W/").to_owned()).collect()
 }
 
-/// An answer that its caller may keep, and that is not sent again to whoever has it. Nobody uses it without asking whether
-/// it is still so: what was taken out of use is not to be believed from a cache.
-fn kept(mut answer: Answer, id: &str, known: &[String]) -> Response<Full<Bytes>> {
+/// Makes a response with an `ETag`, or a 304 if the caller has it. Caches must ask again before each use: a key that was taken
+/// out of use is not to be served from a cache.
+fn cacheable(mut answer: Answer, id: &str, known: &[String]) -> Response<Full<Bytes>> {
     let digest: [u8; 32] = Sha256::digest(&answer.reply.body).into();
     let mark: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     let mark = format!("\"{mark}\"");
@@ -448,14 +456,14 @@ fn allowed(routes: &[&Route]) -> String {
 }
 
 /// Answers a request, with the fields that its status asks for (RFC 9110, sections 11.6.1, 15.3.5 and 15.5.6).
-pub async fn answered_with_fields(
-    shared: Shared,
-    from: Arc<Connected>,
+pub async fn answer_with_fields(
+    shared: RequestContext,
+    from: Arc<ConnectionPeer>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let uri = request.uri().clone();
     let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
-    let mut response = answered(&shared, from, request).await?;
+    let mut response = answer(&shared, from, request).await?;
     if is_chunked {
         // RFC 9112, section 6.1: beside a Content-Length, which hyper takes away, it may be that whoever stands between takes
         // another end for the request's. What comes after it is nobody's.

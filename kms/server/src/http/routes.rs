@@ -29,7 +29,7 @@ macro_rules! route {
     (@schema) => { None };
     (@schema $type:ty) => { Some(<$type as Shape>::schema) };
     (single $read:path, $($row:tt)*) => { Route { single: Some($read), ..route!(quick $($row)*) } };
-    (stream $way:path, $($row:tt)*) => { Route { way: Some($way), ..route!($($row)*) } };
+    (stream $stream:path, $($row:tt)*) => { Route { stream_handler: Some($stream), ..route!($($row)*) } };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };
     (sealing $($row:tt)*) => { Route { is_sealing: true, ..route!($($row)*) } };
     (may [$($action:ident)+] $($row:tt)*) => {
@@ -38,7 +38,7 @@ macro_rules! route {
     (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
     (health $($row:tt)*) => { Route { is_health: true, ..route!(open $($row)*) } };
     (secret $($row:tt)*) => { Route { is_secret: true, ..route!($($row)*) } };
-    (once $action:ident $($row:tt)*) => { Route { once: Some(Action::$action), ..route!($($row)*) } };
+    (change $action:ident $($row:tt)*) => { Route { change: Some(Action::$action), ..route!($($row)*) } };
     ($method:literal $path:literal $name:literal $about:literal $handler:path
         $(, body $body:ty)? $(, answer $answer:ty)? $(, query $query:expr)?) => {
         Route {
@@ -54,10 +54,10 @@ macro_rules! route {
             single: None,
             query: route!(@list $($query)?),
             body: route!(@schema $($body)?),
-            way: None,
+            stream_handler: None,
             answer: route!(@schema $($answer)?),
             handler: $handler,
-            once: None,
+            change: None,
             is_secret: false,
         }
     };
@@ -80,7 +80,7 @@ pub const ROUTES: &[Route] = routes![
     route!(health "GET" "/metrics" "metrics" "What was counted, in the text format of Prometheus." system::metrics),
     route!(open "GET" "/openapi.json" "openapi" "This description." system::openapi),
     route!(health "GET" "/v1/kms/status" "status" "How the service is." system::status, answer native::Status),
-    route!(once Create "POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body native::CreateKey, answer native::Key),
+    route!(change Create "POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body native::CreateKey, answer native::Key),
     route!("GET" "/v1/kms/keys" "list_keys" "Keys that the caller may see, in the order of their names." keys::list, answer native::Keys, query &[
         OF_TENANT,
         ("prefix", "How their names begin."),
@@ -88,24 +88,24 @@ pub const ROUTES: &[Route] = routes![
         ("limit", "Most keys of the answer: 100 if nothing else is said, at most 1000."),
     ]),
     route!("GET" "/v1/kms/keys/{key}" "show_key" "A key, by name or id." keys::show, answer native::Key, query &[OF_TENANT]),
-    route!(once Delete "DELETE" "/v1/kms/keys/{key}" "delete_key" "Deletes a key; it can be restored." keys::delete, answer native::Changed, query &[OF_TENANT]),
+    route!(change Delete "DELETE" "/v1/kms/keys/{key}" "delete_key" "Deletes a key; it can be restored." keys::delete, answer native::Changed, query &[OF_TENANT]),
     route!("GET" "/v1/kms/keys/{key}/versions" "list_versions" "Versions with their public keys, 100 at a time." keys::versions, answer native::Versions, query &[
         OF_TENANT,
         ("after", "The version after which to begin."),
     ]),
-    route!(once Rotate "POST" "/v1/kms/keys/{key}/rotate" "rotate_key" "Gives a key one version more." keys::rotate, body native::Nothing, answer native::Rotated, query &[OF_TENANT]),
-    route!(once Config "POST" "/v1/kms/keys/{key}/config" "configure_key" "Changes what may be done with versions, and labels." keys::config, body native::ConfigureKey, answer native::Key, query &[OF_TENANT]),
-    route!(once Enable "POST" "/v1/kms/keys/{key}/enable" "enable_version" "Puts a version into use again." keys::enable, body native::OfVersion, answer native::Changed, query &[OF_TENANT]),
-    route!(once Disable "POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body native::OfVersion, answer native::Changed, query &[OF_TENANT]),
-    route!(once Trim "POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body native::Trim, answer native::Changed, query &[OF_TENANT]),
-    route!(once Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body native::Nothing, answer native::Changed, query &[OF_TENANT]),
-    route!(once Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good, and backups that have it." keys::destroy, body native::DestroyKey, answer native::Destroyed, query &[OF_TENANT]),
-    route!(once Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." key_transfer::import_version, body native::ImportVersion, answer native::Rotated, query &[OF_TENANT]),
+    route!(change Rotate "POST" "/v1/kms/keys/{key}/rotate" "rotate_key" "Gives a key one version more." keys::rotate, body native::Nothing, answer native::Rotated, query &[OF_TENANT]),
+    route!(change Config "POST" "/v1/kms/keys/{key}/config" "configure_key" "Changes what may be done with versions, and labels." keys::config, body native::ConfigureKey, answer native::Key, query &[OF_TENANT]),
+    route!(change Enable "POST" "/v1/kms/keys/{key}/enable" "enable_version" "Puts a version into use again." keys::enable, body native::OfVersion, answer native::Changed, query &[OF_TENANT]),
+    route!(change Disable "POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body native::OfVersion, answer native::Changed, query &[OF_TENANT]),
+    route!(change Trim "POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body native::Trim, answer native::Changed, query &[OF_TENANT]),
+    route!(change Restore "POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body native::Nothing, answer native::Changed, query &[OF_TENANT]),
+    route!(change Destroy "POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good, and backups that have it." keys::destroy, body native::DestroyKey, answer native::Destroyed, query &[OF_TENANT]),
+    route!(change Import "POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." key_transfer::import_version, body native::ImportVersion, answer native::Rotated, query &[OF_TENANT]),
     route!(may [Export] "POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." key_transfer::export, body native::ExportKey, answer native::Exported, query &[OF_TENANT]),
     route!("GET" "/v1/kms/wrapping-key" "wrapping_key" "The public key for which to wrap what is imported." key_transfer::wrapping_key, answer native::WrappingKey, query &[
         ("kind", "x-wing or rsa; x-wing if nothing else is said."),
     ]),
-    route!(once Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." key_transfer::import, body native::ImportKey, answer native::Key),
+    route!(change Import "POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." key_transfer::import, body native::ImportKey, answer native::Key),
     route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks, query jwks::QUERY),
     route!(may [Sign] stream streams::SIGN, single signatures::single_sign, "POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body native::Sign, answer native::Signed),
     route!(may [Verify] stream streams::VERIFY, single signatures::single_verify, "POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body native::Verify, answer native::Verified),
@@ -128,12 +128,12 @@ pub const ROUTES: &[Route] = routes![
     route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body native::Unseal, answer native::Sealing),
     route!(may [Seal] sealing "POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body native::Nothing, answer native::Sealing),
     route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body native::RecoverAdmin, answer native::Recovering),
-    route!(secret once Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body native::CreateToken, answer native::TokenMade),
-    route!(once Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token with all its attenuations." administration::revoke_token, body native::RevokeToken, answer native::Changed),
+    route!(secret change Token "POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body native::CreateToken, answer native::TokenMade),
+    route!(change Token "POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token with all its attenuations." administration::revoke_token, body native::RevokeToken, answer native::Changed),
     route!("GET" "/v1/kms/policies" "list_policies" "The sets of policies that are in force." policies::list, answer native::PolicySets),
-    route!(once Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body native::PutPolicy, answer native::PolicyChanged),
+    route!(change Policy "PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body native::PutPolicy, answer native::PolicyChanged),
     route!("GET" "/v1/kms/policies/{name}" "show_policy" "A set of policies." policies::show, answer native::PolicySet),
-    route!(once Policy "DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer native::PolicyChanged),
+    route!(change Policy "DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer native::PolicyChanged),
     route!(may [Policy] "POST" "/v1/kms/policy-check" "check_policy" "What policies say of a question." policies::check, body native::CheckPolicy, answer native::PolicyChecked),
     route!(may [Backup] "POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body native::Nothing, answer native::BackedUp),
     route!("GET" "/v1/kms/audit" "audit" "Records of the audit log." administration::audit, answer native::AuditRecords, query &[
@@ -230,7 +230,7 @@ mod tests {
     /// Answers of changes are stored under their op_id, so each route with a secret answer has to say so.
     #[test]
     fn every_change_whose_answer_has_a_secret_says_so() {
-        for route in ROUTES.iter().filter(|route| route.once.is_some()) {
+        for route in ROUTES.iter().filter(|route| route.change.is_some()) {
             let mut schemas = Schemas::new();
             let answer = route.answer.map(|schema| schema(&mut schemas)).unwrap_or_default();
             let has_secret = format!("{answer}{}", Value::from(schemas)).contains("password");

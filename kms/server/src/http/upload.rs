@@ -20,22 +20,22 @@ use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
 use super::pending_caller::PendingCaller;
-use crate::api::streams::{Begun, Way};
-use crate::api::{Call, Reply, Wanted};
-use crate::blocking::{Aside, aside, defect};
+use crate::api::streams::{StreamHandler, StreamRequest};
+use crate::api::{Call, KeySelector, Reply};
+use crate::blocking::{BlockingTask, defect, run_blocking};
 use crate::lifecycle::state::State;
-use crate::net::peer::Connected;
+use crate::net::peer::ConnectionPeer;
 use crate::parse::body::{FORGOTTEN, forget};
 use crate::problem::Problem;
 
 /// Bytes that are hashed at once: about a millisecond.
 const PIECE: usize = 256 << 10;
 
-/// Bytes that have to come in a span of patience, if it is not the end that does.
-const FLOOR: usize = 1 << 20;
+/// The minimum number of bytes that must arrive in [`WAIT_MAX`], unless the body ends.
+const PROGRESS_MIN: usize = 1 << 20;
 
-/// A span of patience.
-const SPAN: Duration = Duration::from_secs(30);
+/// How long a caller may take for [`PROGRESS_MIN`] bytes.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// In how many seconds there may be a place.
 const AGAIN_S: u64 = 1;
@@ -43,10 +43,10 @@ const AGAIN_S: u64 = 1;
 /// A piece, wiped when it is let go: a message may be secret.
 type Piece = Zeroizing<Vec<u8>>;
 
-/// A request whose body is a message.
-pub struct Asked<'a> {
-    pub way: &'static Way,
-    pub from: &'a Connected,
+/// A request whose body is a message of any size.
+pub struct Upload<'a> {
+    pub handler: &'static StreamHandler,
+    pub from: &'a ConnectionPeer,
     /// Whether the caller waits for a word before the body.
     pub is_expecting: bool,
 }
@@ -58,21 +58,21 @@ pub fn memory(length: Option<u64>, body_max: usize) -> usize {
     short.filter(|&length| length <= body_max).unwrap_or(0).min(2 * PIECE)
 }
 
-/// Answers it.
-pub async fn answered(
-    asked: &Asked<'_>,
+/// Answers an upload.
+pub async fn answer(
+    upload: &Upload<'_>,
     call: Call,
     body: &mut Incoming,
 ) -> Result<Reply, Problem> {
     let (state, most) = (call.state.clone(), call.state.body_max);
-    let answered = of_body(asked, call, &state, body).await;
-    let Refused { problem, has_begun } = match answered {
+    let answered = answer_body(upload, call, &state, body).await;
+    let Refusal { problem, has_started } = match answered {
         Ok(reply) => return Ok(reply),
         Err(refused) => refused,
     };
     // It is read on for a while, so that who sends it hears why; who waits for a word sends nothing, and who is too slow is
     // hung up on.
-    let is_sent = has_begun || !asked.is_expecting;
+    let is_sent = has_started || !upload.is_expecting;
     if is_sent && problem.status != 408 {
         forget(body, most.saturating_mul(FORGOTTEN)).await;
     }
@@ -80,62 +80,67 @@ pub async fn answered(
 }
 
 /// Why a body is refused, and whether any of it was waited for.
-struct Refused {
+struct Refusal {
     problem: Problem,
-    has_begun: bool,
+    has_started: bool,
 }
 
-impl From<Problem> for Refused {
+impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Refused { problem, has_begun: false }
+        Refusal { problem, has_started: false }
     }
 }
 
-async fn of_body(
-    asked: &Asked<'_>,
+async fn answer_body(
+    upload: &Upload<'_>,
     call: Call,
     state: &Arc<State>,
     body: &mut Incoming,
-) -> Result<Reply, Refused> {
-    let (way, length) = (asked.way, body.size_hint().exact());
-    if length.is_some_and(|length| length > state.streams.bytes_max) {
-        return Err(Problem::too_long(state.streams.bytes_max).into());
+) -> Result<Reply, Refusal> {
+    let (handler, length) = (upload.handler, body.size_hint().exact());
+    if length.is_some_and(|length| length > state.upload_limits.bytes_max) {
+        return Err(Problem::too_long(state.upload_limits.bytes_max).into());
     }
     let begin = move || {
-        let begun = (way.begin)(&call, length).map_err(|problem| call.refusal(problem));
-        (call, begun)
+        let request = (handler.begin)(&call, length).map_err(|problem| call.refusal(problem));
+        (call, request)
     };
-    let (mut call, begun) = aside(begin).await?;
-    let (begun, streaming) = begun?;
+    let (mut call, request) = run_blocking(begin).await?;
+    let (request, streaming) = request?;
     // One that is as short as any body needs no place of the few that there are.
     let is_short = length.is_some_and(|length| length <= state.body_max as u64);
     let place = match is_short {
         true => None,
-        false => Some(state.streams.take(&begun.wanted.tenant).ok_or_else(busy)?),
+        false => Some(state.upload_limits.take(&request.selector.tenant).ok_or_else(busy)?),
     };
     let (service, who) = call.caller.take().ok_or_else(defect)?;
     let caller = PendingCaller::new(&service, who);
     drop(service);
-    let mut inflow = Inflow::new(body, state.streams.bytes_max);
-    let hasher = Hasher::new(streaming, state.streams.hashing.clone());
-    let came =
-        inflow.all(hasher, &begun, |bytes| charge(&caller, &call, &begun.wanted, bytes)).await;
-    let came = came.map_err(|problem| Refused { problem, has_begun: true })?;
+    let mut reader = BodyReader::new(body, state.upload_limits.bytes_max);
+    let hasher = Hasher::new(streaming, state.upload_limits.hashing.clone());
+    let body_read = reader
+        .all(hasher, &request, |bytes| charge(&caller, &call, &request.selector, bytes))
+        .await;
+    let body_read = body_read.map_err(|problem| Refusal { problem, has_started: true })?;
     drop(place);
-    let resumed = caller.resumed(state, asked.from);
-    call.caller = Some(resumed.map_err(|problem| Refused { problem, has_begun: true })?);
+    let resumed = caller.resume(state, upload.from);
+    call.caller = Some(resumed.map_err(|problem| Refusal { problem, has_started: true })?);
     // From here on it is a request that was read.
     let _running = state.run();
-    let end = move || ended(way, &call, &begun, came);
-    let ended = aside(end).await?;
-    Ok(ended?)
+    let end = move || finish(handler, &call, &request, body_read);
+    Ok(run_blocking(end).await??)
 }
 
-/// Hashes the last piece, and answers.
-fn ended(way: &Way, call: &Call, begun: &Begun, came: All) -> Result<Reply, Problem> {
-    let All { mut streaming, before, last } = came;
+/// Hashes the last piece and answers.
+fn finish(
+    handler: &StreamHandler,
+    call: &Call,
+    request: &StreamRequest,
+    body_read: UploadBody,
+) -> Result<Reply, Problem> {
+    let UploadBody { mut streaming, before, last } = body_read;
     let added = streaming.add(&last).map_err(Problem::from);
-    let answered = added.and_then(|()| (way.end)(call, begun, &streaming, &before));
+    let answered = added.and_then(|()| (handler.end)(call, request, &streaming, &before));
     answered.map_err(|problem| call.refusal(problem))
 }
 
@@ -147,17 +152,17 @@ fn busy() -> Problem {
 fn charge(
     caller: &PendingCaller,
     call: &Call,
-    wanted: &Wanted,
+    selector: &KeySelector,
     bytes: usize,
 ) -> Result<(), Problem> {
     let service = caller.service(&call.state)?;
-    call.state.streams.count(bytes);
-    service.charge_bytes(&service::Call::new(caller.who(), &call.id), &wanted.key(), bytes);
+    call.state.upload_limits.count(bytes);
+    service.charge_bytes(&service::Call::new(caller.who(), &call.id), &selector.key(), bytes);
     Ok(())
 }
 
-/// A body, as it comes.
-struct Inflow<'a> {
+/// Reads a body and enforces its minimum rate and its maximum size.
+struct BodyReader<'a> {
     body: &'a mut Incoming,
     /// When enough of it has to be there.
     ends: Instant,
@@ -167,8 +172,8 @@ struct Inflow<'a> {
     most: u64,
 }
 
-/// All of a body.
-struct All {
+/// A body that was read to its end.
+struct UploadBody {
     streaming: Box<Streaming>,
     /// What stood before the message.
     before: Vec<u8>,
@@ -176,23 +181,23 @@ struct All {
     last: Piece,
 }
 
-impl<'a> Inflow<'a> {
+impl<'a> BodyReader<'a> {
     fn new(body: &'a mut Incoming, most: u64) -> Self {
-        Inflow { body, ends: Instant::now() + SPAN, got: 0, read: 0, most }
+        BodyReader { body, ends: Instant::now() + WAIT_MAX, got: 0, read: 0, most }
     }
 
     /// Reads all of it.
     async fn all(
         &mut self,
         mut hasher: Hasher,
-        begun: &Begun,
+        request: &StreamRequest,
         charge: impl Fn(usize) -> Result<(), Problem>,
-    ) -> Result<All, Problem> {
-        let mut before = Vec::with_capacity(begun.before);
+    ) -> Result<UploadBody, Problem> {
+        let mut before = Vec::with_capacity(request.before);
         let mut piece = Piece::default();
         while let Some(bytes) = self.next().await? {
             let (of_before, mut rest) =
-                bytes.split_at(bytes.len().min(begun.before - before.len()));
+                bytes.split_at(bytes.len().min(request.before - before.len()));
             before.extend_from_slice(of_before);
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(rest.len().min(PIECE - piece.len()));
@@ -207,11 +212,11 @@ impl<'a> Inflow<'a> {
                 }
             }
         }
-        if before.len() < begun.before {
-            return Err(Problem::ends_before(begun.before));
+        if before.len() < request.before {
+            return Err(Problem::ends_before(request.before));
         }
         charge(piece.len())?;
-        Ok(All { streaming: hasher.end().await?, before, last: piece })
+        Ok(UploadBody { streaming: hasher.end().await?, before, last: piece })
     }
 
     /// The next bytes; none at the end.
@@ -224,8 +229,8 @@ impl<'a> Inflow<'a> {
             let frame = frame.map_err(|_| Problem::ends_early())?;
             let Ok(bytes) = frame.into_data() else { continue };
             self.got = self.got.saturating_add(bytes.len());
-            if self.got >= FLOOR {
-                (self.got, self.ends) = (0, Instant::now() + SPAN);
+            if self.got >= PROGRESS_MIN {
+                (self.got, self.ends) = (0, Instant::now() + WAIT_MAX);
             }
             self.read += bytes.len() as u64;
             match self.read > self.most {
@@ -239,21 +244,22 @@ impl<'a> Inflow<'a> {
 /// Hashes pieces, one while the next one comes.
 struct Hasher {
     places: Arc<Semaphore>,
-    now: Now,
+    now: HasherState,
 }
 
-/// What was hashed last, and memory for the next piece.
-type Hashed = Result<(Box<Streaming>, Piece), gabion_kms::Error>;
+/// The hash's state, and memory for the next piece.
+type HashResult = Result<(Box<Streaming>, Piece), gabion_kms::Error>;
 
-enum Now {
-    Rests(Box<Streaming>, Piece),
-    Hashes(Aside<Hashed>),
-    Ended,
+/// The state of a [`Hasher`].
+enum HasherState {
+    Idle(Box<Streaming>, Piece),
+    Busy(BlockingTask<HashResult>),
+    Finished,
 }
 
 impl Hasher {
     fn new(streaming: Streaming, places: Arc<Semaphore>) -> Self {
-        Hasher { places, now: Now::Rests(Box::new(streaming), Piece::default()) }
+        Hasher { places, now: HasherState::Idle(Box::new(streaming), Piece::default()) }
     }
 
     /// Takes a piece, once the one before it is hashed, and gives memory for the next one.
@@ -268,7 +274,7 @@ impl Hasher {
             piece.clear();
             Ok((streaming, piece))
         };
-        self.now = Now::Hashes(Aside::start(hash)?);
+        self.now = HasherState::Busy(BlockingTask::start(hash)?);
         Ok(spare)
     }
 
@@ -277,10 +283,10 @@ impl Hasher {
     }
 
     async fn rest(&mut self) -> Result<(Box<Streaming>, Piece), Problem> {
-        match std::mem::replace(&mut self.now, Now::Ended) {
-            Now::Rests(streaming, spare) => Ok((streaming, spare)),
-            Now::Hashes(hashes) => Ok(hashes.end().await??),
-            Now::Ended => Err(defect()),
+        match std::mem::replace(&mut self.now, HasherState::Finished) {
+            HasherState::Idle(streaming, spare) => Ok((streaming, spare)),
+            HasherState::Busy(task) => Ok(task.join().await??),
+            HasherState::Finished => Err(defect()),
         }
     }
 }

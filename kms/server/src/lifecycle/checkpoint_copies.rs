@@ -18,41 +18,42 @@ use gabion_kms::audit::Checkpoint;
 use gabion_kms::clock::{now_ms, rfc3339};
 use gabion_kms::service::Service;
 
-use super::panics::{Of, Panics};
+use super::panics::{BackgroundThread, PanicCounters};
 use crate::error::Error;
 
 /// Most bytes of a checkpoint: some 4 KB are one.
 const NOTE_MAX: u64 = 64 << 10;
 
 /// How often a newer one is written.
-const EACH: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the end waits for a folder that does not answer.
 const END: Duration = Duration::from_secs(2);
 
-/// How many could not be written.
+/// Counts checkpoints that could not be written.
 #[derive(Default)]
-pub struct Failures(AtomicU64);
+pub struct MirrorFailures(AtomicU64);
 
-impl Failures {
+impl MirrorFailures {
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A thread that writes them, until it is dropped. The folder may be of a network, and nobody else waits for it.
-pub struct Copies {
+/// Copies checkpoints to a second folder on a thread of its own, until it is dropped. The folder may be on a network file system,
+/// and nobody else waits for it.
+pub struct CheckpointMirror {
     stop: Option<mpsc::Sender<()>>,
     ended: Mutex<mpsc::Receiver<()>>,
 }
 
-impl Copies {
+impl CheckpointMirror {
     /// Starts it: what the newest one is, it asks each second.
     pub fn start(
         folder: PathBuf,
         mut newest: impl FnMut() -> Option<Checkpoint> + Send + 'static,
-        failures: Arc<Failures>,
-        panics: Arc<Panics>,
+        failures: Arc<MirrorFailures>,
+        panics: Arc<PanicCounters>,
     ) -> Result<Self, Error> {
         let ((stop, stopped), (end, ended)) = (mpsc::channel(), mpsc::channel());
         let run = move || {
@@ -61,13 +62,13 @@ impl Copies {
                 let Some(newest) = newest().filter(|newest| newest.size > written) else {
                     return;
                 };
-                match copy(&folder, &newest) {
+                match write_checkpoint(&folder, &newest) {
                     Ok(()) => written = newest.size,
                     Err(_) => _ = failures.0.fetch_add(1, Ordering::Relaxed),
                 }
             };
-            let mut write = || _ = panics.caught(Of::Copies, &mut write_one);
-            while stopped.recv_timeout(EACH) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let mut write = || _ = panics.catch(BackgroundThread::CheckpointMirror, &mut write_one);
+            while stopped.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
                 write();
             }
             write();
@@ -75,11 +76,11 @@ impl Copies {
         };
         let thread = thread::Builder::new().name("gabion-kms-copies".to_owned()).spawn(run);
         thread.map_err(Error::system("start a thread"))?;
-        Ok(Copies { stop: Some(stop), ended: Mutex::new(ended) })
+        Ok(CheckpointMirror { stop: Some(stop), ended: Mutex::new(ended) })
     }
 }
 
-impl Drop for Copies {
+impl Drop for CheckpointMirror {
     fn drop(&mut self) {
         self.stop = None;
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +122,7 @@ pub fn check(folder: &Path, service: &Service) -> Result<(), gabion_kms::Error> 
 }
 
 /// Writes a checkpoint as the newest one, and as that of the day.
-fn copy(folder: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
+fn write_checkpoint(folder: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
     let day: String = rfc3339(now_ms()).chars().take(10).collect();
     for name in ["checkpoint", &day] {
         let part = folder.join(format!("{name}.partial"));
@@ -145,14 +146,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (keeper, _) = Keeper::in_memory().unwrap();
         keeper.tick();
-        let (panics, mut asked) = (Arc::new(Panics::default()), 0);
+        let (panics, mut asked) = (Arc::new(PanicCounters::default()), 0);
         let newest = move || {
             asked += 1;
             assert!(asked > 1, "planted");
             keeper.checkpoint()
         };
         let at = folder.path().to_owned();
-        let copies = Copies::start(at, newest, Arc::default(), panics.clone()).unwrap();
+        let copies = CheckpointMirror::start(at, newest, Arc::default(), panics.clone()).unwrap();
         let begun = Instant::now();
         while !folder.path().join("checkpoint").exists() {
             assert!(begun.elapsed() < Duration::from_secs(60), "no copy came");

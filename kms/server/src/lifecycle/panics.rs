@@ -1,44 +1,45 @@
-//! Panics of the threads that go on by themselves: each is counted, and the thread goes on.
+//! Panics of background threads: each is counted, and the thread goes on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A thread that goes on by itself, and that nobody asked for what it does.
+/// A background thread.
 #[derive(Clone, Copy)]
-pub enum Of {
+pub enum BackgroundThread {
     /// It makes checkpoints, and the log's next segments.
     Clock,
     /// It writes checkpoints to their second place.
-    Copies,
+    CheckpointMirror,
     /// It rotates keys that are due.
     Rotation,
     /// It reads the files of TLS that changed.
     Tls,
 }
 
-impl Of {
-    const ALL: [(Of, &'static str); 4] = [
-        (Of::Clock, "clock"),
-        (Of::Copies, "copies"),
-        (Of::Rotation, "rotation"),
-        (Of::Tls, "tls"),
+impl BackgroundThread {
+    const ALL: [(BackgroundThread, &'static str); 4] = [
+        (BackgroundThread::Clock, "clock"),
+        (BackgroundThread::CheckpointMirror, "copies"),
+        (BackgroundThread::Rotation, "rotation"),
+        (BackgroundThread::Tls, "tls"),
     ];
 }
 
-/// What was counted of them.
+/// Counts the panics of background threads.
 #[derive(Default)]
-pub struct Panics([Thread; Of::ALL.len()]);
+pub struct PanicCounters([ThreadPanics; BackgroundThread::ALL.len()]);
 
+/// The panics of one thread.
 #[derive(Default)]
-struct Thread {
+struct ThreadPanics {
     panics: AtomicU64,
     /// Whether it did what it did last.
     has_failed: AtomicBool,
 }
 
-impl Panics {
-    /// Runs what a thread does each time; a panic ends this time alone.
-    pub fn caught<T>(&self, of: Of, run: impl FnOnce() -> T) -> Option<T> {
+impl PanicCounters {
+    /// Runs one round of a thread and counts its panic.
+    pub fn catch<T>(&self, of: BackgroundThread, run: impl FnOnce() -> T) -> Option<T> {
         let ran = catch_unwind(AssertUnwindSafe(run)).ok();
         let thread = &self.0[of as usize];
         if ran.is_none() {
@@ -56,7 +57,7 @@ impl Panics {
     /// All of it, in the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut text = "# TYPE kms_panics_total counter\n".to_owned();
-        for (of, name) in Of::ALL {
+        for (of, name) in BackgroundThread::ALL {
             let panics = self.0[of as usize].panics.load(Ordering::Relaxed);
             text.push_str(&format!("kms_panics_total{{thread=\"{name}\"}} {panics}\n"));
         }
@@ -70,14 +71,15 @@ mod tests {
 
     #[test]
     fn a_panic_is_counted_and_said_until_the_thread_works_again() {
-        let panics = Panics::default();
-        assert_eq!(panics.caught(Of::Copies, || 7), Some(7));
+        let panics = PanicCounters::default();
+        assert_eq!(panics.catch(BackgroundThread::CheckpointMirror, || 7), Some(7));
         assert!(!panics.is_any());
-        let planted: Option<()> = panics.caught(Of::Copies, || panic!("planted"));
+        let planted: Option<()> =
+            panics.catch(BackgroundThread::CheckpointMirror, || panic!("planted"));
         assert_eq!((planted, panics.is_any()), (None, true));
-        panics.caught(Of::Clock, || {});
+        panics.catch(BackgroundThread::Clock, || {});
         assert!(panics.is_any(), "another thread's");
-        panics.caught(Of::Copies, || {});
+        panics.catch(BackgroundThread::CheckpointMirror, || {});
         assert!(!panics.is_any());
         let text = panics.text();
         assert!(

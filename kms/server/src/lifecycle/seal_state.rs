@@ -24,11 +24,11 @@ use zeroize::Zeroizing;
 
 use super::administrator_warning::{self, AdministratorWarning};
 use super::backups::{self, Backups};
-use super::checkpoint_copies::{self, Failures};
+use super::checkpoint_copies::{self, MirrorFailures};
 use super::metrics::Disks;
-use super::panics::{Of, Panics};
-use super::unseal_limits::{Attempts, Guesser};
-use super::wrapping_key::Making;
+use super::panics::{BackgroundThread, PanicCounters};
+use super::unseal_limits::{ClientAddress, PassphraseThrottle};
+use super::wrapping_key::WrappingKeyJob;
 use crate::config::Config;
 use crate::error::Error;
 use crate::problem::Problem;
@@ -43,9 +43,9 @@ pub struct Keeper {
     backups: Option<Backups>,
     archive: Option<PathBuf>,
     /// A second place for checkpoints.
-    copies: Option<PathBuf>,
-    copies_failed: Arc<Failures>,
-    panics: Arc<Panics>,
+    mirror_folder: Option<PathBuf>,
+    mirror_failures: Arc<MirrorFailures>,
+    panics: Arc<PanicCounters>,
     kms: operations::Options,
     service: Options,
     clock: Arc<dyn Clock>,
@@ -58,23 +58,23 @@ pub struct Keeper {
     /// The same, for a new administrator. Taken before `given`.
     recovering: Mutex<Recovery>,
     /// Guesses of the passphrase.
-    attempts: Attempts,
+    throttle: PassphraseThrottle,
     /// The service's own keys.
-    making: Arc<Making>,
+    wrapping_key_job: Arc<WrappingKeyJob>,
     /// Whether they are made without anybody asking.
-    makes_unasked: bool,
+    makes_own_keys: bool,
     /// Why the process's memory is not locked; none where it is, and where nobody asked for that.
-    unlocked: Option<Unlocked>,
+    unlocked: Option<UnlockedMemory>,
     /// Receives lines about a restored store and about the end of the last administrator's token.
-    tell: Tell,
+    log: LogSink,
     administrator_warning: AdministratorWarning,
 }
 
-/// Takes a line for whoever started the process.
-pub type Tell = fn(&str);
+/// Receives log lines.
+pub type LogSink = fn(&str);
 
-/// Of memory that is not locked.
-struct Unlocked {
+/// The process's memory is not locked.
+struct UnlockedMemory {
     /// Whether the configuration takes that.
     is_allowed: bool,
 }
@@ -89,9 +89,9 @@ struct Recovery {
     lifetime_s: Option<u64>,
 }
 
-/// What a new store's seal is to be.
+/// The seal of a new store: shares, passphrase, first token.
 #[derive(Clone, Copy)]
-pub struct Initial<'a> {
+pub struct SealSetup<'a> {
     /// How many shares there are.
     pub shares: u8,
     /// How many of them open it.
@@ -106,7 +106,7 @@ pub struct Initial<'a> {
     pub holders: &'a [Holder],
 }
 
-impl Initial<'_> {
+impl SealSetup<'_> {
     /// Refuses holders who are not as many as shares, before anything is there.
     fn check(&self) -> Result<(), gabion_kms::Error> {
         match self.holders {
@@ -161,8 +161,8 @@ impl Keeper {
             audit: None,
             backups: None,
             archive: None,
-            copies: None,
-            copies_failed: Arc::default(),
+            mirror_folder: None,
+            mirror_failures: Arc::default(),
             panics: Arc::default(),
             kms: operations::Options::default(),
             service: Options { gate, ..Options::default() },
@@ -172,11 +172,11 @@ impl Keeper {
             given: Mutex::default(),
             recovering: Mutex::default(),
             unlocked: None,
-            attempts: Attempts::default(),
-            making: Arc::default(),
-            makes_unasked: false,
+            throttle: PassphraseThrottle::default(),
+            wrapping_key_job: Arc::default(),
+            makes_own_keys: false,
             clock: Arc::new(SystemClock),
-            tell: |_| {},
+            log: |_| {},
             administrator_warning: AdministratorWarning::default(),
         };
         let service = keeper.opened(sealer)?;
@@ -191,7 +191,7 @@ impl Keeper {
     /// # Errors
     /// A store that is not there, or in use; a passphrase that does not open it.
     pub fn open(config: &Config) -> Result<Self, Error> {
-        Self::open_telling(config, |_| {})
+        Self::open_logging(config, |_| {})
     }
 
     /// The same, and somebody hears, a line each, what came of it whenever the seal opens over a store that was put back to an
@@ -199,8 +199,8 @@ impl Keeper {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_telling(config: &Config, tell: Tell) -> Result<Self, Error> {
-        let keeper = Keeper { tell, ..Self::at(config)? };
+    pub fn open_logging(config: &Config, log: LogSink) -> Result<Self, Error> {
+        let keeper = Keeper { log, ..Self::at(config)? };
         if let Some(path) = &config.seal.passphrase_file {
             let passphrase = passphrase(path)?;
             keeper.unsealed(seal::unseal(&*keeper.store, By::Passphrase(&passphrase))?)?;
@@ -214,7 +214,7 @@ impl Keeper {
     pub fn with_memory(self, lock: &Lock, is_allowed: bool) -> Self {
         let unlocked = match lock {
             Lock::Whole => None,
-            Lock::Not(_) => Some(Unlocked { is_allowed }),
+            Lock::Not(_) => Some(UnlockedMemory { is_allowed }),
         };
         Keeper { unlocked, ..self }
     }
@@ -222,7 +222,7 @@ impl Keeper {
     /// Makes the service's own keys when the seal has been open for a while, so that nobody who asks for them waits.
     #[must_use]
     pub fn making_own_keys(self) -> Self {
-        Keeper { makes_unasked: true, ..self }
+        Keeper { makes_own_keys: true, ..self }
     }
 
     /// The same by another clock, from the next time on that the seal is opened.
@@ -238,7 +238,7 @@ impl Keeper {
     /// `hand_out` says.
     pub fn init<E: From<Error>>(
         config: &Config,
-        initial: &Initial<'_>,
+        initial: &SealSetup<'_>,
         mut hand_out: impl FnMut(Zeroizing<String>) -> Result<(), E>,
     ) -> Result<Zeroizing<String>, E> {
         let certificate = initial.certificate.map(digest_of).transpose()?;
@@ -285,8 +285,8 @@ impl Keeper {
     pub fn reseal<E: From<Error>>(
         config: &Config,
         given: &[Zeroizing<String>],
-        initial: &Initial<'_>,
-        tell: Tell,
+        initial: &SealSetup<'_>,
+        log: LogSink,
         mut hand_out: impl FnMut(Zeroizing<String>) -> Result<(), E>,
     ) -> Result<(), E> {
         let opened = || -> Result<_, Error> {
@@ -294,7 +294,7 @@ impl Keeper {
             let of_share = |error| gabion_kms::Error::Seal(gabion_kms::SealError::Share(error));
             let given = given.iter().map(|share| share.parse::<Share>().map_err(of_share));
             let given = given.collect::<Result<Vec<_>, _>>()?;
-            let mut keeper = Keeper { tell, ..Self::at(config)? };
+            let mut keeper = Keeper { log, ..Self::at(config)? };
             // Enough shares are given for this, by somebody who sees what it says.
             keeper.service.takes_older = true;
             let dealt = seal::change_slots(&*keeper.store, &given, &initial.slots())?;
@@ -337,8 +337,8 @@ impl Keeper {
             audit: Some(config.audit.folder.clone()),
             backups: Backups::new(config)?,
             archive: config.audit.archive.clone(),
-            copies: config.audit.checkpoints.clone(),
-            copies_failed: Arc::default(),
+            mirror_folder: config.audit.checkpoints.clone(),
+            mirror_failures: Arc::default(),
             panics: Arc::default(),
             kms: operations::Options {
                 cache_bytes_max: (config.store.cache_mib as usize) << 20,
@@ -351,11 +351,11 @@ impl Keeper {
             given: Mutex::default(),
             recovering: Mutex::default(),
             unlocked: None,
-            attempts: Attempts::default(),
-            making: Arc::default(),
-            makes_unasked: false,
+            throttle: PassphraseThrottle::default(),
+            wrapping_key_job: Arc::default(),
+            makes_own_keys: false,
             clock: Arc::new(SystemClock),
-            tell: |_| {},
+            log: |_| {},
             administrator_warning: AdministratorWarning::default(),
         })
     }
@@ -372,7 +372,7 @@ impl Keeper {
         by: &native::Unseal,
         peer: &Peer,
     ) -> Result<native::Sealing, Problem> {
-        let (guesser, forgets) = (Guesser::of(peer), by.reset == Some(true));
+        let (client, forgets) = (ClientAddress::of(peer), by.reset == Some(true));
         let was_open = self.service().is_ok();
         match (&by.share, &by.passphrase) {
             _ if self.service().is_ok() => {}
@@ -380,11 +380,11 @@ impl Keeper {
                 return Err(Problem::bad("expected one of `share` and `passphrase`"));
             }
             (None, None) if forgets => {
-                may_forget(guesser)?;
+                may_forget(client)?;
                 self.given().clear();
             }
             // An opening that failed is tried again by the shares that were given for it.
-            (None, None) if is_enough(&self.given()) && !guesser.is_stranger() => {
+            (None, None) if is_enough(&self.given()) && !client.is_stranger() => {
                 let mut given = self.given();
                 if is_enough(&given) && self.service().is_err() {
                     self.open_by(&mut given)?;
@@ -393,10 +393,10 @@ impl Keeper {
             (None, None) => return Err(Problem::bad("missing field `share` or `passphrase`")),
             (None, Some(passphrase)) => {
                 if forgets {
-                    may_forget(guesser)?;
+                    may_forget(client)?;
                     self.given().clear();
                 }
-                self.guess(guesser, passphrase)?;
+                self.try_passphrase(client, passphrase)?;
             }
             (Some(share), None) => {
                 // Who has one of the set may have it count anew.
@@ -418,9 +418,9 @@ impl Keeper {
     }
 
     /// Opens the seal by a passphrase. Shares are taken meanwhile: a wrong one keeps nobody waiting.
-    fn guess(&self, guesser: Guesser, passphrase: &Secret) -> Result<(), Problem> {
+    fn try_passphrase(&self, client: ClientAddress, passphrase: &Secret) -> Result<(), Problem> {
         self.wait_for_end()?;
-        let _attempt = self.attempts.begin(guesser)?;
+        let _attempt = self.throttle.begin(client)?;
         if self.service().is_ok() {
             return Ok(());
         }
@@ -475,21 +475,21 @@ impl Keeper {
 
     /// Signs how far the audit log has come. To be called each second, and at the end.
     pub(crate) fn tick(&self) {
-        self.panics.caught(Of::Clock, || {
+        self.panics.catch(BackgroundThread::Clock, || {
             let Ok(service) = self.service() else { return };
             // What fails here fails with the next operation, too, and /readyz says so.
             let _ = service.checkpoint();
             let _ = service.log().prepare();
-            self.administrator_warning.log(&service, self.clock.now_ms(), self.tell);
-            if self.makes_unasked {
-                self.making.tick(&service);
+            self.administrator_warning.log(&service, self.clock.now_ms(), self.log);
+            if self.makes_own_keys {
+                self.wrapping_key_job.tick(&service);
             }
         });
     }
 
     /// The same at the end, with all that the log was not told of.
     pub(crate) fn last_tick(&self) {
-        self.panics.caught(Of::Clock, || {
+        self.panics.catch(BackgroundThread::Clock, || {
             let Ok(service) = self.service() else { return };
             let _ = service.tell_of_denials(true);
         });
@@ -500,7 +500,8 @@ impl Keeper {
     pub(crate) fn rotate_due(&self) -> bool {
         // What fails is counted, and /readyz says so.
         let rotate = |service: Arc<Service>| service.rotate_due(1).is_ok_and(|done| done.is_more);
-        let rotated = self.panics.caught(Of::Rotation, || self.service().is_ok_and(rotate));
+        let rotated =
+            self.panics.catch(BackgroundThread::Rotation, || self.service().is_ok_and(rotate));
         // The next key has its turn at the next look.
         rotated.unwrap_or(false)
     }
@@ -596,7 +597,7 @@ impl Keeper {
         let Some(share) = &by.share else {
             return match by.reset {
                 Some(true) => {
-                    may_forget(Guesser::of(peer))?;
+                    may_forget(ClientAddress::of(peer))?;
                     *recovering() = Recovery::default();
                     Ok((told(&[], None), None))
                 }
@@ -694,30 +695,30 @@ impl Keeper {
             None => AuditAt::Memory,
         };
         let service = Service::open(kms, &audit, self.service.clone())?;
-        service.restored().lines().for_each(|line| (self.tell)(&line));
-        if let Some(folder) = &self.copies {
+        service.restored().lines().for_each(|line| (self.log)(&line));
+        if let Some(folder) = &self.mirror_folder {
             checkpoint_copies::check(folder, &service)?;
         }
         Ok(service)
     }
 
     /// The service's RSA key.
-    pub(crate) fn making(&self) -> &Arc<Making> {
-        &self.making
+    pub(crate) fn wrapping_key_job(&self) -> &Arc<WrappingKeyJob> {
+        &self.wrapping_key_job
     }
 
     /// The second place for checkpoints.
-    pub(crate) fn copies(&self) -> Option<&Path> {
-        self.copies.as_deref()
+    pub(crate) fn mirror_folder(&self) -> Option<&Path> {
+        self.mirror_folder.as_deref()
     }
 
     /// How often that could not be written.
-    pub(crate) fn copies_failed(&self) -> &Arc<Failures> {
-        &self.copies_failed
+    pub(crate) fn mirror_failures(&self) -> &Arc<MirrorFailures> {
+        &self.mirror_failures
     }
 
     /// Panics of threads that go on by themselves.
-    pub(crate) fn panics(&self) -> &Arc<Panics> {
+    pub(crate) fn panics(&self) -> &Arc<PanicCounters> {
         &self.panics
     }
 
@@ -768,8 +769,8 @@ impl Keeper {
 }
 
 /// Refuses a stranger who would have the shares of others forgotten: again and again, so that there are never enough.
-fn may_forget(guesser: Guesser) -> Result<(), Problem> {
-    if !guesser.is_stranger() {
+fn may_forget(client: ClientAddress) -> Result<(), Problem> {
+    if !client.is_stranger() {
         return Ok(());
     }
     let why = "who gives no share has none of others' forgotten";

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::seal_state::Keeper;
 use crate::error::Error;
-use crate::net::client_certificates::Clients;
-use crate::net::connection_limits::Places;
-use crate::net::memory_budget::Budget;
+use crate::net::client_certificates::ClientVerifier;
+use crate::net::connection_limits::ConnectionLimits;
+use crate::net::memory_budget::MemoryBudget;
 use crate::net::options::Options;
 use crate::net::tls::Tls;
-use crate::net::upload_limits::Streams;
+use crate::net::upload_limits::UploadLimits;
 
 /// What requests share.
 pub struct State {
@@ -19,11 +19,11 @@ pub struct State {
     /// The server's certificate, and what verifies clients' certificates.
     tls: Option<Arc<Tls>>,
     /// Connections by address.
-    pub places: Arc<Places>,
+    pub connection_limits: Arc<ConnectionLimits>,
     /// The memory of requests and answers.
-    pub budget: Arc<Budget>,
+    pub budget: Arc<MemoryBudget>,
     /// Messages that come in pieces.
-    pub streams: Arc<Streams>,
+    pub upload_limits: Arc<UploadLimits>,
     /// Connections that were hung up on, since their address has as many as it may.
     refused: AtomicU64,
     /// Handshakes of TLS that failed or took too long.
@@ -40,20 +40,20 @@ pub struct State {
     answers: [AtomicU64; 5],
 }
 
-/// A request that was read and not answered.
-pub struct Running<'a> {
+/// A request that was read and is not answered yet.
+pub struct RunningRequest<'a> {
     of: &'a AtomicUsize,
     is_alone: bool,
 }
 
-impl Running<'_> {
+impl RunningRequest<'_> {
     /// Whether there was no other one when it came.
     pub fn is_alone(&self) -> bool {
         self.is_alone
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningRequest<'_> {
     fn drop(&mut self) {
         self.of.fetch_sub(1, Ordering::Relaxed);
     }
@@ -75,9 +75,9 @@ impl State {
             keeper,
             body_max: options.body_max,
             tls: options.tls.clone(),
-            places: Places::new(options.connections_per_address_max),
-            budget: Budget::new(options.body_max),
-            streams: Streams::new(options),
+            connection_limits: ConnectionLimits::new(options.connections_per_address_max),
+            budget: MemoryBudget::new(options.body_max),
+            upload_limits: UploadLimits::new(options),
             refused: AtomicU64::new(0),
             handshakes_failed: AtomicU64::new(0),
             description,
@@ -90,7 +90,7 @@ impl State {
     }
 
     /// What verifies clients' certificates now. Returns `None` where the server asks for none.
-    pub fn clients(&self) -> Option<Arc<Clients>> {
+    pub fn clients(&self) -> Option<Arc<ClientVerifier>> {
         self.tls.as_ref()?.clients()
     }
 
@@ -106,9 +106,9 @@ impl State {
     }
 
     /// Counts a request that was read, until that is dropped.
-    pub fn run(&self) -> Running<'_> {
+    pub fn run(&self) -> RunningRequest<'_> {
         let others = self.running.fetch_add(1, Ordering::Relaxed);
-        Running { of: &self.running, is_alone: others == 0 }
+        RunningRequest { of: &self.running, is_alone: others == 0 }
     }
 
     pub fn count(&self, status: u16) {
@@ -149,8 +149,8 @@ impl State {
         text.push_str("# TYPE kms_handshakes_failed_total counter\n");
         text.push_str(&format!("kms_handshakes_failed_total {failed}\n"));
         text.push_str(&self.budget.text());
-        text.push_str(&self.streams.text());
-        let failed = self.keeper.copies_failed().count();
+        text.push_str(&self.upload_limits.text());
+        let failed = self.keeper.mirror_failures().count();
         text.push_str("# TYPE kms_checkpoint_copies_failed_total counter\n");
         text.push_str(&format!("kms_checkpoint_copies_failed_total {failed}\n"));
         text.push_str(&self.keeper.panics().text());

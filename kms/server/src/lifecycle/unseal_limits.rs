@@ -1,4 +1,4 @@
-//! Guesses of the passphrase, which anybody may make while the seal is closed: each costs 64 MiB and a tenth of a second.
+//! Limits of passphrase attempts: each costs 64 MiB and about 100 ms (Argon2id), and anybody may make one while the seal is closed.
 //!
 //! ```text
 //!   a network       five at once, then one in five seconds; one of them at a time --> strangers' place --\
@@ -30,14 +30,14 @@ const EVERY: Duration = Duration::from_secs(5);
 const WAITING_MAX: usize = 8;
 
 /// How long they wait.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Most of whom it is known that they made guesses.
 const KNOWN_MAX: usize = 1024;
 
-/// Who guesses, as far as that counts. What a request says of itself does not: no field of it is looked at.
+/// The source that passphrase attempts are counted against. Headers such as `X-Forwarded-For` are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Guesser {
+pub enum ClientAddress {
     /// Whoever may use the server's own socket.
     Local,
     /// Whoever has a client's certificate, by its SHA-256.
@@ -46,21 +46,22 @@ pub enum Guesser {
     Network(IpAddr),
 }
 
-/// Who guesses now, and who did.
+/// Limits the rate and the concurrency of passphrase attempts.
 #[derive(Default)]
-pub struct Attempts {
-    now: Mutex<Now>,
+pub struct PassphraseThrottle {
+    now: Mutex<ThrottleState>,
     freed: Condvar,
 }
 
+/// The attempts that run, wait, or were made lately.
 #[derive(Default)]
-struct Now {
+struct ThrottleState {
     /// Strangers' and known ones'.
     lanes: [Lane; 2],
     /// Of whom one is looked at, or waits.
-    under_way: HashSet<Guesser>,
+    under_way: HashSet<ClientAddress>,
     /// From when on somebody who makes one guess each [`EVERY`] would be where they are.
-    spent: HashMap<Guesser, Instant>,
+    spent: HashMap<ClientAddress, Instant>,
     came: u64,
 }
 
@@ -70,25 +71,25 @@ struct Lane {
     waiting: VecDeque<u64>,
 }
 
-/// A guess that is looked at, until it is dropped.
-pub struct Attempt<'a> {
-    of: &'a Attempts,
-    guesser: Guesser,
+/// A passphrase attempt that runs, until it is dropped.
+pub struct PassphraseAttempt<'a> {
+    of: &'a PassphraseThrottle,
+    client: ClientAddress,
 }
 
-impl Guesser {
+impl ClientAddress {
     /// Who is at the other side of a connection. Its certificate was verified.
     pub fn of(peer: &Peer) -> Self {
         match (peer.certificate, peer.address) {
-            (Some(digest), _) => Guesser::Certificate(digest),
-            (None, Some(address)) => Guesser::Network(network(address)),
-            (None, None) => Guesser::Local,
+            (Some(digest), _) => ClientAddress::Certificate(digest),
+            (None, Some(address)) => ClientAddress::Network(network(address)),
+            (None, None) => ClientAddress::Local,
         }
     }
 
     /// Whether nothing is known of them.
     pub fn is_stranger(self) -> bool {
-        matches!(self, Guesser::Network(_))
+        matches!(self, ClientAddress::Network(_))
     }
 
     fn lane(self) -> usize {
@@ -96,34 +97,38 @@ impl Guesser {
     }
 }
 
-impl Attempts {
+impl PassphraseThrottle {
     /// Waits for a place. To be called before anything is derived.
     ///
     /// # Errors
     /// `busy`, which says when to come again: too many guesses, or too many that wait.
-    pub fn begin(&self, guesser: Guesser) -> Result<Attempt<'_>, Problem> {
-        self.begin_within(guesser, PATIENCE)
+    pub fn begin(&self, client: ClientAddress) -> Result<PassphraseAttempt<'_>, Problem> {
+        self.begin_within(client, WAIT_MAX)
     }
 
-    fn begin_within(&self, guesser: Guesser, patience: Duration) -> Result<Attempt<'_>, Problem> {
-        let until = Instant::now() + patience;
+    fn begin_within(
+        &self,
+        client: ClientAddress,
+        wait: Duration,
+    ) -> Result<PassphraseAttempt<'_>, Problem> {
+        let until = Instant::now() + wait;
         let mut now = self.now();
-        now.may(guesser)?;
-        let lane = guesser.lane();
+        now.may(client)?;
+        let lane = client.lane();
         if now.lanes[lane].waiting.len() >= WAITING_MAX {
             return Err(others());
         }
         now.came += 1;
         let ticket = now.came;
         now.lanes[lane].waiting.push_back(ticket);
-        if guesser != Guesser::Local {
-            now.under_way.insert(guesser);
+        if client != ClientAddress::Local {
+            now.under_way.insert(client);
         }
         while now.lanes[lane].is_taken || now.lanes[lane].waiting.front() != Some(&ticket) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 now.lanes[lane].waiting.retain(|other| *other != ticket);
-                now.under_way.remove(&guesser);
+                now.under_way.remove(&client);
                 // Whoever stood behind may be next.
                 self.freed.notify_all();
                 return Err(others());
@@ -133,33 +138,33 @@ impl Attempts {
         }
         now.lanes[lane].waiting.pop_front();
         now.lanes[lane].is_taken = true;
-        now.charge(guesser, Instant::now());
-        Ok(Attempt { of: self, guesser })
+        now.charge(client, Instant::now());
+        Ok(PassphraseAttempt { of: self, client })
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, ThrottleState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for PassphraseAttempt<'_> {
     fn drop(&mut self) {
         let mut now = self.of.now();
-        now.lanes[self.guesser.lane()].is_taken = false;
-        now.under_way.remove(&self.guesser);
+        now.lanes[self.client.lane()].is_taken = false;
+        now.under_way.remove(&self.client);
         drop(now);
         self.of.freed.notify_all();
     }
 }
 
-impl Now {
-    fn may(&self, guesser: Guesser) -> Result<(), Problem> {
-        if self.under_way.contains(&guesser) {
+impl ThrottleState {
+    fn may(&self, client: ClientAddress) -> Result<(), Problem> {
+        if self.under_way.contains(&client) {
             let why = "a passphrase from there is being looked at";
             return Err(Problem::busy(why, 1));
         }
         let at = Instant::now();
-        let Some(spent) = self.spent.get(&guesser) else { return Ok(()) };
+        let Some(spent) = self.spent.get(&client) else { return Ok(()) };
         let ahead = spent.saturating_duration_since(at);
         match ahead.saturating_sub(EVERY * (AT_ONCE - 1)) {
             Duration::ZERO => Ok(()),
@@ -171,11 +176,11 @@ impl Now {
         }
     }
 
-    fn charge(&mut self, guesser: Guesser, at: Instant) {
-        if guesser == Guesser::Local {
+    fn charge(&mut self, client: ClientAddress, at: Instant) {
+        if client == ClientAddress::Local {
             return;
         }
-        if self.spent.len() >= KNOWN_MAX && !self.spent.contains_key(&guesser) {
+        if self.spent.len() >= KNOWN_MAX && !self.spent.contains_key(&client) {
             self.spent.retain(|_, spent| *spent > at);
             let oldest = self.spent.iter().min_by_key(|(_, spent)| **spent).map(|(who, _)| *who);
             if self.spent.len() >= KNOWN_MAX
@@ -184,7 +189,7 @@ impl Now {
                 self.spent.remove(&oldest);
             }
         }
-        let spent = self.spent.entry(guesser).or_insert(at);
+        let spent = self.spent.entry(client).or_insert(at);
         *spent = (*spent).max(at) + EVERY;
     }
 }
@@ -199,11 +204,11 @@ mod tests {
 
     use super::*;
 
-    fn network_of(last: u8) -> Guesser {
-        Guesser::of(&Peer { address: Some([10, 0, 0, last].into()), certificate: None })
+    fn network_of(last: u8) -> ClientAddress {
+        ClientAddress::of(&Peer { address: Some([10, 0, 0, last].into()), certificate: None })
     }
 
-    fn is_refused(begun: Result<Attempt<'_>, Problem>) -> u64 {
+    fn is_refused(begun: Result<PassphraseAttempt<'_>, Problem>) -> u64 {
         let problem = begun.err().unwrap();
         assert_eq!((problem.code, problem.status, problem.is_retryable), ("busy", 503, true));
         problem.retry_after_s.unwrap()
@@ -211,69 +216,69 @@ mod tests {
 
     #[test]
     fn a_network_has_so_many_guesses_and_takes_none_of_others() {
-        let attempts = Attempts::default();
+        let throttle = PassphraseThrottle::default();
         for _ in 0..AT_ONCE {
-            drop(attempts.begin(network_of(1)).unwrap());
+            drop(throttle.begin(network_of(1)).unwrap());
         }
-        let again = is_refused(attempts.begin(network_of(1)));
+        let again = is_refused(throttle.begin(network_of(1)));
         assert!((1..=EVERY.as_secs() + 1).contains(&again), "{again}");
-        drop(attempts.begin(network_of(2)).unwrap());
+        drop(throttle.begin(network_of(2)).unwrap());
         // Of version 6 a network is one, however many addresses it has, and what version 4 is within it is that.
         let of = |text: &str| {
-            Guesser::of(&Peer { address: Some(text.parse().unwrap()), certificate: None })
+            ClientAddress::of(&Peer { address: Some(text.parse().unwrap()), certificate: None })
         };
         assert_eq!(of("2001:db8::1"), of("2001:db8::2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        is_refused(attempts.begin(of("::ffff:10.0.0.1")));
+        is_refused(throttle.begin(of("::ffff:10.0.0.1")));
         // Behind the same address a certificate counts by itself, and this machine not at all.
         let address = Some([10, 0, 0, 1].into());
-        let known = Guesser::of(&Peer { address, certificate: Some([7; 32]) });
-        drop(attempts.begin(known).unwrap());
+        let known = ClientAddress::of(&Peer { address, certificate: Some([7; 32]) });
+        drop(throttle.begin(known).unwrap());
         for _ in 0..3 * AT_ONCE {
-            drop(attempts.begin(Guesser::of(&Peer::default())).unwrap());
+            drop(throttle.begin(ClientAddress::of(&Peer::default())).unwrap());
         }
         // A guess comes back after its time.
         let earlier = Instant::now() + EVERY * (AT_ONCE - 1);
-        attempts.now().spent.insert(network_of(1), earlier);
-        drop(attempts.begin(network_of(1)).unwrap());
+        throttle.now().spent.insert(network_of(1), earlier);
+        drop(throttle.begin(network_of(1)).unwrap());
     }
 
     #[test]
     fn one_stranger_is_looked_at_and_no_known_one_waits_for_them() {
-        let attempts = Attempts::default();
-        let first = attempts.begin(network_of(1)).unwrap();
-        is_refused(attempts.begin(network_of(1)));
-        is_refused(attempts.begin_within(network_of(2), Duration::from_millis(20)));
-        let known = Guesser::Certificate([1; 32]);
-        let one = attempts.begin(known).unwrap();
-        is_refused(attempts.begin_within(Guesser::Local, Duration::from_millis(20)));
+        let throttle = PassphraseThrottle::default();
+        let first = throttle.begin(network_of(1)).unwrap();
+        is_refused(throttle.begin(network_of(1)));
+        is_refused(throttle.begin_within(network_of(2), Duration::from_millis(20)));
+        let known = ClientAddress::Certificate([1; 32]);
+        let one = throttle.begin(known).unwrap();
+        is_refused(throttle.begin_within(ClientAddress::Local, Duration::from_millis(20)));
         drop(one);
-        drop(attempts.begin(Guesser::Local).unwrap());
+        drop(throttle.begin(ClientAddress::Local).unwrap());
         // Who waits comes in turn, and no more than there may be.
         thread::scope(|scope| {
             let waits = |last: u8| {
-                let attempts = &attempts;
-                scope.spawn(move || attempts.begin(network_of(last)).map(drop).is_ok())
+                let throttle = &throttle;
+                scope.spawn(move || throttle.begin(network_of(last)).map(drop).is_ok())
             };
             let all: Vec<_> = (10..10 + WAITING_MAX as u8).map(waits).collect();
-            while attempts.now().lanes[0].waiting.len() < WAITING_MAX {
+            while throttle.now().lanes[0].waiting.len() < WAITING_MAX {
                 thread::sleep(Duration::from_millis(1));
             }
-            is_refused(attempts.begin(network_of(99)));
+            is_refused(throttle.begin(network_of(99)));
             drop(first);
             assert!(all.into_iter().all(|one| one.join().unwrap()));
         });
-        let now = attempts.now();
+        let now = throttle.now();
         assert!(now.under_way.is_empty() && now.lanes.iter().all(|lane| !lane.is_taken));
     }
 
     #[test]
     fn what_is_known_of_guessers_has_an_end() {
-        let attempts = Attempts::default();
+        let throttle = PassphraseThrottle::default();
         for number in 0..KNOWN_MAX as u32 + 100 {
             let address = Some(std::net::Ipv4Addr::from_bits(number).into());
-            drop(attempts.begin(Guesser::of(&Peer { address, certificate: None })).unwrap());
+            drop(throttle.begin(ClientAddress::of(&Peer { address, certificate: None })).unwrap());
         }
-        assert_eq!(attempts.now().spent.len(), KNOWN_MAX);
+        assert_eq!(throttle.now().spent.len(), KNOWN_MAX);
     }
 }

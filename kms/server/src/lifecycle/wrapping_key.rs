@@ -18,7 +18,7 @@ use gabion_kms::transport::Recipient;
 use crate::problem::Problem;
 
 /// How long whoever asks for it waits: less than clients do.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Most that wait, each of which has a thread.
 const WAITING_MAX: usize = 8;
@@ -29,30 +29,31 @@ const AGAIN_S: u64 = 5;
 /// For how many seconds the seal is open before missing keys are made without anybody asking.
 const UNASKED_S: u32 = 30;
 
-/// Whether the key is being made.
+/// Makes the service's RSA wrapping key on a background thread.
 #[derive(Default)]
-pub struct Making {
-    now: Mutex<Now>,
+pub struct WrappingKeyJob {
+    now: Mutex<JobState>,
     ended: Condvar,
     /// Seconds since the last look for missing keys.
     quiet_s: AtomicU32,
 }
 
+/// The state of a [`WrappingKeyJob`].
 #[derive(Default)]
-struct Now {
-    is_under_way: bool,
+struct JobState {
+    is_running: bool,
     waiting: usize,
     /// Why the last one did not come about.
     failed: Option<Error>,
 }
 
-impl Making {
+impl WrappingKeyJob {
     /// The key, if it is there soon.
     ///
     /// # Errors
     /// `busy`: it is being made. The engine's, the store's.
     pub fn rsa(self: &Arc<Self>, service: &Arc<Service>) -> Result<Recipient, Problem> {
-        self.rsa_by(service, PATIENCE, drawn(service))
+        self.rsa_within(service, WAIT_MAX, draw(service))
     }
 
     /// Makes missing keys when the seal has been open for a while, and again after a while where that failed. To be called each
@@ -67,45 +68,45 @@ impl Making {
             let _ = service.make_own(key);
         }
         if service.kms().has_own(OwnKey::WrappingRsa) == Ok(false) {
-            let _ = self.begun(&mut self.now(), drawn(service));
+            let _ = self.start(&mut self.now(), draw(service));
         }
     }
 
-    fn rsa_by(
+    fn rsa_within(
         self: &Arc<Self>,
         service: &Arc<Service>,
-        patience: Duration,
+        wait: Duration,
         make: impl FnOnce() -> Result<(), Error> + Send + 'static,
     ) -> Result<Recipient, Problem> {
         if let Some(key) = service.kms().made_rsa_wrapping_key()? {
             return Ok(key);
         }
         let mut now = self.now();
-        self.begun(&mut now, make)?;
+        self.start(&mut now, make)?;
         if now.waiting >= WAITING_MAX {
-            return Err(soon());
+            return Err(busy());
         }
         now.waiting += 1;
-        let waited = self.ended.wait_timeout_while(now, patience, |now| now.is_under_way);
+        let waited = self.ended.wait_timeout_while(now, wait, |now| now.is_running);
         now = waited.unwrap_or_else(PoisonError::into_inner).0;
         now.waiting -= 1;
-        match (now.is_under_way, &now.failed) {
-            (true, _) => return Err(soon()),
+        match (now.is_running, &now.failed) {
+            (true, _) => return Err(busy()),
             (false, Some(error)) => return Err(error.clone().into()),
             (false, None) => {}
         }
         drop(now);
         // None where the seal was closed meanwhile.
-        service.kms().made_rsa_wrapping_key()?.ok_or_else(soon)
+        service.kms().made_rsa_wrapping_key()?.ok_or_else(busy)
     }
 
     /// Has it made on a thread of its own, unless one makes it already.
-    fn begun(
+    fn start(
         self: &Arc<Self>,
-        now: &mut Now,
+        now: &mut JobState,
         make: impl FnOnce() -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Problem> {
-        if now.is_under_way {
+        if now.is_running {
             return Ok(());
         }
         let me = self.clone();
@@ -114,23 +115,23 @@ impl Making {
             let made = catch_unwind(AssertUnwindSafe(make));
             let made = made.unwrap_or(Err(Error::Engine(EngineError::Lost)));
             let mut now = me.now();
-            (now.is_under_way, now.failed) = (false, made.err());
+            (now.is_running, now.failed) = (false, made.err());
             drop(now);
             me.ended.notify_all();
         };
         let thread = thread::Builder::new().name("gabion-kms-rsa".to_owned()).spawn(make);
-        thread.map_err(|_| soon())?;
-        (now.is_under_way, now.failed) = (true, None);
+        thread.map_err(|_| busy())?;
+        (now.is_running, now.failed) = (true, None);
         Ok(())
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, JobState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Draws a pair and keeps it. It keeps no service from its end.
-fn drawn(service: &Arc<Service>) -> impl FnOnce() -> Result<(), Error> + Send + use<> {
+fn draw(service: &Arc<Service>) -> impl FnOnce() -> Result<(), Error> + Send + use<> {
     let of = Arc::downgrade(service);
     move || keep(&of, &PrivateKey::drawn(Kms::RSA_BITS)?)
 }
@@ -146,7 +147,7 @@ fn keep(service: &Weak<Service>, pair: &PrivateKey) -> Result<(), Error> {
     }
 }
 
-fn soon() -> Problem {
+fn busy() -> Problem {
     Problem::busy("the service's RSA key is being made, which takes seconds", AGAIN_S)
         .hint("ask again; keys are wrapped for X-Wing's at once")
 }
@@ -165,22 +166,22 @@ mod tests {
 
     #[test]
     fn keys_are_made_when_the_seal_was_open_for_a_while() {
-        let (service, making) = (service(), Arc::new(Making::default()));
+        let (service, job) = (service(), Arc::new(WrappingKeyJob::default()));
         let has = |key| service.kms().has_own(key).unwrap();
         // Nobody makes RSA's here.
-        making.now().is_under_way = true;
+        job.now().is_running = true;
         for _ in 0..UNASKED_S {
-            making.tick(&service);
+            job.tick(&service);
         }
         assert!(!has(OwnKey::WrappingXWing) && !has(OwnKey::Attestation));
-        making.tick(&service);
+        job.tick(&service);
         assert!(has(OwnKey::WrappingXWing) && has(OwnKey::Attestation));
-        assert_eq!(making.quiet_s.load(Ordering::Relaxed), 0);
+        assert_eq!(job.quiet_s.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn who_asks_for_a_key_that_takes_long_is_told_to_come_again() {
-        let (service, making) = (service(), Arc::new(Making::default()));
+        let (service, job) = (service(), Arc::new(WrappingKeyJob::default()));
         let (end, ended) = mpsc::channel::<()>();
         let draw = move || {
             ended.recv().unwrap();
@@ -192,28 +193,28 @@ mod tests {
             problem.retry_after_s
         };
         let short = Duration::from_millis(10);
-        assert_eq!(soon(making.rsa_by(&service, short, draw)), Some(AGAIN_S));
+        assert_eq!(soon(job.rsa_within(&service, short, draw)), Some(AGAIN_S));
         // Nobody makes a second one meanwhile.
         let second = || panic!("a second one");
-        assert_eq!(soon(making.rsa_by(&service, short, second)), Some(AGAIN_S));
+        assert_eq!(soon(job.rsa_within(&service, short, second)), Some(AGAIN_S));
         // What went wrong is told, and begun anew by who asks again.
         let waits = {
-            let (making, service) = (making.clone(), service.clone());
-            thread::spawn(move || making.rsa_by(&service, PATIENCE, || panic!("a second one")))
+            let (job, service) = (job.clone(), service.clone());
+            thread::spawn(move || job.rsa_within(&service, WAIT_MAX, || panic!("a second one")))
         };
-        while making.now().waiting == 0 {
+        while job.now().waiting == 0 {
             thread::sleep(Duration::from_millis(1));
         }
         end.send(()).unwrap();
         assert_eq!(soon(waits.join().unwrap()), None);
         // A thread that panics leaves nobody waiting.
         let panics = || panic!("planted");
-        let problem = making.rsa_by(&service, PATIENCE, panics).err().unwrap();
+        let problem = job.rsa_within(&service, WAIT_MAX, panics).err().unwrap();
         assert_eq!(problem.code, "internal");
         // One of another size is none, and kept nowhere.
         let of = Arc::downgrade(&service);
         let short = move || keep(&of, &PrivateKey::testing_only_of_seed(2048, [1; 32])?);
-        let problem = making.rsa_by(&service, PATIENCE, short).err().unwrap();
+        let problem = job.rsa_within(&service, WAIT_MAX, short).err().unwrap();
         assert_eq!(problem.code, "bad_request");
         assert!(service.kms().made_rsa_wrapping_key().unwrap().is_none());
     }

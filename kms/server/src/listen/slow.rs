@@ -33,13 +33,13 @@ async fn lasts_at<F: Future<Output = Option<Writes>>>(
     keeper: Keeper,
     talk: impl FnOnce(Writes) -> F,
 ) -> (Duration, String) {
-    let state = Shared::new(Arc::new(keeper), &Options::default(), "").unwrap();
+    let state = RequestContext::new(Arc::new(keeper), &Options::default(), "").unwrap();
     let (client, server) = duplex(1 << 16);
     let (mut reads, writes) = split(client);
     let (_end, ends) = watch::channel(false);
     let start = Instant::now();
     let serves = async {
-        served(server, Connected::new(None, &[]), state, ends).await;
+        serve_connection(server, ConnectionPeer::new(None, &[]), state, ends).await;
         start.elapsed()
     };
     let heard = async {

@@ -1,6 +1,6 @@
 //! Clients' certificates: the authorities that they come from, and those that were revoked.
 //!
-//! [`Tls`](crate::net::tls::Tls) reads both again when their files change, and makes new [`Clients`] then. Those count for connections
+//! [`Tls`](crate::net::tls::Tls) reads both again when their files change, and makes new [`ClientVerifier`] then. Those count for connections
 //! that are open, too: their certificates are verified again then, and each minute, since certificates end.
 
 use std::path::Path;
@@ -28,12 +28,12 @@ const AUTHORITIES_MAX: u64 = 4 << 20;
 /// Most bytes of a file with lists of revoked certificates.
 const LISTS_MAX: u64 = 64 << 20;
 
-/// Numbers of [`Clients`], of which no two have the same.
+/// Numbers of [`ClientVerifier`], of which no two have the same.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Verifies clients' certificates; whoever has none has a token alone.
+/// Verifies clients' certificates. A client without a certificate needs a token.
 #[derive(Debug)]
-pub struct Clients {
+pub struct ClientVerifier {
     verifier: Arc<dyn ClientCertVerifier>,
     number: u64,
     /// Of each authority.
@@ -42,14 +42,14 @@ pub struct Clients {
     pub(crate) lists: Vec<Validity>,
 }
 
-/// When a connection was verified last.
+/// The last verification of a connection's certificates.
 #[derive(Debug)]
-pub struct Verified {
+pub struct Verification {
     number: u64,
     at: Instant,
 }
 
-impl Clients {
+impl ClientVerifier {
     /// Of authorities, and of lists of what they revoked, all in PEM.
     ///
     /// # Errors
@@ -70,22 +70,26 @@ impl Clients {
         }
         let (verifier, lists) = made(Arc::new(roots), lists, provider)?;
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        Ok(Clients { verifier, number, authorities: validities, lists })
+        Ok(ClientVerifier { verifier, number, authorities: validities, lists })
     }
 
     /// Whether a connection's certificates still hold, which were verified in its handshake.
-    pub fn still(&self, chain: &[CertificateDer<'_>], last: &Mutex<Option<Verified>>) -> bool {
+    pub fn is_still_valid(
+        &self,
+        chain: &[CertificateDer<'_>],
+        last: &Mutex<Option<Verification>>,
+    ) -> bool {
         let Some((leaf, above)) = chain.split_first() else { return true };
         let at = Instant::now();
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_recent = |last: &Verified| {
+        let is_recent = |last: &Verification| {
             last.number == self.number && at.saturating_duration_since(last.at) < AGAIN
         };
         if last.as_ref().is_some_and(is_recent) {
             return true;
         }
         let holds = self.verifier.verify_client_cert(leaf, above, UnixTime::now()).is_ok();
-        *last = holds.then_some(Verified { number: self.number, at });
+        *last = holds.then_some(Verification { number: self.number, at });
         holds
     }
 }
@@ -117,7 +121,7 @@ fn made(
     Ok((verifier, validities))
 }
 
-impl ClientCertVerifier for Clients {
+impl ClientCertVerifier for ClientVerifier {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

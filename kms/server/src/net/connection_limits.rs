@@ -1,4 +1,4 @@
-//! How many connections each address may have.
+//! The limit of connections per address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,31 +7,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Bits of an address of version 6 that are a network's: whoever has one has all addresses in it.
 const NETWORK_BITS: u32 = 64;
 
-/// Counts connections by address, those of version 6 by network.
-pub struct Places {
+/// Limits the connections of each IPv4 address and each IPv6 /64 prefix.
+pub struct ConnectionLimits {
     most: usize,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A place, until it is dropped.
-pub struct Place {
-    of: Arc<Places>,
+/// Permission for one connection, until it is dropped.
+pub struct ConnectionPermit {
+    of: Arc<ConnectionLimits>,
     address: IpAddr,
 }
 
-impl Places {
+impl ConnectionLimits {
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Places { most, taken: Mutex::default() })
+        Arc::new(ConnectionLimits { most, taken: Mutex::default() })
     }
 
-    /// A place; none where the address has as many as it may.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    /// Returns a permit, or `None` if the address has as many connections as it may.
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let address = network(address);
         let mut taken = self.taken();
         let count = taken.entry(address).or_insert(0);
         (*count < self.most).then(|| {
             *count += 1;
-            Place { of: self.clone(), address }
+            ConnectionPermit { of: self.clone(), address }
         })
     }
 
@@ -40,7 +40,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut taken = self.of.taken();
         if let Some(count) = taken.get_mut(&self.address) {
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_places_and_takes_none_of_others() {
-        let places = Places::new(2);
-        let take = |text: &str| places.take(text.parse().unwrap());
+        let limits = ConnectionLimits::new(2);
+        let take = |text: &str| limits.take(text.parse().unwrap());
         let first = take("10.0.0.1");
         let second = take("::ffff:10.0.0.1");
         assert!(first.is_some() && second.is_some() && take("10.0.0.1").is_none());
@@ -81,6 +81,6 @@ mod tests {
         assert!(both.iter().all(Option::is_some) && take("2001:db8::9").is_none());
         assert!(take("2001:db8:0:1::1").is_some());
         drop((second, both));
-        assert!(places.taken().is_empty());
+        assert!(limits.taken().is_empty());
     }
 }

@@ -33,43 +33,45 @@ const AGAIN_S: u64 = 1;
 
 /// The caller that memory is counted for. All attenuations of a token share one, because their holders can make any number of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Holder {
+pub enum MemoryOwner {
     /// The holders of tokens with this id.
     Token(TokenId),
     /// The client whose certificate has this name.
     Certificate(Principal),
 }
 
-impl Holder {
+impl MemoryOwner {
     /// The caller of a request.
     pub fn of(who: &Authenticated) -> Self {
         match who.method() {
-            Method::Token { id } => Holder::Token(id),
-            Method::Certificate | Method::Local => Holder::Certificate(who.principal().clone()),
+            Method::Token { id } => MemoryOwner::Token(id),
+            Method::Certificate | Method::Local => {
+                MemoryOwner::Certificate(who.principal().clone())
+            }
         }
     }
 }
 
-/// The budget.
+/// The memory that bodies and answers may take, altogether and per caller.
 #[derive(Debug)]
-pub struct Budget {
+pub struct MemoryBudget {
     total: usize,
     of_caller: usize,
     /// What is reserved altogether. Changed under the lock, and read without it.
     all: AtomicUsize,
-    callers: Mutex<HashMap<Holder, usize>>,
+    callers: Mutex<HashMap<MemoryOwner, usize>>,
     refused: AtomicU64,
 }
 
-/// Bytes that are reserved until it is dropped.
+/// Memory that is reserved until this is dropped.
 #[derive(Debug)]
-pub struct Reserved {
-    budget: Arc<Budget>,
-    caller: Holder,
+pub struct MemoryReservation {
+    budget: Arc<MemoryBudget>,
+    caller: MemoryOwner,
     bytes: usize,
 }
 
-impl Budget {
+impl MemoryBudget {
     /// A budget for bodies of at most so many bytes.
     pub fn new(body_max: usize) -> Arc<Self> {
         Self::with(TOTAL.max(4 * body_max), OF_CALLER.max(2 * body_max))
@@ -77,7 +79,7 @@ impl Budget {
 
     fn with(total: usize, of_caller: usize) -> Arc<Self> {
         let (all, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Budget { total, of_caller, all, callers: Mutex::default(), refused })
+        Arc::new(MemoryBudget { total, of_caller, all, callers: Mutex::default(), refused })
     }
 
     /// Reserves memory for a body of so many bytes. A short one needs none.
@@ -86,9 +88,9 @@ impl Budget {
     /// `busy`: the caller's share or the budget is used up.
     pub fn take(
         self: &Arc<Self>,
-        caller: &Holder,
+        caller: &MemoryOwner,
         bytes: usize,
-    ) -> Result<Option<Reserved>, Problem> {
+    ) -> Result<Option<MemoryReservation>, Problem> {
         let is_short = bytes <= SHORT;
         // If the total is within one share, no caller has used up theirs.
         if is_short && self.all.load(Ordering::Relaxed) <= self.of_caller {
@@ -111,7 +113,7 @@ impl Budget {
     }
 
     /// Reserves memory for an answer that is there already, also beyond the limits. A short one needs none.
-    pub fn hold(self: &Arc<Self>, caller: &Holder, bytes: usize) -> Option<Reserved> {
+    pub fn hold(self: &Arc<Self>, caller: &MemoryOwner, bytes: usize) -> Option<MemoryReservation> {
         (bytes > SHORT).then(|| self.reserve(&mut self.callers(), caller, bytes))
     }
 
@@ -127,13 +129,13 @@ impl Budget {
 
     fn reserve(
         self: &Arc<Self>,
-        callers: &mut HashMap<Holder, usize>,
-        caller: &Holder,
+        callers: &mut HashMap<MemoryOwner, usize>,
+        caller: &MemoryOwner,
         bytes: usize,
-    ) -> Reserved {
+    ) -> MemoryReservation {
         *callers.entry(caller.clone()).or_default() += bytes;
         self.all.fetch_add(bytes, Ordering::Relaxed);
-        Reserved { budget: self.clone(), caller: caller.clone(), bytes }
+        MemoryReservation { budget: self.clone(), caller: caller.clone(), bytes }
     }
 
     fn refuse(&self, why: &str) -> Problem {
@@ -141,12 +143,12 @@ impl Budget {
         Problem::busy(why, AGAIN_S)
     }
 
-    fn callers(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
+    fn callers(&self) -> MutexGuard<'_, HashMap<MemoryOwner, usize>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Reserved {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         let mut callers = self.budget.callers();
         self.budget.all.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -163,13 +165,13 @@ impl Drop for Reserved {
 mod tests {
     use super::*;
 
-    fn caller(name: &str) -> Holder {
-        Holder::Certificate(Principal::new(name).unwrap())
+    fn caller(name: &str) -> MemoryOwner {
+        MemoryOwner::Certificate(Principal::new(name).unwrap())
     }
 
     #[test]
     fn a_caller_has_a_share_and_all_together_have_a_budget() {
-        let budget = Budget::with(100_000, 50_000);
+        let budget = MemoryBudget::with(100_000, 50_000);
         let take = |name: &str, bytes| budget.take(&caller(name), bytes).map_err(|why| why.code);
         let first = take("a", 30_000).unwrap();
         assert!(
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn answers_that_are_not_taken_keep_their_caller_from_asking_for_more() {
-        let budget = Budget::with(100_000, 50_000);
+        let budget = MemoryBudget::with(100_000, 50_000);
         assert!(budget.hold(&caller("a"), SHORT).is_none());
         let held = budget.hold(&caller("a"), 60_000).unwrap();
         for bytes in [0, SHORT, SHORT + 1] {

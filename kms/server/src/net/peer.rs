@@ -1,4 +1,4 @@
-//! Who is at the other side of a connection.
+//! The peer of a connection.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -8,11 +8,11 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use webpki::EndEntityCert;
 
-use super::client_certificates::{Clients, Verified};
+use super::client_certificates::{ClientVerifier, Verification};
 use super::release_gate::ReleaseGate;
 
-/// The other side of a connection.
-pub struct Connected {
+/// The peer of a connection: address, certificates, and the gate of its answers.
+pub struct ConnectionPeer {
     pub peer: Peer,
     /// For whom its certificate names, which was verified, or why it names nobody. None where there is no certificate.
     pub named: Option<Result<Principal, &'static str>>,
@@ -20,23 +20,23 @@ pub struct Connected {
     chain: Vec<CertificateDer<'static>>,
     /// Where its answers pass before they are written.
     pub gate: ReleaseGate,
-    verified: Mutex<Option<Verified>>,
+    verified: Mutex<Option<Verification>>,
 }
 
-impl Connected {
+impl ConnectionPeer {
     pub fn new(address: Option<IpAddr>, chain: &[CertificateDer<'_>]) -> Self {
         let certificate = chain.first();
         let digest = certificate.map(|der| Sha256::digest(der).into());
         let peer = Peer { address, certificate: digest };
         let chain = chain.iter().map(|der| der.clone().into_owned()).collect();
         let (gate, verified) = (ReleaseGate::default(), Mutex::default());
-        Connected { peer, named: certificate.map(named), chain, gate, verified }
+        ConnectionPeer { peer, named: certificate.map(named), chain, gate, verified }
     }
 
-    /// Whether its certificates still hold.
-    pub fn still_holds(&self, clients: Option<&Clients>) -> bool {
+    /// Whether its certificates are still valid.
+    pub fn is_still_valid(&self, clients: Option<&ClientVerifier>) -> bool {
         self.chain.is_empty()
-            || clients.is_none_or(|clients| clients.still(&self.chain, &self.verified))
+            || clients.is_none_or(|clients| clients.is_still_valid(&self.chain, &self.verified))
     }
 }
 

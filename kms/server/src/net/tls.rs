@@ -17,7 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
-use super::client_certificates::Clients;
+use super::client_certificates::ClientVerifier;
 use super::tls_files::{self, Stamp, Validity};
 use crate::error::Error;
 
@@ -48,7 +48,7 @@ pub struct Tls {
     files: Option<Files>,
     provider: Arc<CryptoProvider>,
     current: RwLock<Current>,
-    watched: Mutex<[Watched; 2]>,
+    watched: Mutex<[WatchedFiles; 2]>,
     looked: Mutex<Instant>,
     reloads: AtomicU64,
     failures: AtomicU64,
@@ -62,7 +62,7 @@ type Report = Box<dyn Fn(&str) + Send + Sync>;
 struct Current {
     config: Arc<ServerConfig>,
     identity: Option<Identity>,
-    clients: Option<Arc<Clients>>,
+    clients: Option<Arc<ClientVerifier>>,
 }
 
 /// A certificate with its key.
@@ -72,15 +72,15 @@ struct Identity {
     validity: Validity,
 }
 
-/// Files that are taken together: the certificate and its key, or authorities and their lists.
+/// Files that are reloaded together: the certificate and its key, or authorities and their revocation lists.
 #[derive(Default)]
-struct Watched {
+struct WatchedFiles {
     stamps: [Option<Stamp>; 2],
     /// Why the files that are there now were not taken, and when they were tried.
     failed: Option<(String, Instant)>,
 }
 
-impl Watched {
+impl WatchedFiles {
     fn is_due(&self, stamps: &[Option<Stamp>; 2]) -> bool {
         let is_to_try = |(_, at): &(String, Instant)| at.elapsed() >= AGAIN;
         self.stamps != *stamps || self.failed.as_ref().is_some_and(is_to_try)
@@ -99,7 +99,7 @@ impl Tls {
         let clients = clients(&files, &provider)?;
         let config = configured(&identity, clients.as_ref(), &provider)?;
         let current = Current { config, identity: Some(identity), clients };
-        let watched = stamps.map(|stamps| Watched { stamps, failed: None });
+        let watched = stamps.map(|stamps| WatchedFiles { stamps, failed: None });
         Ok(Self::over(Some(files), provider, current, watched))
     }
 
@@ -114,7 +114,7 @@ impl Tls {
         files: Option<Files>,
         provider: Arc<CryptoProvider>,
         current: Current,
-        watched: [Watched; 2],
+        watched: [WatchedFiles; 2],
     ) -> Self {
         Tls {
             files,
@@ -145,7 +145,7 @@ impl Tls {
     }
 
     /// What verifies clients' certificates now. Returns `None` where the server asks for none.
-    pub(crate) fn clients(&self) -> Option<Arc<Clients>> {
+    pub(crate) fn clients(&self) -> Option<Arc<ClientVerifier>> {
         self.look();
         self.current().clients
     }
@@ -207,7 +207,7 @@ impl Tls {
     /// each reload that somebody asked for.
     fn taken<T>(
         &self,
-        watched: &mut Watched,
+        watched: &mut WatchedFiles,
         stamps: [Option<Stamp>; 2],
         found: Result<T, Error>,
         is_forced: bool,
@@ -269,7 +269,7 @@ impl Tls {
         let own = current.identity.map(|identity| identity.validity);
         let is_ended = own.is_some_and(|own| own.not_after < now || now < own.not_before);
         let is_ending = own.is_some_and(|own| own.is_ending(now));
-        let of_clients = |of: fn(&Clients) -> &Vec<Validity>| {
+        let of_clients = |of: fn(&ClientVerifier) -> &Vec<Validity>| {
             let clients = current.clients.as_ref();
             clients.is_some_and(|clients| of(clients).iter().any(|one| one.is_ending(now)))
         };
@@ -363,16 +363,19 @@ fn valid_now(identity: &Identity, path: &Path) -> Result<(), Error> {
     Err(tls_files::wrong(path, why))
 }
 
-fn clients(files: &Files, provider: &Arc<CryptoProvider>) -> Result<Option<Arc<Clients>>, Error> {
+fn clients(
+    files: &Files,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<ClientVerifier>>, Error> {
     let Some(authorities) = &files.client_authorities else { return Ok(None) };
     let lists = files.client_revocations.as_deref();
-    Ok(Some(Arc::new(Clients::new(authorities, lists, provider.clone())?)))
+    Ok(Some(Arc::new(ClientVerifier::new(authorities, lists, provider.clone())?)))
 }
 
 /// TLS 1.3 with a certificate. Sessions of an earlier configuration are not resumed.
 fn configured(
     identity: &Identity,
-    clients: Option<&Arc<Clients>>,
+    clients: Option<&Arc<ClientVerifier>>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<ServerConfig>, Error> {
     let builder = ServerConfig::builder_with_provider(provider.clone())

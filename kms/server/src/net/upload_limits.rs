@@ -1,4 +1,4 @@
-//! How many messages may come in pieces at a time, and what was counted of them.
+//! The limit of concurrent uploads, and their counters.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::options::Options;
 
-/// Messages that come in pieces.
-pub struct Streams {
+/// Limits concurrent uploads, altogether and per tenant.
+pub struct UploadLimits {
     /// Most bytes of one.
     pub bytes_max: u64,
     most: usize,
@@ -24,16 +24,16 @@ pub struct Streams {
     bytes: AtomicU64,
 }
 
-/// A place, until it is dropped.
-pub struct StreamPlace {
-    of: Arc<Streams>,
+/// Permission for one upload, until it is dropped.
+pub struct UploadPermit {
+    of: Arc<UploadLimits>,
     tenant: Label,
 }
 
-impl Streams {
+impl UploadLimits {
     pub fn new(options: &Options) -> Arc<Self> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        Arc::new(Streams {
+        Arc::new(UploadLimits {
             bytes_max: options.stream_max,
             most: options.streams_max,
             most_of_tenant: options.streams_per_tenant_max,
@@ -44,8 +44,8 @@ impl Streams {
         })
     }
 
-    /// A place; none where the tenant, or all of them together, have as many as there may be.
-    pub fn take(self: &Arc<Self>, tenant: &Label) -> Option<StreamPlace> {
+    /// Returns a permit, or `None` if the tenant, or all tenants together, have as many uploads as they may.
+    pub fn take(self: &Arc<Self>, tenant: &Label) -> Option<UploadPermit> {
         let mut open = self.open();
         let (all, own) = (open.values().sum::<usize>(), open.get(tenant).copied().unwrap_or(0));
         if all >= self.most || own >= self.most_of_tenant {
@@ -53,7 +53,7 @@ impl Streams {
             return None;
         }
         open.insert(tenant.clone(), own + 1);
-        Some(StreamPlace { of: self.clone(), tenant: tenant.clone() })
+        Some(UploadPermit { of: self.clone(), tenant: tenant.clone() })
     }
 
     /// Counts bytes that came.
@@ -77,7 +77,7 @@ impl Streams {
     }
 }
 
-impl Drop for StreamPlace {
+impl Drop for UploadPermit {
     fn drop(&mut self) {
         let mut open = self.of.open();
         if let Some(count) = open.get_mut(&self.tenant) {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_tenant_has_so_many_places_and_all_together_so_many() {
         let options = Options { streams_max: 3, streams_per_tenant_max: 2, ..Options::default() };
-        let streams = Streams::new(&options);
+        let streams = UploadLimits::new(&options);
         let take = |tenant: &str| streams.take(&Label::new("tenant", tenant).unwrap());
         let (first, second) = (take("a"), take("a"));
         assert!(first.is_some() && second.is_some() && take("a").is_none());

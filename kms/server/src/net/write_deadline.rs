@@ -1,4 +1,4 @@
-//! A stream whose other side has to read what it asked for.
+//! A stream whose writes time out.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
@@ -11,13 +11,12 @@ use tokio::time::{Sleep, sleep};
 
 use super::release_gate::ReleaseGate;
 
-/// Bytes that have to get on in a span of patience. Whoever takes one now and then, so that there always is something that gets
-/// on, would keep its place for days.
+/// Bytes that the peer has to read before the deadline. A peer that reads one byte now and then would keep its connection for days.
 const PIECE: usize = 16 << 10;
 
-/// A stream on which writes that wait fail, if less than a piece gets on for so long and not all of it does. Nothing else would
-/// end a connection whose answer is never read, and each holds one of the places that there are.
-pub struct Patient<S> {
+/// A stream whose writes fail if the peer reads less than [`PIECE`] bytes in the given time. Nothing else would end a connection
+/// whose answer is never read.
+pub struct WriteDeadline<S> {
     stream: S,
     most: Duration,
     /// Where answers pass before they are written.
@@ -28,9 +27,9 @@ pub struct Patient<S> {
     got_on: usize,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteDeadline<S> {
     pub fn new(stream: S, most: Duration, gate: ReleaseGate) -> Self {
-        Patient { stream, most, gate, ends: None, got_on: 0 }
+        WriteDeadline { stream, most, gate, ends: None, got_on: 0 }
     }
 
     /// After a write of some bytes, which may have to wait.
@@ -70,7 +69,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteDeadline<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -80,13 +79,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteDeadline<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let Patient { stream, gate, .. } = &mut *self;
+        let WriteDeadline { stream, gate, .. } = &mut *self;
         let done = gate.pass(|| Pin::new(stream).poll_write(context, bytes));
         self.wrote(context, done)
     }
@@ -96,7 +95,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Patient { stream, gate, .. } = &mut *self;
+        let WriteDeadline { stream, gate, .. } = &mut *self;
         let done = gate.pass(|| Pin::new(stream).poll_write_vectored(context, bytes));
         self.wrote(context, done)
     }
@@ -106,7 +105,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Patient { stream, gate, .. } = &mut *self;
+        let WriteDeadline { stream, gate, .. } = &mut *self;
         let done = gate.pass(|| Pin::new(stream).poll_flush(context));
         if let Poll::Ready(Ok(())) = done {
             gate.flushed();
@@ -116,7 +115,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // TLS writes what it still has.
-        let Patient { stream, gate, .. } = &mut *self;
+        let WriteDeadline { stream, gate, .. } = &mut *self;
         let done = gate.pass(|| Pin::new(stream).poll_shutdown(context));
         self.within(context, done)
     }
@@ -134,7 +133,7 @@ mod tests {
     /// How long a writer of so many bytes goes on, whose reader takes so many of them each ten seconds.
     async fn lasts(bytes: usize, taken: usize) -> (Duration, bool) {
         let (mut client, server) = duplex(1024);
-        let mut server = Patient::new(server, MOST, ReleaseGate::default());
+        let mut server = WriteDeadline::new(server, MOST, ReleaseGate::default());
         let start = Instant::now();
         let writes = async move {
             let wrote = server.write_all(&vec![7; bytes]).await;

@@ -54,20 +54,20 @@ pub fn read_unique<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 
 /// What is wrong with a body. The name of a field may be as long as a body, and an answer is not.
 fn shortened(why: &impl fmt::Display) -> String {
-    let mut short = Short { text: "the body: ".to_owned(), left: MESSAGE_MAX };
+    let mut short = TruncatedText { text: "the body: ".to_owned(), left: MESSAGE_MAX };
     if fmt::write(&mut short, format_args!("{why}")).is_err() {
         short.text.push_str("...");
     }
     short.text
 }
 
-/// A text of so many more characters, which takes no memory for others.
-struct Short {
+/// Collects a text up to a number of characters.
+struct TruncatedText {
     text: String,
     left: usize,
 }
 
-impl fmt::Write for Short {
+impl fmt::Write for TruncatedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = text.char_indices().nth(self.left).map(|(end, _)| end);
         self.text.push_str(&text[..end.unwrap_or(text.len())]);
@@ -81,20 +81,20 @@ impl fmt::Write for Short {
 /// # Errors
 /// None that happens with the types of the wire.
 pub fn write(value: &impl Serialize) -> Result<Vec<u8>, Problem> {
-    let mut answer = Growing(Vec::with_capacity(128));
+    let mut answer = ResponseBuffer(Vec::with_capacity(128));
     let written = serde_json::to_writer(&mut answer, value);
     written.map_err(|error| Problem::internal(error.to_string()))?;
     Ok(answer.0)
 }
 
-/// An answer that grows by an eighth once it is large, instead of to twice its length.
-struct Growing(Vec<u8>);
+/// A buffer for answers that grows by an eighth once it is large, instead of doubling.
+struct ResponseBuffer(Vec<u8>);
 
-impl Growing {
+impl ResponseBuffer {
     const LARGE: usize = 64 << 10;
 }
 
-impl io::Write for Growing {
+impl io::Write for ResponseBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let len = self.0.len() + bytes.len();
         if len > self.0.capacity() && len > Self::LARGE {

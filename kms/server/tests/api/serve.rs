@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gabion_kms::clock::Clock;
 use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Error, Initial, Keeper, Server, attenuated};
+use gabion_kms_server::{Error, Keeper, SealSetup, Server, attenuated};
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{
     AuditRecords, CreateKey, CreateToken, RecoverAdmin, Sign, Unseal, Verify,
@@ -37,7 +37,7 @@ impl Place {
         std::fs::create_dir(folder.path().join("backups")).unwrap();
         let (shares, token, more) = (Vec::new(), Zeroizing::default(), more.to_owned());
         let mut place = Place { folder, shares, token, more };
-        let initial = Initial {
+        let initial = SealSetup {
             shares: 5,
             threshold: 3,
             passphrase: Some("correct"),
@@ -365,7 +365,7 @@ fn a_store_that_was_moved_away_is_not_ready() {
 #[test]
 fn a_store_gets_its_seal_once() {
     let place = Place::new();
-    let initial = Initial {
+    let initial = SealSetup {
         shares: 1,
         threshold: 1,
         passphrase: None,
@@ -500,7 +500,7 @@ fn no_first_token_is_made_that_can_not_administer() {
     )
     .parse()
     .unwrap();
-    let initial = Initial {
+    let initial = SealSetup {
         shares: 1,
         threshold: 1,
         passphrase: None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Initial, Keeper, expires_ms, memory, rfc3339};
+use gabion_kms_server::{Keeper, SealSetup, expires_ms, memory, rfc3339};
 use serde_json::json;
 
 use super::period::lifetime;
@@ -61,7 +61,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let holders = args.holders.read()?;
     let read = |path: &PathBuf| files::read(path, files::SMALL_MAX);
     let certificate = args.certificate.as_ref().map(read).transpose()?;
-    let initial = Initial {
+    let initial = SealSetup {
         shares: args.shares,
         threshold: args.threshold,
         passphrase: passphrase.as_ref().map(|passphrase| passphrase.as_str()),

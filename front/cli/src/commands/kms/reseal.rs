@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Initial, Keeper};
+use gabion_kms_server::{Keeper, SealSetup};
 use zeroize::Zeroizing;
 
 use super::say_json;
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if given.is_empty() {
         return Err(Failure::Usage("there is no share".to_owned()));
     }
-    let initial = Initial {
+    let initial = SealSetup {
         shares: args.shares,
         threshold: args.threshold,
         passphrase: passphrase.as_ref().map(|passphrase| passphrase.as_str()),

@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         (options.connections_max, options.local_connections_max) = (open, local);
     }
     let lock = guarded(config.memory.allow_unlocked)?;
-    let keeper = Keeper::open_telling(&config, |line| eprintln!("{line}"))?;
+    let keeper = Keeper::open_logging(&config, |line| eprintln!("{line}"))?;
     let keeper = keeper.with_memory(&lock, config.memory.allow_unlocked).making_own_keys();
     let server = Server::start(keeper.into(), &options)?;
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();

@@ -15,8 +15,8 @@ use super::super::bytes::{optional, secret};
 use super::super::secrets::{RANDOM, datakey_len};
 use super::super::{Call, Reply, vault};
 use super::{
-    Unsupported, answered, batch, beside_batch, check_batch, formatted, made, missing, named,
-    of_operation, opened, version, wanted,
+    UnsupportedField, answered, batch, beside_batch, check_batch, formatted, made, missing, named,
+    of_operation, opened, select_key, version,
 };
 use crate::parse::json;
 use crate::problem::Problem;
@@ -28,11 +28,11 @@ type ToDecrypt = (u32, Vec<u8>, Vec<u8>);
 pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitEncrypt = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
-    Unsupported("type").text(asked.r#type.as_deref())?;
-    Unsupported("convergent_encryption").flag(asked.convergent_encryption)?;
+    let selector = select_key(call, asked.name.as_deref())?;
+    UnsupportedField("type").text(asked.r#type.as_deref())?;
+    UnsupportedField("convergent_encryption").flag(asked.convergent_encryption)?;
     check_padding("padding_scheme", asked.padding_scheme.as_deref())?;
-    Unsupported("reference").text(asked.reference.as_deref())?;
+    UnsupportedField("reference").text(asked.reference.as_deref())?;
     let if_some = if_some_failed(asked.partial_failure_response_code)?;
     let of_all = version(asked.key_version)?;
     let TransitEncrypt { plaintext, associated_data, context, nonce, batch_input, .. } = asked;
@@ -44,7 +44,7 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     };
     let together = |ready: &[&ToEncrypt]| {
         let items = ready.iter().map(|(version, plain, beside)| {
-            let (key, version) = (wanted.key(), *version);
+            let (key, version) = (selector.key(), *version);
             EncryptItem { key, version, plain, beside }
         });
         service.encrypt_batch(&caller, &items.collect::<Vec<_>>())
@@ -62,12 +62,12 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     };
     let Some(items) = batch_input else {
         let one = |(to, plain, beside): ToEncrypt| -> Result<_, Problem> {
-            Ok(service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?)
+            Ok(service.encrypt(&caller, &selector.key(), to, &plain, &beside)?)
         };
         let done = read(&item).and_then(one).map_err(of_operation)?;
         return vault::data(call, told(done)?, &[]);
     };
-    check_batch(call, (Action::Encrypt, &wanted), &items, &item)?;
+    check_batch(call, (Action::Encrypt, &selector), &items, &item)?;
     let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
     let status = results.status(if_some);
     Ok(Reply { status, ..results.reply(call)? })
@@ -76,9 +76,9 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
 pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitDecrypt = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     check_padding("padding_scheme", asked.padding_scheme.as_deref())?;
-    Unsupported("reference").text(asked.reference.as_deref())?;
+    UnsupportedField("reference").text(asked.reference.as_deref())?;
     let if_some = if_some_failed(asked.partial_failure_response_code)?;
     let TransitDecrypt { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
     let read = |item: &TransitCipherItem| -> Result<_, Problem> {
@@ -88,7 +88,7 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
     };
     let together = |ready: &[&ToDecrypt]| {
         let items = ready.iter().map(|(version, ciphertext, beside)| {
-            let (key, version) = (wanted.key(), *version);
+            let (key, version) = (selector.key(), *version);
             DecryptItem { key, version, ciphertext, beside }
         });
         service.decrypt_batch(&caller, &items.collect::<Vec<_>>())
@@ -106,12 +106,12 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
     };
     let Some(items) = batch_input else {
         let one = |(by, ciphertext, beside): ToDecrypt| -> Result<_, Problem> {
-            Ok(service.decrypt(&caller, &wanted.key(), by, &ciphertext, &beside)?)
+            Ok(service.decrypt(&caller, &selector.key(), by, &ciphertext, &beside)?)
         };
         let done = read(&item).and_then(one).map_err(of_operation)?;
         return vault::data(call, told(done)?, &[]);
     };
-    check_batch(call, (Action::Decrypt, &wanted), &items, &item)?;
+    check_batch(call, (Action::Decrypt, &selector), &items, &item)?;
     let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
     let status = results.status(if_some);
     Ok(Reply { status, ..results.reply(call)? })
@@ -120,10 +120,10 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
 pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitRewrap = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     check_padding("decrypt_padding_scheme", asked.decrypt_padding_scheme.as_deref())?;
     check_padding("encrypt_padding_scheme", asked.encrypt_padding_scheme.as_deref())?;
-    Unsupported("reference").text(asked.reference.as_deref())?;
+    UnsupportedField("reference").text(asked.reference.as_deref())?;
     let of_all = version(asked.key_version)?;
     let TransitRewrap { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
     let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
@@ -131,7 +131,7 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
         let to = version(item.key_version)?.or(of_all);
         let (by, ciphertext) = opened("ciphertext", item.ciphertext.as_deref())?;
         let beside = beside(item)?;
-        let done = service.rewrap(&caller, &wanted.key(), by, &ciphertext, &beside, to)?;
+        let done = service.rewrap(&caller, &selector.key(), by, &ciphertext, &beside, to)?;
         Ok(made("ciphertext", &done.by, &done.ciphertext))
     };
     let [ciphertext, associated_data, context, nonce] =
@@ -144,14 +144,14 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
         nonce,
         ..TransitCipherItem::default()
     };
-    answered(call, (Action::Rewrap, &wanted), batch_input, item, named_item, one)
+    answered(call, (Action::Rewrap, &selector), batch_input, item, named_item, one)
 }
 
 /// A key for data: with its bytes where the path says `plaintext`, without them where it says `wrapped`.
 pub fn datakey(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitDatakey = json::read(&call.body)?;
-    let wanted = named(call, call.part(1), asked.name.as_deref())?;
+    let selector = named(call, call.part(1), asked.name.as_deref())?;
     let is_shown = match call.part(0) {
         "plaintext" => true,
         "wrapped" => false,
@@ -161,13 +161,13 @@ pub fn datakey(call: &Call) -> Result<Reply, Problem> {
             )));
         }
     };
-    Unsupported("context").text(asked.context.as_deref())?;
-    Unsupported("nonce").text(asked.nonce.as_deref())?;
-    Unsupported("key_version").number(asked.key_version)?;
+    UnsupportedField("context").text(asked.context.as_deref())?;
+    UnsupportedField("nonce").text(asked.nonce.as_deref())?;
+    UnsupportedField("key_version").number(asked.key_version)?;
     check_padding("padding_scheme", asked.padding_scheme.as_deref())?;
     let beside = optional("associated_data", asked.associated_data.as_deref())?;
     let len = datakey_len(asked.bits.map(|bits| bits.0))?;
-    let done = service.datakey(&caller, &wanted.key(), len, &beside);
+    let done = service.datakey(&caller, &selector.key(), len, &beside);
     let done = done.map_err(|error| of_operation(error.into()))?;
     let mut answer = made("ciphertext", &done.encrypted.by, &done.encrypted.ciphertext);
     if is_shown {
@@ -209,8 +209,8 @@ fn named_item(item: &TransitCipherItem) -> Option<String> {
 }
 
 fn check(item: &TransitCipherItem) -> Result<(), Problem> {
-    Unsupported("context").text(item.context.as_deref())?;
-    Unsupported("nonce").text(item.nonce.as_deref())?;
+    UnsupportedField("context").text(item.context.as_deref())?;
+    UnsupportedField("nonce").text(item.nonce.as_deref())?;
     let TransitCipherItem {
         padding_scheme, decrypt_padding_scheme, encrypt_padding_scheme, ..
     } = item;

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::bytes::bytes;
 use super::super::keys::period;
 use super::super::{Call, JSON, Reply, vault};
-use super::{Unsupported, names, of_operation, rotate_period, wanted};
+use super::{UnsupportedField, names, of_operation, rotate_period, select_key};
 use crate::parse::json;
 use crate::problem::Problem;
 
@@ -24,28 +24,28 @@ pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
 pub fn import(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitImport = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
-    Unsupported("derived").flag(asked.derived)?;
-    Unsupported("context").text(asked.context.as_deref())?;
-    Unsupported("exportable").flag(asked.exportable)?;
-    Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
+    let selector = select_key(call, asked.name.as_deref())?;
+    UnsupportedField("derived").flag(asked.derived)?;
+    UnsupportedField("context").text(asked.context.as_deref())?;
+    UnsupportedField("exportable").flag(asked.exportable)?;
+    UnsupportedField("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
     let rotate_period_s = period(rotate_period(asked.auto_rotate_period.as_ref())?);
     let algorithm = names::algorithm(asked.r#type.as_deref(), asked.parameter_set.as_deref())?;
-    let brought = Brought::read(
+    let material = KeyMaterial::read(
         asked.ciphertext.as_deref(),
         asked.public_key.as_deref(),
         asked.hash_function.as_deref(),
     )?;
     let new = NewKey {
-        tenant: wanted.tenant.clone(),
+        tenant: selector.tenant.clone(),
         purpose: Label::new("purpose", "transit")?,
-        name: wanted.name.clone(),
+        name: selector.name.clone(),
         algorithm,
     };
     // As Vault: nobody rotates it here unless that was said.
     let rotates = asked.allow_rotation == Some(Flag(true));
     let terms = Terms { rotate_period_s, ..Terms::default() };
-    let made = service.import_on(&caller, &new, brought.import(algorithm), rotates, &terms);
+    let made = service.import_on(&caller, &new, material.import(algorithm), rotates, &terms);
     made.map_err(|error| match of_operation(error.into()) {
         problem if problem.code == "exists" => Problem { status: 400, ..problem },
         problem => problem,
@@ -56,18 +56,20 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
 pub fn import_version(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitImportVersion = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     // The private half of a version that has only a public one.
-    Unsupported("version").number(asked.version)?;
-    let brought = Brought::read(
+    UnsupportedField("version").number(asked.version)?;
+    let material = KeyMaterial::read(
         asked.ciphertext.as_deref(),
         asked.public_key.as_deref(),
         asked.hash_function.as_deref(),
     )?;
     let refused = |error: gabion_kms::Error| of_operation(error.into());
     let algorithm =
-        service.algorithm(&caller, Action::Import, &wanted.key(), 1).map_err(refused)?;
-    service.import_version(&caller, &wanted.key(), brought.import(algorithm)).map_err(refused)?;
+        service.algorithm(&caller, Action::Import, &selector.key(), 1).map_err(refused)?;
+    service
+        .import_version(&caller, &selector.key(), material.import(algorithm))
+        .map_err(refused)?;
     Ok(nothing())
 }
 
@@ -75,27 +77,27 @@ fn nothing() -> Reply {
     Reply { status: 204, kind: JSON, body: Vec::new() }
 }
 
-/// What somebody brings.
-enum Brought {
+/// A key to import.
+enum KeyMaterial {
     Wrapped(Wrapping, Vec<u8>),
     Spki(Vec<u8>),
 }
 
-impl Brought {
+impl KeyMaterial {
     fn read(
         ciphertext: Option<&str>,
         public_key: Option<&str>,
         hash: Option<&str>,
     ) -> Result<Self, Problem> {
-        let said = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
-        match (said(ciphertext), said(public_key)) {
+        let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+        match (given(ciphertext), given(public_key)) {
             (Some(text), None) => {
-                Ok(Brought::Wrapped(wrapping(hash)?, bytes("ciphertext", &text)?))
+                Ok(KeyMaterial::Wrapped(wrapping(hash)?, bytes("ciphertext", &text)?))
             }
             (None, Some(pem)) => {
                 let der = of_pem(&pem);
                 let refused = || Problem::malformed("`public_key` is no PEM of a public key");
-                Ok(Brought::Spki(der.ok_or_else(refused)?))
+                Ok(KeyMaterial::Spki(der.ok_or_else(refused)?))
             }
             (_, _) => Err(Problem::bad("expected one of `ciphertext` and `public_key`")),
         }
@@ -108,10 +110,10 @@ impl Brought {
             None => Form::Pkcs8,
         };
         match self {
-            Brought::Wrapped(wrapping, wrapped) => {
+            KeyMaterial::Wrapped(wrapping, wrapped) => {
                 Import::Wrapped { wrapping: *wrapping, form, wrapped }
             }
-            Brought::Spki(der) => Import::Spki(der),
+            KeyMaterial::Spki(der) => Import::Spki(der),
         }
     }
 }

@@ -14,8 +14,8 @@ use gabion_kms_wire::transit::{
 use serde_json::{Map, Value, json};
 
 use super::super::keys::period;
-use super::super::{Call, JSON, Reply, Wanted, vault};
-use super::{Unsupported, names, of_operation, rotate_period, tenant, version, wanted};
+use super::super::{Call, JSON, KeySelector, Reply, vault};
+use super::{UnsupportedField, names, of_operation, rotate_period, select_key, tenant, version};
 use crate::parse::json;
 use crate::problem::Problem;
 
@@ -35,24 +35,24 @@ pub const VERSIONS_MAX: u32 = 100;
 pub fn create(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitCreate = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
-    Unsupported("derived").flag(asked.derived)?;
-    Unsupported("convergent_encryption").flag(asked.convergent_encryption)?;
-    Unsupported("exportable").flag(asked.exportable)?;
-    Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
+    let selector = select_key(call, asked.name.as_deref())?;
+    UnsupportedField("derived").flag(asked.derived)?;
+    UnsupportedField("convergent_encryption").flag(asked.convergent_encryption)?;
+    UnsupportedField("exportable").flag(asked.exportable)?;
+    UnsupportedField("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
     // Vault's keys of the type hmac have 32 bytes unless they are told, as ours of SHA-256 have.
     let is_usual = asked.r#type.as_deref() == Some("hmac") && asked.key_size == Some(Number(32));
-    Unsupported("key_size").number(asked.key_size.filter(|_| !is_usual))?;
+    UnsupportedField("key_size").number(asked.key_size.filter(|_| !is_usual))?;
     let rotate_period_s = period(rotate_period(asked.auto_rotate_period.as_ref())?);
-    Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
-    Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
-    Unsupported("hybrid_key_type_pqc").text(asked.hybrid_key_type_pqc.as_deref())?;
-    Unsupported("hybrid_key_type_ec").text(asked.hybrid_key_type_ec.as_deref())?;
+    UnsupportedField("managed_key_name").text(asked.managed_key_name.as_deref())?;
+    UnsupportedField("managed_key_id").text(asked.managed_key_id.as_deref())?;
+    UnsupportedField("hybrid_key_type_pqc").text(asked.hybrid_key_type_pqc.as_deref())?;
+    UnsupportedField("hybrid_key_type_ec").text(asked.hybrid_key_type_ec.as_deref())?;
     let algorithm = names::algorithm(asked.r#type.as_deref(), asked.parameter_set.as_deref())?;
     let new = NewKey {
-        tenant: wanted.tenant.clone(),
+        tenant: selector.tenant.clone(),
         purpose: Label::new("purpose", "transit")?,
-        name: wanted.name.clone(),
+        name: selector.name.clone(),
         algorithm,
     };
     let mut warnings = Vec::new();
@@ -62,7 +62,7 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         // As Vault: whoever makes sure that a key is there may do so twice.
         Err(problem) if problem.code == "exists" => {
             let exists = Problem { status: 400, ..problem };
-            let (known, versions) = match service.newest(&caller, &wanted.key(), VERSIONS_MAX) {
+            let (known, versions) = match service.newest(&caller, &selector.key(), VERSIONS_MAX) {
                 Ok(newest) => newest,
                 // A caller who may create a key and not see it learns only that the name is taken.
                 Err(error) if matches!(error.code(), Code::Denied | Code::NotFound) => {
@@ -73,7 +73,7 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
             if known.id.algorithm != algorithm {
                 return Err(exists);
             }
-            warnings.push(format!("key {} already existed", wanted.name));
+            warnings.push(format!("key {} already existed", selector.name));
             if asked.auto_rotate_period.is_some() && known.rotate_period_s != rotate_period_s {
                 let seconds = known.rotate_period_s.unwrap_or(0);
                 warnings
@@ -87,28 +87,28 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
 
 pub fn read(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
-    let (key, versions) = service.newest(&caller, &wanted(call, None)?.key(), VERSIONS_MAX)?;
+    let (key, versions) = service.newest(&caller, &select_key(call, None)?.key(), VERSIONS_MAX)?;
     shown(call, &key, &versions, Vec::new())
 }
 
 pub fn rotate(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitRotate = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
-    Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
-    Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
-    let made = service.rotate(&caller, &wanted.key());
+    let selector = select_key(call, asked.name.as_deref())?;
+    UnsupportedField("managed_key_name").text(asked.managed_key_name.as_deref())?;
+    UnsupportedField("managed_key_id").text(asked.managed_key_id.as_deref())?;
+    let made = service.rotate(&caller, &selector.key());
     changed(call, &made.map_err(|error| of_operation(error.into()))?.key, &[])
 }
 
 pub fn config(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitConfig = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
-    Unsupported("exportable").flag(asked.exportable)?;
-    Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
+    let selector = select_key(call, asked.name.as_deref())?;
+    UnsupportedField("exportable").flag(asked.exportable)?;
+    UnsupportedField("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
     let rotates = rotate_period(asked.auto_rotate_period.as_ref())?;
-    let known = known(call, Action::Config, &wanted)?;
+    let known = known(call, Action::Config, &selector)?;
     let oldest = |number, known| -> Result<u32, Problem> {
         match number {
             None => Ok(known),
@@ -138,7 +138,7 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     if changes.is_empty() {
         return changed(call, &known.id, &[]);
     }
-    let id = service.configure(&caller, &wanted.key(), &changes);
+    let id = service.configure(&caller, &selector.key(), &changes);
     changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
@@ -146,15 +146,15 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
 pub fn trim(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitTrim = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     let before = version(asked.min_available_version)?.ok_or_else(|| {
         Problem::bad("missing field `min_available_version`; expected a version, from 1")
     })?;
-    if known(call, Action::Trim, &wanted)?.min_sign == 0 {
+    if known(call, Action::Trim, &selector)?.min_sign == 0 {
         // As Vault.
         return Err(Problem::bad("`min_encryption_version` is 0; set it by `config` first"));
     }
-    let id = service.trim(&caller, &wanted.key(), before);
+    let id = service.trim(&caller, &selector.key(), before);
     changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
@@ -162,8 +162,8 @@ pub fn trim(call: &Call) -> Result<Reply, Problem> {
 pub fn soft_delete(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    let wanted = wanted(call, None)?;
-    service.delete(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
+    let selector = select_key(call, None)?;
+    service.delete(&caller, &selector.key()).map_err(|error| of_operation(error.into()))?;
     Ok(Reply { status: 204, kind: JSON, body: Vec::new() })
 }
 
@@ -171,8 +171,8 @@ pub fn soft_delete(call: &Call) -> Result<Reply, Problem> {
 pub fn restore(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    let wanted = wanted(call, None)?;
-    let id = service.restore(&caller, &wanted.key());
+    let selector = select_key(call, None)?;
+    let id = service.restore(&caller, &selector.key());
     changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
@@ -196,13 +196,13 @@ pub fn write_config(call: &Call) -> Result<Reply, Problem> {
 pub fn delete(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    let wanted = wanted(call, None)?;
-    let key = wanted.key();
+    let selector = select_key(call, None)?;
+    let key = selector.key();
     for action in [Action::Delete, Action::Destroy] {
         let may = service.algorithm(&caller, action, &key, 1);
         may.map_err(|error| of_operation(error.into()))?;
     }
-    let id = service.kms().find(&wanted.tenant, &wanted.name)?;
+    let id = service.kms().find(&selector.tenant, &selector.name)?;
     let known = service.kms().describe(&id)?;
     if !known.is_deletable {
         return Err(Problem::bad("deletion is not allowed for this key; set `deletion_allowed`"));
@@ -244,11 +244,11 @@ pub fn list_by_get(call: &Call) -> Result<Reply, Problem> {
 }
 
 /// Reads a key for a caller who may do something else with it.
-fn known(call: &Call, action: Action, wanted: &Wanted) -> Result<Key, Problem> {
+fn known(call: &Call, action: Action, selector: &KeySelector) -> Result<Key, Problem> {
     let (service, caller) = call.caller()?;
     let refused = |error: gabion_kms::Error| of_operation(error.into());
-    service.algorithm(&caller, action, &wanted.key(), 1).map_err(refused)?;
-    let id = service.kms().find(&wanted.tenant, &wanted.name).map_err(refused)?;
+    service.algorithm(&caller, action, &selector.key(), 1).map_err(refused)?;
+    let id = service.kms().find(&selector.tenant, &selector.name).map_err(refused)?;
     service.kms().describe(&id).map_err(refused)
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{Call, Reply, vault};
 use super::keys::{VERSIONS_MAX, omitted, public_key};
-use super::{Unsupported, named, names};
+use super::{UnsupportedField, named, names};
 use crate::problem::Problem;
 
 /// Parameters of `export`.
@@ -25,9 +25,9 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
         }
         kind => return Err(Problem::bad(format!("unknown type `{kind}`; expected public-key"))),
     }
-    Unsupported("format").text(call.query.text("format"))?;
-    let wanted = named(call, call.part(1), None)?;
-    let (key, newest) = service.newest(&caller, &wanted.key(), VERSIONS_MAX)?;
+    UnsupportedField("format").text(call.query.text("format"))?;
+    let selector = named(call, call.part(1), None)?;
+    let (key, newest) = service.newest(&caller, &selector.key(), VERSIONS_MAX)?;
     if matches!(key.id.algorithm.does(), Does::Encrypt | Does::Authenticate) {
         let why = format!("a key of {} has no public half", key.id.algorithm);
         return Err(Problem::unsupported(why));
@@ -44,7 +44,7 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
         None => (newest, omitted(&key)),
         Some(only) if only < oldest => (Vec::new(), None),
         Some(only) => {
-            let (_, mut found) = service.publics(&caller, &wanted.key(), only - 1, 1)?;
+            let (_, mut found) = service.publics(&caller, &selector.key(), only - 1, 1)?;
             found.retain(|public| public.version.version == only);
             (found, None)
         }

@@ -18,58 +18,58 @@ use super::super::batch::check_items;
 use super::super::bytes::bytes;
 use super::super::input::Input;
 use super::super::marshaling::Marshaling;
-use super::super::single::{Done, Form as AnswerForm, Single, What};
-use super::super::{Call, Reply, Wanted, vault};
+use super::super::single::{Operation, Outcome, ResponseShape, SingleRequest};
+use super::super::{Call, KeySelector, Reply, vault};
 use super::{
-    Unsupported, batch, beside_batch, missing, no_version, of_operation, said_hash, tags, version,
-    wanted,
+    UnsupportedField, batch, beside_batch, missing, no_version, of_operation, said_hash,
+    select_key, tags, version,
 };
 use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitSign = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let of_rsa =
         (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
-    let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
+    let form = InputForm::new(call, (Action::Sign, &selector), &hashes, asked.prehashed, of_rsa)?;
     let marshaling = check_sign(&asked)?;
     let of_all = version(asked.key_version)?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitSignItem| -> Result<(Option<u32>, Vec<u8>), Problem> {
-        Unsupported("context").text(item.context.as_deref())?;
+        UnsupportedField("context").text(item.context.as_deref())?;
         Ok((version(item.key_version)?.or(of_all), form.input(item.input.as_deref())?))
     };
     let item = |(version, input): &(Option<u32>, Vec<u8>)| match form.rsa {
-        None => service.sign(&caller, &wanted.key(), *version, form.message(input)),
+        None => service.sign(&caller, &selector.key(), *version, form.message(input)),
         Some(rsa) => {
-            service.sign_rsa(&caller, &wanted.key(), *version, rsa.scheme, &rsa.digest(input))
+            service.sign_rsa(&caller, &selector.key(), *version, rsa.scheme, &rsa.digest(input))
         }
     };
-    let told = |signed: Signed| made(&signed, marshaling);
+    let respond = |signed: Signed| made(&signed, marshaling);
     let input = beside_batch(asked.input, asked.batch_input.is_some());
     match (asked.batch_input, input) {
         (Some(items), None) => {
-            form.check_batch(call, (Action::Sign, &wanted), items.len())?;
+            form.check_batch(call, (Action::Sign, &selector), items.len())?;
             let together = |ready: &[&(Option<u32>, Vec<u8>)]| {
                 if form.rsa.is_some() {
                     return ready.iter().map(|&one| item(one)).collect();
                 }
                 let items = ready.iter().map(|(version, input)| SignItem {
-                    key: wanted.key(),
+                    key: selector.key(),
                     version: *version,
                     message: form.message(input),
                 });
                 service.sign_batch(&caller, &items.collect::<Vec<_>>())
             };
-            let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
+            let results = batch(&items, |item| item.reference.as_deref(), read, together, respond);
             results.reply(call)
         }
         (None, input) => {
             let ready = read(&TransitSignItem { input, ..TransitSignItem::default() });
             let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
-            vault::data(call, told(done)?, &[])
+            vault::data(call, respond(done)?, &[])
         }
         (Some(_), Some(_)) => Err(Problem::bad("expected one of `input` and `batch_input`")),
     }
@@ -77,64 +77,64 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
 
 pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitVerify = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     if tags::are_meant(&asked) {
-        return tags::verify(call, &wanted, asked);
+        return tags::verify(call, &selector, asked);
     }
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let of_rsa =
         (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
-    let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
+    let form = InputForm::new(call, (Action::Verify, &selector), &hashes, asked.prehashed, of_rsa)?;
     let marshaling = check_verify(&asked)?;
     let (service, caller) = call.caller()?;
     let read = |item: &TransitVerifyItem| -> Result<(Vec<u8>, u32, Vec<u8>), Problem> {
-        Unsupported("context").text(item.context.as_deref())?;
-        Unsupported("cmac").text(item.cmac.as_deref())?;
-        Unsupported("mac_length").number(item.mac_length)?;
+        UnsupportedField("context").text(item.context.as_deref())?;
+        UnsupportedField("cmac").text(item.cmac.as_deref())?;
+        UnsupportedField("mac_length").number(item.mac_length)?;
         let input = form.input(item.input.as_deref())?;
         let (version, signature) = form.signature(marshaling, item.signature.as_deref())?;
         Ok((input, version, signature))
     };
     let item = |(input, version, signature): &(Vec<u8>, u32, Vec<u8>)| match form.rsa {
-        None => service.verify(&caller, &wanted.key(), *version, form.message(input), signature),
+        None => service.verify(&caller, &selector.key(), *version, form.message(input), signature),
         Some(rsa) => {
-            let (digest, key) = (rsa.digest(input), wanted.key());
+            let (digest, key) = (rsa.digest(input), selector.key());
             service.verify_rsa(&caller, &key, *version, rsa.scheme, (&digest, signature))
         }
     };
-    let told = |valid: bool| Ok(json!({"valid": valid}));
+    let respond = |valid: bool| Ok(json!({"valid": valid}));
     let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
     let [input, signature] = [input, signature].map(|of| beside_batch(of, batch_input.is_some()));
     match (batch_input, input.is_some() || signature.is_some()) {
         (Some(items), false) => {
-            form.check_batch(call, (Action::Verify, &wanted), items.len())?;
+            form.check_batch(call, (Action::Verify, &selector), items.len())?;
             let together = |ready: &[&(Vec<u8>, u32, Vec<u8>)]| {
                 if form.rsa.is_some() {
                     return ready.iter().map(|&one| item(one)).collect();
                 }
                 let items = ready.iter().map(|(input, version, signature)| VerifyItem {
-                    key: wanted.key(),
+                    key: selector.key(),
                     version: *version,
                     message: form.message(input),
                     signature,
                 });
                 service.verify_batch(&caller, &items.collect::<Vec<_>>())
             };
-            let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
+            let results = batch(&items, |item| item.reference.as_deref(), read, together, respond);
             results.reply(call)
         }
         (None, _) => {
             let ready =
                 read(&TransitVerifyItem { input, signature, hmac, cmac, ..Default::default() });
             let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
-            vault::data(call, told(done)?, &[])
+            vault::data(call, respond(done)?, &[])
         }
         (Some(_), true) => Err(Problem::bad("expected one of `input` and `batch_input`")),
     }
 }
 
 /// A request for one signature, by a key that is not RSA's.
-pub fn single_sign(call: &Call) -> Result<Option<Single>, Problem> {
+pub fn single_sign(call: &Call) -> Result<Option<SingleRequest>, Problem> {
     let asked: TransitSign = json::read(&call.body)?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let of_rsa =
@@ -142,40 +142,40 @@ pub fn single_sign(call: &Call) -> Result<Option<Single>, Problem> {
     if asked.batch_input.is_some() {
         return Ok(None);
     }
-    let wanted = wanted(call, asked.name.as_deref())?;
-    let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed, of_rsa)?;
+    let selector = select_key(call, asked.name.as_deref())?;
+    let form = InputForm::new(call, (Action::Sign, &selector), &hashes, asked.prehashed, of_rsa)?;
     let marshaling = check_sign(&asked)?;
     let version = version(asked.key_version)?;
     let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
-    single(call, &form, wanted, input, (What::Sign { version }, marshaling))
+    single(call, &form, selector, input, (Operation::Sign { version }, marshaling))
 }
 
 /// A request for one verdict on a signature, by a key that is not RSA's.
-pub fn single_verify(call: &Call) -> Result<Option<Single>, Problem> {
+pub fn single_verify(call: &Call) -> Result<Option<SingleRequest>, Problem> {
     let asked: TransitVerify = json::read(&call.body)?;
     if asked.batch_input.is_some() || tags::are_meant(&asked) {
         return Ok(None);
     }
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let of_rsa =
         (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
-    let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed, of_rsa)?;
+    let form = InputForm::new(call, (Action::Verify, &selector), &hashes, asked.prehashed, of_rsa)?;
     let marshaling = check_verify(&asked)?;
-    Unsupported("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;
+    UnsupportedField("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;
     let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
     let signature = form.signature(marshaling, asked.signature.as_deref());
     let (version, signature) = signature.map_err(of_operation)?;
-    single(call, &form, wanted, input, (What::Verify { version, signature }, marshaling))
+    single(call, &form, selector, input, (Operation::Verify { version, signature }, marshaling))
 }
 
 fn single(
     call: &Call,
-    form: &Form,
-    wanted: Wanted,
+    form: &InputForm,
+    selector: KeySelector,
     input: Vec<u8>,
-    (what, marshaling): (What, Marshaling),
-) -> Result<Option<Single>, Problem> {
+    (operation, marshaling): (Operation, Marshaling),
+) -> Result<Option<SingleRequest>, Problem> {
     if form.rsa.is_some() {
         return Ok(None);
     }
@@ -185,8 +185,8 @@ fn single(
         Some(hash) => Input::Prehash { context, hash, digest: input },
     };
     let revision = call.caller()?.0.kms().revision();
-    let form = AnswerForm { done: told, failed: of_operation };
-    Ok(Some(Single { wanted, input, what, marshaling, revision, form }))
+    let shape = ResponseShape { respond, refuse: of_operation };
+    Ok(Some(SingleRequest { selector, input, operation, marshaling, revision, shape }))
 }
 
 /// The fields of a signature.
@@ -196,34 +196,34 @@ fn made(signed: &Signed, marshaling: Marshaling) -> Result<Value, Problem> {
     Ok(json!({"signature": Versioned::join(version, &text), "key_version": version}))
 }
 
-fn told(call: &Call, single: &Single, done: Done) -> Result<Reply, Problem> {
+fn respond(call: &Call, single: &SingleRequest, done: Outcome) -> Result<Reply, Problem> {
     let data = match done {
-        Done::Signed(signed) => made(&signed, single.marshaling)?,
-        Done::Verified(valid) => json!({"valid": valid}),
+        Outcome::Signed(signed) => made(&signed, single.marshaling)?,
+        Outcome::Verified(valid) => json!({"valid": valid}),
     };
     vault::data(call, data, &[])
 }
 
-/// How inputs are taken: hashed by the algorithm, hashed here, or digests already.
-struct Form {
+/// The form of inputs: messages, messages that are hashed here, or digests.
+struct InputForm {
     algorithm: KeyAlgorithm,
     /// The function of the digests that are signed. `None` if messages are signed.
     digests: Option<Hash>,
     /// Whether inputs are those digests. Otherwise they are messages, which are hashed here.
     is_digest: bool,
     /// Of RSA: how it signs.
-    rsa: Option<OfRsa>,
+    rsa: Option<RsaScheme>,
 }
 
-/// How RSA signs.
+/// RSA's scheme, and whether inputs are digests.
 #[derive(Clone, Copy)]
-struct OfRsa {
+struct RsaScheme {
     scheme: Scheme,
     /// Whether inputs are digests.
     is_digest: bool,
 }
 
-impl OfRsa {
+impl RsaScheme {
     /// What Vault's fields say: `pss` with the longest salt where they say nothing, and any salt where it verifies.
     fn new(
         hash: Option<Option<Hash>>,
@@ -250,7 +250,7 @@ impl OfRsa {
                 ));
             }
         };
-        Ok(OfRsa { scheme, is_digest })
+        Ok(RsaScheme { scheme, is_digest })
     }
 
     fn digest(&self, input: &[u8]) -> Vec<u8> {
@@ -258,39 +258,39 @@ impl OfRsa {
     }
 }
 
-impl Form {
+impl InputForm {
     fn new(
         call: &Call,
-        (action, wanted): (Action, &Wanted),
+        (action, selector): (Action, &KeySelector),
         hashes: &[&Option<String>],
         prehashed: Option<Flag>,
         of_rsa: (Option<&str>, Option<&Value>),
     ) -> Result<Self, Problem> {
         let (service, caller) = call.caller()?;
-        let algorithm = service.algorithm(&caller, action, &wanted.key(), 1);
+        let algorithm = service.algorithm(&caller, action, &selector.key(), 1);
         let algorithm = algorithm.map_err(|error| of_operation(error.into()))?;
         let hash = said_hash(call, hashes)?;
         let is_digest = prehashed.is_some_and(|flag| flag.0);
         if algorithm.rsa().is_some() {
-            let rsa = Some(OfRsa::new(hash, is_digest, of_rsa)?);
-            return Ok(Form { algorithm, digests: None, is_digest, rsa });
+            let rsa = Some(RsaScheme::new(hash, is_digest, of_rsa)?);
+            return Ok(InputForm { algorithm, digests: None, is_digest, rsa });
         }
         check_padding(of_rsa.0)?;
         check_salt(of_rsa.1)?;
-        Form::of(algorithm, hash, is_digest)
+        InputForm::of(algorithm, hash, is_digest)
     }
 
     /// Whether so many may be asked for at once, of what is not signed together.
     fn check_batch(
         &self,
         call: &Call,
-        (action, wanted): (Action, &Wanted),
+        (action, selector): (Action, &KeySelector),
         items: usize,
     ) -> Result<(), Problem> {
         check_items(items)?;
         if self.rsa.is_some() {
             let (service, caller) = call.caller()?;
-            let may = service.algorithm(&caller, action, &wanted.key(), items);
+            let may = service.algorithm(&caller, action, &selector.key(), items);
             may.map_err(|error| of_operation(error.into()))?;
         }
         Ok(())
@@ -303,7 +303,7 @@ impl Form {
         is_digest: bool,
     ) -> Result<Self, Problem> {
         let refuse = |why: &str| Err(Problem::unsupported(format!("{algorithm} {why}")));
-        let signs = |digests| Ok(Form { algorithm, digests, is_digest, rsa: None });
+        let signs = |digests| Ok(InputForm { algorithm, digests, is_digest, rsa: None });
         let own = match algorithm.algorithm() {
             Some(Algorithm::EcdsaP256) => Some(Hash::Sha2_256),
             Some(Algorithm::EcdsaP384) => Some(Hash::Sha2_384),
@@ -364,18 +364,18 @@ impl Form {
 
 /// Checks fields of a signature that have to ask for nothing. Returns how signatures are written.
 fn check_sign(asked: &TransitSign) -> Result<Marshaling, Problem> {
-    Unsupported("context").text(asked.context.as_deref())?;
-    Unsupported("signature_context").text(asked.signature_context.as_deref())?;
-    Unsupported("reference").text(asked.reference.as_deref())?;
+    UnsupportedField("context").text(asked.context.as_deref())?;
+    UnsupportedField("signature_context").text(asked.signature_context.as_deref())?;
+    UnsupportedField("reference").text(asked.reference.as_deref())?;
     Marshaling::named("marshaling_algorithm", asked.marshaling_algorithm.as_deref())
 }
 
 /// Checks fields of a verdict that have to ask for nothing. Returns how signatures are written.
 fn check_verify(asked: &TransitVerify) -> Result<Marshaling, Problem> {
-    Unsupported("context").text(asked.context.as_deref())?;
-    Unsupported("signature_context").text(asked.signature_context.as_deref())?;
-    Unsupported("reference").text(asked.reference.as_deref())?;
-    Unsupported("mac_length").number(asked.mac_length)?;
+    UnsupportedField("context").text(asked.context.as_deref())?;
+    UnsupportedField("signature_context").text(asked.signature_context.as_deref())?;
+    UnsupportedField("reference").text(asked.reference.as_deref())?;
+    UnsupportedField("mac_length").number(asked.mac_length)?;
     Marshaling::named("marshaling_algorithm", asked.marshaling_algorithm.as_deref())
 }
 

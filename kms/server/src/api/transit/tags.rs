@@ -7,29 +7,31 @@ use gabion_kms_wire::transit::{TransitHmac, TransitHmacItem, TransitVerify, Tran
 use serde_json::{Value, json};
 
 use super::super::bytes::{bytes, secret};
-use super::super::{Call, Reply, Wanted};
-use super::{Unsupported, answered, beside_batch, missing, opened, said_hash, version, wanted};
+use super::super::{Call, KeySelector, Reply};
+use super::{
+    UnsupportedField, answered, beside_batch, missing, opened, said_hash, select_key, version,
+};
 use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn hmac(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitHmac = json::read(&call.body)?;
-    let wanted = wanted(call, asked.name.as_deref())?;
+    let selector = select_key(call, asked.name.as_deref())?;
     let hash = hash(call, &[&asked.algorithm, &asked.urlalgorithm])?;
-    Unsupported("reference").text(asked.reference.as_deref())?;
+    UnsupportedField("reference").text(asked.reference.as_deref())?;
     let of_all = version(asked.key_version)?;
     let one = |item: &TransitHmacItem| -> Result<Value, Problem> {
         let message = item.input.as_ref().ok_or_else(|| missing("input"))?;
         let message = secret("input", message)?;
-        let made = service.hmac_by(&caller, &wanted.key(), of_all, hash, &message)?;
+        let made = service.hmac_by(&caller, &selector.key(), of_all, hash, &message)?;
         let tag = Versioned { version: made.by.version, bytes: made.tag };
         Ok(json!({"hmac": tag.to_string()}))
     };
     let input = beside_batch(asked.input, asked.batch_input.is_some());
     let item = TransitHmacItem { input, ..TransitHmacItem::default() };
     let named = |item: &TransitHmacItem| item.reference.clone();
-    answered(call, (Action::Hmac, &wanted), asked.batch_input, item, named, one)
+    answered(call, (Action::Hmac, &selector), asked.batch_input, item, named, one)
 }
 
 /// Whether it is tags that are to be verified.
@@ -40,18 +42,18 @@ pub fn are_meant(asked: &TransitVerify) -> bool {
 }
 
 /// Verifies tags instead of signatures.
-pub fn verify(call: &Call, wanted: &Wanted, asked: TransitVerify) -> Result<Reply, Problem> {
+pub fn verify(call: &Call, selector: &KeySelector, asked: TransitVerify) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let hash = hash(call, &[&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm])?;
-    Unsupported("prehashed").flag(asked.prehashed)?;
-    Unsupported("context").text(asked.context.as_deref())?;
-    Unsupported("signature_context").text(asked.signature_context.as_deref())?;
-    Unsupported("reference").text(asked.reference.as_deref())?;
-    Unsupported("mac_length").number(asked.mac_length)?;
+    UnsupportedField("prehashed").flag(asked.prehashed)?;
+    UnsupportedField("context").text(asked.context.as_deref())?;
+    UnsupportedField("signature_context").text(asked.signature_context.as_deref())?;
+    UnsupportedField("reference").text(asked.reference.as_deref())?;
+    UnsupportedField("mac_length").number(asked.mac_length)?;
     let one = |item: &TransitVerifyItem| -> Result<Value, Problem> {
-        Unsupported("context").text(item.context.as_deref())?;
-        Unsupported("cmac").text(item.cmac.as_deref())?;
-        Unsupported("mac_length").number(item.mac_length)?;
+        UnsupportedField("context").text(item.context.as_deref())?;
+        UnsupportedField("cmac").text(item.cmac.as_deref())?;
+        UnsupportedField("mac_length").number(item.mac_length)?;
         if item.signature.is_some() {
             return Err(Problem::bad(
                 "expected one of `signature` and `hmac`, and one of them in all items",
@@ -59,7 +61,7 @@ pub fn verify(call: &Call, wanted: &Wanted, asked: TransitVerify) -> Result<Repl
         }
         let message = bytes("input", item.input.as_deref().ok_or_else(|| missing("input"))?)?;
         let (by, tag) = opened("hmac", item.hmac.as_deref())?;
-        let valid = service.verify_hmac_by(&caller, (&wanted.key(), by), hash, &message, &tag)?;
+        let valid = service.verify_hmac_by(&caller, (&selector.key(), by), hash, &message, &tag)?;
         Ok(json!({"valid": valid}))
     };
     let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
@@ -67,7 +69,7 @@ pub fn verify(call: &Call, wanted: &Wanted, asked: TransitVerify) -> Result<Repl
         [input, signature, hmac, cmac].map(|of| beside_batch(of, batch_input.is_some()));
     let item = TransitVerifyItem { input, signature, hmac, cmac, ..TransitVerifyItem::default() };
     let named = |item: &TransitVerifyItem| item.reference.clone();
-    answered(call, (Action::Verify, wanted), batch_input, item, named, one)
+    answered(call, (Action::Verify, selector), batch_input, item, named, one)
 }
 
 /// The hash of tags: SHA-256 where nothing is said, as with Vault.

@@ -12,7 +12,7 @@ use crate::net::tls::Tls;
 
 const DAY: u64 = 86_400_000;
 
-impl Place {
+impl TestServer {
     fn tls(&self) -> Arc<Tls> {
         self.config.options().unwrap().tls.unwrap()
     }
@@ -94,7 +94,7 @@ fn put_back(paths: [&PathBuf; 3], kept: &[Vec<u8>]) {
 /// Nothing that cannot be used takes the place of what is used; what is wrong is a warning until it is right.
 #[test]
 fn files_that_can_not_be_used_leave_what_is_there() {
-    let place = Place::new(ECDSA, "");
+    let place = TestServer::new(ECDSA, "");
     let now = now_ms();
     place.issue_within("other", [now - DAY, now + 60 * DAY]);
     place.issue_within("expired", [now - 2 * DAY, now - DAY]);
@@ -165,7 +165,7 @@ fn files_that_can_not_be_used_leave_what_is_there() {
 /// The end of the certificate is a metric, and a warning precedes it.
 #[test]
 fn the_certificates_end_is_a_metric_and_a_warning() {
-    let place = Place::new(ECDSA, "");
+    let place = TestServer::new(ECDSA, "");
     let now = now_ms();
     place.issue_within("good", [now - DAY, now + 90 * DAY]);
     place.issue_within("expired", [now - 2 * DAY, now - DAY]);
@@ -185,8 +185,8 @@ fn the_certificates_end_is_a_metric_and_a_warning() {
 /// Authorities are withdrawn although the certificate's files are wrong, and the other way round.
 #[test]
 fn authorities_and_certificates_are_taken_apart() {
-    let place = Place::new(ECDSA, "");
-    let other = Place::new(ECDSA, "");
+    let place = TestServer::new(ECDSA, "");
+    let other = TestServer::new(ECDSA, "");
     let tls = place.tls();
     let before = tls.clients().unwrap();
     fs::write(place.file("localhost", "key"), "nonsense").unwrap();
@@ -206,7 +206,7 @@ fn authorities_and_certificates_are_taken_apart() {
 /// Files are noticed without a signal, behind symbolic links as well, and connections stay open.
 #[test]
 fn a_renewed_certificate_is_served_and_connections_stay() {
-    let place = Place::new(ECDSA, "");
+    let place = TestServer::new(ECDSA, "");
     let now = now_ms();
     place.issue_within("good", [now - DAY, now + 90 * DAY]);
     place.issue_within("better", [now - DAY, now + 91 * DAY]);
@@ -246,8 +246,8 @@ fn a_renewed_certificate_is_served_and_connections_stay() {
 /// A withdrawn authority counts under open connections.
 #[test]
 fn a_withdrawn_authority_counts_at_once() {
-    let place = Place::new(ECDSA, "");
-    let other = Place::new(ECDSA, "");
+    let place = TestServer::new(ECDSA, "");
+    let other = TestServer::new(ECDSA, "");
     place.issue("build", of_client(&["spiffe://example.com/build"], &[]));
     let (server, _token) = place.served();
     let build = place.client(&server, None, Some("build"));
