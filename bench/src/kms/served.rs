@@ -74,7 +74,7 @@ impl Served {
             token: None,
             authorities: None,
             certificate: None,
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
         };
         // From here on it is ended whatever happens.
         let mut served = Served { child: spawned(&task)?, folder, task, settings: nowhere };

@@ -23,12 +23,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-pub use streams::OfStream;
+pub use streams::StreamRequest;
 
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::http::{self, Body, Failure, Request, Response, Unsent};
+use crate::http::{self, Body, Failure, Request, Response, SendError};
 
 /// Where the service is, and as whom it is called.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ pub struct Settings {
     /// PEM of the client's certificate, and of its private key.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// How long an answer may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Settings {
@@ -82,7 +82,7 @@ impl Settings {
             addresses: addresses.split(',').map(str::parse).collect::<Result<_, _>>()?,
             token: text("GABION_KMS_TOKEN")?.map(Zeroizing::new),
             authorities: read("GABION_KMS_CACERT").map(PathBuf::from),
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
         })
     }
 }
@@ -126,7 +126,7 @@ impl Client {
     /// The same, which asks for one change of a key under a name of the caller's: asked for again within 24 hours it is not
     /// done again, and has the same answer. Calls that are no such changes are refused.
     #[must_use]
-    pub fn once(self, op_id: &str) -> Self {
+    pub fn with_op_id(self, op_id: &str) -> Self {
         Client { op_id: Some(op_id.to_owned()), ..self }
     }
 
@@ -384,13 +384,13 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<A, Error> {
-        self.call_within(self.settings.patience, method, path, body)
+        self.call_within(self.settings.timeout, method, path, body)
     }
 
     /// A call whose answer may take so long.
     fn call_within<A: DeserializeOwned>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         method: &str,
         path: &str,
         body: Option<&impl Serialize>,
@@ -403,7 +403,7 @@ impl Client {
             format!("{path}{sign}op_id={}", escaped(op_id))
         });
         let path = named.as_deref().unwrap_or(path);
-        let (address, response) = self.exchanged(patience, method, path, &body)?;
+        let (address, response) = self.exchanged(timeout, method, path, &body)?;
         answer(address, &response)
     }
 
@@ -425,14 +425,14 @@ impl Client {
             Some(refusal) => refusal,
             None => {
                 let sent = http::send_body(&mut connection, body);
-                if let Err(Unsent::Message(reason)) = sent {
+                if let Err(SendError::Message(reason)) = sent {
                     // The connection ends before the body does: nothing is signed.
                     return Err(Error::Message(reason));
                 }
                 // Who refuses a request early may answer before it was read to its end.
                 match (http::receive(&mut connection, &mut read), sent) {
                     (Ok(response), _) => response,
-                    (Err(Failure::Io(_)), Err(Unsent::Io(error))) => {
+                    (Err(Failure::Io(_)), Err(SendError::Io(error))) => {
                         return Err(failed(address, Failure::Io(error)));
                     }
                     (Err(failure), _) => return Err(failed(address, failure)),
@@ -464,18 +464,18 @@ impl Client {
 
     fn exchanged(
         &self,
-        patience: Duration,
+        timeout: Duration,
         method: &str,
         path: &str,
         body: &[u8],
     ) -> Result<(&Address, Response), Error> {
         let (place, mut connection) = self.connected()?;
         let address = &self.settings.addresses[place];
-        let waits = |connection: &Connection, patience| {
-            connection.waits(patience).map_err(|error| failed(address, Failure::Io(error)))
+        let waits = |connection: &Connection, timeout| {
+            connection.set_timeout(timeout).map_err(|error| failed(address, Failure::Io(error)))
         };
         // Nothing was asked yet.
-        waits(&connection, patience)?;
+        waits(&connection, timeout)?;
         let sent = http::send(&mut connection, &self.request(method, path, address), body);
         // Who refuses a request early may answer before it was read to its end.
         let response = match (http::receive(&mut connection, &mut Vec::new()), sent) {
@@ -485,7 +485,7 @@ impl Client {
             }
             (Err(failure), _) => return Err(failed(address, failure)),
         };
-        if response.is_kept && waits(&connection, self.settings.patience).is_ok() {
+        if response.is_kept && waits(&connection, self.settings.timeout).is_ok() {
             self.keep(place, connection);
         }
         Ok((address, response))
@@ -505,7 +505,7 @@ impl Client {
         }
         let mut failure = Error::Settings("there is no address of the service".to_owned());
         for (place, address) in self.settings.addresses.iter().enumerate() {
-            match Connection::open(address, &self.tls, self.settings.patience) {
+            match Connection::open(address, &self.tls, self.settings.timeout) {
                 Ok(connection) => return Ok((place, connection)),
                 Err(error) => failure = error,
             }

@@ -29,15 +29,15 @@ impl Connection {
     pub fn open(
         address: &Address,
         tls: &Arc<ClientConfig>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, Error> {
         let opened = match address {
             Address::Tls { host, port } => {
-                over_tls(host, *port, tls, patience).map(|stream| Connection::Tls(Box::new(stream)))
+                over_tls(host, *port, tls, timeout).map(|stream| Connection::Tls(Box::new(stream)))
             }
             Address::Unix(path) => UnixStream::connect(path).and_then(|stream| {
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Ok(Connection::Unix(stream))
             }),
         };
@@ -51,10 +51,10 @@ impl Connection {
     ///
     /// # Errors
     /// The system's.
-    pub fn waits(&self, patience: Duration) -> io::Result<()> {
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
-            Connection::Tls(stream) => stream.sock.set_read_timeout(Some(patience)),
-            Connection::Unix(stream) => stream.set_read_timeout(Some(patience)),
+            Connection::Tls(stream) => stream.sock.set_read_timeout(Some(timeout)),
+            Connection::Unix(stream) => stream.set_read_timeout(Some(timeout)),
         }
     }
 
@@ -83,7 +83,7 @@ fn over_tls(
     host: &str,
     port: u16,
     tls: &Arc<ClientConfig>,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -92,8 +92,8 @@ fn over_tls(
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(socket) => {
                 socket.set_nodelay(true)?;
-                socket.set_read_timeout(Some(patience))?;
-                socket.set_write_timeout(Some(patience))?;
+                socket.set_read_timeout(Some(timeout))?;
+                socket.set_write_timeout(Some(timeout))?;
                 let session = ClientConnection::new(tls.clone(), name)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
                 let mut stream = StreamOwned::new(session, socket);

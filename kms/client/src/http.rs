@@ -30,9 +30,9 @@ pub struct Body<'a> {
     pub length: Option<u64>,
 }
 
-/// Why a body was not sent.
+/// The error of a body that was not sent.
 #[derive(Debug)]
-pub enum Unsent {
+pub enum SendError {
     /// The connection.
     Io(io::Error),
     /// The message.
@@ -108,7 +108,7 @@ fn head_of(request: &Request<'_>, last: &str, room: usize) -> Zeroizing<Vec<u8>>
 }
 
 /// Sends a body, in chunks where its length is not known.
-pub fn send_body(to: &mut impl Write, body: Body<'_>) -> Result<(), Unsent> {
+pub fn send_body(to: &mut impl Write, body: Body<'_>) -> Result<(), SendError> {
     let Body { before, message, length } = body;
     let is_chunked = length.is_none();
     let mut piece = Zeroizing::new(vec![0; PIECE]);
@@ -118,13 +118,13 @@ pub fn send_body(to: &mut impl Write, body: Body<'_>) -> Result<(), Unsent> {
         let read = read_piece(message, &mut piece)?;
         sent += read as u64;
         // Before the last of it is sent: what was sent whole is signed.
-        let mut is_longer = || Ok::<bool, Unsent>(read_piece(message, &mut [0])? > 0);
+        let mut is_longer = || Ok::<bool, SendError>(read_piece(message, &mut [0])? > 0);
         match length {
             Some(length) if sent > length || (sent == length && is_longer()?) => {
-                return Err(Unsent::Message(format!("has more than {length} bytes by now")));
+                return Err(SendError::Message(format!("has more than {length} bytes by now")));
             }
             Some(length) if read == 0 && sent < length => {
-                return Err(Unsent::Message(format!("ends after {sent} bytes of {length}")));
+                return Err(SendError::Message(format!("ends after {sent} bytes of {length}")));
             }
             Some(_) | None => {}
         }
@@ -137,26 +137,26 @@ pub fn send_body(to: &mut impl Write, body: Body<'_>) -> Result<(), Unsent> {
         }
     }
     if is_chunked {
-        to.write_all(b"0\r\n\r\n").map_err(Unsent::Io)?;
+        to.write_all(b"0\r\n\r\n").map_err(SendError::Io)?;
     }
-    to.flush().map_err(Unsent::Io)
+    to.flush().map_err(SendError::Io)
 }
 
 /// Reads until a piece is full or the message ends.
-fn read_piece(message: &mut dyn Read, piece: &mut [u8]) -> Result<usize, Unsent> {
+fn read_piece(message: &mut dyn Read, piece: &mut [u8]) -> Result<usize, SendError> {
     let mut filled = 0;
     while filled < piece.len() {
         match message.read(&mut piece[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Unsent::Message(format!("can't be read: {error}"))),
+            Err(error) => return Err(SendError::Message(format!("can't be read: {error}"))),
         }
     }
     Ok(filled)
 }
 
-fn write_piece(to: &mut impl Write, piece: &[u8], is_chunked: bool) -> Result<(), Unsent> {
+fn write_piece(to: &mut impl Write, piece: &[u8], is_chunked: bool) -> Result<(), SendError> {
     // A chunk without bytes is the end.
     if piece.is_empty() {
         return Ok(());
@@ -168,7 +168,7 @@ fn write_piece(to: &mut impl Write, piece: &[u8], is_chunked: bool) -> Result<()
         to.write_all(piece)?;
         if is_chunked { to.write_all(b"\r\n") } else { Ok(()) }
     };
-    write().map_err(Unsent::Io)
+    write().map_err(SendError::Io)
 }
 
 /// Waits for the word that a body may come. The answer, if it may not. `read` has what came and was not looked at.
@@ -269,9 +269,9 @@ mod tests {
     use super::*;
 
     /// Gives one byte at a time.
-    struct Slow<'a>(&'a [u8]);
+    struct OneByteReader<'a>(&'a [u8]);
 
-    impl Read for Slow<'_> {
+    impl Read for OneByteReader<'_> {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
             let Some((first, rest)) = self.0.split_first() else { return Ok(0) };
             self.0 = rest;
@@ -285,7 +285,7 @@ mod tests {
         let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         let wanted = Response { status: 200, body: b"{}".to_vec(), is_kept: true };
         assert_eq!(receive(&mut &ok[..], &mut Vec::new()).unwrap(), wanted);
-        assert_eq!(receive(&mut Slow(ok), &mut Vec::new()).unwrap(), wanted);
+        assert_eq!(receive(&mut OneByteReader(ok), &mut Vec::new()).unwrap(), wanted);
         let closes = b"HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         let closes = receive(&mut &closes[..], &mut Vec::new()).unwrap();
         assert_eq!((closes.status, closes.is_kept), (503, false));
@@ -314,7 +314,7 @@ mod tests {
         let word = b"HTTP/1.1 100 Continue\r\n\r\n";
         let both = [&word[..], ok].concat();
         let mut read = Vec::new();
-        let mut from = Slow(&both);
+        let mut from = OneByteReader(&both);
         assert_eq!(may_send(&mut from, &mut read).unwrap(), None);
         assert_eq!(receive(&mut from, &mut read).unwrap().body, b"{}");
         // Both at once, and a word that is no answer.
@@ -326,11 +326,11 @@ mod tests {
     }
 
     fn sent(before: &[u8], message: &[u8], length: Option<u64>) -> (Result<(), String>, Vec<u8>) {
-        let (mut out, mut from) = (Vec::new(), Slow(message));
+        let (mut out, mut from) = (Vec::new(), OneByteReader(message));
         let sent = send_body(&mut out, Body { before, message: &mut from, length });
         let why = |unsent| match unsent {
-            Unsent::Message(why) => why,
-            Unsent::Io(error) => panic!("{error}"),
+            SendError::Message(why) => why,
+            SendError::Io(error) => panic!("{error}"),
         };
         (sent.map_err(why), out)
     }

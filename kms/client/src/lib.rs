@@ -28,6 +28,6 @@ mod error;
 mod http;
 
 pub use address::Address;
-pub use client::{Client, OfStream, Settings};
+pub use client::{Client, Settings, StreamRequest};
 pub use error::Error;
 pub use gabion_kms_wire::native;

@@ -342,7 +342,7 @@ mod tests {
                 authorities: Some(self.file("authority", "pem")),
                 certificate: certificate
                     .map(|name| (self.file(name, "pem"), self.file(name, "key"))),
-                patience: Duration::from_secs(30),
+                timeout: Duration::from_secs(30),
             };
             Client::new(&settings).unwrap()
         }
@@ -506,7 +506,7 @@ mod tests {
                         permit(principal is Certificate, action, resource);";
         admin.put_policy("all", policies).unwrap();
         let build = || place.client(&server, None, Some("build"));
-        let what = gabion_kms_client::OfStream::by("k");
+        let what = gabion_kms_client::StreamRequest::by("k");
         build().sign_stream(&what, &mut HookedReader(0, || {}), None).unwrap();
         let other = build();
         other.show("k").unwrap();
@@ -648,13 +648,13 @@ mod tests {
         let text = place.text.replace("listen = [\"127.0.0.1:0\"]", &both);
         place.config = text.parse().unwrap();
         let (server, token) = place.served();
-        let local = |patience| {
+        let local = |timeout| {
             let settings = Settings {
                 addresses: vec![format!("unix:{}", socket.display()).parse().unwrap()],
                 token: Some(token.to_string().into()),
                 authorities: None,
                 certificate: None,
-                patience,
+                timeout,
             };
             Client::new(&settings).unwrap()
         };
@@ -667,7 +667,7 @@ mod tests {
                 token: None,
                 authorities: Some(place.file("authority", "pem")),
                 certificate: None,
-                patience: Duration::from_millis(300),
+                timeout: Duration::from_millis(300),
             };
             Client::new(&settings).unwrap().status().is_ok()
         };

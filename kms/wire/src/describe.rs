@@ -12,13 +12,13 @@ macro_rules! wire {
             $($(#[doc = $of])+ pub $field: $type,)*
         }
 
-        impl $crate::schema::Shape for $name {
+        impl $crate::schema::JsonSchema for $name {
             fn schema(into: &mut $crate::schema::Schemas) -> serde_json::Value {
                 const FIELDS: &[$crate::schema::Field] = &[$((
                     stringify!($field),
                     concat!($($of),+),
-                    <$type as $crate::schema::Shape>::IS_OPTIONAL,
-                    <$type as $crate::schema::Shape>::schema,
+                    <$type as $crate::schema::JsonSchema>::IS_OPTIONAL,
+                    <$type as $crate::schema::JsonSchema>::schema,
                 )),*];
                 const CLOSED: &[&str] = &[$(stringify!($closed))?];
                 let about = concat!($($doc),+);

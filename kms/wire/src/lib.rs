@@ -20,9 +20,9 @@ pub mod schema;
 mod secret;
 mod text;
 pub mod transit;
-mod versioned;
+mod versioned_bytes;
 
-pub use period::seconds_of;
+pub use period::parse_seconds;
 pub use secret::Secret;
-pub use text::{decode, decode_url, encode, encode_url, of_pem};
-pub use versioned::Versioned;
+pub use text::{decode, decode_pem, decode_url, encode, encode_url};
+pub use versioned_bytes::VersionedBytes;

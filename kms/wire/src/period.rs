@@ -18,7 +18,7 @@ const SECOND: u128 = 1_000_000_000;
 /// Most digits before and behind a point.
 const DIGITS_MAX: usize = 18;
 
-/// Whole seconds of a time as Go writes durations, such as `1h30m` or `1.5h`, with days besides: `30d`. A number alone is of
+/// Parses a duration to whole seconds: as Go writes durations, such as `1h30m` or `1.5h`, with days besides: `30d`. A number alone is of
 /// seconds, as with Vault. None of what is no such time, of what is below zero, and of parts of a second that are left.
 ///
 /// # Examples
@@ -30,7 +30,7 @@ const DIGITS_MAX: usize = 18;
 /// assert_eq!(seconds_of("soon"), None);
 /// ```
 #[must_use]
-pub fn seconds_of(text: &str) -> Option<u64> {
+pub fn parse_seconds(text: &str) -> Option<u64> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok();
     }
@@ -91,7 +91,7 @@ mod tests {
             ("3600000000000ns", 3600),
             ("1000000\u{b5}s", 1),
         ] {
-            assert_eq!(seconds_of(text), Some(seconds), "{text}");
+            assert_eq!(parse_seconds(text), Some(seconds), "{text}");
         }
         let long = "9".repeat(40);
         for text in [
@@ -120,9 +120,9 @@ mod tests {
         ] {
             // A number alone is one of seconds.
             let wanted = text.parse().ok().filter(|_| text == "1");
-            assert_eq!(seconds_of(text), wanted, "{text}");
+            assert_eq!(parse_seconds(text), wanted, "{text}");
         }
-        assert_eq!(seconds_of("18446744073709551615"), Some(u64::MAX));
-        assert_eq!(seconds_of("999999999999999999d"), None);
+        assert_eq!(parse_seconds("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(parse_seconds("999999999999999999d"), None);
     }
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 /// Schemas by name, as OpenAPI's `components` have them.
 pub type Schemas = Map<String, Value>;
 
-/// A type that goes over the wire.
-pub trait Shape {
+/// A type with a JSON Schema.
+pub trait JsonSchema {
     /// Whether a field of it may be left out.
     const IS_OPTIONAL: bool = false;
 
@@ -16,43 +16,43 @@ pub trait Shape {
     fn schema(into: &mut Schemas) -> Value;
 }
 
-impl Shape for String {
+impl JsonSchema for String {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": "string"})
     }
 }
 
-impl Shape for bool {
+impl JsonSchema for bool {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": "boolean"})
     }
 }
 
-impl Shape for u32 {
+impl JsonSchema for u32 {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": "integer", "minimum": 0, "maximum": u32::MAX})
     }
 }
 
-impl Shape for u64 {
+impl JsonSchema for u64 {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": "integer", "minimum": 0})
     }
 }
 
-impl Shape for Value {
+impl JsonSchema for Value {
     fn schema(_: &mut Schemas) -> Value {
         json!({})
     }
 }
 
-impl Shape for Map<String, Value> {
+impl JsonSchema for Map<String, Value> {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": "object"})
     }
 }
 
-impl<T: Shape> Shape for Option<T> {
+impl<T: JsonSchema> JsonSchema for Option<T> {
     const IS_OPTIONAL: bool = true;
 
     fn schema(into: &mut Schemas) -> Value {
@@ -60,13 +60,13 @@ impl<T: Shape> Shape for Option<T> {
     }
 }
 
-impl<T: Shape> Shape for Vec<T> {
+impl<T: JsonSchema> JsonSchema for Vec<T> {
     fn schema(into: &mut Schemas) -> Value {
         json!({"type": "array", "items": T::schema(into)})
     }
 }
 
-impl<T: Shape> Shape for BTreeMap<String, T> {
+impl<T: JsonSchema> JsonSchema for BTreeMap<String, T> {
     fn schema(into: &mut Schemas) -> Value {
         json!({"type": "object", "additionalProperties": T::schema(into)})
     }

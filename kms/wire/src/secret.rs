@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use crate::schema::{Schemas, Shape};
+use crate::schema::{JsonSchema, Schemas};
 use crate::text::{decode, encode};
 
 /// A text that is wiped when it is dropped, and that no message shows.
@@ -52,14 +52,14 @@ impl Serialize for Secret {
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         // Who is asked for a text shows in a message what else came; who is asked for anything hands it over.
-        from.deserialize_any(Texts)
+        from.deserialize_any(SecretVisitor)
     }
 }
 
 /// Takes a text. What came instead of one may be secret as well: no message shows it.
-struct Texts;
+struct SecretVisitor;
 
-impl Visitor<'_> for Texts {
+impl Visitor<'_> for SecretVisitor {
     type Value = Secret;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-impl Shape for Secret {
+impl JsonSchema for Secret {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": "string", "format": "password"})
     }

@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::schema::{Schemas, Shape};
+use crate::schema::{JsonSchema, Schemas};
 use crate::secret::Secret;
 
 /// Parses a truth value as Go's `strconv.ParseBool` does, whose spellings Vault's clients use.
@@ -30,8 +30,8 @@ pub struct Flag(pub bool);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Numbers;
-        impl Visitor<'_> for Numbers {
+        struct NumberVisitor;
+        impl Visitor<'_> for NumberVisitor {
             type Value = Number;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,14 +52,14 @@ impl<'de> Deserialize<'de> for Number {
                 text.parse().map(Number).map_err(|_| wrong())
             }
         }
-        from.deserialize_any(Numbers)
+        from.deserialize_any(NumberVisitor)
     }
 }
 
 impl<'de> Deserialize<'de> for Flag {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Flags;
-        impl Visitor<'_> for Flags {
+        struct FlagVisitor;
+        impl Visitor<'_> for FlagVisitor {
             type Value = Flag;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Flag {
                 parse_bool(text).map(Flag).ok_or_else(wrong)
             }
         }
-        from.deserialize_any(Flags)
+        from.deserialize_any(FlagVisitor)
     }
 }
 
@@ -86,8 +86,8 @@ pub struct Scalar(pub Value);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Scalars;
-        impl Visitor<'_> for Scalars {
+        struct ScalarVisitor;
+        impl Visitor<'_> for ScalarVisitor {
             type Value = Scalar;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Scalar {
                 Ok(Scalar(Value::Null))
             }
         }
-        from.deserialize_any(Scalars)
+        from.deserialize_any(ScalarVisitor)
     }
 }
 
@@ -129,8 +129,8 @@ pub struct Texts(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Visited;
-        impl<'de> Visitor<'de> for Visited {
+        struct TextsVisitor;
+        impl<'de> Visitor<'de> for TextsVisitor {
             type Value = Texts;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,29 +145,29 @@ impl<'de> Deserialize<'de> for Texts {
                 Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Texts)
             }
         }
-        from.deserialize_any(Visited)
+        from.deserialize_any(TextsVisitor)
     }
 }
 
-impl Shape for Texts {
+impl JsonSchema for Texts {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": ["array", "string"], "items": {"type": "string"}})
     }
 }
 
-impl Shape for Scalar {
+impl JsonSchema for Scalar {
     fn schema(_: &mut Schemas) -> Value {
         json!({})
     }
 }
 
-impl Shape for Number {
+impl JsonSchema for Number {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": ["integer", "string"]})
     }
 }
 
-impl Shape for Flag {
+impl JsonSchema for Flag {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": ["boolean", "string"]})
     }

@@ -111,7 +111,7 @@ fn full_segments_go_to_the_archive_and_the_log_verifies_with_and_without() {
         token: Some(caller.token.clone().into()),
         authorities: None,
         certificate: None,
-        patience: LONG,
+        timeout: LONG,
     };
     let client = gabion_kms_client::Client::new(&settings).unwrap();
     let mut size = 0;
@@ -217,7 +217,7 @@ fn state(caller: &Caller<'_>) -> String {
         token: Some(caller.token.clone().into()),
         authorities: None,
         certificate: None,
-        patience: LONG,
+        timeout: LONG,
     };
     let client = gabion_kms_client::Client::new(&settings).unwrap();
     client.get::<Value>("/v1/kms/audit/state").unwrap().to_string()

@@ -154,7 +154,7 @@ fn a_key_of_small_order_holds_no_share() {
     let work = Work::new();
     let _caller = place(&work);
     let pem = String::from_utf8(work.read("alice.pub")).unwrap();
-    let mut der = gabion_kms_wire::of_pem(&pem).unwrap();
+    let mut der = gabion_kms_wire::decode_pem(&pem).unwrap();
     let at = der.len() - 32;
     der[at..].fill(0);
     work.write("weak.pub", der);

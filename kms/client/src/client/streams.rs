@@ -9,9 +9,9 @@ use super::{Client, escaped};
 use crate::error::Error;
 use crate::http::Body;
 
-/// By which key, and in which form, what comes from a reader is signed, verified, or authenticated.
+/// The key and the form by which a stream is signed, verified or authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OfStream {
+pub struct StreamRequest {
     /// The key, by name or id.
     pub key: String,
     /// Whose key it is, where it is given by name.
@@ -30,16 +30,24 @@ pub struct OfStream {
     pub marshaling: Option<String>,
 }
 
-impl OfStream {
+impl StreamRequest {
     /// By the newest version of a key, of which nothing else is said.
     #[must_use]
     pub fn by(key: &str) -> Self {
-        OfStream { key: key.to_owned(), ..OfStream::default() }
+        StreamRequest { key: key.to_owned(), ..StreamRequest::default() }
     }
 
     fn query(&self, path: &str, before: Option<(&str, usize)>) -> String {
-        let OfStream { key, tenant, version, context, prehash, padding, salt_length, marshaling } =
-            self;
+        let StreamRequest {
+            key,
+            tenant,
+            version,
+            context,
+            prehash,
+            padding,
+            salt_length,
+            marshaling,
+        } = self;
         let number = |number: &Option<u32>| number.map(|number| number.to_string());
         let mut query = format!("{path}?key={}", escaped(key));
         for (name, value) in [
@@ -70,7 +78,7 @@ impl Client {
     /// As of all calls: [`Error`]. [`Error::Message`]: nothing was signed.
     pub fn sign_stream(
         &self,
-        what: &OfStream,
+        what: &StreamRequest,
         message: &mut dyn Read,
         length: Option<u64>,
     ) -> Result<Signed, Error> {
@@ -84,7 +92,7 @@ impl Client {
     /// As of [`Self::sign_stream`].
     pub fn verify_stream(
         &self,
-        what: &OfStream,
+        what: &StreamRequest,
         signature: &str,
         message: &mut dyn Read,
         length: Option<u64>,
@@ -100,7 +108,7 @@ impl Client {
     /// As of [`Self::sign_stream`].
     pub fn hmac_stream(
         &self,
-        what: &OfStream,
+        what: &StreamRequest,
         message: &mut dyn Read,
         length: Option<u64>,
     ) -> Result<Tagged, Error> {
@@ -114,7 +122,7 @@ impl Client {
     /// As of [`Self::sign_stream`].
     pub fn verify_hmac_stream(
         &self,
-        what: &OfStream,
+        what: &StreamRequest,
         tag: &str,
         message: &mut dyn Read,
         length: Option<u64>,
@@ -135,8 +143,8 @@ mod tests {
 
     #[test]
     fn what_is_said_stands_in_the_query() {
-        assert_eq!(OfStream::by("a").query("/p", None), "/p?key=a");
-        let all = OfStream {
+        assert_eq!(StreamRequest::by("a").query("/p", None), "/p?key=a");
+        let all = StreamRequest {
             key: "a/b".into(),
             tenant: Some("t".into()),
             version: Some(3),

@@ -27,7 +27,7 @@ use gabion_kms::Prehash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::{Label, VersionId};
 use gabion_kms_wire::transit::{Flag, Number, Scalar};
-use gabion_kms_wire::{Versioned, encode, seconds_of};
+use gabion_kms_wire::{VersionedBytes, encode, parse_seconds};
 use serde_json::{Value, json};
 
 use super::batch::check_items;
@@ -99,7 +99,7 @@ fn rotate_period(value: Option<&Scalar>) -> Result<Option<u64>, Problem> {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Number(number)) => number.as_u64(),
         Some(Value::String(text)) if text.is_empty() => Some(0),
-        Some(Value::String(text)) => seconds_of(text),
+        Some(Value::String(text)) => parse_seconds(text),
         Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
     };
     let expected = "seconds, or a text such as 24h or 30d; 0: never";
@@ -123,7 +123,7 @@ pub fn of_operation(problem: Problem) -> Problem {
 /// The version and the bytes of `vault:vN:BASE64`.
 fn opened(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
     let text = text.ok_or_else(|| missing(field))?;
-    let Versioned { version, bytes } = text.parse().map_err(|_| no_version(field))?;
+    let VersionedBytes { version, bytes } = text.parse().map_err(|_| no_version(field))?;
     Ok((version, bytes))
 }
 
@@ -134,7 +134,7 @@ fn no_version(field: &str) -> Problem {
 
 /// What a version made, in a field.
 fn made(field: &str, by: &VersionId, bytes: &[u8]) -> Value {
-    let text = Versioned { version: by.version, bytes: bytes.to_vec() }.to_string();
+    let text = VersionedBytes { version: by.version, bytes: bytes.to_vec() }.to_string();
     json!({field: text, "key_version": by.version})
 }
 

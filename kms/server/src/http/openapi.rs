@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use gabion_kms_wire::native::Problem;
-use gabion_kms_wire::schema::{Schemas, Shape};
+use gabion_kms_wire::schema::{JsonSchema, Schemas};
 use serde_json::{Map, Value, json};
 
 use super::routes::{Access, ROUTES, Route};

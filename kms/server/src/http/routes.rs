@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use gabion_kms::gate::Action;
 use gabion_kms_wire::native;
-use gabion_kms_wire::schema::Shape;
+use gabion_kms_wire::schema::JsonSchema;
 use gabion_kms_wire::transit::{
     Capabilities, TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt,
     TransitEncrypt, TransitHash, TransitHmac, TransitImport, TransitImportVersion,
@@ -27,7 +27,7 @@ macro_rules! route {
     (@list) => { &[] };
     (@list $query:expr) => { $query };
     (@schema) => { None };
-    (@schema $type:ty) => { Some(<$type as Shape>::schema) };
+    (@schema $type:ty) => { Some(<$type as JsonSchema>::schema) };
     (single $read:path, $($row:tt)*) => { Route { single: Some($read), ..route!(quick $($row)*) } };
     (stream $stream:path, $($row:tt)*) => { Route { stream_handler: Some($stream), ..route!($($row)*) } };
     (quick $($row:tt)*) => { Route { is_quick: true, ..route!($($row)*) } };

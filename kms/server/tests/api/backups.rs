@@ -260,7 +260,7 @@ fn whoever_may_not_copy_or_destroy_has_nothing_expire() {
     assert_eq!(refused(no_destroy.destroy_with_backups(&id)).code, "denied");
     assert_eq!(names(&place.path("backup-keys")), keys);
     // A name of a change that is done once is not for this.
-    let problem = refused(place.admin().once("x").destroy_with_backups(&id));
+    let problem = refused(place.admin().with_op_id("x").destroy_with_backups(&id));
     assert!(["bad_request", "key_destroyed", "not_found"].contains(&&*problem.code), "{problem:?}");
     let path = format!("/v1/kms/keys/{}/destroy", id.replace('/', "%2F"));
     let unknown = refused(admin.post::<Value>(&path, &json!({"expire_backup": true})));
@@ -358,7 +358,7 @@ fn whoever_asks_for_a_copy_waits_longer_than_whoever_asks_for_anything_else() {
             token: None,
             authorities: None,
             certificate: None,
-            patience: Duration::from_millis(100),
+            timeout: Duration::from_millis(100),
         };
         Client::new(&settings).unwrap()
     };

@@ -9,7 +9,7 @@ use super::raw::Local;
 use super::{create, refused};
 
 fn once(local: &Local, op_id: &str) -> Client {
-    local.client().once(op_id)
+    local.client().with_op_id(op_id)
 }
 
 fn new(name: &str) -> CreateKey {

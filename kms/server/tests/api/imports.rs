@@ -3,7 +3,7 @@
 use gabion_engine::Engine;
 use gabion_kms::model::Label;
 use gabion_kms::transport::{Form, Place, Recipient};
-use gabion_kms_wire::{encode, of_pem};
+use gabion_kms_wire::{decode_pem, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;
@@ -17,7 +17,7 @@ fn what_is_wrapped_for_the_rsa_key_is_imported() {
     let engine = Engine::global().unwrap();
     let key = data(local.ask("GET", "/v1/transit/wrapping_key", &NONE));
     let pem = key["public_key"].as_str().unwrap();
-    let to = Recipient::of_spki(engine, &of_pem(pem).unwrap()).unwrap();
+    let to = Recipient::of_spki(engine, &decode_pem(pem).unwrap()).unwrap();
     let any = Label::new("key", "any").unwrap();
     let wrap = |key: &[u8]| {
         let algorithm = "ed25519".parse().unwrap();

@@ -3,7 +3,7 @@
 use gabion_engine::ecdsa::{is_ecdsa, raw_to_der};
 use gabion_engine::{Algorithm, Config, Engine, Message};
 use gabion_kms::rsa::{Hash, PublicKey, Scheme};
-use gabion_kms_client::{Client, OfStream};
+use gabion_kms_client::{Client, StreamRequest};
 use gabion_kms_wire::native::{
     Batch, BatchItem, ConfigureKey, CreateKey, CreateToken, Sign, SignJwt, SignedJwt, VerifyJwt,
 };
@@ -253,7 +253,7 @@ fn a_key_with_a_limit_signs_nothing_but_tokens() {
         needs_jwt(refused(client.sign(&mu)).code);
         let padded = Sign { padding: Some("pkcs1v15".into()), ..sign.clone() };
         needs_jwt(refused(client.sign(&padded)).code);
-        let stream = client.sign_stream(&OfStream::by(algorithm), &mut &b"m"[..], None);
+        let stream = client.sign_stream(&StreamRequest::by(algorithm), &mut &b"m"[..], None);
         needs_jwt(refused(stream).code);
         let item = BatchItem {
             op: "sign".into(),

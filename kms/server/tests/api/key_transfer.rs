@@ -7,7 +7,7 @@ use gabion_kms_client::Client;
 use gabion_kms_wire::native::{
     ConfigureKey, Decrypt, Encrypt, ExportKey, ImportKey, ImportVersion, Sign, Verify,
 };
-use gabion_kms_wire::{Secret, encode, of_pem};
+use gabion_kms_wire::{Secret, decode_pem, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;
@@ -189,7 +189,7 @@ fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
     let (here, there) = (here.client(), there.client());
     let service = there.wrapping_key("x-wing").unwrap();
     assert_eq!(service.kind, "x-wing");
-    let spki = of_pem(&service.public_key).unwrap();
+    let spki = decode_pem(&service.public_key).unwrap();
     let mut sent = Vec::new();
     for (name, algorithm) in [("sig", "ml-dsa-65"), ("data", "xaes-256-gcm")] {
         create(&here, name, algorithm);
@@ -300,7 +300,7 @@ fn what_is_wrapped_for_nobody_or_by_nothing_is_refused() {
     let unknown = refused(client.get::<Value>("/v1/kms/wrapping-key?knd=rsa"));
     assert_eq!(unknown.code, "bad_request");
     let wrapped = gabion_kms_server::wrapped(
-        &of_pem(&client.wrapping_key("x-wing").unwrap().public_key).unwrap(),
+        &decode_pem(&client.wrapping_key("x-wing").unwrap().public_key).unwrap(),
         ["default", "mine", "Ed25519", "raw"],
         &[3; 32],
     );

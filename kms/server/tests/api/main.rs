@@ -53,7 +53,7 @@ fn settings(server: &Dev) -> Settings {
         token: Some(server.token().to_owned().into()),
         authorities: Some(server.authorities().to_owned()),
         certificate: None,
-        patience: Duration::from_secs(30),
+        timeout: Duration::from_secs(30),
     }
 }
 

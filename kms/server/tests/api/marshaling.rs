@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use gabion_kms_client::OfStream;
+use gabion_kms_client::StreamRequest;
 use gabion_kms_wire::native::{Batch, BatchDone, BatchItem, Sign, Verify};
 use gabion_kms_wire::{decode, decode_url, encode, encode_url};
 use serde_json::{Value, json};
@@ -185,14 +185,14 @@ fn own_paths_batches_and_streams_write_signatures_as_jws() {
         (Some(true), Some(true), 400)
     );
     // A body that is the message.
-    let what = OfStream { marshaling: jws, ..OfStream::by("k") };
+    let what = StreamRequest { marshaling: jws, ..StreamRequest::by("k") };
     let signed = client.sign_stream(&what, &mut &b"message"[..], Some(7)).unwrap().signature;
     let raw = decode_url(&signed).unwrap();
     assert_eq!(raw.len(), 64);
-    let verify = |what: &OfStream, bytes: &[u8]| {
+    let verify = |what: &StreamRequest, bytes: &[u8]| {
         client.verify_stream(what, &encode(bytes), &mut &b"message"[..], Some(7))
     };
     assert!(verify(&what, &raw).unwrap().valid);
-    assert!(verify(&OfStream::by("k"), &der(&raw)).unwrap().valid);
+    assert!(verify(&StreamRequest::by("k"), &der(&raw)).unwrap().valid);
     assert_eq!(super::refused(verify(&what, &raw[1..])).code, "malformed");
 }

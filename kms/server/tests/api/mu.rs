@@ -1,7 +1,7 @@
 //! ML-DSA's message representative mu in place of the message.
 
 use gabion_engine::Pieces;
-use gabion_kms_client::{Client, OfStream};
+use gabion_kms_client::{Client, StreamRequest};
 use gabion_kms_wire::native::{Batch, BatchItem, ConfigureKey, CreateKey, Sign, Verify};
 use gabion_kms_wire::{decode, encode};
 use serde_json::json;
@@ -177,7 +177,7 @@ fn a_key_that_requires_mu_takes_no_message() {
         needs_mu(refused(client.sign(&Sign { prehash: hash.clone(), ..of_message.clone() })).code);
         let digest = Some(encode(&[7; 64]));
         needs_mu(refused(client.sign(&Sign { digest, prehash: hash, ..Sign::by(key) })).code);
-        let what = OfStream::by(key);
+        let what = StreamRequest::by(key);
         needs_mu(refused(client.sign_stream(&what, &mut &MESSAGE[..], None)).code);
         let signature = &old.signature;
         needs_mu(refused(client.verify_stream(&what, signature, &mut &MESSAGE[..], None)).code);

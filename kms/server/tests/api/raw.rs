@@ -50,7 +50,7 @@ impl Local {
             token: Some(self.token.clone()),
             authorities: None,
             certificate: None,
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
         };
         Client::new(&settings).unwrap()
     }

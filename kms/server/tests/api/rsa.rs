@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use gabion_kms_wire::native::{Decrypt, Encrypt, ImportKey, Sign, Verify};
-use gabion_kms_wire::{Secret, decode, encode, of_pem};
+use gabion_kms_wire::{Secret, decode, decode_pem, encode};
 use serde_json::{Value, json};
 
 use super::raw::Local;
@@ -177,8 +177,8 @@ fn a_key_of_openssl_comes_and_goes() {
         ..ImportKey::default()
     };
     assert_eq!(client.import(&import).unwrap().does, "sign_and_encrypt");
-    let wanted = of_pem(std::str::from_utf8(&openssl.get("public.pem")).unwrap());
-    assert_eq!(of_pem(&public_pem(&local, "r")), wanted);
+    let wanted = decode_pem(std::str::from_utf8(&openssl.get("public.pem")).unwrap());
+    assert_eq!(decode_pem(&public_pem(&local, "r")), wanted);
     let other = ImportKey { algorithm: "rsa-2048".into(), name: "x".into(), ..import };
     assert_eq!(refused(client.import(&other)).code, "bad_request");
 

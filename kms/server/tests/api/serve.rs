@@ -101,7 +101,7 @@ impl Place {
             token: Some(token.to_owned().into()),
             authorities: None,
             certificate: None,
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
         };
         Client::new(&settings).unwrap()
     }

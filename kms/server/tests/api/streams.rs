@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gabion_kms_client::{Client, Error, OfStream};
+use gabion_kms_client::{Client, Error, StreamRequest};
 use gabion_kms_server::Options;
 use gabion_kms_wire::native::{
     AuditRecords, CreateKey, Hmac, HmacVerify, OfVersion, Sign, Signed, Verify,
@@ -26,12 +26,12 @@ fn message(size: usize) -> Vec<u8> {
 }
 
 /// Signed as a body: of a known length, or in chunks.
-fn streamed(client: &Client, what: &OfStream, message: &[u8], is_chunked: bool) -> Signed {
+fn streamed(client: &Client, what: &StreamRequest, message: &[u8], is_chunked: bool) -> Signed {
     let length = (!is_chunked).then_some(message.len() as u64);
     client.sign_stream(what, &mut &message[..], length).unwrap()
 }
 
-fn is_its(client: &Client, what: &OfStream, signature: &str, message: &[u8]) -> bool {
+fn is_its(client: &Client, what: &StreamRequest, signature: &str, message: &[u8]) -> bool {
     let length = Some(message.len() as u64);
     let known = client.verify_stream(what, signature, &mut &message[..], length).unwrap();
     let chunked = client.verify_stream(what, signature, &mut &message[..], None).unwrap();
@@ -63,11 +63,11 @@ fn what_is_signed_as_a_body_verifies_in_json_and_the_other_way_around() {
     {
         let key = format!("k{at}");
         create(&client, &key, algorithm);
-        let what = OfStream {
+        let what = StreamRequest {
             prehash: prehash.clone(),
             context: context.clone(),
             padding: padding.clone(),
-            ..OfStream::by(&key)
+            ..StreamRequest::by(&key)
         };
         for size in [0, 1, 135, 136, 137, 700_000] {
             let message = message(size);
@@ -104,7 +104,7 @@ fn tags_of_bodies_are_those_of_json() {
     let client = local.client();
     for algorithm in ["hmac-sha-256", "hmac-sha-384", "hmac-sha-512"] {
         create(&client, algorithm, algorithm);
-        let (what, key) = (OfStream::by(algorithm), algorithm.to_owned());
+        let (what, key) = (StreamRequest::by(algorithm), algorithm.to_owned());
         for size in [0, 1, 127, 128, 129, 700_000] {
             let text = message(size);
             let secret = || Secret::of_bytes(&text);
@@ -150,15 +150,16 @@ fn a_body_limit_is_one_of_what_has_to_be_there_whole() {
     let most = BODY_MAX as u64;
     for size in [most - 1, most, most + 1, 5 << 20] {
         for length in [Some(size), None] {
-            let sign = |key: &str| client.sign_stream(&OfStream::by(key), &mut Zeros(size), length);
+            let sign =
+                |key: &str| client.sign_stream(&StreamRequest::by(key), &mut Zeros(size), length);
             let signed = sign("mu").unwrap();
-            let what = OfStream::by("mu");
+            let what = StreamRequest::by("mu");
             let valid =
                 client.verify_stream(&what, &signed.signature, &mut Zeros(size), length).unwrap();
             assert!(valid.valid, "{size}");
             if size <= most {
                 let signature = sign("ed").unwrap().signature;
-                let what = OfStream::by("ed");
+                let what = StreamRequest::by("ed");
                 let valid = client.verify_stream(&what, &signature, &mut Zeros(size), length);
                 assert!(valid.unwrap().valid, "{size}");
                 continue;
@@ -169,7 +170,8 @@ fn a_body_limit_is_one_of_what_has_to_be_there_whole() {
             let problem = refused(sign("slh"));
             assert_eq!(problem.code, "too_large");
             assert!(problem.hint.unwrap().contains("prehash=SHA2-512"), "{}", problem.message);
-            let what = OfStream { prehash: Some("SHA2-512".into()), ..OfStream::by("slh") };
+            let what =
+                StreamRequest { prehash: Some("SHA2-512".into()), ..StreamRequest::by("slh") };
             client.sign_stream(&what, &mut Zeros(size), length).unwrap();
         }
     }
@@ -214,7 +216,7 @@ fn what_stands_before_a_message_has_the_length_that_is_said() {
     create(&client, "mu", "ml-dsa-44");
     create(&client, "tag", "hmac-sha-256");
     let text = message(1000);
-    let signed = streamed(&client, &OfStream::by("mu"), &text, false);
+    let signed = streamed(&client, &StreamRequest::by("mu"), &text, false);
     let signature = decode(&signed.signature).unwrap();
     let body = [&signature[..], &text].concat();
     let ask = |query: &str, body: &[u8]| asked(&local, "verify", query, body);
@@ -443,8 +445,8 @@ fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
         client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
     }
     // A body that is short needs no place; another one has none, and another tenant has one.
-    streamed(&client, &OfStream::by("mu"), b"short", false);
-    let problem = refused(client.sign_stream(&OfStream::by("mu"), &mut Zeros(5), None));
+    streamed(&client, &StreamRequest::by("mu"), b"short", false);
+    let problem = refused(client.sign_stream(&StreamRequest::by("mu"), &mut Zeros(5), None));
     assert_eq!((problem.code.as_str(), problem.retryable), ("busy", true));
     let other = Waits::begin(&local, "sign", "key=mu&tenant=other");
     let metrics = local.get("/metrics");
@@ -455,7 +457,7 @@ fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
         assert_eq!(waits.end().0, 200);
     }
     assert!(local.get("/metrics").contains("\nkms_streams 0\n"));
-    streamed(&client, &OfStream::by("mu"), b"in chunks", true);
+    streamed(&client, &StreamRequest::by("mu"), b"in chunks", true);
 }
 
 #[test]
@@ -465,13 +467,13 @@ fn a_body_that_is_longer_than_any_may_be_is_refused_by_its_length_or_when_it_com
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
     for length in [Some((3 << 20) + 1), None] {
-        let long = client.sign_stream(&OfStream::by("mu"), &mut Zeros((3 << 20) + 1), length);
+        let long = client.sign_stream(&StreamRequest::by("mu"), &mut Zeros((3 << 20) + 1), length);
         let problem = refused(long);
         assert_eq!(problem.code, "too_large");
         assert!(problem.message.contains("3145728"), "{}", problem.message);
         assert!(problem.hint.unwrap().contains("limits.stream_max_mib"));
     }
-    streamed(&client, &OfStream::by("mu"), &vec![0; 3 << 20], true);
+    streamed(&client, &StreamRequest::by("mu"), &vec![0; 3 << 20], true);
 }
 
 #[test]
@@ -555,7 +557,8 @@ fn a_long_body_takes_no_memory() {
     let local = Local::start();
     let client = local.client();
     create(&client, "mu", "ml-dsa-65");
-    let sign = |size: u64| client.sign_stream(&OfStream::by("mu"), &mut Zeros(size), None).unwrap();
+    let sign =
+        |size: u64| client.sign_stream(&StreamRequest::by("mu"), &mut Zeros(size), None).unwrap();
     sign(8 << 20);
     let before = most_kib();
     sign(256 << 20);
@@ -576,7 +579,7 @@ fn bytes_count_for_the_quota() {
         ..CreateKey::default()
     };
     client.create(&key).unwrap();
-    let what = OfStream { tenant: Some("small".into()), ..OfStream::by("mu") };
+    let what = StreamRequest { tenant: Some("small".into()), ..StreamRequest::by("mu") };
     // There are 20 ms less what the key took; 32 MiB are some 168.
     client.sign_stream(&what, &mut Zeros(32 << 20), None).unwrap();
     let problem = refused(client.sign_stream(&what, &mut Zeros(1), Some(1)));
@@ -603,12 +606,12 @@ fn a_message_that_can_not_be_read_is_signed_by_nobody() {
     create(&client, "mu", "ml-dsa-44");
     let before = records(&client).records.len();
     for length in [None, Some(1 << 20)] {
-        let failed = client.sign_stream(&OfStream::by("mu"), &mut Fails(2), length);
+        let failed = client.sign_stream(&StreamRequest::by("mu"), &mut Fails(2), length);
         assert!(matches!(failed, Err(Error::Message(_))), "{failed:?}");
     }
     // Shorter and longer than it was said to be.
     for size in [99, 101] {
-        let failed = client.sign_stream(&OfStream::by("mu"), &mut Zeros(size), Some(100));
+        let failed = client.sign_stream(&StreamRequest::by("mu"), &mut Zeros(size), Some(100));
         assert!(matches!(failed, Err(Error::Message(_))), "{failed:?}");
     }
     client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
@@ -628,7 +631,9 @@ fn quick_requests_are_answered_while_long_bodies_are_hashed() {
             .map(|_| {
                 scope.spawn(|| {
                     let client = local.client();
-                    client.sign_stream(&OfStream::by("mu"), &mut Zeros(64 << 20), None).unwrap();
+                    client
+                        .sign_stream(&StreamRequest::by("mu"), &mut Zeros(64 << 20), None)
+                        .unwrap();
                     is_over.store(true, Ordering::Relaxed);
                 })
             })

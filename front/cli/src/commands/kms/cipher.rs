@@ -7,7 +7,9 @@ use gabion_kms_wire::native::{Decrypt, Decrypted, Encrypt, Encrypted, Rewrap, Wr
 use zeroize::Zeroizing;
 
 use super::client;
-use super::outcome::{Beside, Form, Out, decoded, line, read_line, secret};
+use super::outcome::{
+    AssociatedDataArgs, OutputArgs, OutputForm, decoded, line, read_line, secret,
+};
 use crate::failure::Failure;
 
 /// Encrypt a file or standard input by a key of the service
@@ -28,12 +30,12 @@ pub struct EncryptArgs {
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     #[command(flatten)]
-    beside: Beside,
+    beside: AssociatedDataArgs,
     /// What to encrypt; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    out: Out,
+    out: OutputArgs,
 }
 
 /// Decrypt what a key of the service encrypted
@@ -51,12 +53,12 @@ pub struct DecryptArgs {
     #[arg(long, value_name = "KEY")]
     key: String,
     #[command(flatten)]
-    beside: Beside,
+    beside: AssociatedDataArgs,
     /// The line that `encrypt`, `rewrap` or `datakey` wrote; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    out: Out,
+    out: OutputArgs,
 }
 
 /// Encrypt anew, by the newest version, what an older one encrypted
@@ -77,7 +79,7 @@ pub struct RewrapArgs {
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     #[command(flatten)]
-    beside: Beside,
+    beside: AssociatedDataArgs,
     /// FILE is a key that `wrap` wrapped, and stays one
     #[arg(long)]
     wrapped: bool,
@@ -85,7 +87,7 @@ pub struct RewrapArgs {
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    out: Out,
+    out: OutputArgs,
 }
 
 /// Wrap a key that is in a file: only `unwrap` gets it back
@@ -106,12 +108,12 @@ pub struct WrapArgs {
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     #[command(flatten)]
-    beside: Beside,
+    beside: AssociatedDataArgs,
     /// The key to wrap; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    out: Out,
+    out: OutputArgs,
 }
 
 /// Get back a key that was wrapped
@@ -129,12 +131,12 @@ pub struct UnwrapArgs {
     #[arg(long, value_name = "KEY")]
     key: String,
     #[command(flatten)]
-    beside: Beside,
+    beside: AssociatedDataArgs,
     /// The line that `wrap` wrote; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    out: Out,
+    out: OutputArgs,
 }
 
 /// Runs `encrypt`.
@@ -144,7 +146,7 @@ pub fn encrypt(args: EncryptArgs) -> Result<u8, Failure> {
         let (key, version, tenant) = (args.key.clone(), args.number, None);
         Ok(client()?.encrypt(&Encrypt { key, tenant, version, plaintext, associated_data })?)
     };
-    args.out.put(&args.file, Form::Line, ask, line_of)
+    args.out.put(&args.file, OutputForm::Line, ask, line_of)
 }
 
 /// Runs `decrypt`.
@@ -162,7 +164,7 @@ pub fn rewrap(args: RewrapArgs) -> Result<u8, Failure> {
         let what = Rewrap { key, tenant, version, ciphertext, associated_data, to, wrapped };
         Ok(client()?.rewrap(&what)?)
     };
-    args.out.put(&args.file, Form::Line, ask, line_of)
+    args.out.put(&args.file, OutputForm::Line, ask, line_of)
 }
 
 /// Runs `wrap`.
@@ -172,7 +174,7 @@ pub fn wrap(args: WrapArgs) -> Result<u8, Failure> {
         let (key, version, tenant) = (args.key.clone(), args.number, None);
         Ok(client()?.wrap(&Wrap { key, tenant, version, plaintext, associated_data })?)
     };
-    args.out.put(&args.file, Form::Line, ask, line_of)
+    args.out.put(&args.file, OutputForm::Line, ask, line_of)
 }
 
 /// Runs `unwrap`.
@@ -193,7 +195,7 @@ fn opened(
         Ok(call(&client()?, &what)?)
     };
     let result = |opened: &Decrypted| decoded(&opened.plaintext);
-    args.out.put(&args.file, Form::Secret, ask, result)
+    args.out.put(&args.file, OutputForm::Secret, ask, result)
 }
 
 fn line_of(made: &Encrypted) -> Result<Zeroizing<Vec<u8>>, Failure> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gabion_kms_wire::native::Datakey;
 
-use super::outcome::{Beside, decoded, line};
+use super::outcome::{AssociatedDataArgs, decoded, line};
 use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "BITS", default_value_t = 256)]
     bits: u32,
     #[command(flatten)]
-    beside: Beside,
+    beside: AssociatedDataArgs,
     /// File for the line vault:vN:BASE64; `-` is standard output
     #[arg(long, value_name = "OUT", default_value = "-")]
     out: PathBuf,

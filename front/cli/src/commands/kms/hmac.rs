@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::OfStream;
+use gabion_kms_client::StreamRequest;
 use gabion_kms_wire::Secret;
 use gabion_kms_wire::native::{Hmac, HmacVerify, Tagged};
 
-use super::outcome::{Form, Out, line, read_line};
+use super::outcome::{OutputArgs, OutputForm, line, read_line};
 use super::{SHORT_MAX, client, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Opened};
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    out: Out,
+    out: OutputArgs,
 }
 
 /// Runs the command.
@@ -50,13 +50,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                     client()?.hmac(&Hmac { key, tenant, version, message })?
                 }
                 Opened::Long(mut message, length) => {
-                    let what = OfStream { key, version, ..OfStream::default() };
+                    let what = StreamRequest { key, version, ..StreamRequest::default() };
                     client()?.hmac_stream(&what, &mut message, length)?
                 }
             })
         };
         let result = |made: &Tagged| line(made.version, &made.tag);
-        return args.out.put(&args.file, Form::Line, ask, result);
+        return args.out.put(&args.file, OutputForm::Line, ask, result);
     };
     files::one_standard_input(&[
         ("--verify", files::is_standard_input(tag)),
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             client()?.verify_hmac(&HmacVerify { key, tenant, version, message, tag })?
         }
         Opened::Long(mut message, length) => {
-            let what = OfStream { key, version, ..OfStream::default() };
+            let what = StreamRequest { key, version, ..StreamRequest::default() };
             client()?.verify_hmac_stream(&what, &tag, &mut message, length)?
         }
     };

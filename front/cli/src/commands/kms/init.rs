@@ -9,7 +9,7 @@ use serde_json::json;
 use super::period::lifetime;
 use super::say_json;
 use super::seal::text;
-use super::share::{Handed, Holders};
+use super::share::{Holders, SharePrinter};
 use super::token::warn_of_certificate;
 use crate::failure::Failure;
 use crate::files;
@@ -69,7 +69,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         lifetime_s: args.lifetime,
         holders: holders.keys(),
     };
-    let mut shares = Handed::new(&holders, args.json);
+    let mut shares = SharePrinter::new(&holders, args.json);
     let token = Keeper::init(&config, &initial, |share| shares.take(share))?;
     warn_of_certificate(certificate.as_ref().map(|pem| &pem[..]), expires_ms(&token));
     if args.json {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gabion_kms_wire::native::{Decaps, Decapsulated, Encaps};
 use gabion_kms_wire::{Secret, encode};
 
-use super::outcome::{Form, Out, decoded};
+use super::outcome::{OutputArgs, OutputForm, decoded};
 use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
@@ -62,7 +62,7 @@ pub struct DecapsArgs {
     #[arg(value_name = "CT", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    out: Out,
+    out: OutputArgs,
 }
 
 /// Runs `encaps`.
@@ -96,5 +96,5 @@ pub fn decaps(args: DecapsArgs) -> Result<u8, Failure> {
         Ok(client()?.decaps(&Decaps { key, tenant: None, version, ciphertext })?)
     };
     let result = |opened: &Decapsulated| decoded(&opened.secret);
-    args.out.put(&args.file, Form::Secret, ask, result)
+    args.out.put(&args.file, OutputForm::Secret, ask, result)
 }

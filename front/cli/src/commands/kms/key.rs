@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::open::{self, OpenArgs};
 use super::period::{lifetime, period, time};
-use super::shown::key;
+use super::print::key;
 use super::transfer::{self, ExportArgs, ImportArgs, WrappingKeyArgs};
 use super::{client, say_json};
 use crate::failure::{Failure, spelt};
@@ -53,13 +53,13 @@ enum Command {
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key show web
     #[command(verbatim_doc_comment)]
-    Show(Of),
+    Show(KeyArg),
     /// Make a new version, which signs, encrypts or makes tags from now on
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
     #[command(verbatim_doc_comment)]
-    Rotate(Of),
+    Rotate(KeyArg),
     /// Say which versions may be used for what, and set labels
     ///
     /// Example:
@@ -111,14 +111,14 @@ enum Command {
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key disable web --version 1
     #[command(verbatim_doc_comment)]
-    Disable(OfVersion),
+    Disable(VersionArg),
     /// Put a version into use again
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key disable web --version 1
     ///   gabion kms key enable web --version 1
     #[command(verbatim_doc_comment)]
-    Enable(OfVersion),
+    Enable(VersionArg),
     /// Destroy the versions before one, for good
     ///
     /// Example:
@@ -127,7 +127,7 @@ enum Command {
     #[command(verbatim_doc_comment)]
     Trim {
         #[command(flatten)]
-        of: Of,
+        of: KeyArg,
         /// The first version that stays
         #[arg(long, value_name = "VERSION")]
         before: u32,
@@ -137,14 +137,14 @@ enum Command {
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
     #[command(verbatim_doc_comment)]
-    Delete(Of),
+    Delete(KeyArg),
     /// Restore a key that was deleted
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
     ///   gabion kms key restore web
     #[command(verbatim_doc_comment)]
-    Restore(Of),
+    Restore(KeyArg),
     /// Destroy a key that was deleted, for good
     ///
     /// Example:
@@ -156,7 +156,7 @@ enum Command {
     #[command(verbatim_doc_comment)]
     Destroy {
         #[command(flatten)]
-        of: Of,
+        of: KeyArg,
         /// Destroy the keys of all periods of backups that may have it; by the key's id it goes on where it stopped
         #[arg(long)]
         expire_backups: bool,
@@ -204,15 +204,15 @@ impl Create {
 }
 
 #[derive(clap::Args)]
-struct Of {
+struct KeyArg {
     /// The key, by name or id
     key: String,
 }
 
 #[derive(clap::Args)]
-struct OfVersion {
+struct VersionArg {
     #[command(flatten)]
-    of: Of,
+    of: KeyArg,
     /// The version
     #[arg(long = "version", value_name = "VERSION")]
     number: u32,
@@ -221,7 +221,7 @@ struct OfVersion {
 #[derive(clap::Args)]
 struct Config {
     #[command(flatten)]
-    of: Of,
+    of: KeyArg,
     /// The oldest version that signs, encrypts or makes tags; 0: the newest one alone
     #[arg(long, value_name = "VERSION")]
     min_sign: Option<u32>,
@@ -286,7 +286,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let client = client()?;
     let client = match &args.op_id {
-        Some(op_id) => client.once(op_id),
+        Some(op_id) => client.with_op_id(op_id),
         None => client,
     };
     let json = args.json;

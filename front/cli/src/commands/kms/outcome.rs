@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gabion_kms_wire::{Secret, Versioned, encode};
+use gabion_kms_wire::{Secret, VersionedBytes, encode};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -12,7 +12,7 @@ use crate::files::{self, Access, Force, Output, Place};
 
 /// `--associated-data`.
 #[derive(clap::Args)]
-pub struct Beside {
+pub struct AssociatedDataArgs {
     /// In hexadecimal: what stands beside it, is not encrypted, and has to be given again to get it back
     #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
     associated_data: Option<Bytes>,
@@ -26,16 +26,16 @@ fn hexadecimal(text: &str) -> Result<Bytes, String> {
     base16ct::mixed::decode_vec(text).map(Bytes).map_err(wrong)
 }
 
-impl Beside {
+impl AssociatedDataArgs {
     /// As the wire has it.
     pub fn sent(&self) -> Option<String> {
         self.associated_data.as_ref().map(|bytes| encode(&bytes.0))
     }
 }
 
-/// Where a result goes.
+/// `--out`, `--json` and `--force`.
 #[derive(clap::Args)]
-pub struct Out {
+pub struct OutputArgs {
     /// File for the result; `-` is standard output
     #[arg(long, value_name = "OUT", default_value = "-")]
     out: PathBuf,
@@ -46,16 +46,16 @@ pub struct Out {
     force: Force,
 }
 
-/// What a result is.
+/// The form of a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum OutputForm {
     /// A line of text that anybody may read.
     Line,
     /// Bytes that their owner alone may read.
     Secret,
 }
 
-impl Out {
+impl OutputArgs {
     /// Whether the answer is printed as JSON.
     pub fn is_json(&self) -> bool {
         self.json
@@ -65,7 +65,7 @@ impl Out {
     pub fn put<A: Serialize>(
         &self,
         input: &Path,
-        form: Form,
+        form: OutputForm,
         ask: impl FnOnce() -> Result<A, Failure>,
         result: impl FnOnce(&A) -> Result<Zeroizing<Vec<u8>>, Failure>,
     ) -> Result<u8, Failure> {
@@ -75,7 +75,7 @@ impl Out {
             say_json(&ask()?)?;
             return Ok(0);
         }
-        if form == Form::Secret {
+        if form == OutputForm::Secret {
             files::not_a_terminal([&place])?;
         }
         let bytes = result(&ask()?)?;
@@ -83,10 +83,10 @@ impl Out {
         Ok(0)
     }
 
-    fn prepared(&self, place: Place, bytes: &[u8], form: Form) -> Result<Output, Failure> {
+    fn prepared(&self, place: Place, bytes: &[u8], form: OutputForm) -> Result<Output, Failure> {
         let access = match form {
-            Form::Line => Access::Public,
-            Form::Secret => Access::Secret,
+            OutputForm::Line => Access::Public,
+            OutputForm::Secret => Access::Secret,
         };
         Output::prepare(place, bytes, access, self.force.existing())
     }
@@ -105,14 +105,14 @@ pub fn read_line(path: &Path) -> Result<(u32, String), Failure> {
         Failure::Usage(format!("{name} is {why}; expected a line that `gabion kms` wrote"))
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| refused("no text"))?;
-    let Versioned { version, bytes } = text.trim_end().parse().map_err(refused)?;
+    let VersionedBytes { version, bytes } = text.trim_end().parse().map_err(refused)?;
     Ok((version, encode(&bytes)))
 }
 
 /// The line of what a version made.
 pub fn line(version: u32, base64: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let bytes = gabion_kms_wire::decode(base64).ok_or_else(no_base64)?;
-    Ok(Zeroizing::new(format!("{}\n", Versioned { version, bytes }).into_bytes()))
+    Ok(Zeroizing::new(format!("{}\n", VersionedBytes { version, bytes }).into_bytes()))
 }
 
 /// The bytes of a secret that came.

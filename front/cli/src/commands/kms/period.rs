@@ -1,6 +1,6 @@
 //! Periods, lifetimes and times, as people write them.
 
-use gabion_kms_wire::seconds_of;
+use gabion_kms_wire::parse_seconds;
 
 /// Parses the lifetime of a token into seconds.
 ///
@@ -8,7 +8,7 @@ use gabion_kms_wire::seconds_of;
 /// A malformed time, or zero.
 pub fn lifetime(text: &str) -> Result<u64, String> {
     let expected = "expected a time in s, m, h or d, such as 12h or 30d, or a number of seconds";
-    seconds_of(text).filter(|seconds| *seconds > 0).ok_or_else(|| expected.to_owned())
+    parse_seconds(text).filter(|seconds| *seconds > 0).ok_or_else(|| expected.to_owned())
 }
 
 /// Seconds of a period.
@@ -17,7 +17,7 @@ pub fn lifetime(text: &str) -> Result<u64, String> {
 /// A text that is none, and what was expected.
 pub fn period(text: &str) -> Result<u64, String> {
     let expected = "expected a time in s, m, h or d, such as 12h or 30d; 0: never";
-    seconds_of(text).ok_or_else(|| expected.to_owned())
+    parse_seconds(text).ok_or_else(|| expected.to_owned())
 }
 
 /// Parses a time into milliseconds since 1970.

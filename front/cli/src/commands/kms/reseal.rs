@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::say_json;
 use super::seal::{shares_of, text};
-use super::share::{Handed, Holders};
+use super::share::{Holders, SharePrinter};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
@@ -66,12 +66,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         lifetime_s: None,
         holders: holders.keys(),
     };
-    let mut handed = Handed::new(&holders, args.json);
+    let mut shares = SharePrinter::new(&holders, args.json);
     let tell = |line: &str| eprintln!("{line}");
-    let dealt = Keeper::reseal(&config, &given, &initial, tell, |share| handed.take(share));
-    if args.json && (dealt.is_ok() || handed.are_any()) {
+    let dealt = Keeper::reseal(&config, &given, &initial, tell, |share| shares.take(share));
+    if args.json && (dealt.is_ok() || shares.are_any()) {
         // Also where nobody knows what came of it: then one of the two sets opens the seal.
-        say_json(&handed.json())?;
+        say_json(&shares.json())?;
     }
     dealt.map(|()| 0)
 }

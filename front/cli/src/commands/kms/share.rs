@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use gabion_engine::Algorithm;
 use gabion_kms_server::{Holder, memory};
-use gabion_kms_wire::of_pem;
+use gabion_kms_wire::decode_pem;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -101,7 +101,7 @@ pub struct Holders {
 
 impl Holders {
     /// Reads their keys.
-    pub fn read(&self) -> Result<Known, Failure> {
+    pub fn read(&self) -> Result<HolderKeys, Failure> {
         let read = |path: &PathBuf| {
             let bytes = files::read(path, files::SMALL_MAX)?;
             let name = files::shown(path, "standard input");
@@ -111,39 +111,39 @@ impl Holders {
                     "{name} holds a private key, which stays with its holder; expected the public half"
                 )));
             }
-            let der = text.and_then(of_pem);
+            let der = text.and_then(decode_pem);
             let key = gabion_kms_server::holder(der.as_deref().unwrap_or(&bytes));
             key.map_err(|error| Failure::Usage(format!("{name}: {error}")))
         };
         let keys = self.files.iter().map(read).collect::<Result<_, _>>()?;
         let names = self.files.iter().map(|path| files::shown(path, "standard input")).collect();
-        Ok(Known { names, keys })
+        Ok(HolderKeys { names, keys })
     }
 }
 
-/// Holders whose keys were read.
-pub struct Known {
+/// The public keys of share holders, with the names of their files.
+pub struct HolderKeys {
     names: Vec<String>,
     keys: Vec<Holder>,
 }
 
-impl Known {
+impl HolderKeys {
     /// Their keys.
     pub fn keys(&self) -> &[Holder] {
         &self.keys
     }
 }
 
-/// Shares as they are handed out: printed, or kept for one JSON object.
-pub struct Handed<'a> {
-    holders: &'a Known,
+/// Prints shares, or collects them for one JSON object.
+pub struct SharePrinter<'a> {
+    holders: &'a HolderKeys,
     is_json: bool,
     shares: Vec<Zeroizing<String>>,
 }
 
-impl<'a> Handed<'a> {
-    pub fn new(holders: &'a Known, is_json: bool) -> Self {
-        Handed { holders, is_json, shares: Vec::new() }
+impl<'a> SharePrinter<'a> {
+    pub fn new(holders: &'a HolderKeys, is_json: bool) -> Self {
+        SharePrinter { holders, is_json, shares: Vec::new() }
     }
 
     /// Takes the next one.

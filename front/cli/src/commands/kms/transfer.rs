@@ -8,12 +8,12 @@ use gabion_engine::Algorithm;
 use gabion_engine::keys::PrivateKey;
 use gabion_kms_client::{Client, Error};
 use gabion_kms_wire::native::{ExportKey, Exported, ImportKey, ImportVersion, WrappingKey};
-use gabion_kms_wire::{Secret, decode, encode, of_pem};
+use gabion_kms_wire::{Secret, decode, decode_pem, encode};
 use pkcs8::SecretDocument;
 use zeroize::Zeroizing;
 
 use super::outcome::decoded;
-use super::{say_json, shown};
+use super::{print, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::passin::PassIn;
@@ -104,12 +104,12 @@ pub struct WrappingKeyArgs {
 }
 
 /// How long a key that is being made is waited for, and how often it is asked for.
-const MADE: Duration = Duration::from_secs(120);
-const AGAIN: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(120);
+const RETRY: Duration = Duration::from_secs(2);
 
-/// What is sent of a key: its private half, wrapped or not, or its public one.
+/// A key to import: its private half, wrapped or not, or its public one.
 #[derive(Default)]
-struct Brought {
+struct KeyMaterial {
     raw: Option<Secret>,
     pkcs8: Option<Secret>,
     public: Option<String>,
@@ -131,11 +131,11 @@ pub fn wrapping_key(client: &Client, json: bool, args: WrappingKeyArgs) -> Resul
 
 /// Asks again where the service says that it makes the key meanwhile: RSA's takes seconds.
 fn made(ask: impl Fn() -> Result<WrappingKey, Error>) -> Result<WrappingKey, Error> {
-    let until = Instant::now() + MADE;
+    let until = Instant::now() + WAIT_MAX;
     loop {
         match ask() {
             Err(Error::Refused(problem)) if problem.code == "busy" && Instant::now() < until => {
-                thread::sleep(AGAIN);
+                thread::sleep(RETRY);
             }
             answer => return answer,
         }
@@ -144,17 +144,18 @@ fn made(ask: impl Fn() -> Result<WrappingKey, Error>) -> Result<WrappingKey, Err
 
 /// Runs `import`.
 pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failure> {
-    let brought = match &args.wrapped {
-        None => brought(&args)?,
-        Some(how) => Brought {
+    let key_material = match &args.wrapped {
+        None => key_material(&args)?,
+        Some(how) => KeyMaterial {
             wrapped: Some(encode(&files::read(&args.file, files::SMALL_MAX)?)),
             wrapping: Some(how.clone()),
             form: args.form.clone(),
-            ..Brought::default()
+            ..KeyMaterial::default()
         },
     };
-    let brought = if args.wrap { wrapped_here(client, &args, &brought)? } else { brought };
-    let Brought { raw, pkcs8, public, wrapped, wrapping, form } = brought;
+    let key_material =
+        if args.wrap { wrapped_here(client, &args, &key_material)? } else { key_material };
+    let KeyMaterial { raw, pkcs8, public, wrapped, wrapping, form } = key_material;
     if args.new_version {
         let what = ImportVersion { raw, pkcs8, public, wrapped, wrapping, form };
         let made = client.import_version(&args.name, &what)?;
@@ -180,7 +181,7 @@ pub fn import(client: &Client, json: bool, args: ImportArgs) -> Result<(), Failu
         rotate_period_s: rotate_every,
         ..ImportKey::default()
     };
-    shown::key(json, &client.import(&what)?)
+    print::key(json, &client.import(&what)?)
 }
 
 /// Runs `export`.
@@ -198,33 +199,37 @@ pub fn export(client: &Client, json: bool, args: ExportArgs) -> Result<(), Failu
 }
 
 /// The same key, wrapped for the service.
-fn wrapped_here(client: &Client, args: &ImportArgs, brought: &Brought) -> Result<Brought, Failure> {
+fn wrapped_here(
+    client: &Client,
+    args: &ImportArgs,
+    key_material: &KeyMaterial,
+) -> Result<KeyMaterial, Failure> {
     if args.name.contains('/') {
         let why = "what is wrapped says the key's name; give that instead of its id";
         return Err(Failure::Usage(why.to_owned()));
     }
     let service = client.wrapping_key("x-wing")?.public_key;
     let foreign = || Failure::NotReady("the service's answer has no public key".to_owned());
-    let service = of_pem(&service).ok_or_else(foreign)?;
-    let form = if brought.pkcs8.is_some() { "pkcs8" } else { "raw" };
-    let key = brought.raw.as_ref().or(brought.pkcs8.as_ref());
+    let service = decode_pem(&service).ok_or_else(foreign)?;
+    let form = if key_material.pkcs8.is_some() { "pkcs8" } else { "raw" };
+    let key = key_material.raw.as_ref().or(key_material.pkcs8.as_ref());
     let key = key.map(decoded).transpose()?.unwrap_or_default();
     // The command line knows no other tenant than the service does where nothing is said.
     let place = ["default", &args.name, &args.algorithm, form];
     let wrapped = gabion_kms_server::wrapped(&service, place, &key);
     let wrapped = wrapped.map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(Brought {
+    Ok(KeyMaterial {
         wrapped: Some(encode(&wrapped)),
         wrapping: Some("x-wing".to_owned()),
         form: Some(form.to_owned()),
-        ..Brought::default()
+        ..KeyMaterial::default()
     })
 }
 
 /// A public key as the wire has it: what it is, the service finds out.
 fn recipient(path: &Path) -> Result<String, Failure> {
     let bytes = files::read(path, files::SMALL_MAX)?;
-    let der = std::str::from_utf8(&bytes).ok().and_then(of_pem);
+    let der = std::str::from_utf8(&bytes).ok().and_then(decode_pem);
     Ok(encode(&der.unwrap_or_else(|| bytes.to_vec())))
 }
 
@@ -245,16 +250,16 @@ fn file_of(exported: &Exported) -> Result<Zeroizing<Vec<u8>>, Failure> {
 }
 
 /// What a file has: of the engine's algorithms a key that was read and found to be one, of others bytes.
-fn brought(args: &ImportArgs) -> Result<Brought, Failure> {
+fn key_material(args: &ImportArgs) -> Result<KeyMaterial, Failure> {
     let Some((algorithm, _)) = Algorithm::lookup(&args.algorithm) else {
         if args.algorithm.to_ascii_lowercase().starts_with("rsa-") {
-            return brought_rsa(args);
+            return rsa_key_material(args);
         }
         if args.public {
             return Err(Failure::Usage(format!("{} keys have no public half", args.algorithm)));
         }
         let raw = Some(Secret::of_bytes(&files::read(&args.file, files::SMALL_MAX)?));
-        return Ok(Brought { raw, ..Brought::default() });
+        return Ok(KeyMaterial { raw, ..KeyMaterial::default() });
     };
     let of_file = KeyArgs {
         key: args.file.clone(),
@@ -265,16 +270,16 @@ fn brought(args: &ImportArgs) -> Result<Brought, Failure> {
     let (engine, kind) = (keys::engine()?, algorithm.info().kind);
     if args.public {
         let public = of_file.public(engine, "importing", kind)?;
-        return Ok(Brought { public: Some(encode(public.bytes())), ..Brought::default() });
+        return Ok(KeyMaterial { public: Some(encode(public.bytes())), ..KeyMaterial::default() });
     }
     let pair = of_file.private(engine, "importing", kind)?;
-    Ok(Brought { raw: secret_of(&pair), ..Brought::default() })
+    Ok(KeyMaterial { raw: secret_of(&pair), ..KeyMaterial::default() })
 }
 
 /// What a file of RSA has: PKCS#8 or a public key, PEM or DER. The service finds out whether it is one.
-fn brought_rsa(args: &ImportArgs) -> Result<Brought, Failure> {
+fn rsa_key_material(args: &ImportArgs) -> Result<KeyMaterial, Failure> {
     if args.public {
-        return Ok(Brought { public: Some(recipient(&args.file)?), ..Brought::default() });
+        return Ok(KeyMaterial { public: Some(recipient(&args.file)?), ..KeyMaterial::default() });
     }
     let bytes = files::read(&args.file, files::SMALL_MAX)?;
     let pem = std::str::from_utf8(&bytes).ok().and_then(|text| SecretDocument::from_pem(text).ok());
@@ -288,7 +293,7 @@ fn brought_rsa(args: &ImportArgs) -> Result<Brought, Failure> {
         }
         None => Secret::of_bytes(&bytes),
     };
-    Ok(Brought { pkcs8: Some(pkcs8), ..Brought::default() })
+    Ok(KeyMaterial { pkcs8: Some(pkcs8), ..KeyMaterial::default() })
 }
 
 /// The seed where there is one, else the standard's encoding.

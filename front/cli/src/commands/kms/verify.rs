@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_client::OfStream;
+use gabion_kms_client::StreamRequest;
 use gabion_kms_wire::native::Verify;
 use gabion_kms_wire::{encode, encode_url};
 
-use super::given::{Given, SendArgs, Sent};
+use super::request_message::{InlineMessage, RequestMessage, SendArgs};
 use super::{client, say_json};
 use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
@@ -61,26 +61,31 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (key, padding, salt_length) = (args.key, args.padding, args.salt_length);
     let marshaling = args.marshaling;
     let is_jws = marshaling.as_deref() == Some("jws");
-    let verified = match Given::of(&client, (&key, args.number), &args.mode, &args.send)? {
-        Given::Sent(Sent { message, digest, mu, prehash, context, version }) => {
-            client.verify(&Verify {
-                key,
-                tenant,
-                version: version.or(args.number),
-                message,
-                digest,
-                mu,
-                prehash,
-                context,
-                padding,
-                salt_length,
-                marshaling,
-                signature: if is_jws { encode_url } else { encode }(&signature),
-            })?
-        }
-        Given::Stream { mut message, length, context } => {
+    let verified = match RequestMessage::of(&client, (&key, args.number), &args.mode, &args.send)? {
+        RequestMessage::Inline(InlineMessage {
+            message,
+            digest,
+            mu,
+            prehash,
+            context,
+            version,
+        }) => client.verify(&Verify {
+            key,
+            tenant,
+            version: version.or(args.number),
+            message,
+            digest,
+            mu,
+            prehash,
+            context,
+            padding,
+            salt_length,
+            marshaling,
+            signature: if is_jws { encode_url } else { encode }(&signature),
+        })?,
+        RequestMessage::Stream { mut message, length, context } => {
             let (version, prehash) = (args.number, None);
-            let what = OfStream {
+            let what = StreamRequest {
                 key,
                 tenant,
                 version,

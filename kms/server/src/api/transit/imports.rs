@@ -4,7 +4,7 @@ use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::{Import, NewKey, Terms};
 use gabion_kms::transport::{Form, Wrapping};
-use gabion_kms_wire::of_pem;
+use gabion_kms_wire::decode_pem;
 use gabion_kms_wire::transit::{Flag, TransitImport, TransitImportVersion};
 use serde_json::json;
 
@@ -95,7 +95,7 @@ impl KeyMaterial {
                 Ok(KeyMaterial::Wrapped(wrapping(hash)?, bytes("ciphertext", &text)?))
             }
             (None, Some(pem)) => {
-                let der = of_pem(&pem);
+                let der = decode_pem(&pem);
                 let refused = || Problem::malformed("`public_key` is no PEM of a public key");
                 Ok(KeyMaterial::Spki(der.ok_or_else(refused)?))
             }

@@ -8,7 +8,7 @@ use gabion_kms::model::KeyAlgorithm;
 use gabion_kms::operations::{Signed, rsa_hash};
 use gabion_kms::rsa::Scheme;
 use gabion_kms::service::{SignItem, VerifyItem};
-use gabion_kms_wire::Versioned;
+use gabion_kms_wire::VersionedBytes;
 use gabion_kms_wire::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
 };
@@ -193,7 +193,7 @@ fn single(
 fn made(signed: &Signed, marshaling: Marshaling) -> Result<Value, Problem> {
     let text = marshaling.text(signed.by.key.algorithm, &signed.signature)?;
     let version = signed.by.version;
-    Ok(json!({"signature": Versioned::join(version, &text), "key_version": version}))
+    Ok(json!({"signature": VersionedBytes::join(version, &text), "key_version": version}))
 }
 
 fn respond(call: &Call, single: &SingleRequest, done: Outcome) -> Result<Reply, Problem> {
@@ -350,7 +350,7 @@ impl InputForm {
         text: Option<&str>,
     ) -> Result<(u32, Vec<u8>), Problem> {
         let text = text.ok_or_else(|| missing("signature"))?;
-        let (version, text) = Versioned::split(text).ok_or_else(|| no_version("signature"))?;
+        let (version, text) = VersionedBytes::split(text).ok_or_else(|| no_version("signature"))?;
         Ok((version, marshaling.inward(self.algorithm, marshaling.decoded(text)?)?))
     }
 

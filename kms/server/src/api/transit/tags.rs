@@ -2,7 +2,7 @@
 
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
-use gabion_kms_wire::Versioned;
+use gabion_kms_wire::VersionedBytes;
 use gabion_kms_wire::transit::{TransitHmac, TransitHmacItem, TransitVerify, TransitVerifyItem};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub fn hmac(call: &Call) -> Result<Reply, Problem> {
         let message = item.input.as_ref().ok_or_else(|| missing("input"))?;
         let message = secret("input", message)?;
         let made = service.hmac_by(&caller, &selector.key(), of_all, hash, &message)?;
-        let tag = Versioned { version: made.by.version, bytes: made.tag };
+        let tag = VersionedBytes { version: made.by.version, bytes: made.tag };
         Ok(json!({"hmac": tag.to_string()}))
     };
     let input = beside_batch(asked.input, asked.batch_input.is_some());

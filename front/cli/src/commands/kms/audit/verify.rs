@@ -24,8 +24,8 @@ pub struct Args {
     archive: Option<PathBuf>,
 }
 
-/// What was found.
-struct Found {
+/// A log that was verified.
+struct VerifiedLog {
     checkpoint: Checkpoint,
     records: u64,
     archived: u64,
@@ -42,7 +42,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<(), Failure> {
             let archive = args.archive.as_deref();
             let found = audit::verify(&RealDisk, folder, archive, &keys).map_err(refused)?;
             let audit::Verified { checkpoint, records, archived, .. } = found;
-            (Found { checkpoint, records, archived }, whose)
+            (VerifiedLog { checkpoint, records, archived }, whose)
         }
         None => {
             let client = client()?;
@@ -50,7 +50,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<(), Failure> {
             (of_service(&client, &keys)?, whose)
         }
     };
-    let Found { checkpoint, records, archived } = found;
+    let VerifiedLog { checkpoint, records, archived } = found;
     let (signed, root) = (checkpoint.size, base16ct::lower::encode_string(&checkpoint.root));
     if as_json {
         say!(
@@ -72,7 +72,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<(), Failure> {
 }
 
 /// Compares what the service gives of its log with the checkpoint that it gives.
-fn of_service(client: &Client, keys: &[String]) -> Result<Found, Failure> {
+fn of_service(client: &Client, keys: &[String]) -> Result<VerifiedLog, Failure> {
     let state: AuditState = client.get("/v1/kms/audit/state")?;
     let checkpoint = Checkpoint::read(keys, &state.checkpoint).map_err(refused)?;
     let checkpoint = checkpoint.ok_or_else(|| {
@@ -104,7 +104,7 @@ fn of_service(client: &Client, keys: &[String]) -> Result<Found, Failure> {
         }
     }
     match recount.is(&checkpoint) {
-        true => Ok(Found { records: checkpoint.size, checkpoint, archived }),
+        true => Ok(VerifiedLog { records: checkpoint.size, checkpoint, archived }),
         false => {
             let why = "the records that the service gives are others than its checkpoint tells of";
             Err(Failure::No(why.to_owned()))

@@ -1,14 +1,14 @@
-//! What a version made, as one line of text.
+//! A ciphertext, a tag or a signature with its version, as one line of text.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::text::{decode, encode};
 
-/// A ciphertext, a tag or a signature, and which version made it: `vault:vN:BASE64`, as Vault's paths and the command
-/// line's files have it.
+/// A ciphertext, a tag or a signature with the version that made it: `vault:vN:BASE64`, as in Vault's paths and in the command
+/// line's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Versioned {
+pub struct VersionedBytes {
     /// The version, from 1.
     pub version: u32,
     /// What it made.
@@ -17,25 +17,25 @@ pub struct Versioned {
 
 const PREFIX: &str = "vault:v";
 
-impl fmt::Display for Versioned {
+impl fmt::Display for VersionedBytes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&Self::join(self.version, &encode(&self.bytes)))
     }
 }
 
-impl FromStr for Versioned {
+impl FromStr for VersionedBytes {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let read = || {
             let (version, base64) = Self::split(text)?;
-            Some(Versioned { version, bytes: decode(base64)? })
+            Some(VersionedBytes { version, bytes: decode(base64)? })
         };
         read().ok_or("not vault:vN:BASE64")
     }
 }
 
-impl Versioned {
+impl VersionedBytes {
     /// Splits a line into the version and the text of what it made, which may be of another form than base64.
     pub fn split(text: &str) -> Option<(u32, &str)> {
         let (version, made) = text.strip_prefix(PREFIX)?.split_once(':')?;
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_line_is_read_in_one_way() {
-        let one = Versioned { version: 12, bytes: b"made".to_vec() };
+        let one = VersionedBytes { version: 12, bytes: b"made".to_vec() };
         assert_eq!(one.to_string(), "vault:v12:bWFkZQ==");
         assert_eq!(one.to_string().parse(), Ok(one));
         for text in [
@@ -71,7 +71,7 @@ mod tests {
             "vault:v1:*",
             "vault:v1:AAAA\n",
         ] {
-            assert!(text.parse::<Versioned>().is_err(), "{text}");
+            assert!(text.parse::<VersionedBytes>().is_err(), "{text}");
         }
     }
 }

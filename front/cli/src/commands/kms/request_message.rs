@@ -23,15 +23,15 @@ pub struct SendArgs {
     keep_message: bool,
 }
 
-/// A message, as it is sent.
-pub enum Given {
+/// A message in the form in which it is sent.
+pub enum RequestMessage {
     /// Within a request of JSON, or only its digest or mu.
-    Sent(Sent),
+    Inline(InlineMessage),
     /// As a body of its own, which says how many bytes there are, where that is known.
     Stream { message: Box<dyn Read>, length: Option<u64>, context: Option<String> },
 }
 
-impl Given {
+impl RequestMessage {
     /// Reads the message and decides what is sent: a long message of an ML-DSA key stays here, and its mu is sent if the caller
     /// may read the public key.
     ///
@@ -49,34 +49,36 @@ impl Given {
                 let why = "--mu needs --version, whose public key mu was computed with";
                 Failure::Usage(why.to_owned())
             })?;
-            return Ok(Given::Sent(Sent::of_mu(&mu, version)));
+            return Ok(RequestMessage::Inline(InlineMessage::of_mu(&mu, version)));
         }
         if send.keep_message {
             return match Signer::fetch(client, key, version)? {
                 Signer::MlDsa(public, version) => {
                     let mut message = files::open(file, 0)?.into_reader();
                     let mu = mu::of(&public, context, &mut message, file)?;
-                    Ok(Given::Sent(Sent::of_mu(&mu, version)))
+                    Ok(RequestMessage::Inline(InlineMessage::of_mu(&mu, version)))
                 }
-                Signer::Other(algorithm) => Err(Failure::Usage(format!(
+                Signer::OtherAlgorithm(algorithm) => Err(Failure::Usage(format!(
                     "--keep-message needs an ML-DSA key, and `{key}` is {algorithm}"
                 ))),
-                Signer::Missing(version) => {
+                Signer::NoSuchVersion(version) => {
                     Err(Failure::No(format!("`{key}` has no version {version}")))
                 }
             };
         }
         let sent = match (files::open(file, SHORT_MAX)?, mode.prehash()) {
             (Opened::Short(message), None) => {
-                Sent::of(Message::Pure { context, message: &message })
+                InlineMessage::of(Message::Pure { context, message: &message })
             }
-            (Opened::Short(message), Some(hash)) => {
-                Sent::of(Message::Prehash { context, hash, digest: &hash.digest(&message) })
-            }
+            (Opened::Short(message), Some(hash)) => InlineMessage::of(Message::Prehash {
+                context,
+                hash,
+                digest: &hash.digest(&message),
+            }),
             (Opened::Long(mut message, _), Some(hash)) => {
                 let pieces = Pieces::to_digest(hash).ok_or_else(|| no_pieces(hash))?;
                 let digest = mu::finished(pieces, &mut message, file)?;
-                Sent::of(Message::Prehash { context, hash, digest: &digest })
+                InlineMessage::of(Message::Prehash { context, hash, digest: &digest })
             }
             (Opened::Long(mut message, length), None) => {
                 match Signer::fetch(client, key, version) {
@@ -85,21 +87,22 @@ impl Given {
                         eprintln!(
                             "note: sending mu of the message, 64 bytes under version {version}'s public key"
                         );
-                        Sent::of_mu(&mu, version)
+                        InlineMessage::of_mu(&mu, version)
                     }
                     Err(Error::Refused(problem)) if !may_not_look(&problem.code) => {
                         return Err(Error::Refused(problem).into());
                     }
                     // The service says what is wrong with the version, if anything is.
-                    Ok(Signer::Other(_) | Signer::Missing(_)) | Err(Error::Refused(_)) => {
+                    Ok(Signer::OtherAlgorithm(_) | Signer::NoSuchVersion(_))
+                    | Err(Error::Refused(_)) => {
                         let context = Some(context).filter(|bytes| !bytes.is_empty()).map(encode);
-                        return Ok(Given::Stream { message, length, context });
+                        return Ok(RequestMessage::Stream { message, length, context });
                     }
                     Err(error) => return Err(error.into()),
                 }
             }
         };
-        Ok(Given::Sent(sent))
+        Ok(RequestMessage::Inline(sent))
     }
 }
 
@@ -117,9 +120,9 @@ enum Signer {
     /// An ML-DSA key, and the number of the version.
     MlDsa(VerifyKey, u32),
     /// A key of this algorithm, which does not sign mu.
-    Other(String),
+    OtherAlgorithm(String),
     /// The service shows no public key of this version.
-    Missing(u32),
+    NoSuchVersion(u32),
 }
 
 impl Signer {
@@ -127,7 +130,7 @@ impl Signer {
     fn fetch(client: &Client, key: &str, version: Option<u32>) -> Result<Self, Error> {
         let shown = client.show(key)?;
         if !["ml-dsa-44", "ml-dsa-65", "ml-dsa-87"].contains(&&*shown.algorithm) {
-            return Ok(Signer::Other(shown.algorithm));
+            return Ok(Signer::OtherAlgorithm(shown.algorithm));
         }
         let version = version.unwrap_or(shown.latest);
         let page = client.versions(key, version.saturating_sub(1))?;
@@ -135,14 +138,14 @@ impl Signer {
         let pem = found.and_then(|found| found.public_key);
         Ok(match pem.and_then(|pem| keys::verify_key_of_pem(&pem)) {
             Some(public) => Signer::MlDsa(public, version),
-            None => Signer::Missing(version),
+            None => Signer::NoSuchVersion(version),
         })
     }
 }
 
-/// A message as the wire has it.
+/// A message in the fields of a JSON request.
 #[derive(Default)]
-pub struct Sent {
+pub struct InlineMessage {
     pub message: Option<String>,
     pub digest: Option<String>,
     pub mu: Option<String>,
@@ -152,26 +155,28 @@ pub struct Sent {
     pub version: Option<u32>,
 }
 
-impl Sent {
+impl InlineMessage {
     /// Only the digest is sent of what is signed by its digest.
     fn of(message: Message<'_>) -> Self {
-        let given = |bytes: &[u8]| Some(bytes).filter(|bytes| !bytes.is_empty()).map(encode);
+        let non_empty = |bytes: &[u8]| Some(bytes).filter(|bytes| !bytes.is_empty()).map(encode);
         match message {
-            Message::Pure { context, message } => {
-                Sent { message: Some(encode(message)), context: given(context), ..Sent::default() }
-            }
-            Message::Prehash { context, hash, digest } => Sent {
+            Message::Pure { context, message } => InlineMessage {
+                message: Some(encode(message)),
+                context: non_empty(context),
+                ..InlineMessage::default()
+            },
+            Message::Prehash { context, hash, digest } => InlineMessage {
                 digest: Some(encode(digest)),
                 prehash: Some(hash.name().to_owned()),
-                context: given(context),
-                ..Sent::default()
+                context: non_empty(context),
+                ..InlineMessage::default()
             },
             // The command line makes no other.
-            Message::Mu(_) | Message::Internal(_) => Sent::default(),
+            Message::Mu(_) | Message::Internal(_) => InlineMessage::default(),
         }
     }
 
     fn of_mu(mu: &[u8; 64], version: u32) -> Self {
-        Sent { mu: Some(encode(mu)), version: Some(version), ..Sent::default() }
+        InlineMessage { mu: Some(encode(mu)), version: Some(version), ..InlineMessage::default() }
     }
 }

@@ -1,4 +1,4 @@
-//! How keys of the service are printed.
+//! Prints keys of the service.
 
 use gabion_kms_server::rfc3339;
 use gabion_kms_wire::native::Key;
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn times_are_written_as_they_are_read() {
         for text in ["1h", "36h", "30d", "90m", "3601s"] {
-            assert_eq!(gabion_kms_wire::seconds_of(text).map(time).unwrap(), text);
+            assert_eq!(gabion_kms_wire::parse_seconds(text).map(time).unwrap(), text);
         }
     }
 }
