@@ -227,7 +227,7 @@ async fn serve_connection<S>(
 }
 
 #[cfg(test)]
-mod slow;
+mod timeouts;
 
 #[cfg(test)]
 mod tests {

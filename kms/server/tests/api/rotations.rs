@@ -20,19 +20,19 @@ const HOUR_S: u64 = 60 * 60;
 
 /// A clock that is some time ahead of the system's.
 #[derive(Default)]
-struct Ahead {
+struct ShiftedClock {
     ms: AtomicU64,
     /// Whether the thread that rotates keys panics.
     panics: AtomicBool,
 }
 
-impl Ahead {
+impl ShiftedClock {
     fn goes_on(&self, seconds: u64) {
         self.ms.fetch_add(1000 * seconds, Ordering::SeqCst);
     }
 }
 
-impl Clock for Ahead {
+impl Clock for ShiftedClock {
     fn now_ms(&self) -> u64 {
         SystemClock.now_ms() + self.ms.load(Ordering::SeqCst)
     }
@@ -63,7 +63,7 @@ fn hourly(client: &Client, name: &str) -> Key {
 
 #[test]
 fn a_server_rotates_what_is_due_and_once_after_it_was_sealed() {
-    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let (place, clock) = (Place::new(), Arc::new(ShiftedClock::default()));
     let server = place.serve_by("store", clock.clone());
     place.unseal();
     let admin = place.admin();
@@ -110,7 +110,7 @@ fn a_server_rotates_what_is_due_and_once_after_it_was_sealed() {
 
 #[test]
 fn a_rotation_that_fails_is_in_the_warnings() {
-    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let (place, clock) = (Place::new(), Arc::new(ShiftedClock::default()));
     let server = place.serve_by("store", clock.clone());
     place.unseal();
     hourly(&place.admin(), "k");
@@ -130,7 +130,7 @@ fn a_rotation_that_fails_is_in_the_warnings() {
 
 #[test]
 fn a_panic_ends_no_rotation_but_one_and_is_told() {
-    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let (place, clock) = (Place::new(), Arc::new(ShiftedClock::default()));
     let server = place.serve_by("store", clock.clone());
     place.unseal();
     let admin = place.admin();
@@ -159,7 +159,7 @@ fn a_panic_ends_no_rotation_but_one_and_is_told() {
 #[test]
 fn a_server_ends_between_two_rotations() {
     const KEYS: usize = 300;
-    let (place, clock) = (Place::new(), Arc::new(Ahead::default()));
+    let (place, clock) = (Place::new(), Arc::new(ShiftedClock::default()));
     let server = place.serve_by("store", clock.clone());
     place.unseal();
     let admin = place.admin();

@@ -333,16 +333,16 @@ fn records(client: &Client) -> AuditRecords {
 }
 
 /// A body that waits half-way, and goes on when it is told.
-struct Waits {
+struct PausedUpload {
     stream: UnixStream,
 }
 
-impl Waits {
-    fn begin(local: &Local, path: &str, query: &str) -> Waits {
-        Waits::at(&local.path(), &local.token, path, query)
+impl PausedUpload {
+    fn begin(local: &Local, path: &str, query: &str) -> PausedUpload {
+        PausedUpload::at(&local.path(), &local.token, path, query)
     }
 
-    fn at(socket: &Path, token: &str, path: &str, query: &str) -> Waits {
+    fn at(socket: &Path, token: &str, path: &str, query: &str) -> PausedUpload {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let fields = "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n";
@@ -351,7 +351,7 @@ impl Waits {
         // The word comes once the body is waited for: whoever asks was looked at by then.
         let mut word = [0; 25];
         stream.read_exact(&mut word).unwrap();
-        let mut waits = Waits { stream };
+        let mut waits = PausedUpload { stream };
         waits.chunk(b"first");
         waits
     }
@@ -373,12 +373,12 @@ fn what_changes_while_a_body_comes_counts() {
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
     // A rotation takes nothing away: the version of the beginning signs.
-    let waits = Waits::begin(&local, "sign", "key=mu");
+    let waits = PausedUpload::begin(&local, "sign", "key=mu");
     client.rotate("mu").unwrap();
     let (status, signed) = waits.end();
     assert_eq!((status, &signed["version"]), (200, &json!(1)));
     let before = records(&client).records.len();
-    let waits = Waits::begin(&local, "sign", "key=mu");
+    let waits = PausedUpload::begin(&local, "sign", "key=mu");
     client.disable("mu", 2).unwrap();
     let (status, problem) = waits.end();
     assert_eq!((status, &problem["code"]), (409, &json!("version_disabled")));
@@ -387,7 +387,7 @@ fn what_changes_while_a_body_comes_counts() {
     // What is closed half-way is signed by nobody, and told of by nobody.
     client.enable("mu", 2).unwrap();
     let before = records(&client).records.len();
-    drop(Waits::begin(&local, "sign", "key=mu"));
+    drop(PausedUpload::begin(&local, "sign", "key=mu"));
     let short = head(&local, "sign", "key=mu", "Content-Length: 100\r\n");
     let mut stream = UnixStream::connect(local.path()).unwrap();
     stream.write_all(format!("{short}not a hundred").as_bytes()).unwrap();
@@ -406,7 +406,7 @@ fn a_service_that_is_sealed_meanwhile_signs_nothing_and_waits_for_no_body() {
     let local = Local::start();
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
-    let waits = Waits::begin(&local, "sign", "key=mu");
+    let waits = PausedUpload::begin(&local, "sign", "key=mu");
     client.seal().unwrap();
     let (status, problem) = waits.end();
     assert_eq!((status, &problem["code"]), (503, &json!("sealed")));
@@ -419,7 +419,7 @@ fn a_service_that_was_sealed_and_opened_again_meanwhile_signs_nothing() {
     let server = place.serve("store");
     place.unseal();
     create(&place.admin(), "mu", "ml-dsa-44");
-    let waits = Waits::at(&place.path("kms"), &place.token, "sign", "key=mu");
+    let waits = PausedUpload::at(&place.path("kms"), &place.token, "sign", "key=mu");
     place.admin().seal().unwrap();
     place.unseal();
     let (status, problem) = waits.end();
@@ -440,7 +440,8 @@ fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
         ..CreateKey::default()
     };
     client.create(&of_other).unwrap();
-    let slow: Vec<Waits> = (0..8).map(|_| Waits::begin(&local, "sign", "key=mu")).collect();
+    let slow: Vec<PausedUpload> =
+        (0..8).map(|_| PausedUpload::begin(&local, "sign", "key=mu")).collect();
     for _ in 0..20 {
         client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
     }
@@ -448,7 +449,7 @@ fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
     streamed(&client, &StreamRequest::by("mu"), b"short", false);
     let problem = refused(client.sign_stream(&StreamRequest::by("mu"), &mut Zeros(5), None));
     assert_eq!((problem.code.as_str(), problem.retryable), ("busy", true));
-    let other = Waits::begin(&local, "sign", "key=mu&tenant=other");
+    let other = PausedUpload::begin(&local, "sign", "key=mu&tenant=other");
     let metrics = local.get("/metrics");
     assert!(metrics.contains("\nkms_streams 9\n"), "{metrics}");
     assert!(metrics.contains("\nkms_streams_refused_total 1\n"), "{metrics}");
@@ -480,7 +481,8 @@ fn a_body_that_is_longer_than_any_may_be_is_refused_by_its_length_or_when_it_com
 fn a_server_ends_also_with_bodies_half_way() {
     let local = Local::start();
     create(&local.client(), "mu", "ml-dsa-44");
-    let [ends, mut goes_on, rests] = [(); 3].map(|()| Waits::begin(&local, "sign", "key=mu"));
+    let [ends, mut goes_on, rests] =
+        [(); 3].map(|()| PausedUpload::begin(&local, "sign", "key=mu"));
     let (path, server, start) = (local.path(), local.server, Instant::now());
     let stops = thread::spawn(move || server.stop());
     while UnixStream::connect(&path).is_ok() {
@@ -590,8 +592,8 @@ fn bytes_count_for_the_quota() {
 
 #[test]
 fn a_message_that_can_not_be_read_is_signed_by_nobody() {
-    struct Fails(usize);
-    impl Read for Fails {
+    struct FailingReader(usize);
+    impl Read for FailingReader {
         fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
             if self.0 == 0 {
                 return Err(std::io::Error::other("planted"));
@@ -606,7 +608,7 @@ fn a_message_that_can_not_be_read_is_signed_by_nobody() {
     create(&client, "mu", "ml-dsa-44");
     let before = records(&client).records.len();
     for length in [None, Some(1 << 20)] {
-        let failed = client.sign_stream(&StreamRequest::by("mu"), &mut Fails(2), length);
+        let failed = client.sign_stream(&StreamRequest::by("mu"), &mut FailingReader(2), length);
         assert!(matches!(failed, Err(Error::Message(_))), "{failed:?}");
     }
     // Shorter and longer than it was said to be.

@@ -38,13 +38,13 @@ pub fn is_open(path: &str) -> bool {
 }
 
 /// A request whose last byte is missing.
-struct Pending {
+struct PausedRequest {
     stream: UnixStream,
     last: u8,
 }
 
-impl Pending {
-    fn begin(socket: &Path, token: &str, method: &str, path: &str, body: &str) -> Pending {
+impl PausedRequest {
+    fn begin(socket: &Path, token: &str, method: &str, path: &str, body: &str) -> PausedRequest {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
              Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
@@ -59,7 +59,7 @@ impl Pending {
         assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n", "{method} {path}");
         let (last, rest) = body.as_bytes().split_last().unwrap();
         stream.write_all(rest).unwrap();
-        Pending { stream, last: *last }
+        PausedRequest { stream, last: *last }
     }
 
     /// The status and the code of the answer, once the body has ended.
@@ -95,7 +95,7 @@ fn a_request_whose_body_was_pending_when_the_seal_was_closed_is_refused_at_every
     for is_opened_again in [false, true] {
         let begin = |(method, path): &(String, String)| {
             let body = bodies.iter().find(|of| of.0 == path).map_or("{}", |of| of.1);
-            Pending::begin(&place.path("kms"), &place.token, method, path, body)
+            PausedRequest::begin(&place.path("kms"), &place.token, method, path, body)
         };
         let callers = routes.iter().filter(|(_, path)| !is_open(path));
         let pending: Vec<_> = callers.clone().map(begin).collect();

@@ -19,19 +19,19 @@ const BODY: Duration = Duration::from_secs(30);
 /// What is done at once, as far as a test's clock tells.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-type Writes = WriteHalf<DuplexStream>;
+type WriteEnd = WriteHalf<DuplexStream>;
 
 /// How long a connection lasts on which somebody talks and then does nothing any more, and what came back.
-async fn lasts<F: Future<Output = Option<Writes>>>(
-    talk: impl FnOnce(Writes) -> F,
+async fn lasts<F: Future<Output = Option<WriteEnd>>>(
+    talk: impl FnOnce(WriteEnd) -> F,
 ) -> (Duration, String) {
     lasts_at(Keeper::in_memory().unwrap().0, talk).await
 }
 
 /// The same, where there are keys.
-async fn lasts_at<F: Future<Output = Option<Writes>>>(
+async fn lasts_at<F: Future<Output = Option<WriteEnd>>>(
     keeper: Keeper,
-    talk: impl FnOnce(Writes) -> F,
+    talk: impl FnOnce(WriteEnd) -> F,
 ) -> (Duration, String) {
     let state = RequestContext::new(Arc::new(keeper), &Options::default(), "").unwrap();
     let (client, server) = duplex(1 << 16);
@@ -58,8 +58,8 @@ async fn lasts_at<F: Future<Output = Option<Writes>>>(
     }
 }
 
-/// Writes something, and then a byte each five seconds for as long as there is somebody who takes it.
-async fn drips(mut writes: Writes, first: &str) -> Option<Writes> {
+/// WriteEnd something, and then a byte each five seconds for as long as there is somebody who takes it.
+async fn drips(mut writes: WriteEnd, first: &str) -> Option<WriteEnd> {
     writes.write_all(first.as_bytes()).await.unwrap();
     loop {
         sleep(Duration::from_secs(5)).await;
