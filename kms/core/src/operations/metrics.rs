@@ -220,11 +220,12 @@ impl Metrics {
         out.push_str("# TYPE kms_batch_len summary\n");
         out.push_str(&format!("kms_batch_len_sum {}\n", read(&self.batch_items)));
         out.push_str(&format!("kms_batch_len_count {}\n", read(&self.batches)));
-        // Single requests that were run together are no batch that anybody asked for.
-        out.push_str("# TYPE kms_together_len summary\n");
+        // Single requests that were coalesced are not batches that a caller sent. The second name is the one of earlier releases.
         let [requests, times] = self.together.each_ref().map(read);
-        out.push_str(&format!("kms_together_len_sum {requests}\n"));
-        out.push_str(&format!("kms_together_len_count {times}\n"));
+        for name in ["kms_coalesced_len", "kms_together_len"] {
+            out.push_str(&format!("# TYPE {name} summary\n"));
+            out.push_str(&format!("{name}_sum {requests}\n{name}_count {times}\n"));
+        }
         out
     }
 }

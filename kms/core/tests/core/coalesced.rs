@@ -329,6 +329,8 @@ fn they_are_counted_as_single_ones() {
     for line in [
         "kms_ops_total{op=\"sign\",alg=\"ed25519\"} 3",
         "kms_batch_len_count 0",
+        "kms_coalesced_len_sum 3",
+        "kms_coalesced_len_count 1",
         "kms_together_len_sum 3",
         "kms_together_len_count 1",
     ] {

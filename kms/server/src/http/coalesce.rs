@@ -289,7 +289,7 @@ mod tests {
                 let found = text.lines().find_map(|line| line.strip_prefix(name));
                 found.map_or(0, |count| count.trim().parse().unwrap())
             };
-            (of("kms_together_len_sum"), of("kms_together_len_count"))
+            (of("kms_coalesced_len_sum"), of("kms_coalesced_len_count"))
         }
     }
 

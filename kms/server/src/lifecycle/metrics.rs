@@ -22,6 +22,7 @@ const HELP: &[(&str, &str)] = &[
         "kms_checkpoint_copies_failed_total",
         "Checkpoints that could not be copied to audit.checkpoints.",
     ),
+    ("kms_coalesced_len", "Requests that were computed in one call."),
     (
         "kms_connections_refused_total",
         "Connections that were closed because their address had too many.",
@@ -60,7 +61,7 @@ const HELP: &[(&str, &str)] = &[
     ),
     ("kms_tls_reload_failures_total", "Reloads of the files of TLS that failed."),
     ("kms_tls_reloads_total", "Reloads of the files of TLS."),
-    ("kms_together_len", "Requests that were computed in one call."),
+    ("kms_together_len", "Old name of kms_coalesced_len, which replaces it in the next release."),
     ("kms_unauthenticated_total", "Requests whose caller could not be authenticated."),
     ("process_max_fds", "The limit of open file descriptors."),
     ("process_open_fds", "Open file descriptors."),

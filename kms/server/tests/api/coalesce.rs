@@ -95,7 +95,7 @@ fn at_once(coalesce: &str) -> u64 {
     assert!(!good.signature.is_empty());
     let metrics = place.get("/metrics");
     let (requests, times) =
-        (counted(&metrics, "kms_together_len_sum"), counted(&metrics, "kms_together_len_count"));
+        (counted(&metrics, "kms_coalesced_len_sum"), counted(&metrics, "kms_coalesced_len_count"));
     // None was left out, and no more than eight were run at once.
     assert!(times <= requests && requests <= 8 * times, "{requests} {times}");
     let verified = "kms_ops_total{op=\"verify\",alg=\"ed25519\"}";
@@ -120,5 +120,5 @@ fn who_is_alone_waits_for_nobody() {
     for round in 0..20_u8 {
         client.sign(&sign("ed", &[round])).unwrap();
     }
-    assert_eq!(counted(&place.get("/metrics"), "kms_together_len_count"), 0);
+    assert_eq!(counted(&place.get("/metrics"), "kms_coalesced_len_count"), 0);
 }
