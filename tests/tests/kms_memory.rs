@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gabion_kms_server::{Keeper, Listen, Options, Server};
+use gabion_kms_server::{Listen, Options, Server, ServiceHost};
 use serde_json::Value;
 
 /// Bytes that are given out, and the most that were.
@@ -167,9 +167,9 @@ fn asked(socket: &Path, token: &str, method: &str, path: &str, body: &str) -> (u
 fn no_body_takes_more_than_four_times_its_length() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("kms");
-    let (keeper, token) = Keeper::in_memory().unwrap();
+    let (host, token) = ServiceHost::in_memory().unwrap();
     let options = Options { listen: vec![Listen::Unix(socket.clone())], ..Options::default() };
-    let server = Server::start(Arc::new(keeper), &options).unwrap();
+    let server = Server::start(Arc::new(host), &options).unwrap();
     let (status, _) = asked(
         &socket,
         &token,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gabion_kms_client::{Client, Settings};
 use gabion_kms_server::config::Config;
 use gabion_kms_server::dev::Dev;
-use gabion_kms_server::{Keeper, SealSetup};
+use gabion_kms_server::{SealSetup, ServiceHost};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
@@ -209,14 +209,14 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
             };
             private(&passphrase_file(&task.folder), PASSPHRASE).map_err(not_ready)?;
             let hand_out = |_| Ok::<_, gabion_kms_server::Error>(());
-            let token = Keeper::init(&config, &initial, hand_out).map_err(not_ready)?;
+            let token = ServiceHost::init(&config, &initial, hand_out).map_err(not_ready)?;
             fill::keys(&task.folder.join(STORE), PASSPHRASE, task.keys)?;
             token
         }
     };
-    let keeper = Keeper::open(&config).map_err(not_ready)?;
+    let host = ServiceHost::open(&config).map_err(not_ready)?;
     let coalesce = task.coalesce.parse().map_err(failed)?;
-    let server = Dev::over(([127, 0, 0, 1], 0).into(), keeper, token, coalesce);
+    let server = Dev::over(([127, 0, 0, 1], 0).into(), host, token, coalesce);
     let server = server.map_err(not_ready)?;
     let said = Said {
         address: server.address().to_owned(),

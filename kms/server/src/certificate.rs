@@ -224,7 +224,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject;
 
     use super::*;
-    use crate::{Keeper, SealSetup, Server, config::Config};
+    use crate::{SealSetup, Server, ServiceHost, config::Config};
 
     mod reloads;
 
@@ -314,9 +314,9 @@ mod tests {
                 shares.push(share);
                 Ok(())
             };
-            let token = Keeper::init(&self.config, &initial, hand_out).unwrap();
-            let keeper = Arc::new(Keeper::open(&self.config).unwrap());
-            let server = Server::start(keeper, &self.config.options().unwrap()).unwrap();
+            let token = ServiceHost::init(&self.config, &initial, hand_out).unwrap();
+            let host = Arc::new(ServiceHost::open(&self.config).unwrap());
+            let server = Server::start(host, &self.config.options().unwrap()).unwrap();
             (server, token, shares)
         }
 

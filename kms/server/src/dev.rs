@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::certificate;
 use crate::error::Error;
-use crate::lifecycle::seal_state::Keeper;
+use crate::lifecycle::service_host::ServiceHost;
 use crate::net::options::{Coalesce, Listen, Options};
 use crate::net::tls::Tls;
 use crate::server::Server;
@@ -28,8 +28,8 @@ impl Dev {
     /// # Errors
     /// An address that others can reach; sockets, files.
     pub fn start(listen: SocketAddr) -> Result<Self, Error> {
-        let (keeper, token) = Keeper::in_memory()?;
-        Self::over(listen, keeper, token, Coalesce::Any)
+        let (host, token) = ServiceHost::in_memory()?;
+        Self::over(listen, host, token, Coalesce::Any)
     }
 
     /// Starts one over keys that are there, for whoever has a token of theirs.
@@ -38,7 +38,7 @@ impl Dev {
     /// As [`Self::start`].
     pub fn over(
         listen: SocketAddr,
-        keeper: Keeper,
+        host: ServiceHost,
         token: Zeroizing<String>,
         coalesce: Coalesce,
     ) -> Result<Self, Error> {
@@ -62,7 +62,7 @@ impl Dev {
             coalesce,
             ..Options::default()
         };
-        let server = Server::start(Arc::new(keeper), &options)?;
+        let server = Server::start(Arc::new(host), &options)?;
         let address = match server.addresses() {
             [address @ Listen::Tls(_)] => address.to_string(),
             other => return Err(Error::Settings(format!("it listens at {other:?}"))),

@@ -234,7 +234,7 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     use super::*;
-    use crate::lifecycle::seal_state::Keeper;
+    use crate::lifecycle::service_host::ServiceHost;
     use crate::net::options::Options;
 
     /// Before anything changes the mode of the file.
@@ -251,9 +251,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_reads_no_answer_keeps_no_place() {
-        let (keeper, _) = Keeper::in_memory().unwrap();
+        let (host, _) = ServiceHost::in_memory().unwrap();
         let shared =
-            RequestContext::new(Arc::new(keeper), &Options::default(), include_str!("listen.rs"));
+            RequestContext::new(Arc::new(host), &Options::default(), include_str!("listen.rs"));
         let (mut client, server) = tokio::io::duplex(256);
         let (_end, ends) = watch::channel(false);
         let ask = client.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n");

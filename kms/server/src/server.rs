@@ -15,7 +15,7 @@ use crate::http::openapi;
 use crate::lifecycle::checkpoint_copies::CheckpointMirror;
 use crate::lifecycle::panics::BackgroundThread;
 use crate::lifecycle::rotation::Rotation;
-use crate::lifecycle::seal_state::Keeper;
+use crate::lifecycle::service_host::ServiceHost;
 use crate::lifecycle::state::State;
 use crate::lifecycle::systemd;
 use crate::listen::{self, Listener};
@@ -69,7 +69,7 @@ impl Server {
     ///
     /// # Errors
     /// An address without TLS, none at all; sockets that can't be had.
-    pub fn start(keeper: Arc<Keeper>, options: &Options) -> Result<Self, Error> {
+    pub fn start(host: Arc<ServiceHost>, options: &Options) -> Result<Self, Error> {
         let needs_tls = options.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
         if options.listen.is_empty() || (needs_tls && options.tls.is_none()) {
             let why =
@@ -83,7 +83,7 @@ impl Server {
             .max_blocking_threads(WORKERS)
             .build()
             .map_err(Error::system("start threads"))?;
-        let shared = RequestContext::new(keeper, options, openapi::text())?;
+        let shared = RequestContext::new(host, options, openapi::text())?;
         let state = shared.state.clone();
         // Whoever fills those that others reach keeps nobody of this machine out.
         let [open, local] =
@@ -98,30 +98,24 @@ impl Server {
             let (shared, connections) = (shared.clone(), pool.left.clone());
             runtime.spawn(listen::accept(bound, shared, connections, ended.clone()));
         }
-        let (keeper, last) = (state.keeper.clone(), state.keeper.clone());
-        let clock =
-            Ticker::start("gabion-kms-clock", move || keeper.tick(), move || last.last_tick());
+        let (host, last) = (state.host.clone(), state.host.clone());
+        let clock = Ticker::start(
+            "gabion-kms-clock",
+            move || host.maintenance.tick(),
+            move || last.maintenance.last_tick(),
+        );
         let clock = Some(clock?);
         let tls = options.tls.clone();
         let tls_clock = match tls.clone().filter(|tls| tls.has_files()) {
             None => None,
             Some(tls) => {
-                let panics = state.keeper.panics().clone();
+                let panics = state.host.maintenance.panics().clone();
                 let look = move || _ = panics.catch(BackgroundThread::Tls, || tls.look());
                 Some(Ticker::start("gabion-kms-tls", look, || {})?)
             }
         };
-        let mirror = match state.keeper.mirror_folder() {
-            None => None,
-            Some(folder) => {
-                let keeper = state.keeper.clone();
-                let (failures, panics) =
-                    (keeper.mirror_failures().clone(), keeper.panics().clone());
-                let newest = move || keeper.checkpoint();
-                Some(CheckpointMirror::start(folder.to_owned(), newest, failures, panics)?)
-            }
-        };
-        let rotation = Some(Rotation::start(state.keeper.clone())?);
+        let mirror = start_mirror(&state.host)?;
+        let rotation = Some(Rotation::start(state.host.clone())?);
         let (pools, drain) = (vec![open, local], options.drain);
         let runtime = Some(runtime);
         let monotonic_us = options.monotonic_us;
@@ -200,6 +194,16 @@ impl Server {
             }
         }
     }
+}
+
+/// Starts the copying of checkpoints, if the configuration names a second folder for them.
+fn start_mirror(host: &Arc<ServiceHost>) -> Result<Option<CheckpointMirror>, Error> {
+    let Some(folder) = host.seal.mirror_folder() else { return Ok(None) };
+    let failures = host.maintenance.mirror_failures().clone();
+    let panics = host.maintenance.panics().clone();
+    let seal = host.seal.clone();
+    let newest = move || seal.checkpoint();
+    CheckpointMirror::start(folder.to_owned(), newest, failures, panics).map(Some)
 }
 
 impl ConnectionPool {
@@ -316,7 +320,7 @@ impl Server {
             systemd::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock()));
         }
         if let Some(tls) = &self.tls {
-            self.state.keeper.panics().catch(BackgroundThread::Tls, || tls.reload());
+            self.state.host.maintenance.panics().catch(BackgroundThread::Tls, || tls.reload());
         }
         if self.monotonic_us.is_some() {
             systemd::tell("READY=1");

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gabion_kms::gate::Action;
-use gabion_kms_server::{Keeper, Listen, Options, Server, attenuated};
+use gabion_kms_server::{Listen, Options, Server, ServiceHost, attenuated};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -104,10 +104,10 @@ struct Answer {
 impl Service {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (keeper, token) = Keeper::in_memory().unwrap();
+        let (host, token) = ServiceHost::in_memory().unwrap();
         let listen = vec![Listen::Unix(folder.path().join("kms"))];
         let options = Options { listen, ..Options::default() };
-        let server = Server::start(Arc::new(keeper), &options).unwrap();
+        let server = Server::start(Arc::new(host), &options).unwrap();
         let may = |action: &&Action| !matches!(action, Action::Seal | Action::Token);
         let actions: Vec<&str> =
             Action::ALL.iter().filter(may).map(|action| action.as_str()).collect();

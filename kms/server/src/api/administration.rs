@@ -21,13 +21,13 @@ const ENTRIES_MAX: u32 = 10_000;
 /// Anybody may give a share: having one is what counts.
 pub fn unseal(call: &Call) -> Result<Reply, Problem> {
     let by: Unseal = json::read(&call.body)?;
-    Reply::json(&call.state.keeper.unseal(&by, &call.peer)?)
+    Reply::json(&call.state.host.unsealing.unseal(&by, &call.peer)?)
 }
 
 /// As with the seal: having shares is what counts.
 pub fn recover_admin(call: &Call) -> Result<Reply, Problem> {
     let by: RecoverAdmin = json::read(&call.body)?;
-    let (recovering, generation) = call.state.keeper.recover_admin(&by, &call.peer)?;
+    let (recovering, generation) = call.state.host.unsealing.recover_admin(&by, &call.peer)?;
     if let Some(generation) = generation {
         let _ = call.under.set(generation);
     }
@@ -37,7 +37,9 @@ pub fn recover_admin(call: &Call) -> Result<Reply, Problem> {
 pub fn seal(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    Reply::json(&service.administer(&caller, Action::Seal, || Ok(call.state.keeper.seal()))?)
+    Reply::json(
+        &service.administer(&caller, Action::Seal, || Ok(call.state.host.unsealing.close()))?,
+    )
 }
 
 pub fn create_token(call: &Call) -> Result<Reply, Problem> {
@@ -70,8 +72,8 @@ pub fn revoke_token(call: &Call) -> Result<Reply, Problem> {
 pub fn backup(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    let keeper = &call.state.keeper;
-    Reply::json(&service.administer(&caller, Action::Backup, || keeper.backup())?)
+    let host = &call.state.host;
+    Reply::json(&service.administer(&caller, Action::Backup, || host.maintenance.backup())?)
 }
 
 pub fn audit(call: &Call) -> Result<Reply, Problem> {
@@ -119,7 +121,8 @@ pub fn archive_audit(call: &Call) -> Result<Reply, Problem> {
         since_ms: keep_s.map(|seconds| now_ms().saturating_sub(seconds.saturating_mul(1000))),
         bytes: keep_mib.map(|mib| mib.saturating_mul(1 << 20)),
     };
-    let Archived { files, records, first } = call.state.keeper.archive(service, &caller, &keep)?;
+    let Archived { files, records, first } =
+        call.state.host.maintenance.archive(service, &caller, &keep)?;
     Reply::json(&AuditArchived { files, records, first, revision: service.revision() })
 }
 

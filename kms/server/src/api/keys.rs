@@ -193,7 +193,7 @@ pub fn destroy(call: &Call) -> Result<Reply, Problem> {
             .hint("ask again by the key's id, as often as you like: it goes on where it stopped"));
     }
     // Whatever may be refused is refused before the key is gone.
-    let (backups, file) = call.state.keeper.backups()?;
+    let (backups, file) = call.state.host.maintenance.backups()?;
     service.may_expire(&caller)?;
     backups.check(file)?;
     let id = destroyed(call)?;

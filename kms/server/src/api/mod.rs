@@ -136,7 +136,7 @@ impl Call {
         let (_, caller) = self.caller()?;
         let (service, _) = self.caller.as_ref().ok_or_else(nobody)?;
         service.may_make_own(&caller, OwnKey::WrappingRsa)?;
-        self.state.keeper.wrapping_key_job().rsa(service)
+        self.state.host.maintenance.wrapping_key_job().rsa(service)
     }
 
     /// The service, and who asks it for what is asked.

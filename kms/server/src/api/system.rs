@@ -21,7 +21,7 @@ pub fn readyz(call: &Call) -> Result<Reply, Problem> {
 
 /// What was counted.
 pub fn metrics(call: &Call) -> Result<Reply, Problem> {
-    let counted = call.state.keeper.service().map(|service| {
+    let counted = call.state.host.seal.service().map(|service| {
         let strangers = service.strangers();
         let type_of = "# TYPE kms_unauthenticated_total counter\n";
         service.kms().metrics().text()
@@ -29,8 +29,8 @@ pub fn metrics(call: &Call) -> Result<Reply, Problem> {
             + &format!("kms_unauthenticated_total {strangers}\n")
             + &service.load_text()
     });
-    let keeper = &call.state.keeper;
-    let process = metrics::process(&keeper.status(), &keeper.disks());
+    let host = &call.state.host;
+    let process = metrics::process(&host.status(), &host.disks());
     let text = counted.unwrap_or_default() + &call.state.metrics() + &process;
     Ok(Reply::text(200, "text/plain; version=0.0.4", metrics::explained(&text)))
 }
@@ -41,7 +41,7 @@ pub fn openapi(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn status(call: &Call) -> Result<Reply, Problem> {
-    let mut status = call.state.keeper.status();
+    let mut status = call.state.host.status();
     status.warnings = Some(call.state.warnings().into_iter().map(str::to_owned).collect());
     Reply::json(&status)
 }

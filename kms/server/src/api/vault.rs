@@ -56,7 +56,7 @@ pub fn refusal(problem: &Problem) -> Reply {
 }
 
 pub fn health(call: &Call) -> Result<Reply, Problem> {
-    let how = call.state.keeper.status();
+    let how = call.state.host.status();
     // What is not a status is ignored, as every other parameter is here.
     let code = |name: &str, usual: u16| {
         let code = call.query.text(name).and_then(|text| text.parse().ok());
@@ -83,12 +83,12 @@ pub fn health(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn initialized(call: &Call) -> Result<Reply, Problem> {
-    Reply::json(&json!({"initialized": call.state.keeper.status().initialized}))
+    Reply::json(&json!({"initialized": call.state.host.status().initialized}))
 }
 
 pub fn seal_status(call: &Call) -> Result<Reply, Problem> {
-    let how = call.state.keeper.status();
-    let (recovery, given) = call.state.keeper.progress()?;
+    let how = call.state.host.status();
+    let (recovery, given) = call.state.host.unsealing.progress()?;
     let (threshold, shares) = recovery.map_or((0, 0), |set| (set.threshold, set.shares));
     Reply::json(&json!({
         "type": "shamir",
@@ -126,7 +126,7 @@ pub fn mounts(call: &Call) -> Result<Reply, Problem> {
         "type": "transit",
         "description": "keys with versions",
         "accessor": "transit",
-        "uuid": call.state.keeper.status().store,
+        "uuid": call.state.host.status().store,
         "local": false,
         "seal_wrap": false,
         "external_entropy_access": false,

@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
     use crate::api::signatures::single_sign;
-    use crate::lifecycle::seal_state::Keeper;
+    use crate::lifecycle::service_host::ServiceHost;
     use crate::lifecycle::state::State;
     use crate::net::options::Options;
     use crate::parse::query::Query;
@@ -236,10 +236,10 @@ mod tests {
 
     impl World {
         fn new(coalesce: Coalesce) -> Self {
-            let (keeper, token) = Keeper::in_memory().unwrap();
-            let service = keeper.service().unwrap();
+            let (host, token) = ServiceHost::in_memory().unwrap();
+            let service = host.seal.service().unwrap();
             let who = service.authenticate(&token, &Peer::default()).unwrap();
-            let state = State::new(Arc::new(keeper), &Options::default(), "").unwrap();
+            let state = State::new(Arc::new(host), &Options::default(), "").unwrap();
             let state = Arc::new(state);
             for tenant in ["a", "b"] {
                 let label = |text| Label::new("name", text).unwrap();

@@ -103,7 +103,7 @@ impl PendingCaller {
     /// # Errors
     /// `sealed`, also where the seal was closed and opened again: the caller was not admitted under that generation.
     pub fn service(&self, state: &State) -> Result<Arc<Service>, Problem> {
-        let open = state.keeper.service()?;
+        let open = state.host.seal.service()?;
         let is_same = std::ptr::eq(Arc::as_ptr(&open), self.service.as_ptr());
         if is_same { Ok(open) } else { Err(Problem::sealed()) }
     }

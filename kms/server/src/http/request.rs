@@ -27,7 +27,7 @@ use crate::api::streams::StreamHandler;
 use crate::api::{Call, JSON, JWKS, Reply, transit, vault};
 use crate::blocking::{defect, run_blocking};
 use crate::error::Error;
-use crate::lifecycle::seal_state::Keeper;
+use crate::lifecycle::service_host::ServiceHost;
 use crate::lifecycle::state::State;
 use crate::net::memory_budget::{MemoryOwner, MemoryReservation, SHORT};
 use crate::net::options::Options;
@@ -57,11 +57,11 @@ impl RequestContext {
     /// # Errors
     /// As [`State::new`].
     pub fn new(
-        keeper: Arc<Keeper>,
+        host: Arc<ServiceHost>,
         options: &Options,
         description: &'static str,
     ) -> Result<Self, Error> {
-        let state = Arc::new(State::new(keeper, options, description)?);
+        let state = Arc::new(State::new(host, options, description)?);
         Ok(RequestContext { state, coalescer: Coalescer::new(options.coalesce) })
     }
 }
@@ -300,7 +300,7 @@ fn admit(
             if !from.is_still_valid(state.clients().as_deref()) {
                 return Err(Problem::revoked());
             }
-            let service = state.keeper.service()?;
+            let service = state.host.seal.service()?;
             let who = match (token, &from.named) {
                 // A token is what counts, also beside a certificate.
                 (Some(token), _) => service.authenticate(token, &from.peer)?,

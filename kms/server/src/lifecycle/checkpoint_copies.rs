@@ -139,18 +139,18 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::lifecycle::seal_state::Keeper;
+    use crate::lifecycle::service_host::ServiceHost;
 
     #[test]
     fn a_panic_ends_no_copies() {
         let folder = tempfile::tempdir().unwrap();
-        let (keeper, _) = Keeper::in_memory().unwrap();
-        keeper.tick();
+        let (host, _) = ServiceHost::in_memory().unwrap();
+        host.maintenance.tick();
         let (panics, mut asked) = (Arc::new(PanicCounters::default()), 0);
         let newest = move || {
             asked += 1;
             assert!(asked > 1, "planted");
-            keeper.checkpoint()
+            host.seal.checkpoint()
         };
         let at = folder.path().to_owned();
         let copies = CheckpointMirror::start(at, newest, Arc::default(), panics.clone()).unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::seal_state::Keeper;
+use super::service_host::ServiceHost;
 use crate::error::Error;
 
 /// How often it looks whether a key is due.
@@ -28,12 +28,12 @@ impl Rotation {
     ///
     /// # Errors
     /// No thread is to be had.
-    pub fn start(keeper: Arc<Keeper>) -> Result<Self, Error> {
+    pub fn start(host: Arc<ServiceHost>) -> Result<Self, Error> {
         let (stops, stopped) = mpsc::channel();
         let (ends, ended) = mpsc::channel();
         let run = move || {
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                while keeper.rotate_due() {
+                while host.maintenance.rotate_due() {
                     if stopped.try_recv() != Err(TryRecvError::Empty) {
                         let _ = ends.send(());
                         return;

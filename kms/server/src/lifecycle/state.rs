@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::seal_state::Keeper;
+use super::service_host::ServiceHost;
 use crate::error::Error;
 use crate::net::client_certificates::ClientVerifier;
 use crate::net::connection_limits::ConnectionLimits;
@@ -14,7 +14,7 @@ use crate::net::upload_limits::UploadLimits;
 
 /// What requests share.
 pub struct State {
-    pub keeper: Arc<Keeper>,
+    pub host: Arc<ServiceHost>,
     pub body_max: usize,
     /// The server's certificate, and what verifies clients' certificates.
     tls: Option<Arc<Tls>>,
@@ -65,14 +65,14 @@ impl State {
     /// # Errors
     /// No randomness.
     pub fn new(
-        keeper: Arc<Keeper>,
+        host: Arc<ServiceHost>,
         options: &Options,
         description: &'static str,
     ) -> Result<Self, Error> {
         let mut run = [0; 4];
         getrandom::fill(&mut run).map_err(|error| Error::Settings(error.to_string()))?;
         Ok(State {
-            keeper,
+            host,
             body_max: options.body_max,
             tls: options.tls.clone(),
             connection_limits: ConnectionLimits::new(options.connections_per_address_max),
@@ -97,7 +97,7 @@ impl State {
     /// What is not as it should be, and does not stop the server.
     pub fn warnings(&self) -> Vec<&'static str> {
         let of_tls = self.tls.as_ref().map(|tls| tls.warnings()).unwrap_or_default();
-        [self.keeper.warnings(), of_tls].concat()
+        [self.host.warnings(), of_tls].concat()
     }
 
     /// A name for a request that no other one has.
@@ -132,7 +132,7 @@ impl State {
     /// Why it serves no requests.
     pub fn reasons(&self) -> Vec<&'static str> {
         let draining = self.is_draining.load(Ordering::Acquire).then_some("draining");
-        self.keeper.reason().into_iter().chain(draining).collect()
+        self.host.reason().into_iter().chain(draining).collect()
     }
 
     /// What the server counted, in the text format of Prometheus.
@@ -150,10 +150,10 @@ impl State {
         text.push_str(&format!("kms_handshakes_failed_total {failed}\n"));
         text.push_str(&self.budget.text());
         text.push_str(&self.upload_limits.text());
-        let failed = self.keeper.mirror_failures().count();
+        let failed = self.host.maintenance.mirror_failures().count();
         text.push_str("# TYPE kms_checkpoint_copies_failed_total counter\n");
         text.push_str(&format!("kms_checkpoint_copies_failed_total {failed}\n"));
-        text.push_str(&self.keeper.panics().text());
+        text.push_str(&self.host.maintenance.panics().text());
         text.push_str(&self.tls.as_ref().map(|tls| tls.metrics()).unwrap_or_default());
         text
     }

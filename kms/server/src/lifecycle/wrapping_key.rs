@@ -157,11 +157,11 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::lifecycle::seal_state::Keeper;
+    use crate::lifecycle::service_host::ServiceHost;
 
     fn service() -> Arc<Service> {
-        let (keeper, _) = Keeper::in_memory().unwrap();
-        keeper.service().unwrap()
+        let (host, _) = ServiceHost::in_memory().unwrap();
+        host.seal.service().unwrap()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf, duplex, sp
 use tokio::time::Instant;
 
 use super::*;
-use crate::lifecycle::seal_state::Keeper;
+use crate::lifecycle::service_host::ServiceHost;
 use crate::net::options::Options;
 
 /// A body may take so long.
@@ -25,15 +25,15 @@ type WriteEnd = WriteHalf<DuplexStream>;
 async fn lasts<F: Future<Output = Option<WriteEnd>>>(
     talk: impl FnOnce(WriteEnd) -> F,
 ) -> (Duration, String) {
-    lasts_at(Keeper::in_memory().unwrap().0, talk).await
+    lasts_at(ServiceHost::in_memory().unwrap().0, talk).await
 }
 
 /// The same, where there are keys.
 async fn lasts_at<F: Future<Output = Option<WriteEnd>>>(
-    keeper: Keeper,
+    host: ServiceHost,
     talk: impl FnOnce(WriteEnd) -> F,
 ) -> (Duration, String) {
-    let state = RequestContext::new(Arc::new(keeper), &Options::default(), "").unwrap();
+    let state = RequestContext::new(Arc::new(host), &Options::default(), "").unwrap();
     let (client, server) = duplex(1 << 16);
     let (mut reads, writes) = split(client);
     let (_end, ends) = watch::channel(false);
@@ -141,8 +141,8 @@ async fn a_message_that_comes_in_pieces_gets_on_or_ends() {
     /// What gets on in a span of patience.
     const FLOOR: usize = 1 << 20;
     let with_key = || {
-        let (keeper, token) = Keeper::in_memory().unwrap();
-        let service = keeper.service().unwrap();
+        let (host, token) = ServiceHost::in_memory().unwrap();
+        let service = host.seal.service().unwrap();
         let who = service.authenticate(&token, &Peer::default()).unwrap();
         let [tenant, purpose, name] =
             ["default", "transit", "k"].map(|text| Label::new("name", text).unwrap());
@@ -155,15 +155,15 @@ async fn a_message_that_comes_in_pieces_gets_on_or_ends() {
             *token,
             4 * FLOOR
         );
-        (keeper, head)
+        (host, head)
     };
-    let (keeper, head) = with_key();
-    let (lasted, said) = lasts_at(keeper, |writes| drips(writes, &head)).await;
+    let (host, head) = with_key();
+    let (lasted, said) = lasts_at(host, |writes| drips(writes, &head)).await;
     assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("1 MiB"), "{said}");
     ends_after(lasted, BODY);
     // One that is as slow as it may be lasts longer than that, and is signed.
-    let (keeper, head) = with_key();
-    let (lasted, said) = lasts_at(keeper, |mut writes| async move {
+    let (host, head) = with_key();
+    let (lasted, said) = lasts_at(host, |mut writes| async move {
         writes.write_all(head.as_bytes()).await.unwrap();
         for _ in 0..4 {
             sleep(Duration::from_secs(28)).await;

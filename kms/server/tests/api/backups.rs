@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gabion_kms::backup::{Backup, Periods};
 use gabion_kms_client::{Address, Client, Settings};
-use gabion_kms_server::{Keeper, Server, attenuated};
+use gabion_kms_server::{Server, ServiceHost, attenuated};
 use gabion_kms_wire::native::{AuditRecords, CreateKey, CreateToken, Destroyed};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn restored(place: &Place, file: &str, to: &str) -> Server {
 
 /// The same, and what whoever opens its seal hears.
 fn restored_hearing(place: &Place, file: &str, to: &str) -> (Server, Vec<String>) {
-    Keeper::restore(&place.config(to), &place.path("backups").join(file), None).unwrap();
+    ServiceHost::restore(&place.config(to), &place.path("backups").join(file), None).unwrap();
     let copied = std::process::Command::new("cp")
         .arg("-a")
         .args([place.path("store-audit"), place.path(&format!("{to}-audit"))])
@@ -122,7 +122,7 @@ fn a_destroyed_key_comes_back_of_no_copy() {
     server.stop();
     for file in &unreadable {
         let error =
-            Keeper::restore(&place.config("never"), &place.path("backups").join(file), None);
+            ServiceHost::restore(&place.config("never"), &place.path("backups").join(file), None);
         let error = error.err().unwrap().to_string();
         assert!(error.contains(&expired[0]) && error.contains("backup-keys"), "{error}");
         assert!(!place.path("never").exists());
@@ -283,10 +283,10 @@ fn keys_of_copies_are_kept_apart_or_nothing_is_served() {
     };
     std::os::unix::fs::symlink(place.path("backups"), place.path("link")).unwrap();
     for keys in ["backups", "backups/keys", "link/keys", "link"] {
-        let error = Keeper::open(&config(&place.path(keys))).err().unwrap().to_string();
+        let error = ServiceHost::open(&config(&place.path(keys))).err().unwrap().to_string();
         assert!(error.contains("set `backup.keys` to another folder"), "{keys}: {error}");
     }
-    drop(Keeper::open(&config(&place.path("apart"))).unwrap());
+    drop(ServiceHost::open(&config(&place.path("apart"))).unwrap());
     // A link that is made while it serves.
     let _server = place.serve("store");
     place.unseal();
@@ -311,8 +311,8 @@ fn a_missing_folder_of_backups_is_made_or_named() {
     let path = made.path.unwrap();
     assert!(path.starts_with(&at("backups")) && Path::new(&path).exists(), "{path}");
     // A restore takes the path, and the name of a file in the folder.
-    Keeper::restore(&place.config("by-path"), Path::new(&path), None).unwrap();
-    Keeper::restore(&place.config("by-name"), Path::new(&made.file), None).unwrap();
+    ServiceHost::restore(&place.config("by-path"), Path::new(&path), None).unwrap();
+    ServiceHost::restore(&place.config("by-name"), Path::new(&made.file), None).unwrap();
     fs::remove_dir_all(&backups).unwrap();
     let problem = refused(admin.backup());
     assert_eq!((problem.code.as_str(), problem.retryable), ("backup_failed", true));
@@ -321,10 +321,10 @@ fn a_missing_folder_of_backups_is_made_or_named() {
     server.stop();
     // One that can't be made.
     fs::write(&backups, "").unwrap();
-    let text = |place: &Place| Keeper::open(&place.config("store")).err().unwrap().to_string();
+    let text = |place: &Place| ServiceHost::open(&place.config("store")).err().unwrap().to_string();
     let error = text(&place);
     assert!(error.contains("backup.folder") && error.contains(&at("backups")), "{error}");
-    let error = Keeper::open(&place.config("missing/store")).err().unwrap().to_string();
+    let error = ServiceHost::open(&place.config("missing/store")).err().unwrap().to_string();
     assert!(error.contains("cannot access the store") && error.contains(&at("missing")), "{error}");
 }
 

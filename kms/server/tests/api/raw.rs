@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gabion_kms_client::{Address, Client, Settings};
-use gabion_kms_server::{Keeper, Listen, Options, Server};
+use gabion_kms_server::{Listen, Options, Server, ServiceHost};
 use gabion_kms_wire::native::CreateKey;
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -22,21 +22,21 @@ pub struct Local {
 
 impl Local {
     pub fn start() -> Local {
-        Self::with(|keeper| keeper)
+        Self::with(|host| host)
     }
 
-    /// The same of a keeper that was told something more.
-    pub fn with(told: impl FnOnce(Keeper) -> Keeper) -> Local {
+    /// Starts a server over a host that `told` changes first.
+    pub fn with(told: impl FnOnce(ServiceHost) -> ServiceHost) -> Local {
         Self::of(told, Options::default())
     }
 
     /// The same, set up otherwise.
-    pub fn of(told: impl FnOnce(Keeper) -> Keeper, options: Options) -> Local {
+    pub fn of(told: impl FnOnce(ServiceHost) -> ServiceHost, options: Options) -> Local {
         let folder = tempfile::tempdir().unwrap();
-        let (keeper, token) = Keeper::in_memory().unwrap();
-        let keeper = told(keeper);
+        let (host, token) = ServiceHost::in_memory().unwrap();
+        let host = told(host);
         let listen = vec![Listen::Unix(folder.path().join("kms"))];
-        let server = Server::start(Arc::new(keeper), &Options { listen, ..options }).unwrap();
+        let server = Server::start(Arc::new(host), &Options { listen, ..options }).unwrap();
         Local { folder, server, token }
     }
 
@@ -132,9 +132,9 @@ fn a_socket_that_a_killed_server_left_is_in_nobodys_way() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kms");
     let start = || {
-        let (keeper, _) = Keeper::in_memory().unwrap();
+        let (host, _) = ServiceHost::in_memory().unwrap();
         let listen = vec![Listen::Unix(path.clone())];
-        Server::start(Arc::new(keeper), &Options { listen, ..Options::default() })
+        Server::start(Arc::new(host), &Options { listen, ..Options::default() })
     };
     drop(UnixListener::bind(&path).unwrap());
     let server = start().unwrap();

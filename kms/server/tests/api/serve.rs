@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gabion_kms::clock::Clock;
 use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Error, Keeper, SealSetup, Server, attenuated};
+use gabion_kms_server::{Error, SealSetup, Server, ServiceHost, attenuated};
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{
     AuditRecords, CreateKey, CreateToken, RecoverAdmin, Sign, Unseal, Verify,
@@ -50,7 +50,7 @@ impl Place {
             shares.push(share);
             Ok(())
         };
-        place.token = Keeper::init(&place.config("store"), &initial, hand_out).unwrap();
+        place.token = ServiceHost::init(&place.config("store"), &initial, hand_out).unwrap();
         place.shares = shares;
         place
     }
@@ -84,15 +84,15 @@ impl Place {
 
     pub fn serve(&self, store: &str) -> Server {
         let config = self.config(store);
-        let keeper = Arc::new(opened(&config));
-        Server::start(keeper, &config.options().unwrap()).unwrap()
+        let host = Arc::new(opened(&config));
+        Server::start(host, &config.options().unwrap()).unwrap()
     }
 
     /// The same by another clock.
     pub fn serve_by(&self, store: &str, clock: Arc<dyn Clock>) -> Server {
         let config = self.config(store);
-        let keeper = Arc::new(opened(&config).with_clock(clock));
-        Server::start(keeper, &config.options().unwrap()).unwrap()
+        let host = Arc::new(opened(&config).with_clock(clock));
+        Server::start(host, &config.options().unwrap()).unwrap()
     }
 
     pub fn client(&self, token: &str) -> Client {
@@ -292,8 +292,8 @@ fn a_copy_is_made_and_restored() {
     let before = admin.status().unwrap();
     server.stop();
     let config = place.config("restored");
-    Keeper::restore(&config, &place.path("backups").join(&made.file), None).unwrap();
-    assert!(Keeper::restore(&config, &place.path("backups").join(&made.file), None).is_err());
+    ServiceHost::restore(&config, &place.path("backups").join(&made.file), None).unwrap();
+    assert!(ServiceHost::restore(&config, &place.path("backups").join(&made.file), None).is_err());
     // The log goes on from where it is: a store that was put back does not go on with an empty one.
     let copied = std::process::Command::new("cp")
         .arg("-a")
@@ -373,13 +373,13 @@ fn a_store_gets_its_seal_once() {
         lifetime_s: None,
         holders: &[],
     };
-    let again = Keeper::init(&place.config("store"), &initial, |_| Ok::<(), Error>(()));
+    let again = ServiceHost::init(&place.config("store"), &initial, |_| Ok::<(), Error>(()));
     assert!(again.is_err());
     // Where a share can't be handed out, there is no seal yet.
     let config = place.config("other");
     let lost = |_| Err(Error::Settings("the terminal is gone".to_owned()));
-    assert!(Keeper::init(&config, &initial, lost).is_err());
-    Keeper::init(&config, &initial, |_| Ok::<(), Error>(())).unwrap();
+    assert!(ServiceHost::init(&config, &initial, lost).is_err());
+    ServiceHost::init(&config, &initial, |_| Ok::<(), Error>(())).unwrap();
 }
 
 /// Shares replace whoever administers: no token of before is one any more.
@@ -450,8 +450,8 @@ fn a_new_administrator_needs_what_administration_needs() {
         place.path("store-audit").display()
     );
     let config: Config = text.parse().unwrap();
-    let keeper = Arc::new(Keeper::open(&config).unwrap());
-    let _server = Server::start(keeper, &config.options().unwrap()).unwrap();
+    let host = Arc::new(ServiceHost::open(&config).unwrap());
+    let _server = Server::start(host, &config.options().unwrap()).unwrap();
     let give = |n: usize, cnf: Option<&str>| {
         let share = Some(place.shares[n].to_string().into());
         let cnf = cnf.map(str::to_owned);
@@ -509,7 +509,7 @@ fn no_first_token_is_made_that_can_not_administer() {
         holders: &[],
     };
     let mut handed_out = 0;
-    let made = Keeper::init(&config, &initial, |_| -> Result<(), Error> {
+    let made = ServiceHost::init(&config, &initial, |_| -> Result<(), Error> {
         handed_out += 1;
         Ok(())
     });
@@ -543,11 +543,11 @@ fn listed(folder: &Path) -> Vec<String> {
 }
 
 /// Opens a store whose last server has stopped: its last thread may still be closing it.
-fn opened(config: &Config) -> Keeper {
+fn opened(config: &Config) -> ServiceHost {
     let start = Instant::now();
     loop {
-        match Keeper::open(config) {
-            Ok(keeper) => return keeper,
+        match ServiceHost::open(config) {
+            Ok(host) => return host,
             Err(error) => assert!(start.elapsed() < Duration::from_secs(30), "{error}"),
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -556,8 +556,8 @@ fn opened(config: &Config) -> Keeper {
 
 /// Why a server does not open although enough shares are there.
 fn not_opened(place: &Place, config: &Config) -> gabion_kms_wire::native::Problem {
-    let keeper = Arc::new(opened(config));
-    let server = Server::start(keeper, &config.options().unwrap()).unwrap();
+    let host = Arc::new(opened(config));
+    let server = Server::start(host, &config.options().unwrap()).unwrap();
     for share in &place.shares[..2] {
         place.admin().unseal(&share_of(share)).unwrap();
     }
@@ -581,8 +581,8 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     };
     let config = with(Some(witness.path()));
     let serve = || {
-        let keeper = Arc::new(opened(&config));
-        Server::start(keeper, &config.options().unwrap()).unwrap()
+        let host = Arc::new(opened(&config));
+        Server::start(host, &config.options().unwrap()).unwrap()
     };
     let server = serve();
     place.unseal();

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gabion_kms_client::{Client, Error};
-use gabion_kms_server::{Keeper, Listen, Options, Server};
+use gabion_kms_server::{Listen, Options, Server, ServiceHost};
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{CreateKey, Sign};
 
@@ -56,10 +56,10 @@ fn requests_that_are_there_are_answered_before_the_end() {
 
 #[test]
 fn a_server_without_a_certificate_or_an_address_does_not_start() {
-    let keeper = || Arc::new(Keeper::in_memory().unwrap().0);
+    let host = || Arc::new(ServiceHost::in_memory().unwrap().0);
     let open = vec![Listen::Tls(([127, 0, 0, 1], 0).into())];
     for listen in [Vec::new(), open] {
-        let started = Server::start(keeper(), &Options { listen, ..Options::default() });
+        let started = Server::start(host(), &Options { listen, ..Options::default() });
         assert!(started.is_err());
     }
     let everywhere = gabion_kms_server::dev::Dev::start(([0, 0, 0, 0], 0).into());

@@ -430,7 +430,7 @@ fn a_service_that_was_sealed_and_opened_again_meanwhile_signs_nothing() {
 #[test]
 fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
     let options = Options { streams_max: 9, streams_per_tenant_max: 8, ..Options::default() };
-    let local = Local::of(|keeper| keeper, options);
+    let local = Local::of(|host| host, options);
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
     let of_other = CreateKey {
@@ -464,7 +464,7 @@ fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
 #[test]
 fn a_body_that_is_longer_than_any_may_be_is_refused_by_its_length_or_when_it_comes() {
     let options = Options { stream_max: 3 << 20, ..Options::default() };
-    let local = Local::of(|keeper| keeper, options);
+    let local = Local::of(|host| host, options);
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
     for length in [Some((3 << 20) + 1), None] {

@@ -48,7 +48,7 @@ fn memory_that_is_not_locked_is_told_of() {
         (Lock::Not("a limit".into()), true),
     ] {
         let is_locked = lock == Lock::Whole;
-        let local = Local::with(|keeper| keeper.with_memory(&lock, is_allowed));
+        let local = Local::with(|host| host.with_memory(&lock, is_allowed));
         let (status, ready) = local.ask("GET", "/readyz", &Value::Null);
         let is_refused = !is_locked && !is_allowed && is_swap_on();
         let says = |is_said: bool| match is_said {

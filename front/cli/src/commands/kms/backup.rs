@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gabion_kms_server::Keeper;
+use gabion_kms_server::ServiceHost;
 use gabion_kms_server::config::Config;
 
 use super::{client, say_json};
@@ -59,6 +59,6 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
 /// Makes a store of one.
 pub fn restore(args: RestoreArgs) -> Result<u8, Failure> {
     let config = Config::read(&args.config)?;
-    Keeper::restore(&config, &args.backup, args.backup_key.as_deref())?;
+    ServiceHost::restore(&config, &args.backup, args.backup_key.as_deref())?;
     Ok(0)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Keeper, SealSetup, expires_ms, memory, rfc3339};
+use gabion_kms_server::{SealSetup, ServiceHost, expires_ms, memory, rfc3339};
 use serde_json::json;
 
 use super::period::lifetime;
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         holders: holders.keys(),
     };
     let mut shares = SharePrinter::new(&holders, args.json);
-    let token = Keeper::init(&config, &initial, |share| shares.take(share))?;
+    let token = ServiceHost::init(&config, &initial, |share| shares.take(share))?;
     warn_of_certificate(certificate.as_ref().map(|pem| &pem[..]), expires_ms(&token));
     if args.json {
         let mut answer = shares.json();

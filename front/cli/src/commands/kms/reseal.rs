@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Keeper, SealSetup};
+use gabion_kms_server::{SealSetup, ServiceHost};
 use zeroize::Zeroizing;
 
 use super::say_json;
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let mut shares = SharePrinter::new(&holders, args.json);
     let tell = |line: &str| eprintln!("{line}");
-    let dealt = Keeper::reseal(&config, &given, &initial, tell, |share| shares.take(share));
+    let dealt = ServiceHost::reseal(&config, &given, &initial, tell, |share| shares.take(share));
     if args.json && (dealt.is_ok() || shares.are_any()) {
         // Also where nobody knows what came of it: then one of the two sets opens the seal.
         say_json(&shares.json())?;

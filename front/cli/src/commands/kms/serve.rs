@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
 use gabion_kms_server::memory::{self, Lock};
-use gabion_kms_server::{Keeper, Server};
+use gabion_kms_server::{Server, ServiceHost};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
@@ -49,9 +49,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         (options.connections_max, options.local_connections_max) = (open, local);
     }
     let lock = guarded(config.memory.allow_unlocked)?;
-    let keeper = Keeper::open_logging(&config, |line| eprintln!("{line}"))?;
-    let keeper = keeper.with_memory(&lock, config.memory.allow_unlocked).making_own_keys();
-    let server = Server::start(keeper.into(), &options)?;
+    let host = ServiceHost::open_logging(&config, |line| eprintln!("{line}"))?;
+    let host = host.with_memory(&lock, config.memory.allow_unlocked).making_own_keys();
+    let server = Server::start(host.into(), &options)?;
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     server.serve(|| {
         eprintln!("serving at {}", addresses.join(", "));

@@ -1,0 +1,131 @@
+//! The work that keeps a service going: checkpoints, key rotation, backups, the archive of the audit log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gabion_kms::audit::{Archived, Keep};
+use gabion_kms::service::{Call, Service};
+use gabion_kms::store::SqliteStore;
+use gabion_kms_wire::native;
+
+use super::administrator_warning::AdministratorWarning;
+use super::backups::Backups;
+use super::checkpoint_copies::MirrorFailures;
+use super::panics::{BackgroundThread, PanicCounters};
+use super::seal_state::SealState;
+use super::wrapping_key::WrappingKeyJob;
+
+/// Maintains the service of a [`SealState`] while that is open.
+pub struct Maintenance {
+    seal: Arc<SealState>,
+    /// The store, if it is one in a file.
+    pub file: Option<Arc<SqliteStore>>,
+    pub backups: Option<Backups>,
+    /// Folder for archived segments of the audit log.
+    pub archive: Option<PathBuf>,
+    mirror_failures: Arc<MirrorFailures>,
+    panics: Arc<PanicCounters>,
+    /// Makes the service's RSA wrapping key.
+    wrapping_key_job: Arc<WrappingKeyJob>,
+    /// Whether the service's own keys are made before a request needs them.
+    pub makes_own_keys: bool,
+    administrator_warning: AdministratorWarning,
+}
+
+impl Maintenance {
+    /// The maintenance of a store in memory: without backups and without an archive.
+    pub fn new(seal: Arc<SealState>) -> Self {
+        Maintenance {
+            seal,
+            file: None,
+            backups: None,
+            archive: None,
+            mirror_failures: Arc::default(),
+            panics: Arc::default(),
+            wrapping_key_job: Arc::default(),
+            makes_own_keys: false,
+            administrator_warning: AdministratorWarning::default(),
+        }
+    }
+
+    /// Makes a copy of the store in the folder for that.
+    pub fn backup(&self) -> Result<native::BackedUp, gabion_kms::Error> {
+        let (backups, file) = self.backups()?;
+        backups.write(file)
+    }
+
+    /// Copies of the store, and the file that it is.
+    pub fn backups(&self) -> Result<(&Backups, &SqliteStore), gabion_kms::Error> {
+        match (&self.backups, &self.file) {
+            (Some(backups), Some(file)) => Ok((backups, file)),
+            (None, _) | (_, None) => {
+                let why = "the server is not configured to make backups";
+                Err(gabion_kms::Error::Unsupported(why.to_owned()))
+            }
+        }
+    }
+
+    /// Moves full segments of the audit log to the folder for that.
+    pub fn archive(
+        &self,
+        service: &Service,
+        call: &Call<'_>,
+        keep: &Keep,
+    ) -> Result<Archived, gabion_kms::Error> {
+        match &self.archive {
+            Some(folder) => service.audit_archive(call, folder, keep),
+            None => {
+                let why = "the server is not configured to archive its audit log";
+                Err(gabion_kms::Error::Unsupported(why.to_owned()))
+            }
+        }
+    }
+
+    /// Signs how far the audit log has come. To be called each second, and at the end.
+    pub fn tick(&self) {
+        self.panics.catch(BackgroundThread::Clock, || {
+            let Ok(service) = self.seal.service() else { return };
+            // What fails here fails with the next operation, too, and /readyz says so.
+            let _ = service.checkpoint();
+            let _ = service.log().prepare();
+            self.administrator_warning.log(&service, self.seal.clock().now_ms(), self.seal.log);
+            if self.makes_own_keys {
+                self.wrapping_key_job.tick(&service);
+            }
+        });
+    }
+
+    /// The same at the end, with all that the log was not told of.
+    pub fn last_tick(&self) {
+        self.panics.catch(BackgroundThread::Clock, || {
+            let Ok(service) = self.seal.service() else { return };
+            let _ = service.tell_of_denials(true);
+        });
+        self.tick();
+    }
+
+    /// Rotates one key that is due, if any is, and says whether another one may be.
+    pub fn rotate_due(&self) -> bool {
+        // What fails is counted, and /readyz says so.
+        let rotate = |service: Arc<Service>| service.rotate_due(1).is_ok_and(|done| done.is_more);
+        let rotated =
+            self.panics.catch(BackgroundThread::Rotation, || self.seal.service().is_ok_and(rotate));
+        // The next key has its turn at the next look.
+        rotated.unwrap_or(false)
+    }
+
+    /// Makes the service's RSA wrapping key.
+    pub fn wrapping_key_job(&self) -> &Arc<WrappingKeyJob> {
+        &self.wrapping_key_job
+    }
+
+    /// Counts checkpoints that could not be copied.
+    pub fn mirror_failures(&self) -> &Arc<MirrorFailures> {
+        &self.mirror_failures
+    }
+
+    /// The panics of background threads.
+    pub fn panics(&self) -> &Arc<PanicCounters> {
+        &self.panics
+    }
+}
