@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gabion_kms::gate::Action;
-use gabion_kms_server::{Listen, Options, Server, ServiceHost, attenuated};
+use gabion_kms_server::{Listen, Options, Server, ServiceHost, attenuate_token};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -111,7 +111,7 @@ impl Service {
         let may = |action: &&Action| !matches!(action, Action::Seal | Action::Token);
         let actions: Vec<&str> =
             Action::ALL.iter().filter(may).map(|action| action.as_str()).collect();
-        let token = attenuated(&token, &[format!("actions={}", actions.join(","))]).unwrap();
+        let token = attenuate_token(&token, &[format!("actions={}", actions.join(","))]).unwrap();
         let described = exchange(
             folder.path(),
             b"GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",

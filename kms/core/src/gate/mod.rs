@@ -33,7 +33,7 @@ pub use action::{Action, Actions};
 pub use allow::{Gate, Options, Request};
 pub use caveat::{Caveat, Cidr};
 pub use decide::{AdministrationPermit, Explained, Verdict};
-pub use offline::{attenuated, expires_ms, token_id};
+pub use offline::{attenuate_token, expires_ms, token_id};
 pub use policy::POLICY_TEXT_MAX;
 pub use principal::Principal;
 pub use roots::RootId;

@@ -7,11 +7,11 @@ use super::token::Token;
 use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
 
-/// A token that may less: with caveats besides, which nobody takes away again. It needs no key and asks nobody.
+/// Appends caveats to a token, which nobody can remove. It needs no key and no server.
 ///
 /// # Errors
 /// A malformed token or caveat; an `expires` caveat in the past, or after the token's own end.
-pub fn attenuated(token: &str, caveats: &[String]) -> Result<Zeroizing<String>, Error> {
+pub fn attenuate_token(token: &str, caveats: &[String]) -> Result<Zeroizing<String>, Error> {
     let mut token: Token = token.parse()?;
     for caveat in caveats {
         let caveat = caveat.parse::<Caveat>()?;

@@ -31,7 +31,7 @@ pub use config::{
     By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, recovery, unseal,
 };
 pub use holder::{Holder, WrappedShare, check_holders, wrap};
-pub use offline::{holder, opened_share};
+pub use offline::{open_share, parse_holder};
 pub use record::Sealer;
 pub use share::Share;
 pub use slot::{Cost, Key};

@@ -6,11 +6,11 @@ use zeroize::Zeroizing;
 use super::holder::{Holder, WrappedShare};
 use crate::error::{Error, SealError};
 
-/// Somebody who is to hold a share of a seal, by their public key of X-Wing as DER.
+/// Parses the X-Wing public key (DER) of a share holder.
 ///
 /// # Errors
 /// What is no such key.
-pub fn holder(spki: &[u8]) -> Result<Holder, Error> {
+pub fn parse_holder(spki: &[u8]) -> Result<Holder, Error> {
     Holder::of_spki(Engine::global()?, spki)
 }
 
@@ -18,7 +18,7 @@ pub fn holder(spki: &[u8]) -> Result<Holder, Error> {
 ///
 /// # Errors
 /// A text that is none; a share that was wrapped for another key.
-pub fn opened_share(own: &KemPrivateKey, text: &str) -> Result<Zeroizing<String>, Error> {
+pub fn open_share(own: &KemPrivateKey, text: &str) -> Result<Zeroizing<String>, Error> {
     let of_share = |error| Error::Seal(SealError::Share(error));
     let wrapped: WrappedShare = text.parse().map_err(of_share)?;
     let share = wrapped.open(Engine::global()?, own)?;

@@ -29,7 +29,7 @@ use crate::rsa::{self, Hash};
 pub use hpke::open as open_by_x_wing;
 pub(crate) use hpke::seal as wrap_by_x_wing;
 pub use oaep::open as open_by_rsa;
-pub use offline::{unwrapped, usual_form, wrapped};
+pub use offline::{default_form, unwrap_key, wrap_key};
 
 /// Most bytes of a key that is wrapped: PKCS#8 of the largest algorithm is 7 KB.
 pub const KEY_MAX: usize = 1 << 16;

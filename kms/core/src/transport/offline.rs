@@ -31,12 +31,12 @@ impl Read {
     }
 }
 
-/// Wraps the bytes of a key for a service, whose public key comes as DER, so that it can be imported there by X-Wing under
-/// this tenant, name and algorithm, in this form.
+/// Wraps the bytes of a key for a service's public key (DER), for an import by X-Wing under this tenant, name and algorithm, in
+/// this form.
 ///
 /// # Errors
 /// No name, algorithm or public key; no randomness.
-pub fn wrapped(service: &[u8], of: [&str; 4], key: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn wrap_key(service: &[u8], of: [&str; 4], key: &[u8]) -> Result<Vec<u8>, Error> {
     let engine = Engine::global()?;
     let read = Read::of(of)?;
     Recipient::of_spki(engine, service)?.wrap(engine, &read.place(), key)
@@ -47,7 +47,7 @@ pub fn wrapped(service: &[u8], of: [&str; 4], key: &[u8]) -> Result<Vec<u8>, Err
 ///
 /// # Errors
 /// No name or algorithm; [`Error::DecryptFailed`], whatever is wrong with it.
-pub fn unwrapped(
+pub fn unwrap_key(
     own: &KemPrivateKey,
     of: [&str; 4],
     wrapped: &[u8],
@@ -56,10 +56,10 @@ pub fn unwrapped(
     open_by_x_wing(Engine::global()?, own, &read.place().info(), wrapped)
 }
 
-/// The form in which a service exports keys of an algorithm where nothing is said: `pkcs8` or `raw`.
+/// Returns the form in which a service exports keys of an algorithm by default: `pkcs8` or `raw`.
 ///
 /// # Errors
 /// No algorithm.
-pub fn usual_form(algorithm: &str) -> Result<&'static str, Error> {
+pub fn default_form(algorithm: &str) -> Result<&'static str, Error> {
     Ok(Form::usual(KeyAlgorithm::named(algorithm)?).as_str())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gabion_kms::backup::{Backup, Periods};
 use gabion_kms_client::{Address, Client, Settings};
-use gabion_kms_server::{Server, ServiceHost, attenuated};
+use gabion_kms_server::{Server, ServiceHost, attenuate_token};
 use gabion_kms_wire::native::{AuditRecords, CreateKey, CreateToken, Destroyed};
 use serde_json::{Value, json};
 
@@ -247,7 +247,7 @@ fn whoever_may_not_copy_or_destroy_has_nothing_expire() {
     let keys = names(&place.path("backup-keys"));
     let of = |caveats: &[&str]| {
         let caveats: Vec<String> = caveats.iter().map(|caveat| (*caveat).to_owned()).collect();
-        place.client(&attenuated(&place.token, &caveats).unwrap())
+        place.client(&attenuate_token(&place.token, &caveats).unwrap())
     };
     let (no_copy, no_destroy) =
         (of(&["actions=destroy,show,list"]), of(&["actions=backup,show,list"]));

@@ -140,7 +140,7 @@ fn a_mixed_batch_is_as_long_as_the_token_says() {
     let signature = run(&client, vec![sign("web-k", b"m")]).results[0].signature.clone().unwrap();
     let all = std::mem::take(&mut local.token);
     let limits = ["batch_max=3".to_owned(), "key_prefix=web-".to_owned()];
-    local.token = gabion_kms_server::attenuated(&all, &limits).unwrap();
+    local.token = gabion_kms_server::attenuate_token(&all, &limits).unwrap();
     let client = local.client();
     let items = |signs: usize, verifies: usize| {
         let mut items = vec![sign("web-k", b"m"); signs];

@@ -189,7 +189,8 @@ fn a_batch_has_so_many_items_and_so_much_work() {
     assert!(reason.message.contains("milliseconds of work of one batch"), "{reason:?}");
     // Who may not see a key hears nothing of how long it would take.
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["key_prefix=other".to_owned()]).unwrap();
+    local.token =
+        gabion_kms_server::attenuate_token(&all, &["key_prefix=other".to_owned()]).unwrap();
     let hidden = batch(&local, "slow", 41).unwrap();
     assert!(hidden.results.iter().all(|result| result.status == 404), "{:?}", hidden.results[0]);
 }
@@ -249,7 +250,7 @@ fn a_token_with_a_caveat_that_nobody_knows_is_no_token() {
     };
     local.token = all.clone();
     assert_eq!(refused(local.client().create_token(&asked)).code, "bad_request");
-    assert!(gabion_kms_server::attenuated(&all, &["colour=blue".to_owned()]).is_err());
+    assert!(gabion_kms_server::attenuate_token(&all, &["colour=blue".to_owned()]).is_err());
 }
 
 /// A policy about what a key is to be counts where it is made, whichever way that is asked for.

@@ -53,7 +53,7 @@ fn a_change_that_is_asked_for_again_is_done_once() {
     assert_eq!(once(&local, "r-1").rotate("k").unwrap().version, 4);
 
     // Who may no longer rotate is not told of what was done either.
-    local.token = gabion_kms_server::attenuated(&all, &["actions=show".into()]).unwrap();
+    local.token = gabion_kms_server::attenuate_token(&all, &["actions=show".into()]).unwrap();
     assert_eq!(refused(once(&local, "r-1").rotate("k")).code, "denied");
     local.token = all;
     local.client().delete("k").unwrap();
@@ -132,7 +132,8 @@ fn nobody_is_given_the_token_of_another_credential() {
     };
     let all = local.token.clone();
     let made = once(&local, "ci-2026-11").create_token(&new("ci")).unwrap();
-    let attenuated = gabion_kms_server::attenuated(&all, &["actions=token,random".into()]).unwrap();
+    let attenuated =
+        gabion_kms_server::attenuate_token(&all, &["actions=token,random".into()]).unwrap();
     local.token = attenuated.clone();
     // The first token's own principal is `dev`.
     let named = local.client().create_token(&new("dev")).unwrap();

@@ -174,7 +174,8 @@ fn what_is_no_key_is_refused_and_not_shown() {
     client.disable("x", 1).unwrap();
     assert_eq!(refused(client.export("x", &how)).code, "version_disabled");
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["actions=sign,import".into()]).unwrap();
+    local.token =
+        gabion_kms_server::attenuate_token(&all, &["actions=sign,import".into()]).unwrap();
     let limited = local.client();
     assert_eq!(refused(limited.export("k", &how)).code, "denied");
     let raw = Some(Secret::of_bytes(&[9; 32]));
@@ -231,7 +232,7 @@ fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
 fn the_services_own_keys_are_made_for_who_may_use_them_and_told_of() {
     let local = Local::start();
     let limited =
-        |caveat: &str| gabion_kms_server::attenuated(&local.token, &[caveat.into()]).unwrap();
+        |caveat: &str| gabion_kms_server::attenuate_token(&local.token, &[caveat.into()]).unwrap();
     let random = limited("actions=random");
     let paths = [
         ("/v1/kms/wrapping-key", "actions=import", "system:wrapping-x-wing"),
@@ -299,7 +300,7 @@ fn what_is_wrapped_for_nobody_or_by_nothing_is_refused() {
     assert!(kind.message.contains("expected x-wing or rsa"), "{kind:?}");
     let unknown = refused(client.get::<Value>("/v1/kms/wrapping-key?knd=rsa"));
     assert_eq!(unknown.code, "bad_request");
-    let wrapped = gabion_kms_server::wrapped(
+    let wrapped = gabion_kms_server::wrap_key(
         &decode_pem(&client.wrapping_key("x-wing").unwrap().public_key).unwrap(),
         ["default", "mine", "Ed25519", "raw"],
         &[3; 32],

@@ -374,11 +374,12 @@ fn tags_by_other_keys_need_the_action() {
     assert_eq!(status, 200, "{made}");
     let all = std::mem::take(&mut local.token);
     local.token =
-        gabion_kms_server::attenuated(&all, &["actions=encrypt,decrypt,sign".to_owned()]).unwrap();
+        gabion_kms_server::attenuate_token(&all, &["actions=encrypt,decrypt,sign".to_owned()])
+            .unwrap();
     assert_eq!(local.ask("POST", "/v1/transit/hmac/a", &input).0, 403);
     let verify = json!({"input": encode(b"m"), "hmac": made["data"]["hmac"]});
     assert_eq!(local.ask("POST", "/v1/transit/verify/a", &verify).0, 403);
-    local.token = gabion_kms_server::attenuated(&all, &["actions=hmac".to_owned()]).unwrap();
+    local.token = gabion_kms_server::attenuate_token(&all, &["actions=hmac".to_owned()]).unwrap();
     assert_eq!(local.ask("POST", "/v1/transit/hmac/a", &input).0, 200);
     assert_eq!(local.ask("POST", "/v1/transit/verify/a", &verify).0, 403);
 }

@@ -168,7 +168,8 @@ fn a_wrapped_key_is_unwrapped_and_not_decrypted() {
     let of = Datakey { key: "data".into(), associated_data, ..Datakey::default() };
     assert_eq!(refused(client.datakey(&of)).code, "bad_request");
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["actions=decrypt,wrap".into()]).unwrap();
+    local.token =
+        gabion_kms_server::attenuate_token(&all, &["actions=decrypt,wrap".into()]).unwrap();
     let client = local.client();
     assert_eq!(refused(client.unwrap(&decrypt("data", &wrapped))).code, "denied");
     assert_eq!(text(client.decrypt(&decrypt("data", &made))), TEXT);
@@ -275,7 +276,8 @@ fn a_key_does_what_it_is_for_and_nothing_else() {
     }
     // Each verb is an action of its own, and a key that a token hides is not there.
     let all = std::mem::take(&mut local.token);
-    let limited = |caveat: &str| gabion_kms_server::attenuated(&all, &[caveat.into()]).unwrap();
+    let limited =
+        |caveat: &str| gabion_kms_server::attenuate_token(&all, &[caveat.into()]).unwrap();
     local.token = limited("actions=sign");
     let other = local.client();
     assert_eq!(refused(other.encrypt(&encrypt("data"))).code, "denied");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gabion_kms::clock::Clock;
 use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::config::Config;
-use gabion_kms_server::{Error, SealSetup, Server, ServiceHost, attenuated};
+use gabion_kms_server::{Error, SealSetup, Server, ServiceHost, attenuate_token};
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{
     AuditRecords, CreateKey, CreateToken, RecoverAdmin, Sign, Unseal, Verify,
@@ -257,7 +257,7 @@ fn a_token_may_what_it_says_until_it_is_revoked() {
         assert_eq!(refused(ci.sign(&sign(key))).code, "not_found");
         assert_eq!(refused(ci.show(key)).code, "not_found");
     }
-    let less = attenuated(made.token.expose(), &["actions=show".to_owned()]).unwrap();
+    let less = attenuate_token(made.token.expose(), &["actions=show".to_owned()]).unwrap();
     let less = place.client(&less);
     less.show("web-1").unwrap();
     assert_eq!(refused(less.sign(&sign("web-1"))).code, "denied");

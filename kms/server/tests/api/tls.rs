@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gabion_kms_server::attenuated;
+use gabion_kms_server::attenuate_token;
 use gabion_kms_server::dev::Dev;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -62,7 +62,7 @@ const FORWARDED: &[&str] = &[
 fn an_address_that_a_field_says_is_nobodys() {
     let server = server();
     create(&client(&server), "k", "ed25519");
-    let narrowed = |cidr: &str| attenuated(server.token(), &[format!("cidr={cidr}")]).unwrap();
+    let narrowed = |cidr: &str| attenuate_token(server.token(), &[format!("cidr={cidr}")]).unwrap();
     let ask = |token: &str, fields: &str| {
         asked(
             &server,
@@ -79,7 +79,7 @@ fn an_address_that_a_field_says_is_nobodys() {
     }
     assert_eq!((ask(&elsewhere, &all).as_str(), ask(&here, &all).as_str()), ("401", "200"));
     // Nor is anybody's certificate what a field says.
-    let bound = attenuated(server.token(), &[format!("cnf={}", "ab".repeat(32))]).unwrap();
+    let bound = attenuate_token(server.token(), &[format!("cnf={}", "ab".repeat(32))]).unwrap();
     let said = format!(
         "X-Forwarded-Client-Cert: Hash={}\r\nX-SSL-Client-Verify: SUCCESS\r\n",
         "ab".repeat(32)

@@ -301,7 +301,8 @@ fn what_clients_ask_of_a_server_is_answered() {
 fn nobody_learns_of_what_algorithm_a_hidden_key_is() {
     let mut local = with_keys(&[("web-a", "ed25519"), ("firmware", "ecdsa-p384")]);
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["key_prefix=web-".to_owned()]).unwrap();
+    local.token =
+        gabion_kms_server::attenuate_token(&all, &["key_prefix=web-".to_owned()]).unwrap();
     // A hash that the algorithm refuses would tell it.
     for (verb, body) in [
         ("sign", json!({"input": encode(b"text"), "hash_algorithm": "sha2-224"})),
@@ -319,7 +320,7 @@ fn nobody_learns_of_what_algorithm_a_hidden_key_is() {
 fn a_batch_is_as_long_as_the_token_says() {
     let mut local = with_keys(&[("web", "mldsa-44")]);
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap();
+    local.token = gabion_kms_server::attenuate_token(&all, &["batch_max=2".to_owned()]).unwrap();
     let item = json!({"input": encode(b"text")});
     for (count, is_refused) in [(2, false), (3, true)] {
         let body = json!({"batch_input": vec![item.clone(); count]});
@@ -397,7 +398,7 @@ fn what_one_encrypts_its_key_decrypts() {
 fn a_batch_that_encrypts_is_as_long_as_the_token_says() {
     let mut local = with_keys(&[("a", "aes256-gcm96")]);
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap();
+    local.token = gabion_kms_server::attenuate_token(&all, &["batch_max=2".to_owned()]).unwrap();
     let item = json!({"plaintext": encode(b"text")});
     let ask = |count: usize| {
         local.ask(
@@ -483,7 +484,7 @@ fn a_key_is_deleted_where_its_configuration_and_the_token_allow_it() {
     // Deleting destroys: who may not do that leaves it as it is.
     let all = std::mem::take(&mut local.token);
     let limits = ["actions=delete,show,sign".to_owned()];
-    local.token = gabion_kms_server::attenuated(&all, &limits).unwrap();
+    local.token = gabion_kms_server::attenuate_token(&all, &limits).unwrap();
     assert!(refused(delete(&local, "k"), 403).contains("denied"));
     data(local.ask("POST", "/v1/transit/sign/k", &json!({"input": encode(b"m")})));
     local.token = all;
@@ -537,7 +538,8 @@ fn a_token_is_not_renewed_beyond_its_end_and_revokes_itself() {
     }
     assert!(refused(renew(&json!({"incremnt": 1})), 400).contains("incremnt"));
     assert!(refused(renew(&json!({"token": "x"})), 400).starts_with("unsupported"));
-    let less = gabion_kms_server::attenuated(&local.token, &["actions=list".to_owned()]).unwrap();
+    let less =
+        gabion_kms_server::attenuate_token(&local.token, &["actions=list".to_owned()]).unwrap();
     let as_less = |method: &str, path: &str| {
         let answer = local.exchange(&format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {}\r\n\r\n",
@@ -677,7 +679,7 @@ fn a_caller_is_told_what_it_may_do_at_paths() {
     }
     let whole = std::mem::take(&mut local.token);
     let caveats = ["key_prefix=web-".to_owned(), "actions=sign,show".to_owned()];
-    local.token = gabion_kms_server::attenuated(&whole, &caveats).unwrap();
+    local.token = gabion_kms_server::attenuate_token(&whole, &caveats).unwrap();
     let some = data(ask(&local, &json!({"paths": paths.join(",")})));
     for (path, wanted) in paths.iter().zip([
         json!(["update"]),

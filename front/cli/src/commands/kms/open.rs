@@ -60,13 +60,13 @@ pub fn run(json: bool, args: OpenArgs) -> Result<u8, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let form = match args.form.as_deref() {
         Some(form) => form,
-        None => gabion_kms_server::usual_form(&args.algorithm).map_err(|error| usage(&error))?,
+        None => gabion_kms_server::default_form(&args.algorithm).map_err(|error| usage(&error))?,
     };
     let engine = keys::engine()?;
     let own = own.decaps_key(engine)?;
     let wrapped = files::read(&args.file, files::SMALL_MAX)?;
     let of = [&*args.tenant, &*args.name, &*args.algorithm, form];
-    let key = gabion_kms_server::unwrapped(&own, of, &wrapped);
+    let key = gabion_kms_server::unwrap_key(&own, of, &wrapped);
     let key = key.map_err(|error| match error.code().as_str() {
         "decrypt_failed" => Failure::No(format!(
             "{} does not open by this key as {} of {} and {}, form {form}: is it for another key, or of another name, algorithm or form?",

@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         true => Zeroizing::new(args.wrapped),
         false => text(&files::read(&file, files::SMALL_MAX)?)?,
     };
-    let share = gabion_kms_server::opened_share(&own, &wrapped);
+    let share = gabion_kms_server::open_share(&own, &wrapped);
     let share = share.map_err(|error| match error.code().as_str() {
         "unseal_failed" => Failure::No(error.to_string()),
         "bad_request" => Failure::Usage(error.to_string()),
@@ -112,7 +112,7 @@ impl Holders {
                 )));
             }
             let der = text.and_then(decode_pem);
-            let key = gabion_kms_server::holder(der.as_deref().unwrap_or(&bytes));
+            let key = gabion_kms_server::parse_holder(der.as_deref().unwrap_or(&bytes));
             key.map_err(|error| Failure::Usage(format!("{name}: {error}")))
         };
         let keys = self.files.iter().map(read).collect::<Result<_, _>>()?;

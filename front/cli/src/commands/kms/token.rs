@@ -93,10 +93,10 @@ pub(super) fn warn_of_certificate(pem: Option<&[u8]>, token_ms: Option<u64>) {
 }
 
 /// The token of the environment, limited.
-fn attenuated(caveats: &[String]) -> Result<Zeroizing<String>, Failure> {
+fn attenuate(caveats: &[String]) -> Result<Zeroizing<String>, Failure> {
     let token = std::env::var("GABION_KMS_TOKEN").map(Zeroizing::new);
     let token = token.map_err(|_| Failure::Usage("GABION_KMS_TOKEN is not set".to_owned()))?;
-    let limited = gabion_kms_server::attenuated(&token, caveats);
+    let limited = gabion_kms_server::attenuate_token(&token, caveats);
     Ok(limited.map_err(gabion_kms_server::Error::from)?)
 }
 
@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             }
         }
         Command::Attenuate { caveats } => {
-            let token = attenuated(&caveats)?;
+            let token = attenuate(&caveats)?;
             if args.json {
                 say_json(&json!({"token": *token}))?;
             } else {

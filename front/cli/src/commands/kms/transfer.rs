@@ -216,7 +216,7 @@ fn wrapped_here(
     let key = key.map(decoded).transpose()?.unwrap_or_default();
     // The command line knows no other tenant than the service does where nothing is said.
     let place = ["default", &args.name, &args.algorithm, form];
-    let wrapped = gabion_kms_server::wrapped(&service, place, &key);
+    let wrapped = gabion_kms_server::wrap_key(&service, place, &key);
     let wrapped = wrapped.map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(KeyMaterial {
         wrapped: Some(encode(&wrapped)),
