@@ -32,8 +32,9 @@ use regex::Regex;
 
 use crate::Error;
 use crate::clock::{Centre, Clock, Figures, Plan};
+use crate::cpu_time::thread_cpu_ns;
 use crate::inputs;
-use crate::machine::{Machine, thread_cpu_ns};
+use crate::machine::Machine;
 use sets::{Count, SETS, Set};
 
 /// Signatures of a call in the rows of batches.

@@ -18,4 +18,4 @@ pub mod tls;
 pub mod wire;
 
 pub use error::Error;
-pub use gabion_rows::{Status, clock, inputs, machine};
+pub use gabion_rows::{Status, clock, cpu_time, inputs, machine};

@@ -21,9 +21,10 @@ use gabion_engine::{Algorithm, Engine, Kind, Limits, Message, OsEntropy, Queue, 
 pub use gabion_rows::gpu::Offload as Row;
 
 use crate::Error;
+use crate::cpu_time::process_cpu_ns;
 use crate::engine::THREADS_MAX;
 use crate::inputs;
-use crate::machine::{Machine, process_cpu_ns};
+use crate::machine::Machine;
 use crate::ossl::{Context, Key, KeyShape, Ossl};
 use crate::tls::{self, Provider, judge_counts};
 

@@ -25,7 +25,8 @@ pub use gabion_rows::handshakes::{
 pub use table::render;
 
 use crate::Error;
-use crate::machine::{Machine, thread_cpu_ns};
+use crate::cpu_time::thread_cpu_ns;
+use crate::machine::Machine;
 use crate::ossl::{self, Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
 use crate::outcome::{self, Outcome};
 use crate::pairs;

@@ -9,6 +9,7 @@ use serde_json::Value;
 const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-scheme", &[]),
     ("gabion-backend", &["gabion-scheme"]),
+    ("gabion-machine", &[]),
     ("gabion-cuda", &["gabion-scheme", "gabion-backend"]),
     ("gabion-cuda-hosted", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
     ("gabion-engine", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
@@ -21,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-kms-client", &["gabion-kms-wire", "gabion-rustls"]),
     ("gabion-kms-server", &["gabion-engine", "gabion-kms", "gabion-kms-wire", "gabion-rustls"]),
     ("gabion-ship", &[]),
-    ("gabion-rows", &[]),
+    ("gabion-rows", &["gabion-machine"]),
     // Kernels by themselves are timed for what hashes would cost, and a device for what its kernels take.
     (
         "gabion-bench",
@@ -49,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "gabion-disk",
             "gabion-engine",
+            "gabion-machine",
             "gabion-state",
             "gabion-kms-client",
             "gabion-kms-server",

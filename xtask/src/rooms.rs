@@ -10,6 +10,7 @@ use crate::modules::{Arrow, Crate, circles};
 const ROOTS: &[&str] = &[
     "scheme/src/lib.rs",
     "backend/src/lib.rs",
+    "backend/machine/src/lib.rs",
     "backend/cuda/src/lib.rs",
     "backend/cuda/hosted/src/lib.rs",
     "engine/src/lib.rs",

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::thread_cpu_ns;
+use crate::cpu_time::thread_cpu_ns;
 
 /// How long a calibration is trusted, in nanoseconds. The clock moves over milliseconds.
 const CALIBRATION_LIFETIME_NS: f64 = 100_000.0;

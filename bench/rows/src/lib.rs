@@ -14,16 +14,17 @@ pub mod clock;
 pub mod commands;
 pub mod compare;
 pub mod connections;
+pub mod cpu_time;
 pub mod gpu;
 pub mod handshakes;
 pub mod hbs;
 pub mod inputs;
 pub mod kms;
-pub mod machine;
 pub mod operations;
 mod read;
 pub mod size;
 mod status;
 
+pub use gabion_machine as machine;
 pub use read::{OfEach, Origin, Place, Record, Row, RunFile, RunHandshakes, read};
 pub use status::Status;

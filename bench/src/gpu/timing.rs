@@ -12,7 +12,7 @@ use super::card::{Card, Counted, Time};
 use super::lanes::Lanes;
 use super::pool::Pool;
 use crate::Error;
-use crate::machine::process_cpu_ns;
+use crate::cpu_time::process_cpu_ns;
 
 /// Fewest batches of a thread.
 const BATCHES_MIN: usize = 3;

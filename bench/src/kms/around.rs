@@ -6,7 +6,7 @@ pub use gabion_rows::kms::Around;
 
 use super::served::Served;
 use crate::Error;
-use crate::machine::process_cpu_ns;
+use crate::cpu_time::process_cpu_ns;
 
 /// Nanoseconds of a tick of /proc/stat: the kernel's USER_HZ is 100 on every machine that we know.
 const TICK_NS: f64 = 1e7;

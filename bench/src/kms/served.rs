@@ -117,7 +117,7 @@ impl Served {
 
     /// Time of processors that it has taken so far.
     pub fn cpu_ns(&self) -> Result<u64, Error> {
-        crate::machine::cpu_ns_of(self.child.id()).ok_or_else(|| failed("the server has ended"))
+        crate::cpu_time::cpu_ns_of(self.child.id()).ok_or_else(|| failed("the server has ended"))
     }
 
     /// Time that its threads were ready and had no processor, so far.

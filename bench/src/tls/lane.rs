@@ -12,7 +12,7 @@ use super::rustls::Ends;
 use super::slice::{Handshake, Slice, TURNS_MAX};
 use super::{Config, Plan, Probe, Provider, Stack, Witness};
 use crate::Error;
-use crate::machine::thread_cpu_ns;
+use crate::cpu_time::thread_cpu_ns;
 use crate::ossl::{
     self, Certificate, Connection, Context, Endpoint, Key, Negotiated, Ossl, Step, Wire,
 };

@@ -22,7 +22,7 @@ use super::names::DEFAULT;
 use super::slice::{Handshake, TURNS_MAX};
 use super::{Plan, Probe, Provider, Stack};
 use crate::Error;
-use crate::machine::thread_cpu_ns;
+use crate::cpu_time::thread_cpu_ns;
 use crate::ossl::Negotiated;
 
 /// Bytes of a flight at most: a server's, with two certificates of ML-DSA-87.

@@ -20,7 +20,8 @@ use super::lane::shake;
 use super::names::{Group, Signature};
 use super::statistics::{median, percentile};
 use crate::Error;
-use crate::machine::{Machine, process_cpu_ns};
+use crate::cpu_time::process_cpu_ns;
+use crate::machine::Machine;
 use crate::ossl::{Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
 
 /// What to measure.

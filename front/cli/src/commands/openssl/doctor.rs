@@ -103,7 +103,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             "checks": report.checks,
             "fips": report.fips,
             "gpus": gpus.json(),
-            "machine": gabion_bench::machine::Machine::detect(),
+            "machine": gabion_machine::Machine::detect(),
         }));
         say!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
     } else {

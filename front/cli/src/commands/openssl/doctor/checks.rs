@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use gabion_bench::machine::Machine;
 use gabion_engine::{Algorithm, BACKEND_VARIABLE, BackendReport, BackendState, Config, Engine};
+use gabion_machine::Machine;
 use gabion_provider_stats::Operation;
 use gabion_ship::bundle::Layout;
 use gabion_ship::environment::{FipsMode, Settings};
