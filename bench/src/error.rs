@@ -1,5 +1,7 @@
 //! How a measurement fails.
 
+use gabion_cli::failure::Failure;
+
 use crate::ossl;
 
 /// Why nothing was measured.
@@ -37,6 +39,16 @@ impl From<gabion_engine::Error> for Error {
             | gabion_engine::Error::Entropy(_) => Error::NotReady(error.to_string()),
             // Inputs made here are valid: whatever else is refused was refused wrongly.
             other => Error::Failed(other.to_string()),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Usage(text) => Failure::Usage(text),
+            Error::NotReady(text) => Failure::NotReady(text),
+            Error::Failed(text) => Failure::No(text),
         }
     }
 }

@@ -1,6 +1,10 @@
-//! See the package description.
+//! The `gabion-bench` command as a library: the harness, and the commands that call it.
+
+#[macro_use(eprint, eprintln)]
+extern crate gabion_cli;
 
 pub mod command;
+mod commands;
 pub mod engine;
 mod error;
 pub mod gpu;
@@ -19,3 +23,8 @@ pub mod wire;
 
 pub use error::Error;
 pub use gabion_rows::{Status, clock, cpu_time, inputs, machine};
+
+/// Runs the command that the process's arguments name and returns the process's exit code.
+pub fn main() -> std::process::ExitCode {
+    gabion_cli::start(commands::run)
+}

@@ -178,7 +178,7 @@ fn spawned(task: &Task) -> Result<Child, Error> {
     let text = serde_json::to_string(task).map_err(failed)?;
     let program = std::env::current_exe().map_err(not_ready)?;
     let mut command = Command::new(program);
-    command.args(["bench", "kms", "--task", &text]);
+    command.args(["kms", "--task", &text]);
     // It is killed at the end, and what it keeps for the time that it serves goes with the folder.
     command.env("TMPDIR", &task.folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(not_ready)

@@ -90,7 +90,7 @@ impl Remote {
         credentials: &Credentials,
     ) -> Result<(Remote, Probe), Error> {
         let mut child = Command::new(program)
-            .args(["bench", "tls-lane"])
+            .arg("tls-lane")
             .env(SWITCH, "1")
             .env("GABION_OFFLOAD_REPORT", "1")
             .stdin(Stdio::piped())

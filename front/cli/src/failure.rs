@@ -121,17 +121,6 @@ impl From<LedgerError> for Failure {
     }
 }
 
-impl From<gabion_bench::Error> for Failure {
-    fn from(error: gabion_bench::Error) -> Failure {
-        use gabion_bench::Error;
-        match error {
-            Error::Usage(text) => Failure::Usage(text),
-            Error::NotReady(text) => Failure::NotReady(text),
-            error => Failure::No(error.to_string()),
-        }
-    }
-}
-
 impl From<gabion_ship::Error> for Failure {
     fn from(error: gabion_ship::Error) -> Failure {
         if error.is_request() {

@@ -14,8 +14,9 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 use crate::failure::{self, Failure};
+pub(crate) use place::Target;
 use place::{Id, Mark};
-pub use place::{Place, Target, is_standard_input, mark_of_input};
+pub use place::{Place, is_standard_input, mark_of_input};
 use unfinished::Unfinished;
 
 /// Largest key, ciphertext or signature file that is read, 1 MiB: a hundred times the largest of

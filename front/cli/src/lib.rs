@@ -1,27 +1,28 @@
-//! The `gabion` command as a library, so that tests and fuzzing reach what reads files: key files in
-//! [`keys`], NIST's vectors in [`acvp`].
+//! The `gabion` command as a library: tests and fuzzing reach what reads files (key files in [`keys`], NIST's vectors in
+//! [`acvp`]), and `gabion-bench` uses its failures, files and tables.
 //!
 //! Decode the command line, call a station, encode the answer: each command lives in its own module
 //! of `commands` and exposes `Args` (clap) and `run(Args) -> Result<u8, Failure>`, where the number is
 //! the exit code of a completed command.
 
 #[macro_use]
-mod stdout;
+pub mod stdout;
 
 pub mod acvp;
 mod commands;
 pub mod failure;
-mod ffi;
-mod files;
+pub mod ffi;
+pub mod files;
 pub mod keys;
-mod openssl;
-mod stamp;
-mod style;
-mod table;
+pub mod openssl;
+pub mod stamp;
+pub mod style;
+pub mod table;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::Parser;
+use failure::Failure;
 
 /// Post-quantum cryptography for servers.
 #[derive(Parser)]
@@ -34,11 +35,23 @@ struct Cli {
 
 /// Runs the command that the process's arguments ask for; what it returns is the process's.
 pub fn main() -> ExitCode {
+    if commands::bench::is_requested() {
+        return exit_code(Err(commands::bench::execute()));
+    }
+    start(|cli: Cli| cli.command.run())
+}
+
+/// Decodes the process's arguments as `C`, runs that, and returns the process's exit code.
+pub fn start<C: Parser>(run: impl FnOnce(C) -> Result<u8, Failure>) -> ExitCode {
     ffi::end_quietly_when_the_reader_is_gone();
-    let matches = examples_first(Cli::command()).try_get_matches().unwrap_or_else(complain);
+    let matches = examples_first(C::command()).try_get_matches().unwrap_or_else(complain);
     // A command line that clap has matched decodes; were it not so, clap says why and exits with 2.
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match cli.command.run() {
+    exit_code(run(C::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())))
+}
+
+/// Prints the failure, if there is one, and returns the exit code.
+fn exit_code(result: Result<u8, Failure>) -> ExitCode {
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -73,6 +86,7 @@ fn examples_first(command: clap::Command) -> clap::Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -35,12 +35,14 @@ pub fn print_aside(text: Arguments<'_>) {
 
 /// As the standard one, which panics where a log's disk is full: a server would not start, and a command end with another exit
 /// code than its own.
+#[macro_export]
 macro_rules! eprint {
-    ($($text:tt)*) => { crate::stdout::print_aside(format_args!($($text)*)) };
+    ($($text:tt)*) => { $crate::stdout::print_aside(format_args!($($text)*)) };
 }
 
 /// The same with the end of a line.
+#[macro_export]
 macro_rules! eprintln {
-    () => { crate::stdout::print_aside(format_args!("\n")) };
-    ($($text:tt)*) => { crate::stdout::print_aside(format_args!("{}\n", format_args!($($text)*))) };
+    () => { $crate::stdout::print_aside(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::stdout::print_aside(format_args!("{}\n", format_args!($($text)*))) };
 }

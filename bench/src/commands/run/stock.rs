@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use gabion_bench::engine::Operation;
+use crate::engine::Operation;
 
-use crate::openssl::Openssl;
+use gabion_cli::openssl::Openssl;
 
 /// Operations a second of one core, CPU time.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use gabion_bench::gpu::{self, Config, Event, Profile, Row};
+use crate::gpu::{self, Config, Event, Profile, Row};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::stamp::Stamped;
+use gabion_cli::failure::Failure;
+use gabion_cli::stamp::Stamped;
 
 /// The backend whose rows these are.
 pub const BACKEND: &str = "cuda";
@@ -204,7 +204,7 @@ mod tests {
             kernel: Some(Kernel { ops_per_s: 3e7, ns_per_op: 33.3, operations: 1 << 20 }),
             end_to_end: Some(EndToEnd {
                 ops_per_s: 1.25e7,
-                batch_us: gabion_bench::clock::Percentiles { p50: 812.25, p99: 901.0 },
+                batch_us: crate::clock::Percentiles { p50: 812.25, p99: 901.0 },
                 batches: 12,
                 operations: 49_152,
                 compared: 9000,

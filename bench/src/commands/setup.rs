@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use crate::tls::Provider;
+use crate::wire::Table;
 use clap::ValueEnum;
-use gabion_bench::tls::Provider;
-use gabion_bench::wire::Table;
 use gabion_ship::environment::Settings;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::stamp::Stamped;
+use gabion_cli::failure::Failure;
+use gabion_cli::stamp::Stamped;
 
 /// Options that say which OpenSSL is measured.
 #[derive(clap::Args)]
@@ -87,5 +87,5 @@ pub fn lines<T: Serialize>(rows: &[T]) -> Result<String, Failure> {
 
 /// Prints a command's result.
 pub fn print(text: &str) -> Result<u8, Failure> {
-    crate::stdout::print(format_args!("{text}")).map(|()| 0)
+    gabion_cli::stdout::print(format_args!("{text}")).map(|()| 0)
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::offload::{self, Config, Row, SWITCHES, Way};
 use clap::{Parser, ValueEnum};
-use gabion_bench::offload::{self, Config, Row, SWITCHES, Way};
 use gabion_engine::Algorithm;
 
 use super::setup;
-use crate::failure::Failure;
+use gabion_cli::failure::Failure;
 
 /// Do many jobs on many threads, by OpenSSL, the provider, the core patch, the engine's queue and a GPU
 ///
@@ -127,7 +127,7 @@ fn alone(config: &Config) -> Result<(Row, String), Failure> {
     };
     let program = std::env::current_exe().map_err(not_started)?;
     let mut command = Command::new(program);
-    command.args(["bench", "offload", "--here", "--way", config.way.word(), "--json"]);
+    command.args(["offload", "--here", "--way", config.way.word(), "--json"]);
     command.args(["--algorithm", config.algorithm.name()]).arg("--prefix").arg(&config.prefix);
     command.args(["--jobs".into(), config.jobs.to_string()]);
     command.args(["--iters".into(), config.iterations.to_string()]);

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use gabion_rows::Record;
 
-use crate::failure::Failure;
-use crate::files::{self, Access, Existing, Output};
-use crate::stamp::Stamp;
-use crate::style;
+use gabion_cli::failure::Failure;
+use gabion_cli::files::{self, Access, Existing, Output};
+use gabion_cli::stamp::Stamp;
+use gabion_cli::style;
 
 /// Turn results into one self-contained HTML page with plots and tables.
 ///

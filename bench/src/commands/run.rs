@@ -5,9 +5,9 @@ mod stock;
 
 use std::path::PathBuf;
 
-use gabion_bench::engine;
-use gabion_bench::machine::Machine;
-use gabion_bench::tls::{self, Provider};
+use crate::engine;
+use crate::machine::Machine;
+use crate::tls::{self, Provider};
 use gabion_engine::Algorithm;
 use gabion_rows::operations::{Beside, Key, Operation, Subject, Timing};
 use gabion_rows::{OfEach, RunFile, RunHandshakes};
@@ -15,12 +15,12 @@ use gabion_ship::environment::{FipsMode, Settings};
 use gabion_ship::preflight;
 use regex::Regex;
 
-use crate::failure::Failure;
-use crate::ffi;
-use crate::files::{self, Access, Existing, Output};
-use crate::keys;
-use crate::openssl::Openssl;
-use crate::stamp::Stamp;
+use gabion_cli::failure::Failure;
+use gabion_cli::ffi;
+use gabion_cli::files::{self, Access, Existing, Output};
+use gabion_cli::keys;
+use gabion_cli::openssl::Openssl;
+use gabion_cli::stamp::Stamp;
 use handshake::Handshake;
 use stock::Stock;
 
@@ -123,7 +123,7 @@ fn introduction(settings: &Settings) -> Result<String, Failure> {
         "Gabion {} on {}, {} · backend {backend} (self-test ok) · OpenSSL {} bundle, {fips}",
         env!("CARGO_PKG_VERSION"),
         machine.cpu,
-        crate::style::count(machine.cores as u64, "core"),
+        gabion_cli::style::count(machine.cores as u64, "core"),
         version.as_deref().unwrap_or("(of unknown version)"),
     ))
 }

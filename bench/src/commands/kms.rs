@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
+use crate::kms::{self, Config, Row};
 use clap::Parser;
-use gabion_bench::kms::{self, Config, Row};
 use gabion_rows::kms::Class;
 use regex::Regex;
 
-use crate::failure::Failure;
-use crate::stamp::Stamped;
+use gabion_cli::failure::Failure;
+use gabion_cli::stamp::Stamped;
 
 /// Measure requests to the key management service: time of who asks, and of the server's processors
 ///

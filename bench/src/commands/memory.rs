@@ -1,11 +1,11 @@
 //! `gabion bench memory`: heap and stack of a TLS connection.
 
+use crate::memory::{self, Config};
+use crate::tls::Provider;
 use clap::Parser;
-use gabion_bench::memory::{self, Config};
-use gabion_bench::tls::Provider;
 
 use super::setup::{ProviderName, Setup, TableName, lines, print};
-use crate::failure::Failure;
+use gabion_cli::failure::Failure;
 
 /// Measure heap and stack of TLS 1.3 connections, server and client apart.
 ///
@@ -41,7 +41,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (prefix, modules) = args.setup.places()?;
     let program = std::env::current_exe()
         .map_err(|cause| Failure::NotReady(format!("this program cannot find itself: {cause}")))?;
-    let words = [&*program.to_string_lossy(), "bench", "memory", "--task"];
+    let words = [&*program.to_string_lossy(), "memory", "--task"];
     let mut providers: Vec<Provider> = args.provider.into_iter().map(Provider::from).collect();
     if providers.is_empty() {
         providers = vec![Provider::Default, Provider::Gabion];

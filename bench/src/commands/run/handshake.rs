@@ -5,8 +5,8 @@ use std::path::Path;
 use gabion_engine::Algorithm;
 use gabion_provider_stats::{Operation, Snapshot};
 
-use crate::failure::Failure;
-use crate::openssl::Openssl;
+use gabion_cli::failure::Failure;
+use gabion_cli::openssl::Openssl;
 
 /// What the handshake was, and who did what in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::Status;
+use crate::command::{Openssl, pkeyutl, speed};
+use crate::machine::Machine;
+use crate::tls::Provider;
 use clap::Parser;
-use gabion_bench::Status;
-use gabion_bench::command::{Openssl, pkeyutl, speed};
-use gabion_bench::machine::Machine;
-use gabion_bench::tls::Provider;
 use gabion_engine::ALGORITHMS;
 use gabion_provider_stats::{self as stats, STATS_VARIABLE};
 use gabion_rows::commands::{Pkeyutl, Speed};
@@ -15,9 +15,9 @@ use gabion_ship::environment::{FipsMode, Settings};
 use serde::Serialize;
 
 use super::setup::{ProviderName, print};
-use crate::failure::Failure;
-use crate::files::{self, Access, Existing, Output};
-use crate::table::{Align, Table};
+use gabion_cli::failure::Failure;
+use gabion_cli::files::{self, Access, Existing, Output};
+use gabion_cli::table::{Align, Table};
 
 /// Measure algorithms by `openssl speed`, and compare SLH-DSA with ML-DSA.
 ///

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::size;
 use clap::Parser;
-use gabion_bench::size;
 use gabion_ship::environment::Settings;
 
 use super::setup::{lines, print};
-use crate::failure::Failure;
+use gabion_cli::failure::Failure;
 
 /// Say how much of the stripped module each family of algorithms is.
 ///

@@ -1,11 +1,11 @@
 //! `gabion bench switches`: the same handshakes with a switch of the provider on and off.
 
+use crate::tls::switches::{ALONE_MAX, Alone, Config, Ratios, Row, USUAL, measure};
 use clap::{Parser, ValueEnum};
-use gabion_bench::tls::switches::{ALONE_MAX, Alone, Config, Ratios, Row, USUAL, measure};
 
 use super::setup::{Setup, lines, print};
-use crate::failure::Failure;
-use crate::table::{Align, Table};
+use gabion_cli::failure::Failure;
+use gabion_cli::table::{Align, Table};
 
 /// Measure what a switch of the provider is worth: handshakes with it on and off, in turns.
 ///
@@ -202,9 +202,9 @@ fn verdict(rows: &[Row]) -> Result<u8, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use gabion_bench::machine::Machine;
-    use gabion_bench::tls::Spread;
-    use gabion_bench::tls::switches::Figures;
+    use crate::machine::Machine;
+    use crate::tls::Spread;
+    use crate::tls::switches::Figures;
 
     use super::*;
 

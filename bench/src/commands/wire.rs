@@ -1,10 +1,10 @@
 //! `gabion bench wire`: bytes of a TLS connection.
 
+use crate::wire::{self, Config};
 use clap::Parser;
-use gabion_bench::wire::{self, Config};
 
 use super::setup::{ProviderName, Setup, TableName, lines, print};
-use crate::failure::Failure;
+use gabion_cli::failure::Failure;
 
 /// Count the bytes of TLS 1.3 connections and compare them with a formula.
 ///

@@ -3,16 +3,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use crate::hbs::{self, Config, Row, durable};
 use clap::Parser;
-use gabion_bench::hbs::{self, Config, Row, durable};
 use gabion_rows::operations::Peer;
 use gabion_rows::{Row as Any, read};
 use regex::Regex;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::files;
-use crate::stamp::Stamped;
+use gabion_cli::failure::Failure;
+use gabion_cli::files;
+use gabion_cli::stamp::Stamped;
 
 /// Measure keys, signatures and verifications of HSS, XMSS and XMSS^MT, and how far they are from their hashes
 ///

@@ -1,11 +1,11 @@
 //! `gabion bench tls`: full handshakes in memory, provider by provider.
 
+use crate::seed;
+use crate::tls::{self, Config, Provider, Stack};
 use clap::{Parser, ValueEnum};
-use gabion_bench::seed;
-use gabion_bench::tls::{self, Config, Provider, Stack};
 
 use super::setup::{Setup, lines, print};
-use crate::failure::Failure;
+use gabion_cli::failure::Failure;
 
 /// Measure full TLS 1.3 handshakes of the bundle's libssl, or of rustls, server and client apart.
 ///

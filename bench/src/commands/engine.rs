@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
+use crate::engine::{self, Config, Row};
 use clap::Parser;
-use gabion_bench::engine::{self, Config, Row};
 use regex::Regex;
 
 use super::gpu;
-use crate::failure::Failure;
-use crate::stamp::Stamped;
+use gabion_cli::failure::Failure;
+use gabion_cli::stamp::Stamped;
 
 /// Measure the engine's operations: time, core cycles and operations a second
 ///
@@ -54,10 +54,10 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     if args.backend.as_deref() == Some(gpu::BACKEND) {
-        let usual = gabion_bench::gpu::Config::default();
+        let usual = crate::gpu::Config::default();
         let batches = if args.batch.is_empty() { usual.batches.clone() } else { args.batch };
         let (filter, threads, seconds) = (args.filter, args.threads, args.seconds);
-        let config = gabion_bench::gpu::Config { filter, batches, threads, seconds, ..usual };
+        let config = crate::gpu::Config { filter, batches, threads, seconds, ..usual };
         return args.gpu.run(config, args.json);
     }
     if let Some(option) = args.gpu.of_a_gpu() {

@@ -1,0 +1,86 @@
+//! `gabion bench`, `gabion report` and `gabion run`: the commands of the program `gabion-bench`, which replaces this process.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{Error, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::failure::Failure;
+
+/// The program and the package that has it.
+const PROGRAM: &str = "gabion-bench";
+/// The commands of `gabion` that the program has.
+const COMMANDS: [&str; 3] = ["bench", "report", "run"];
+
+/// Returns whether the process's arguments name a command of `gabion-bench`.
+pub fn is_requested() -> bool {
+    let line = line();
+    line.get(name_at(&line)).is_some_and(|name| COMMANDS.iter().any(|command| name == command))
+}
+
+/// Executes `gabion-bench` from the folder of this program with the process's arguments; returns only if that fails.
+pub fn execute() -> Failure {
+    let (name, arguments) = invocation(line());
+    let program = match program() {
+        Ok(program) => program,
+        Err(cause) => {
+            return Failure::NotReady(format!("this program cannot find itself: {cause}"));
+        }
+    };
+    let cause = Command::new(&program).arg0(name).args(&arguments).exec();
+    let program = program.display();
+    Failure::NotReady(match cause.kind() {
+        ErrorKind::NotFound => format!(
+            "{program} is missing, and it has this command; build the package {PROGRAM} (`cargo build --release \
+             --package {PROGRAM}`), or install both programs with `make install`"
+        ),
+        _ => format!("cannot run {program}: {cause}"),
+    })
+}
+
+/// The process's arguments.
+fn line() -> Vec<OsString> {
+    env::args_os().skip(1).collect()
+}
+
+/// Returns where a command line has the command's name: behind `help`, if it begins so.
+fn name_at(line: &[OsString]) -> usize {
+    usize::from(line.first().is_some_and(|first| first == "help"))
+}
+
+/// Returns the name that `gabion-bench` is started under, which its help repeats, and its arguments.
+fn invocation(mut line: Vec<OsString>) -> (&'static str, Vec<OsString>) {
+    let at = name_at(&line);
+    if line.get(at).is_some_and(|name| name == "bench") {
+        line.remove(at);
+        return ("gabion bench", line);
+    }
+    ("gabion", line)
+}
+
+/// Returns the path of `gabion-bench` beside this program, whose symbolic links are followed.
+fn program() -> Result<PathBuf, Error> {
+    Ok(env::current_exe()?.canonicalize()?.with_file_name(PROGRAM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_passed_on_without_the_name_bench() {
+        for (line, name, arguments) in [
+            ("bench tls --json", "gabion bench", "tls --json"),
+            ("bench --help", "gabion bench", "--help"),
+            ("help bench tls", "gabion bench", "help tls"),
+            ("run --seconds 1", "gabion", "run --seconds 1"),
+            ("report -- -x bench", "gabion", "report -- -x bench"),
+            ("help report", "gabion", "help report"),
+        ] {
+            let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+            assert_eq!(invocation(words(line)), (name, words(arguments)), "{line}");
+        }
+    }
+}

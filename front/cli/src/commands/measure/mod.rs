@@ -1,5 +1,0 @@
-//! What operations and handshakes cost, and pages of it.
-
-pub mod bench;
-pub mod report;
-pub mod run;
