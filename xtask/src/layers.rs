@@ -97,6 +97,9 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-tests", "gabion-cuda-hosted"),
 ];
 
+/// Folders whose crates are no part of the product and may depend on bench/. Crates of other folders may not, except for tests.
+const OUTSIDE: &[&str] = &["bench", "tests", "xtask"];
+
 /// Asks cargo for the workspace's crates and compares what they depend on with the layers.
 pub fn check(root: &Path, findings: &mut Vec<String>) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -119,8 +122,18 @@ fn check_metadata(metadata: &Value, findings: &mut Vec<String>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let members = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let names: Vec<String> = members.iter().map(|member| text(&member["name"])).collect();
+    let root = text(&metadata["workspace_root"]) + "/";
+    let folder = |member: &Value| {
+        let manifest = text(&member["manifest_path"]);
+        let path = manifest.strip_prefix(&root).unwrap_or(&manifest);
+        path.split('/').next().unwrap_or_default().to_owned()
+    };
+    let is_of_bench = |name: &str| {
+        members.iter().any(|member| text(&member["name"]) == name && folder(member) == "bench")
+    };
     for member in members {
         let name = text(&member["name"]);
+        let is_product = !OUTSIDE.contains(&folder(member).as_str());
         let Some((_, below)) = LAYERS.iter().find(|(of, _)| *of == name) else {
             findings.push(format!("{name}: has no layer; give it one in xtask/src/layers.rs"));
             continue;
@@ -128,6 +141,10 @@ fn check_metadata(metadata: &Value, findings: &mut Vec<String>) {
         for dependency in member["dependencies"].as_array().into_iter().flatten() {
             let (on, kind) = (text(&dependency["name"]), text(&dependency["kind"]));
             let is_of_tests = kind == "dev" && OF_TESTS.contains(&(&name, &on));
+            if is_product && kind != "dev" && is_of_bench(&on) {
+                findings
+                    .push(format!("{name}: {on} is in bench/, which no product crate depends on"));
+            }
             if names.contains(&on) && !below.contains(&on.as_str()) && !is_of_tests {
                 let table = if kind.is_empty() { String::new() } else { format!("{kind}-") };
                 findings
@@ -157,6 +174,30 @@ mod tests {
             check_metadata(&metadata, &mut findings);
             assert!(findings[0].starts_with("gabion-engine: gabion-provider is not below"));
             assert_eq!(findings.len(), if kind == "dev" { 1 } else { 2 }, "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_product_crate_that_depends_on_bench_is_found() {
+        let found = |folder: &str, kind: Value| {
+            let dependency = json!({"name": "gabion-rows", "kind": kind});
+            let metadata = json!({"workspace_root": "/w", "packages": [
+                {"name": "xtask", "manifest_path": format!("/w/{folder}/Cargo.toml"), "dependencies": [dependency]},
+                {"name": "gabion-rows", "manifest_path": "/w/bench/rows/Cargo.toml", "dependencies": []},
+            ]});
+            let mut findings = Vec::new();
+            check_metadata(&metadata, &mut findings);
+            findings
+        };
+        for kind in [json!(null), json!("build")] {
+            assert_eq!(
+                found("front/cli", kind),
+                ["xtask: gabion-rows is in bench/, which no product crate depends on"]
+            );
+        }
+        assert!(found("front/cli", json!("dev")).is_empty());
+        for folder in ["bench", "tests", "xtask"] {
+            assert!(found(folder, json!(null)).is_empty());
         }
     }
 

@@ -5,7 +5,7 @@
 //! `cargo run -p xtask -- suite-key NAME` prints the key under which `script/test` keeps a deep suite's result;
 //! `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
-//! - layers: a crate depends only on stations below its own, by whatever table of its manifest;
+//! - layers: a crate depends only on stations below its own, by whatever table of its manifest, and no product crate on bench/;
 //! - modules: no circle inside a crate, and the rules of [`rooms`];
 //! - banned patterns, each with what to write instead;
 //! - lengths: files of at most 900 lines, functions of at most 70 (straight-line kernels excepted);
