@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-rows", &["gabion-machine"]),
     ("gabion-provider-stats", &[]),
     ("gabion-provider-testing", &["gabion-provider-stats"]),
+    ("gabion-cli-testing", &["gabion-ship"]),
     ("gabion-provider", &["gabion-engine", "gabion-state", "gabion-provider-stats"]),
     ("gabion-capi", &["gabion-engine", "gabion-state"]),
     (
@@ -86,7 +87,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// What tests of a crate may use besides.
 const OF_TESTS: &[(&str, &str)] = &[
+    ("gabion-bench", "gabion-cli-testing"),
     ("gabion-bench", "gabion-cuda-hosted"),
+    ("gabion-cli", "gabion-cli-testing"),
     ("gabion-kms-server", "gabion-kms-client"),
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-rustls", "gabion-rustls"), // with its feature `testing`

@@ -31,6 +31,7 @@ const ROOTS: &[&str] = &[
     "front/provider/testing/src/lib.rs",
     "front/capi/src/lib.rs",
     "front/cli/src/lib.rs",
+    "front/cli/testing/src/lib.rs",
     "tests/src/lib.rs",
     "tests/constant-time/src/main.rs",
     "tests/constant-time/scan/src/main.rs",

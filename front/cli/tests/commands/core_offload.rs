@@ -577,8 +577,8 @@ fn within_an_asynchronous_job_openssl_does_it() {
 
 /// The command, in a bundle's environment.
 fn gabion_bench(prefix: &Path, switch: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
-    command.args(["bench", "tls", "--json", "--seconds", "0.2", "--prefix"]).arg(prefix).args(args);
+    let mut command = Command::new(crate::harness::program("gabion-bench"));
+    command.args(["tls", "--json", "--seconds", "0.2", "--prefix"]).arg(prefix).args(args);
     command.env("GABION_OFFLOAD", switch).output().expect("it runs")
 }
 

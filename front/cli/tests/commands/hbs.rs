@@ -19,7 +19,15 @@ fn with_key(options: &[&str]) -> Work {
     work
 }
 
-impl Work {
+/// Commands and files of a key `k` in the folder.
+trait HbsKey {
+    fn hbs(&self, arguments: &[&str]) -> Done;
+    fn status(&self) -> Value;
+    fn files(&self, folder: &str) -> Vec<(String, Vec<u8>)>;
+    fn copy(&self, to: &str);
+}
+
+impl HbsKey for Work {
     fn hbs(&self, arguments: &[&str]) -> Done {
         self.gabion(&[&["hbs"], arguments].concat())
     }

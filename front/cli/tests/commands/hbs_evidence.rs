@@ -8,7 +8,15 @@ use crate::harness::{Done, Work};
 
 const SET: &str = "LMS_SHA256_M32_H5:LMOTS_SHA256_N32_W4";
 
-impl Work {
+/// Commands in several homes, and changes to files.
+trait Homes {
+    fn in_home(&self, home: &str, arguments: &[&str]) -> Done;
+    fn audit(&self, sources: &[&str]) -> Done;
+    fn copy_key(&self, from: &str, to: &str);
+    fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>));
+}
+
+impl Homes for Work {
     /// Runs `gabion hbs` in a home of its own.
     fn in_home(&self, home: &str, arguments: &[&str]) -> Done {
         let mut command = self.command(&[&["hbs"], arguments].concat());

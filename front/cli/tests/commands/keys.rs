@@ -249,7 +249,6 @@ fn names_are_shown_and_not_obeyed() {
         &["keygen", "ML-DSA-44", "--out", "no\x1b[31m/key"],
         &["keygen", "no\x1b[31m", "--out", "key"],
         &["acvp", "no\x1b[31m"],
-        &["report", "no\x1b[31m"],
         &["doctor", "--stats", "no\x1b[31m"],
     ] {
         let done = work.gabion(command).fails(2).says("no\\u{1b}[31m");

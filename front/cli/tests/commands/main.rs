@@ -3,15 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
 
 mod acvp;
-mod bench_tables;
-mod bench_tls;
+mod bench;
 mod bundle;
 mod core_offload;
 mod curve_keys;
 mod draft_keys;
 mod ed25519;
 mod fips_guard;
-mod harness;
 mod hbs;
 mod hbs_edges;
 mod hbs_evidence;
@@ -38,3 +36,5 @@ mod mu;
 mod raw_keys;
 mod reports;
 mod slh_dsa;
+
+use gabion_cli_testing as harness;

@@ -1,12 +1,10 @@
 //! `gabion bench tls`, as a script sees it.
 
-#![allow(clippy::expect_used)] // A panic is how a test fails, in its helpers too.
-
 use std::process::{Command, Output};
 
 fn gabion(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
-    command.args(["bench", "tls"]).args(args);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gabion-bench"));
+    command.args(["tls"]).args(args);
     command
 }
 

@@ -1,6 +1,6 @@
-//! Runs the built `gabion`, and the bundle's `openssl`, in a folder of their own.
+//! Runs the built `gabion` and `gabion-bench`, and the bundle's `openssl`, in a folder of their own.
 
-#![allow(clippy::unwrap_used, dead_code, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::new_without_default, missing_docs)] // A panic is how a test fails.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -105,7 +105,16 @@ impl Work {
 
     /// `gabion`, to be run in the folder.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
+        self.program("gabion", arguments)
+    }
+
+    /// `gabion-bench`, to be run in the folder.
+    pub fn bench_command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        self.program("gabion-bench", arguments)
+    }
+
+    fn program<S: AsRef<OsStr>>(&self, name: &str, arguments: &[S]) -> Command {
+        let mut command = Command::new(program(name));
         command.args(arguments).current_dir(self.folder()).stdin(Stdio::null());
         command.env("XDG_STATE_HOME", self.state_home());
         command
@@ -113,6 +122,10 @@ impl Work {
 
     pub fn gabion<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
         Done::of(self.command(arguments).output().unwrap())
+    }
+
+    pub fn bench<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
+        Done::of(self.bench_command(arguments).output().unwrap())
     }
 
     /// `gabion` with something on its standard input.
@@ -132,6 +145,41 @@ impl Work {
         command.env_remove("OPENSSL_CONF").env_remove("OPENSSL_MODULES");
         Done::of(command.output().unwrap())
     }
+}
+
+/// Returns the path of a program of the workspace: `target/debug/NAME` for a test in `target/debug/deps`.
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(program.exists(), "{} is missing; build the workspace", program.display());
+    program
+}
+
+/// Returns every command, found as a user finds them: by the help of the one above. `run` runs one.
+pub fn commands(run: &dyn Fn(&[String]) -> Done, above: &[String]) -> Vec<Vec<String>> {
+    let help = run(&[above, &["--help".to_owned()]].concat()).ok().text();
+    let mut all = vec![above.to_vec()];
+    let Some((_, list)) = help.split_once("\nCommands:\n") else {
+        return all;
+    };
+    let below = list
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    for name in below {
+        all.extend(commands(run, &[above, &[name.to_owned()]].concat()));
+    }
+    all
+}
+
+/// Returns the lines of a help text's first example, and checks that they stand before the usage.
+pub fn example(help: &str) -> String {
+    let before = help.split("\nUsage:").next().unwrap();
+    let (_, after) = before.split_once("Example").unwrap_or_else(|| panic!("no example: {help}"));
+    let (_, after) = after.split_once('\n').unwrap();
+    after.lines().take_while(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns whether the long checks run, which `script/test --all` asks for by `GABION_TEST_ALL`. If not, prints that
@@ -168,7 +216,7 @@ pub fn bundle() -> Option<PathBuf> {
 pub fn vectors(name: &str) -> Option<PathBuf> {
     let root = match std::env::var_os("GABION_VECTORS").filter(|value| !value.is_empty()) {
         Some(root) => PathBuf::from(root),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors"),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/vectors"),
     };
     let folder = root.join(name);
     if !folder.is_dir() {

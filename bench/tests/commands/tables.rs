@@ -1,12 +1,10 @@
 //! `gabion bench wire`, `memory` and the other tables, as a script sees them.
 
-#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
-
-use crate::harness::{Work, bundle, runs_long_checks};
+use gabion_cli_testing::{Work, bundle, runs_long_checks};
 use serde_json::Value;
 
 fn rows(work: &Work, arguments: &[&str]) -> Vec<Value> {
-    let said = work.gabion(&[&["bench"][..], arguments].concat()).ok().text();
+    let said = work.bench(arguments).ok().text();
     said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
@@ -18,9 +16,9 @@ fn number(row: &Value, field: &str) -> u64 {
 fn a_missing_bundle_exits_3_and_says_how_to_build_one() {
     let work = Work::new();
     for command in ["wire", "memory"] {
-        let mut command = work.command(&["bench", command]);
+        let mut command = work.bench_command(&[command]);
         command.env("GABION_OPENSSL_PREFIX", "/nonexistent/bundle");
-        let done = crate::harness::Done::of(command.output().unwrap()).fails(3);
+        let done = gabion_cli_testing::Done::of(command.output().unwrap()).fails(3);
         done.says("/nonexistent/bundle").says("gabion bundle build");
     }
 }
@@ -81,7 +79,7 @@ fn the_wire_table_for_people_has_both_names() {
     if !runs_long_checks("the whole table of bench wire") || bundle().is_none() {
         return;
     }
-    let said = Work::new().gabion(&["bench", "wire", "--provider", "default"]).ok().text();
+    let said = Work::new().bench(&["wire", "--provider", "default"]).ok().text();
     for words in ["KYBER_LEVEL3", "MLKEM768", "no successor", "mutual authentication", "ML-DSA-87"]
     {
         assert!(said.contains(words), "no {words} in {said}");
@@ -127,7 +125,7 @@ fn memory_of_both_sides_is_counted() {
 #[test]
 fn a_measured_process_needs_its_parent() {
     let work = Work::new();
-    work.gabion(&["bench", "memory", "--task", "{}"]).fails(2).says("not preloaded");
+    work.bench(&["memory", "--task", "{}"]).fails(2).says("not preloaded");
 }
 
 #[test]
@@ -141,9 +139,7 @@ fn the_published_tls_rows_have_every_figure() {
     let rows = rows(&work, &[&arguments[..], &["--threads", "2", "--json"], &cipher].concat());
     assert_eq!(rows.len(), 16);
     assert!(rows.iter().all(|row| row["cipher"] == "TLS_AES_128_GCM_SHA256"));
-    work.gabion(&["bench", "tls", "--table", "seed", "--cipher", "TLS_NULL"])
-        .fails(2)
-        .says("TLS_NULL");
+    work.bench(&["tls", "--table", "seed", "--cipher", "TLS_NULL"]).fails(2).says("TLS_NULL");
     let groups: Vec<&str> = rows.iter().map(|row| row["old_group"].as_str().unwrap()).collect();
     assert_eq!(
         (groups[0], groups[2], groups[13]),
@@ -169,10 +165,8 @@ fn the_published_tls_rows_have_every_figure() {
         assert!(threads.iter().all(|entry| entry["handshakes_per_s"].as_f64() > Some(1.0)));
     }
     assert_eq!(rows.iter().filter(|row| row["status"] == "no-successor").count(), 6);
-    work.gabion(&["bench", "tls", "--table", "seed", "--group", "x25519"]).fails(2);
-    work.gabion(&["bench", "tls", "--table", "seed", "--seconds", "0"])
-        .fails(2)
-        .says("more than 0");
+    work.bench(&["tls", "--table", "seed", "--group", "x25519"]).fails(2);
+    work.bench(&["tls", "--table", "seed", "--seconds", "0"]).fails(2).says("more than 0");
 }
 
 #[test]
@@ -182,9 +176,9 @@ fn openssl_speed_is_read_and_compared() {
     }
     let work = Work::new();
     let algorithms = ["--algorithm", "ML-KEM-512", "ML-DSA-44", "SLH-DSA-SHA2-128f"];
-    let options = ["bench", "openssl", "--provider", "default", "--seconds", "1"];
+    let options = ["openssl", "--provider", "default", "--seconds", "1"];
     let output = ["--output-json", "speed.json", "--json"];
-    let done = work.gabion(&[&options[..], &algorithms[..], &output[..]].concat()).ok();
+    let done = work.bench(&[&options[..], &algorithms[..], &output[..]].concat()).ok();
     let result = done.json();
     let file: Value = serde_json::from_slice(&work.read("speed.json")).unwrap();
     assert_eq!(file, result);
@@ -198,12 +192,9 @@ fn openssl_speed_is_read_and_compared() {
         ("SLH-DSA-SHA2-128f".into(), "ML-DSA-44".into())
     );
     assert!(ratio["sign"].as_f64() > Some(1.0), "{ratio}");
-    work.gabion(&["bench", "openssl", "--provider", "default", "--algorithm", "KYBER9000"])
-        .fails(1);
-    work.gabion(&["bench", "openssl", "--openssl-bin", "/nonexistent"])
-        .fails(3)
-        .says("--openssl-bin");
-    work.gabion(&["bench", "openssl", "--seconds", "0"]).fails(2).says("1 to 3600");
+    work.bench(&["openssl", "--provider", "default", "--algorithm", "KYBER9000"]).fails(1);
+    work.bench(&["openssl", "--openssl-bin", "/nonexistent"]).fails(3).says("--openssl-bin");
+    work.bench(&["openssl", "--seconds", "0"]).fails(2).says("1 to 3600");
 }
 
 #[test]
@@ -212,8 +203,8 @@ fn a_switch_is_compared_in_two_ways_and_a_slower_connection_is_a_failure() {
         return;
     }
     let work = Work::new();
-    let options = ["bench", "switches", "--switch", "key-pools", "--rounds", "1", "--json"];
-    let mut command = work.command(&options);
+    let options = ["switches", "--switch", "key-pools", "--rounds", "1", "--json"];
+    let mut command = work.bench_command(&options);
     command.args(["--group", "MLKEM768,X25519MLKEM768", "--sig", "ML-DSA-44"]);
     let done = command.output().unwrap();
     let rows: Vec<Value> = String::from_utf8(done.stdout)
@@ -238,8 +229,8 @@ fn a_switch_is_compared_in_two_ways_and_a_slower_connection_is_a_failure() {
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(i32::from(slower > 0)), "{said}");
     assert_eq!(said.matches("one connection alone is slower").count(), slower, "{said}");
-    work.gabion(&["bench", "switches", "--rounds", "0"]).fails(2).says("one round");
-    work.gabion(&["bench", "switches", "--group", "KYBER9000"]).fails(2).says("X25519MLKEM768");
+    work.bench(&["switches", "--rounds", "0"]).fails(2).says("one round");
+    work.bench(&["switches", "--group", "KYBER9000"]).fails(2).says("X25519MLKEM768");
 }
 
 #[test]
@@ -292,11 +283,11 @@ fn requests_to_the_key_management_service_are_measured_beside_those_that_do_noth
         assert!((0.0..=1.0).contains(&around("steal")) && around("load") >= 0.0, "{row}");
         assert!((0.0..=1.0).contains(&around("others")) && around("disturbed") <= 2.0, "{row}");
     }
-    work.gabion(&["bench", "kms", "--filter", "md5"]).fails(2).says("ml-dsa-65:sign");
-    work.gabion(&["bench", "kms", "--rounds", "0"]).fails(2).says("one turn");
-    work.gabion(&["bench", "kms", "--keys", "0"]).fails(2).says("one key");
-    work.gabion(&["bench", "kms", "--coalesce", "x"]).fails(2).says("any, tenant or off");
-    work.gabion(&["bench", "kms", "--task", "x"]).fails(2).says("no task");
+    work.bench(&["kms", "--filter", "md5"]).fails(2).says("ml-dsa-65:sign");
+    work.bench(&["kms", "--rounds", "0"]).fails(2).says("one turn");
+    work.bench(&["kms", "--keys", "0"]).fails(2).says("one key");
+    work.bench(&["kms", "--coalesce", "x"]).fails(2).says("any, tenant or off");
+    work.bench(&["kms", "--task", "x"]).fails(2).says("no task");
 }
 
 #[test]
@@ -335,9 +326,9 @@ fn pkeyutl_gives_times_and_sizes() {
         return;
     }
     let work = Work::new();
-    let options = ["bench", "pkeyutl", "--provider", "default", "--iterations", "3", "--json"];
+    let options = ["pkeyutl", "--provider", "default", "--iterations", "3", "--json"];
     let result =
-        work.gabion(&[&options[..], &["--algorithm", "ML-DSA-44", "--msg-bytes", "1000"]].concat());
+        work.bench(&[&options[..], &["--algorithm", "ML-DSA-44", "--msg-bytes", "1000"]].concat());
     let row = result.ok().json()["results"][0].clone();
     assert_eq!((number(&row, "msg_bytes"), number(&row, "iterations")), (1000, 3));
     // SubjectPublicKeyInfo of 1312 bytes of key; seed and expanded key in PKCS#8.
@@ -360,9 +351,8 @@ fn openssl_tables_have_rows_for_every_name_that_there_is() {
     }
     let work = Work::new();
     let run = |command: &str, names: &str, options: &str| {
-        let words =
-            format!("bench {command} --provider default --json --algorithm {names} {options}");
-        work.gabion(&words.split(' ').collect::<Vec<_>>())
+        let words = format!("{command} --provider default --json --algorithm {names} {options}");
+        work.bench(&words.split(' ').collect::<Vec<_>>())
     };
     let fast = [("openssl", "--seconds 1"), ("pkeyutl", "--iterations 1")];
     for (command, options) in fast {
@@ -395,29 +385,28 @@ fn openssl_tables_have_rows_for_every_name_that_there_is() {
     // Not in the table of algorithms: the command's own word for what it is.
     run("pkeyutl", "X448MLKEM1024", "").fails(1).says("X448MLKEM1024 is a KEM");
     run("openssl", "ED25519", "--seconds 1").fails(1).says("Unknown algorithm ED25519");
-    let table =
-        work.gabion(&["bench", "pkeyutl", "--provider", "default", "--algorithm", "falcon512"]);
+    let table = work.bench(&["pkeyutl", "--provider", "default", "--algorithm", "falcon512"]);
     assert!(table.ok().text().contains("not served"));
 }
 
 #[test]
 fn size_takes_a_module_with_symbols() {
     let work = Work::new();
-    let program = env!("CARGO_BIN_EXE_gabion");
+    let program = env!("CARGO_BIN_EXE_gabion-bench");
     // The other module of a test is this one: nothing was left out of it.
     let without = format!("SLH-DSA={program}");
-    let words = ["bench", "size", "--module", program, "--without", &without];
-    let table = work.gabion(&words).ok().text();
+    let words = ["size", "--module", program, "--without", &without];
+    let table = work.bench(&words).ok().text();
     assert!(table.contains("builds that leave a family out"), "{table}");
     let words = [&words[..], &["--json", "--commit", "0123abc"]].concat();
-    let done = work.gabion(&words).ok();
+    let done = work.bench(&words).ok();
     let module = done.json();
     assert_eq!(
         (&module["commit"], &module["version"]),
         (&"0123abc".into(), &env!("CARGO_PKG_VERSION").into())
     );
     work.write("size.ndjson", &done.out);
-    work.gabion(&["report", "--out", "size.html", "size.ndjson"]).ok();
+    work.bench(&["report", "--out", "size.html", "size.ndjson"]).ok();
     let page = String::from_utf8(work.read("size.html")).unwrap();
     let build = &module["builds"][0];
     assert_eq!((&build["without"], number(build, "bytes")), (&"SLH-DSA".into(), 0));
@@ -433,27 +422,27 @@ fn size_takes_a_module_with_symbols() {
         assert!(number(part, "bytes") > 1000, "{part}");
     }
     work.write("text", "no module");
-    work.gabion(&["bench", "size", "--module", "text"]).fails(2).says("ELF");
-    work.gabion(&["bench", "size", "--module", "nothing"]).fails(3).says("--module");
+    work.bench(&["size", "--module", "text"]).fails(2).says("ELF");
+    work.bench(&["size", "--module", "nothing"]).fails(3).says("--module");
     for (without, code, says) in [
         ("SLH-DSA", 2, "such as"),
         ("=text", 2, "such as"),
         ("A=text", 2, "ELF"),
         ("A=no", 3, "no cannot be read"),
     ] {
-        let words = ["bench", "size", "--module", program, "--without", without];
-        work.gabion(&words).fails(code).says(says);
+        let words = ["size", "--module", program, "--without", without];
+        work.bench(&words).fails(code).says(says);
     }
 }
 
 #[test]
 fn a_report_is_one_page_with_plots() {
     let work = Work::new();
-    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results");
+    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
     let tls = format!("{results}/tls-epyc-zen4.ndjson");
     let engine = format!("{results}/engine-epyc-zen4.ndjson");
     let floors = format!("{results}/floors-epyc-zen4.ndjson");
-    work.gabion(&["report", "--out", "page.html", &tls, &engine, &floors]).ok().says("2 sections");
+    work.bench(&["report", "--out", "page.html", &tls, &engine, &floors]).ok().says("2 sections");
     let page = String::from_utf8(work.read("page.html")).unwrap();
     let words = [
         "--v:1.0000",
@@ -468,7 +457,7 @@ fn a_report_is_one_page_with_plots() {
         assert!(page.contains(expected), "no {expected}");
     }
     let zen3 = format!("{results}/tls-epyc-zen3.ndjson");
-    work.gabion(&["report", "--out", "two.html", &tls, &zen3]).ok().says("2 sections");
+    work.bench(&["report", "--out", "two.html", &tls, &zen3]).ok().says("2 sections");
     let two = String::from_utf8(work.read("two.html")).unwrap();
     assert_eq!((two.matches("<h2>").count(), page.matches("<h2>").count()), (2, 1));
     for foreign in ["<script", "http://", "https://", "<link", "<img"] {
@@ -477,13 +466,15 @@ fn a_report_is_one_page_with_plots() {
     assert_eq!(page.matches("<div").count(), page.matches("</div>").count());
     // A newcomer's first result.
     let run = format!("{results}/run-epyc-zen4.json");
-    work.gabion(&["report", "--out", "run.html", &run]).ok().says("2 sections");
+    work.bench(&["report", "--out", "run.html", &run]).ok().says("2 sections");
     let page = String::from_utf8(work.read("run.html")).unwrap();
     assert!(page.contains("TLS handshakes") && page.contains("OpenSSL alone"), "{page}");
     work.write("text", "no results");
-    work.gabion(&["report", "text"]).fails(2).says("one JSON object a line");
-    work.gabion(&["report", "--out", "text", "text"]).fails(2).says("name the same file");
+    work.bench(&["report", "text"]).fails(2).says("one JSON object a line");
+    work.bench(&["report", "--out", "text", "text"]).fails(2).says("name the same file");
     work.write("empty", "{}");
-    work.gabion(&["report", "empty"]).fails(2).says("--json");
-    work.gabion(&["report"]).fails(2).says("bench/results");
+    work.bench(&["report", "empty"]).fails(2).says("--json");
+    work.bench(&["report"]).fails(2).says("bench/results");
+    let done = work.bench(&["report", "no\x1b[31m"]).fails(2).says("no\\u{1b}[31m");
+    assert!(!done.err.contains('\x1b') && !done.err.contains("os error"), "{:?}", done.err);
 }
