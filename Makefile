@@ -14,7 +14,7 @@ ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.
 .PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates fuzz hbs-faults install install-c soak
 
 all:
-	GABION_COMMIT="$(COMMIT)" cargo build --release --package gabion-cli --package gabion-provider --package gabion-capi
+	GABION_COMMIT="$(COMMIT)" cargo build --release --package gabion-cli --package gabion-bench --package gabion-provider --package gabion-capi
 
 run:
 	script/run
@@ -58,14 +58,16 @@ bench-kms-gates:
 bench-go:
 	cd front/go/bench && go run . -out ../../../bench/results/go-$(NAME).ndjson
 
-# The command, the provider module, and the C library with its header; the bundles of the user who calls this get the same module.
+# The command and gabion-bench, the provider module, and the C library with its header; the bundles of the user who calls this get the same module.
 # `make && sudo make install` builds as the user: root builds only what is not there.
 install:
-	@if [ "$$(id -u)" -ne 0 ] || [ ! -x $(RELEASE)/gabion ] \
+	@if [ "$$(id -u)" -ne 0 ] || [ ! -x $(RELEASE)/gabion ] || [ ! -x $(RELEASE)/gabion-bench ] \
 	    || [ ! -e $(RELEASE)/libgabion_provider.so ] || [ ! -e $(RELEASE)/libgabion.so ]; then $(MAKE) --no-print-directory all; fi
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/gabion
 	install -m 755 $(RELEASE)/gabion $(DESTDIR)$(PREFIX)/bin/gabion.new
 	mv -f $(DESTDIR)$(PREFIX)/bin/gabion.new $(DESTDIR)$(PREFIX)/bin/gabion
+	install -m 755 $(RELEASE)/gabion-bench $(DESTDIR)$(PREFIX)/bin/gabion-bench.new
+	mv -f $(DESTDIR)$(PREFIX)/bin/gabion-bench.new $(DESTDIR)$(PREFIX)/bin/gabion-bench
 	install -m 755 $(RELEASE)/libgabion_provider.so $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so
 	@$(MAKE) --no-print-directory install-c

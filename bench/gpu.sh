@@ -68,9 +68,9 @@ pack() {
     mkdir -p "$tree/bin" "$tree/vectors" "$tree/modules"
     # Without the key management service, which has nothing to do there.
     # shellcheck disable=SC2086 # several words, or none
-    cargo build --locked ${CARGO_OPTIONS-} --profile "$profile" --package gabion-cli --package gabion-provider \
+    cargo build --locked ${CARGO_OPTIONS-} --profile "$profile" --package gabion-cli --package gabion-bench --package gabion-provider \
         --no-default-features --features gabion-provider/default
-    cp "$built/gabion" "$tree/bin/gabion"
+    cp "$built/gabion" "$built/gabion-bench" "$tree/bin/"
     cp "$built/libgabion_provider.so" "$tree/modules/gabion.so"
     # shellcheck disable=SC2086 # several words
     cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-cuda-hosted --message-format json | programs "$tree/bin" $tests
