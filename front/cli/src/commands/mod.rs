@@ -7,6 +7,7 @@ mod keys;
 #[cfg(feature = "kms")]
 mod kms;
 mod openssl;
+mod speed;
 
 use clap::Subcommand;
 
@@ -39,6 +40,7 @@ pub enum Command {
     /// Shake hands with the bundle's openssl, and measure it with and without Gabion
     Run,
     Sign(sign::Args),
+    Speed(speed::Args),
     Verify(verify::Args),
 }
 
@@ -63,6 +65,7 @@ impl Command {
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),
             Command::Sign(args) => sign::run(args),
+            Command::Speed(args) => speed::run(args),
             Command::Verify(args) => verify::run(args),
         }
     }

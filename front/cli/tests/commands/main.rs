@@ -36,5 +36,6 @@ mod mu;
 mod raw_keys;
 mod reports;
 mod slh_dsa;
+mod speed;
 
 use gabion_cli_testing as harness;
