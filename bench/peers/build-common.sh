@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What build-botan.sh, build-liboqs.sh and build-wolfssl.sh share. A script says what it builds (LIBRARY, VERSION)
+# What build-liboqs.sh and build-wolfssl.sh share. A script says what it builds (LIBRARY, VERSION)
 # and from which package of the Rust registry (PACKAGE, PACKAGE_VERSION, PACKAGE_SHA256), and reads this.
 
 name=$(printf %s "$LIBRARY" | tr '[:upper:]' '[:lower:]')

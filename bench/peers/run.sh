@@ -64,7 +64,6 @@ fi
 "$here/build-wolfssl.sh"
 "$here/build-wolfssl.sh" --hbs
 "$here/build-liboqs.sh"
-"$here/build-botan.sh"
 
 # The best flags for libcrux, the fastest of the peers in Rust (README.md, "libcrux"); all have them.
 RUSTFLAGS="${PEERS_RUSTFLAGS:--C target-cpu=native -C no-vectorize-slp}"

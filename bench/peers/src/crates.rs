@@ -2,7 +2,6 @@
 
 use aws_lc_rs::signature::{self as aws, KeyPair as _};
 use ed25519_dalek::Signer as _;
-use ring::signature::{self as ring_signature, KeyPair as _};
 use slh_dsa::signature::{Keypair as _, Verifier as _};
 
 use crate::peer::{Error, Exchange, Identity, Kem, KemSet, Peer, Result, Signer};
@@ -74,7 +73,6 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         curve(("x25519-dalek", "3.0.0", "BSD-3-Clause"), |_| Ok(None), curves::dalek_exchange),
         library("slh-dsa", "0.2.0-rc.5", both, slh),
         library("ed25519-dalek", "3.0.0", "BSD-3-Clause", |name| ed25519(name, dalek)),
-        library("ring", "0.17.14", "Apache-2.0 AND ISC", |name| ed25519(name, from_ring)),
     ]
 }
 
@@ -206,45 +204,37 @@ impl Signer for Dalek {
     }
 }
 
-/// ring and aws-lc-rs have one interface.
-macro_rules! ring_like {
-    ($slot:ident, $make:ident, $name:literal, $module:ident) => {
-        struct $slot {
-            pair: $module::Ed25519KeyPair,
-            public: Vec<u8>,
-            calls: u64,
-        }
-
-        fn $make(seed: &[u8; 32]) -> Result<Box<dyn Signer>> {
-            let pair = $module::Ed25519KeyPair::from_seed_unchecked(seed)
-                .map_err(|error| failed($name, "from_seed_unchecked", error))?;
-            let public = pair.public_key().as_ref().to_vec();
-            Ok(Box::new($slot { pair, public, calls: 0 }))
-        }
-
-        impl Signer for $slot {
-            fn keygen(&mut self) -> Result<()> {
-                let seed = next(&mut self.calls);
-                self.pair = $module::Ed25519KeyPair::from_seed_unchecked(&seed)
-                    .map_err(|error| failed($name, "from_seed_unchecked", error))?;
-                self.public = self.pair.public_key().as_ref().to_vec();
-                Ok(())
-            }
-
-            fn sign(&mut self, message: &[u8]) -> Result<Vec<u8>> {
-                Ok(self.pair.sign(message).as_ref().to_vec())
-            }
-
-            fn verify(&mut self, message: &[u8], signature: &[u8]) -> Result<bool> {
-                let key = $module::UnparsedPublicKey::new(&$module::ED25519, &self.public);
-                Ok(key.verify(message, signature).is_ok())
-            }
-        }
-    };
+struct AwsLc {
+    pair: aws::Ed25519KeyPair,
+    public: Vec<u8>,
+    calls: u64,
 }
 
-ring_like!(Ring, from_ring, "ring", ring_signature);
-ring_like!(AwsLc, from_aws, "aws-lc-rs", aws);
+fn from_aws(seed: &[u8; 32]) -> Result<Box<dyn Signer>> {
+    let pair = aws::Ed25519KeyPair::from_seed_unchecked(seed)
+        .map_err(|error| failed("aws-lc-rs", "from_seed_unchecked", error))?;
+    let public = pair.public_key().as_ref().to_vec();
+    Ok(Box::new(AwsLc { pair, public, calls: 0 }))
+}
+
+impl Signer for AwsLc {
+    fn keygen(&mut self) -> Result<()> {
+        let seed = next(&mut self.calls);
+        self.pair = aws::Ed25519KeyPair::from_seed_unchecked(&seed)
+            .map_err(|error| failed("aws-lc-rs", "from_seed_unchecked", error))?;
+        self.public = self.pair.public_key().as_ref().to_vec();
+        Ok(())
+    }
+
+    fn sign(&mut self, message: &[u8]) -> Result<Vec<u8>> {
+        Ok(self.pair.sign(message).as_ref().to_vec())
+    }
+
+    fn verify(&mut self, message: &[u8], signature: &[u8]) -> Result<bool> {
+        let key = aws::UnparsedPublicKey::new(&aws::ED25519, &self.public);
+        Ok(key.verify(message, signature).is_ok())
+    }
+}
 
 #[cfg(target_arch = "x86_64")]
 struct Graviola {

@@ -4,7 +4,6 @@
 //! for all of them in turn, so that they meet the machine in the same minute.
 
 mod aws_lc;
-mod botan;
 mod check;
 mod crates;
 mod curves;
@@ -17,7 +16,6 @@ mod libcrux;
 mod liboqs;
 mod openssl;
 mod peer;
-mod rustcrypto;
 mod wolfssl;
 
 use std::ffi::OsStr;
@@ -107,14 +105,10 @@ enum Name {
     Wolfssl,
     /// liboqs 0.13, which uses AVX2
     Liboqs,
-    /// RustCrypto's ml-kem and ml-dsa
-    Rustcrypto,
-    /// fn-dsa, slh-dsa, p256, p384, p521, x25519-dalek, ed25519-dalek, x-wing, ring, graviola
+    /// fn-dsa, slh-dsa, p256, p384, p521, x25519-dalek, ed25519-dalek, x-wing, graviola
     Crates,
     /// The key exchange groups of rustls over aws-lc-rs
     Rustls,
-    /// Botan 3.13: ML-KEM and SLH-DSA
-    Botan,
 }
 
 /// A positive number of seconds, fractions allowed.
@@ -211,11 +205,6 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     if wanted(Name::Liboqs) {
         peers.push(Box::new(liboqs::Liboqs::load()?));
     }
-    if wanted(Name::Rustcrypto) {
-        for library in rustcrypto::RustCrypto::all() {
-            peers.push(Box::new(library));
-        }
-    }
     if wanted(Name::Crates) {
         peers.extend(crates::all());
         peers.extend(crates::graviola());
@@ -223,9 +212,6 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     }
     if wanted(Name::Rustls) {
         peers.push(hybrids::rustls());
-    }
-    if wanted(Name::Botan) {
-        peers.push(Box::new(botan::Botan::load()?));
     }
     for peer in &peers {
         let Identity { name, version, license, .. } = peer.identity();

@@ -8,7 +8,7 @@
 //!                   ├─ Dsa (one parameter set, one loaded key)
 //!                   ├─ Signer (any other signature, one pair of its own)
 //!                   └─ Exchange (one curve, one pair from a given private key)
-//!   aws_lc · libcrux · rustcrypto · openssl · wolfssl · liboqs · crates (falcon, curves) · hybrids
+//!   aws_lc · libcrux · openssl · wolfssl · liboqs · crates (falcon, curves) · hybrids
 //! ```
 //!
 //! `fresh` starts from the encoded key and does everything the standard asks for, the checks of
