@@ -1,5 +1,5 @@
 //! With `--cfg emulated_lanes`, the kernels that need AVX-512 or the SHA extensions as text for the
-//! emulated instruction set (`src/emulated/mod.rs` says which words change). Otherwise nothing.
+//! emulated instruction set (`src/emulation/mod.rs` says which words change). Otherwise nothing.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -7,8 +7,8 @@ use std::{env, fs, io};
 /// What is written in another way. The rest of each file is the kernel as it is.
 fn emulated(text: &str) -> String {
     let mut text = text
-        .replace("core::arch::x86_64::", "crate::emulated::")
-        .replace("core::arch::asm", "crate::emulated::asm")
+        .replace("core::arch::x86_64::", "crate::emulation::")
+        .replace("core::arch::asm", "crate::emulation::asm")
         .replace("\"avx512\"\n", "\"avx512-emulated\"\n");
     // Neither kind has brackets inside.
     for (begin, end, instead) in

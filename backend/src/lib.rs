@@ -19,7 +19,7 @@ pub mod batch;
 pub mod cpu;
 pub mod ecc;
 #[cfg(all(target_arch = "x86_64", any(test, emulated_lanes)))]
-mod emulated;
+mod emulation;
 pub mod forks;
 pub mod host;
 #[cfg(target_arch = "aarch64")]
@@ -36,9 +36,9 @@ pub mod reserve {
         true
     }
 }
+mod common;
 pub mod rights;
 mod sha512;
-mod shared;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests;

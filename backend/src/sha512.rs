@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use gabion_scheme::kernels::sha512::{BLOCK, SHA512_INITIAL};
 
-use crate::shared::sha512::{Blocks, Portable};
+use crate::common::sha512::{Blocks, Portable};
 
 /// A way to run blocks.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@
 //! each of which has to be caught.
 
 #[cfg(test)]
-mod planted;
+mod mutants;
 
 use crate::ecc;
 use crate::family::{self, hybrid};

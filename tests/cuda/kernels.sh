@@ -2,7 +2,7 @@
 # The kernels of backend/cuda as code of this processor, under tools that watch memory: AddressSanitizer and
 # UndefinedBehaviorSanitizer for what goes beyond an array or a type, memcheck for a branch or an address that depends
 # on a secret. Programs that are wrong on purpose must be caught. What the kernels compute is compared elsewhere
-# (backend/cuda/hosted/tests). Prints "N passed, N failed" and exits 0 only when none failed.
+# (backend/cuda/emulator/tests). Prints "N passed, N failed" and exits 0 only when none failed.
 
 set -eu
 cd "$(dirname "$0")/../.."
@@ -14,7 +14,7 @@ compiled() {
     name=$1
     shift
     "${CXX:-c++}" -std=c++17 -g -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -Wno-unknown-pragmas -Werror \
-        -I backend/cuda/kernels "$@" backend/cuda/hosted/hosted.cpp backend/cuda/hosted/check.cpp -o "$out/$name"
+        -I backend/cuda/kernels "$@" backend/cuda/emulator/emulator.cpp backend/cuda/emulator/check.cpp -o "$out/$name"
 }
 
 passed=0 failed=0

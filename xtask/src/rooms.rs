@@ -12,7 +12,7 @@ const ROOTS: &[&str] = &[
     "backend/src/lib.rs",
     "backend/machine/src/lib.rs",
     "backend/cuda/src/lib.rs",
-    "backend/cuda/hosted/src/lib.rs",
+    "backend/cuda/emulator/src/lib.rs",
     "engine/src/lib.rs",
     "disk/src/lib.rs",
     "state/src/lib.rs",

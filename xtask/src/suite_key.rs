@@ -65,7 +65,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "kernels",
         packages: &[],
-        paths: &["backend/cuda/kernels", "backend/cuda/hosted", "tests/cuda"],
+        paths: &["backend/cuda/kernels", "backend/cuda/emulator", "tests/cuda"],
         tools: &[&["valgrind", "--version"]],
         uses_bundle: false,
     },
@@ -397,7 +397,7 @@ mod tests {
             assert!(of_ctgrind.contains(Path::new(file)), "{file}");
         }
         assert!(of_ctgrind.contains(Path::new("kms/core/Cargo.toml")));
-        for file in ["kms/core/src/lib.rs", "backend/cuda/hosted/build.rs", "README.md"] {
+        for file in ["kms/core/src/lib.rs", "backend/cuda/emulator/build.rs", "README.md"] {
             assert!(!of_ctgrind.contains(Path::new(file)), "{file}");
         }
         assert!(files_of("malformed").contains(Path::new("kms/server/src/lib.rs")));

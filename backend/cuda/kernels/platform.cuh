@@ -9,7 +9,7 @@
 //
 // Between two steps stands a barrier of the block. A thread keeps nothing from one step to the next but what is in
 // `Shared` or in global memory. So a device runs the steps one after the other with barriers between them, and a
-// processor (hosted.cpp) runs each step for all threads of a block before the next one: same code, same order.
+// processor (emulator.cpp) runs each step for all threads of a block before the next one: same code, same order.
 #pragma once
 
 #include <stddef.h>

@@ -18,9 +18,9 @@ use core::arch::x86_64::*;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly};
 
 use super::{registers, shuffle};
-use crate::shared::constants::dsa::{Factor, Q_INVERSE, zeta};
-use crate::shared::constants::{Pair, exchange, in_order};
-use crate::shared::memory::{Table, opaque};
+use crate::common::constants::dsa::{Factor, Q_INVERSE, zeta};
+use crate::common::constants::{Pair, exchange, in_order};
+use crate::common::memory::{Table, opaque};
 
 /// Roots for the butterflies of one pair of registers at one layer: z, z', z' of odd coefficients.
 type Roots = [Table<i32, 8>; 3];

@@ -7,10 +7,10 @@ use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::{pack, registers};
+use crate::common::constants::MEMBERS;
+use crate::common::constants::dsa::half_byte;
+use crate::common::memory::{Table, wipe};
 use crate::portable;
-use crate::shared::constants::MEMBERS;
-use crate::shared::constants::dsa::half_byte;
-use crate::shared::memory::{Table, wipe};
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_rej_uniform_vartime`]. Accepted candidates come to the
 /// front by a permutation from a table over all sets of eight.

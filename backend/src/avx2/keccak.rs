@@ -18,8 +18,8 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use crate::common::memory::{Table, unspecified, wipe};
 use crate::portable::ROUND_CONSTANTS;
-use crate::shared::memory::{Table, unspecified, wipe};
 
 /// Four states, word by word.
 pub(super) type State = [__m256i; 25];

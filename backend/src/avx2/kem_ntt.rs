@@ -17,9 +17,9 @@ use core::arch::x86_64::*;
 use gabion_scheme::kernels::{KEM_Q, KemPoly};
 
 use super::{registers, shuffle};
-use crate::shared::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
-use crate::shared::constants::{Pair, exchange, in_order};
-use crate::shared::memory::{Table, opaque};
+use crate::common::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
+use crate::common::constants::{Pair, exchange, in_order};
+use crate::common::memory::{Table, opaque};
 
 /// Roots for the butterflies of one pair of registers at one layer, both forms.
 type Roots = [Table<i16, 16>; 2];

@@ -7,9 +7,9 @@ use gabion_scheme::kernels::{KEM_Q, KemPoly, N};
 
 use super::kem_ntt::reduce;
 use super::{pack, registers};
+use crate::common::constants::MEMBERS;
+use crate::common::memory::Table;
 use crate::portable;
-use crate::shared::constants::MEMBERS;
-use crate::shared::memory::Table;
 
 /// See [`gabion_scheme::kernels::Kernels::kem_rej_uniform_vartime`]. Accepted words of a half come
 /// to its front by a byte shuffle from a table over all sets of eight.

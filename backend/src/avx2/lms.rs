@@ -10,9 +10,9 @@ use gabion_scheme::kernels::slh::SHA256_START;
 
 use super::sha256::{self, BLOCK, LANES, States};
 use super::{Avx2, registers};
+use crate::common::chains::sha2::{for_each_block, in_groups};
+use crate::common::chains::sha256::{Chains, LMS, Steps, chain_many as in_lanes};
 use crate::portable::Portable;
-use crate::shared::chains::sha2::{for_each_block, in_groups};
-use crate::shared::chains::sha256::{Chains, LMS, Steps, chain_many as in_lanes};
 use crate::x86::sha_ni;
 
 impl<'a> Steps<LmsChain<'a>, LANES> for Avx2 {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Avx2 : Kernels              a token that only detection makes
-//!      |-- sponge               the scheduler of crate::shared::sponge over four lanes
+//!      |-- sponge               the scheduler of crate::common::sponge over four lanes
 //!      |     |-- keccak         Keccak-f[1600] on four states
 //!      |     `-- keccak_one     on one, in general registers
 //!      |-- kem_ntt, dsa_ntt     transforms and products
@@ -30,14 +30,14 @@ use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-use crate::shared::hash_based::hash_based_methods;
-use crate::shared::polynomials::polynomial_methods;
+use crate::common::hash_based::hash_based_methods;
+use crate::common::polynomials::polynomial_methods;
 use crate::x86::sha_ni;
 
-mod compiled;
 mod dsa_ntt;
 mod dsa_pack;
 mod dsa_round;
+mod elementwise;
 mod keccak;
 mod keccak_one;
 mod kem_ntt;
@@ -58,10 +58,6 @@ mod xmss;
 
 /// The functions behind `Kernels` over polynomials.
 mod polynomials {
-    pub(super) use super::compiled::{
-        dsa_add, dsa_decompose, dsa_make_hint, dsa_power2round, dsa_shift_left_d, dsa_sub,
-        dsa_use_hint, kem_add, kem_sub_from, kem_to_mont,
-    };
     pub(super) use super::dsa_ntt::{
         inv_ntt as dsa_inv_ntt, matvec as dsa_matvec, ntt as dsa_ntt, pointwise as dsa_pointwise,
     };
@@ -73,6 +69,10 @@ mod polynomials {
     };
     pub(super) use super::dsa_round::{
         add_small as dsa_add_small, norm_below as dsa_norm_below, sub_small as dsa_sub_small,
+    };
+    pub(super) use super::elementwise::{
+        dsa_add, dsa_decompose, dsa_make_hint, dsa_power2round, dsa_shift_left_d, dsa_sub,
+        dsa_use_hint, kem_add, kem_sub_from, kem_to_mont,
     };
     pub(super) use super::kem_ntt::{inv_ntt as kem_inv_ntt, matvec as kem_matvec, ntt as kem_ntt};
     pub(super) use super::kem_pack::{

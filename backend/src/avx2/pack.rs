@@ -11,7 +11,7 @@
 use core::arch::x86_64::*;
 
 use super::registers;
-use crate::shared::memory::Table;
+use crate::common::memory::Table;
 
 /// How bytes become fields.
 struct Unpacking {

@@ -7,7 +7,7 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly};
 
-use crate::shared::memory::{Plain, Table};
+use crate::common::memory::{Plain, Table};
 
 // SAFETY: a register has no padding, and any bits are a value.
 unsafe impl Plain for __m256i {}

@@ -1,7 +1,7 @@
 //! SHA-256 on eight lanes (FIPS 180-4, section 6.2), for processors without the SHA extensions: one block
 //! into each state, and steps of chains.
 //!
-//! The blocks of chains are those of [`crate::shared::chains::sha256`], the words of eight lanes side by side.
+//! The blocks of chains are those of [`crate::common::chains::sha256`], the words of eight lanes side by side.
 //!
 //! There are no rotations: each is two shifts and an or. A round is 12 shifts and 23 other operations,
 //! and a word of the schedule, of which there are 48, 10 shifts and 11 others: 3248 operations for a
@@ -11,11 +11,11 @@ use core::arch::x86_64::*;
 
 use super::registers;
 use super::sha2::xor;
-use crate::shared::chains::sha256::{
+use crate::common::chains::sha256::{
     ADDRESS_ROW, Chains, HASH_ROW, ROWS, SLH, VALUE_ROW, end_mark, message_bits,
 };
-use crate::shared::memory::{Table, wipe};
-use crate::shared::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
+use crate::common::memory::{Table, wipe};
+use crate::common::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
 
 /// Streams that run side by side.
 pub(super) const LANES: usize = 8;

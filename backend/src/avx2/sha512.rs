@@ -18,8 +18,8 @@ use gabion_scheme::kernels::sha512::{SHA512_INITIAL, Sha512};
 use super::keccak::transpose;
 use super::registers;
 use super::sha2::xor;
-use crate::shared::memory::{Table, wipe};
-use crate::shared::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
+use crate::common::memory::{Table, wipe};
+use crate::common::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
 
 /// Messages that are hashed side by side.
 pub(super) const LANES: usize = 4;

@@ -1,7 +1,7 @@
 //! Exchanges between two registers that bring the two operands of in-register butterflies to the
 //! same place of different registers. Runs are named by their length: halves of a register (4 double
 //! words), quads (2: one quad word) and doubles (1). Each is its own inverse;
-//! `crate::shared::constants::exchange` does the same on indices, from which the order of the roots follows.
+//! `crate::common::constants::exchange` does the same on indices, from which the order of the roots follows.
 
 use core::arch::x86_64::*;
 

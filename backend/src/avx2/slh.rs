@@ -4,9 +4,9 @@ use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 
 use super::{Avx2, sha512, slh_sha256, slh_sha512, sponge};
+use crate::common::chains::sha2::in_groups;
+use crate::common::chains::shake;
 use crate::portable::Portable;
-use crate::shared::chains::sha2::in_groups;
-use crate::shared::chains::shake;
 use crate::x86::sha_ni;
 
 /// Runs every chain to its end.

@@ -1,4 +1,4 @@
-//! SLH-DSA on eight lanes of SHA-256: what [`crate::shared::chains::sha256`] needs of AVX2, and which hashes go
+//! SLH-DSA on eight lanes of SHA-256: what [`crate::common::chains::sha256`] needs of AVX2, and which hashes go
 //! side by side (FIPS 205, section 11.2).
 //!
 //! A chain that is left alone goes on in general registers, and so does a hash that nothing runs beside.
@@ -10,9 +10,9 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 
 use super::sha256::{self, BLOCK, LANES, States};
 use super::{Avx2, registers};
+use crate::common::chains::sha2::{for_each_block, in_groups};
+use crate::common::chains::sha256::{Chains, SLH, Steps, chain_many as in_lanes};
 use crate::portable::Portable;
-use crate::shared::chains::sha2::{for_each_block, in_groups};
-use crate::shared::chains::sha256::{Chains, SLH, Steps, chain_many as in_lanes};
 
 impl<'a> Steps<SlhChain<'a>, LANES> for Avx2 {
     #[inline(always)]

@@ -10,8 +10,8 @@ use gabion_scheme::kernels::slh::SlhHash;
 use super::keccak::transpose;
 use super::registers;
 use super::sha512::{BIG_ENDIAN, BLOCK, LANES, absorb, load_states};
-use crate::shared::chains::sha2::for_each_block;
-use crate::shared::memory::wipe;
+use crate::common::chains::sha2::for_each_block;
+use crate::common::memory::wipe;
 
 /// Hashes four messages at most, all of one length, side by side. Lanes beyond them repeat the first.
 #[inline(never)]

@@ -1,12 +1,12 @@
-//! Chains of the SHAKE family of SLH-DSA on four lanes: what [`crate::shared::chains::shake`] needs of AVX2.
+//! Chains of the SHAKE family of SLH-DSA on four lanes: what [`crate::common::chains::shake`] needs of AVX2.
 
 use core::arch::x86_64::*;
 
 use super::keccak::{State, permute_4};
 use super::keccak_one::permute_1;
 use super::{Avx2, registers};
-use crate::shared::chains::shake::{Block, Steps, WORDS, hash_word, value_word};
-use crate::shared::memory::{Table, wipe};
+use crate::common::chains::shake::{Block, Steps, WORDS, hash_word, value_word};
+use crate::common::memory::{Table, wipe};
 
 /// Permutes the bytes of each 64-bit word so that the lower half goes to the upper, the last byte
 /// first, and zeros into the lower.

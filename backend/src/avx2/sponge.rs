@@ -1,4 +1,4 @@
-//! Sponges over four lanes: what the scheduler of [`crate::shared::sponge`] needs of AVX2.
+//! Sponges over four lanes: what the scheduler of [`crate::common::sponge`] needs of AVX2.
 //!
 //! A single sponge runs on general registers, which are quicker for one than lanes are for four.
 
@@ -7,8 +7,8 @@ use core::arch::x86_64::*;
 use gabion_scheme::kernels::Sponge;
 
 use super::{Avx2, keccak, keccak_one, registers};
-use crate::shared::memory::Table;
-use crate::shared::sponge::{Lanes, Row, SHORT, State, copy_any, stations};
+use crate::common::memory::Table;
+use crate::common::sponge::{Lanes, Row, SHORT, State, copy_any, stations};
 
 stations!(Avx2, 4, 4, __m256i, #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]);
 

@@ -10,8 +10,8 @@ use gabion_scheme::kernels::xmss_sha256::{Compress, Row};
 
 use super::sha256::{self, LANES};
 use super::{Avx2, registers};
+use crate::common::chains::xmss::{self as streams, Isa};
 use crate::portable::Portable;
-use crate::shared::chains::xmss::{self as streams, Isa};
 use crate::x86::sha_ni;
 
 impl Compress<LANES> for Avx2 {

@@ -3,7 +3,7 @@
 //! ```text
 //!   Avx512 : Kernels            a token that only detection makes
 //!      |-- keccak               Keccak-f[1600] on eight, four or one state
-//!      |     `-- sponge         the scheduler of crate::shared::sponge over eight lanes
+//!      |     `-- sponge         the scheduler of crate::common::sponge over eight lanes
 //!      |-- sha2
 //!      |     |-- sha256_lanes   sixteen lanes: a block into each state, and steps of chains
 //!      |     |-- sha256         four streams by the SHA extensions
@@ -48,9 +48,9 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-use crate::shared::hash_based::hash_based_methods;
-use crate::shared::polynomials::polynomial_methods;
-use crate::shared::sha512::Blocks;
+use crate::common::hash_based::hash_based_methods;
+use crate::common::polynomials::polynomial_methods;
+use crate::common::sha512::Blocks;
 use crate::x86::processor;
 
 mod curve25519;

@@ -8,7 +8,7 @@ use core::arch::x86_64::*;
 use gabion_scheme::ct;
 use gabion_scheme::kernels::{DsaPoly, KemPoly};
 
-use crate::shared::memory::{Plain, Table};
+use crate::common::memory::{Plain, Table};
 
 /// Words of the stack that the kernels of curves may have spilled secrets to: 6 KiB.
 const SPILLED: usize = 768;

@@ -6,7 +6,7 @@
 //! needs low products only. Three multiplications and nothing else, where Montgomery's method takes
 //! a shift or a halving more.
 
-use crate::shared::constants::{Pair, centred, dsa, exchange, in_order, kem};
+use crate::common::constants::{Pair, centred, dsa, exchange, in_order, kem};
 
 /// z, and round(2^(w-1) z / q): w = 16 for ML-KEM, 32 for ML-DSA.
 #[derive(Clone, Copy)]

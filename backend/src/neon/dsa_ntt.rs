@@ -16,7 +16,7 @@ use super::constants::{DSA_BROADCAST, DSA_FORWARD, DSA_INVERSE, Factor, Roots};
 use super::layers::layers;
 use super::registers;
 use super::shuffle::exchange;
-use crate::shared::constants::dsa::{Q_INVERSE, zeta};
+use crate::common::constants::dsa::{Q_INVERSE, zeta};
 
 layers! {
     int32x4_t of 4 i32 modulo DSA_Q,

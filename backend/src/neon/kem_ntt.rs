@@ -15,7 +15,7 @@ use gabion_scheme::kernels::{KEM_Q, KemPoly};
 use super::constants::{Factor, KEM_BROADCAST, KEM_FORWARD, KEM_GAMMAS, KEM_INVERSE, Roots};
 use super::layers::layers;
 use super::{registers, shuffle};
-use crate::shared::constants::kem::{Q_INVERSE, zeta};
+use crate::common::constants::kem::{Q_INVERSE, zeta};
 
 layers! {
     int16x8_t of 8 i16 modulo KEM_Q,

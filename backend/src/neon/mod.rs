@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Neon : Kernels              a token that only detection makes
-//!      |-- sponge               the scheduler of crate::shared::sponge over two lanes
+//!      |-- sponge               the scheduler of crate::common::sponge over two lanes
 //!      |     `-- keccak         Keccak-f[1600] on two states, by the SHA3 extension
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
@@ -36,8 +36,8 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::xmss::{XmssChain, XmssFamily, XmssHash, XmssSecret};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, xmss_of_any};
 
+use crate::common::polynomials::polynomial_methods;
 use crate::portable::Portable;
-use crate::shared::polynomials::polynomial_methods;
 
 mod constants;
 mod dsa_ntt;

@@ -9,7 +9,7 @@
 use core::arch::aarch64::*;
 
 use super::registers;
-use crate::shared::memory::Table;
+use crate::common::memory::Table;
 
 /// How bytes become fields in words of `W` bits, 16 or 32: a register's worth.
 struct Unpacking<const W: usize> {

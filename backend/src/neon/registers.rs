@@ -8,7 +8,7 @@ use core::arch::asm;
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly};
 
-use crate::shared::memory::{Plain, Table};
+use crate::common::memory::{Plain, Table};
 
 // SAFETY: a register has no padding, and any bits are a value.
 unsafe impl Plain for uint32x4_t {}

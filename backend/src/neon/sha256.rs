@@ -21,11 +21,11 @@ use gabion_scheme::kernels::lms::{LmsChain, PREFIX};
 use gabion_scheme::kernels::slh::SlhChain;
 
 use super::registers;
-use crate::shared::chains::Queue;
-use crate::shared::chains::layout::Sha256Chain;
-use crate::shared::chains::sha2::{ADDRESS, Message, for_each_block, in_groups};
-use crate::shared::memory::{Plain, Table, wipe};
-use crate::shared::sha2::SHA256_ROUNDS;
+use crate::common::chains::Queue;
+use crate::common::chains::layout::Sha256Chain;
+use crate::common::chains::sha2::{ADDRESS, Message, for_each_block, in_groups};
+use crate::common::memory::{Plain, Table, wipe};
+use crate::common::sha2::SHA256_ROUNDS;
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;

@@ -12,9 +12,9 @@ use gabion_scheme::kernels::sha512::{SHA512_INITIAL, Sha512};
 use gabion_scheme::kernels::slh::SlhHash;
 
 use super::registers;
-use crate::shared::chains::sha2::{for_each_block, in_groups};
-use crate::shared::memory::wipe;
-use crate::shared::sha2::SHA512_ROUNDS;
+use crate::common::chains::sha2::{for_each_block, in_groups};
+use crate::common::memory::wipe;
+use crate::common::sha2::SHA512_ROUNDS;
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;

@@ -1,5 +1,5 @@
 //! Exchanges between two registers that bring the two operands of in-register butterflies to the
-//! same place of different registers. Each is its own inverse; `crate::shared::constants::exchange` does the
+//! same place of different registers. Each is its own inverse; `crate::common::constants::exchange` does the
 //! same on indices, from which the order of the roots follows.
 
 use core::arch::aarch64::*;

@@ -4,8 +4,8 @@ use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 
 use super::{Neon, sha256, sha512, sponge};
+use crate::common::chains::shake;
 use crate::portable::Portable;
-use crate::shared::chains::shake;
 
 /// Runs every chain to its end.
 pub(super) fn chain_many(isa: Neon, jobs: &mut [SlhChain<'_>]) {

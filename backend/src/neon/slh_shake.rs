@@ -1,12 +1,12 @@
-//! Chains of the SHAKE family of SLH-DSA on two lanes: what [`crate::shared::chains::shake`] needs of NEON with
+//! Chains of the SHAKE family of SLH-DSA on two lanes: what [`crate::common::chains::shake`] needs of NEON with
 //! the SHA3 extension.
 
 use core::arch::aarch64::*;
 
 use super::keccak::permute_2;
 use super::{Sha3, registers};
-use crate::shared::chains::shake::{Block, Steps, WORDS, hash_word, value_word};
-use crate::shared::memory::wipe;
+use crate::common::chains::shake::{Block, Steps, WORDS, hash_word, value_word};
+use crate::common::memory::wipe;
 
 impl Steps<2> for Sha3 {
     #[inline(always)]

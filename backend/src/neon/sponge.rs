@@ -1,4 +1,4 @@
-//! Sponges over two lanes: what the scheduler of [`crate::shared::sponge`] needs of NEON with the SHA3
+//! Sponges over two lanes: what the scheduler of [`crate::common::sponge`] needs of NEON with the SHA3
 //! extension.
 //!
 //! A single sponge runs on general registers, which leave no lane empty.
@@ -8,9 +8,9 @@ use core::arch::aarch64::*;
 use gabion_scheme::kernels::Sponge;
 
 use super::{Sha3, keccak, registers};
+use crate::common::memory::Table;
+use crate::common::sponge::{Lanes, Row, SHORT, State, copy_any, stations};
 use crate::portable::keccak_f1600;
-use crate::shared::memory::Table;
-use crate::shared::sponge::{Lanes, Row, SHORT, State, copy_any, stations};
 
 stations!(Sha3, 2, 2, uint64x2_t, #[target_feature(enable = "neon,sha3")]);
 

@@ -6,7 +6,7 @@ use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::xmss_sha256::{Compress, Row};
 
 use super::{Sha2, registers, sha256};
-use crate::shared::chains::xmss::{self as streams, Isa};
+use crate::common::chains::xmss::{self as streams, Isa};
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;

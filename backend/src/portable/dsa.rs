@@ -9,8 +9,8 @@ use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::bits::{pack, unpack};
-use crate::shared::constants::dsa::{Q_INVERSE, zeta};
-use crate::shared::constants::pow_mod;
+use crate::common::constants::dsa::{Q_INVERSE, zeta};
+use crate::common::constants::pow_mod;
 
 const Q: i32 = DSA_Q;
 const Q64: u64 = DSA_Q as u64;

@@ -7,7 +7,7 @@ use gabion_scheme::ct;
 use gabion_scheme::kernels::{KEM_Q, KemPoly, N};
 
 use super::bits::{pack, unpack};
-use crate::shared::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
+use crate::common::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
 
 const Q: i16 = KEM_Q;
 /// round(2^26 / q): a reciprocal of q for 16-bit numbers.

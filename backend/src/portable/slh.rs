@@ -11,7 +11,7 @@ use gabion_scheme::kernels::{Sponge, Xof};
 use sha2::block_api::compress256;
 
 use super::keccak;
-use crate::shared::sha512::{self, Blocks};
+use crate::common::sha512::{self, Blocks};
 
 /// Every chain to its end.
 pub(super) fn chain_many(jobs: &mut [SlhChain<'_>]) {

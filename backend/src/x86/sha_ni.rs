@@ -32,11 +32,11 @@ use gabion_scheme::kernels::slh::{SHA256_START, SlhAddress, SlhChain, SlhHash};
 use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::xmss_sha256::{Compress, Row};
 
-use crate::shared::chains::sha2::{ADDRESS, Message};
-use crate::shared::chains::sha256::OF_SECRET;
-use crate::shared::chains::xmss::{self as streams, Isa};
-use crate::shared::chains::{Chain, Queue};
-use crate::shared::sha2::SHA256_ROUNDS;
+use crate::common::chains::sha2::{ADDRESS, Message};
+use crate::common::chains::sha256::OF_SECRET;
+use crate::common::chains::xmss::{self as streams, Isa};
+use crate::common::chains::{Chain, Queue};
+use crate::common::sha2::SHA256_ROUNDS;
 
 /// Streams that run side by side.
 pub(crate) const STREAMS: usize = 4;

@@ -1,14 +1,14 @@
 //! Which backend runs a batch, and whether it may.
 
-mod aside;
 mod cost;
-mod known;
-mod served;
+mod device_counts;
+mod monitor;
+mod quarantine;
 pub(crate) mod slot;
+mod test_record;
 #[cfg(all(test, not(loom)))]
 #[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests;
-mod watched;
 
 use gabion_backend::{Backend, Batch, Operation, Task};
 use gabion_scheme::algorithms::{Family, Kind};
@@ -16,8 +16,8 @@ use gabion_scheme::kernels::Kernels;
 use gabion_scheme::{Algorithm, Status};
 
 use crate::error::{Error, check_built, lane_result};
-pub(crate) use aside::Clock;
-pub use served::{Served, watch_devices};
+pub use device_counts::{Served, watch_devices};
+pub(crate) use quarantine::Clock;
 use slot::{Answer, Fit, SelfTests, Slot};
 
 /// Slots at most: a batch remembers in a word which of them it has tried.

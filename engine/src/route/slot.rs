@@ -36,10 +36,10 @@ use gabion_scheme::room::with_room;
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
-use super::aside::{Aside, Clock, Turn};
-use super::known::{Did, Known, Verdict};
-use super::served::{Counts, Served};
-use super::watched::Watched;
+use super::device_counts::{Counts, Served};
+use super::monitor::Watched;
+use super::quarantine::{Aside, Clock, Turn};
+use super::test_record::{Did, Known, Verdict};
 use crate::error::Error;
 
 /// How long a caller rests while another thread tests; a test takes some milliseconds.

@@ -2,13 +2,13 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod batches;
 mod curves;
 mod devices;
 mod ed25519;
 mod fn_dsa;
 mod hss;
 mod identity;
-mod many;
 mod parallel;
 mod single;
 mod stateful_hss;

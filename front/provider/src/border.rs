@@ -8,7 +8,7 @@ use gabion_engine::host::Uncancelled;
 
 use crate::error::Failure;
 use crate::ffi::{Param, ParamsIn};
-use crate::loaded::{Provider, ProviderRef};
+use crate::provider::{Provider, ProviderRef};
 use crate::stats::Counter;
 
 /// Runs the body of an entry point. A failure goes to OpenSSL's error queue and becomes `refusal`;
@@ -185,8 +185,8 @@ mod tests {
 
     use super::*;
     use crate::ffi::{CoreHandle, Dispatch, c_text, entry, function};
+    use crate::key_types::SERVED;
     use crate::names;
-    use crate::served::SERVED;
     use crate::stats::{self, Operation};
 
     type NewError = unsafe extern "C" fn(*const CoreHandle);

@@ -7,8 +7,8 @@ use gabion_engine::{AlgorithmInfo, Family, Kind};
 
 use crate::error::Failure;
 use crate::ffi::{Callback, Param};
-use crate::loaded::Provider;
-use crate::served::{SERVED, Served};
+use crate::key_types::{SERVED, Served};
+use crate::provider::Provider;
 
 /// TLS 1.3 and whatever comes after it (0: no highest version); never DTLS.
 const TLS_MIN: c_int = 0x0304;

@@ -8,7 +8,7 @@ use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy, clamp, memory};
 
 use crate::error::Failure;
 use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, c_text, function, name};
-use crate::say::say;
+use crate::stderr::say;
 
 type NewError = unsafe extern "C" fn(*const CoreHandle);
 type SetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_int, *const c_char);

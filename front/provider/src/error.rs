@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use gabion_engine::InputError as Input;
 
-use crate::served::Served;
+use crate::key_types::Served;
 
 /// Why an entry point did not do what it was asked. No message carries a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

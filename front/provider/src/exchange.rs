@@ -14,8 +14,8 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, entry, function};
 use crate::key::Key;
-use crate::loaded::ProviderRef;
-use crate::served::Served;
+use crate::key_types::Served;
+use crate::provider::ProviderRef;
 use crate::stats::{self, Operation};
 
 /// The dispatch table: which algorithm it is, the keys say.

@@ -17,7 +17,7 @@ use crate::border::{
 };
 use crate::error::Failure;
 use crate::ffi::{AlgorithmEntry, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name};
-use crate::loaded::ProviderRef;
+use crate::provider::ProviderRef;
 use crate::stats;
 
 /// The entry of the core's list.

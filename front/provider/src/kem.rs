@@ -14,8 +14,8 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
 use crate::key::Key;
-use crate::loaded::ProviderRef;
-use crate::served::{SERVED, Served, at, for_each_served};
+use crate::key_types::{SERVED, Served, at, for_each_served};
+use crate::provider::ProviderRef;
 use crate::stats::{self, Operation};
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of KEMs are registered.

@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use crate::core::{Clamped, engine};
 use crate::error::Failure;
 use crate::ffi::select;
-use crate::loaded::{Provider, ProviderRef};
-use crate::served::Served;
+use crate::key_types::Served;
+use crate::provider::{Provider, ProviderRef};
 use crate::stateful::{Opened, Signer};
 use crate::stats::{self, Operation};
 

@@ -22,6 +22,7 @@
 // The one symbol that the module exports needs its exact name.
 #![allow(non_snake_case)]
 
+mod async_jobs;
 mod bio;
 mod border;
 mod cache;
@@ -35,18 +36,17 @@ mod fibre;
 mod kdf;
 mod kem;
 mod key;
+mod key_types;
 mod keymgmt;
-mod loaded;
 mod names;
-mod paused;
 mod pool;
 mod process;
-mod say;
-mod served;
+mod provider;
 mod settings;
 mod signature;
 mod stateful;
 mod stats;
+mod stderr;
 mod store;
 mod tables;
 mod transfer;
@@ -63,7 +63,7 @@ use crate::error::Failure;
 use crate::ffi::{
     AlgorithmEntry, Callback, CoreHandle, Dispatch, Param, ParamsOut, c_text, entry, function, name,
 };
-use crate::loaded::{Provider, ProviderRef};
+use crate::provider::{Provider, ProviderRef};
 
 /// Starts the provider in a library context: the one symbol of the module.
 ///

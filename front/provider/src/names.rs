@@ -6,7 +6,7 @@ use gabion_engine::Kind;
 
 use crate::codec::{decoder, encoder};
 use crate::ffi::AlgorithmEntry;
-use crate::served::{SERVED, Served};
+use crate::key_types::{SERVED, Served};
 use crate::tables::{END, Names, Tables};
 use crate::{exchange, kdf, kem, keymgmt, signature, store};
 

@@ -24,8 +24,8 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, c_text, entry, function, name};
 use crate::key::{Key, WORD};
-use crate::loaded::ProviderRef;
-use crate::served::{SERVED, Served, algorithm_identifier, at, for_each_served};
+use crate::key_types::{SERVED, Served, algorithm_identifier, at, for_each_served};
+use crate::provider::ProviderRef;
 use crate::stateful::Signer;
 use crate::stats::{self, Operation};
 

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::core::engine;
 use crate::error::Failure;
-use crate::loaded::Provider;
+use crate::provider::Provider;
 
 /// The scheme of addresses.
 pub const SCHEME: &CStr = c"gabion-hbs";

@@ -6,9 +6,9 @@ use gabion_engine::{Kind, watch_devices};
 use gabion_provider_stats::{Counters, STATS_VARIABLE, Table};
 use once_cell::race::OnceBox;
 
-use crate::say::say;
-use crate::served::{SERVED, Served};
+use crate::key_types::{SERVED, Served};
 use crate::settings;
+use crate::stderr::say;
 
 pub use gabion_provider_stats::{Counter, Operation};
 

@@ -20,8 +20,8 @@ use crate::ffi::{
     AlgorithmEntry, Callback, Dispatch, Param, ParamsIn, c_text, entry, function, name, select,
 };
 use crate::key::Key;
-use crate::loaded::ProviderRef;
-use crate::served::HSS;
+use crate::key_types::HSS;
+use crate::provider::ProviderRef;
 use crate::stateful::{self, Address, SCHEME};
 use crate::stats::{self, Operation};
 use crate::transfer;

@@ -3,7 +3,7 @@
 //! ```text
 //!   rustls --SupportedKxGroup-----------------> groups      --+
 //!          --KeyProvider, SigningKey----------> signing     --+--> gabion-engine
-//!          --SignatureVerificationAlgorithm---> verifying   --+    (keys expanded once, OsEntropy)
+//!          --SignatureVerificationAlgorithm---> verification--+    (keys expanded once, OsEntropy)
 //!          --SecureRandom---------------------> this file   --+
 //!          --cipher suites, HKDF, RSA, P-521--> aws-lc-rs, as rustls has them
 //! ```
@@ -15,7 +15,7 @@
 //!   [`KeyElsewhere`](signing::KeyElsewhere).
 //! - Names and chains are webpki's business.
 //! - No thread is started. What is global is rustls's own default, once [`install_default`] was called, and
-//!   the bounded cache of peers' public keys (see [`verifying`]).
+//!   the bounded cache of peers' public keys (see [`verification`]).
 //!
 //! # Examples
 //! ```
@@ -45,7 +45,7 @@ mod schemes;
 pub mod signing;
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod verifying;
+pub mod verification;
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec(),
         kx_groups: groups::DEFAULT.to_vec(),
-        signature_verification_algorithms: verifying::ALGORITHMS,
+        signature_verification_algorithms: verification::ALGORITHMS,
         secure_random: &Random,
         key_provider: &signing::Keys,
     }

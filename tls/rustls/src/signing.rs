@@ -9,8 +9,8 @@
 //! A key signs with the one scheme that belongs to it; one of RSA with six. A server with several certificates
 //! has [`FirstUsable`].
 
-mod elsewhere;
-mod several;
+mod first_usable;
+mod remote;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use zeroize::Zeroizing;
 use crate::error::{engine, ours};
 use crate::schemes::{algorithm_of, scheme_of};
 
-pub use elsewhere::{KeyElsewhere, key_elsewhere};
-pub use several::FirstUsable;
+pub use first_usable::FirstUsable;
+pub use remote::{KeyElsewhere, key_elsewhere};
 
 /// Reads a private key: PKCS#8 in every form that Gabion's key files have (of ML-DSA: seed, expanded key, both,
 /// and what OpenSSL reads besides), SEC 1 and PKCS#1. An encrypted file is its caller's to decrypt.

@@ -20,7 +20,7 @@ mod curve;
 mod file;
 mod measure;
 mod nvidia;
-mod priced;
+mod processor;
 mod source;
 mod unit;
 
@@ -41,7 +41,7 @@ pub use curve::{Curve, Row};
 pub use file::{Costs, Stamp};
 pub use measure::operations;
 pub use nvidia::Driver;
-use priced::{Beside, Priced};
+use processor::{Beside, Priced};
 pub use source::{About, Source};
 use unit::Unit;
 

@@ -16,8 +16,8 @@ use gabion_scheme::kernels::slh::SHA256_START;
 
 use crate::avx512::registers;
 use crate::avx512::sha2::sha256_lanes::{LANES, Rows, advance, compress, words_to_rows};
-use crate::shared::chains::sha256::{ADDRESS_ROW, HASH_ROW, LMS, ROWS, VALUE_ROW};
-use crate::shared::memory::{Table, wipe};
+use crate::common::chains::sha256::{ADDRESS_ROW, HASH_ROW, LMS, ROWS, VALUE_ROW};
+use crate::common::memory::{Table, wipe};
 
 /// Which copy of the compression this file has.
 const LEAVES: i32 = 1;

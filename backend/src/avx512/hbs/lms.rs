@@ -18,10 +18,10 @@ use crate::avx512::sha2::sha256_lanes::{
     self, BIG_ENDIAN, BLOCK, LANES, advance, compress, rows_mut, transpose, words_to_rows,
 };
 use crate::avx512::{Avx512, registers};
+use crate::common::chains::sha2::{ADDRESS, in_groups};
+use crate::common::chains::sha256::{Chains, LMS, Steps, chain_many as in_lanes};
+use crate::common::memory::wipe;
 use crate::portable::Portable;
-use crate::shared::chains::sha2::{ADDRESS, in_groups};
-use crate::shared::chains::sha256::{Chains, LMS, Steps, chain_many as in_lanes};
-use crate::shared::memory::wipe;
 use crate::x86::sha_ni;
 
 /// Sixteen lanes, and what runs what is too little for them.

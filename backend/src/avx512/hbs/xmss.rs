@@ -15,8 +15,8 @@ use gabion_scheme::kernels::xmss_sha256::{Compress, Row};
 use crate::avx512::sha2::sha256::Streams;
 use crate::avx512::sha2::sha256_lanes::{self, LANES};
 use crate::avx512::{Avx512, registers};
+use crate::common::chains::xmss::{self as streams, Isa};
 use crate::portable::Portable;
-use crate::shared::chains::xmss::{self as streams, Isa};
 use crate::x86::sha_ni;
 
 /// The layout whose copy of the compression this is.

@@ -20,8 +20,8 @@ use core::arch::asm;
 use core::arch::x86_64::*;
 
 use crate::avx512::registers;
+use crate::common::memory::Table;
 use crate::portable::ROUND_CONSTANTS;
-use crate::shared::memory::Table;
 
 pub(super) mod sponge;
 

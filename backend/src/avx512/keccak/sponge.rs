@@ -1,4 +1,4 @@
-//! Sponges over eight lanes: what the scheduler of [`crate::shared::sponge`] needs of AVX-512.
+//! Sponges over eight lanes: what the scheduler of [`crate::common::sponge`] needs of AVX-512.
 //!
 //! Four lanes or fewer take the lower halves of the registers, where a step costs half.
 
@@ -7,7 +7,7 @@ use core::arch::x86_64::*;
 use gabion_scheme::kernels::Sponge;
 
 use crate::avx512::{Isa, keccak, registers};
-use crate::shared::sponge::{Lanes, Row, SHORT, State, stations};
+use crate::common::sponge::{Lanes, Row, SHORT, State, stations};
 
 stations! {
     Isa, 8, 4, __m512i,

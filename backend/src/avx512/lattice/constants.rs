@@ -1,8 +1,8 @@
 //! Where coefficients lie between the layers of an NTT, worked out by the compiler: what the order
 //! of the roots and the way back to the standard's order follow from.
 
-use crate::shared::constants;
-use crate::shared::memory::Table;
+use crate::common::constants;
+use crate::common::memory::Table;
 
 /// Where the sixteen double words of each of two registers come from.
 pub(super) type Pair = constants::Pair<16>;
@@ -13,7 +13,7 @@ pub(super) const IN_ORDER: Pair = constants::in_order();
 /// What the functions of [`super::shuffle`] of the same names do, on indices.
 pub(super) mod model {
     use super::{Pair, Table};
-    use crate::shared::constants::exchange;
+    use crate::common::constants::exchange;
 
     pub(in super::super) const fn halves(x: &Pair) -> Pair {
         exchange(x, 8)

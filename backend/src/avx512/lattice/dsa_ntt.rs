@@ -18,8 +18,8 @@ use gabion_scheme::kernels::{DSA_Q, DsaPoly};
 use super::constants::{IN_ORDER, Pair, model};
 use super::shuffle;
 use crate::avx512::registers;
-use crate::shared::constants::dsa::{Factor, Q_INVERSE, zeta};
-use crate::shared::memory::Table;
+use crate::common::constants::dsa::{Factor, Q_INVERSE, zeta};
+use crate::common::memory::Table;
 
 /// Roots for the butterflies of one pair of registers at one layer: z, z', z' of odd coefficients.
 type Roots = [Table<i32, 16>; 3];

@@ -8,8 +8,8 @@ use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::pack;
 use crate::avx512::registers;
-use crate::shared::constants::dsa::half_byte;
-use crate::shared::memory::{self, Table};
+use crate::common::constants::dsa::half_byte;
+use crate::common::memory::{self, Table};
 
 /// Three bytes for each of sixteen candidates, and a fourth that is masked away.
 static TRIPLES: Table<u8, 64> = {

@@ -17,8 +17,8 @@ use gabion_scheme::kernels::{KEM_Q, KemPoly};
 use super::constants::{IN_ORDER, Pair, model};
 use super::shuffle;
 use crate::avx512::registers;
-use crate::shared::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
-use crate::shared::memory::{self, Table};
+use crate::common::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
+use crate::common::memory::{self, Table};
 
 /// Roots for the butterflies of one pair of registers at one layer, both forms.
 type Roots = [Table<i16, 32>; 2];

@@ -8,7 +8,7 @@ use gabion_scheme::kernels::{KEM_Q, KemPoly, N};
 use super::kem_ntt::reduce;
 use super::pack;
 use crate::avx512::registers;
-use crate::shared::memory::Table;
+use crate::common::memory::Table;
 
 /// Double words (1, 2^d): `vpmaddwd` with them joins two fields of d bits.
 const fn join(d: usize) -> i32 {

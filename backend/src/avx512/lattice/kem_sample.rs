@@ -20,7 +20,7 @@ use crate::avx512::keccak::{
     State, permute_8, permute_low_4, permute_short_8, permute_short_low_4, transpose,
 };
 use crate::avx512::registers;
-use crate::shared::memory::{unspecified, wipe};
+use crate::common::memory::{unspecified, wipe};
 
 /// Polynomials that are made side by side.
 const LANES: usize = 8;

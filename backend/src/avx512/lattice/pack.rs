@@ -12,7 +12,7 @@
 use core::arch::x86_64::*;
 
 use crate::avx512::registers;
-use crate::shared::memory::Table;
+use crate::common::memory::Table;
 
 /// How pairs of fields of one width become bytes.
 struct Packing {

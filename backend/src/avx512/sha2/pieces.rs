@@ -6,8 +6,8 @@
 use core::arch::x86_64::*;
 
 use crate::avx512::registers;
-use crate::shared::chains::sha2::ADDRESS;
-use crate::shared::memory::Table;
+use crate::common::chains::sha2::ADDRESS;
+use crate::common::memory::Table;
 
 /// Bytes from `ADDRESS` on come from the first ones.
 static BEHIND_ADDRESS: Table<u8, 64> = {

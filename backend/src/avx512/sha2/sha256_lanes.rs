@@ -1,6 +1,6 @@
 //! SHA-256 on sixteen lanes (FIPS 180-4, section 6.2): one block into each state, and steps of chains.
 //!
-//! The blocks of chains are those of [`crate::shared::chains::sha256`], the words of sixteen lanes side by side.
+//! The blocks of chains are those of [`crate::common::chains::sha256`], the words of sixteen lanes side by side.
 //! What goes into them is the layout of a scheme: [`crate::avx512::slh`], [`crate::avx512::hbs`].
 //!
 //! A round is 6 rotations, 4 three-input operations and 7 additions, and a word of the schedule, of
@@ -19,11 +19,11 @@
 use core::arch::x86_64::*;
 
 use crate::avx512::registers;
-use crate::shared::chains::sha256::{
+use crate::common::chains::sha256::{
     ADDRESS_ROW, Chains, HASH_ROW, ROWS, SLH, VALUE_ROW, end_mark, message_bits,
 };
-use crate::shared::memory::Table;
-use crate::shared::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
+use crate::common::memory::Table;
+use crate::common::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
 
 /// Streams that run side by side.
 pub(crate) const LANES: usize = 16;

@@ -14,8 +14,8 @@
 use core::arch::x86_64::*;
 
 use crate::avx512::registers;
-use crate::shared::memory::{Table, wipe};
-use crate::shared::sha2::{SHA512_ROUNDS, four_rounds, nothing, sixteen_rounds};
+use crate::common::memory::{Table, wipe};
+use crate::common::sha2::{SHA512_ROUNDS, four_rounds, nothing, sixteen_rounds};
 
 /// Bytes of a block.
 const BLOCK: usize = 128;

@@ -26,10 +26,10 @@ use crate::avx512::keccak::{ShortBlock, State, permute_8, short_hash_8, transpos
 use crate::avx512::registers;
 use crate::avx512::sha2::sha256_lanes::{self, Rows};
 use crate::avx512::sha2::sha512;
-use crate::shared::chains::sha2::ADDRESS as COMPRESSED_ADDRESS;
-use crate::shared::chains::sha256::{ADDRESS_ROW, HASH_ROW, OF_SECRET, SLH, VALUE_ROW};
-use crate::shared::chains::shake::{ADDRESS, hash_word, value_word};
-use crate::shared::memory::{Table, wipe};
+use crate::common::chains::sha2::ADDRESS as COMPRESSED_ADDRESS;
+use crate::common::chains::sha256::{ADDRESS_ROW, HASH_ROW, OF_SECRET, SLH, VALUE_ROW};
+use crate::common::chains::shake::{ADDRESS, hash_word, value_word};
+use crate::common::memory::{Table, wipe};
 
 /// The most subtrees side by side.
 pub(crate) const LANES: usize = 16;

@@ -5,8 +5,8 @@ use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
 use crate::avx512::sha2::sha512::LANES as SHA512_LANES;
 use crate::avx512::{Avx512, Isa, registers};
+use crate::common::chains::sha2::in_groups;
 use crate::portable;
-use crate::shared::chains::sha2::in_groups;
 use crate::x86::sha_ni;
 use sha256::Lanes;
 

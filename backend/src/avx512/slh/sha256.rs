@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   chains of one shape, as those of a key and the leaves of FORS are --> sixteen begin and end together
-//!   chains of any shape --> crate::shared::chains::sha256: a lane whose chain has ended takes the next one
+//!   chains of any shape --> crate::common::chains::sha256: a lane whose chain has ended takes the next one
 //!   the last ones, too few --> four streams of the SHA extensions, or general registers
 //! ```
 //!
@@ -22,12 +22,12 @@ use crate::avx512::sha2::sha256_lanes::{
     self, BIG_ENDIAN, BLOCK, LANES, Rows, advance, compress, halves, load_32, load_words, rows_mut,
     transpose, words_of_halves, words_to_rows,
 };
-use crate::portable::Portable;
-use crate::shared::chains::sha2::{ADDRESS, in_groups};
-use crate::shared::chains::sha256::{
+use crate::common::chains::sha2::{ADDRESS, in_groups};
+use crate::common::chains::sha256::{
     ADDRESS_ROW, Chains, HASH_ROW, OF_SECRET, SLH, Steps, VALUE_ROW, chain_many as in_lanes,
 };
-use crate::shared::memory::{Table, wipe};
+use crate::common::memory::{Table, wipe};
+use crate::portable::Portable;
 use crate::x86::sha_ni;
 
 /// Sixteen lanes, and what runs what is too little for them.

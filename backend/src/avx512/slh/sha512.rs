@@ -11,8 +11,8 @@ use crate::avx512::keccak::transpose;
 use crate::avx512::registers;
 use crate::avx512::sha2::pieces::{self, padding};
 use crate::avx512::sha2::sha512::{BIG_ENDIAN, BLOCK, LANES, compress};
-use crate::shared::chains::sha2::ADDRESS;
-use crate::shared::memory::{Table, wipe};
+use crate::common::chains::sha2::ADDRESS;
+use crate::common::memory::{Table, wipe};
 
 /// Where the bytes of a compressed address (FIPS 205, section 11.2) come from.
 static COMPRESSED: Table<u8, 64> = {

@@ -1,4 +1,4 @@
-//! Chains and tree hashes of the SHAKE family of SLH-DSA on eight lanes: what [`crate::shared::chains::shake`]
+//! Chains and tree hashes of the SHAKE family of SLH-DSA on eight lanes: what [`crate::common::chains::shake`]
 //! needs of AVX-512.
 
 use core::arch::x86_64::*;
@@ -12,8 +12,8 @@ use crate::avx512::keccak::{
     words_to_rows,
 };
 use crate::avx512::{Isa, registers};
-use crate::shared::chains::shake::{self, ADDRESS, Block, Steps, WORDS, hash_word, value_word};
-use crate::shared::memory::{Table, wipe};
+use crate::common::chains::shake::{self, ADDRESS, Block, Steps, WORDS, hash_word, value_word};
+use crate::common::memory::{Table, wipe};
 
 /// States that are permuted side by side.
 const LANES: usize = 8;

@@ -23,8 +23,8 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, entry, function, name, select};
 use crate::key::{self, Key};
-use crate::loaded::{Provider, ProviderRef};
-use crate::served::{SERVED, Served, at, for_each_served};
+use crate::key_types::{SERVED, Served, at, for_each_served};
+use crate::provider::{Provider, ProviderRef};
 use crate::stats::{self, Operation};
 use crate::transfer;
 

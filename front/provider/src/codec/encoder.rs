@@ -26,7 +26,7 @@ use crate::border::{TakesParams, border, borrow, free, hand_over, set_ctx_params
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, entry, function, name, select};
 use crate::key::Key;
-use crate::loaded::ProviderRef;
+use crate::provider::ProviderRef;
 
 /// Rounds of PBKDF2. What a password protects is worth some 50 ms at each loading.
 const ITERATIONS: u32 = 100_000;

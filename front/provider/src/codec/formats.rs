@@ -11,8 +11,8 @@ use gabion_engine::Family;
 use gabion_engine::key_file::{Forms, Inside, Private};
 
 use crate::error::Failure;
-use crate::loaded::Provider;
-use crate::served::Served;
+use crate::key_types::Served;
+use crate::provider::Provider;
 
 /// A form of private key, by OpenSSL's name and in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ fn refusal(algorithm: Served, list: &'static CStr) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::served::SERVED;
+    use crate::key_types::SERVED;
 
     #[test]
     fn a_list_is_read_as_openssl_reads_it() {

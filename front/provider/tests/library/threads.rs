@@ -1,7 +1,7 @@
 //! One key, many threads: a key is immutable, so nobody may see anything but right answers. The key
 //! comes from the default provider where it has such keys, so that the threads also race for its import.
 //! The rules
-//! for contexts and error queues are in `alone::calls`.
+//! for contexts and error queues are in `whole_process::calls`.
 
 use std::sync::Barrier;
 

@@ -7,11 +7,11 @@ mod default;
 #[cfg(unix)]
 mod forks;
 mod groups;
-mod many;
 mod pair;
 mod points;
 mod raw_keys;
+mod repetition;
 mod sessions;
 mod shares;
 mod signatures;
-mod wiped;
+mod zeroization;

@@ -2,8 +2,8 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=../kernels");
-    println!("cargo::rerun-if-changed=hosted.cpp");
-    println!("cargo::rerun-if-changed=hosted.hpp");
+    println!("cargo::rerun-if-changed=emulator.cpp");
+    println!("cargo::rerun-if-changed=emulator.hpp");
     cc::Build::new()
         .cpp(true)
         // Nothing of C++'s library is used.
@@ -13,6 +13,6 @@ fn main() {
         .include("../kernels")
         .flags(["-fno-exceptions", "-fno-rtti"])
         .flags(["-Wshadow", "-Wconversion", "-Wno-unknown-pragmas"])
-        .file("hosted.cpp")
+        .file("emulator.cpp")
         .compile("gabion_cuda_hosted");
 }

@@ -9,7 +9,7 @@
 use gabion_scheme::kernels::lms::{LmsHash, PREFIX};
 use gabion_scheme::kernels::slh::{SHA256_START, SlhHash};
 
-use crate::shared::memory::wipe;
+use crate::common::memory::wipe;
 
 /// Bytes of a compressed address ADRSc, and of what stands before an input of LMS.
 pub(crate) const ADDRESS: usize = 22;

@@ -15,10 +15,10 @@ macro_rules! hash_based_methods {
         }
     };
     ($(fn $name:ident($job:ident, $one:ident => $of:expr): $family:ident, $own:ident::$kernel:ident, $any:ident::$else:ident;)*) => {$(
-        fn $name(&self, jobs: &mut [$crate::shared::hash_based::$job<'_>]) {
+        fn $name(&self, jobs: &mut [$crate::common::hash_based::$job<'_>]) {
             match jobs.first().map(|$one| $of) {
                 // SAFETY: `self` proves that the processor supports the kernel's features.
-                Some($crate::shared::hash_based::$family::Sha256) => unsafe { $own::$kernel(*self, jobs) },
+                Some($crate::common::hash_based::$family::Sha256) => unsafe { $own::$kernel(*self, jobs) },
                 _ => gabion_scheme::kernels::$any::$else(self, jobs),
             }
         }

@@ -1,4 +1,4 @@
-#include "hosted.hpp"
+#include "emulator.hpp"
 
 #include <string.h>
 

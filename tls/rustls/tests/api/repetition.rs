@@ -33,7 +33,7 @@ fn memory_stays_flat() {
     if std::env::var_os(CHILD).is_some() {
         return shake_and_measure();
     }
-    let name = "many::memory_stays_flat";
+    let name = "repetition::memory_stays_flat";
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     let ended = child.args(["--exact", name, "--test-threads", "1"]).env(CHILD, "1").output();
     let ended = ended.unwrap();

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   avx512/, x86/sha_ni.rs --build.rs--> the same text, where
-//!        core::arch::x86_64::*        is emulated::*           types and intrinsics of this module
-//!        core::arch::asm!             is emulated::asm!        the text is read and carried out
+//!        core::arch::x86_64::*        is emulation::*           types and intrinsics of this module
+//!        core::arch::asm!             is emulation::asm!        the text is read and carried out
 //!        #[target_feature(..)]        is gone
 //!        is_x86_feature_detected!(..) is true
 //! ```

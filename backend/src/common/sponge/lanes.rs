@@ -3,7 +3,7 @@
 use gabion_scheme::kernels::Sponge;
 
 use super::{Lane, Row, State, zero_behind};
-use crate::shared::memory::Plain;
+use crate::common::memory::Plain;
 
 /// What sponges need of an instruction set with `N` lanes, of which a step of `NARROW` costs less than
 /// one of all; `NARROW` is `N` where there is no such step.
@@ -120,7 +120,7 @@ macro_rules! stations {
         /// Runs every sponge to its end.
         $(#[$features])?
         pub(crate) fn sponge_many(isa: $isa, jobs: &mut [Sponge<'_>]) {
-            $crate::shared::sponge::sponge_many::<$isa, $n, $narrow>(isa, jobs);
+            $crate::common::sponge::sponge_many::<$isa, $n, $narrow>(isa, jobs);
         }
 
         $(#[$features])?
@@ -128,12 +128,12 @@ macro_rules! stations {
         fn absorb<const W: usize>(
             isa: $isa,
             state: &mut [$vector; 25],
-            lanes: &mut [$crate::shared::sponge::Lane; $n],
-            rows: &mut [$crate::shared::sponge::Row; $n],
+            lanes: &mut [$crate::common::sponge::Lane; $n],
+            rows: &mut [$crate::common::sponge::Row; $n],
             jobs: &[Sponge<'_>],
             fresh: u8,
         ) {
-            $crate::shared::sponge::absorb::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs, fresh);
+            $crate::common::sponge::absorb::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs, fresh);
         }
 
         $(#[$features])?
@@ -141,11 +141,11 @@ macro_rules! stations {
         fn squeeze<const W: usize>(
             isa: $isa,
             state: &[$vector; 25],
-            lanes: &mut [$crate::shared::sponge::Lane; $n],
-            rows: &mut [$crate::shared::sponge::Row; $n],
+            lanes: &mut [$crate::common::sponge::Lane; $n],
+            rows: &mut [$crate::common::sponge::Row; $n],
             jobs: &mut [Sponge<'_>],
         ) {
-            $crate::shared::sponge::squeeze::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs);
+            $crate::common::sponge::squeeze::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs);
         }
 
         $(#[$features])?
@@ -153,11 +153,11 @@ macro_rules! stations {
         fn run_in_step(
             isa: $isa,
             state: &mut [$vector; 25],
-            rows: &mut [$crate::shared::sponge::Row; $n],
+            rows: &mut [$crate::common::sponge::Row; $n],
             jobs: &mut [Sponge<'_>],
             group: [usize; $n],
         ) -> bool {
-            $crate::shared::sponge::run_in_step::<$isa, $n, $narrow>(isa, state, rows, jobs, group)
+            $crate::common::sponge::run_in_step::<$isa, $n, $narrow>(isa, state, rows, jobs, group)
         }
 
         $(#[$features])?
@@ -165,10 +165,10 @@ macro_rules! stations {
         fn run_alone(
             isa: $isa,
             words: &mut [u64; 25],
-            lane: $crate::shared::sponge::Lane,
+            lane: $crate::common::sponge::Lane,
             job: &mut Sponge<'_>,
         ) {
-            $crate::shared::sponge::run_alone::<$isa, $n, $narrow>(isa, words, lane, job);
+            $crate::common::sponge::run_alone::<$isa, $n, $narrow>(isa, words, lane, job);
         }
     };
     (methods: $vector:ty, $n:literal) => {
@@ -176,8 +176,8 @@ macro_rules! stations {
         fn absorb<const W: usize>(
             self,
             state: &mut [$vector; 25],
-            lanes: &mut [$crate::shared::sponge::Lane; $n],
-            rows: &mut [$crate::shared::sponge::Row; $n],
+            lanes: &mut [$crate::common::sponge::Lane; $n],
+            rows: &mut [$crate::common::sponge::Row; $n],
             jobs: &[Sponge<'_>],
             fresh: u8,
         ) {
@@ -189,8 +189,8 @@ macro_rules! stations {
         fn squeeze<const W: usize>(
             self,
             state: &[$vector; 25],
-            lanes: &mut [$crate::shared::sponge::Lane; $n],
-            rows: &mut [$crate::shared::sponge::Row; $n],
+            lanes: &mut [$crate::common::sponge::Lane; $n],
+            rows: &mut [$crate::common::sponge::Row; $n],
             jobs: &mut [Sponge<'_>],
         ) {
             // SAFETY: the token proves that the processor supports the function's features.
@@ -201,7 +201,7 @@ macro_rules! stations {
         fn run_in_step(
             self,
             state: &mut [$vector; 25],
-            rows: &mut [$crate::shared::sponge::Row; $n],
+            rows: &mut [$crate::common::sponge::Row; $n],
             jobs: &mut [Sponge<'_>],
             group: [usize; $n],
         ) -> bool {
@@ -213,7 +213,7 @@ macro_rules! stations {
         fn run_alone(
             self,
             words: &mut [u64; 25],
-            lane: $crate::shared::sponge::Lane,
+            lane: $crate::common::sponge::Lane,
             job: &mut Sponge<'_>,
         ) {
             // SAFETY: the token proves that the processor supports the function's features.

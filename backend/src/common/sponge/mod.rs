@@ -25,7 +25,7 @@
 
 use gabion_scheme::kernels::{Sponge, Xof};
 
-use crate::shared::memory::{Plain, Table, unspecified, wipe};
+use crate::common::memory::{Plain, Table, unspecified, wipe};
 
 mod in_step;
 mod lanes;

@@ -15,7 +15,7 @@
 #include <initializer_list>
 
 #include "hash.cuh"
-#include "hosted.hpp"
+#include "emulator.hpp"
 #include "lms.cuh"
 #include "ml_dsa_keys.cuh"
 #include "ml_dsa_sign.cuh"

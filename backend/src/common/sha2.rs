@@ -5,7 +5,7 @@
 use gabion_scheme::kernels::sha512::{BLOCK, Sha512};
 
 #[cfg(target_arch = "x86_64")]
-use crate::shared::memory::wipe;
+use crate::common::memory::wipe;
 
 /// Of SHA-512: 64 bits of the fractional parts of the cube roots of the first 80 primes.
 pub(crate) const SHA512_ROUNDS: [u64; 80] = {

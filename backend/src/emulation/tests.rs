@@ -420,7 +420,7 @@ macro_rules! instruction {
         for _ in 0..ROUNDS / 4 {
             let before: [__m512i; 4] = core::array::from_fn(|_| __m512i::any(&mut $inputs));
             let (mut emulated, mut expected) = (before, before);
-            instruction!(@run [$crate::emulated::asm] emulated $text);
+            instruction!(@run [$crate::emulation::asm] emulated $text);
             instruction!(@run [core::arch::asm] expected $text);
             let [emulated, expected] = [emulated, expected].map(|all| all.map(|word| word.0));
             assert_eq!(emulated, expected, "{} on {before:x?}", $text);

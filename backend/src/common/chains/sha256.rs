@@ -22,7 +22,7 @@ use gabion_scheme::kernels::slh::address_type::{FORS_PRF, FORS_TREE, WOTS_HASH, 
 
 use super::Queue;
 use super::layout::Sha256Chain;
-use crate::shared::memory::{Plain, wipe};
+use crate::common::memory::{Plain, wipe};
 
 /// What the next step of each of N chains hashes.
 #[derive(Clone, Copy)]

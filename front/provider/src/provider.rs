@@ -4,12 +4,12 @@ use std::ffi::c_void;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::async_jobs::PausedJobs;
 use crate::bio::BioCalls;
 use crate::cache::PublicKeys;
 use crate::core::Core;
 use crate::ffi::{CoreHandle, Dispatch};
 use crate::fibre::Fibres;
-use crate::paused::PausedJobs;
 use crate::pool::KeyPools;
 use crate::process::Process;
 use crate::settings::{self, Switch};

@@ -12,68 +12,68 @@ use super::*;
 macro_rules! asm {
     // At the end: the program is made once, and the operands are fresh.
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}) => {{
-        static PROGRAM: std::sync::OnceLock<$crate::emulated::Program> =
+        static PROGRAM: std::sync::OnceLock<$crate::emulation::Program> =
             std::sync::OnceLock::new();
         #[allow(unused_mut)]
-        let mut $m = $crate::emulated::Machine::new();
+        let mut $m = $crate::emulation::Machine::new();
         $($before)*
         let program = PROGRAM
-            .get_or_init(|| $crate::emulated::Program::parse(concat!($($text)*), &$m));
+            .get_or_init(|| $crate::emulation::Program::parse(concat!($($text)*), &$m));
         program.run(&mut $m);
         $($after)*
     }};
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         $name:ident = in(reg) $value:expr $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*]
+        $crate::emulation::asm!(@parts $m [$($text)*]
             {$($before)* $m.give(stringify!($name), $value);} {$($after)*} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         $name:ident = inout(reg) $value:expr => _ $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*]
+        $crate::emulation::asm!(@parts $m [$($text)*]
             {$($before)* $m.give(stringify!($name), $value);} {$($after)*} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         $name:ident = const $value:expr $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*]
+        $crate::emulation::asm!(@parts $m [$($text)*]
             {$($before)* $m.give(stringify!($name), $value);} {$($after)*} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         in(reg) $value:expr $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*]
+        $crate::emulation::asm!(@parts $m [$($text)*]
             {$($before)* $m.give("", $value);} {$($after)*} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         in(zmm_reg) $value:expr $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*]
+        $crate::emulation::asm!(@parts $m [$($text)*]
             {$($before)* $m.give_vector($value, false);} {$($after)*} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         inout(zmm_reg) $place:ident $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*]
+        $crate::emulation::asm!(@parts $m [$($text)*]
             {$($before)* $m.give_vector($place, true);}
             {$($after)* $place = $m.take_vector();} $($($rest)*)?)
     };
     // No instruction here works on mask registers that are operands: they only pass through.
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         inout(kreg) $place:ident $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*] {$($before)*}
+        $crate::emulation::asm!(@parts $m [$($text)*] {$($before)*}
             {$($after)* $place = core::hint::black_box($place);} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         out($register:literal) _ $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*] {$($before)*} {$($after)*} $($($rest)*)?)
+        $crate::emulation::asm!(@parts $m [$($text)*] {$($before)*} {$($after)*} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         options($($option:tt)*) $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)*] {$($before)*} {$($after)*} $($($rest)*)?)
+        $crate::emulation::asm!(@parts $m [$($text)*] {$($before)*} {$($after)*} $($($rest)*)?)
     };
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}
         $line:expr $(, $($rest:tt)*)?) => {
-        $crate::emulated::asm!(@parts $m [$($text)* $line, "\n",] {$($before)*} {$($after)*}
+        $crate::emulation::asm!(@parts $m [$($text)* $line, "\n",] {$($before)*} {$($after)*}
             $($($rest)*)?)
     };
     ($($input:tt)*) => {
-        $crate::emulated::asm!(@parts machine [] {} {} $($input)*)
+        $crate::emulation::asm!(@parts machine [] {} {} $($input)*)
     };
 }
 pub(crate) use asm;

@@ -3,7 +3,7 @@
 use gabion_scheme::kernels::Sponge;
 
 use super::lanes::Lanes;
-use crate::shared::memory::Table;
+use crate::common::memory::Table;
 
 /// Jobs that are put in order at a time. A longer call is fed to the lanes in pieces of this size
 /// without draining them in between.

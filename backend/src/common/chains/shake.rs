@@ -17,7 +17,7 @@ use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
 use gabion_scheme::kernels::{Sponge, Xof};
 
 use super::Queue;
-use crate::shared::memory::{Plain, wipe};
+use crate::common::memory::{Plain, wipe};
 
 /// Words of an address.
 pub(crate) const ADDRESS: usize = 4;

@@ -53,7 +53,7 @@ macro_rules! served {
                 [
                     $($function::<{ gabion_engine::Algorithm::$algorithm as usize }>(),)*
                     $($function::<
-                        { $crate::served::HASHED_FROM + gabion_engine::Algorithm::$row as usize }
+                        { $crate::key_types::HASHED_FROM + gabion_engine::Algorithm::$row as usize }
                     >(),)*
                 ]
             };

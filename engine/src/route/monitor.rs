@@ -7,7 +7,7 @@ use gabion_backend::{Backend, Batch, Cpu, Ran};
 use gabion_scheme::Status;
 use gabion_scheme::kernels::Kernels;
 
-use super::known::{Did, Tasks};
+use super::test_record::{Did, Tasks};
 
 pub(super) struct Watched<'a> {
     backend: &'a dyn Backend,

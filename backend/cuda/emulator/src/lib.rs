@@ -1,8 +1,8 @@
 //! A device that is this processor: it runs the kernels of `gabion-cuda`, compiled for it, block after block and step
 //! after step. For tests: what it computes is what a GPU computes, and how long it takes says nothing of one.
 
-mod chosen;
-mod hooked;
+mod hooks;
+mod selection;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use std::time::Duration;
 use gabion_cuda::{Arguments, Device, Fault, Launch, Pinned};
 use gabion_scheme::ct;
 
-pub use chosen::{Chosen, DEVICE, chosen};
-pub use hooked::{Call, Hook, Hooked, Then};
+pub use hooks::{Call, Hook, Hooked, Then};
+pub use selection::{Chosen, DEVICE, chosen};
 
 /// What `Device::allocate` promises.
 const ALIGNMENT: usize = 256;
 
-/// `GabionHostedKernel` of `hosted.hpp`.
+/// `GabionHostedKernel` of `emulator.hpp`.
 #[repr(C)]
 struct Entry {
     name: *const c_char,
