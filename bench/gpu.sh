@@ -39,7 +39,7 @@ fail() {
     exit 2
 }
 
-# The test programs of gabion-cuda-hosted that run on a device. The published vectors are in the program `vectors` of gabion-tests.
+# The test programs of gabion-cuda-emulator that run on a device. The published vectors are in the program `vectors` of gabion-tests.
 tests='random device kem dsa slh lms xmss driver'
 # What the tests of vectors read.
 vectors='acvp/ML-KEM-* acvp/ML-DSA-* acvp/SLH-DSA-* acvp/LMS-* wycheproof/mlkem_* wycheproof/mldsa_* cctv'
@@ -73,7 +73,7 @@ pack() {
     cp "$built/gabion" "$built/gabion-bench" "$tree/bin/"
     cp "$built/libgabion_provider.so" "$tree/modules/gabion.so"
     # shellcheck disable=SC2086 # several words
-    cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-cuda-hosted --message-format json | programs "$tree/bin" $tests
+    cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-cuda-emulator --message-format json | programs "$tree/bin" $tests
     # shellcheck disable=SC2086 # several words
     cargo test --locked ${CARGO_OPTIONS-} --no-run --package gabion-tests --test vectors --message-format json | programs "$tree/bin" vectors
     [ -x "$tree/bin/test-vectors" ] || fail 'the tests of vectors were not built'

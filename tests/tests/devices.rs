@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use gabion_backend::cpus;
 use gabion_cuda::offload::{About, Absent, Offload, Source};
-use gabion_cuda_hosted::Hosted;
+use gabion_cuda_emulator::Hosted;
 use gabion_engine::keys::stateful::{hss, xmss};
 use gabion_engine::{
     Algorithm, BackendState, Batch, Config, Engine, Kem, Keys, Limits, Message, Operation,

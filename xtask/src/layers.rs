@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-backend", &["gabion-scheme"]),
     ("gabion-machine", &[]),
     ("gabion-cuda", &["gabion-scheme", "gabion-backend"]),
-    ("gabion-cuda-hosted", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
+    ("gabion-cuda-emulator", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
     ("gabion-engine", &["gabion-scheme", "gabion-backend", "gabion-cuda"]),
     ("gabion-disk", &[]),
     ("gabion-state", &["gabion-disk", "gabion-engine"]),
@@ -88,7 +88,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// What tests of a crate may use besides.
 const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-bench", "gabion-cli-testing"),
-    ("gabion-bench", "gabion-cuda-hosted"),
+    ("gabion-bench", "gabion-cuda-emulator"),
     ("gabion-cli", "gabion-cli-testing"),
     ("gabion-kms-server", "gabion-kms-client"),
     ("gabion-provider", "gabion-provider-testing"),
@@ -97,7 +97,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-state", "gabion-scheme"),
     ("gabion-state", "gabion-state"), // with its feature `testing`
     ("gabion-tests", "gabion-cuda"),
-    ("gabion-tests", "gabion-cuda-hosted"),
+    ("gabion-tests", "gabion-cuda-emulator"),
 ];
 
 /// Folders whose crates are no part of the product and may depend on bench/. Crates of other folders may not, except for tests.
@@ -170,8 +170,8 @@ mod tests {
             let metadata = json!({"packages": [
                 {"name": "gabion-engine", "dependencies": edge("gabion-provider")},
                 {"name": "gabion-provider", "dependencies": edge("gabion-engine")},
-                {"name": "gabion-bench", "dependencies": edge("gabion-cuda-hosted")},
-                {"name": "gabion-cuda-hosted", "dependencies": []},
+                {"name": "gabion-bench", "dependencies": edge("gabion-cuda-emulator")},
+                {"name": "gabion-cuda-emulator", "dependencies": []},
             ]});
             let mut findings = Vec::new();
             check_metadata(&metadata, &mut findings);

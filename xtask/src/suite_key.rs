@@ -71,7 +71,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "cuda",
-        packages: &["gabion-cuda-hosted"],
+        packages: &["gabion-cuda-emulator"],
         paths: &["backend/cuda/kernels"],
         tools: &[],
         uses_bundle: false,

@@ -14,5 +14,5 @@ fn main() {
         .flags(["-fno-exceptions", "-fno-rtti"])
         .flags(["-Wshadow", "-Wconversion", "-Wno-unknown-pragmas"])
         .file("emulator.cpp")
-        .compile("gabion_cuda_hosted");
+        .compile("gabion_cuda_emulator");
 }

@@ -66,7 +66,7 @@ template <class Arguments> static void launch(const char *step, const Arguments 
     snprintf(name, sizeof name, "gabion_%s_%s", set_name, step);
     const unsigned of_block = warps ? WARPS : BLOCK;
     const uint32_t blocks = (arguments.n * jobs + of_block - 1) / of_block;
-    if (gabion_hosted_launch(name, &arguments, sizeof arguments, blocks) != 0)
+    if (gabion_emulator_launch(name, &arguments, sizeof arguments, blocks) != 0)
         fail(name, set_name, arguments.n);
 }
 
@@ -154,7 +154,7 @@ static void check_hashes() {
             messages.fill();
             SECRET(messages.items, messages.count);
             const HashArguments a{messages.items, out.items, length, n};
-            if (gabion_hosted_launch(kernel, &a, sizeof a, 1) != 0)
+            if (gabion_emulator_launch(kernel, &a, sizeof a, 1) != 0)
                 fail(kernel, "hash", length);
         }
 }
@@ -164,7 +164,7 @@ static void check_hashes() {
 static void launch_blocks(const char *step, const void *arguments, size_t length, uint32_t blocks) {
     char name[64];
     snprintf(name, sizeof name, "gabion_%s_%s", set_name, step);
-    if (gabion_hosted_launch(name, arguments, length, blocks) != 0)
+    if (gabion_emulator_launch(name, arguments, length, blocks) != 0)
         fail(name, set_name, blocks);
 }
 
@@ -436,7 +436,7 @@ template <class P> static void check_dsa_arithmetic(const char *name) {
 template <class Arguments> static void launch_jobs(const char *step, const Arguments &arguments, uint64_t jobs) {
     char name[64];
     snprintf(name, sizeof name, "gabion_%s_%s", set_name, step);
-    if (gabion_hosted_launch(name, &arguments, sizeof arguments, static_cast<uint32_t>((jobs + BLOCK - 1) / BLOCK)) != 0)
+    if (gabion_emulator_launch(name, &arguments, sizeof arguments, static_cast<uint32_t>((jobs + BLOCK - 1) / BLOCK)) != 0)
         fail(name, set_name, arguments.n);
 }
 
@@ -614,7 +614,7 @@ template <class F> static void check_slh(const char *name, uint32_t n, bool is_h
         for (a.first = 0; a.first < a.d; a.first++) {
             char kernel[64];
             snprintf(kernel, sizeof kernel, "gabion_%s_walk_layer", name);
-            if (gabion_hosted_launch(kernel, &a, sizeof a, (n + a.of_walk - 1) / a.of_walk) != 0)
+            if (gabion_emulator_launch(kernel, &a, sizeof a, (n + a.of_walk - 1) / a.of_walk) != 0)
                 fail(kernel, name, n);
         }
         launch("finish", a, 1, false);
@@ -677,7 +677,7 @@ static void lookup() {
 static void beyond() {
     Array<> messages(3 * 100 - 1), out(32 * 3);
     const HashArguments a{messages.items, out.items, 100, 3};
-    gabion_hosted_launch("gabion_sha3_256", &a, sizeof a, 1);
+    gabion_emulator_launch("gabion_sha3_256", &a, sizeof a, 1);
 }
 
 int main(int count, char **arguments) {

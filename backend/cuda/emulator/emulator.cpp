@@ -36,7 +36,7 @@ template <class Kernel> void blocks(const void *given, uint32_t count) {
 }
 
 #define KERNEL(name, ...) {#name, sizeof(__VA_ARGS__::Arguments), __VA_ARGS__::JOBS, blocks<__VA_ARGS__>},
-static const GabionHostedKernel KERNELS[] = {
+static const GabionEmulatorKernel KERNELS[] = {
 #include "hash.inc"
 #include "lms.inc"
 #include "ml_dsa.inc"
@@ -48,13 +48,13 @@ static const GabionHostedKernel KERNELS[] = {
 
 } // namespace gabion
 
-const GabionHostedKernel *gabion_hosted_kernel(size_t number) {
+const GabionEmulatorKernel *gabion_emulator_kernel(size_t number) {
     const size_t count = sizeof gabion::KERNELS / sizeof gabion::KERNELS[0];
     return number < count ? &gabion::KERNELS[number] : nullptr;
 }
 
-int32_t gabion_hosted_launch(const char *kernel, const void *arguments, size_t length, uint32_t blocks) {
-    for (const GabionHostedKernel &each : gabion::KERNELS) {
+int32_t gabion_emulator_launch(const char *kernel, const void *arguments, size_t length, uint32_t blocks) {
+    for (const GabionEmulatorKernel &each : gabion::KERNELS) {
         if (strcmp(each.name, kernel) != 0)
             continue;
         if (each.arguments != length)

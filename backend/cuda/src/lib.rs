@@ -3,12 +3,12 @@
 //! ```text
 //!   Batch --> Cuda<D>: a slot, canary, plan --> D: Device --> results --> checks --> outputs
 //!                                                |
-//!                        driver::Nvidia; hosted::Hosted and faulty ones in tests
+//!                        driver::Nvidia; emulator::Emulator and faulty ones in tests
 //! ```
 //!
 //! [`Cuda`] is a [`gabion_backend::Backend`] over a [`Device`], which is all that it asks of a GPU. The kernels are in
 //! `kernels/`, in headers that compile for a device and for a processor. [`driver`] has the device that is a GPU;
-//! `gabion-cuda-hosted` has one that runs the kernels on the processor, for tests.
+//! `gabion-cuda-emulator` has one that runs the kernels on the processor, for tests.
 //!
 //! # What holds, whatever a device does
 //! - A slot has one owner, and a generation that its status words carry: no result of an earlier batch passes for one

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gabion_cuda::Fault;
-use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
 use gabion_rows::gpu;
 
 use super::*;

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran};
-use gabion_cuda_hosted::{Chosen, chosen};
+use gabion_cuda_emulator::{Chosen, chosen};
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_kem::{self, Params};
 use gabion_scheme::prehash::Prehash;

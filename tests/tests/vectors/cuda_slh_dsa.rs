@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use gabion_backend::{Keys, Operation, Slh};
-use gabion_cuda_hosted::DEVICE;
+use gabion_cuda_emulator::DEVICE;
 use gabion_scheme::slh_dsa::{self, Params, SigningKey};
 use gabion_scheme::{Algorithm, Status};
 use gabion_tests::vectors::{self, AcvpCase, hex, hex_if_there, text};

@@ -19,7 +19,7 @@ pub use selection::{Chosen, DEVICE, chosen};
 /// What `Device::allocate` promises.
 const ALIGNMENT: usize = 256;
 
-/// `GabionHostedKernel` of `emulator.hpp`.
+/// `GabionEmulatorKernel` of `emulator.hpp`.
 #[repr(C)]
 struct Entry {
     name: *const c_char,
@@ -29,13 +29,13 @@ struct Entry {
 }
 
 unsafe extern "C" {
-    fn gabion_hosted_launch(
+    fn gabion_emulator_launch(
         kernel: *const c_char,
         arguments: *const u8,
         len: usize,
         blocks: u32,
     ) -> i32;
-    fn gabion_hosted_kernel(number: usize) -> *const Entry;
+    fn gabion_emulator_kernel(number: usize) -> *const Entry;
 }
 
 /// The names of all kernels, with the jobs of a block.
@@ -51,7 +51,7 @@ pub fn arguments_len(kernel: &str) -> Option<usize> {
 /// A kernel by its number: its name, the jobs of a block, and bytes of its arguments.
 fn entry(number: usize) -> Option<(String, u32, usize)> {
     // SAFETY: any number is allowed; what is not null is an entry of a constant table.
-    let entry = unsafe { gabion_hosted_kernel(number).as_ref()? };
+    let entry = unsafe { gabion_emulator_kernel(number).as_ref()? };
     // SAFETY: a string that ends with a zero.
     let name = unsafe { CStr::from_ptr(entry.name) };
     Some((name.to_string_lossy().into_owned(), entry.jobs, entry.arguments))
@@ -97,7 +97,7 @@ impl Hosted {
         let (arguments, len) = (launch.arguments.as_ptr(), launch.arguments.len());
         // SAFETY: the name ends with a zero, and `arguments` has `len` bytes, which the callee compares with what the
         // kernel takes. What they are is the caller's promise.
-        let done = unsafe { gabion_hosted_launch(kernel.as_ptr(), arguments, len, launch.blocks) };
+        let done = unsafe { gabion_emulator_launch(kernel.as_ptr(), arguments, len, launch.blocks) };
         if done == 0 { Ok(()) } else { Err(Fault::Failed) }
     }
 

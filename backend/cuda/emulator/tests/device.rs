@@ -16,7 +16,7 @@ use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
 use gabion_cuda::driver::Nvidia;
 use gabion_cuda::{Cuda, Device, Fault, Launch, forward_device};
-use gabion_cuda_hosted::DEVICE;
+use gabion_cuda_emulator::DEVICE;
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::ML_KEM_768;
 

@@ -5,7 +5,7 @@
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Keys, Operation, Ran};
-use gabion_cuda_hosted::chosen;
+use gabion_cuda_emulator::chosen;
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Xmss};
 use gabion_cuda::{Cuda, Device, Fault, Launch};
-use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_kem::ML_KEM_768;

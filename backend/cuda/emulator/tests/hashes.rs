@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use gabion_cuda::HashArguments;
-use gabion_cuda_hosted::{kernels, run_on};
+use gabion_cuda_emulator::{kernels, run_on};
 use sha2::Digest;
 use sha3::digest::{ExtendableOutput, XofReader};
 

@@ -5,7 +5,7 @@
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
-use gabion_cuda_hosted::{Chosen, chosen};
+use gabion_cuda_emulator::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
 

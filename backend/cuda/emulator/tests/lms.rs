@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Hss, Operation, Ran};
-use gabion_cuda_hosted::{Chosen, chosen};
+use gabion_cuda_emulator::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::lms::{
     Generation, LM_OTS, LMS, Levels, LmOts, Lms, Scratch, VerifyKey, generate, testing_only_signed,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran, Task, cpus};
 use gabion_cuda::Fault;
 use gabion_cuda::offload::{About, Absent, Costs, Curve, Offload, Row, Source};
-use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::ml_kem::ML_KEM_512;

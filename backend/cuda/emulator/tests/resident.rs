@@ -8,7 +8,7 @@ use std::time::Duration;
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran};
 use gabion_cuda::{Cuda, Fault};
-use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
 

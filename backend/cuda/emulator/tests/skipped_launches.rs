@@ -9,7 +9,7 @@ use std::time::Duration;
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
 use gabion_cuda::{Cuda, Fault};
-use gabion_cuda_hosted::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;

@@ -6,7 +6,7 @@
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Keys, Operation, Ran, Slh};
-use gabion_cuda_hosted::{Chosen, chosen};
+use gabion_cuda_emulator::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;

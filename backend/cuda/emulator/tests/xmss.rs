@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Operation, Ran, Xmss};
-use gabion_cuda_hosted::{Chosen, chosen};
+use gabion_cuda_emulator::{Chosen, chosen};
 use gabion_scheme::Status;
 use gabion_scheme::xmss::{Generation, Piece, Scheme, Set, VerifyKey, generate};
 use gabion_scheme::xmss::{Scratch, testing_only_signed};

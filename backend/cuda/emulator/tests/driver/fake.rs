@@ -1,4 +1,4 @@
-//! A libcuda without a GPU: its functions over memory of this process and kernels of `gabion-cuda-hosted`.
+//! A libcuda without a GPU: its functions over memory of this process and kernels of `gabion-cuda-emulator`.
 //!
 //! Nothing happens when it is asked for. What a stream was asked for happens one thing after the other, three at
 //! each query of an event, and what is left happens when a test says so: late. There is one world, so tests take turns.
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gabion_cuda::driver::{Api, Code, Handle};
 use gabion_cuda::{Device, Launch};
-use gabion_cuda_hosted::{Hosted, arguments_len};
+use gabion_cuda_emulator::{Hosted, arguments_len};
 
 pub const OUT_OF_MEMORY: Code = 2;
 pub const NOT_READY: Code = 600;

@@ -2,7 +2,7 @@
 //! set, fresh and known keys, every form of a message, lanes that are spoilt.
 //!
 //! `GABION_RANDOM_OPERATIONS` says how many operations (3000), `GABION_RANDOM_SEED` repeats a run. What was compared
-//! is printed: `cargo test -p gabion-cuda-hosted --test random -- --nocapture`.
+//! is printed: `cargo test -p gabion-cuda-emulator --test random -- --nocapture`.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran, Slh, cpus};
-use gabion_cuda_hosted::chosen;
+use gabion_cuda_emulator::chosen;
 use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status, ml_dsa, ml_kem, slh_dsa};
