@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use gabion_backend::cpus;
 use gabion_cuda::driver::Nvidia;
-use gabion_cuda::{Cuda, Device, Pinned};
+use gabion_cuda::{Cuda, Device, PinnedBuffer};
 pub use gabion_rows::gpu::{Gpu as Row, HostMemory, Profile};
 use regex::Regex;
 
@@ -125,7 +125,7 @@ pub enum Event {
 
 /// Memory of the host, for buffers.
 enum Memory {
-    Pinned(Pinned),
+    Pinned(PinnedBuffer),
     Ordinary(Vec<u8>),
 }
 

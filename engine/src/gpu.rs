@@ -8,7 +8,9 @@
 use std::io;
 
 use gabion_backend::Backend;
-pub use gabion_cuda::offload::{About, Absent, Costs, Curve, Report, Row, Source, Stamp};
+pub use gabion_cuda::offload::{
+    Absent, Costs, Curve, DeviceDescription, Report, Row, Source, Stamp,
+};
 use gabion_cuda::offload::{Driver, Offload, operations};
 use once_cell::race::OnceBox;
 
@@ -94,7 +96,7 @@ fn report_of<S: Source>(
 /// As [`report`].
 pub fn measure(
     config: &Config,
-    tell: impl FnMut(&About, Algorithm, Task),
+    tell: impl FnMut(&DeviceDescription, Algorithm, Task),
 ) -> Result<Vec<(Report, io::Result<()>)>, Absent> {
     allowed(config, rights::exceed_the_callers())?;
     let all: Vec<_> = operations().collect();
@@ -129,7 +131,7 @@ mod tests {
             if self.has_one { Ok(()) } else { Err(Absent::Unusable("no driver".to_owned())) }
         }
 
-        fn open(&self) -> Result<Vec<(About, Nvidia)>, Absent> {
+        fn open(&self) -> Result<Vec<(DeviceDescription, Nvidia)>, Absent> {
             panic!("nobody asked for a batch")
         }
     }
@@ -180,7 +182,7 @@ mod tests {
             panic!("the driver was loaded")
         }
 
-        fn open(&self) -> Result<Vec<(About, Nvidia)>, Absent> {
+        fn open(&self) -> Result<Vec<(DeviceDescription, Nvidia)>, Absent> {
             panic!("the driver was called")
         }
     }

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use gabion_backend::cpus;
-use gabion_cuda::offload::{About, Absent, Offload, Source};
-use gabion_cuda_emulator::Hosted;
+use gabion_cuda::offload::{Absent, DeviceDescription, Offload, Source};
+use gabion_cuda_emulator::Emulator;
 use gabion_engine::keys::stateful::{hss, xmss};
 use gabion_engine::{
     Algorithm, BackendState, Batch, Config, Engine, Kem, Keys, Limits, Message, Operation,
@@ -20,7 +20,7 @@ use gabion_scheme::xmss::Set;
 struct Here;
 
 impl Source for Here {
-    type Device = Hosted;
+    type Device = Emulator;
 
     fn may_be_there(&self) -> bool {
         true
@@ -30,15 +30,15 @@ impl Source for Here {
         Ok(())
     }
 
-    fn open(&self) -> Result<Vec<(About, Hosted)>, Absent> {
-        let about = About {
+    fn open(&self) -> Result<Vec<(DeviceDescription, Emulator)>, Absent> {
+        let about = DeviceDescription {
             name: "this processor".to_owned(),
             uuid: "GPU-0".to_owned(),
             capability: (0, 0),
             memory_bytes: 1 << 30,
             driver: "1".to_owned(),
         };
-        Ok(vec![(about, Hosted::new())])
+        Ok(vec![(about, Emulator::new())])
     }
 }
 

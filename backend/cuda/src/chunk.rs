@@ -10,9 +10,9 @@ use gabion_scheme::{Status, ct};
 
 use crate::cuda::Cuda;
 use crate::device::{Arguments, Device, Fault, Launch};
-use crate::layout::Place;
-use crate::resident::{CANARY, Filled, Kind};
-use crate::slots::Taken;
+use crate::layout::Region;
+use crate::resident::{CANARY, FilledEntries, Kind};
+use crate::slots::SlotGuard;
 
 /// Jobs of a block of 128 threads: a thread each, or a warp each.
 pub(crate) const PER_THREAD: u32 = 128;
@@ -22,7 +22,7 @@ const DONE: u32 = 0xa500_0000;
 const INVALID_KEY: u32 = 0x3c00_0000;
 const INVALID_SIGNATURE: u32 = 0x6900_0000;
 /// Chunks of one batch on the device together, at most.
-const TOGETHER: usize = 3;
+const IN_FLIGHT_MAX: usize = 3;
 
 /// A kernel: its name after the parameter set's, jobs of an operation, and jobs of a block. Without jobs it is left out.
 pub(crate) type Step = (&'static str, u32, u32);
@@ -34,7 +34,7 @@ pub(crate) fn pieces(lanes: usize, fit: usize, enough: usize) -> Option<Vec<usiz
         return None;
     }
     let at_least = lanes.div_ceil(fit.max(1));
-    let count = at_least.max((lanes / enough.max(1)).min(2 * TOGETHER));
+    let count = at_least.max((lanes / enough.max(1)).min(2 * IN_FLIGHT_MAX));
     let piece = |i| lanes / count + usize::from(i < lanes % count);
     Some((0..count).map(piece).collect())
 }
@@ -44,62 +44,62 @@ pub(crate) fn pieces(lanes: usize, fit: usize, enough: usize) -> Option<Vec<usiz
 pub(crate) fn chunks<'a, D: Device>(
     cuda: &'a Cuda<D>,
     sizes: Option<Vec<usize>>,
-    mut begin: impl FnMut(&mut Taken<'a, D>, usize, usize) -> Result<Flying<'a, D>, Fault>,
+    mut begin: impl FnMut(&mut SlotGuard<'a, D>, usize, usize) -> Result<InFlight<'a, D>, Fault>,
 ) -> Ran {
     let Some(sizes) = sizes else { return Ran::Declined };
-    let mut flying: VecDeque<(Taken<'a, D>, Flying<'a, D>)> = VecDeque::new();
-    let land = |(mut taken, flying): (Taken<'a, D>, Flying<'a, D>)| {
-        let landed = flying.land(&mut taken);
+    let mut in_flight: VecDeque<(SlotGuard<'a, D>, InFlight<'a, D>)> = VecDeque::new();
+    let land = |(mut guard, in_flight): (SlotGuard<'a, D>, InFlight<'a, D>)| {
+        let landed = in_flight.land(&mut guard);
         if landed.is_err() {
-            taken.distrust();
+            guard.distrust();
         }
         landed.is_ok()
     };
     let mut from = 0;
     for lanes in sizes {
-        let mut taken = loop {
-            let slot = if flying.is_empty() {
+        let mut guard = loop {
+            let slot = if in_flight.is_empty() {
                 match cuda.slot() {
-                    Ok(taken) => Some(taken),
+                    Ok(guard) => Some(guard),
                     Err(ran) => return ran,
                 }
-            } else if flying.len() < TOGETHER {
+            } else if in_flight.len() < IN_FLIGHT_MAX {
                 cuda.slot_now()
             } else {
                 None
             };
-            match (slot, flying.is_empty()) {
-                (Some(taken), _) => break taken,
+            match (slot, in_flight.is_empty()) {
+                (Some(guard), _) => break guard,
                 (None, true) => return Ran::Lost,
                 (None, false) => {
-                    if !flying.pop_front().is_none_or(land) {
+                    if !in_flight.pop_front().is_none_or(land) {
                         return Ran::Lost;
                     }
                 }
             }
         };
-        match begin(&mut taken, from, lanes) {
-            Ok(begun) => flying.push_back((taken, begun)),
+        match begin(&mut guard, from, lanes) {
+            Ok(begun) => in_flight.push_back((guard, begun)),
             Err(_) => {
-                taken.distrust();
+                guard.distrust();
                 return Ran::Lost;
             }
         }
         from += lanes;
     }
-    if flying.into_iter().map(land).fold(true, |all, one| all & one) {
+    if in_flight.into_iter().map(land).fold(true, |all, one| all & one) {
         Ran::Done
     } else {
         Ran::Lost
     }
 }
 
-/// A slice that is given out piece by piece.
-pub(crate) struct Rest<'a, T>(&'a mut [T]);
+/// The part of a slice that was not handed out yet.
+pub(crate) struct Remaining<'a, T>(&'a mut [T]);
 
-impl<'a, T> Rest<'a, T> {
+impl<'a, T> Remaining<'a, T> {
     pub(crate) fn new(all: &'a mut [T]) -> Self {
-        Rest(all)
+        Remaining(all)
     }
 
     /// The next `n`, or as many as there are.
@@ -113,10 +113,10 @@ impl<'a, T> Rest<'a, T> {
 
 /// The encoded keys of a chunk, wherever they are.
 pub(crate) enum KeyBytes<'a> {
-    /// One after the other.
-    Together(&'a [u8]),
+    /// Contiguous.
+    Contiguous(&'a [u8]),
     /// Each by itself, with the number that names it.
-    Apart(Vec<(u64, &'a [u8])>),
+    Separate(Vec<(u64, &'a [u8])>),
 }
 
 impl<'a> KeyBytes<'a> {
@@ -129,9 +129,9 @@ impl<'a> KeyBytes<'a> {
         known: impl Fn(&'a T) -> (u64, &'a [u8]),
     ) -> Self {
         match keys {
-            Keys::Fresh(all) => KeyBytes::Together(&all[from * len..(from + lanes) * len]),
+            Keys::Fresh(all) => KeyBytes::Contiguous(&all[from * len..(from + lanes) * len]),
             Keys::Known(keys) => {
-                KeyBytes::Apart(keys[from..from + lanes].iter().map(|key| known(key)).collect())
+                KeyBytes::Separate(keys[from..from + lanes].iter().map(|key| known(key)).collect())
             }
         }
     }
@@ -139,7 +139,7 @@ impl<'a> KeyBytes<'a> {
 
 /// A chunk that begins: its slot, and what its kernels are given.
 pub(crate) struct Chunk<'t, 'a, D: Device, A: Arguments> {
-    pub(crate) taken: &'t mut Taken<'a, D>,
+    pub(crate) guard: &'t mut SlotGuard<'a, D>,
     /// How the parameter set is called in the kernels' names.
     pub(crate) set: &'static str,
     /// Of the kernels of that set; every address in them is of an array of the slot, for all lanes and canaries.
@@ -147,7 +147,7 @@ pub(crate) struct Chunk<'t, 'a, D: Device, A: Arguments> {
     pub(crate) lanes: usize,
     pub(crate) canaries: usize,
     /// Where the status words are.
-    pub(crate) status: Place,
+    pub(crate) status: Region,
     /// What the canary has to come to.
     pub(crate) answers: Vec<Answer>,
 }
@@ -162,30 +162,30 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
     /// Sends an array, and what the canary has there after it.
     pub(crate) fn send(
         &mut self,
-        to: Place,
+        to: Region,
         bytes: &'a [u8],
         canary: &[&[u8]],
     ) -> Result<(), Fault> {
-        self.taken.upload(to.offset, bytes)?;
-        self.taken.upload_own(to.offset + bytes.len(), canary.concat())
+        self.guard.upload(to.offset, bytes)?;
+        self.guard.upload_own(to.offset + bytes.len(), canary.concat())
     }
 
     /// Sends an array that was made for this, the canary's part with it.
-    pub(crate) fn send_own(&mut self, to: Place, bytes: Vec<u8>) -> Result<(), Fault> {
-        self.taken.upload_own(to.offset, bytes)
+    pub(crate) fn send_own(&mut self, to: Region, bytes: Vec<u8>) -> Result<(), Fault> {
+        self.guard.upload_own(to.offset, bytes)
     }
 
     /// Sends keys, and the canary's once for each of its lanes.
     pub(crate) fn send_keys(
         &mut self,
-        to: Place,
+        to: Region,
         keys: &KeyBytes<'a>,
         canary: &[u8],
     ) -> Result<(), Fault> {
         let canaries = vec![canary; self.canaries];
         match keys {
-            KeyBytes::Together(bytes) => self.send(to, bytes, &canaries),
-            KeyBytes::Apart(keys) => {
+            KeyBytes::Contiguous(bytes) => self.send(to, bytes, &canaries),
+            KeyBytes::Separate(keys) => {
                 // In one allocation from the start: what grows leaves copies behind.
                 let mut bytes = Vec::with_capacity(to.bytes);
                 let all = keys.iter().map(|(_, key)| *key).chain(canaries);
@@ -204,7 +204,7 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
 
     /// Clears the status words, before anything runs.
     pub(crate) fn clear_status(&mut self) -> Result<(), Fault> {
-        self.taken.clear(self.status.offset, self.status.bytes)
+        self.guard.clear(self.status.offset, self.status.bytes)
     }
 
     /// Runs a kernel over so many jobs, a thread each.
@@ -227,7 +227,7 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
             let launch = Launch::new(&kernel, arguments, blocks);
             // SAFETY: who made the chunk laid out the arrays for as many operations as the arguments say, and the
             // arguments are those of the kernels of this set.
-            unsafe { self.taken.launch(&launch)? };
+            unsafe { self.guard.launch(&launch)? };
         }
         Ok(())
     }
@@ -247,34 +247,34 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         (each, offset): (usize, usize),
         keys: &KeyBytes<'a>,
         canary: &'static [u8],
-    ) -> Result<Option<Filled>, Fault> {
-        let KeyBytes::Apart(known) = keys else { return Ok(None) };
+    ) -> Result<Option<FilledEntries>, Fault> {
+        let KeyBytes::Separate(known) = keys else { return Ok(None) };
         let mut ids: Vec<u64> = known.iter().map(|(id, _)| *id).collect();
         ids.resize(ids.len() + self.canaries, CANARY);
-        let Some((addresses, missing)) = self.taken.hold(kind, each, &ids)? else {
+        let Some((addresses, missing)) = self.guard.hold(kind, each, &ids)? else {
             return Ok(None);
         };
         for &lane in &missing {
             let bytes = known.get(lane).map_or(canary, |(_, bytes)| *bytes);
             // SAFETY: an entry of `each` bytes, in which the key fits at `offset`.
-            unsafe { self.taken.fill(addresses[lane] + offset as u64, bytes)? };
+            unsafe { self.guard.fill(addresses[lane] + offset as u64, bytes)? };
         }
         let new = missing.iter().map(|&lane| addresses[lane]).collect();
         Ok(Some((addresses, new)))
     }
 
     /// Says what the canary's part of an array, at the end of it, has to be.
-    pub(crate) fn expect(&mut self, place: Place, expected: &[&[u8]]) -> Result<(), Fault> {
+    pub(crate) fn expect(&mut self, place: Region, expected: &[&[u8]]) -> Result<(), Fault> {
         let expected = expected.concat();
         let fetched =
-            self.taken.fetch(place.offset + place.bytes - expected.len(), expected.len())?;
+            self.guard.fetch(place.offset + place.bytes - expected.len(), expected.len())?;
         self.answers.push(Answer { fetched, expected });
         Ok(())
     }
 
     /// Fetches the lanes of an array.
-    pub(crate) fn fetch(&mut self, place: Place, out: &'a mut [u8]) -> Result<(), Fault> {
-        self.taken.download(place.offset, out)
+    pub(crate) fn fetch(&mut self, place: Region, out: &'a mut [u8]) -> Result<(), Fault> {
+        self.guard.download(place.offset, out)
     }
 
     /// All was asked for; `verdicts` are the canary's.
@@ -282,45 +282,46 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         self,
         status: &'a mut [Status],
         verdicts: &[Status],
-    ) -> Result<Flying<'a, D>, Fault> {
-        let words = self.taken.fetch(self.status.offset, self.status.bytes)?;
+    ) -> Result<InFlight<'a, D>, Fault> {
+        let words = self.guard.fetch(self.status.offset, self.status.bytes)?;
         let verdicts = verdicts.to_vec();
-        Ok(Flying { status, words, verdicts, answers: self.answers, more: None })
+        Ok(InFlight { status, words, verdicts, answers: self.answers, next_round: None })
     }
 }
 
-/// Asks the device for more of the work, unless it was enough.
-pub(crate) type More<'a, D> = Box<dyn FnMut(&mut Taken<'a, D>) -> Result<bool, Fault> + 'a>;
+/// Launches another round of work if lanes are unfinished, and returns whether it did.
+pub(crate) type NextRound<'a, D> =
+    Box<dyn FnMut(&mut SlotGuard<'a, D>) -> Result<bool, Fault> + 'a>;
 
-/// A chunk that the device works on.
-pub(crate) struct Flying<'a, D: Device> {
+/// A chunk in flight on the device.
+pub(crate) struct InFlight<'a, D: Device> {
     status: &'a mut [Status],
     /// The number of the status words among what was fetched.
     words: usize,
     verdicts: Vec<Status>,
     answers: Vec<Answer>,
-    more: Option<More<'a, D>>,
+    next_round: Option<NextRound<'a, D>>,
 }
 
-impl<'a, D: Device> Flying<'a, D> {
-    /// With work that goes on while a lane has no status word: what was asked for is enough nearly always.
-    pub(crate) fn with_more(mut self, more: More<'a, D>) -> Self {
-        self.more = Some(more);
+impl<'a, D: Device> InFlight<'a, D> {
+    /// Adds rounds that run while a lane has no status word; the rounds that were launched are nearly always enough.
+    pub(crate) fn with_next_round(mut self, next_round: NextRound<'a, D>) -> Self {
+        self.next_round = Some(next_round);
         self
     }
 
     /// Waits, checks, and clears the outputs of lanes without success.
-    fn land(mut self, taken: &mut Taken<'a, D>) -> Result<(), Fault> {
-        taken.finish()?;
-        if let Some(more) = &mut self.more {
+    fn land(mut self, guard: &mut SlotGuard<'a, D>) -> Result<(), Fault> {
+        guard.finish()?;
+        if let Some(next_round) = &mut self.next_round {
             let is_open = |words: &[u8]| words.chunks_exact(4).any(|word| word == [0; 4]);
-            while is_open(taken.fetched(self.words)) && more(taken)? {
-                taken.download_again()?;
-                taken.finish()?;
+            while is_open(guard.fetched(self.words)) && next_round(guard)? {
+                guard.download_again()?;
+                guard.finish()?;
             }
         }
-        let generation = taken.generation();
-        let mut all = taken.fetched(self.words).chunks_exact(4).map(|word| {
+        let generation = guard.generation();
+        let mut all = guard.fetched(self.words).chunks_exact(4).map(|word| {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             match word ^ generation {
                 DONE => Some(Status::Ok),
@@ -335,10 +336,10 @@ impl<'a, D: Device> Flying<'a, D> {
         if !all.eq(self.verdicts.iter().map(|&status| Some(status))) {
             return Err(Fault::Failed);
         }
-        if self.answers.iter().any(|it| taken.fetched(it.fetched) != it.expected) {
+        if self.answers.iter().any(|it| guard.fetched(it.fetched) != it.expected) {
             return Err(Fault::Failed);
         }
-        for out in taken.outputs() {
+        for out in guard.outputs() {
             let len = out.len() / self.status.len().max(1);
             for (status, out) in self.status.iter().zip(out.chunks_exact_mut(len.max(1))) {
                 if !status.is_ok() {

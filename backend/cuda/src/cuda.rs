@@ -5,7 +5,7 @@ use std::time::Duration;
 use gabion_backend::{Ran, forks};
 
 use crate::device::Device;
-use crate::slots::{Refused, Slots, Taken};
+use crate::slots::{NoSlot, SlotGuard, Slots};
 
 /// Slots: one is copied to, one runs and one is copied from, of two batches at once.
 const SLOTS: usize = 6;
@@ -51,15 +51,15 @@ impl<D: Device> Cuda<D> {
     }
 
     /// A slot, if one is free now.
-    pub(crate) fn slot_now(&self) -> Option<Taken<'_, D>> {
+    pub(crate) fn slot_now(&self) -> Option<SlotGuard<'_, D>> {
         self.slots.take().ok()
     }
 
     /// A slot, or how the batch is answered without one.
-    pub(crate) fn slot(&self) -> Result<Taken<'_, D>, Ran> {
+    pub(crate) fn slot(&self) -> Result<SlotGuard<'_, D>, Ran> {
         self.slots.take_within(PATIENCE).map_err(|refused| match refused {
-            Refused::Broken => Ran::Lost,
-            Refused::Busy => Ran::Declined,
+            NoSlot::Broken => Ran::Lost,
+            NoSlot::Busy => Ran::Declined,
         })
     }
 }

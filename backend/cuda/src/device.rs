@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gabion_scheme::ct;
 
-use crate::pages::{Home, Pages};
+use crate::pages::{PageOwner, Pages};
 
 /// Why a device did not do what it was asked for. Nobody can tell what its memory holds then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,31 +47,31 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// Bytes of the host at an address that is a multiple of a page's 4096, wiped when they are dropped. A forked child sees
+/// Page-aligned host memory that a device can copy from and to directly, wiped when they are dropped. A forked child sees
 /// zeros.
-pub struct Pinned {
+pub struct PinnedBuffer {
     pages: ManuallyDrop<Pages>,
     /// The driver that knows of them.
-    home: Option<Arc<dyn Home>>,
+    owner: Option<Arc<dyn PageOwner>>,
 }
 
-impl Pinned {
+impl PinnedBuffer {
     /// So many bytes, all zero, that no driver knows.
     ///
     /// # Errors
     /// [`Fault::NoMemory`].
     pub fn new(bytes: usize) -> Result<Self, Fault> {
         let pages = Pages::new(bytes).ok_or(Fault::NoMemory)?;
-        Ok(Pinned { pages: ManuallyDrop::new(pages), home: None })
+        Ok(PinnedBuffer { pages: ManuallyDrop::new(pages), owner: None })
     }
 
     /// Pages that a driver knows, and takes back.
-    pub(crate) fn of(pages: Pages, home: Arc<dyn Home>) -> Self {
-        Pinned { pages: ManuallyDrop::new(pages), home: Some(home) }
+    pub(crate) fn of(pages: Pages, owner: Arc<dyn PageOwner>) -> Self {
+        PinnedBuffer { pages: ManuallyDrop::new(pages), owner: Some(owner) }
     }
 }
 
-impl Deref for Pinned {
+impl Deref for PinnedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -80,20 +80,20 @@ impl Deref for Pinned {
     }
 }
 
-impl DerefMut for Pinned {
+impl DerefMut for PinnedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and nobody else has it.
         unsafe { std::slice::from_raw_parts_mut(self.pages.start(), self.pages.len()) }
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         ct::wipe(self);
         // SAFETY: nobody takes them afterwards.
         let pages = unsafe { ManuallyDrop::take(&mut self.pages) };
-        match &self.home {
-            Some(home) => home.take_back(pages),
+        match &self.owner {
+            Some(owner) => owner.take_back(pages),
             None => drop(pages),
         }
     }
@@ -113,7 +113,7 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// A [`Fault`].
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault>;
+    fn pin(&self, bytes: usize) -> Result<PinnedBuffer, Fault>;
 
     /// Copies bytes to the device.
     ///
@@ -205,7 +205,7 @@ macro_rules! forward_device {
         }
     };
     (@ pin $field:ident) => {
-        fn pin(&self, bytes: usize) -> Result<$crate::Pinned, $crate::Fault> {
+        fn pin(&self, bytes: usize) -> Result<$crate::PinnedBuffer, $crate::Fault> {
             $crate::Device::pin(&self.$field, bytes)
         }
     };

@@ -15,10 +15,10 @@ use gabion_scheme::xmss::{self, Scheme, Set};
 use once_cell::race::OnceBox;
 
 use crate::arguments::{LmsArguments, XmssArguments};
-use crate::chunk::{Chunk, Flying};
+use crate::chunk::{Chunk, InFlight};
 use crate::device::{Arguments, Device, Fault};
-use crate::layout::{Layout, Place, fitting};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region, largest_fit};
+use crate::slots::SlotGuard;
 
 /// Lanes of the canary among nodes, and among signatures.
 pub(crate) const NODE_CANARIES: usize = 1;
@@ -55,7 +55,7 @@ pub(crate) fn sizes(
 
 /// As many nodes as fit, by what so many take; at most so many that their threads have numbers of 32 bits.
 pub(crate) fn nodes_that_fit(bytes: impl Fn(usize) -> usize, slot: usize, threads: usize) -> usize {
-    fitting((1 << 31) / threads, |nodes| bytes(nodes) <= slot)
+    largest_fit((1 << 31) / threads, |nodes| bytes(nodes) <= slot)
 }
 
 /// Runs operations in groups of one kind each, which `run` gives verdicts, and `tell`s each verdict. It ends with the
@@ -83,9 +83,9 @@ pub(crate) fn by_kind<T, K: Ord>(
 pub(crate) struct Frame {
     /// Bytes of a slot.
     pub(crate) bytes: usize,
-    status: Place,
+    status: Region,
     secret: usize,
-    tails: Vec<Place>,
+    tails: Vec<Region>,
 }
 
 impl Frame {
@@ -100,17 +100,17 @@ impl Frame {
     /// place, 0 where it is empty.
     pub(crate) fn chunk<'t, 'a, D: Device, A: Common>(
         &self,
-        taken: &'t mut Taken<'a, D>,
+        guard: &'t mut SlotGuard<'a, D>,
         set: &'static str,
         (lanes, canaries): (usize, usize),
-        arguments: impl FnOnce(&dyn Fn(Place) -> u64) -> A,
+        arguments: impl FnOnce(&dyn Fn(Region) -> u64) -> A,
     ) -> Result<Chunk<'t, 'a, D, A>, Fault> {
-        taken.reserve(self.bytes, self.secret, &self.tails)?;
-        let at = |place: Place| if place.bytes > 0 { taken.address(place.offset) } else { 0 };
+        guard.reserve(self.bytes, self.secret, &self.tails)?;
+        let at = |place: Region| if place.bytes > 0 { guard.address(place.offset) } else { 0 };
         let mut arguments = arguments(&at);
-        arguments.begin(at(self.status), (lanes + canaries) as u32, taken.generation());
+        arguments.begin(at(self.status), (lanes + canaries) as u32, guard.generation());
         let (status, answers) = (self.status, Vec::new());
-        Ok(Chunk { taken, set, arguments, lanes, canaries, status, answers })
+        Ok(Chunk { guard, set, arguments, lanes, canaries, status, answers })
     }
 }
 
@@ -143,9 +143,9 @@ common!(XmssArguments);
 pub(crate) fn fly_nodes<'a, D: Device, A: Common>(
     mut chunk: Chunk<'_, 'a, D, A>,
     low: u32,
-    (out, canary): (Place, &[u8]),
+    (out, canary): (Region, &[u8]),
     (output, status): (&'a mut [u8], &'a mut [Status]),
-) -> Result<Flying<'a, D>, Fault> {
+) -> Result<InFlight<'a, D>, Fault> {
     let (nodes, n) = (chunk.lanes, chunk.lanes + chunk.canaries);
     for level in 0..low {
         chunk.arguments.set_level(level);
@@ -160,7 +160,7 @@ pub(crate) fn fly_nodes<'a, D: Device, A: Common>(
 /// Sends the arrays of a chunk of signatures, the canary's part with each.
 pub(crate) fn send_all<D: Device, A: Common>(
     chunk: &mut Chunk<'_, '_, D, A>,
-    arrays: [(Place, Vec<u8>); 3],
+    arrays: [(Region, Vec<u8>); 3],
 ) -> Result<(), Fault> {
     for (place, bytes) in arrays {
         chunk.send_own(place, bytes)?;

@@ -10,15 +10,15 @@ use gabion_scheme::kernels::lms::{D_MESG, prefix};
 use gabion_scheme::lms::{LmOts, LmsFamily, Nodes, Part, VerifyKey, parts};
 
 use crate::arguments::LmsArguments;
-use crate::chunk::{Chunk, Flying, Rest, chunks, pieces};
+use crate::chunk::{Chunk, InFlight, Remaining, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
 use crate::hbs::{
     CANARIES, Frame, LmsLeaf, LmsSigned, NODE_CANARIES, by_kind, fly_nodes, nodes_that_fit,
     send_all, sizes,
 };
-use crate::layout::{Layout, Place};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region};
+use crate::slots::SlotGuard;
 
 /// Bytes of an `LmsPart` of `kernels/lms.cuh`, and of Q and its checksum.
 const PART: usize = 40;
@@ -59,13 +59,13 @@ fn name(ots: &LmOts) -> &'static str {
 /// Where the arrays lie; those that an operation does not need are empty.
 #[derive(Default)]
 struct Arrays {
-    keys: Place,
-    values: Place,
-    nodes: Place,
-    input: Place,
-    parts: Place,
-    digests: Place,
-    out: Place,
+    keys: Region,
+    values: Region,
+    nodes: Region,
+    input: Region,
+    parts: Region,
+    digests: Region,
+    out: Region,
     frame: Frame,
 }
 
@@ -103,11 +103,11 @@ impl Arrays {
     /// A chunk over them, for so many lanes and canaries.
     fn chunk<'t, 'a, D: Device>(
         &self,
-        taken: &'t mut Taken<'a, D>,
+        guard: &'t mut SlotGuard<'a, D>,
         ots: &LmOts,
         operations: (usize, usize),
     ) -> Result<Chunk<'t, 'a, D, LmsArguments>, Fault> {
-        self.frame.chunk(taken, name(ots), operations, |at| LmsArguments {
+        self.frame.chunk(guard, name(ots), operations, |at| LmsArguments {
             keys: at(self.keys),
             input: at(self.input),
             parts: at(self.parts),
@@ -131,11 +131,11 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
     let bytes = |nodes: usize| Arrays::of_nodes(ots, nodes + NODE_CANARIES, low).frame.bytes;
     let fit = nodes_that_fit(bytes, cuda.slot_bytes(), ots.chains() << low);
     let sizes = pieces(status.len(), fit, CHAINS_ENOUGH.div_ceil(ots.chains() << low));
-    let (mut outputs, mut statuses) = (Rest::new(output), Rest::new(status));
-    chunks(cuda, sizes, |taken, from, nodes| {
+    let (mut outputs, mut statuses) = (Remaining::new(output), Remaining::new(status));
+    chunks(cuda, sizes, |guard, from, nodes| {
         let canary = LmsLeaf::of(ots).ok_or(Fault::NoMemory)?;
         let at = Arrays::of_nodes(ots, nodes + NODE_CANARIES, low);
-        let mut chunk = at.chunk(taken, ots, (nodes, NODE_CANARIES))?;
+        let mut chunk = at.chunk(guard, ots, (nodes, NODE_CANARIES))?;
         chunk.arguments.low = low;
         chunk.arguments.first = (first + from as u32) << low;
         chunk.arguments.base = 1 << lms.h;
@@ -161,15 +161,15 @@ fn input_len(part: &Part<'_>) -> usize {
         + part.message.len()
 }
 
-/// Parts as the kernels take them.
+/// A chunk's parts, packed for the kernels.
 #[derive(Default)]
-struct Packed {
+struct PackedParts {
     keys: Vec<u8>,
     input: Vec<u8>,
     parts: Vec<u8>,
 }
 
-impl Packed {
+impl PackedParts {
     fn push(&mut self, part: &Part<'_>) {
         let Part { public, q, randomizer, values, path, message } = *part;
         self.keys.extend_from_slice(public.id);
@@ -235,26 +235,26 @@ fn verify_group<D: Device>(
         Arrays::of_parts(ots, count + CANARIES, bytes + own).frame.bytes <= cuda.slot_bytes()
     };
     let sizes = sizes(group.iter().map(|(_, part)| input_len(part)), fits);
-    let mut statuses = Rest::new(verdicts);
-    chunks(cuda, sizes, |taken, from, lanes| {
-        verify_chunk(taken, ots, &group[from..from + lanes], [&good, &bad], statuses.next(lanes))
+    let mut statuses = Remaining::new(verdicts);
+    chunks(cuda, sizes, |guard, from, lanes| {
+        verify_chunk(guard, ots, &group[from..from + lanes], [&good, &bad], statuses.next(lanes))
     })
 }
 
 /// Begins a chunk of parts, the canary's after them.
 fn verify_chunk<'a, D: Device>(
-    taken: &mut Taken<'a, D>,
+    guard: &mut SlotGuard<'a, D>,
     ots: &LmOts,
     group: &[(usize, Part<'_>)],
     own: [&Part<'_>; CANARIES],
     verdicts: &'a mut [Status],
-) -> Result<Flying<'a, D>, Fault> {
-    let mut packed = Packed::default();
+) -> Result<InFlight<'a, D>, Fault> {
+    let mut packed = PackedParts::default();
     group.iter().map(|(_, part)| part).chain(own).for_each(|part| packed.push(part));
     let n = group.len() + CANARIES;
     let at = Arrays::of_parts(ots, group.len() + CANARIES, packed.input.len());
-    let mut chunk = at.chunk(taken, ots, (group.len(), CANARIES))?;
-    let Packed { keys, input, parts } = packed;
+    let mut chunk = at.chunk(guard, ots, (group.len(), CANARIES))?;
+    let PackedParts { keys, input, parts } = packed;
     send_all(&mut chunk, [(at.keys, keys), (at.input, input), (at.parts, parts)])?;
     chunk.launch_jobs("digest", n)?;
     chunk.launch_jobs("chains", n * ots.chains())?;

@@ -9,11 +9,11 @@ use gabion_scheme::{Status, ct};
 
 use crate::arguments::KemArguments;
 use crate::canary::KemCanary;
-use crate::chunk::{Chunk, Flying, KeyBytes, PER_THREAD, PER_WARP, Rest, chunks, pieces};
+use crate::chunk::{Chunk, InFlight, KeyBytes, PER_THREAD, PER_WARP, Remaining, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::layout::{Layout, Place, fitting};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region, largest_fit};
+use crate::slots::SlotGuard;
 
 /// Bytes of a polynomial.
 const POLY: usize = 512;
@@ -31,40 +31,40 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [St
     let lanes = status.len();
     let sizes = |p: &Params, what| {
         let fits = |n| Arrays::new(p, what, n + CANARIES).bytes <= cuda.slot_bytes();
-        pieces(lanes, fitting(lanes, fits), ENOUGH)
+        pieces(lanes, largest_fit(lanes, fits), ENOUGH)
     };
-    let mut statuses = Rest::new(status);
+    let mut statuses = Remaining::new(status);
     let ran = match kem {
         Kem::Keygen { params: p, seeds, ek, dk } => {
-            let (mut eks, mut dks) = (Rest::new(ek), Rest::new(dk));
-            chunks(cuda, sizes(p, What::Keygen), |taken, from, lanes| {
+            let (mut eks, mut dks) = (Remaining::new(ek), Remaining::new(dk));
+            chunks(cuda, sizes(p, KemOperation::Keygen), |guard, from, lanes| {
                 let out = (eks.next(lanes * p.ek_len()), dks.next(lanes * p.dk_len()));
-                keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
+                keygen(guard, p, &seeds[from..from + lanes], out, statuses.next(lanes))
             })
         }
         Kem::Publish { params: p, seeds, ek } => {
-            let mut eks = Rest::new(ek);
-            chunks(cuda, sizes(p, What::Publish), |taken, from, lanes| {
+            let mut eks = Remaining::new(ek);
+            chunks(cuda, sizes(p, KemOperation::Publish), |guard, from, lanes| {
                 let out = (eks.next(lanes * p.ek_len()), &mut [][..]);
-                keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
+                keygen(guard, p, &seeds[from..from + lanes], out, statuses.next(lanes))
             })
         }
         Kem::Encaps { params: p, keys, m, ct, shared } => {
-            let (mut cts, mut secrets) = (Rest::new(ct), Rest::new(shared));
-            chunks(cuda, sizes(p, What::Encaps), |taken, from, lanes| {
+            let (mut cts, mut secrets) = (Remaining::new(ct), Remaining::new(shared));
+            chunks(cuda, sizes(p, KemOperation::Encaps), |guard, from, lanes| {
                 let keys =
                     KeyBytes::new(keys, from, lanes, p.ek_len(), |key| (key.id(), key.bytes()));
                 let out = (cts.next(lanes * p.ct_len()), secrets.next(lanes));
-                encaps(taken, p, &keys, &m[from..from + lanes], out, statuses.next(lanes))
+                encaps(guard, p, &keys, &m[from..from + lanes], out, statuses.next(lanes))
             })
         }
         Kem::Decaps { params: p, keys, ct, shared } => {
-            let mut secrets = Rest::new(shared);
-            chunks(cuda, sizes(p, What::Decaps), |taken, from, lanes| {
+            let mut secrets = Remaining::new(shared);
+            chunks(cuda, sizes(p, KemOperation::Decaps), |guard, from, lanes| {
                 let keys =
                     KeyBytes::new(keys, from, lanes, p.dk_len(), |key| (key.id(), key.bytes()));
                 let ct = &ct[from * p.ct_len()..(from + lanes) * p.ct_len()];
-                decaps(taken, p, &keys, ct, secrets.next(lanes), statuses.next(lanes))
+                decaps(guard, p, &keys, ct, secrets.next(lanes), statuses.next(lanes))
             })
         }
         Kem::Generate { .. } | Kem::DecodePublic { .. } | Kem::DecodePrivate { .. } => {
@@ -95,9 +95,9 @@ fn forget(kem: &mut Kem<'_>, status: &mut [Status]) {
     status.fill(Status::NotRun);
 }
 
-/// What a batch does, which says what arrays it needs.
+/// The operation of a batch, which decides what arrays it needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum KemOperation {
     Keygen,
     /// Key generation without decapsulation keys.
     Publish,
@@ -107,37 +107,37 @@ enum What {
 
 /// Where the arrays of an operation lie; those that it does not need are empty.
 struct Arrays {
-    seeds: Place,
-    dk: Place,
-    message: Place,
-    shared: Place,
-    pairs: Place,
-    rejected: Place,
-    hat: Place,
-    noise: Place,
-    prf: Place,
-    again: Place,
-    keys: Place,
-    new_keys: Place,
-    ek: Place,
-    ct: Place,
-    matrix: Place,
-    valid: Place,
-    status: Place,
+    seeds: Region,
+    dk: Region,
+    message: Region,
+    shared: Region,
+    pairs: Region,
+    rejected: Region,
+    hat: Region,
+    noise: Region,
+    prf: Region,
+    again: Region,
+    keys: Region,
+    new_keys: Region,
+    ek: Region,
+    ct: Region,
+    matrix: Region,
+    valid: Region,
+    status: Region,
     bytes: usize,
     secret: usize,
-    tails: Vec<Place>,
+    tails: Vec<Region>,
 }
 
 impl Arrays {
-    fn new(p: &Params, what: What, n: usize) -> Self {
+    fn new(p: &Params, what: KemOperation, n: usize) -> Self {
         let mut layout = Layout::default();
         let of = |is_needed: bool| if is_needed { n } else { 0 };
-        let decaps = what == What::Decaps;
-        let keygen = matches!(what, What::Keygen | What::Publish);
+        let decaps = what == KemOperation::Decaps;
+        let keygen = matches!(what, KemOperation::Keygen | KemOperation::Publish);
         let mut arrays = Arrays {
             seeds: layout.array(of(keygen), SEED_LEN),
-            dk: layout.array(of(decaps || what == What::Keygen), p.dk_len()),
+            dk: layout.array(of(decaps || what == KemOperation::Keygen), p.dk_len()),
             message: layout.array(of(!keygen), SECRET_LEN),
             shared: layout.array(of(!keygen), SECRET_LEN),
             pairs: layout.array(n, 2 * SECRET_LEN),
@@ -146,13 +146,13 @@ impl Arrays {
             noise: layout.array(of(keygen), p.k * POLY),
             prf: layout.array(n, (2 * p.k + 1) * 64 * p.eta1),
             again: layout.array(of(decaps), p.ct_len()),
-            keys: Place::default(),
-            new_keys: Place::default(),
-            ek: Place::default(),
-            ct: Place::default(),
-            matrix: Place::default(),
-            valid: Place::default(),
-            status: Place::default(),
+            keys: Region::default(),
+            new_keys: Region::default(),
+            ek: Region::default(),
+            ct: Region::default(),
+            matrix: Region::default(),
+            valid: Region::default(),
+            status: Region::default(),
             bytes: 0,
             secret: 0,
             tails: Vec::new(),
@@ -173,9 +173,9 @@ impl Arrays {
 
 /// Lays out the arrays for `lanes` lanes and the canaries after them.
 fn lay_out<'t, 'a, D: Device>(
-    taken: &'t mut Taken<'a, D>,
+    guard: &'t mut SlotGuard<'a, D>,
     p: &Params,
-    what: What,
+    what: KemOperation,
     (lanes, canaries): (usize, usize),
 ) -> Result<(Chunk<'t, 'a, D, KemArguments>, Arrays), Fault> {
     let set = match p.algorithm {
@@ -185,10 +185,10 @@ fn lay_out<'t, 'a, D: Device>(
     };
     let n = lanes + canaries;
     let arrays = Arrays::new(p, what, n);
-    taken.reserve(arrays.bytes, arrays.secret, &arrays.tails)?;
-    let at = |place: Place| taken.address(place.offset);
+    guard.reserve(arrays.bytes, arrays.secret, &arrays.tails)?;
+    let at = |place: Region| guard.address(place.offset);
     // In decapsulation those within decapsulation keys.
-    let (ek, ek_stride) = if what == What::Decaps {
+    let (ek, ek_stride) = if what == KemOperation::Decaps {
         (at(arrays.dk) + 384 * p.k as u64, p.dk_len())
     } else {
         (at(arrays.ek), p.ek_len())
@@ -196,7 +196,7 @@ fn lay_out<'t, 'a, D: Device>(
     let arguments = KemArguments {
         seeds: at(arrays.seeds),
         ek,
-        dk: if what == What::Publish { 0 } else { at(arrays.dk) },
+        dk: if what == KemOperation::Publish { 0 } else { at(arrays.dk) },
         message: at(arrays.message),
         ct: at(arrays.ct),
         again: at(arrays.again),
@@ -212,22 +212,22 @@ fn lay_out<'t, 'a, D: Device>(
         status: at(arrays.status),
         ek_stride: ek_stride as u32,
         n: n as u32,
-        generation: taken.generation(),
+        generation: guard.generation(),
         reserved: 0,
     };
     let (answers, status) = (Vec::new(), arrays.status);
-    Ok((Chunk { taken, set, arguments, lanes, canaries, status, answers }, arrays))
+    Ok((Chunk { guard, set, arguments, lanes, canaries, status, answers }, arrays))
 }
 
 /// Has the keys of a chunk in place: resident if they can be, and sent otherwise. Whether A-hat has to be sampled.
 fn place_keys<'a, D: Device>(
     chunk: &mut Chunk<'_, 'a, D, KemArguments>,
     at: &Arrays,
-    (p, what): (&'static Params, What),
+    (p, what): (&'static Params, KemOperation),
     keys: &KeyBytes<'a>,
     canary: &'static [u8],
 ) -> Result<bool, Fault> {
-    let is_private = what == What::Decaps;
+    let is_private = what == KemOperation::Decaps;
     let (matrix, k) = (p.k * p.k * POLY, p.k as u32);
     let each = matrix + if is_private { p.dk_len() } else { p.ek_len() + HASH_LEN };
     let each = each.next_multiple_of(ENTRY_ALIGNMENT);
@@ -247,7 +247,7 @@ fn place_keys<'a, D: Device>(
     chunk.arguments.ek_stride = ek_at as u32;
     if !new.is_empty() {
         chunk.send_own(at.new_keys, words(&new))?;
-        let keys = chunk.taken.address(at.new_keys.offset);
+        let keys = chunk.guard.address(at.new_keys.offset);
         let arguments = KemArguments { keys, n: new.len() as u32, ..chunk.arguments };
         chunk.run_with(&arguments, new.len(), &[("sample_matrix", k * k, PER_THREAD)])?;
         if !is_private {
@@ -255,21 +255,21 @@ fn place_keys<'a, D: Device>(
         }
     }
     chunk.send_own(at.keys, words(&addresses))?;
-    chunk.arguments.keys = chunk.taken.address(at.keys.offset);
+    chunk.arguments.keys = chunk.guard.address(at.keys.offset);
     Ok(false)
 }
 
 fn keygen<'a, D: Device>(
-    taken: &mut Taken<'a, D>,
+    guard: &mut SlotGuard<'a, D>,
     p: &'static Params,
     seeds: &'a [[u8; SEED_LEN]],
     (ek, dk): (&'a mut [u8], &'a mut [u8]),
     status: &'a mut [Status],
-) -> Result<Flying<'a, D>, Fault> {
+) -> Result<InFlight<'a, D>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let what = if dk.is_empty() { What::Publish } else { What::Keygen };
-    let (mut chunk, at) = lay_out(taken, p, what, (seeds.len(), 1))?;
+    let what = if dk.is_empty() { KemOperation::Publish } else { KemOperation::Keygen };
+    let (mut chunk, at) = lay_out(guard, p, what, (seeds.len(), 1))?;
     chunk.send(at.seeds, seeds.as_flattened(), &[canary.seed.as_flattened()])?;
     chunk.run(&[
         ("seed", 1, PER_THREAD),
@@ -281,7 +281,7 @@ fn keygen<'a, D: Device>(
     ])?;
     chunk.expect(at.ek, &[&canary.ek])?;
     chunk.fetch(at.ek, ek)?;
-    if what == What::Keygen {
+    if what == KemOperation::Keygen {
         chunk.expect(at.dk, &[&canary.dk])?;
         chunk.fetch(at.dk, dk)?;
     }
@@ -289,17 +289,17 @@ fn keygen<'a, D: Device>(
 }
 
 fn encaps<'a, D: Device>(
-    taken: &mut Taken<'a, D>,
+    guard: &mut SlotGuard<'a, D>,
     p: &'static Params,
     keys: &KeyBytes<'a>,
     m: &'a [[u8; SECRET_LEN]],
     (ct, shared): (&'a mut [u8], &'a mut [[u8; SECRET_LEN]]),
     status: &'a mut [Status],
-) -> Result<Flying<'a, D>, Fault> {
+) -> Result<InFlight<'a, D>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let (mut chunk, at) = lay_out(taken, p, What::Encaps, (m.len(), 1))?;
-    let samples = place_keys(&mut chunk, &at, (p, What::Encaps), keys, &canary.ek)?;
+    let (mut chunk, at) = lay_out(guard, p, KemOperation::Encaps, (m.len(), 1))?;
+    let samples = place_keys(&mut chunk, &at, (p, KemOperation::Encaps), keys, &canary.ek)?;
     chunk.send(at.message, m.as_flattened(), &[canary.m.as_flattened()])?;
     chunk.run(&[
         ("encaps_hash", 1, PER_THREAD),
@@ -317,17 +317,17 @@ fn encaps<'a, D: Device>(
 }
 
 fn decaps<'a, D: Device>(
-    taken: &mut Taken<'a, D>,
+    guard: &mut SlotGuard<'a, D>,
     p: &'static Params,
     keys: &KeyBytes<'a>,
     ct: &'a [u8],
     shared: &'a mut [[u8; SECRET_LEN]],
     status: &'a mut [Status],
-) -> Result<Flying<'a, D>, Fault> {
+) -> Result<InFlight<'a, D>, Fault> {
     let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
-    let (mut chunk, at) = lay_out(taken, p, What::Decaps, (shared.len(), 2))?;
-    let samples = place_keys(&mut chunk, &at, (p, What::Decaps), keys, &canary.dk)?;
+    let (mut chunk, at) = lay_out(guard, p, KemOperation::Decaps, (shared.len(), 2))?;
+    let samples = place_keys(&mut chunk, &at, (p, KemOperation::Decaps), keys, &canary.dk)?;
     chunk.send(at.ct, ct, &[&canary.ct, &canary.bad_ct])?;
     chunk.run(&[
         ("decaps_unpack", k, PER_WARP),

@@ -4,7 +4,7 @@
 const ALIGNMENT: usize = 256;
 
 /// The most items that fit, of `most`: if some do, so do fewer.
-pub(crate) fn fitting(most: usize, fits: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn largest_fit(most: usize, fits: impl Fn(usize) -> bool) -> usize {
     let (mut some, mut many) = (0, most + 1);
     while many - some > 1 {
         let half = some + (many - some) / 2;
@@ -16,28 +16,28 @@ pub(crate) fn fitting(most: usize, fits: impl Fn(usize) -> bool) -> usize {
 /// Items at the end of an array that may be the canary's.
 const TAIL: usize = 2;
 
-/// Gives out places in a slot, one after the other.
+/// Lays out regions in a slot, one after the other.
 #[derive(Default)]
 pub(crate) struct Layout {
     end: usize,
     secret: usize,
-    tails: Vec<Place>,
+    tails: Vec<Region>,
 }
 
-/// A place in a slot: so many bytes from there on.
+/// A region of a slot: its offset and length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Region {
     pub(crate) offset: usize,
     pub(crate) bytes: usize,
 }
 
 impl Layout {
     /// The next place, for `n` items of `each` bytes.
-    pub(crate) fn array(&mut self, n: usize, each: usize) -> Place {
-        let place = Place { offset: self.end, bytes: n * each };
+    pub(crate) fn array(&mut self, n: usize, each: usize) -> Region {
+        let place = Region { offset: self.end, bytes: n * each };
         let tail = n.min(TAIL) * each;
         if tail > 0 {
-            self.tails.push(Place { offset: place.offset + place.bytes - tail, bytes: tail });
+            self.tails.push(Region { offset: place.offset + place.bytes - tail, bytes: tail });
         }
         self.end = (self.end + place.bytes).next_multiple_of(ALIGNMENT);
         place
@@ -55,7 +55,7 @@ impl Layout {
 
     /// The ends of the arrays without secrets. They are cleared before a batch: what a batch before this one left of the
     /// same canary there would pass for this one's, where a kernel did not run.
-    pub(crate) fn tails(&self) -> Vec<Place> {
+    pub(crate) fn tails(&self) -> Vec<Region> {
         self.tails.iter().copied().filter(|tail| tail.offset >= self.secret).collect()
     }
 
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn the_most_that_fit_are_found() {
         for most in [0, 1, 2, 99, 100, 101, 5000] {
-            assert_eq!(fitting(most, |n| 100 + 7 * n <= 800), most.min(100));
-            assert_eq!(fitting(most, |_| false), 0);
+            assert_eq!(largest_fit(most, |n| 100 + 7 * n <= 800), most.min(100));
+            assert_eq!(largest_fit(most, |_| false), 0);
         }
     }
 
@@ -81,15 +81,15 @@ mod tests {
     fn places_do_not_overlap_and_are_aligned() {
         let mut layout = Layout::default();
         let places = [layout.array(3, 1184), layout.array(0, 5), layout.array(1, 1)];
-        assert_eq!(places[0], Place { offset: 0, bytes: 3552 });
-        assert_eq!(places[1], Place { offset: 3584, bytes: 0 });
-        assert_eq!(places[2], Place { offset: 3584, bytes: 1 });
+        assert_eq!(places[0], Region { offset: 0, bytes: 3552 });
+        assert_eq!(places[1], Region { offset: 3584, bytes: 0 });
+        assert_eq!(places[2], Region { offset: 3584, bytes: 1 });
         assert_eq!((layout.bytes(), layout.secret()), (3840, 0));
         layout.secrets_end();
         layout.array(1, 7);
         assert_eq!((layout.bytes(), layout.secret()), (4096, 3840));
         layout.array(5, 100);
-        let tails = [Place { offset: 3840, bytes: 7 }, Place { offset: 4096 + 300, bytes: 200 }];
+        let tails = [Region { offset: 3840, bytes: 7 }, Region { offset: 4096 + 300, bytes: 200 }];
         assert_eq!(layout.tails(), tails);
     }
 }

@@ -43,4 +43,4 @@ pub use arguments::{
     LmsArguments, SlhArguments, XmssArguments,
 };
 pub use cuda::Cuda;
-pub use device::{Arguments, Device, Fault, Launch, Pinned};
+pub use device::{Arguments, Device, Fault, Launch, PinnedBuffer};

@@ -69,8 +69,8 @@ impl Drop for Pages {
     }
 }
 
-/// Who has to do something before pages go.
-pub(crate) trait Home: Send + Sync {
+/// An owner that has to act before pages are freed.
+pub(crate) trait PageOwner: Send + Sync {
     /// Takes pages, and gives them up when it can.
     fn take_back(&self, pages: Pages);
 }

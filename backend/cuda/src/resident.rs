@@ -67,11 +67,11 @@ struct Entry {
 /// The address of each lane's entry, and a lane of each key that has to be filled in.
 pub(crate) type Entries = (Vec<u64>, Vec<usize>);
 
-/// The address of each lane's entry, and of those that were filled in and have to be expanded.
-pub(crate) type Filled = (Vec<u64>, Vec<u64>);
+/// The addresses of each lane's entry, and of the new entries, which have to be expanded.
+pub(crate) type FilledEntries = (Vec<u64>, Vec<u64>);
 
-/// The entries that a batch uses, until it has landed.
-pub(crate) struct Held {
+/// A lease on the entries that a batch uses, until it has landed.
+pub(crate) struct EntryLease {
     kind: Kind,
     epoch: u64,
     /// The address of each lane's entry.
@@ -82,9 +82,9 @@ pub(crate) struct Held {
     filled: Vec<u64>,
 }
 
-/// Entries of keys that were dropped, which somebody clears.
+/// Evicted entries, of keys that were dropped. Their memory has to be cleared before it is used again.
 #[derive(Default)]
-pub(crate) struct Swept {
+pub(crate) struct EvictedEntries {
     epoch: u64,
     /// Addresses and bytes.
     pub(crate) memory: Vec<(u64, usize)>,
@@ -107,7 +107,7 @@ impl Residents {
         kind: Kind,
         each: usize,
         lanes: &[u64],
-    ) -> Result<Option<Held>, Fault> {
+    ) -> Result<Option<EntryLease>, Fault> {
         let distinct = Distinct::new(lanes);
         let Some((entries, filled, epoch)) = self.enter(device, kind, each, &distinct.ids)? else {
             return Ok(None);
@@ -115,7 +115,7 @@ impl Residents {
         let addresses = distinct.of_lanes.iter().map(|&at| entries[at as usize]).collect();
         let missing = filled.iter().map(|&at| distinct.first[at] as usize).collect();
         let filled = filled.iter().map(|&at| distinct.ids[at]).collect();
-        Ok(Some(Held { kind, epoch, addresses, missing, ids: distinct.ids, filled }))
+        Ok(Some(EntryLease { kind, epoch, addresses, missing, ids: distinct.ids, filled }))
     }
 
     /// The entries of keys that all differ: their addresses, and the places of those that have to be filled in; and when
@@ -165,18 +165,18 @@ impl Residents {
 
     /// Gives entries back. Those that were filled are ready if the batch landed, and are no more otherwise: then the
     /// device is restarted before anybody has their memory.
-    pub(crate) fn release(&self, held: &Held, landed: bool) {
+    pub(crate) fn release(&self, lease: &EntryLease, landed: bool) {
         let mut inner = self.lock();
-        if inner.epoch != held.epoch {
+        if inner.epoch != lease.epoch {
             return;
         }
-        let Some(arena) = inner.arenas.get_mut(&held.kind) else { return };
-        for id in &held.ids {
+        let Some(arena) = inner.arenas.get_mut(&lease.kind) else { return };
+        for id in &lease.ids {
             if let Some(entry) = arena.entries.get_mut(id) {
                 entry.users = entry.users.saturating_sub(1);
             }
         }
-        for id in &held.filled {
+        for id in &lease.filled {
             if landed {
                 arena.entries.entry(*id).and_modify(|entry| entry.is_ready = true);
             } else {
@@ -186,35 +186,35 @@ impl Residents {
     }
 
     /// The entries of keys that were dropped and that nobody uses.
-    pub(crate) fn sweep(&self) -> Swept {
+    pub(crate) fn sweep(&self) -> EvictedEntries {
         let mut inner = self.lock();
         inner.read_notes();
-        let mut swept = Swept { epoch: inner.epoch, ..Swept::default() };
+        let mut evicted = EvictedEntries { epoch: inner.epoch, ..EvictedEntries::default() };
         if !inner.has_dropped {
-            return swept;
+            return evicted;
         }
         for (kind, arena) in &mut inner.arenas {
             let gone: Vec<u64> = arena.dropped().collect();
             for id in gone {
                 let address = arena.address_of(id);
                 if let Some(entry) = arena.entries.remove(&id) {
-                    swept.memory.push((address, arena.each));
-                    swept.places.push((*kind, entry.index));
+                    evicted.memory.push((address, arena.each));
+                    evicted.places.push((*kind, entry.index));
                 }
             }
         }
         let mut all = inner.arenas.values().flat_map(|arena| arena.entries.values());
         inner.has_dropped = all.any(|entry| entry.is_dropped);
-        swept
+        evicted
     }
 
-    /// Says that what was swept is clear; if it could not be cleared the device is restarted.
-    pub(crate) fn cleared(&self, swept: &mut Swept) {
+    /// Marks evicted entries as cleared; if they could not be cleared the device is restarted.
+    pub(crate) fn mark_cleared(&self, evicted: &mut EvictedEntries) {
         let mut inner = self.lock();
-        if inner.epoch != swept.epoch {
+        if inner.epoch != evicted.epoch {
             return;
         }
-        for (kind, index) in std::mem::take(&mut swept.places) {
+        for (kind, index) in std::mem::take(&mut evicted.places) {
             if let Some(arena) = inner.arenas.get_mut(&kind) {
                 arena.free.push(index);
             }

@@ -15,11 +15,11 @@ use gabion_scheme::{Status, ct};
 
 use crate::arguments::SlhArguments;
 use crate::canary::SlhCanary;
-use crate::chunk::{Chunk, KeyBytes, PER_THREAD, Rest, chunks, pieces};
+use crate::chunk::{Chunk, KeyBytes, PER_THREAD, Remaining, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::layout::{Layout, Place, fitting};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region, largest_fit};
+use crate::slots::SlotGuard;
 
 /// `SlhTask` and `SlhKind` of `kernels/slh_dsa.cuh`.
 const KEYGEN: u32 = 0;
@@ -43,7 +43,7 @@ const CANARIES: usize = 2;
 const MESSAGE_MAX: usize = 1 << 28;
 
 /// Lanes of a chunk that fill a device, below which a batch is not cut.
-fn enough(p: &Params, task: u32) -> usize {
+fn lanes_to_fill(p: &Params, task: u32) -> usize {
     match task {
         VERIFY => 4096,
         // Trees of 8 or 16 leaves, or of hundreds.
@@ -99,12 +99,12 @@ fn top_trees<D: Device>(
 ) -> Ran {
     let lanes = status.len();
     let fits = |lanes| Arrays::new(p, KEYGEN, lanes + CANARIES, 0, len).bytes <= cuda.slot_bytes();
-    let sizes = pieces(lanes, fitting(lanes, fits), enough(p, KEYGEN));
-    let (mut trees, mut statuses) = (Rest::new(trees), Rest::new(status));
-    chunks(cuda, sizes, |taken, from, lanes| {
+    let sizes = pieces(lanes, largest_fit(lanes, fits), lanes_to_fill(p, KEYGEN));
+    let (mut trees, mut statuses) = (Remaining::new(trees), Remaining::new(status));
+    chunks(cuda, sizes, |guard, from, lanes| {
         let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
         let keys = &keys[from * len..(from + lanes) * len];
-        let mut chunk = begin(taken, p, KEYGEN, (lanes, 1), 0, len)?;
+        let mut chunk = begin(guard, p, KEYGEN, (lanes, 1), 0, len)?;
         let at = Arrays::new(p, KEYGEN, lanes + 1, 0, len);
         chunk.send(at.keys, keys, &[&canary.sk[..len]])?;
         chunk.clear_status()?;
@@ -134,14 +134,15 @@ fn sign<D: Device>(
     let known = if is_known { lanes } else { 0 };
     let (mut roots, mut indices) = (vec![0; known * root_len], vec![0; known * INDICES * 4]);
     {
-        let (mut sigs, mut statuses) = (Rest::new(sig), Rest::new(status));
-        let (mut all_roots, mut all_indices) = (Rest::new(&mut roots), Rest::new(&mut indices));
-        let ran = chunks(cuda, sizes, |taken, from, lanes| {
+        let (mut sigs, mut statuses) = (Remaining::new(sig), Remaining::new(status));
+        let (mut all_roots, mut all_indices) =
+            (Remaining::new(&mut roots), Remaining::new(&mut indices));
+        let ran = chunks(cuda, sizes, |guard, from, lanes| {
             let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
-            let packed = Packed::new(&messages[from..from + lanes], &canary.message, 1);
+            let packed = PackedMessages::new(&messages[from..from + lanes], &canary.message, 1);
             let bytes = packed.bytes.len();
             let keys = KeyBytes::new(keys, from, lanes, p.sk_len(), |key| (key.id(), key.bytes()));
-            let mut chunk = begin(taken, p, SIGN, (lanes, 1), bytes, p.sk_len())?;
+            let mut chunk = begin(guard, p, SIGN, (lanes, 1), bytes, p.sk_len())?;
             let at = Arrays::new(p, SIGN, lanes + 1, bytes, p.sk_len());
             chunk.send_keys(at.keys, &keys, &canary.sk)?;
             chunk.send_own(at.messages, packed.bytes)?;
@@ -215,13 +216,13 @@ fn verify<D: Device>(
     status: &mut [Status],
 ) -> Ran {
     let sizes = sizes(cuda, p, VERIFY, messages);
-    let mut statuses = Rest::new(status);
-    let ran = chunks(cuda, sizes, |taken, from, lanes| {
+    let mut statuses = Remaining::new(status);
+    let ran = chunks(cuda, sizes, |guard, from, lanes| {
         let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
-        let packed = Packed::new(&messages[from..from + lanes], &canary.message, CANARIES);
+        let packed = PackedMessages::new(&messages[from..from + lanes], &canary.message, CANARIES);
         let bytes = packed.bytes.len();
         let keys = KeyBytes::new(keys, from, lanes, p.pk_len(), |key| (key.id(), key.bytes()));
-        let mut chunk = begin(taken, p, VERIFY, (lanes, CANARIES), bytes, p.pk_len())?;
+        let mut chunk = begin(guard, p, VERIFY, (lanes, CANARIES), bytes, p.pk_len())?;
         let at = Arrays::new(p, VERIFY, lanes + CANARIES, bytes, p.pk_len());
         chunk.send_keys(at.keys, &keys, &canary.pk)?;
         chunk.send_own(at.messages, packed.bytes)?;
@@ -251,7 +252,7 @@ fn trees<D: Device>(
 ) -> Result<(), Fault> {
     let len = p.wots_chains() as u32;
     let n = chunk.lanes + chunk.canaries;
-    let room = chunk.taken.room(at.nodes.offset) / n;
+    let room = chunk.guard.room(at.nodes.offset) / n;
     let of_group = |each: usize, all: usize| (room.saturating_sub(ALIGNED) / each).clamp(1, all);
 
     let group = of_group(p.n * ((2 << p.a) - 1), p.k);
@@ -310,7 +311,7 @@ fn walk<D: Device>(
     p: &Params,
     at: &Arrays,
 ) -> Result<(), Fault> {
-    chunk.arguments.ends = chunk.taken.address(at.nodes.offset);
+    chunk.arguments.ends = chunk.guard.address(at.nodes.offset);
     chunk.arguments.kind = WALK;
     chunk.launch(("walk_fors", p.k as u32, PER_THREAD))?;
     chunk.launch(("compress", 1, PER_THREAD))?;
@@ -332,15 +333,15 @@ fn each_part(message: &Message<'_>, each: impl FnMut(&[u8])) {
     }
 }
 
-/// The messages of a chunk as the kernels take them: M' one after the other, and where each is.
-struct Packed {
+/// A chunk's messages, packed for the kernels: M' one after the other, and where each is.
+struct PackedMessages {
     bytes: Vec<u8>,
     spans: Vec<u8>,
 }
 
-impl Packed {
+impl PackedMessages {
     fn new(messages: &[Message<'_>], canary: &[u8], canaries: usize) -> Self {
-        let mut packed = Packed { bytes: Vec::new(), spans: Vec::new() };
+        let mut packed = PackedMessages { bytes: Vec::new(), spans: Vec::new() };
         messages.iter().for_each(|message| packed.push(message));
         let own = Message::Pure { context: &[], message: canary };
         (0..canaries).for_each(|_| packed.push(&own));
@@ -371,8 +372,8 @@ fn sizes<D: Device>(
     let fits = |lanes: usize, bytes: usize| {
         Arrays::new(p, task, lanes + CANARIES, bytes, key_len).bytes <= cuda.slot_bytes()
     };
-    let fit = fitting(messages.len(), |lanes| fits(lanes, canary));
-    let even = pieces(messages.len(), fit, enough(p, task))?.first().copied()?;
+    let fit = largest_fit(messages.len(), |lanes| fits(lanes, canary));
+    let even = pieces(messages.len(), fit, lanes_to_fill(p, task))?.first().copied()?;
     let mut sizes = Vec::new();
     let (mut lanes, mut bytes) = (0, canary);
     for message in messages {
@@ -394,21 +395,21 @@ fn sizes<D: Device>(
 /// Where the arrays of an operation lie; those that it does not need are empty. What trees are worked out in comes last, with
 /// room for one at a time; the rest of the slot lets it have more.
 struct Arrays {
-    keys: Place,
-    opt_rand: Place,
-    messages: Place,
-    spans: Place,
-    context: Place,
-    room: Place,
-    indices: Place,
-    roots: Place,
-    fors_roots: Place,
-    walk: Place,
-    status: Place,
-    sig: Place,
-    nodes: Place,
+    keys: Region,
+    opt_rand: Region,
+    messages: Region,
+    spans: Region,
+    context: Region,
+    room: Region,
+    indices: Region,
+    roots: Region,
+    fors_roots: Region,
+    walk: Region,
+    status: Region,
+    sig: Region,
+    nodes: Region,
     bytes: usize,
-    tails: Vec<Place>,
+    tails: Vec<Region>,
 }
 
 impl Arrays {
@@ -471,7 +472,7 @@ fn set_name(p: &Params) -> &'static str {
 
 /// Lays out the arrays for `lanes` lanes and the canaries after them; `key_len` bytes a key.
 fn begin<'t, 'a, D: Device>(
-    taken: &'t mut Taken<'a, D>,
+    guard: &'t mut SlotGuard<'a, D>,
     p: &Params,
     task: u32,
     (lanes, canaries): (usize, usize),
@@ -485,16 +486,16 @@ fn begin<'t, 'a, D: Device>(
         SIGN => {
             let most = (p.k * p.n * ((2 << p.a) - 1)).max(p.d as usize * Arrays::layer_len(p));
             let wanted = arrays.nodes.offset + n * (most + ALIGNED);
-            arrays.bytes.max(wanted.min(taken.slot_bytes()))
+            arrays.bytes.max(wanted.min(guard.slot_bytes()))
         }
         _ => arrays.bytes,
     };
     // Of verification everything is public; of the rest everything is cleared afterwards.
     match task {
-        VERIFY => taken.reserve(all, 0, &arrays.tails)?,
-        _ => taken.reserve(all, all, &[])?,
+        VERIFY => guard.reserve(all, 0, &arrays.tails)?,
+        _ => guard.reserve(all, all, &[])?,
     }
-    let at = |place: Place| taken.address(place.offset);
+    let at = |place: Region| guard.address(place.offset);
     let arguments = SlhArguments {
         keys: at(arrays.keys),
         opt_rand: at(arrays.opt_rand),
@@ -507,12 +508,12 @@ fn begin<'t, 'a, D: Device>(
         roots: at(arrays.roots),
         fors_roots: at(arrays.fors_roots),
         nodes: at(arrays.nodes),
-        ends: taken.address(arrays.nodes.offset + arrays.nodes.bytes.next_multiple_of(256)),
+        ends: guard.address(arrays.nodes.offset + arrays.nodes.bytes.next_multiple_of(256)),
         table: 0,
         walk: at(arrays.walk),
         status: at(arrays.status),
         n: n as u32,
-        generation: taken.generation(),
+        generation: guard.generation(),
         task,
         key_stride: key_len as u32,
         pk_offset: if task == VERIFY { 0 } else { 2 * p.n as u32 },
@@ -524,5 +525,5 @@ fn begin<'t, 'a, D: Device>(
         ..SlhArguments::default()
     };
     let (set, status, answers) = (set_name(p), arrays.status, Vec::new());
-    Ok(Chunk { taken, set, arguments, lanes, canaries, status, answers })
+    Ok(Chunk { guard, set, arguments, lanes, canaries, status, answers })
 }

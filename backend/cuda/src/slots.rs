@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use gabion_scheme::ct;
 
 use crate::device::{Device, Fault, Launch};
-use crate::layout::Place;
-use crate::resident::{Entries, Held, Kind, Residents, Swept};
+use crate::layout::Region;
+use crate::resident::{Entries, EntryLease, EvictedEntries, Kind, Residents};
 
 /// Low bits of a status word, which hold the generation.
 const GENERATION_BITS: u32 = 24;
@@ -52,9 +52,9 @@ struct Slot {
     is_taken: bool,
 }
 
-/// A slot that was given away.
+/// The position, address and generation of a slot that has an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Given {
+struct SlotClaim {
     index: usize,
     address: u64,
     generation: u32,
@@ -62,7 +62,7 @@ struct Given {
 
 /// Why there is no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum NoSlot {
     /// All are taken.
     Busy,
     /// The device is broken or has no memory.
@@ -101,27 +101,27 @@ impl<D: Device> Slots<D> {
 
     /// A slot that is nobody else's. It holds no secret of whoever had it before. None if all are taken, or others wait
     /// for one.
-    pub(crate) fn take(&self) -> Result<Taken<'_, D>, Refused> {
+    pub(crate) fn take(&self) -> Result<SlotGuard<'_, D>, NoSlot> {
         let mut inner = self.lock();
-        let given =
-            if inner.waiting.is_empty() { self.give(&mut inner) } else { Err(Refused::Busy) };
+        let claim =
+            if inner.waiting.is_empty() { self.claim(&mut inner) } else { Err(NoSlot::Busy) };
         drop(inner);
-        given.map(|given| self.taken(given))
+        claim.map(|claim| self.guard(claim))
     }
 
     /// The same, in turn with others who wait, for so long at most.
-    pub(crate) fn take_within(&self, patience: Duration) -> Result<Taken<'_, D>, Refused> {
+    pub(crate) fn take_within(&self, patience: Duration) -> Result<SlotGuard<'_, D>, NoSlot> {
         let until = Instant::now() + patience;
         let mut inner = self.lock();
         inner.drawn += 1;
         let number = inner.drawn;
         inner.waiting.push_back(number);
-        let given = loop {
+        let claim = loop {
             let is_next = inner.waiting.front() == Some(&number);
-            let given = if is_next { self.give(&mut inner) } else { Err(Refused::Busy) };
+            let claim = if is_next { self.claim(&mut inner) } else { Err(NoSlot::Busy) };
             let left = until.saturating_duration_since(Instant::now());
-            if given != Err(Refused::Busy) || left.is_zero() {
-                break given;
+            if claim != Err(NoSlot::Busy) || left.is_zero() {
+                break claim;
             }
             let woken = self.freed.wait_timeout(inner, left);
             inner = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -130,39 +130,39 @@ impl<D: Device> Slots<D> {
         drop(inner);
         // There may be a slot for the next one, too.
         self.freed.notify_all();
-        given.map(|given| self.taken(given))
+        claim.map(|claim| self.guard(claim))
     }
 
-    /// The number of a slot that is taken now.
-    fn give(&self, inner: &mut Inner) -> Result<Given, Refused> {
+    /// Claims a free slot.
+    fn claim(&self, inner: &mut Inner) -> Result<SlotClaim, NoSlot> {
         if inner.broken {
             self.restart(inner)?;
         }
-        let index = inner.slots.iter().position(|slot| !slot.is_taken).ok_or(Refused::Busy)?;
+        let index = inner.slots.iter().position(|slot| !slot.is_taken).ok_or(NoSlot::Busy)?;
         if inner.slots[index].address == 0 {
             match self.device.allocate(self.bytes) {
                 Ok(address) => inner.slots[index].address = address,
                 // There are as many as there is memory for: those before this one, all of which are taken.
                 Err(Fault::NoMemory) if index > 0 => {
                     inner.slots.truncate(index);
-                    return Err(Refused::Busy);
+                    return Err(NoSlot::Busy);
                 }
                 Err(fault) => {
                     // Without memory nothing is lost but the batch; anything else may have broken the others.
                     inner.broken |= fault != Fault::NoMemory;
-                    return Err(Refused::Broken);
+                    return Err(NoSlot::Broken);
                 }
             }
         }
         inner.generation = next_generation(inner.generation);
         inner.slots[index].is_taken = true;
-        Ok(Given { index, address: inner.slots[index].address, generation: inner.generation })
+        Ok(SlotClaim { index, address: inner.slots[index].address, generation: inner.generation })
     }
 
-    /// A slot that was given, with its owner.
-    fn taken(&self, given: Given) -> Taken<'_, D> {
-        let Given { index, address, generation } = given;
-        let mut taken = Taken {
+    /// The guard of a claimed slot.
+    fn guard(&self, claim: SlotClaim) -> SlotGuard<'_, D> {
+        let SlotClaim { index, address, generation } = claim;
+        let mut guard = SlotGuard {
             slots: self,
             index,
             address,
@@ -171,21 +171,21 @@ impl<D: Device> Slots<D> {
             secret: 0,
             is_open: false,
             fault: None,
-            held: None,
-            swept: Swept::default(),
+            lease: None,
+            evicted: EvictedEntries::default(),
             sent: Vec::new(),
             fetched: Vec::new(),
             outputs: Vec::new(),
             copied: Vec::new(),
         };
-        taken.sweep();
-        taken
+        guard.sweep();
+        guard
     }
 
     /// Begins anew once nobody has a slot.
-    fn restart(&self, inner: &mut Inner) -> Result<(), Refused> {
+    fn restart(&self, inner: &mut Inner) -> Result<(), NoSlot> {
         if inner.slots.iter().any(|slot| slot.is_taken) || self.device.restart().is_err() {
-            return Err(Refused::Broken);
+            return Err(NoSlot::Broken);
         }
         inner.slots.fill(Slot::default());
         self.residents.forget();
@@ -216,9 +216,9 @@ fn next_generation(generation: u32) -> u32 {
     }
 }
 
-/// A slot with its owner. What it was asked to copy is lent to it until it has finished; what holds secrets is cleared
+/// Exclusive ownership of a slot. What it was asked to copy is lent to it until it has finished; what holds secrets is cleared
 /// when it is given back.
-pub(crate) struct Taken<'a, D: Device> {
+pub(crate) struct SlotGuard<'a, D: Device> {
     slots: &'a Slots<D>,
     index: usize,
     address: u64,
@@ -230,11 +230,11 @@ pub(crate) struct Taken<'a, D: Device> {
     is_open: bool,
     fault: Option<Fault>,
     /// Resident keys that it uses, and entries of dropped ones that it clears.
-    held: Option<Held>,
-    swept: Swept,
+    lease: Option<EntryLease>,
+    evicted: EvictedEntries,
     /// Copies of its own: what is sent, and what is fetched.
-    sent: Vec<Wiped>,
-    fetched: Vec<Wiped>,
+    sent: Vec<WipedBytes>,
+    fetched: Vec<WipedBytes>,
     /// Outputs that are written until it has finished.
     outputs: Vec<&'a mut [u8]>,
     /// What was copied out, and where to: into these two.
@@ -242,15 +242,15 @@ pub(crate) struct Taken<'a, D: Device> {
 }
 
 /// Bytes that are wiped when they are dropped.
-struct Wiped(Vec<u8>);
+struct WipedBytes(Vec<u8>);
 
-impl Drop for Wiped {
+impl Drop for WipedBytes {
     fn drop(&mut self) {
         ct::wipe(&mut self.0);
     }
 }
 
-impl<'a, D: Device> Taken<'a, D> {
+impl<'a, D: Device> SlotGuard<'a, D> {
     /// What this owner's status words carry.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
@@ -270,7 +270,7 @@ impl<'a, D: Device> Taken<'a, D> {
         &mut self,
         bytes: usize,
         secret: usize,
-        tails: &[Place],
+        tails: &[Region],
     ) -> Result<(), Fault> {
         if bytes > self.slots.bytes || secret > bytes {
             return Err(Fault::NoMemory);
@@ -288,15 +288,15 @@ impl<'a, D: Device> Taken<'a, D> {
         each: usize,
         lanes: &[u64],
     ) -> Result<Option<Entries>, Fault> {
-        let held = self.slots.residents.hold(&self.slots.device, kind, each, lanes);
-        if let Err(fault) = held {
+        let lease = self.slots.residents.hold(&self.slots.device, kind, each, lanes);
+        if let Err(fault) = lease {
             self.fault = Some(fault);
         }
-        let mut held = held?;
-        let keys = held
-            .as_mut()
-            .map(|held| (std::mem::take(&mut held.addresses), std::mem::take(&mut held.missing)));
-        self.held = held;
+        let mut lease = lease?;
+        let keys = lease.as_mut().map(|lease| {
+            (std::mem::take(&mut lease.addresses), std::mem::take(&mut lease.missing))
+        });
+        self.lease = lease;
         Ok(keys)
     }
 
@@ -309,16 +309,16 @@ impl<'a, D: Device> Taken<'a, D> {
         let device = &self.slots.device;
         // SAFETY: lent for as long as this lives; the address is the caller's.
         let done = unsafe { device.upload(self.index, address, bytes.as_ptr(), bytes.len()) };
-        self.noted(done)
+        self.note_fault(done)
     }
 
     /// Clears what keys left that were dropped.
     fn sweep(&mut self) {
-        self.swept = self.slots.residents.sweep();
-        for (address, bytes) in std::mem::take(&mut self.swept.memory) {
+        self.evicted = self.slots.residents.sweep();
+        for (address, bytes) in std::mem::take(&mut self.evicted.memory) {
             self.is_open = true;
             let done = self.slots.device.clear(self.index, address, bytes);
-            let _ = self.noted(done);
+            let _ = self.note_fault(done);
         }
     }
 
@@ -341,7 +341,7 @@ impl<'a, D: Device> Taken<'a, D> {
     /// Copies bytes into the slot, and keeps them for as long as that takes.
     pub(crate) fn upload_own(&mut self, offset: usize, bytes: Vec<u8>) -> Result<(), Fault> {
         let (start, len) = (bytes.as_ptr(), bytes.len());
-        self.sent.push(Wiped(bytes));
+        self.sent.push(WipedBytes(bytes));
         // SAFETY: kept until it has finished, and never changed.
         unsafe { self.upload_from(offset, start, len) }
     }
@@ -354,20 +354,20 @@ impl<'a, D: Device> Taken<'a, D> {
         from: *const u8,
         bytes: usize,
     ) -> Result<(), Fault> {
-        self.within(offset, bytes)?;
+        self.check_range(offset, bytes)?;
         self.is_open = true;
         let (stream, to) = (self.index, self.address(offset));
         // SAFETY: the caller's.
         let done = unsafe { self.slots.device.upload(stream, to, from, bytes) };
-        self.noted(done)
+        self.note_fault(done)
     }
 
     /// Makes bytes of the slot zero.
     pub(crate) fn clear(&mut self, offset: usize, bytes: usize) -> Result<(), Fault> {
-        self.within(offset, bytes)?;
+        self.check_range(offset, bytes)?;
         self.is_open = true;
         let done = self.slots.device.clear(self.index, self.address(offset), bytes);
-        self.noted(done)
+        self.note_fault(done)
     }
 
     /// Copies bytes out of the slot; [`Self::outputs`] gives them back.
@@ -382,7 +382,7 @@ impl<'a, D: Device> Taken<'a, D> {
     pub(crate) fn fetch(&mut self, offset: usize, bytes: usize) -> Result<usize, Fault> {
         let mut out = vec![0; bytes];
         let start = out.as_mut_ptr();
-        self.fetched.push(Wiped(out));
+        self.fetched.push(WipedBytes(out));
         // SAFETY: kept, and not touched before it has finished.
         unsafe { self.download_to(offset, start, bytes)? };
         Ok(self.fetched.len() - 1)
@@ -396,13 +396,13 @@ impl<'a, D: Device> Taken<'a, D> {
         to: *mut u8,
         bytes: usize,
     ) -> Result<(), Fault> {
-        self.within(offset, bytes)?;
+        self.check_range(offset, bytes)?;
         self.is_open = true;
         self.copied.push((offset, to, bytes));
         let (stream, from) = (self.index, self.address(offset));
         // SAFETY: the caller's.
         let done = unsafe { self.slots.device.download(stream, from, to, bytes) };
-        self.noted(done)
+        self.note_fault(done)
     }
 
     /// Copies everything once more that was copied out, after work that went on; not after [`Self::outputs`].
@@ -422,7 +422,7 @@ impl<'a, D: Device> Taken<'a, D> {
         self.is_open = true;
         // SAFETY: the caller's.
         let done = unsafe { self.slots.device.launch(self.index, launch) };
-        self.noted(done)
+        self.note_fault(done)
     }
 
     /// Waits for all that was asked for.
@@ -430,7 +430,7 @@ impl<'a, D: Device> Taken<'a, D> {
         let done = self.slots.device.finish(self.index, self.slots.at_most);
         self.is_open = false;
         self.sent.clear();
-        self.noted(done)
+        self.note_fault(done)
     }
 
     /// What was fetched, once it has finished.
@@ -450,14 +450,14 @@ impl<'a, D: Device> Taken<'a, D> {
         self.fault = Some(Fault::Failed);
     }
 
-    fn within(&self, offset: usize, bytes: usize) -> Result<(), Fault> {
+    fn check_range(&self, offset: usize, bytes: usize) -> Result<(), Fault> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.used => Ok(()),
             _ => Err(Fault::NoMemory),
         }
     }
 
-    fn noted(&mut self, done: Result<(), Fault>) -> Result<(), Fault> {
+    fn note_fault(&mut self, done: Result<(), Fault>) -> Result<(), Fault> {
         if let Err(fault) = done {
             self.fault = Some(fault);
         }
@@ -465,7 +465,7 @@ impl<'a, D: Device> Taken<'a, D> {
     }
 }
 
-impl<D: Device> Drop for Taken<'_, D> {
+impl<D: Device> Drop for SlotGuard<'_, D> {
     fn drop(&mut self) {
         if self.fault.is_none() && self.secret > 0 {
             self.fault = self.clear(0, self.secret).err();
@@ -474,11 +474,11 @@ impl<D: Device> Drop for Taken<'_, D> {
             // Before what it was lent goes back, and what it keeps goes away.
             let _ = self.finish();
         }
-        if let Some(held) = self.held.take() {
-            self.slots.residents.release(&held, self.fault.is_none());
+        if let Some(lease) = self.lease.take() {
+            self.slots.residents.release(&lease, self.fault.is_none());
         }
         if self.fault.is_none() {
-            self.slots.residents.cleared(&mut self.swept);
+            self.slots.residents.mark_cleared(&mut self.evicted);
         }
         self.fetched.clear();
         let mut inner = self.slots.lock();

@@ -9,15 +9,15 @@ use gabion_scheme::kernels::xmss::{XmssFamily, domain, prefix};
 use gabion_scheme::xmss::{Nodes, Scheme, Set, VerifyKey, index_of};
 
 use crate::arguments::XmssArguments;
-use crate::chunk::{Chunk, Rest, chunks, pieces};
+use crate::chunk::{Chunk, Remaining, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
 use crate::hbs::{
     CANARIES, Frame, NODE_CANARIES, XmssLeaf, XmssSigned, by_kind, fly_nodes, nodes_that_fit,
     send_all, sizes,
 };
-use crate::layout::{Layout, Place};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region};
+use crate::slots::SlotGuard;
 
 /// Bytes of an `XmssLane` of `kernels/xmss.cuh`.
 const LANE: usize = 40;
@@ -63,14 +63,14 @@ fn name(set: &Set) -> &'static str {
 /// Where the arrays lie; those that an operation does not need are empty.
 #[derive(Default)]
 struct Arrays {
-    secrets: Place,
-    states: Place,
-    values: Place,
-    keys: Place,
-    input: Place,
-    lanes: Place,
-    signed: Place,
-    out: Place,
+    secrets: Region,
+    states: Region,
+    values: Region,
+    keys: Region,
+    input: Region,
+    lanes: Region,
+    signed: Region,
+    out: Region,
     frame: Frame,
 }
 
@@ -109,11 +109,11 @@ impl Arrays {
     /// A chunk over them, for so many lanes and canaries.
     fn chunk<'t, 'a, D: Device>(
         &self,
-        taken: &'t mut Taken<'a, D>,
+        guard: &'t mut SlotGuard<'a, D>,
         set: &Set,
         operations: (usize, usize),
     ) -> Result<Chunk<'t, 'a, D, XmssArguments>, Fault> {
-        self.frame.chunk(taken, name(set), operations, |at| XmssArguments {
+        self.frame.chunk(guard, name(set), operations, |at| XmssArguments {
             keys: at(self.keys),
             secrets: at(self.secrets),
             input: at(self.input),
@@ -154,11 +154,11 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
     let bytes = |nodes: usize| Arrays::of_nodes(set, nodes + NODE_CANARIES, low).frame.bytes;
     let fit = nodes_that_fit(bytes, cuda.slot_bytes(), set.chains() << low);
     let sizes = pieces(status.len(), fit, LEAVES_ENOUGH.div_ceil(1 << low));
-    let (mut outputs, mut statuses) = (Rest::new(output), Rest::new(status));
-    chunks(cuda, sizes, |taken, from, nodes| {
+    let (mut outputs, mut statuses) = (Remaining::new(output), Remaining::new(status));
+    chunks(cuda, sizes, |guard, from, nodes| {
         let canary = XmssLeaf::of(set).ok_or(Fault::NoMemory)?;
         let at = Arrays::of_nodes(set, nodes + NODE_CANARIES, low);
-        let mut chunk = at.chunk(taken, set, (nodes, NODE_CANARIES))?;
+        let mut chunk = at.chunk(guard, set, (nodes, NODE_CANARIES))?;
         let arguments = &mut chunk.arguments;
         (arguments.layer, arguments.tree, arguments.low) = (layer, tree, low);
         arguments.first = (first + from as u32) << low;
@@ -179,8 +179,8 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ra
 
 // --- Signatures -----------------------------------------------------------------------------------------------------
 
-/// A signature whose form is right.
-struct Signed<'a> {
+/// A well-formed signature with its key and message.
+struct WellFormedSignature<'a> {
     lane: usize,
     set: &'static Set,
     /// The encoding of the key.
@@ -190,7 +190,7 @@ struct Signed<'a> {
     index: u64,
 }
 
-impl<'a> Signed<'a> {
+impl<'a> WellFormedSignature<'a> {
     fn new(
         lane: usize,
         key: &'a VerifyKey,
@@ -199,7 +199,7 @@ impl<'a> Signed<'a> {
     ) -> Option<Self> {
         let set = key.set()?;
         let index = index_of(set, signature)?;
-        Some(Signed { lane, set, key: key.bytes(), message, signature, index })
+        Some(WellFormedSignature { lane, set, key: key.bytes(), message, signature, index })
     }
 
     /// Bytes of it and of the message of H_msg among the inputs.
@@ -209,17 +209,17 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// Signatures as the kernels take them.
+/// A chunk's signatures, packed for the kernels.
 #[derive(Default)]
-struct Packed {
+struct PackedSignatures {
     keys: Vec<u8>,
     input: Vec<u8>,
     lanes: Vec<u8>,
 }
 
-impl Packed {
-    fn push(&mut self, signed: &Signed<'_>) {
-        let Signed { set, key, message, signature, index, .. } = *signed;
+impl PackedSignatures {
+    fn push(&mut self, signed: &WellFormedSignature<'_>) {
+        let WellFormedSignature { set, key, message, signature, index, .. } = *signed;
         let n = set.n;
         self.keys.extend_from_slice(&key[4..]);
         let layers = self.input.len() + set.index_len() + n;
@@ -252,7 +252,7 @@ fn verify<D: Device>(
     status.fill(Status::InvalidSignature);
     let lanes = keys.iter().zip(messages).zip(signatures).enumerate();
     let signed = lanes.filter_map(|(lane, ((key, message), signature))| {
-        Signed::new(lane, key, message, signature)
+        WellFormedSignature::new(lane, key, message, signature)
     });
     let mut signed: Vec<_> = signed.collect();
     by_kind(
@@ -267,7 +267,7 @@ fn verify<D: Device>(
 fn verify_group<D: Device>(
     cuda: &Cuda<D>,
     scheme: Scheme,
-    group: &[Signed<'_>],
+    group: &[WellFormedSignature<'_>],
     verdicts: &mut [Status],
 ) -> Ran {
     let Some(set) = group.first().map(|signed| signed.set) else { return Ran::Done };
@@ -275,23 +275,23 @@ fn verify_group<D: Device>(
     let own = canary
         .signatures
         .each_ref()
-        .map(|signature| Signed::new(0, &canary.key, canary.message, signature));
+        .map(|signature| WellFormedSignature::new(0, &canary.key, canary.message, signature));
     let [Some(good), Some(bad)] = own else { return Ran::Declined };
     let own = good.input_len() + bad.input_len();
     let fits = |count, bytes| {
         Arrays::of_signatures(set, count + CANARIES, bytes + own).frame.bytes <= cuda.slot_bytes()
     };
-    let sizes = sizes(group.iter().map(Signed::input_len), fits);
-    let mut statuses = Rest::new(verdicts);
-    chunks(cuda, sizes, |taken, from, lanes| {
-        let mut packed = Packed::default();
+    let sizes = sizes(group.iter().map(WellFormedSignature::input_len), fits);
+    let mut statuses = Remaining::new(verdicts);
+    chunks(cuda, sizes, |guard, from, lanes| {
+        let mut packed = PackedSignatures::default();
         let all = group[from..from + lanes].iter().chain([&good, &bad]);
         all.clone().for_each(|signed| packed.push(signed));
         let depth = all.map(|signed| signed.set.d).max().unwrap_or(0);
         let n = lanes + CANARIES;
         let at = Arrays::of_signatures(set, n, packed.input.len());
-        let mut chunk = at.chunk(taken, set, (lanes, CANARIES))?;
-        let Packed { keys, input, lanes: packed } = packed;
+        let mut chunk = at.chunk(guard, set, (lanes, CANARIES))?;
+        let PackedSignatures { keys, input, lanes: packed } = packed;
         send_all(&mut chunk, [(at.keys, keys), (at.input, input), (at.lanes, packed)])?;
         chunk.launch_jobs("begin", n)?;
         for layer in 0..depth {

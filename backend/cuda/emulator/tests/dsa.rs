@@ -5,7 +5,7 @@
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Keys, Operation, Ran};
-use gabion_cuda_emulator::chosen;
+use gabion_cuda_emulator::selected_backend;
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
@@ -74,7 +74,7 @@ fn sign(
 }
 
 /// Keys of `n` lanes and signatures of `messages`, by the portable backend.
-fn signed(params: &'static Params, messages: &[Message<'_>]) -> (Vec<u8>, Vec<u8>) {
+fn make_signatures(params: &'static Params, messages: &[Message<'_>]) -> (Vec<u8>, Vec<u8>) {
     let n = messages.len();
     let seeds: Vec<[u8; 32]> = (0..n).map(|lane| [lane as u8 ^ 0x5a; 32]).collect();
     let (mut pk, mut sk) = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
@@ -107,12 +107,12 @@ fn verify(
 #[test]
 fn good_and_changed_signatures() {
     for params in sets() {
-        let cuda = chosen(64 << 20).unwrap();
+        let cuda = selected_backend(64 << 20).unwrap();
         let text: Vec<u8> = (0..700).map(|i| i as u8).collect();
         let messages: Vec<_> = (0..130)
             .map(|i| Message::Pure { context: &text[..i], message: &text[i..5 * i] })
             .collect();
-        let (mut pk, mut sig) = signed(params, &messages);
+        let (mut pk, mut sig) = make_signatures(params, &messages);
         let status = verify(&cuda, params, &pk, &messages, &sig);
         assert!(status.iter().all(|status| status.is_ok()));
         // A bit of each signature, all over it: c~, z, the hint; then a bit of each key.
@@ -136,9 +136,9 @@ fn good_and_changed_signatures() {
 #[test]
 fn hints_and_norms_at_their_bounds() {
     for params in sets() {
-        let cuda = chosen(64 << 20).unwrap();
+        let cuda = selected_backend(64 << 20).unwrap();
         let messages = [Message::Internal(b"formatted"); 12];
-        let (pk, sig) = signed(params, &messages);
+        let (pk, sig) = make_signatures(params, &messages);
         let (sig_len, hint) = (params.sig_len(), params.omega + params.k);
         let mut changed = sig.clone();
         for (lane, sig) in changed.chunks_exact_mut(sig_len).enumerate() {
@@ -184,8 +184,8 @@ fn every_form_of_a_message() {
     }));
     for params in sets() {
         // Some eight lanes fit into a slot.
-        let cuda = chosen(1 << 20).unwrap();
-        let (pk, sig) = signed(params, &messages);
+        let cuda = selected_backend(1 << 20).unwrap();
+        let (pk, sig) = make_signatures(params, &messages);
         let status = verify(&cuda, params, &pk, &messages, &sig);
         assert!(status.iter().all(|status| status.is_ok()), "{status:?}");
         // A context too long in one lane, and the message of another lane in the next.
@@ -202,13 +202,13 @@ fn every_form_of_a_message() {
 #[test]
 fn keys() {
     for params in sets() {
-        let cuda = chosen(64 << 20).unwrap();
+        let cuda = selected_backend(64 << 20).unwrap();
         for n in [1, 3, 4, 127, 129] {
             let seeds: Vec<_> = (0..n).map(|lane| bytes(lane, 32).try_into().unwrap()).collect();
             keygen(&cuda, params, &seeds);
         }
         // In more than one chunk.
-        let cuda = chosen(400 << 10).unwrap();
+        let cuda = selected_backend(400 << 10).unwrap();
         keygen(&cuda, params, &[[1; 32]; 11]);
     }
 }
@@ -217,9 +217,9 @@ fn keys() {
 fn signatures_by_fresh_and_by_known_keys() {
     let text = bytes(7, 1000);
     for params in sets() {
-        let big = chosen(64 << 20).unwrap();
+        let big = selected_backend(64 << 20).unwrap();
         // A chunk of some lanes, in rounds of as many attempts.
-        let small = chosen(1 << 20).unwrap();
+        let small = selected_backend(1 << 20).unwrap();
         for n in [1, 2, 5, 130] {
             let seeds: Vec<_> =
                 (0..n).map(|lane| bytes(lane as u8, 32).try_into().unwrap()).collect();
@@ -248,7 +248,8 @@ fn signatures_by_fresh_and_by_known_keys() {
 fn equal_operations_are_all_signed() {
     for params in sets() {
         let key = SigningKey::from_seed(&Portable, params, &[0x3a; 32]);
-        let (big, small) = (chosen(64 << 20).unwrap(), chosen(1 << 20).unwrap());
+        let (big, small) =
+            (selected_backend(64 << 20).unwrap(), selected_backend(1 << 20).unwrap());
         for (cuda, n, texts) in [(&big, 200, 0..1), (&small, 30, 1..21)] {
             for text in texts {
                 let text = [text];
@@ -292,7 +293,7 @@ fn every_form_of_a_message_is_signed_and_keys_that_are_none_are_refused() {
     }));
     let n = messages.len();
     for params in sets() {
-        let cuda = chosen(8 << 20).unwrap();
+        let cuda = selected_backend(8 << 20).unwrap();
         let seeds: Vec<_> = (0..n).map(|lane| [lane as u8 ^ 0x77; 32]).collect();
         let (pk, mut sk) = keygen(&cuda, params, &seeds);
         let rnd = vec![[9; 32]; n];
@@ -325,8 +326,8 @@ fn every_form_of_a_message_is_signed_and_keys_that_are_none_are_refused() {
 fn known_keys_verify() {
     let messages = [Message::Internal(b"formatted"); 5];
     for params in sets() {
-        let cuda = chosen(64 << 20).unwrap();
-        let (pk, mut sig) = signed(params, &messages);
+        let cuda = selected_backend(64 << 20).unwrap();
+        let (pk, mut sig) = make_signatures(params, &messages);
         sig[0] ^= 1;
         let keys: Vec<_> = pk
             .chunks_exact(params.pk_len())
@@ -343,9 +344,9 @@ fn known_keys_verify() {
 #[test]
 fn what_does_not_fit_into_a_slot_and_what_expands_keys_is_declined() {
     let params = params(Algorithm::MlDsa44).unwrap();
-    let cuda = chosen(400 << 10).unwrap();
+    let cuda = selected_backend(400 << 10).unwrap();
     let (text, short) = (vec![1; 400 << 10], Message::Internal(b"short"));
-    let (pk, sig) = signed(params, &[short]);
+    let (pk, sig) = make_signatures(params, &[short]);
     let messages = &[Message::Internal(&text)];
     let dsa = Dsa::Verify { params, keys: Keys::Fresh(&pk), messages, sig: &sig };
     let (ran, status) = run(&cuda, dsa, 1);
@@ -355,7 +356,7 @@ fn what_does_not_fit_into_a_slot_and_what_expands_keys_is_declined() {
     let dsa = Dsa::Sign { params, keys, messages, rnd: &[[0; 32]], sig: &mut sig };
     assert_eq!(run(&cuda, dsa, 1).0, Ran::Declined);
     assert!(sig.iter().all(|&byte| byte == 0));
-    let tiny = chosen(10 << 10).unwrap();
+    let tiny = selected_backend(10 << 10).unwrap();
     let (mut pk, mut sk) = (vec![0; params.pk_len()], vec![0; params.sk_len()]);
     let dsa = Dsa::Keygen { params, seeds: &[[1; 32]], pk: &mut pk, sk: &mut sk };
     assert_eq!(run(&tiny, dsa, 1).0, Ran::Declined);

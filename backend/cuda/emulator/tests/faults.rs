@@ -10,24 +10,24 @@ use std::time::Duration;
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Xmss};
 use gabion_cuda::{Cuda, Device, Fault, Launch};
-use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_kem::ML_KEM_768;
 use gabion_scheme::xmss::{Generation, Set};
 use gabion_scheme::{Status, ml_dsa};
 
-/// What goes wrong, at one call of the device or from there on.
+/// A fault injected at one call of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+enum InjectedFault {
     /// The call fails, and it was not done.
     Fails,
     /// The call fails, and so does each one after it until a restart.
     Dies,
-    /// As `Dies`, and the device is never back.
-    Gone,
+    /// As `Dies`, and the device never comes back.
+    NeverRecovers,
     /// A launch is said to be done and is not, or not before the next call of another kind.
-    Late,
+    RunsLate,
     /// As `Fails`, after the time that was given.
     TimesOut,
     /// A copy from the device has a bit that is wrong; counted by such copies.
@@ -37,18 +37,18 @@ enum Trouble {
 }
 
 /// What can come at any call.
-const TROUBLES: [Trouble; 6] = [
-    Trouble::Fails,
-    Trouble::Dies,
-    Trouble::Gone,
-    Trouble::Late,
-    Trouble::TimesOut,
-    Trouble::Upsets,
+const TROUBLES: [InjectedFault; 6] = [
+    InjectedFault::Fails,
+    InjectedFault::Dies,
+    InjectedFault::NeverRecovers,
+    InjectedFault::RunsLate,
+    InjectedFault::TimesOut,
+    InjectedFault::Upsets,
 ];
 
-/// One trouble at one call.
-struct Troubled {
-    trouble: Trouble,
+/// A device with one injected fault at one call.
+struct FaultyDevice {
+    trouble: InjectedFault,
     at: usize,
     calls: AtomicUsize,
     copies: AtomicUsize,
@@ -70,11 +70,11 @@ struct State {
     late: Option<(String, Vec<u8>, u32)>,
 }
 
-impl Troubled {
-    fn new(trouble: Trouble, at: usize) -> Self {
+impl FaultyDevice {
+    fn new(trouble: InjectedFault, at: usize) -> Self {
         let (calls, copies) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let state = Mutex::new(State::default());
-        Troubled { trouble, at, calls, copies, state }
+        FaultyDevice { trouble, at, calls, copies, state }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -84,7 +84,7 @@ impl Troubled {
     /// Counts a call; whether the trouble is at it.
     fn call(&self) -> Result<bool, Fault> {
         let is_now = self.calls.fetch_add(1, Ordering::Relaxed) == self.at
-            && self.trouble != Trouble::Corrupts;
+            && self.trouble != InjectedFault::Corrupts;
         let mut state = self.state();
         if state.is_dead {
             return Err(Fault::Failed);
@@ -94,30 +94,30 @@ impl Troubled {
         }
         state.came = true;
         match self.trouble {
-            Trouble::Fails => Err(Fault::Failed),
-            Trouble::TimesOut => Err(Fault::TimedOut),
-            Trouble::Dies | Trouble::Gone => {
+            InjectedFault::Fails => Err(Fault::Failed),
+            InjectedFault::TimesOut => Err(Fault::TimedOut),
+            InjectedFault::Dies | InjectedFault::NeverRecovers => {
                 state.is_dead = true;
-                state.is_gone = self.trouble == Trouble::Gone;
+                state.is_gone = self.trouble == InjectedFault::NeverRecovers;
                 Err(Fault::Failed)
             }
-            Trouble::Late | Trouble::Corrupts | Trouble::Upsets => Ok(true),
+            InjectedFault::RunsLate | InjectedFault::Corrupts | InjectedFault::Upsets => Ok(true),
         }
     }
 }
 
-impl Hook for Troubled {
-    fn before(&self, device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+impl Hook for FaultyDevice {
+    fn before(&self, device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         match call {
             // Not counted: memory of the host, and what has a trouble of its own.
-            Call::Pin(_) | Call::Download(_) => return Ok(Then::Pass),
+            Call::Pin(_) | Call::Download(_) => return Ok(Action::Pass),
             Call::Restart => {
                 let mut state = self.state();
                 if state.is_gone {
                     return Err(Fault::Failed);
                 }
                 (state.is_dead, state.late) = (false, None);
-                return Ok(Then::Pass);
+                return Ok(Action::Pass);
             }
             _ => {}
         }
@@ -132,12 +132,12 @@ impl Hook for Troubled {
                     state.uploaded = Some((to, from.len()));
                 }
             }
-            Call::Launch(launch) if is_now && self.trouble == Trouble::Late => {
+            Call::Launch(launch) if is_now && self.trouble == InjectedFault::RunsLate => {
                 let launch = (launch.kernel.to_owned(), launch.arguments.to_vec(), launch.blocks);
                 self.state().late = Some(launch);
-                return Ok(Then::Skip);
+                return Ok(Action::Skip);
             }
-            Call::Launch(_) if is_now && self.trouble == Trouble::Upsets => {
+            Call::Launch(_) if is_now && self.trouble == InjectedFault::Upsets => {
                 let (address, bytes) = self.state().uploaded.unwrap();
                 let mut changed = vec![0u8; bytes];
                 // SAFETY: this device copies at once.
@@ -148,16 +148,16 @@ impl Hook for Troubled {
             }
             _ => {}
         }
-        Ok(Then::Pass)
+        Ok(Action::Pass)
     }
 
     fn allocated(&self, address: u64, bytes: usize) {
         self.state().allocated.push(address..address + bytes as u64);
     }
 
-    fn downloaded(&self, device: &Hosted, bytes: &mut [u8]) -> Result<(), Fault> {
+    fn downloaded(&self, device: &Emulator, bytes: &mut [u8]) -> Result<(), Fault> {
         let is_now = self.copies.fetch_add(1, Ordering::Relaxed) == self.at;
-        if is_now && self.trouble == Trouble::Corrupts {
+        if is_now && self.trouble == InjectedFault::Corrupts {
             self.state().came = true;
             *bytes.last_mut().unwrap() ^= 0x40;
         }
@@ -233,7 +233,7 @@ impl Case {
     }
 
     /// Whether a secret of any task stands anywhere on the device.
-    fn stays(&self, device: &Hosted) -> bool {
+    fn stays(&self, device: &Emulator) -> bool {
         if device.holds(&self.tree[..24]) {
             return true;
         }
@@ -307,8 +307,8 @@ fn run(backend: &dyn Backend, operation: Operation<'_>) -> (Ran, Vec<Status>) {
     (backend.run(&mut batch), status)
 }
 
-fn troubled(trouble: Trouble, at: usize) -> Cuda<Hooked<Troubled>> {
-    Cuda::new(Hooked::new(Troubled::new(trouble, at)), 1 << 20, Duration::from_secs(60))
+fn faulty_device(trouble: InjectedFault, at: usize) -> Cuda<HookedDevice<FaultyDevice>> {
+    Cuda::new(HookedDevice::new(FaultyDevice::new(trouble, at)), 1 << 20, Duration::from_secs(60))
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn whatever_fails_at_any_call_nothing_wrong_leaves_and_it_works_again() {
         for task in 0..TASKS {
             let mut losses = 0;
             for at in 0.. {
-                let cuda = troubled(trouble, at);
+                let cuda = faulty_device(trouble, at);
                 let ran = case.check(&cuda, task);
                 let (came, is_gone) = {
                     let state = cuda.device().hook.state();
@@ -349,7 +349,7 @@ fn canary_and_status_words_catch_what_comes_back_changed() {
         // an output, which is what comes between, is beyond what a check of ours sees: memory and bus have their own.
         let copies: [&[usize]; TASKS] = [&[0, 2, 4], &[0, 1, 4], &[0, 2], &[0], &[0, 2]];
         for &at in copies[task] {
-            let cuda = troubled(Trouble::Corrupts, at);
+            let cuda = faulty_device(InjectedFault::Corrupts, at);
             assert_eq!(case.check(&cuda, task), Ran::Lost, "copy {at} of task {task}");
             assert!(cuda.device().hook.state().came);
             assert!(!case.stays(&cuda.device().device));
@@ -361,8 +361,8 @@ fn canary_and_status_words_catch_what_comes_back_changed() {
 #[test]
 fn many_threads_share_the_slots() {
     let case = Case::new();
-    for trouble in [Trouble::Fails, Trouble::Dies, Trouble::Late] {
-        let cuda = troubled(trouble, 40);
+    for trouble in [InjectedFault::Fails, InjectedFault::Dies, InjectedFault::RunsLate] {
+        let cuda = faulty_device(trouble, 40);
         let done = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for thread in 0..8 {
@@ -396,7 +396,7 @@ fn chunks_of_one_batch_overlap_and_come_back_in_order() {
     for task in 0..TASKS {
         // A lane or two and the canary in a slot.
         let slot_bytes = [40 << 10, 40 << 10, 50 << 10, 120 << 10, 4 << 10][task];
-        let cuda = Cuda::new(Hosted::new(), slot_bytes, Duration::from_secs(60));
+        let cuda = Cuda::new(Emulator::new(), slot_bytes, Duration::from_secs(60));
         assert_eq!(case.check(&cuda, task), Ran::Done);
         assert!(!case.stays(cuda.device()));
         assert!(cuda.device().allocations() > 1, "task {task} took one slot");
@@ -426,18 +426,18 @@ struct Poor {
     refuses: fn(usize) -> bool,
 }
 
-fn poor(refuses: fn(usize) -> bool) -> Cuda<Hooked<Poor>> {
-    let device = Hooked::new(Poor { asked: AtomicUsize::new(0), refuses });
+fn poor(refuses: fn(usize) -> bool) -> Cuda<HookedDevice<Poor>> {
+    let device = HookedDevice::new(Poor { asked: AtomicUsize::new(0), refuses });
     Cuda::new(device, 1 << 20, Duration::from_secs(60))
 }
 
 impl Hook for Poor {
-    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+    fn before(&self, _device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         match call {
             Call::Allocate(_) if (self.refuses)(self.asked.fetch_add(1, Ordering::Relaxed)) => {
                 Err(Fault::NoMemory)
             }
-            _ => Ok(Then::Pass),
+            _ => Ok(Action::Pass),
         }
     }
 }

@@ -5,14 +5,14 @@
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
-use gabion_cuda_emulator::{Chosen, chosen};
+use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
 
 const SETS: [&Params; 3] = [&ML_KEM_512, &ML_KEM_768, &ML_KEM_1024];
 
-fn hosted(slot_bytes: usize) -> Chosen {
-    chosen(slot_bytes).unwrap()
+fn backend_with(slot_bytes: usize) -> SelectedBackend {
+    selected_backend(slot_bytes).unwrap()
 }
 
 fn run(backend: &dyn Backend, kem: Kem<'_>, lanes: usize) -> Vec<Status> {
@@ -88,7 +88,7 @@ fn leak<T>(value: Vec<T>) -> &'static [T] {
 #[test]
 fn random_batches_are_those_of_the_portable_backend() {
     for params in SETS {
-        let cuda = hosted(32 << 20);
+        let cuda = backend_with(32 << 20);
         for n in [1, 2, 3, 4, 5, 31, 64, 127, 128, 129, 200] {
             let (ek, dk) = keygen(&cuda, params, n);
             let (ek, dk) = (leak(ek), leak(dk));
@@ -104,7 +104,7 @@ fn random_batches_are_those_of_the_portable_backend() {
 #[test]
 fn known_keys_are_as_good_as_fresh_ones() {
     for params in SETS {
-        let cuda = hosted(32 << 20);
+        let cuda = backend_with(32 << 20);
         let keys: Vec<DecapsKey> =
             random(3).iter().map(|seed| DecapsKey::from_seed(&Portable, params, seed)).collect();
         let keys = leak(keys);
@@ -120,7 +120,7 @@ fn known_keys_are_as_good_as_fresh_ones() {
 #[test]
 fn a_batch_that_is_larger_than_a_slot_runs_in_chunks() {
     // Some 20 lanes of ML-KEM-768.
-    let cuda = hosted(400 << 10);
+    let cuda = backend_with(400 << 10);
     let (ek, dk) = keygen(&cuda, &ML_KEM_768, 67);
     let (ek, dk) = (leak(ek), leak(dk));
     let (ct, shared, _) = encaps(&cuda, &ML_KEM_768, || Keys::Fresh(ek), 67);
@@ -135,7 +135,7 @@ fn the_public_half_alone_is_that_of_the_pair() {
         let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
         let pair = Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
         assert!(run(&Cpu::new(Portable), pair, n).iter().all(|status| status.is_ok()));
-        for backend in [&hosted(32 << 20) as &dyn Backend, &Cpu::new(Portable)] {
+        for backend in [&backend_with(32 << 20) as &dyn Backend, &Cpu::new(Portable)] {
             let mut half = vec![0; ek.len()];
             let kem = Kem::Publish { params, seeds: &seeds, ek: &mut half };
             assert!(run(backend, kem, n).iter().all(|status| status.is_ok()));
@@ -151,13 +151,13 @@ fn a_slot_that_holds_no_lane_declines() {
     let kem = Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
     let mut status = [Status::NotRun];
     let mut batch = Batch { operation: Operation::Kem(kem), status: &mut status };
-    assert_eq!(hosted(10_000).run(&mut batch), Ran::Declined);
+    assert_eq!(backend_with(10_000).run(&mut batch), Ran::Declined);
 }
 
 #[test]
 fn bad_keys_fail_their_own_lane_only() {
     for params in SETS {
-        let cuda = hosted(32 << 20);
+        let cuda = backend_with(32 << 20);
         let n = 9;
         let (mut ek, mut dk) = keygen(&cuda, params, n);
         let good = leak(ek.clone());
@@ -197,7 +197,7 @@ fn bad_keys_fail_their_own_lane_only() {
 #[test]
 fn changed_ciphertexts_are_rejected_implicitly() {
     for params in SETS {
-        let cuda = hosted(32 << 20);
+        let cuda = backend_with(32 << 20);
         let n = 40;
         let (ek, dk) = keygen(&cuda, params, n);
         let (ek, dk) = (leak(ek), leak(dk));

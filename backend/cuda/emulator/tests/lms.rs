@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Hss, Operation, Ran};
-use gabion_cuda_emulator::{Chosen, chosen};
+use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::lms::{
     Generation, LM_OTS, LMS, Levels, LmOts, Lms, Scratch, VerifyKey, generate, testing_only_signed,
@@ -15,8 +15,8 @@ use gabion_scheme::lms::{
 
 type Sets = (&'static Lms, &'static LmOts);
 
-fn device(slot_bytes: usize) -> Chosen {
-    chosen(slot_bytes).unwrap()
+fn device(slot_bytes: usize) -> SelectedBackend {
+    selected_backend(slot_bytes).unwrap()
 }
 
 fn run(backend: &dyn Backend, hss: Hss<'_>, lanes: usize) -> (Ran, Vec<Status>) {
@@ -138,7 +138,7 @@ struct Lane {
 }
 
 /// A signature of HSS with a tree a level, the top one first.
-fn signed(levels: &[Sets], message: &[u8]) -> Lane {
+fn make_signatures(levels: &[Sets], message: &[u8]) -> Lane {
     let mut signature = Vec::new();
     let mut below = message.to_vec();
     for &(lms, ots) in levels.iter().rev() {
@@ -176,7 +176,7 @@ fn signatures_of_every_set() {
     let cuda = device(16 << 20);
     let sets = sets_with(&[5, 10, 15, 20, 25]);
     let mut lanes: Vec<_> =
-        (0..).zip(&sets).map(|(at, &sets)| signed(&[sets], &random(41 * at))).collect();
+        (0..).zip(&sets).map(|(at, &sets)| make_signatures(&[sets], &random(41 * at))).collect();
     let status = verify(&cuda, &lanes);
     assert_eq!(status, vec![Status::Ok; sets.len()]);
     for lane in &mut lanes {
@@ -196,7 +196,7 @@ fn signatures_of_several_levels() {
     let mut lanes = Vec::new();
     for family in 0..4 {
         let levels = of(family);
-        lanes.extend((1..=8).map(|count| signed(&levels[..count], &random(100 * count))));
+        lanes.extend((1..=8).map(|count| make_signatures(&levels[..count], &random(100 * count))));
     }
     let status = verify(&cuda, &lanes);
     assert_eq!(status, vec![Status::Ok; lanes.len()]);
@@ -214,7 +214,7 @@ fn signatures_of_several_levels() {
 fn a_bit_anywhere_makes_a_signature_bad() {
     let cuda = device(4 << 20);
     for sets in sets_with(&[10]) {
-        let mut lanes = vec![signed(&[sets], b"message"); 60];
+        let mut lanes = vec![make_signatures(&[sets], b"message"); 60];
         for (at, lane) in lanes.iter_mut().enumerate().skip(6) {
             let bit = at * 8 * lane.signature.len() / 60 + at % 8;
             lane.signature[bit / 8] ^= 1 << (bit % 8);
@@ -235,7 +235,7 @@ fn a_bit_anywhere_makes_a_signature_bad() {
 #[test]
 fn signatures_in_several_chunks_and_one_that_does_not_fit() {
     let mut lanes: Vec<_> =
-        (0..40).map(|at| signed(&[(&LMS[0], &LM_OTS[3])], &random(at))).collect();
+        (0..40).map(|at| make_signatures(&[(&LMS[0], &LM_OTS[3])], &random(at))).collect();
     lanes[17].signature[500] ^= 4;
     let status = verify(&device(32 << 10), &lanes);
     let bad: Vec<_> = (0..lanes.len()).filter(|&lane| !status[lane].is_ok()).collect();

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran, Task, cpus};
 use gabion_cuda::Fault;
-use gabion_cuda::offload::{About, Absent, Costs, Curve, Offload, Row, Source};
-use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda::offload::{Absent, Costs, Curve, DeviceDescription, Offload, Row, Source};
+use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::ml_kem::ML_KEM_512;
@@ -20,7 +20,7 @@ const KEM: Algorithm = Algorithm::MlKem512;
 
 /// What a test says to devices and hears of them.
 #[derive(Default)]
-struct Strings {
+struct DeviceControl {
     opened: AtomicUsize,
     /// Waits, by device.
     finished: [AtomicUsize; 2],
@@ -33,23 +33,23 @@ struct Strings {
 
 struct Devices {
     count: Result<usize, Absent>,
-    strings: Arc<Strings>,
+    strings: Arc<DeviceControl>,
 }
 
 impl Devices {
-    fn new(count: usize) -> (Self, Arc<Strings>) {
-        let strings = Arc::new(Strings::default());
+    fn new(count: usize) -> (Self, Arc<DeviceControl>) {
+        let strings = Arc::new(DeviceControl::default());
         (Devices { count: Ok(count), strings: Arc::clone(&strings) }, strings)
     }
 }
 
-struct Moved {
+struct ScriptedHook {
     at: usize,
-    strings: Arc<Strings>,
+    strings: Arc<DeviceControl>,
 }
 
 impl Source for Devices {
-    type Device = Hooked<Moved>;
+    type Device = HookedDevice<ScriptedHook>;
 
     fn may_be_there(&self) -> bool {
         true
@@ -59,26 +59,26 @@ impl Source for Devices {
         self.count.clone().map(drop)
     }
 
-    fn open(&self) -> Result<Vec<(About, Hooked<Moved>)>, Absent> {
+    fn open(&self) -> Result<Vec<(DeviceDescription, HookedDevice<ScriptedHook>)>, Absent> {
         self.strings.opened.fetch_add(1, Ordering::Relaxed);
         let device = |at| {
-            let about = About {
+            let about = DeviceDescription {
                 name: "a processor".to_owned(),
                 uuid: format!("GPU-{at}"),
                 capability: (0, at as u32),
                 memory_bytes: 64 << 20,
                 driver: "1.2".to_owned(),
             };
-            (about, Hooked::new(Moved { at, strings: Arc::clone(&self.strings) }))
+            (about, HookedDevice::new(ScriptedHook { at, strings: Arc::clone(&self.strings) }))
         };
         self.count.clone().map(|count| (0..count).map(device).collect())
     }
 }
 
-impl Hook for Moved {
-    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+impl Hook for ScriptedHook {
+    fn before(&self, _device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         if !matches!(call, Call::Finish) {
-            return Ok(Then::Pass);
+            return Ok(Action::Pass);
         }
         self.strings.finished[self.at].fetch_add(1, Ordering::Relaxed);
         let mut meets = self.strings.meets.lock().unwrap();
@@ -91,7 +91,7 @@ impl Hook for Moved {
         if self.strings.fails[self.at].load(Ordering::Relaxed) {
             return Err(Fault::Failed);
         }
-        Ok(Then::Pass)
+        Ok(Action::Pass)
     }
 }
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran};
 use gabion_cuda::{Cuda, Fault};
-use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
 
-/// Counts what is sent and can fail once.
+/// A hook that counts uploads and can fail once.
 #[derive(Default)]
-struct Counting {
+struct UploadCounter {
     sent: AtomicUsize,
     calls: AtomicUsize,
     /// The call that fails, counted from one.
@@ -24,10 +24,10 @@ struct Counting {
     asked: AtomicUsize,
 }
 
-impl Hook for Counting {
-    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+impl Hook for UploadCounter {
+    fn before(&self, _device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         if matches!(call, Call::Pin(_) | Call::Restart) {
-            return Ok(Then::Pass);
+            return Ok(Action::Pass);
         }
         let now = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if now == self.fails.load(Ordering::Relaxed) {
@@ -46,12 +46,12 @@ impl Hook for Counting {
             }
             _ => {}
         }
-        Ok(Then::Pass)
+        Ok(Action::Pass)
     }
 }
 
-fn counting(slot_bytes: usize) -> Cuda<Hooked<Counting>> {
-    Cuda::new(Hooked::default(), slot_bytes, Duration::from_secs(60))
+fn counted_device(slot_bytes: usize) -> Cuda<HookedDevice<UploadCounter>> {
+    Cuda::new(HookedDevice::default(), slot_bytes, Duration::from_secs(60))
 }
 
 fn keys(params: &'static Params, n: usize) -> Vec<DecapsKey> {
@@ -62,7 +62,7 @@ fn keys(params: &'static Params, n: usize) -> Vec<DecapsKey> {
 
 /// Encapsulates for each key and decapsulates; the secrets of a batch that is done are the same. Bytes that were sent.
 fn round(
-    cuda: &Cuda<Hooked<Counting>>,
+    cuda: &Cuda<HookedDevice<UploadCounter>>,
     params: &'static Params,
     lanes: &[&DecapsKey],
 ) -> (Ran, usize) {
@@ -102,7 +102,7 @@ fn run(backend: &dyn Backend, kem: Kem<'_>, n: usize) -> Ran {
 #[test]
 fn a_key_is_sent_once() {
     for params in [&ML_KEM_512, &ML_KEM_768, &ML_KEM_1024] {
-        let cuda = counting(4 << 20);
+        let cuda = counted_device(4 << 20);
         let keys = keys(params, 3);
         let lanes: Vec<_> = (0..150).map(|i| &keys[i % 3]).collect();
         let (first, second) = (round(&cuda, params, &lanes), round(&cuda, params, &lanes));
@@ -118,7 +118,7 @@ fn a_key_is_sent_once() {
 #[test]
 fn without_memory_for_them_keys_are_sent() {
     let params = &ML_KEM_512;
-    let cuda = counting(1 << 20);
+    let cuda = counted_device(1 << 20);
     // The first memory is that of the slot.
     cuda.device().hook.memory.store(1, Ordering::Relaxed);
     let keys = keys(params, 2);
@@ -133,7 +133,7 @@ fn without_memory_for_them_keys_are_sent() {
 #[test]
 fn what_is_dropped_is_cleared_by_the_next_batch() {
     let params = &ML_KEM_768;
-    let cuda = counting(4 << 20);
+    let cuda = counted_device(4 << 20);
     let mut keys = keys(params, 2);
     let stays = keys.remove(1);
     let secret = keys[0].bytes()[..32].to_vec();
@@ -150,7 +150,7 @@ fn what_is_dropped_is_cleared_by_the_next_batch() {
 fn keys_make_room_for_others_and_too_many_are_sent() {
     let params = &ML_KEM_512;
     // Some 50 private keys of 4 KB.
-    let cuda = counting(200 << 10);
+    let cuda = counted_device(200 << 10);
     let keys = keys(params, 90);
     let all: Vec<_> = keys.iter().collect();
     for part in [&all[..30], &all[30..60], &all[60..], &all[..30], &all[..], &all[20..50]] {
@@ -166,7 +166,7 @@ fn whatever_call_fails_keys_are_right_afterwards() {
     let lanes = [&keys[0], &keys[1], &keys[0]];
     let mut losses = 0;
     for at in 1.. {
-        let cuda = counting(1 << 20);
+        let cuda = counted_device(1 << 20);
         // Nothing is resident, or it all is.
         if at % 2 == 0 {
             assert_eq!(round(&cuda, params, &lanes).0, Ran::Done);

@@ -9,28 +9,28 @@ use std::time::Duration;
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
 use gabion_cuda::{Cuda, Fault};
-use gabion_cuda_emulator::{Call, Hook, Hooked, Hosted, Then};
+use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa;
 use gabion_scheme::ml_kem::ML_KEM_512;
 
-/// Leaves out one launch.
+/// A hook that skips one launch.
 #[derive(Default)]
-struct Skipping {
+struct LaunchSkipper {
     /// Launches until the one that is left out; none at 0.
     left: AtomicUsize,
 }
 
-impl Hook for Skipping {
-    fn before(&self, _device: &Hosted, call: Call<'_>) -> Result<Then, Fault> {
+impl Hook for LaunchSkipper {
+    fn before(&self, _device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         if !matches!(call, Call::Launch(_)) {
-            return Ok(Then::Pass);
+            return Ok(Action::Pass);
         }
         let order = (Ordering::Relaxed, Ordering::Relaxed);
         let left = self.left.fetch_update(order.0, order.1, |left| left.checked_sub(1));
-        Ok(if left == Ok(1) { Then::Skip } else { Then::Pass })
+        Ok(if left == Ok(1) { Action::Skip } else { Action::Pass })
     }
 }
 
@@ -157,8 +157,11 @@ fn what_a_batch_left_does_not_pass_for_the_next_ones_canary() {
     let mut losses = 0;
     for task in 0..TASKS {
         for launch in 1..40 {
-            let cuda =
-                Cuda::new(Hooked::new(Skipping::default()), 64 << 20, Duration::from_secs(60));
+            let cuda = Cuda::new(
+                HookedDevice::new(LaunchSkipper::default()),
+                64 << 20,
+                Duration::from_secs(60),
+            );
             // Batches of every kind leave their own in the slot, this one's kind first and last.
             for before in [task, 2, 5, task, 1] {
                 assert_eq!(all[0].run(&cuda, before), expected[0][before]);

@@ -6,7 +6,7 @@
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Keys, Operation, Ran, Slh};
-use gabion_cuda_emulator::{Chosen, chosen};
+use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
@@ -15,8 +15,8 @@ use gabion_scheme::slh_dsa::{Params, SigningKey, VerifyKey, params};
 
 const SLOT: usize = 16 << 20;
 
-fn cuda(slot_bytes: usize) -> Chosen {
-    chosen(slot_bytes).unwrap()
+fn cuda(slot_bytes: usize) -> SelectedBackend {
+    selected_backend(slot_bytes).unwrap()
 }
 
 fn sets(is_small: bool) -> impl Iterator<Item = &'static Params> {
@@ -105,11 +105,11 @@ fn check(params: &'static Params, n: usize) {
         let (expected, _) = sign(&portable, params, Keys::Known(&all), &messages, None);
         assert!(sig == expected, "{}: deterministic", params.name());
     }
-    changed(&cuda, params, &public(&keys), &messages, &known);
+    check_alterations(&cuda, params, &public(&keys), &messages, &known);
 }
 
 /// Verdicts over good signatures, over signatures with a changed bit in every part, and over changed keys.
-fn changed(
+fn check_alterations(
     cuda: &dyn Backend,
     params: &'static Params,
     pk: &[u8],
@@ -160,7 +160,7 @@ fn small_sets_verify() {
         let keys = generate(&*best, params, &seeds(params, 1));
         let messages = [Message::Internal(b"formatted")];
         let (sig, _) = sign(&*best, params, Keys::Known(&[&keys[0]]), &messages, None);
-        changed(&cuda(SLOT), params, &public(&keys), &messages, &sig);
+        check_alterations(&cuda(SLOT), params, &public(&keys), &messages, &sig);
     }
 }
 

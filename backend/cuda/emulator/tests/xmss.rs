@@ -7,15 +7,15 @@ use std::time::Instant;
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Operation, Ran, Xmss};
-use gabion_cuda_emulator::{Chosen, chosen};
+use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::xmss::{Generation, Piece, Scheme, Set, VerifyKey, generate};
 use gabion_scheme::xmss::{Scratch, testing_only_signed};
 
 const SCHEMES: [Scheme; 2] = [Scheme::Xmss, Scheme::XmssMt];
 
-fn device(slot_bytes: usize) -> Chosen {
-    chosen(slot_bytes).unwrap()
+fn device(slot_bytes: usize) -> SelectedBackend {
+    selected_backend(slot_bytes).unwrap()
 }
 
 fn run(backend: &dyn Backend, xmss: Xmss<'_>, lanes: usize) -> (Ran, Vec<Status>) {
@@ -128,7 +128,7 @@ struct Lane {
 }
 
 /// Signatures of messages of all lengths by one key.
-fn signed(set: &'static Set, index: u64, count: usize) -> Vec<Lane> {
+fn make_signatures(set: &'static Set, index: u64, count: usize) -> Vec<Lane> {
     let messages: Vec<_> = (0..count).map(|at| random(97 * at)).collect();
     let all: Vec<_> = messages.iter().map(Vec::as_slice).collect();
     let (key, signatures) = testing_only_signed(&Portable, set, index, &all, &mut random);
@@ -161,7 +161,7 @@ fn signatures_of_every_set() {
             // The first and the last leaf, and others.
             let last = set.signatures() - 1;
             let index = [0, last, last / 3, 5 * last / 7][at % 4];
-            lanes.extend(signed(set, index, 1 + at % 2));
+            lanes.extend(make_signatures(set, index, 1 + at % 2));
         }
         let status = verify(&cuda, scheme, &lanes);
         assert!(status.iter().all(|status| status.is_ok()), "{scheme:?}: {status:?}");
@@ -192,7 +192,7 @@ fn a_bit_anywhere_makes_a_signature_bad() {
     ];
     for name in names {
         let set = Set::of_name(name).unwrap();
-        let mut lanes = vec![signed(set, set.signatures() / 5, 2).remove(1); 60];
+        let mut lanes = vec![make_signatures(set, set.signatures() / 5, 2).remove(1); 60];
         for (at, lane) in lanes.iter_mut().enumerate().skip(6) {
             let bit = at * 8 * lane.signature.len() / 60 + at % 8;
             lane.signature[bit / 8] ^= 1 << (bit % 8);
@@ -213,7 +213,7 @@ fn a_bit_anywhere_makes_a_signature_bad() {
 #[test]
 fn signatures_in_several_chunks_and_one_that_does_not_fit() {
     let set = Set::of_name("XMSS-SHA2_10_256").unwrap();
-    let mut lanes = signed(set, 1023, 40);
+    let mut lanes = make_signatures(set, 1023, 40);
     lanes[17].signature[2000] ^= 4;
     // Three signatures, their canary and their values are 40 KiB.
     let status = verify(&device(48 << 10), Scheme::Xmss, &lanes);

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::{PoisonError, RwLock};
 
-use super::library::{Api, Handle, Refusal, answered, code};
+use super::library::{Api, Handle, Refusal, check_code, code};
 use crate::device::Launch;
 
 /// `CU_CTX_SCHED_BLOCKING_SYNC`: where the driver itself waits, it sleeps.
@@ -52,7 +52,7 @@ impl Context {
         let mut handle = 0;
         // SAFETY: a place for the answer.
         let code = unsafe { (api.cuCtxCreate_v2)(&mut handle, CTX_SCHED_BLOCKING_SYNC, device) };
-        answered("cuCtxCreate_v2", code)?;
+        check_code("cuCtxCreate_v2", code)?;
         let mut context =
             Context { api, handle, module: 0, functions: RwLock::default(), generation };
         // It is this thread's current one now.
@@ -61,7 +61,7 @@ impl Context {
                 let mut module = 0;
                 // SAFETY: a fat binary, which says itself how long it is; the driver keeps no pointer to it.
                 let code = unsafe { (api.cuModuleLoadData)(&mut module, image.as_ptr().cast()) };
-                answered("cuModuleLoadData", code).map(|()| module)
+                check_code("cuModuleLoadData", code).map(|()| module)
             })
         });
         match loaded {
@@ -70,7 +70,7 @@ impl Context {
                 Ok(context)
             }
             Err(refusal) => {
-                context.doomed().destroy();
+                context.retire().destroy();
                 Err(refusal)
             }
         }
@@ -81,9 +81,9 @@ impl Context {
         self.generation
     }
 
-    /// What its end takes.
-    pub(super) fn doomed(&self) -> Doomed {
-        Doomed { api: self.api, handle: self.handle }
+    /// Returns what destroying the context takes.
+    pub(super) fn retire(&self) -> RetiredContext {
+        RetiredContext { api: self.api, handle: self.handle }
     }
 
     /// Makes it the thread's current context for `ask`, and the one before it current again.
@@ -92,12 +92,12 @@ impl Context {
     /// A [`Refusal`] of `ask` or of this.
     pub(super) fn with<T>(
         &self,
-        ask: impl FnOnce(&Current<'_>) -> Result<T, Refusal>,
+        ask: impl FnOnce(&CurrentContext<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         // SAFETY: a context that is not destroyed: that takes it away from all who could call this.
         let code = unsafe { (self.api.cuCtxPushCurrent_v2)(self.handle) };
-        answered("cuCtxPushCurrent_v2", code)?;
-        let answer = ask(&Current(self));
+        check_code("cuCtxPushCurrent_v2", code)?;
+        let answer = ask(&CurrentContext(self));
         let popped = pop(self.api);
         answer.and_then(|answer| popped.map(|()| answer))
     }
@@ -107,17 +107,17 @@ impl Context {
 fn pop(api: &Api) -> Result<(), Refusal> {
     let mut handle = 0;
     // SAFETY: a place for the answer.
-    answered("cuCtxPopCurrent_v2", unsafe { (api.cuCtxPopCurrent_v2)(&mut handle) })
+    check_code("cuCtxPopCurrent_v2", unsafe { (api.cuCtxPopCurrent_v2)(&mut handle) })
 }
 
-/// A context that nobody calls any more.
+/// A context that is about to be destroyed.
 #[derive(Clone, Copy)]
-pub(super) struct Doomed {
+pub(super) struct RetiredContext {
     api: &'static Api,
     handle: Handle,
 }
 
-impl Doomed {
+impl RetiredContext {
     /// Ends the context, with its memory, streams and kernels. Nothing of it runs afterwards.
     pub(super) fn destroy(self) {
         // SAFETY: nobody else has the context. An error is one of the device, or says that the process ends; either
@@ -127,9 +127,9 @@ impl Doomed {
 }
 
 /// The context that is current: all that can be asked of the driver in it.
-pub(super) struct Current<'a>(&'a Context);
+pub(super) struct CurrentContext<'a>(&'a Context);
 
-impl Current<'_> {
+impl CurrentContext<'_> {
     /// Which one it is.
     pub(super) fn generation(&self) -> u64 {
         self.0.generation
@@ -140,7 +140,7 @@ impl Current<'_> {
         let mut stream = 0;
         // SAFETY: a place for the answer.
         let code = unsafe { (self.0.api.cuStreamCreate)(&mut stream, STREAM_NON_BLOCKING) };
-        answered("cuStreamCreate", code).map(|()| stream)
+        check_code("cuStreamCreate", code).map(|()| stream)
     }
 
     /// An event, with the time at which it is reached or without.
@@ -149,13 +149,13 @@ impl Current<'_> {
         let mut event = 0;
         // SAFETY: a place for the answer.
         let code = unsafe { (self.0.api.cuEventCreate)(&mut event, flags) };
-        answered("cuEventCreate", code).map(|()| event)
+        check_code("cuEventCreate", code).map(|()| event)
     }
 
     /// Puts an event into a stream.
     pub(super) fn record(&self, event: Handle, stream: Handle) -> Result<(), Refusal> {
         // SAFETY: handles of this context.
-        answered("cuEventRecord", unsafe { (self.0.api.cuEventRecord)(event, stream) })
+        check_code("cuEventRecord", unsafe { (self.0.api.cuEventRecord)(event, stream) })
     }
 
     /// Whether the stream is past an event.
@@ -163,7 +163,7 @@ impl Current<'_> {
         // SAFETY: a handle of this context.
         match unsafe { (self.0.api.cuEventQuery)(event) } {
             code::NOT_READY => Ok(false),
-            code => answered("cuEventQuery", code).map(|()| true),
+            code => check_code("cuEventQuery", code).map(|()| true),
         }
     }
 
@@ -172,7 +172,7 @@ impl Current<'_> {
         let mut ms = 0.0;
         // SAFETY: a place for the answer, and handles of this context.
         let code = unsafe { (self.0.api.cuEventElapsedTime)(&mut ms, from, to) };
-        answered("cuEventElapsedTime", code).map(|()| ms)
+        check_code("cuEventElapsedTime", code).map(|()| ms)
     }
 
     /// Memory of the device, which may hold anything.
@@ -180,7 +180,7 @@ impl Current<'_> {
         let mut address = 0;
         // SAFETY: a place for the answer.
         let code = unsafe { (self.0.api.cuMemAlloc_v2)(&mut address, bytes) };
-        answered("cuMemAlloc_v2", code).map(|()| address)
+        check_code("cuMemAlloc_v2", code).map(|()| address)
     }
 
     /// Bytes of memory that nobody uses.
@@ -188,7 +188,7 @@ impl Current<'_> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: places for the answers.
         let code = unsafe { (self.0.api.cuMemGetInfo_v2)(&mut free, &mut total) };
-        answered("cuMemGetInfo_v2", code).map(|()| free)
+        check_code("cuMemGetInfo_v2", code).map(|()| free)
     }
 
     /// Locks memory of the host, so that the device copies from and to it by itself.
@@ -207,21 +207,21 @@ impl Current<'_> {
             // SAFETY: as above.
             code = unsafe { (api.cuMemHostRegister_v2)(start, bytes, MEMHOSTREGISTER_PORTABLE) };
         }
-        answered("cuMemHostRegister_v2", code)
+        check_code("cuMemHostRegister_v2", code)
     }
 
     /// Unlocks memory of the host.
     pub(super) fn unregister(&self, start: *mut u8) -> Result<(), Refusal> {
         // SAFETY: an address that the driver looks up.
         let code = unsafe { (self.0.api.cuMemHostUnregister)(start.cast()) };
-        answered("cuMemHostUnregister", code)
+        check_code("cuMemHostUnregister", code)
     }
 
     /// Makes memory of the device zero.
     pub(super) fn clear(&self, stream: Handle, address: u64, bytes: usize) -> Result<(), Refusal> {
         // SAFETY: addresses are the device's; one that is wrong is an error of this context.
         let code = unsafe { (self.0.api.cuMemsetD8Async)(address, 0, bytes, stream) };
-        answered("cuMemsetD8Async", code)
+        check_code("cuMemsetD8Async", code)
     }
 
     /// Copies to the device.
@@ -237,7 +237,7 @@ impl Current<'_> {
     ) -> Result<(), Refusal> {
         // SAFETY: the caller's.
         let code = unsafe { (self.0.api.cuMemcpyHtoDAsync_v2)(to, from.cast(), bytes, stream) };
-        answered("cuMemcpyHtoDAsync_v2", code)
+        check_code("cuMemcpyHtoDAsync_v2", code)
     }
 
     /// Copies from the device.
@@ -253,7 +253,7 @@ impl Current<'_> {
     ) -> Result<(), Refusal> {
         // SAFETY: the caller's.
         let code = unsafe { (self.0.api.cuMemcpyDtoHAsync_v2)(to.cast(), from, bytes, stream) };
-        answered("cuMemcpyDtoHAsync_v2", code)
+        check_code("cuMemcpyDtoHAsync_v2", code)
     }
 
     /// Runs a kernel.
@@ -283,7 +283,7 @@ impl Current<'_> {
                 null_mut(),
             )
         };
-        answered("cuLaunchKernel", code)
+        check_code("cuLaunchKernel", code)
     }
 
     /// A kernel by its name.
@@ -299,10 +299,10 @@ impl Current<'_> {
         // SAFETY: a place for the answer, a module of this context and a string that ends with a zero.
         let code =
             unsafe { (api.cuModuleGetFunction)(&mut handle, self.0.module, c_name.as_ptr()) };
-        answered("cuModuleGetFunction", code)?;
+        check_code("cuModuleGetFunction", code)?;
         // SAFETY: places for the answers, and the number of its one argument.
         let code = unsafe { (api.cuFuncGetParamInfo)(handle, 0, &mut offset, &mut arguments) };
-        answered("cuFuncGetParamInfo", code)?;
+        check_code("cuFuncGetParamInfo", code)?;
         let function = Function { handle, arguments };
         let mut known = self.0.functions.write().unwrap_or_else(PoisonError::into_inner);
         known.insert(name.to_owned(), function);

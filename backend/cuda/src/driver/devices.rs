@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
 
 use super::error::NoDevice;
-use super::library::{Api, Refusal, answered, code};
+use super::library::{Api, Refusal, check_code, code};
 
 /// The driver that the kernels need: that of the CUDA that compiled them, as the driver counts.
 pub(super) const DRIVER_LEAST: (u32, u32) = (13, 0);
@@ -95,7 +95,7 @@ fn begin(api: &Api) -> Result<(), NoDevice> {
     // SAFETY: the only flags that are allowed; it may be called again.
     match unsafe { (api.cuInit)(0) } {
         code::NO_DEVICE => Err(NoDevice::NoGpu),
-        code => answered("cuInit", code).map_err(|refusal| api.no_device(refusal)),
+        code => check_code("cuInit", code).map_err(|refusal| api.no_device(refusal)),
     }
 }
 
@@ -110,7 +110,7 @@ fn version(api: &Api) -> Result<(u32, u32), NoDevice> {
     let mut version = 0;
     // SAFETY: a place for the answer.
     let code = unsafe { (api.cuDriverGetVersion)(&mut version) };
-    answered("cuDriverGetVersion", code).map_err(|refusal| api.no_device(refusal))?;
+    check_code("cuDriverGetVersion", code).map_err(|refusal| api.no_device(refusal))?;
     // 1000 times the major version and 10 times the minor one.
     let version = version.unsigned_abs();
     Ok((version / 1000, version % 1000 / 10))
@@ -120,7 +120,7 @@ fn count(api: &Api) -> Result<u32, NoDevice> {
     let mut count = 0;
     // SAFETY: a place for the answer.
     let code = unsafe { (api.cuDeviceGetCount)(&mut count) };
-    answered("cuDeviceGetCount", code).map_err(|refusal| api.no_device(refusal))?;
+    check_code("cuDeviceGetCount", code).map_err(|refusal| api.no_device(refusal))?;
     if count <= 0 { Err(NoDevice::NoGpu) } else { Ok(count.unsigned_abs()) }
 }
 
@@ -128,14 +128,14 @@ fn handle(api: &Api, ordinal: u32) -> Result<c_int, Refusal> {
     let mut handle = 0;
     // SAFETY: a place for the answer; any number is allowed.
     let code = unsafe { (api.cuDeviceGet)(&mut handle, ordinal as c_int) };
-    answered("cuDeviceGet", code).map(|()| handle)
+    check_code("cuDeviceGet", code).map(|()| handle)
 }
 
 fn attribute(api: &Api, device: c_int, number: c_int) -> Result<u32, Refusal> {
     let mut value: c_int = 0;
     // SAFETY: a place for the answer; any number is allowed.
     let code = unsafe { (api.cuDeviceGetAttribute)(&mut value, number, device) };
-    answered("cuDeviceGetAttribute", code).map(|()| value.unsigned_abs())
+    check_code("cuDeviceGetAttribute", code).map(|()| value.unsigned_abs())
 }
 
 fn info(api: &Api, ordinal: u32, driver: (u32, u32)) -> Result<DeviceInfo, Refusal> {
@@ -143,17 +143,17 @@ fn info(api: &Api, ordinal: u32, driver: (u32, u32)) -> Result<DeviceInfo, Refus
     let mut name = [0 as c_char; 256];
     // SAFETY: so much room for a string with its end.
     let code = unsafe { (api.cuDeviceGetName)(name.as_mut_ptr(), 255, device) };
-    answered("cuDeviceGetName", code)?;
+    check_code("cuDeviceGetName", code)?;
     // SAFETY: the last byte was never given away, and is the zero that ends it at the latest.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
     let mut uuid = [0; 16];
     // SAFETY: a place for the answer, which has 16 bytes.
     let code = unsafe { (api.cuDeviceGetUuid_v2)(&mut uuid, device) };
-    answered("cuDeviceGetUuid_v2", code)?;
+    check_code("cuDeviceGetUuid_v2", code)?;
     let mut memory = 0usize;
     // SAFETY: a place for the answer.
     let code = unsafe { (api.cuDeviceTotalMem_v2)(&mut memory, device) };
-    answered("cuDeviceTotalMem_v2", code)?;
+    check_code("cuDeviceTotalMem_v2", code)?;
     let of = |number| attribute(api, device, number);
     Ok(DeviceInfo {
         ordinal,

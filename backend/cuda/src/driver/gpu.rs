@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use gabion_backend::forks;
 
-use super::context::{Context, Current, Doomed};
+use super::context::{Context, CurrentContext, RetiredContext};
 use super::error::NoDevice;
 use super::kernels;
 use super::library::{Api, Refusal};
@@ -34,7 +34,7 @@ pub(super) struct Gpu {
     context: RwLock<Option<Context>>,
     /// How many contexts there were.
     contexts: AtomicU64,
-    retiring: Arc<Retiring>,
+    retiring: Arc<RetiringContexts>,
     /// Held by a restart.
     restart: Mutex<()>,
     /// Memory that is locked by whom it was given to, by address.
@@ -57,7 +57,7 @@ impl Gpu {
     /// # Errors
     /// [`NoDevice`].
     pub(super) fn open(api: &'static Api, device: c_int) -> Result<Arc<Self>, NoDevice> {
-        let image = kernels::unpacked()?;
+        let image = kernels::unpack()?;
         let context =
             Context::new(api, device, 1, &image).map_err(|refusal| api.no_device(refusal))?;
         Ok(Arc::new(Gpu {
@@ -85,7 +85,7 @@ impl Gpu {
     /// context before a restart.
     pub(super) fn with<T>(
         &self,
-        ask: impl FnOnce(&Current<'_>) -> Result<T, Refusal>,
+        ask: impl FnOnce(&CurrentContext<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Fault> {
         self.with_any(|_| true, ask)
     }
@@ -94,7 +94,7 @@ impl Gpu {
     pub(super) fn with_the<T>(
         &self,
         generation: u64,
-        ask: impl FnOnce(&Current<'_>) -> Result<T, Refusal>,
+        ask: impl FnOnce(&CurrentContext<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Fault> {
         self.with_any(|context| context.generation() == generation, ask)
     }
@@ -102,7 +102,7 @@ impl Gpu {
     fn with_any<T>(
         &self,
         is_it: impl FnOnce(&Context) -> bool,
-        ask: impl FnOnce(&Current<'_>) -> Result<T, Refusal>,
+        ask: impl FnOnce(&CurrentContext<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Fault> {
         if !self.is_here() {
             return Err(Fault::Failed);
@@ -135,8 +135,8 @@ impl Gpu {
             // Before anybody can see that it is gone.
             self.retiring.begin();
             drop(now);
-            let (doomed, retiring) = (context.doomed(), Arc::clone(&self.retiring));
-            Retiring::run(retiring, doomed);
+            let (retired, retiring) = (context.retire(), Arc::clone(&self.retiring));
+            RetiringContexts::run(retiring, retired);
         }
     }
 
@@ -160,7 +160,7 @@ impl Gpu {
         if !self.is_quiet(Some(RETIRE_AT_MOST)) {
             return Err(Fault::TimedOut);
         }
-        let image = kernels::unpacked().map_err(|_| Fault::Failed)?;
+        let image = kernels::unpack().map_err(|_| Fault::Failed)?;
         let generation = self.contexts.fetch_add(1, Ordering::Relaxed) + 1;
         let context =
             Context::new(self.api, self.device, generation, &image).map_err(|_| Fault::Failed)?;
@@ -181,7 +181,7 @@ impl Gpu {
         });
         if locked.is_err() {
             self.retiring.begin();
-            Retiring::run(Arc::clone(&self.retiring), context.doomed());
+            RetiringContexts::run(Arc::clone(&self.retiring), context.retire());
             return Err(Fault::Failed);
         }
         *self.context.write().unwrap_or_else(PoisonError::into_inner) = Some(context);
@@ -266,8 +266,12 @@ impl Drop for Gpu {
 /// Locks memory; the context that it is locked in, or 0 if the driver does not do that.
 ///
 /// # Safety
-/// As for [`Current::register`].
-pub(super) unsafe fn try_register(current: &Current<'_>, start: *mut u8, bytes: usize) -> u64 {
+/// As for [`CurrentContext::register`].
+pub(super) unsafe fn try_register(
+    current: &CurrentContext<'_>,
+    start: *mut u8,
+    bytes: usize,
+) -> u64 {
     // SAFETY: the caller's.
     let done = unsafe { current.register(start, bytes) };
     if done.is_ok() { current.generation() } else { 0 }
@@ -277,22 +281,22 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Contexts that are being destroyed. The driver waits there for what runs in them, maybe for ever.
+/// The number of contexts that are being destroyed. The driver waits there for what runs in them, maybe for ever.
 #[derive(Default)]
-struct Retiring {
+struct RetiringContexts {
     count: Mutex<usize>,
     is_less: Condvar,
 }
 
-impl Retiring {
+impl RetiringContexts {
     fn begin(&self) {
         *lock(&self.count) += 1;
     }
 
     /// Destroys a context on a thread of its own; here if there can be none.
-    fn run(retiring: Arc<Self>, doomed: Doomed) {
+    fn run(retiring: Arc<Self>, retired: RetiredContext) {
         let destroy = move || {
-            doomed.destroy();
+            retired.destroy();
             *lock(&retiring.count) -= 1;
             retiring.is_less.notify_all();
         };

@@ -24,7 +24,7 @@ impl Image {
 
     /// The one that others hold, or a new one. It waits for nobody, since a child may have been forked under a thread that
     /// unpacks: whoever comes then has one of its own.
-    fn unpacked(&self) -> Result<Arc<Vec<u8>>, NoDevice> {
+    fn unpack(&self) -> Result<Arc<Vec<u8>>, NoDevice> {
         let held = match self.held.try_lock() {
             Ok(held) => Some(held),
             Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
@@ -50,9 +50,9 @@ impl Image {
 ///
 /// # Errors
 /// [`NoDevice::Damaged`].
-pub(super) fn unpacked() -> Result<Arc<Vec<u8>>, NoDevice> {
+pub(super) fn unpack() -> Result<Arc<Vec<u8>>, NoDevice> {
     static IMAGE: Image = Image::of(PACKED);
-    IMAGE.unpacked()
+    IMAGE.unpack()
 }
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_fat_binary_is_the_one_that_kernels_txt_describes() {
-        let image = unpacked().unwrap();
+        let image = unpack().unwrap();
         let said = include_str!("../../kernels.txt");
         let value = |of: &str| {
             let mut lines = said.lines().filter_map(|line| line.strip_prefix(of));
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn nothing_stays_unpacked_that_nobody_holds() {
         let all = Image::of(&SMALL);
-        let (first, second) = (all.unpacked().unwrap(), all.unpacked().unwrap());
+        let (first, second) = (all.unpack().unwrap(), all.unpack().unwrap());
         assert!(Arc::ptr_eq(&first, &second), "it is unpacked once for all who hold it");
         let is_held = || all.held.lock().unwrap().upgrade().is_some();
         drop(first);
@@ -93,9 +93,9 @@ mod tests {
         drop(second);
         assert!(!is_held(), "what nobody holds stays");
         let locked = all.held.lock().unwrap();
-        assert_eq!(**all.unpacked().unwrap(), *b"kernels", "without waiting for who unpacks");
+        assert_eq!(**all.unpack().unwrap(), *b"kernels", "without waiting for who unpacks");
         drop(locked);
-        assert_eq!(**all.unpacked().unwrap(), *b"kernels", "it is unpacked again");
-        assert!(matches!(Image::of(b"none").unpacked(), Err(NoDevice::Damaged(_))));
+        assert_eq!(**all.unpack().unwrap(), *b"kernels", "it is unpacked again");
+        assert!(matches!(Image::of(b"none").unpack(), Err(NoDevice::Damaged(_))));
     }
 }

@@ -113,8 +113,8 @@ impl Refusal {
     }
 }
 
-/// An answer as a result; `call` is the function's name.
-pub(crate) fn answered(call: &'static str, code: Code) -> Result<(), Refusal> {
+/// Turns a driver's return code into a result; `call` is the function's name.
+pub(crate) fn check_code(call: &'static str, code: Code) -> Result<(), Refusal> {
     if code == code::SUCCESS { Ok(()) } else { Err(Refusal { call, code }) }
 }
 

@@ -31,8 +31,8 @@ pub use energy::Energy;
 pub use error::NoDevice;
 pub use library::{Api, Code, Handle};
 
-use crate::device::{Device, Fault, Launch, Pinned};
-use crate::pages::{Home, Pages};
+use crate::device::{Device, Fault, Launch, PinnedBuffer};
+use crate::pages::{PageOwner, Pages};
 use gpu::Gpu;
 use stream::Stream;
 
@@ -79,13 +79,13 @@ pub fn devices_over(api: &'static Api) -> Result<Vec<DeviceInfo>, NoDevice> {
 /// The kernels, unpacked: while a test holds them none of its contexts unpacks them again.
 #[doc(hidden)]
 pub fn held_kernels() -> Option<Arc<Vec<u8>>> {
-    kernels::unpacked().ok()
+    kernels::unpack().ok()
 }
 
 /// Opens each of these that there are kernels for and whose driver takes them. The kernels are unpacked once for all of them.
 pub(crate) fn open_all(devices: &[DeviceInfo]) -> Vec<Result<Nvidia, NoDevice>> {
     // Held until the last one has its kernels; damaged ones are each device's own error.
-    let _held = devices.iter().any(|info| info.serves().is_ok()).then(kernels::unpacked);
+    let _held = devices.iter().any(|info| info.serves().is_ok()).then(kernels::unpack);
     let open = |info: &DeviceInfo| info.serves().and_then(|()| Nvidia::open(info.ordinal));
     devices.iter().map(open).collect()
 }
@@ -230,11 +230,11 @@ impl Device for Nvidia {
         cleared.and(finished).map(|_| address)
     }
 
-    fn pin(&self, bytes: usize) -> Result<Pinned, Fault> {
+    fn pin(&self, bytes: usize) -> Result<PinnedBuffer, Fault> {
         let pages = Pages::new(bytes).ok_or(Fault::NoMemory)?;
         // SAFETY: the pages come back to `take_back` before they go.
         unsafe { self.gpu.pin(pages.start(), pages.len()) };
-        Ok(Pinned::of(pages, Arc::clone(&self.gpu) as Arc<dyn Home>))
+        Ok(PinnedBuffer::of(pages, Arc::clone(&self.gpu) as Arc<dyn PageOwner>))
     }
 
     unsafe fn upload(
@@ -321,7 +321,7 @@ impl Device for Nvidia {
     }
 }
 
-impl Home for Gpu {
+impl PageOwner for Gpu {
     fn take_back(&self, pages: Pages) {
         self.unpin(pages);
     }

@@ -9,7 +9,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::context::Current;
+use super::context::CurrentContext;
 use super::gpu::{Gpu, try_register};
 use super::library::{Handle, Refusal};
 use crate::device::{Fault, Launch};
@@ -35,7 +35,7 @@ pub(super) struct Stream {
     /// Whether anything was asked for since it finished, and whether that is a copy without staging.
     is_open: bool,
     is_direct: bool,
-    timed: Vec<Timed>,
+    timed: Vec<TimedLaunch>,
     /// Events with times, for the next launches.
     events: Vec<Handle>,
 }
@@ -65,15 +65,15 @@ struct Download {
     bytes: usize,
 }
 
-/// A launch between two events.
-struct Timed {
+/// A launch with the events before and after it, for its duration.
+struct TimedLaunch {
     kernel: String,
     from: Handle,
     to: Handle,
 }
 
-/// Where a part of staging begins.
-struct Staged(*mut u8);
+/// The start of a part of the staging memory.
+struct StagingPointer(*mut u8);
 
 impl Stream {
     /// Copies to the device. Whether that went through staging.
@@ -157,7 +157,7 @@ impl Stream {
             // SAFETY: the caller's.
             unsafe { current.launch(work.stream, launch)? };
             current.record(to, work.stream)?;
-            stream.timed.push(Timed { kernel: launch.kernel.to_owned(), from, to });
+            stream.timed.push(TimedLaunch { kernel: launch.kernel.to_owned(), from, to });
             Ok(())
         })
     }
@@ -230,7 +230,7 @@ impl Stream {
     fn ask<T>(
         &mut self,
         gpu: &Gpu,
-        ask: impl FnOnce(&mut Self, Work, &Current<'_>) -> Result<T, Refusal>,
+        ask: impl FnOnce(&mut Self, Work, &CurrentContext<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Fault> {
         if self.is_open {
             // What came before it in this stream is in this context, or it is lost and so is this.
@@ -253,7 +253,11 @@ impl Stream {
     }
 
     /// A part of staging.
-    fn stage(&mut self, current: &Current<'_>, bytes: usize) -> Result<Staged, Refusal> {
+    fn stage(
+        &mut self,
+        current: &CurrentContext<'_>,
+        bytes: usize,
+    ) -> Result<StagingPointer, Refusal> {
         let fits = self.staging.last().is_some_and(|slab| bytes <= slab.pages.len() - slab.used);
         if !fits {
             let least = STAGING_LEAST.max(self.wanted).max(bytes);
@@ -272,7 +276,7 @@ impl Stream {
         let start = unsafe { slab.pages.start().add(slab.used) };
         let end = (slab.used + bytes).next_multiple_of(STAGING_ALIGNMENT);
         slab.used = end.min(slab.pages.len());
-        Ok(Staged(start))
+        Ok(StagingPointer(start))
     }
 
     /// Wipes what was used of staging, which no device uses any more.
@@ -293,7 +297,7 @@ impl Stream {
     }
 
     /// An event with a time.
-    fn event(&mut self, current: &Current<'_>) -> Result<Handle, Refusal> {
+    fn event(&mut self, current: &CurrentContext<'_>) -> Result<Handle, Refusal> {
         self.events.pop().map_or_else(|| current.event(true), Ok)
     }
 
@@ -304,7 +308,7 @@ impl Stream {
         }
         gpu.with_the(work.generation, |current| {
             let mut times = Vec::with_capacity(self.timed.len());
-            for Timed { kernel, from, to } in self.timed.drain(..) {
+            for TimedLaunch { kernel, from, to } in self.timed.drain(..) {
                 times.push((kernel, f64::from(current.elapsed_ms(from, to)?)));
                 self.events.extend([from, to]);
             }

@@ -11,11 +11,11 @@ use gabion_scheme::ml_dsa::{MU_LEN, Params, SEED_LEN};
 use super::{CANARIES, POLY, launch, threads, warps, words};
 use crate::arguments::DsaKeyArguments;
 use crate::canary::DsaCanary;
-use crate::chunk::{Chunk, Flying, KeyBytes, Rest, chunks, pieces};
+use crate::chunk::{Chunk, InFlight, KeyBytes, Remaining, chunks, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Arguments, Device, Fault};
-use crate::layout::{Layout, Place, fitting};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region, largest_fit};
+use crate::slots::SlotGuard;
 
 /// Lanes of a chunk that fill a device, below which a batch is not cut.
 const ENOUGH: usize = 16384;
@@ -43,28 +43,29 @@ pub(super) fn run<D: Device>(
     status: &mut [Status],
 ) -> Ran {
     let fits = |lanes| Arrays::new(p, lanes + 1).bytes <= cuda.slot_bytes();
-    let sizes = pieces(status.len(), fitting(status.len(), fits), ENOUGH);
-    let (mut pks, mut sks, mut statuses) = (Rest::new(pk), Rest::new(sk), Rest::new(status));
-    chunks(cuda, sizes, |taken, from, lanes| {
+    let sizes = pieces(status.len(), largest_fit(status.len(), fits), ENOUGH);
+    let (mut pks, mut sks, mut statuses) =
+        (Remaining::new(pk), Remaining::new(sk), Remaining::new(status));
+    chunks(cuda, sizes, |guard, from, lanes| {
         let out = (pks.next(lanes * p.pk_len()), sks.next(lanes * p.sk_len()));
-        keygen(taken, p, &seeds[from..from + lanes], out, statuses.next(lanes))
+        keygen(guard, p, &seeds[from..from + lanes], out, statuses.next(lanes))
     })
 }
 
 /// Where the arrays of key generation lie.
 struct Arrays {
-    seeds: Place,
-    sk: Place,
-    rho_prime: Place,
-    halves: Place,
-    vectors: Place,
-    pk: Place,
-    keys: Place,
-    matrix: Place,
-    status: Place,
+    seeds: Region,
+    sk: Region,
+    rho_prime: Region,
+    halves: Region,
+    vectors: Region,
+    pk: Region,
+    keys: Region,
+    matrix: Region,
+    status: Region,
     bytes: usize,
     secret: usize,
-    tails: Vec<Place>,
+    tails: Vec<Region>,
 }
 
 impl Arrays {
@@ -77,10 +78,10 @@ impl Arrays {
             rho_prime: layout.array(n, MU_LEN),
             halves: layout.array(n, (p.l + p.k) * 128),
             vectors: layout.array(n, p.l * POLY),
-            pk: Place::default(),
-            keys: Place::default(),
-            matrix: Place::default(),
-            status: Place::default(),
+            pk: Region::default(),
+            keys: Region::default(),
+            matrix: Region::default(),
+            status: Region::default(),
             bytes: 0,
             secret: 0,
             tails: Vec::new(),
@@ -97,17 +98,17 @@ impl Arrays {
 }
 
 fn keygen<'a, D: Device>(
-    taken: &mut Taken<'a, D>,
+    guard: &mut SlotGuard<'a, D>,
     p: &'static Params,
     seeds: &'a [[u8; SEED_LEN]],
     (pk, sk): (&'a mut [u8], &'a mut [u8]),
     status: &'a mut [Status],
-) -> Result<Flying<'a, D>, Fault> {
+) -> Result<InFlight<'a, D>, Fault> {
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
     let n = seeds.len() + 1;
     let at = Arrays::new(p, n);
-    taken.reserve(at.bytes, at.secret, &at.tails)?;
-    let address = |place: Place| taken.address(place.offset);
+    guard.reserve(at.bytes, at.secret, &at.tails)?;
+    let address = |place: Region| guard.address(place.offset);
     let arguments = DsaKeyArguments {
         seeds: address(at.seeds),
         pk: address(at.pk),
@@ -118,14 +119,14 @@ fn keygen<'a, D: Device>(
         keys: address(at.keys),
         status: address(at.status),
         n: n as u32,
-        generation: taken.generation(),
+        generation: guard.generation(),
         ..DsaKeyArguments::default()
     };
     let (matrix, each) = (address(at.matrix), HEADER + p.k * p.l * POLY);
     let matrices = words((0..n).map(|i| matrix + (i * each) as u64));
     let (lanes, status_words, answers) = (seeds.len(), at.status, Vec::new());
     let mut chunk = Chunk {
-        taken,
+        guard,
         set: super::set(p),
         arguments,
         lanes,
@@ -135,7 +136,7 @@ fn keygen<'a, D: Device>(
     };
     chunk.send(at.seeds, seeds.as_flattened(), &[canary.seed.as_flattened()])?;
     chunk.send_own(at.keys, matrices)?;
-    chunk.taken.clear(at.status.offset, at.status.bytes)?;
+    chunk.guard.clear(at.status.offset, at.status.bytes)?;
     let blocks = [
         ("keygen_seed", threads(n)),
         ("keygen_sample", threads(n * (p.l + p.k)) + threads(n * p.k * p.l)),
@@ -145,7 +146,7 @@ fn keygen<'a, D: Device>(
     ];
     for (step, blocks) in blocks {
         // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
-        unsafe { launch(chunk.taken, p, step, &arguments, blocks)? };
+        unsafe { launch(chunk.guard, p, step, &arguments, blocks)? };
     }
     chunk.expect(at.pk, &[&canary.pk])?;
     chunk.expect(at.sk, &[&canary.sk])?;
@@ -179,10 +180,10 @@ pub(super) struct Expansion {
     pub(super) is_private: bool,
     /// Room for encoded keys and for expanded ones, and the addresses of the latter: of each lane, and of those that are
     /// made.
-    pub(super) encoded: Place,
-    pub(super) expanded: Place,
-    pub(super) keys: Place,
-    pub(super) new_keys: Place,
+    pub(super) encoded: Region,
+    pub(super) expanded: Region,
+    pub(super) keys: Region,
+    pub(super) new_keys: Region,
     /// The canary's keys.
     pub(super) canary: [&'static [u8]; CANARIES],
 }
@@ -210,22 +211,22 @@ impl Expansion {
             if !new.is_empty() {
                 let n = new.len() as u32;
                 chunk.send_own(self.new_keys, words(new.into_iter()))?;
-                let keys = chunk.taken.address(self.new_keys.offset);
+                let keys = chunk.guard.address(self.new_keys.offset);
                 let encoded_at = expanded as u32;
                 self.expand(chunk, &DsaKeyArguments { keys, n, encoded_at, ..arguments })?;
             }
             return chunk.send_own(self.keys, words(resident.into_iter()));
         }
-        let start = chunk.taken.address(self.expanded.offset);
+        let start = chunk.guard.address(self.expanded.offset);
         let address = |index: usize| start + (index * expanded) as u64;
         let count = match keys {
-            KeyBytes::Together(bytes) => {
+            KeyBytes::Contiguous(bytes) => {
                 chunk.send(self.encoded, bytes, &self.canary)?;
                 let n = chunk.lanes + chunk.canaries;
                 chunk.send_own(self.keys, words((0..n).map(address)))?;
                 n
             }
-            KeyBytes::Apart(keys) => {
+            KeyBytes::Separate(keys) => {
                 // Each key once, and the canary's.
                 let mut places = HashMap::new();
                 let mut bytes = Vec::with_capacity(self.encoded.bytes);
@@ -246,7 +247,7 @@ impl Expansion {
             }
         };
         chunk.send_own(self.new_keys, words((0..count).map(address)))?;
-        let keys = chunk.taken.address(self.new_keys.offset);
+        let keys = chunk.guard.address(self.new_keys.offset);
         self.expand(chunk, &DsaKeyArguments { keys, n: count as u32, ..arguments })
     }
 
@@ -268,7 +269,7 @@ impl Expansion {
         let public = [("expand_public", first), ("public_transform", warps(n * p.k))];
         for &(step, blocks) in if self.is_private { &private[..] } else { &public } {
             // SAFETY: the arguments of these kernels; there is room for `n` keys, and each is where the arguments say.
-            unsafe { launch(chunk.taken, p, step, arguments, blocks)? };
+            unsafe { launch(chunk.guard, p, step, arguments, blocks)? };
         }
         Ok(())
     }

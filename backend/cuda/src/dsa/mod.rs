@@ -17,8 +17,8 @@ use gabion_scheme::{Status, ct};
 use crate::chunk::{PER_THREAD, PER_WARP, pieces};
 use crate::cuda::Cuda;
 use crate::device::{Arguments, Device, Fault, Launch};
-use crate::layout::{Layout, Place};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region};
+use crate::slots::SlotGuard;
 
 /// Bytes of a polynomial.
 const POLY: usize = 1024;
@@ -76,7 +76,7 @@ fn set(p: &Params) -> &'static str {
 /// # Safety
 /// The arguments are the kernel's, and their arrays are in what was reserved of the slot, for as many jobs.
 unsafe fn launch<D: Device, A: Arguments>(
-    taken: &mut Taken<'_, D>,
+    guard: &mut SlotGuard<'_, D>,
     p: &Params,
     step: &str,
     arguments: &A,
@@ -85,7 +85,7 @@ unsafe fn launch<D: Device, A: Arguments>(
     let kernel = format!("gabion_{}_{step}", set(p));
     let blocks = u32::try_from(blocks).map_err(|_| Fault::NoMemory)?;
     // SAFETY: the caller's.
-    unsafe { taken.launch(&Launch::new(&kernel, arguments, blocks)) }
+    unsafe { guard.launch(&Launch::new(&kernel, arguments, blocks)) }
 }
 
 /// Blocks of so many threads, and of so many warps.
@@ -143,18 +143,18 @@ fn formatted_len(message: &Message<'_>) -> usize {
     len.next_multiple_of(WORD)
 }
 
-/// The messages of a chunk as the kernels take them: M' one after the other, where each is, and what is given as mu.
+/// A chunk's messages, packed for the kernels: M' one after the other, where each is, and what is given as mu.
 #[derive(Default)]
-struct Packed {
+struct PackedMessages {
     bytes: Vec<u8>,
     spans: Vec<u8>,
     mu: Vec<u8>,
 }
 
-impl Packed {
+impl PackedMessages {
     /// Those of a chunk, and one for each of the canary's lanes.
     fn new(messages: &[Message<'_>], canary: &[u8]) -> Self {
-        let mut packed = Packed::default();
+        let mut packed = PackedMessages::default();
         let own = Message::Pure { context: &[], message: canary };
         messages.iter().chain(&[own; CANARIES]).for_each(|message| packed.push(message));
         packed
@@ -181,9 +181,9 @@ fn canary_text(message: &[u8]) -> usize {
 
 /// Where the messages of a chunk lie.
 struct Texts {
-    messages: Place,
-    spans: Place,
-    mu: Place,
+    messages: Region,
+    spans: Region,
+    mu: Region,
 }
 
 impl Texts {

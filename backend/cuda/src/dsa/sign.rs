@@ -15,15 +15,16 @@ use gabion_scheme::{Status, ct};
 
 use super::keys::{self, Expansion, private_bytes};
 use super::{
-    CANARIES, POLY, Packed, Texts, canary_text, launch, pieces_with_messages, threads, warps,
+    CANARIES, POLY, PackedMessages, Texts, canary_text, launch, pieces_with_messages, threads,
+    warps,
 };
 use crate::arguments::{DsaKeyArguments, DsaSignArguments};
 use crate::canary::DsaCanary;
-use crate::chunk::{Chunk, Flying, KeyBytes, Rest, chunks};
+use crate::chunk::{Chunk, InFlight, KeyBytes, Remaining, chunks};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::layout::{Layout, Place};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region};
+use crate::slots::SlotGuard;
 
 /// Lanes of a chunk that fill a device, below which a batch is not cut.
 const ENOUGH: usize = 32768;
@@ -60,8 +61,8 @@ pub(super) fn run<D: Device>(
     };
     let slot_bytes = cuda.slot_bytes();
     let sizes = pieces_with_messages(messages, slot_bytes, ENOUGH, bytes);
-    let (mut sigs, mut statuses) = (Rest::new(&mut *sig), Rest::new(&mut *status));
-    let ran = chunks(cuda, sizes, |taken, from, lanes| {
+    let (mut sigs, mut statuses) = (Remaining::new(&mut *sig), Remaining::new(&mut *status));
+    let ran = chunks(cuda, sizes, |guard, from, lanes| {
         let inputs = Inputs {
             keys: KeyBytes::new(keys, from, lanes, p.sk_len(), |key| (key.id(), key.bytes())),
             messages: &messages[from..from + lanes],
@@ -69,7 +70,7 @@ pub(super) fn run<D: Device>(
             room: keys::room(count, lanes),
             slot_bytes,
         };
-        sign(taken, p, inputs, sigs.next(lanes * p.sig_len()), statuses.next(lanes))
+        sign(guard, p, inputs, sigs.next(lanes * p.sig_len()), statuses.next(lanes))
     });
     if ran == Ran::Done {
         let lanes = status.iter_mut().zip(messages).zip(sig.chunks_exact_mut(p.sig_len()));
@@ -85,36 +86,36 @@ pub(super) fn run<D: Device>(
 
 /// Where the arrays lie.
 struct Arrays {
-    sk: Place,
-    rnd: Place,
-    expanded: Place,
-    vectors: Place,
-    faults: Place,
-    rho: Place,
-    y: Place,
-    y_hat: Place,
-    w: Place,
-    commitments: Place,
-    c_tilde: Place,
-    balls: Place,
-    c_hat: Place,
-    hints: Place,
-    verdicts: Place,
-    done: Place,
+    sk: Region,
+    rnd: Region,
+    expanded: Region,
+    vectors: Region,
+    faults: Region,
+    rho: Region,
+    y: Region,
+    y_hat: Region,
+    w: Region,
+    commitments: Region,
+    c_tilde: Region,
+    balls: Region,
+    c_hat: Region,
+    hints: Region,
+    verdicts: Region,
+    done: Region,
     secret: usize,
-    pk: Place,
+    pk: Region,
     texts: Texts,
-    keys: Place,
-    new_keys: Place,
-    key_status: Place,
-    tried: Place,
-    ring: Place,
-    rounds: Place,
-    appended: Place,
-    sig: Place,
-    status: Place,
+    keys: Region,
+    new_keys: Region,
+    key_status: Region,
+    tried: Region,
+    ring: Region,
+    rounds: Region,
+    appended: Region,
+    sig: Region,
+    status: Region,
     bytes: usize,
-    tails: Vec<Place>,
+    tails: Vec<Region>,
 }
 
 impl Arrays {
@@ -198,22 +199,22 @@ struct Inputs<'a> {
 }
 
 fn sign<'a, D: Device>(
-    taken: &mut Taken<'a, D>,
+    guard: &mut SlotGuard<'a, D>,
     p: &'static Params,
     inputs: Inputs<'a>,
     sig: &'a mut [u8],
     status: &'a mut [Status],
-) -> Result<Flying<'a, D>, Fault> {
+) -> Result<InFlight<'a, D>, Fault> {
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
-    let packed = Packed::new(inputs.messages, &canary.message);
+    let packed = PackedMessages::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
     let size = (n, inputs.room);
     let (at, attempts) = Arrays::with_attempts(p, size, packed.bytes.len(), inputs.slot_bytes);
-    taken.reserve(at.bytes, at.secret, &at.tails)?;
-    let (arguments, of_keys) = arguments(taken, &at, n, n + attempts);
+    guard.reserve(at.bytes, at.secret, &at.tails)?;
+    let (arguments, of_keys) = arguments(guard, &at, n, n + attempts);
     let (lanes, canaries, answers) = (status.len(), CANARIES, Vec::new());
     let set = super::set(p);
-    let mut chunk = Chunk { taken, set, arguments, lanes, canaries, status: at.status, answers };
+    let mut chunk = Chunk { guard, set, arguments, lanes, canaries, status: at.status, answers };
     let expansion = Expansion {
         params: p,
         is_private: true,
@@ -229,37 +230,37 @@ fn sign<'a, D: Device>(
     chunk.send_own(at.texts.spans, packed.spans)?;
     chunk.send_own(at.texts.mu, packed.mu)?;
     for place in [at.rounds, at.appended, at.done, at.status] {
-        chunk.taken.clear(place.offset, place.bytes)?;
+        chunk.guard.clear(place.offset, place.bytes)?;
     }
     // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
     unsafe {
-        launch(chunk.taken, p, "sign_hash", &arguments, threads(n))?;
+        launch(chunk.guard, p, "sign_hash", &arguments, threads(n))?;
     }
     let limits = schedule(p, n, attempts);
     let asked = limits.len();
     for (number, limit) in limits.into_iter().enumerate() {
-        run_round(chunk.taken, p, &arguments, (number, limit))?;
+        run_round(chunk.guard, p, &arguments, (number, limit))?;
     }
     chunk.expect(at.sig, &[&canary.sig])?;
     chunk.fetch(at.sig, sig)?;
     // By known keys the canary signs twice.
-    let is_known = matches!(inputs.keys, KeyBytes::Apart(_));
+    let is_known = matches!(inputs.keys, KeyBytes::Separate(_));
     let first = if is_known { Status::Ok } else { Status::InvalidKey };
     let mut rounds = asked..rounds_max(n, attempts);
-    let more = move |taken: &mut Taken<'a, D>| {
+    let more = move |guard: &mut SlotGuard<'a, D>| {
         let mut is_more = false;
         for number in rounds.by_ref().take(MORE) {
-            run_round(taken, p, &arguments, (number, n.min(attempts)))?;
+            run_round(guard, p, &arguments, (number, n.min(attempts)))?;
             is_more = true;
         }
         Ok(is_more)
     };
-    Ok(chunk.fly(status, &[first, Status::Ok])?.with_more(Box::new(more)))
+    Ok(chunk.fly(status, &[first, Status::Ok])?.with_next_round(Box::new(more)))
 }
 
 /// One iteration of Algorithm 7's loop for what is in the queue.
 fn run_round<D: Device>(
-    taken: &mut Taken<'_, D>,
+    guard: &mut SlotGuard<'_, D>,
     p: &Params,
     arguments: &DsaSignArguments,
     (number, attempts): (usize, usize),
@@ -281,19 +282,19 @@ fn run_round<D: Device>(
     for (step, blocks) in blocks {
         // SAFETY: the arguments of these kernels; arrays of attempts are laid out for `limit` of them and more, those of
         // rounds for more than `round`.
-        unsafe { launch(taken, p, step, arguments, blocks)? };
+        unsafe { launch(guard, p, step, arguments, blocks)? };
     }
     Ok(())
 }
 
 /// What the kernels are given, for `n` operations.
 fn arguments<D: Device>(
-    taken: &Taken<'_, D>,
+    guard: &SlotGuard<'_, D>,
     at: &Arrays,
     n: usize,
     ring_size: usize,
 ) -> (DsaSignArguments, DsaKeyArguments) {
-    let address = |place: Place| taken.address(place.offset);
+    let address = |place: Region| guard.address(place.offset);
     let sign = DsaSignArguments {
         keys: address(at.keys),
         messages: address(at.texts.messages),
@@ -318,7 +319,7 @@ fn arguments<D: Device>(
         sig: address(at.sig),
         status: address(at.status),
         n: n as u32,
-        generation: taken.generation(),
+        generation: guard.generation(),
         round: 0,
         limit: 0,
         target: 0,
@@ -330,15 +331,15 @@ fn arguments<D: Device>(
         vectors: address(at.vectors),
         faults: address(at.faults),
         status: address(at.key_status),
-        generation: taken.generation(),
+        generation: guard.generation(),
         ..DsaKeyArguments::default()
     };
     (sign, keys)
 }
 
-/// The share of attempts that are rejected, rounded up. FIPS 204, table 1, has the expected number of attempts: 4.25, 5.1
+/// The probability that an attempt is rejected, rounded up. FIPS 204, table 1, has the expected number of attempts: 4.25, 5.1
 /// and 3.85.
-fn rejected(p: &Params) -> f64 {
+fn rejection_rate(p: &Params) -> f64 {
     match p.l {
         4 => 0.77,
         5 => 0.81,
@@ -364,7 +365,7 @@ fn schedule(p: &Params, n: usize, attempts: usize) -> Vec<usize> {
         let width = (1..=WIDTH).rev().find(|width| active << width <= attempts.min(TARGET));
         let width = width.unwrap_or(0);
         limits.push(active << width);
-        let rejected = rejected(p).powi(1 << width);
+        let rejected = rejection_rate(p).powi(1 << width);
         queued -= queued.min(active as f64) * (1.0 - rejected);
     }
     limits
@@ -396,7 +397,7 @@ mod tests {
                 assert!(limits.len() < rounds_max(n, attempts), "{n} {attempts} {}", limits.len());
                 // One attempt after the other: as many as the last one of `n` needs, with the probability that is meant.
                 let all: usize = limits.iter().sum();
-                assert!(all as f64 > n as f64 / (1.0 - rejected(p)));
+                assert!(all as f64 > n as f64 / (1.0 - rejection_rate(p)));
             }
         }
     }

@@ -9,15 +9,16 @@ use gabion_scheme::ml_dsa::{MU_LEN, Params, VerifyKey};
 
 use super::keys::{self, Expansion, public_bytes};
 use super::{
-    CANARIES, POLY, Packed, Texts, canary_text, launch, pieces_with_messages, threads, warps,
+    CANARIES, POLY, PackedMessages, Texts, canary_text, launch, pieces_with_messages, threads,
+    warps,
 };
 use crate::arguments::{DsaKeyArguments, DsaVerifyArguments};
 use crate::canary::DsaCanary;
-use crate::chunk::{Chunk, Flying, KeyBytes, Rest, chunks};
+use crate::chunk::{Chunk, InFlight, KeyBytes, Remaining, chunks};
 use crate::cuda::Cuda;
 use crate::device::{Device, Fault};
-use crate::layout::{Layout, Place};
-use crate::slots::Taken;
+use crate::layout::{Layout, Region};
+use crate::slots::SlotGuard;
 
 /// Lanes of a chunk that fill a device, below which a batch is not cut.
 const ENOUGH: usize = 16384;
@@ -38,15 +39,15 @@ pub(super) fn run<D: Device>(
         Arrays::new(p, lanes + CANARIES, keys::room(count, lanes), text + own).bytes
     };
     let sizes = pieces_with_messages(messages, cuda.slot_bytes(), ENOUGH, bytes);
-    let mut statuses = Rest::new(status);
-    let ran = chunks(cuda, sizes, |taken, from, lanes| {
+    let mut statuses = Remaining::new(status);
+    let ran = chunks(cuda, sizes, |guard, from, lanes| {
         let inputs = Inputs {
             keys: KeyBytes::new(keys, from, lanes, p.pk_len(), |key| (key.id(), key.bytes())),
             messages: &messages[from..from + lanes],
             sig: &sig[from * p.sig_len()..(from + lanes) * p.sig_len()],
             room: keys::room(count, lanes),
         };
-        verify(taken, p, inputs, statuses.next(lanes))
+        verify(guard, p, inputs, statuses.next(lanes))
     });
     if ran == Ran::Done {
         for (status, message) in status.iter_mut().zip(messages) {
@@ -60,20 +61,20 @@ pub(super) fn run<D: Device>(
 
 /// Where the arrays lie.
 struct Arrays {
-    pk: Place,
-    sig: Place,
+    pk: Region,
+    sig: Region,
     texts: Texts,
-    keys: Place,
-    new_keys: Place,
-    expanded: Place,
-    key_status: Place,
-    balls: Place,
-    vectors: Place,
-    commitments: Place,
-    valid: Place,
-    status: Place,
+    keys: Region,
+    new_keys: Region,
+    expanded: Region,
+    key_status: Region,
+    balls: Region,
+    vectors: Region,
+    commitments: Region,
+    valid: Region,
+    status: Region,
     bytes: usize,
-    tails: Vec<Place>,
+    tails: Vec<Region>,
 }
 
 impl Arrays {
@@ -110,18 +111,18 @@ struct Inputs<'a> {
 }
 
 fn verify<'a, D: Device>(
-    taken: &mut Taken<'a, D>,
+    guard: &mut SlotGuard<'a, D>,
     p: &'static Params,
     inputs: Inputs<'a>,
     status: &'a mut [Status],
-) -> Result<Flying<'a, D>, Fault> {
+) -> Result<InFlight<'a, D>, Fault> {
     let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
-    let packed = Packed::new(inputs.messages, &canary.message);
+    let packed = PackedMessages::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
     let at = Arrays::new(p, n, inputs.room, packed.bytes.len());
     // Everything is public.
-    taken.reserve(at.bytes, 0, &at.tails)?;
-    let address = |place: Place| taken.address(place.offset);
+    guard.reserve(at.bytes, 0, &at.tails)?;
+    let address = |place: Region| guard.address(place.offset);
     let arguments = DsaVerifyArguments {
         keys: address(at.keys),
         sig: address(at.sig),
@@ -134,17 +135,17 @@ fn verify<'a, D: Device>(
         valid: address(at.valid),
         status: address(at.status),
         n: n as u32,
-        generation: taken.generation(),
+        generation: guard.generation(),
     };
     let of_keys = DsaKeyArguments {
         pk: address(at.pk),
         status: address(at.key_status),
-        generation: taken.generation(),
+        generation: guard.generation(),
         ..DsaKeyArguments::default()
     };
     let (lanes, canaries, answers) = (status.len(), CANARIES, Vec::new());
     let set = super::set(p);
-    let mut chunk = Chunk { taken, set, arguments, lanes, canaries, status: at.status, answers };
+    let mut chunk = Chunk { guard, set, arguments, lanes, canaries, status: at.status, answers };
     let expansion = Expansion {
         params: p,
         is_private: false,
@@ -159,13 +160,13 @@ fn verify<'a, D: Device>(
     chunk.send_own(at.texts.messages, packed.bytes)?;
     chunk.send_own(at.texts.spans, packed.spans)?;
     chunk.send_own(at.texts.mu, packed.mu)?;
-    chunk.taken.clear(at.status.offset, at.status.bytes)?;
+    chunk.guard.clear(at.status.offset, at.status.bytes)?;
     // SAFETY: the arguments of these kernels, whose arrays are laid out for `n` operations.
     unsafe {
-        launch(chunk.taken, p, "verify_hash", &arguments, threads(n))?;
-        launch(chunk.taken, p, "verify_transform", &arguments, warps(n * (p.l + 1)))?;
-        launch(chunk.taken, p, "verify_row", &arguments, warps(n * p.k))?;
-        launch(chunk.taken, p, "verify_finish", &arguments, threads(n))?;
+        launch(chunk.guard, p, "verify_hash", &arguments, threads(n))?;
+        launch(chunk.guard, p, "verify_transform", &arguments, warps(n * (p.l + 1)))?;
+        launch(chunk.guard, p, "verify_row", &arguments, warps(n * p.k))?;
+        launch(chunk.guard, p, "verify_finish", &arguments, threads(n))?;
     }
     chunk.fly(status, &[Status::Ok, Status::InvalidSignature])
 }

@@ -67,11 +67,11 @@ pub(super) fn measure(
         }
         let (begun, mut best) = (Instant::now(), Duration::MAX);
         for _ in 0..REPEATS {
-            let (ran, took) = inputs.run(backend, task, &mut arrays)?;
+            let (ran, elapsed) = inputs.run(backend, task, &mut arrays)?;
             if ran != Ran::Done {
                 return None;
             }
-            best = best.min(took);
+            best = best.min(elapsed);
             if begun.elapsed() > LONG {
                 break;
             }
@@ -114,8 +114,8 @@ impl Arrays {
             _ => (inputs.bytes().repeat(lanes), Vec::new()),
         };
         // Each lane's own, so that signatures of ML-DSA take as many attempts as they do.
-        let seeds: Vec<[u8; 64]> = (0..lanes).map(numbered).collect();
-        let randomness: Vec<[u8; 32]> = (0..lanes).map(numbered).collect();
+        let seeds: Vec<[u8; 64]> = (0..lanes).map(lane_bytes).collect();
+        let randomness: Vec<[u8; 32]> = (0..lanes).map(lane_bytes).collect();
         let (status, secrets) = (vec![Status::NotRun; lanes], vec![[0; 32]; lanes]);
         Arrays { status, first, second, secrets, randomness, seeds }
     }
@@ -146,13 +146,13 @@ impl Inputs {
         let mut inputs = if let Some(params) = ml_kem::params(algorithm) {
             let mut keys = [ml_kem::DecapsKey::blank(params)];
             let make = Kem::Generate { params, seeds: &[[3; 64]], keys: &mut keys };
-            one(maker, Operation::Kem(make))?;
+            run_one(maker, Operation::Kem(make))?;
             let [key] = keys;
             Inputs::Kem { params, key: Box::new(key), ct: vec![0; params.ct_len()] }
         } else if let Some(params) = ml_dsa::params(algorithm) {
             let mut keys = [ml_dsa::SigningKey::blank(params)];
             let make = Dsa::Generate { params, seeds: &[[3; 32]], keys: &mut keys };
-            one(maker, Operation::Dsa(make))?;
+            run_one(maker, Operation::Dsa(make))?;
             let [key] = keys;
             Inputs::Dsa { params, key: Box::new(key), sig: vec![0; params.sig_len()] }
         } else if algorithm == Algorithm::Hss {
@@ -176,7 +176,7 @@ impl Inputs {
             let mut keys = [slh_dsa::SigningKey::blank(params)];
             let seeds = vec![3; params.seed_len()];
             let make = Slh::Generate { params, seeds: &seeds, keys: &mut keys };
-            one(maker, Operation::Slh(make))?;
+            run_one(maker, Operation::Slh(make))?;
             let [key] = keys;
             Inputs::Slh { params, key: Box::new(key), sig: vec![0; params.sig_len()] }
         };
@@ -216,7 +216,7 @@ impl Inputs {
                 let (keys, messages) = (&vec![&**key; n][..], &vec![TEXT; n][..]);
                 let verify = Hss::Verify { keys, messages, signatures: &signatures };
                 let wrong = Status::InvalidSignature;
-                timed(backend, Operation::Hss(verify), &mut arrays.status, wrong)
+                time_batch(backend, Operation::Hss(verify), &mut arrays.status, wrong)
             }
             Inputs::Xmss { scheme, key, sig } => {
                 let (n, scheme) = (arrays.status.len(), *scheme);
@@ -224,7 +224,7 @@ impl Inputs {
                 let (keys, messages) = (&vec![&**key; n][..], &vec![TEXT; n][..]);
                 let verify = Xmss::Verify { scheme, keys, messages, signatures: &signatures };
                 let wrong = Status::InvalidSignature;
-                timed(backend, Operation::Xmss(verify), &mut arrays.status, wrong)
+                time_batch(backend, Operation::Xmss(verify), &mut arrays.status, wrong)
             }
         }
     }
@@ -252,7 +252,7 @@ fn kem(
         }
         _ => return None,
     };
-    timed(backend, Operation::Kem(operation), status, Status::Ok)
+    time_batch(backend, Operation::Kem(operation), status, Status::Ok)
 }
 
 fn dsa(
@@ -278,7 +278,7 @@ fn dsa(
         }
         _ => return None,
     };
-    timed(backend, Operation::Dsa(operation), status, Status::Ok)
+    time_batch(backend, Operation::Dsa(operation), status, Status::Ok)
 }
 
 fn slh(
@@ -309,11 +309,11 @@ fn slh(
         }
         _ => return None,
     };
-    timed(backend, Operation::Slh(operation), status, Status::Ok)
+    time_batch(backend, Operation::Slh(operation), status, Status::Ok)
 }
 
-/// Runs a batch and says how long that took; none if it is done and a lane says something else than `right`.
-fn timed(
+/// Runs a batch and returns its duration; none if it is done and a lane says something else than `right`.
+fn time_batch(
     backend: &dyn Backend,
     operation: Operation<'_>,
     status: &mut [Status],
@@ -321,18 +321,18 @@ fn timed(
 ) -> Option<(Ran, Duration)> {
     let mut batch = Batch { operation, status };
     let start = Instant::now();
-    let (ran, took) = (backend.run(&mut batch), start.elapsed());
+    let (ran, elapsed) = (backend.run(&mut batch), start.elapsed());
     let is_good = ran != Ran::Done || status.iter().all(|&status| status == right);
-    is_good.then_some((ran, took))
+    is_good.then_some((ran, elapsed))
 }
 
 /// Bytes that begin with a lane's number.
-fn numbered<const N: usize>(lane: usize) -> [u8; N] {
+fn lane_bytes<const N: usize>(lane: usize) -> [u8; N] {
     std::array::from_fn(|at| lane.to_le_bytes().get(at).copied().unwrap_or(7))
 }
 
 /// Runs one lane to its end.
-fn one(backend: &dyn Backend, operation: Operation<'_>) -> Option<()> {
+fn run_one(backend: &dyn Backend, operation: Operation<'_>) -> Option<()> {
     let mut status = [Status::NotRun];
     let ran = backend.run(&mut Batch { operation, status: &mut status });
     (ran == Ran::Done && status[0].is_ok()).then_some(())

@@ -41,8 +41,8 @@ pub use curve::{Curve, Row};
 pub use file::{Costs, Stamp};
 pub use measure::operations;
 pub use nvidia::Driver;
-use processor::{Beside, Priced};
-pub use source::{About, Source};
+use processor::{CostModel, MeteredProcessor};
+pub use source::{DeviceDescription, Source};
 use unit::Unit;
 
 use crate::cuda::Cuda;
@@ -91,7 +91,7 @@ struct Inner<S: Source> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// What it is.
-    pub about: About,
+    pub about: DeviceDescription,
     /// What was measured on it.
     pub costs: Costs,
     /// Where that is kept, if anywhere.
@@ -126,7 +126,7 @@ impl<S: Source> Offload<S> {
     /// Wraps a processor's backend so that it reports the cost of its batches, to choose between it and these devices. No
     /// engine does that today: devices are used only on request (ADR 0081).
     pub fn beside(&self, processor: Box<dyn Backend>) -> Box<dyn Backend> {
-        Box::new(Priced::new(processor, self.clone()))
+        Box::new(MeteredProcessor::new(processor, self.clone()))
     }
 
     /// Whether devices were opened, or it was tried.
@@ -155,7 +155,7 @@ impl<S: Source> Offload<S> {
     pub fn measure(
         &self,
         operations: &[(Algorithm, Task)],
-        mut tell: impl FnMut(&About, Algorithm, Task),
+        mut tell: impl FnMut(&DeviceDescription, Algorithm, Task),
     ) -> Result<Vec<(Report, std::io::Result<()>)>, Absent> {
         let processor = cpus().remove(0);
         let mut reports = Vec::new();
@@ -165,7 +165,7 @@ impl<S: Source> Offload<S> {
                 tell(&unit.about, algorithm, task);
                 rows.extend(row(&unit.cuda, &*processor, algorithm, task));
             }
-            let costs = Costs { stamp: unit.stamp.clone(), measured: now(), rows };
+            let costs = Costs { stamp: unit.stamp.clone(), measured: unix_seconds(), rows };
             let kept = unit.file.as_ref().map_or(Ok(()), |file| file::write(file, &costs));
             costs.rows.iter().for_each(|row| unit.learn(row.clone(), costs.measured));
             let about = unit.about.clone();
@@ -206,7 +206,7 @@ impl<S: Source> Offload<S> {
         let processor = cpus().remove(0).name();
         let folder = self.0.folder.as_ref();
         let opened = self.0.source.open().map(|found| {
-            let unit = |(about, device): (About, S::Device)| {
+            let unit = |(about, device): (DeviceDescription, S::Device)| {
                 let slot = SLOT_BYTES.min(about.memory_bytes / SLOT_PART);
                 let cuda = Cuda::new(device, usize::try_from(slot).unwrap_or(0), AT_MOST);
                 Unit::new(about, cuda, processor, folder)
@@ -216,9 +216,9 @@ impl<S: Source> Offload<S> {
         let _ = self.0.opened.set(Box::new(opened));
     }
 
-    /// What is known of an operation on the device that is the least busy, and how busy that is; opens and measures if
+    /// Returns the measured costs of an operation on the least busy device, and how busy that is; opens and measures if
     /// the batch that it is asked for pays.
-    fn known(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<(&Row, u64)> {
+    fn row_for(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<(&Row, u64)> {
         if !takes(algorithm) {
             return None;
         }
@@ -232,13 +232,13 @@ impl<S: Source> Offload<S> {
         let unit = least_busy(units, 0).map(|(_, unit)| unit)?;
         let row = match unit.row(algorithm, task) {
             Some(row) => row,
-            None => self.measured(unit, algorithm, task, lanes)?,
+            None => self.measure_row(unit, algorithm, task, lanes)?,
         };
         Some((row, unit.busy()))
     }
 
     /// Measures one operation, if the batch pays that and no other thread measures.
-    fn measured<'a>(
+    fn measure_row<'a>(
         &self,
         unit: &'a Unit<S::Device>,
         algorithm: Algorithm,
@@ -255,7 +255,7 @@ impl<S: Source> Offload<S> {
         }
         let made = row(&unit.cuda, &*cpus().remove(0), algorithm, task);
         if let Some(made) = made {
-            unit.learn(made, now());
+            unit.learn(made, unix_seconds());
             if let Some(file) = &unit.file {
                 // Without it the next process measures again.
                 let _ = file::write(file, &unit.costs());
@@ -265,20 +265,20 @@ impl<S: Source> Offload<S> {
         unit.row(algorithm, task)
     }
 
-    /// Says once why there is no device, to whoever asked for one by name.
-    fn say(&self, why: &Absent) {
+    /// Reports once, on standard error, why there is no device.
+    fn report_absence(&self, why: &Absent) {
         if !self.0.said.swap(true, Ordering::Relaxed) {
             let _ = writeln!(std::io::stderr(), "gabion: backend cuda: {why}");
         }
     }
 }
 
-impl<S: Source> Beside for Offload<S> {
+impl<S: Source> CostModel for Offload<S> {
     fn processor_cost(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<u64> {
-        self.known(algorithm, task, lanes)?.0.processor.at(lanes)
+        self.row_for(algorithm, task, lanes)?.0.processor.at(lanes)
     }
 
-    fn took(&self, algorithm: Algorithm, ns: u64) {
+    fn record_time(&self, algorithm: Algorithm, ns: u64) {
         if takes(algorithm) {
             self.0.account.add(ns);
         }
@@ -321,7 +321,7 @@ fn this_process() -> u64 {
 }
 
 /// Seconds since 1970.
-fn now() -> u64 {
+fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
@@ -342,7 +342,7 @@ impl<S: Source> Backend for Offload<S> {
         let units = match self.open_or_wait() {
             Ok(units) => units,
             Err(why) => {
-                self.say(&why);
+                self.report_absence(&why);
                 return Ran::Lost;
             }
         };
@@ -372,7 +372,7 @@ impl<S: Source> Backend for Offload<S> {
     }
 
     fn cost(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<u64> {
-        let (row, busy) = self.known(algorithm, task, lanes)?;
+        let (row, busy) = self.row_for(algorithm, task, lanes)?;
         Some(row.device.at(lanes)?.saturating_add(busy))
     }
 

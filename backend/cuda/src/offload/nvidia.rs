@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::absent::Absent;
-use super::source::{About, Source};
+use super::source::{DeviceDescription, Source};
 use crate::driver::{self, DeviceInfo, NoDevice, Nvidia};
 
 /// The GPUs that NVIDIA's driver lets this process use.
@@ -28,12 +28,12 @@ impl Source for Driver {
         if self.may_be_there() { Ok(()) } else { Err(Absent::NoDevice) }
     }
 
-    fn open(&self) -> Result<Vec<(About, Nvidia)>, Absent> {
+    fn open(&self) -> Result<Vec<(DeviceDescription, Nvidia)>, Absent> {
         let (mut opened, mut first) = (Vec::new(), None);
         let devices = driver::devices().map_err(unusable)?;
         for (info, device) in devices.iter().zip(driver::open_all(&devices)) {
             match device {
-                Ok(device) => opened.push((about(info), device)),
+                Ok(device) => opened.push((describe(info), device)),
                 Err(why) => first = first.or(Some(why)),
             }
         }
@@ -49,10 +49,10 @@ fn unusable(why: NoDevice) -> Absent {
     Absent::Unusable(why.to_string())
 }
 
-fn about(info: &DeviceInfo) -> About {
+fn describe(info: &DeviceInfo) -> DeviceDescription {
     let cuda = format!("CUDA {}.{}", info.driver.0, info.driver.1);
     let module = fs::read_to_string(VERSION).unwrap_or_default();
-    About {
+    DeviceDescription {
         name: info.name.clone(),
         uuid: info.uuid.clone(),
         capability: info.capability,

@@ -1,4 +1,4 @@
-//! A processor beside devices: it says what its batches cost, and puts by what they took.
+//! The processor's backend, metered: it reports what its batches cost and records how long they take.
 
 use std::time::Instant;
 
@@ -6,30 +6,30 @@ use gabion_backend::{Backend, Batch, Ran, Task};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::kernels::Kernels;
 
-/// What a processor's batches are compared with.
-pub(super) trait Beside: Send + Sync {
+/// The measured costs that a processor's batches are compared by.
+pub(super) trait CostModel: Send + Sync {
     /// What a batch takes on one thread, if that was measured.
     fn processor_cost(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<u64>;
 
-    /// Takes notice of a batch that a device might have run.
-    fn took(&self, algorithm: Algorithm, ns: u64);
+    /// Records the duration of a batch that a device might have run.
+    fn record_time(&self, algorithm: Algorithm, ns: u64);
 }
 
 /// Batches of fewer lanes are not timed.
 const TIMED_LANES: usize = 16;
 
-pub(super) struct Priced<B: Beside> {
+pub(super) struct MeteredProcessor<B: CostModel> {
     processor: Box<dyn Backend>,
-    beside: B,
+    costs: B,
 }
 
-impl<B: Beside> Priced<B> {
-    pub(super) fn new(processor: Box<dyn Backend>, beside: B) -> Self {
-        Priced { processor, beside }
+impl<B: CostModel> MeteredProcessor<B> {
+    pub(super) fn new(processor: Box<dyn Backend>, costs: B) -> Self {
+        MeteredProcessor { processor, costs }
     }
 }
 
-impl<B: Beside> Backend for Priced<B> {
+impl<B: CostModel> Backend for MeteredProcessor<B> {
     fn name(&self) -> &'static str {
         self.processor.name()
     }
@@ -53,7 +53,7 @@ impl<B: Beside> Backend for Priced<B> {
         let start = Instant::now();
         let ran = self.processor.run(batch);
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.beside.took(batch.algorithm(), ns);
+        self.costs.record_time(batch.algorithm(), ns);
         ran
     }
 
@@ -62,7 +62,7 @@ impl<B: Beside> Backend for Priced<B> {
     }
 
     fn cost(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<u64> {
-        self.beside.processor_cost(algorithm, task, lanes)
+        self.costs.processor_cost(algorithm, task, lanes)
     }
 
     fn piece(&self, algorithm: Algorithm, task: Task) -> usize {

@@ -4,9 +4,9 @@ use crate::device::Device;
 
 use super::absent::Absent;
 
-/// What a device is.
+/// A device's name, capability, memory and driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct DeviceDescription {
     /// What it is called.
     pub name: String,
     /// What no other one is called.
@@ -38,5 +38,5 @@ pub trait Source: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why there is none.
-    fn open(&self) -> Result<Vec<(About, Self::Device)>, Absent>;
+    fn open(&self) -> Result<Vec<(DeviceDescription, Self::Device)>, Absent>;
 }

@@ -10,7 +10,7 @@ use once_cell::race::OnceBox;
 
 use super::curve::Row;
 use super::file::{self, Costs, Stamp};
-use super::source::About;
+use super::source::DeviceDescription;
 use crate::cuda::Cuda;
 use crate::device::Device;
 
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_secs(1);
 const LANE_NS: u64 = 1_000;
 
 pub(super) struct Unit<D: Device> {
-    pub(super) about: About,
+    pub(super) about: DeviceDescription,
     pub(super) cuda: Cuda<D>,
     pub(super) stamp: Stamp,
     /// Where its costs are kept, if anywhere.
@@ -38,13 +38,13 @@ pub(super) struct Unit<D: Device> {
     origin: Instant,
 }
 
-/// A batch that runs on a unit.
-pub(super) struct Running<'a> {
+/// A batch that is running on a unit.
+pub(super) struct RunningBatch<'a> {
     busy: &'a AtomicU64,
     ns: u64,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningBatch<'_> {
     fn drop(&mut self) {
         self.busy.fetch_sub(self.ns, Ordering::Relaxed);
     }
@@ -53,7 +53,7 @@ impl Drop for Running<'_> {
 impl<D: Device> Unit<D> {
     /// A device, with what a file knows of it.
     pub(super) fn new(
-        about: About,
+        about: DeviceDescription,
         cuda: Cuda<D>,
         processor: &str,
         folder: Option<&PathBuf>,
@@ -103,12 +103,12 @@ impl<D: Device> Unit<D> {
     }
 
     /// Counts a batch as long as the answer lives.
-    pub(super) fn begin(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Running<'_> {
+    pub(super) fn begin(&self, algorithm: Algorithm, task: Task, lanes: usize) -> RunningBatch<'_> {
         let known = self.row(algorithm, task).and_then(|row| row.device.at(lanes));
         // No sum of so many batches as there are threads goes beyond the number.
         let ns = known.unwrap_or(LANE_NS.saturating_mul(lanes as u64)).min(u64::MAX >> 20);
         self.busy.fetch_add(ns, Ordering::Relaxed);
-        Running { busy: &self.busy, ns }
+        RunningBatch { busy: &self.busy, ns }
     }
 
     /// Leaves it alone for a while.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gabion_cuda::driver::{Api, Code, Handle};
 use gabion_cuda::{Device, Launch};
-use gabion_cuda_emulator::{Hosted, arguments_len};
+use gabion_cuda_emulator::{Emulator, arguments_len};
 
 pub const OUT_OF_MEMORY: Code = 2;
 pub const NOT_READY: Code = 600;
@@ -26,17 +26,17 @@ const NOT_REGISTERED: Code = 713;
 const LAUNCH_FAILED: Code = 719;
 const NO_DEVICE: Code = 100;
 
-/// What goes wrong at a call, and from there on.
+/// A fault injected at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum InjectedFault {
     /// The call fails.
     Fails,
     /// There is no memory for it.
     NoMemory,
     /// The call fails, and so does each one after it in its context.
-    Breaks,
+    ContextLost,
     /// The call fails, and so does each one after it.
-    Gone,
+    DeviceLost,
 }
 
 /// All that the library knows.
@@ -46,7 +46,7 @@ pub struct World {
     pub calls: BTreeMap<&'static str, usize>,
     pub call: usize,
     /// The trouble, and at which call it comes.
-    pub trouble: Option<(Trouble, usize)>,
+    pub trouble: Option<(InjectedFault, usize)>,
     /// Which function it came to.
     pub came: Option<&'static str>,
     pub is_gone: bool,
@@ -75,7 +75,7 @@ pub struct Context {
     broken: Option<Code>,
     /// Memory of the device: bytes, by address.
     pub memory: BTreeMap<u64, usize>,
-    streams: BTreeMap<Handle, VecDeque<Asked>>,
+    streams: BTreeMap<Handle, VecDeque<StreamOperation>>,
     /// Events: whether they are timed, whether they were recorded, and whether they were reached.
     events: BTreeMap<Handle, (bool, bool, bool)>,
     functions: BTreeMap<Handle, String>,
@@ -83,7 +83,7 @@ pub struct Context {
     locked: Vec<usize>,
 }
 
-enum Asked {
+enum StreamOperation {
     Copy { from: usize, to: usize, bytes: usize },
     Zero { at: usize, bytes: usize },
     Launch { kernel: String, arguments: Vec<u8>, blocks: u32 },
@@ -100,8 +100,8 @@ thread_local! {
     static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A new world, for as long as a test has this.
-pub fn alone() -> MutexGuard<'static, ()> {
+/// Starts a new world, which lasts as long as the guard.
+pub fn new_world() -> MutexGuard<'static, ()> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     assert!(KERNELS.get_or_init(gabion_cuda::driver::held_kernels).is_some());
     let world = World { count: 2, version: 13000, capability: (9, 0), ..World::default() };
@@ -122,8 +122,8 @@ pub fn release() {
     RELEASED.notify_all();
 }
 
-/// What would happen late happens now: all that contexts were asked for that have not ended.
-pub fn late() {
+/// Runs every operation that is still queued in a context.
+pub fn run_late_operations() {
     world(|world| {
         for context in world.contexts.values_mut() {
             let streams: Vec<Handle> = context.streams.keys().copied().collect();
@@ -156,21 +156,21 @@ impl Context {
         match asked {
             None => return false,
             // SAFETY: memory of the device was looked up, and that of the host is the caller's of the library.
-            Some(Asked::Copy { from, to, bytes }) => unsafe {
+            Some(StreamOperation::Copy { from, to, bytes }) => unsafe {
                 std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes);
             },
             // SAFETY: as above.
-            Some(Asked::Zero { at, bytes }) => unsafe {
+            Some(StreamOperation::Zero { at, bytes }) => unsafe {
                 std::ptr::write_bytes(at as *mut u8, 0, bytes);
             },
-            Some(Asked::Launch { kernel, arguments, blocks }) => {
+            Some(StreamOperation::Launch { kernel, arguments, blocks }) => {
                 let launch = Launch { kernel: &kernel, arguments: &arguments, blocks };
                 // SAFETY: the caller's of the library.
-                if unsafe { Hosted::new().launch(0, &launch) }.is_err() {
+                if unsafe { Emulator::new().launch(0, &launch) }.is_err() {
                     self.broken = Some(LAUNCH_FAILED);
                 }
             }
-            Some(Asked::Event(event)) => {
+            Some(StreamOperation::Event(event)) => {
                 if let Some(event) = self.events.get_mut(&event) {
                     event.2 = true;
                 }
@@ -205,13 +205,13 @@ impl World {
         let Some((trouble, _)) = now else { return Ok(()) };
         self.came = Some(name);
         match trouble {
-            Trouble::Fails => Err(UNKNOWN),
-            Trouble::NoMemory => Err(OUT_OF_MEMORY),
-            Trouble::Gone => {
+            InjectedFault::Fails => Err(UNKNOWN),
+            InjectedFault::NoMemory => Err(OUT_OF_MEMORY),
+            InjectedFault::DeviceLost => {
                 self.is_gone = true;
                 Err(UNKNOWN)
             }
-            Trouble::Breaks => {
+            InjectedFault::ContextLost => {
                 for context in self.contexts.values_mut() {
                     context.broken = Some(LAUNCH_FAILED);
                 }
@@ -241,8 +241,8 @@ fn call(name: &'static str, ask: impl FnOnce(&mut World) -> Result<(), Code>) ->
     })
 }
 
-/// Puts something into a stream.
-fn asked(name: &'static str, stream: Handle, what: Asked) -> Code {
+/// Enqueues an operation on a stream.
+fn enqueue(name: &'static str, stream: Handle, what: StreamOperation) -> Code {
     call(name, |world| {
         let context = world.current()?;
         context.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?.push_back(what);
@@ -454,7 +454,7 @@ unsafe extern "C" fn launch(
         // SAFETY: as above: one argument of so many bytes.
         let arguments = unsafe { std::slice::from_raw_parts((*arguments).cast(), len) }.to_vec();
         let stream = context.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-        stream.push_back(Asked::Launch { kernel, arguments, blocks: grid_x });
+        stream.push_back(StreamOperation::Launch { kernel, arguments, blocks: grid_x });
         Ok(())
     })
 }
@@ -541,7 +541,7 @@ fn copy(
             return Err(ILLEGAL_ADDRESS);
         }
         let queue = context.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-        queue.push_back(Asked::Copy { from, to, bytes });
+        queue.push_back(StreamOperation::Copy { from, to, bytes });
         // The library waits where it can't copy by itself.
         while !is_locked && context.step(stream) {}
         Ok(())
@@ -557,7 +557,7 @@ unsafe extern "C" fn memset(address: u64, byte: u8, bytes: usize, stream: Handle
             return Err(ILLEGAL_ADDRESS);
         }
         let queue = context.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-        queue.push_back(Asked::Zero { at: address as usize, bytes });
+        queue.push_back(StreamOperation::Zero { at: address as usize, bytes });
         Ok(())
     })
 }
@@ -590,7 +590,7 @@ unsafe extern "C" fn event_record(event: Handle, stream: Handle) -> Code {
         Some(())
     });
     match recorded {
-        Some(()) => asked("cuEventRecord", stream, Asked::Event(event)),
+        Some(()) => enqueue("cuEventRecord", stream, StreamOperation::Event(event)),
         None => call("cuEventRecord", |world| world.current().and(Err(INVALID_HANDLE))),
     }
 }

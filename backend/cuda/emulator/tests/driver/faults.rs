@@ -1,13 +1,13 @@
 //! Every call fails in turn.
 
-use super::fake::{LIBRARY, Trouble, alone, world};
+use super::fake::{InjectedFault, LIBRARY, new_world, world};
 use super::{LONG, batch, is_dirty};
 use gabion_cuda::driver::Nvidia;
 use gabion_cuda::{Device, Fault};
 
 /// Runs everything with a trouble at one call. Whether it came, and to which function.
-fn run(trouble: Trouble, at: usize, keeps_locks: bool) -> Option<&'static str> {
-    let _alone = alone();
+fn run(trouble: InjectedFault, at: usize, keeps_locks: bool) -> Option<&'static str> {
+    let _alone = new_world();
     world(|world| (world.trouble, world.keeps_locks) = (Some((trouble, at)), keeps_locks));
     let came = || world(|world| world.came);
     let Ok(device) = Nvidia::over(&LIBRARY, 0) else {
@@ -27,12 +27,21 @@ fn run(trouble: Trouble, at: usize, keeps_locks: bool) -> Option<&'static str> {
             if restarted.is_err() {
                 // The trouble came here, or the device is gone.
                 let again = device.restart();
-                assert_eq!(again.is_ok(), trouble != Trouble::Gone, "{:?} {at}", came());
+                assert_eq!(
+                    again.is_ok(),
+                    trouble != InjectedFault::DeviceLost,
+                    "{:?} {at}",
+                    came()
+                );
             }
         }
     }
-    assert!(trouble == Trouble::Gone || faults <= 1, "{faults} faults of one, {:?}", came());
-    if trouble != Trouble::Gone && came().is_some() {
+    assert!(
+        trouble == InjectedFault::DeviceLost || faults <= 1,
+        "{faults} faults of one, {:?}",
+        came()
+    );
+    if trouble != InjectedFault::DeviceLost && came().is_some() {
         // Maybe when pinned memory went back, and nobody knows yet.
         let is_well = batch(&device, 0, false, LONG).or_else(|_| device.restart());
         assert_eq!(is_well, Ok(()), "{:?} {at}", came());
@@ -54,11 +63,11 @@ fn run(trouble: Trouble, at: usize, keeps_locks: bool) -> Option<&'static str> {
 #[test]
 fn each_call_fails_once() {
     let cases = [
-        (Trouble::Fails, false),
-        (Trouble::Fails, true),
-        (Trouble::NoMemory, false),
-        (Trouble::Breaks, true),
-        (Trouble::Gone, false),
+        (InjectedFault::Fails, false),
+        (InjectedFault::Fails, true),
+        (InjectedFault::NoMemory, false),
+        (InjectedFault::ContextLost, true),
+        (InjectedFault::DeviceLost, false),
     ];
     for (trouble, keeps_locks) in cases {
         let mut functions = std::collections::BTreeSet::new();

@@ -16,7 +16,7 @@ use gabion_scheme::Status;
 use gabion_scheme::ml_kem::ML_KEM_768;
 use sha3::Digest;
 
-use fake::{LIBRARY, alone, late, release, world};
+use fake::{LIBRARY, new_world, release, run_late_operations, world};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(20);
@@ -65,7 +65,7 @@ unsafe fn ask(
 /// Memory of either kind.
 enum Memory {
     Plain(Vec<u8>),
-    Pinned(gabion_cuda::Pinned),
+    Pinned(gabion_cuda::PinnedBuffer),
 }
 
 impl Memory {
@@ -106,7 +106,7 @@ fn batch(device: &Nvidia, stream: usize, is_pinned: bool, at_most: Duration) -> 
             assert_eq!(output, &expected[..], "message {number}");
         }
     } else if finished.is_err() {
-        late();
+        run_late_operations();
         assert!(to.bytes()[..N * OUT] == outputs, "written after it has finished");
         // What the device copies by itself it may have copied before.
         assert!(
@@ -134,7 +134,7 @@ fn contexts() -> usize {
 
 #[test]
 fn devices_are_told_of_and_old_ones_refused() {
-    let _alone = alone();
+    let _alone = new_world();
     assert_eq!(check_over(&LIBRARY), Ok(()));
     world(|world| assert_eq!(world.call, 1, "nothing is begun"));
     let all = devices_over(&LIBRARY).unwrap();
@@ -174,7 +174,7 @@ fn without_a_driver_there_is_an_error_and_no_panic() {
 
 #[test]
 fn memory_is_zero_and_aligned() {
-    let _alone = alone();
+    let _alone = new_world();
     let device = open();
     let at = device.allocate(1000).unwrap();
     assert_eq!(at % 256, 0);
@@ -190,7 +190,7 @@ fn memory_is_zero_and_aligned() {
 
 #[test]
 fn copies_go_through_staging_or_straight_from_pinned_memory() {
-    let _alone = alone();
+    let _alone = new_world();
     let device = open();
     for round in 0..3 {
         for stream in 0..3 {
@@ -215,7 +215,7 @@ fn copies_go_through_staging_or_straight_from_pinned_memory() {
 
 #[test]
 fn streams_overlap_and_staging_grows() {
-    let _alone = alone();
+    let _alone = new_world();
     let device = open();
     for round in 0..2 {
         let at: Vec<u64> = (0..4).map(|_| place(&device).unwrap()).collect();
@@ -258,7 +258,7 @@ fn streams_overlap_and_staging_grows() {
 
 #[test]
 fn other_contexts_of_a_thread_stay_current() {
-    let _alone = alone();
+    let _alone = new_world();
     fake::push(0xf00);
     let device = open();
     assert_eq!(batch(&device, 0, true, LONG), Ok(()));
@@ -270,7 +270,7 @@ fn other_contexts_of_a_thread_stay_current() {
 
 #[test]
 fn launches_are_timed_when_asked_for() {
-    let _alone = alone();
+    let _alone = new_world();
     let device = open();
     assert_eq!(batch(&device, 0, false, LONG), Ok(()));
     assert!(device.times().is_empty());
@@ -290,7 +290,7 @@ fn launches_are_timed_when_asked_for() {
 
 #[test]
 fn an_unknown_kernel_and_arguments_of_another_length_are_refused() {
-    let _alone = alone();
+    let _alone = new_world();
     let device = open();
     let arguments = HashArguments::default();
     for (kernel, bytes) in [("gabion_sha1", 24), ("gabion_sha3_256", 16), ("gabion\0", 24)] {
@@ -305,7 +305,7 @@ fn an_unknown_kernel_and_arguments_of_another_length_are_refused() {
 
 #[test]
 fn a_time_out_ends_the_context_and_a_restart_brings_another_one() {
-    let _alone = alone();
+    let _alone = new_world();
     for is_pinned in [false, true] {
         let device = open();
         let mut kept = device.pin(5000).unwrap();
@@ -324,7 +324,7 @@ fn a_time_out_ends_the_context_and_a_restart_brings_another_one() {
             assert_eq!(contexts(), 0, "the device copies to memory that is given back");
         }
         world(|world| world.is_stuck = false);
-        late();
+        run_late_operations();
         assert!(to.bytes().iter().all(|&byte| byte == UNWRITTEN));
         assert_eq!(device.finish(1, LONG), Err(Fault::Failed));
         assert_eq!(device.allocate(1), Err(Fault::Failed));
@@ -353,7 +353,7 @@ fn a_time_out_ends_the_context_and_a_restart_brings_another_one() {
 
 #[test]
 fn a_context_that_does_not_end_holds_up_nobody() {
-    let _alone = alone();
+    let _alone = new_world();
     let device = open();
     assert_eq!(batch(&device, 0, false, LONG), Ok(()));
     world(|world| (world.is_stuck, world.is_held) = (true, true));
@@ -377,7 +377,7 @@ fn a_context_that_does_not_end_holds_up_nobody() {
 
 #[test]
 fn where_nothing_can_be_locked_copies_are_right_all_the_same() {
-    let _alone = alone();
+    let _alone = new_world();
     world(|world| world.locks_nothing = true);
     let device = open();
     for (batches, is_pinned) in [(1, false), (2, true)] {
@@ -390,7 +390,7 @@ fn where_nothing_can_be_locked_copies_are_right_all_the_same() {
 
 #[test]
 fn locks_that_outlive_their_context_are_undone() {
-    let _alone = alone();
+    let _alone = new_world();
     world(|world| world.keeps_locks = true);
     let device = open();
     for is_pinned in [false, true, false] {
@@ -428,7 +428,7 @@ impl TimesOut for Nvidia {
 
 #[test]
 fn a_forked_child_asks_the_driver_for_nothing() {
-    let _alone = alone();
+    let _alone = new_world();
     let device = open();
     let mut pinned = device.pin(4096).unwrap();
     pinned.fill(9);
@@ -464,7 +464,7 @@ fn a_forked_child_asks_the_driver_for_nothing() {
 
 #[test]
 fn whole_batches_run_over_the_driver() {
-    let _alone = alone();
+    let _alone = new_world();
     let cuda = Cuda::new(open(), 1 << 20, LONG);
     let (params, lanes) = (&ML_KEM_768, 70);
     let seeds: Vec<[u8; 64]> = (0..lanes).map(|lane| [lane as u8; 64]).collect();
@@ -479,7 +479,7 @@ fn whole_batches_run_over_the_driver() {
     assert_eq!(expected.0, Ran::Done);
     assert!(keygen(&cuda) == expected);
     assert!(cuda.device().counters().launches > 0);
-    world(|world| world.trouble = Some((fake::Trouble::Breaks, world.call + 40)));
+    world(|world| world.trouble = Some((fake::InjectedFault::ContextLost, world.call + 40)));
     let (ran, _, ek, dk) = keygen(&cuda);
     assert!(ran == Ran::Lost && ek.iter().chain(&dk).all(|&byte| byte == 0));
     assert!(keygen(&cuda) == expected);

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran, Slh, cpus};
-use gabion_cuda_emulator::chosen;
+use gabion_cuda_emulator::selected_backend;
 use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status, ml_dsa, ml_kem, slh_dsa};
@@ -107,8 +107,8 @@ impl Text {
     }
 }
 
-/// What a backend made of a batch.
-type Made = (Vec<Status>, Vec<Vec<u8>>);
+/// A backend's output for a batch.
+type BatchOutput = (Vec<Status>, Vec<Vec<u8>>);
 
 fn run(backend: &dyn Backend, operation: Operation<'_>, n: usize) -> (Ran, Vec<Status>) {
     let mut status = vec![Status::NotRun; n];
@@ -126,7 +126,7 @@ fn run(backend: &dyn Backend, operation: Operation<'_>, n: usize) -> (Ran, Vec<S
 }
 
 /// A task: it runs on a backend, with outputs of its own.
-type Task<'t> = Box<dyn Fn(&dyn Backend) -> (Ran, Made) + 't>;
+type Task<'t> = Box<dyn Fn(&dyn Backend) -> (Ran, BatchOutput) + 't>;
 
 /// Runs a task on both, and says how many lanes it had; none if the device does not do such tasks.
 fn compare(
@@ -363,7 +363,7 @@ fn random_batches_are_those_of_the_processor() {
         u64::from_le_bytes(bytes)
     });
     println!("GABION_RANDOM_SEED={seed} repeats it");
-    let cuda = chosen(64 << 20).unwrap();
+    let cuda = selected_backend(64 << 20).unwrap();
     let all = cpus();
     let cpu = &*all[0];
     // Batches of a device are large; those of a processor in its place take long.

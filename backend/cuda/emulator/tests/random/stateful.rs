@@ -12,22 +12,23 @@ const KEYS: usize = 3;
 /// Nodes of a batch, at most: the portable backend makes all leaves below them.
 const NODES: usize = 6;
 
-/// Signatures, each by one of some keys.
-struct Signed<K> {
+/// A set of signatures, each by one of some keys.
+struct SignatureSet<K> {
     keys: Vec<K>,
     turn: Vec<usize>,
     messages: Vec<Vec<u8>>,
     signatures: Vec<Vec<u8>>,
 }
 
-impl<K> Signed<K> {
+impl<K> SignatureSet<K> {
     /// So many, by keys that `sign` makes with signatures of messages. Some are spoilt.
     fn new(
         random: &mut Random,
         n: usize,
         sign: impl Fn(&mut Random, &[&[u8]]) -> (K, Vec<Vec<u8>>),
     ) -> Self {
-        let mut it = Signed { keys: vec![], turn: vec![], messages: vec![], signatures: vec![] };
+        let mut it =
+            SignatureSet { keys: vec![], turn: vec![], messages: vec![], signatures: vec![] };
         let messages: Vec<Vec<u8>> = (0..n)
             .map(|_| {
                 let length = [32, 1, 200, 2000][random.below(4)];
@@ -72,7 +73,7 @@ impl<K> Signed<K> {
 }
 
 /// Neighbouring nodes: the first one, and how many.
-fn some(random: &mut Random, row: usize) -> (usize, usize) {
+fn random_range(random: &mut Random, row: usize) -> (usize, usize) {
     let count = 1 + random.below(NODES.min(row));
     (random.below(row - count + 1), count)
 }
@@ -82,7 +83,7 @@ pub fn hss(random: &mut Random, n: usize) -> (String, Task<'static>) {
     if random.one_in(3) {
         return hss_nodes(random);
     }
-    let signed = Signed::new(random, n, hss_signed);
+    let signed = SignatureSet::new(random, n, hss_signed);
     let task = Box::new(move |backend: &dyn Backend| {
         let (keys, messages, signatures) = signed.lanes();
         let (keys, messages, signatures) = (&keys[..], &messages[..], &signatures[..]);
@@ -125,7 +126,7 @@ fn hss_nodes(random: &mut Random) -> (String, Task<'static>) {
     let ots = &LM_OTS[4 * family + random.below(3)];
     let levels = Levels::new(&[(lms, ots)]).unwrap();
     let (id, seed) = (random.arrays::<16>(1).remove(0), random.bytes(lms.n));
-    let (first, count) = some(random, 1 << lms.h);
+    let (first, count) = random_range(random, 1 << lms.h);
     let task = Box::new(move |backend: &dyn Backend| {
         let mut making = lms::Generation::new(levels.clone(), &id, &seed).unwrap();
         let all = making.span(usize::MAX).unwrap();
@@ -144,7 +145,7 @@ pub fn xmss(random: &mut Random, n: usize) -> (String, Task<'static>) {
         return xmss_nodes(random, scheme);
     }
     let sets: Vec<_> = scheme.sets().iter().collect();
-    let signed = Signed::new(random, n, |random, messages| {
+    let signed = SignatureSet::new(random, n, |random, messages| {
         let set = sets[random.below(sets.len())];
         let index = random.next() % set.signatures();
         let mut take = |len| random.bytes(len);
@@ -168,7 +169,7 @@ fn xmss_nodes(random: &mut Random, scheme: Scheme) -> (String, Task<'static>) {
         scheme.sets().iter().filter(|set| set.can_sign() && set.tree_height() <= 10).collect();
     let set = sets[random.below(sets.len())];
     let seeds = random.bytes(3 * set.n);
-    let (first, count) = some(random, 1 << set.tree_height());
+    let (first, count) = random_range(random, 1 << set.tree_height());
     let task = Box::new(move |backend: &dyn Backend| -> (Ran, _) {
         let mut making = xmss::Generation::new(set, &seeds).unwrap();
         let all = making.span(usize::MAX).unwrap();

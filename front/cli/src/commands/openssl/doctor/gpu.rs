@@ -28,7 +28,7 @@ impl Gpus {
     /// # Errors
     /// Why there is none, or the times could not be kept.
     pub fn measure() -> Result<Gpus, Failure> {
-        let tell = |about: &gpu::About, algorithm: gabion_engine::Algorithm, task| {
+        let tell = |about: &gpu::DeviceDescription, algorithm: gabion_engine::Algorithm, task| {
             eprintln!("measuring {}: {algorithm} {task}", about.name);
         };
         let measured = gpu::measure(&Config::from_environment(), tell);
@@ -191,13 +191,13 @@ fn as_table(report: &Report) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use gabion_engine::gpu::{About, Costs, Curve, Row, Stamp};
+    use gabion_engine::gpu::{Costs, Curve, DeviceDescription, Row, Stamp};
     use gabion_engine::{Algorithm, Task};
 
     use super::*;
 
     fn report(rows: Vec<Row>) -> Report {
-        let about = About {
+        let about = DeviceDescription {
             name: "NVIDIA H100".to_owned(),
             uuid: "GPU-1".to_owned(),
             capability: (9, 0),
