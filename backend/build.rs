@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// What is written in another way. The rest of each file is the kernel as it is.
-fn emulated(text: &str) -> String {
+/// Rewrites a kernel's text for the emulation. The rest of each file stays as it is.
+fn to_emulation(text: &str) -> String {
     let mut text = text
         .replace("core::arch::x86_64::", "crate::emulation::")
         .replace("core::arch::asm", "crate::emulation::asm")
@@ -25,7 +25,7 @@ fn emulated(text: &str) -> String {
 /// A file, or a folder with all that is in it.
 fn write(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
-        return fs::write(to, emulated(&fs::read_to_string(from)?));
+        return fs::write(to, to_emulation(&fs::read_to_string(from)?));
     }
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

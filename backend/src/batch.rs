@@ -6,7 +6,7 @@
 //! expanded (known).
 //!
 //! # Contract of every backend
-//! - It answers [`Ran`]: done; declined, before any output; or lost on the way. What was not done goes to the next
+//! - It answers [`BatchOutcome`]: done; declined, before any output; or lost on the way. What was not done goes to the next
 //!   backend with the same inputs, randomness and indexes among them, and nothing of it has left.
 //! - Each lane of a batch that is done has one [`Status`]. A bad input fails its own lane only.
 //! - An output is complete where the lane says [`Status::Ok`] and all zero everywhere else.
@@ -180,10 +180,10 @@ impl Batch<'_> {
     }
 }
 
-/// How a backend took a batch.
+/// The outcome of a batch on a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Ran {
+pub enum BatchOutcome {
     /// To its end: every lane has a verdict.
     Done,
     /// Not at all, and no output was touched: it does not run such batches, or has no place for one now.
@@ -192,19 +192,21 @@ pub enum Ran {
     Lost,
 }
 
-impl Ran {
+impl BatchOutcome {
     /// Refuses a batch that was not run to its end, lane by lane, for those who test a backend.
     ///
     /// # Errors
     /// What is missing.
     pub fn check_done(self, status: &[Status]) -> Result<(), String> {
         match self {
-            Ran::Done => match status.iter().position(|&status| status == Status::NotRun) {
-                None => Ok(()),
-                Some(lane) => Err(format!("lane {lane} has no verdict")),
-            },
-            Ran::Declined => Err("the batch was declined".to_owned()),
-            Ran::Lost => Err("the batch was lost".to_owned()),
+            BatchOutcome::Done => {
+                match status.iter().position(|&status| status == Status::NotRun) {
+                    None => Ok(()),
+                    Some(lane) => Err(format!("lane {lane} has no verdict")),
+                }
+            }
+            BatchOutcome::Declined => Err("the batch was declined".to_owned()),
+            BatchOutcome::Lost => Err("the batch was lost".to_owned()),
         }
     }
 }
@@ -230,7 +232,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Runs a checked batch to its end and sets every status, or says that it did not.
-    fn run(&self, batch: &mut Batch<'_>) -> Ran;
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome;
 
     /// Whether [`Self::cost`] is worth asking: for good, since an engine asks this once.
     fn knows_costs(&self) -> bool {

@@ -6,28 +6,28 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::thread::{Builder, JoinHandle};
 
-/// Holds back the cancellation of the calling thread (`pthread_cancel`) until it is dropped.
+/// A guard that holds back the cancellation of the calling thread (`pthread_cancel`) until it is dropped.
 ///
 /// A thread that is cancelled unwinds its stack from where it waits, through everybody's frames. Frames
 /// of Rust do not let that pass: the process would be aborted. So every entry point from C holds
 /// cancellation back. What was asked for meanwhile happens at the thread's next wait after that.
-pub struct Uncancelled {
+pub struct CancellationGuard {
     /// As the thread came.
     before: Cell<Cancellation>,
     /// That is a thread's own.
     thread: PhantomData<*mut ()>,
 }
 
-impl Uncancelled {
+impl CancellationGuard {
     /// From now on.
     #[must_use]
     pub fn hold() -> Self {
-        Uncancelled { before: Cell::new(HELD.set()), thread: PhantomData }
+        CancellationGuard { before: Cell::new(HELD.set()), thread: PhantomData }
     }
 
-    /// Leaves the thread as it came while it is `away`: for a switch to another stack, from which it may
+    /// Suspends the guard while the thread is `away`: for a switch to another stack, from which it may
     /// come back as another thread, or never.
-    pub fn released<T>(&self, away: impl FnOnce() -> T) -> T {
+    pub fn suspend<T>(&self, away: impl FnOnce() -> T) -> T {
         self.before.get().set();
         let came = away();
         self.before.set(HELD.set());
@@ -35,7 +35,7 @@ impl Uncancelled {
     }
 }
 
-impl Drop for Uncancelled {
+impl Drop for CancellationGuard {
     fn drop(&mut self) {
         self.before.get().set();
     }
@@ -95,7 +95,7 @@ pub fn spawn(
     body: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     let body = move || {
-        let _held = Uncancelled::hold();
+        let _held = CancellationGuard::hold();
         body();
     };
     without_signals(|| Builder::new().name(name).spawn(body))
@@ -170,16 +170,16 @@ mod tests {
         for kind in [0, 1] {
             let came = Cancellation { state: 0, kind };
             came.set();
-            let outer = Uncancelled::hold();
+            let outer = CancellationGuard::hold();
             assert_eq!(cancellation(), HELD);
-            let inner = Uncancelled::hold();
+            let inner = CancellationGuard::hold();
             drop(inner);
             assert_eq!(cancellation(), HELD, "an inner one ends nothing");
-            assert_eq!(outer.released(cancellation), came);
+            assert_eq!(outer.suspend(cancellation), came);
             assert_eq!(cancellation(), HELD);
             // Whoever comes back may be another thread, which nobody may cancel.
             let other = Cancellation { state: 1, kind };
-            outer.released(|| other.set());
+            outer.suspend(|| other.set());
             assert_eq!(cancellation(), HELD);
             drop(outer);
             assert_eq!(cancellation(), other);

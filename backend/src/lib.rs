@@ -51,8 +51,8 @@ mod x86;
 include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
 pub use batch::{
-    Backend, Batch, Dsa, Ed25519, FnDsa, Hss, Kem, Keys, Operation, Ran, Slh, Task, X25519, Xmss,
-    piece_of_processor,
+    Backend, Batch, BatchOutcome, Dsa, Ed25519, FnDsa, Hss, Kem, Keys, Operation, Slh, Task,
+    X25519, Xmss, piece_of_processor,
 };
 pub use cpu::{Cpu, cpus};
 pub use sha512::Sha512Blocks;

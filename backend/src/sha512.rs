@@ -11,10 +11,11 @@ use crate::common::sha512::{Blocks, Portable};
 
 /// A way to run blocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Sha512Blocks(Way);
+pub struct Sha512Blocks(Implementation);
 
+/// The implementation of the compression function.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Implementation {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx512(crate::avx512::Isa),
@@ -48,12 +49,12 @@ impl Sha512Blocks {
 
     /// The way that every processor has.
     pub fn portable() -> Self {
-        Sha512Blocks(Way::Portable)
+        Sha512Blocks(Implementation::Portable)
     }
 
     #[cfg(target_arch = "x86_64")]
     fn quicker() -> Option<Self> {
-        crate::avx512::Isa::detect().map(|isa| Sha512Blocks(Way::Avx512(isa)))
+        crate::avx512::Isa::detect().map(|isa| Sha512Blocks(Implementation::Avx512(isa)))
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -76,18 +77,18 @@ impl Sha512Blocks {
     /// Blocks into a state, one after the other. Time depends on their number.
     pub fn compress(self, state: &mut [u64; 8], blocks: &[[u8; BLOCK]]) {
         match self.0 {
-            Way::Portable => Portable.compress(state, blocks),
+            Implementation::Portable => Portable.compress(state, blocks),
             #[cfg(target_arch = "x86_64")]
-            Way::Avx512(token) => token.compress(state, blocks),
+            Implementation::Avx512(token) => token.compress(state, blocks),
         }
     }
 
     /// A block into each of two states.
     pub fn compress_two(self, states: &mut [[u64; 8]; 2], blocks: [&[u8; BLOCK]; 2]) {
         match self.0 {
-            Way::Portable => Portable.compress_two(states, blocks),
+            Implementation::Portable => Portable.compress_two(states, blocks),
             #[cfg(target_arch = "x86_64")]
-            Way::Avx512(token) => token.compress_two(states, blocks),
+            Implementation::Avx512(token) => token.compress_two(states, blocks),
         }
     }
 }

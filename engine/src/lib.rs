@@ -62,7 +62,8 @@ pub use config::{BACKEND_VARIABLE, Config, GPU_VARIABLE, VERIFY_VARIABLE};
 pub use entropy::{Entropy, OsEntropy, Randomness};
 pub use error::{EntropyError, Error};
 pub use gabion_backend::{
-    Backend, Batch, Dsa, Ed25519, FnDsa, Hss, Kem, Keys, Operation, Ran, Slh, Task, X25519, Xmss,
+    Backend, Batch, BatchOutcome, Dsa, Ed25519, FnDsa, Hss, Kem, Keys, Operation, Slh, Task,
+    X25519, Xmss,
 };
 pub use gabion_backend::{forks, host, rights};
 pub use gabion_scheme::Error as InputError;

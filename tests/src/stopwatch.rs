@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gabion_engine::{Backend, Batch, Ran};
+use gabion_engine::{Backend, Batch, BatchOutcome};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
@@ -115,7 +115,7 @@ impl<B: Backend> Backend for Timed<B> {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let start = now();
         let ran = self.inner.run(batch);
         self.counters.all.fetch_add(now() - start, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! A device as a backend.
 
-use gabion_backend::{Backend, Batch, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Operation};
 
 use crate::cuda::Cuda;
 use crate::device::Device;
@@ -15,9 +15,9 @@ impl<D: Device> Backend for Cuda<D> {
         self.slots()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         if !self.is_here() {
-            return Ran::Lost;
+            return BatchOutcome::Lost;
         }
         let status = &mut *batch.status;
         match &mut batch.operation {
@@ -26,7 +26,9 @@ impl<D: Device> Backend for Cuda<D> {
             Operation::Slh(operation) => slh::run(self, operation, status),
             Operation::Hss(operation) => hss::run(self, operation, status),
             Operation::Xmss(operation) => xmss::run(self, operation, status),
-            Operation::Ed25519(_) | Operation::FnDsa(_) | Operation::X25519(_) => Ran::Declined,
+            Operation::Ed25519(_) | Operation::FnDsa(_) | Operation::X25519(_) => {
+                BatchOutcome::Declined
+            }
         }
     }
 }

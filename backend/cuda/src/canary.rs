@@ -1,7 +1,7 @@
 //! Lanes with known answers. The answers are the portable backend's, made at first use.
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Slh, cpus};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Dsa, Kem, Keys, Operation, Slh, cpus};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::Message;
@@ -155,5 +155,5 @@ fn run_on(backend: &dyn Backend, operation: Operation<'_>) -> Option<()> {
     let mut status = [Status::NotRun];
     let mut batch = Batch { operation, status: &mut status };
     let ran = backend.run(&mut batch);
-    (ran == Ran::Done && status[0].is_ok()).then_some(())
+    (ran == BatchOutcome::Done && status[0].is_ok()).then_some(())
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use gabion_backend::{Keys, Ran};
+use gabion_backend::{BatchOutcome, Keys};
 use gabion_scheme::{Status, ct};
 
 use crate::cuda::Cuda;
@@ -45,8 +45,8 @@ pub(crate) fn chunks<'a, D: Device>(
     cuda: &'a Cuda<D>,
     sizes: Option<Vec<usize>>,
     mut begin: impl FnMut(&mut SlotGuard<'a, D>, usize, usize) -> Result<InFlight<'a, D>, Fault>,
-) -> Ran {
-    let Some(sizes) = sizes else { return Ran::Declined };
+) -> BatchOutcome {
+    let Some(sizes) = sizes else { return BatchOutcome::Declined };
     let mut in_flight: VecDeque<(SlotGuard<'a, D>, InFlight<'a, D>)> = VecDeque::new();
     let land = |(mut guard, in_flight): (SlotGuard<'a, D>, InFlight<'a, D>)| {
         let landed = in_flight.land(&mut guard);
@@ -70,10 +70,10 @@ pub(crate) fn chunks<'a, D: Device>(
             };
             match (slot, in_flight.is_empty()) {
                 (Some(guard), _) => break guard,
-                (None, true) => return Ran::Lost,
+                (None, true) => return BatchOutcome::Lost,
                 (None, false) => {
                     if !in_flight.pop_front().is_none_or(land) {
-                        return Ran::Lost;
+                        return BatchOutcome::Lost;
                     }
                 }
             }
@@ -82,15 +82,15 @@ pub(crate) fn chunks<'a, D: Device>(
             Ok(begun) => in_flight.push_back((guard, begun)),
             Err(_) => {
                 guard.distrust();
-                return Ran::Lost;
+                return BatchOutcome::Lost;
             }
         }
         from += lanes;
     }
     if in_flight.into_iter().map(land).fold(true, |all, one| all & one) {
-        Ran::Done
+        BatchOutcome::Done
     } else {
-        Ran::Lost
+        BatchOutcome::Lost
     }
 }
 

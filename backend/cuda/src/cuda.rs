@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gabion_backend::{Ran, forks};
+use gabion_backend::{BatchOutcome, forks};
 
 use crate::device::Device;
 use crate::slots::{NoSlot, SlotGuard, Slots};
@@ -56,10 +56,10 @@ impl<D: Device> Cuda<D> {
     }
 
     /// A slot, or how the batch is answered without one.
-    pub(crate) fn slot(&self) -> Result<SlotGuard<'_, D>, Ran> {
+    pub(crate) fn slot(&self) -> Result<SlotGuard<'_, D>, BatchOutcome> {
         self.slots.take_within(PATIENCE).map_err(|refused| match refused {
-            NoSlot::Broken => Ran::Lost,
-            NoSlot::Busy => Ran::Declined,
+            NoSlot::Broken => BatchOutcome::Lost,
+            NoSlot::Busy => BatchOutcome::Declined,
         })
     }
 }

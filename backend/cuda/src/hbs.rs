@@ -4,7 +4,7 @@
 //! Nodes of a tree have a canary of one leaf under a key of its own, which is hashed with itself up to the nodes' row.
 //! Signatures have two, a good one, and one of which a bit is another. The portable backend makes the answers at first use.
 
-use gabion_backend::Ran;
+use gabion_backend::BatchOutcome;
 use gabion_backend::portable::Portable;
 use gabion_scheme::Status;
 use gabion_scheme::kernels::Kernels;
@@ -63,19 +63,19 @@ pub(crate) fn nodes_that_fit(bytes: impl Fn(usize) -> usize, slot: usize, thread
 pub(crate) fn by_kind<T, K: Ord>(
     all: &mut [T],
     kind: impl Fn(&T) -> K,
-    run: impl Fn(&[T], &mut [Status]) -> Ran,
+    run: impl Fn(&[T], &mut [Status]) -> BatchOutcome,
     mut tell: impl FnMut(&T, Status),
-) -> Ran {
+) -> BatchOutcome {
     all.sort_by_key(&kind);
     for group in all.chunk_by(|a, b| kind(a) == kind(b)) {
         let mut verdicts = vec![Status::NotRun; group.len()];
         let ran = run(group, &mut verdicts);
-        if ran != Ran::Done {
+        if ran != BatchOutcome::Done {
             return ran;
         }
         group.iter().zip(verdicts).for_each(|(one, verdict)| tell(one, verdict));
     }
-    Ran::Done
+    BatchOutcome::Done
 }
 
 /// What stands around the arrays of a chunk: status words after them, and what is cleared of a slot.

@@ -4,7 +4,7 @@
 //! signature is good if all are. They run together with those of their set of one-time signatures, whatever the heights
 //! of their trees.
 
-use gabion_backend::{Hss, Ran};
+use gabion_backend::{BatchOutcome, Hss};
 use gabion_scheme::Status;
 use gabion_scheme::kernels::lms::{D_MESG, prefix};
 use gabion_scheme::lms::{LmOts, LmsFamily, Nodes, Part, VerifyKey, parts};
@@ -27,20 +27,24 @@ const DIGEST: usize = 64;
 const CHAINS_ENOUGH: usize = 1 << 19;
 
 /// Runs a checked batch.
-pub(crate) fn run<D: Device>(cuda: &Cuda<D>, hss: &mut Hss<'_>, status: &mut [Status]) -> Ran {
+pub(crate) fn run<D: Device>(
+    cuda: &Cuda<D>,
+    hss: &mut Hss<'_>,
+    status: &mut [Status],
+) -> BatchOutcome {
     let ran = match hss {
         Hss::Verify { keys, messages, signatures } => {
             verify(cuda, (keys, messages, signatures), status)
         }
         Hss::Nodes { piece } => {
             let ran = nodes(cuda, piece.job(), status);
-            if ran != Ran::Done {
+            if ran != BatchOutcome::Done {
                 (0..piece.nodes()).for_each(|node| piece.clear(node));
             }
             ran
         }
     };
-    if ran != Ran::Done {
+    if ran != BatchOutcome::Done {
         status.fill(Status::NotRun);
     }
     ran
@@ -126,7 +130,7 @@ impl Arrays {
 // --- Nodes ----------------------------------------------------------------------------------------------------------
 
 /// Makes neighbouring nodes of a row.
-fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ran {
+fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> BatchOutcome {
     let Nodes { lms, ots, id, seed, low, first, output } = job;
     let bytes = |nodes: usize| Arrays::of_nodes(ots, nodes + NODE_CANARIES, low).frame.bytes;
     let fit = nodes_that_fit(bytes, cuda.slot_bytes(), ots.chains() << low);
@@ -196,7 +200,7 @@ fn verify<D: Device>(
     cuda: &Cuda<D>,
     (keys, messages, signatures): (&[&VerifyKey], &[&[u8]], &[&[u8]]),
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     status.fill(Status::InvalidSignature);
     let mut all = Vec::new();
     let lanes = keys.iter().zip(messages).zip(signatures).zip(&mut *status).enumerate();
@@ -223,13 +227,15 @@ fn verify_group<D: Device>(
     cuda: &Cuda<D>,
     group: &[(usize, Part<'_>)],
     verdicts: &mut [Status],
-) -> Ran {
-    let Some(ots) = group.first().map(|(_, part)| part.public.ots) else { return Ran::Done };
-    let Some(canary) = LmsSigned::of(ots) else { return Ran::Declined };
+) -> BatchOutcome {
+    let Some(ots) = group.first().map(|(_, part)| part.public.ots) else {
+        return BatchOutcome::Done;
+    };
+    let Some(canary) = LmsSigned::of(ots) else { return BatchOutcome::Declined };
     let own = canary.signatures.each_ref().map(|signature| {
         parts(&canary.key, canary.message, signature).and_then(|parts| parts.into_iter().next())
     });
-    let [Some(good), Some(bad)] = own else { return Ran::Declined };
+    let [Some(good), Some(bad)] = own else { return BatchOutcome::Declined };
     let own = input_len(&good) + input_len(&bad);
     let fits = |count, bytes| {
         Arrays::of_parts(ots, count + CANARIES, bytes + own).frame.bytes <= cuda.slot_bytes()

@@ -2,7 +2,7 @@
 //!
 //! The canary is one lane, and for decapsulation a second one whose ciphertext is rejected.
 
-use gabion_backend::{Kem, Ran};
+use gabion_backend::{BatchOutcome, Kem};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::ml_kem::{Params, SECRET_LEN, SEED_LEN};
 use gabion_scheme::{Status, ct};
@@ -27,7 +27,11 @@ const ENTRY_ALIGNMENT: usize = 256;
 const ENOUGH: usize = 16384;
 
 /// Runs a checked batch.
-pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [Status]) -> Ran {
+pub(crate) fn run<D: Device>(
+    cuda: &Cuda<D>,
+    kem: &mut Kem<'_>,
+    status: &mut [Status],
+) -> BatchOutcome {
     let lanes = status.len();
     let sizes = |p: &Params, what| {
         let fits = |n| Arrays::new(p, what, n + CANARIES).bytes <= cuda.slot_bytes();
@@ -68,10 +72,10 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, kem: &mut Kem<'_>, status: &mut [St
             })
         }
         Kem::Generate { .. } | Kem::DecodePublic { .. } | Kem::DecodePrivate { .. } => {
-            Ran::Declined
+            BatchOutcome::Declined
         }
     };
-    if ran != Ran::Done {
+    if ran != BatchOutcome::Done {
         forget(kem, status);
     }
     ran

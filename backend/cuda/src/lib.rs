@@ -15,7 +15,7 @@
 //!   of this batch.
 //! - A lane succeeds only by its status word, which the last kernel writes.
 //! - A lane with a known answer, the canary, is part of every batch. If it is wrong, nothing of the batch leaves.
-//! - What is not done is [`gabion_backend::Ran::Lost`], and the engine's next backend runs it.
+//! - What is not done is [`gabion_backend::BatchOutcome::Lost`], and the engine's next backend runs it.
 //! - Memory of a batch is cleared before its slot has another owner. After a fault the device is restarted, which frees
 //!   it, before anything else runs there.
 

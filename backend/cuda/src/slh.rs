@@ -7,7 +7,7 @@
 //! A signature is verified on the device before it leaves, and near the top of the hypertree a known key says whether it
 //! signed other roots before.
 
-use gabion_backend::{Keys, Ran, Slh};
+use gabion_backend::{BatchOutcome, Keys, Slh};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::{Header, Message};
 use gabion_scheme::slh_dsa::{Params, SigningKey, from_trees};
@@ -53,12 +53,16 @@ fn lanes_to_fill(p: &Params, task: u32) -> usize {
 }
 
 /// Runs a checked batch.
-pub(crate) fn run<D: Device>(cuda: &Cuda<D>, slh: &mut Slh<'_>, status: &mut [Status]) -> Ran {
+pub(crate) fn run<D: Device>(
+    cuda: &Cuda<D>,
+    slh: &mut Slh<'_>,
+    status: &mut [Status],
+) -> BatchOutcome {
     let ran = match slh {
         Slh::Generate { params: p, seeds, keys } => {
             let mut trees = vec![0; keys.len() * p.top_tree_len()];
             let ran = top_trees(cuda, p, (seeds, p.seed_len()), &mut trees, status);
-            if ran == Ran::Done {
+            if ran == BatchOutcome::Done {
                 from_trees(p, seeds, &trees, keys, status);
             }
             ran
@@ -66,15 +70,15 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, slh: &mut Slh<'_>, status: &mut [St
         Slh::DecodePrivate { params: p, bytes, keys } => {
             let mut trees = vec![0; keys.len() * p.top_tree_len()];
             let ran = top_trees(cuda, p, (bytes, p.sk_len()), &mut trees, status);
-            if ran == Ran::Done {
+            if ran == BatchOutcome::Done {
                 from_trees(p, bytes, &trees, keys, status);
             }
             ran
         }
-        Slh::DecodePublic { .. } => Ran::Declined,
+        Slh::DecodePublic { .. } => BatchOutcome::Declined,
         Slh::Sign { params: p, keys, messages, opt_rand, sig } => {
             let ran = sign(cuda, p, (keys, messages, *opt_rand), sig, status);
-            if ran != Ran::Done {
+            if ran != BatchOutcome::Done {
                 ct::wipe(sig);
             }
             ran
@@ -83,7 +87,7 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, slh: &mut Slh<'_>, status: &mut [St
             verify(cuda, p, keys, messages, sig, status)
         }
     };
-    if ran != Ran::Done {
+    if ran != BatchOutcome::Done {
         status.fill(Status::NotRun);
     }
     ran
@@ -96,7 +100,7 @@ fn top_trees<D: Device>(
     (keys, len): (&[u8], usize),
     trees: &mut [u8],
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     let lanes = status.len();
     let fits = |lanes| Arrays::new(p, KEYGEN, lanes + CANARIES, 0, len).bytes <= cuda.slot_bytes();
     let sizes = pieces(lanes, largest_fit(lanes, fits), lanes_to_fill(p, KEYGEN));
@@ -125,7 +129,7 @@ fn sign<D: Device>(
     (keys, messages, opt_rand): (&Keys<'_, SigningKey>, &[Message<'_>], Option<&[u8]>),
     sig: &mut [u8],
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     let sizes = sizes(cuda, p, SIGN, messages);
     let lanes = status.len();
     let root_len = (p.d as usize + 1) * p.n;
@@ -167,12 +171,12 @@ fn sign<D: Device>(
             chunk.fetch(at.sig, sigs.next(lanes * p.sig_len()))?;
             chunk.fly(statuses.next(lanes), &[Status::Ok])
         });
-        if ran != Ran::Done {
+        if ran != BatchOutcome::Done {
             return ran;
         }
     }
     settle(p, (keys, messages), (&roots, &indices), sig, status);
-    Ran::Done
+    BatchOutcome::Done
 }
 
 /// Clears the signatures of lanes that have none: messages that can't be signed, faults, and roots that are not those that a
@@ -214,7 +218,7 @@ fn verify<D: Device>(
     messages: &[Message<'_>],
     sig: &[u8],
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     let sizes = sizes(cuda, p, VERIFY, messages);
     let mut statuses = Remaining::new(status);
     let ran = chunks(cuda, sizes, |guard, from, lanes| {
@@ -234,7 +238,7 @@ fn verify<D: Device>(
         walk(&mut chunk, p, &at)?;
         chunk.fly(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
     });
-    if ran == Ran::Done {
+    if ran == BatchOutcome::Done {
         for (status, message) in status.iter_mut().zip(messages) {
             if !is_signable(message) {
                 *status = Status::InvalidInput;

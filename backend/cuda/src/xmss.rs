@@ -3,7 +3,7 @@
 //! A signature whose form is wrong is refused here. The others run together with those of their hash function and n,
 //! whatever their heights and layers.
 
-use gabion_backend::{Ran, Xmss};
+use gabion_backend::{BatchOutcome, Xmss};
 use gabion_scheme::Status;
 use gabion_scheme::kernels::xmss::{XmssFamily, domain, prefix};
 use gabion_scheme::xmss::{Nodes, Scheme, Set, VerifyKey, index_of};
@@ -28,20 +28,24 @@ const SIGNED: usize = 64;
 const LEAVES_ENOUGH: usize = 1 << 13;
 
 /// Runs a checked batch.
-pub(crate) fn run<D: Device>(cuda: &Cuda<D>, xmss: &mut Xmss<'_>, status: &mut [Status]) -> Ran {
+pub(crate) fn run<D: Device>(
+    cuda: &Cuda<D>,
+    xmss: &mut Xmss<'_>,
+    status: &mut [Status],
+) -> BatchOutcome {
     let ran = match xmss {
         Xmss::Verify { scheme, keys, messages, signatures } => {
             verify(cuda, *scheme, (keys, messages, signatures), status)
         }
         Xmss::Nodes { piece, .. } => {
             let ran = nodes(cuda, piece.job(), status);
-            if ran != Ran::Done {
+            if ran != BatchOutcome::Done {
                 (0..piece.nodes()).for_each(|node| piece.clear(node));
             }
             ran
         }
     };
-    if ran != Ran::Done {
+    if ran != BatchOutcome::Done {
         status.fill(Status::NotRun);
     }
     ran
@@ -146,10 +150,10 @@ fn l_trees<D: Device>(
 // --- Nodes ----------------------------------------------------------------------------------------------------------
 
 /// Makes neighbouring nodes of a row.
-fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ran {
+fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> BatchOutcome {
     let Nodes { set, seed, secret, layer, tree, low, first, output } = job;
     if !set.can_sign() {
-        return Ran::Declined;
+        return BatchOutcome::Declined;
     }
     let bytes = |nodes: usize| Arrays::of_nodes(set, nodes + NODE_CANARIES, low).frame.bytes;
     let fit = nodes_that_fit(bytes, cuda.slot_bytes(), set.chains() << low);
@@ -248,7 +252,7 @@ fn verify<D: Device>(
     scheme: Scheme,
     (keys, messages, signatures): (&[&VerifyKey], &[&[u8]], &[&[u8]]),
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     status.fill(Status::InvalidSignature);
     let lanes = keys.iter().zip(messages).zip(signatures).enumerate();
     let signed = lanes.filter_map(|(lane, ((key, message), signature))| {
@@ -269,14 +273,14 @@ fn verify_group<D: Device>(
     scheme: Scheme,
     group: &[WellFormedSignature<'_>],
     verdicts: &mut [Status],
-) -> Ran {
-    let Some(set) = group.first().map(|signed| signed.set) else { return Ran::Done };
-    let Some(canary) = XmssSigned::of(scheme, set) else { return Ran::Declined };
+) -> BatchOutcome {
+    let Some(set) = group.first().map(|signed| signed.set) else { return BatchOutcome::Done };
+    let Some(canary) = XmssSigned::of(scheme, set) else { return BatchOutcome::Declined };
     let own = canary
         .signatures
         .each_ref()
         .map(|signature| WellFormedSignature::new(0, &canary.key, canary.message, signature));
-    let [Some(good), Some(bad)] = own else { return Ran::Declined };
+    let [Some(good), Some(bad)] = own else { return BatchOutcome::Declined };
     let own = good.input_len() + bad.input_len();
     let fits = |count, bytes| {
         Arrays::of_signatures(set, count + CANARIES, bytes + own).frame.bytes <= cuda.slot_bytes()

@@ -13,8 +13,8 @@ use core::arch::x86_64::*;
 use super::registers;
 use crate::common::memory::Table;
 
-/// How bytes become fields.
-struct Unpacking {
+/// The shuffle and shifts that unpack bytes to fields.
+struct UnpackTable {
     /// Where the bytes of the second half begin, behind those of the first.
     second: usize,
     /// For each byte of the result, the byte of its half.
@@ -26,8 +26,8 @@ struct Unpacking {
 }
 
 /// Fields in words or double words, `width` bytes each.
-const fn unpacking(bits: usize, width: usize) -> Unpacking {
-    let mut u = Unpacking {
+const fn unpack_table(bits: usize, width: usize) -> UnpackTable {
+    let mut u = UnpackTable {
         second: 16 / width * bits / 8,
         gather: Table([0; 32]),
         words: Table([0; 16]),
@@ -50,8 +50,8 @@ const fn unpacking(bits: usize, width: usize) -> Unpacking {
     u
 }
 
-/// How numbers of F bits in 64 become bytes, those of a half together.
-struct Packing {
+/// The shuffles and shifts that pack numbers of F bits in 64 to bytes, those of a half together.
+struct PackTable {
     /// Left shifts that bring the odd numbers to their places within their first byte.
     place: Table<u64, 4>,
     /// For each output byte, the byte that its lowest bit belongs to; none beyond the last.
@@ -60,11 +60,11 @@ struct Packing {
     second: Table<u8, 32>,
 }
 
-const fn packing(bits: usize) -> Packing {
+const fn pack_table(bits: usize) -> PackTable {
     const NONE: u8 = 0x80;
     assert!(bits.is_multiple_of(4));
     let mut p =
-        Packing { place: Table([0; 4]), first: Table([NONE; 32]), second: Table([NONE; 32]) };
+        PackTable { place: Table([0; 4]), first: Table([NONE; 32]), second: Table([NONE; 32]) };
     p.place.0[1] = bits as u64 % 8;
     p.place.0[3] = bits as u64 % 8;
     let mut half = 0;
@@ -86,19 +86,19 @@ const fn packing(bits: usize) -> Packing {
 struct Fields<const BITS: usize>;
 
 impl<const BITS: usize> Fields<BITS> {
-    const WORDS: &'static Unpacking = &unpacking(BITS, 2);
-    const DOUBLE_WORDS: &'static Unpacking = &unpacking(BITS, 4);
+    const WORDS: &'static UnpackTable = &unpack_table(BITS, 2);
+    const DOUBLE_WORDS: &'static UnpackTable = &unpack_table(BITS, 4);
     /// Four fields in 64 bits.
-    const FOUR: &'static Packing = &packing(4 * BITS);
+    const FOUR: &'static PackTable = &pack_table(4 * BITS);
     /// Two fields in 64 bits.
-    const TWO: &'static Packing = &packing(2 * BITS);
+    const TWO: &'static PackTable = &pack_table(2 * BITS);
 }
 
 /// The bytes of the fields that begin at `bytes[at]`, each field's in its place; what surrounds a
 /// field is garbage.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn gather(bytes: &[u8], at: usize, u: &Unpacking) -> __m256i {
+fn gather(bytes: &[u8], at: usize, u: &UnpackTable) -> __m256i {
     let last = bytes.len() - 16;
     // Near the end, the last 16 bytes are there, and what is looked for lies higher in them.
     let (low, high) = (at.min(last), (at + u.second).min(last));
@@ -165,7 +165,7 @@ fn join(fields: __m256i, bits: usize) -> __m256i {
 /// Stores numbers of `bits` bits in 64.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn store(numbers: __m256i, bits: usize, out: &mut [u8], index: usize, p: &Packing) {
+fn store(numbers: __m256i, bits: usize, out: &mut [u8], index: usize, p: &PackTable) {
     let placed = _mm256_sllv_epi64(numbers, registers::table(&p.place));
     let mut bytes = _mm256_shuffle_epi8(placed, registers::table(&p.first));
     if !bits.is_multiple_of(8) {

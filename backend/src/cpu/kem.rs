@@ -76,10 +76,10 @@ fn room<'a, T>(
     &mut keys[..n]
 }
 
-/// Keys that are wiped at the end, however it comes.
-struct Borrowed<'a>(&'a mut [DecapsKey]);
+/// A guard that wipes keys when it is dropped.
+struct WipeGuard<'a>(&'a mut [DecapsKey]);
 
-impl Drop for Borrowed<'_> {
+impl Drop for WipeGuard<'_> {
     fn drop(&mut self) {
         self.0.iter_mut().for_each(DecapsKey::wipe);
     }
@@ -199,7 +199,7 @@ fn decaps<K: Kernels>(
                 let bytes = &bytes[range.start * p.dk_len()..range.end * p.dk_len()];
                 let Scratch { flow, decaps, .. } = &mut *scratch;
                 let keys = room(decaps, status.len(), p, DecapsKey::params, DecapsKey::blank);
-                let keys = Borrowed(keys);
+                let keys = WipeGuard(keys);
                 let mut decoded = [Status::NotRun; CHUNK];
                 let decoded = &mut decoded[..status.len()];
                 ml_kem::expand_decaps_keys(k, p, bytes, keys.0, decoded, flow);

@@ -14,7 +14,7 @@ use gabion_scheme::algorithms::Family;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 
-use crate::batch::{Backend, Batch, Operation, Ran};
+use crate::batch::{Backend, Batch, BatchOutcome, Operation};
 use scratch::Scratch;
 
 /// A processor as a backend, over the kernels `K`.
@@ -63,13 +63,13 @@ impl<K: Kernels> Backend for Cpu<K> {
         Some(&self.0)
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         scratch::with(|scratch| run(&self.0, batch, scratch))
     }
 }
 
 /// Hands the batch to its family.
-fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> Ran {
+fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> BatchOutcome {
     let status = &mut *batch.status;
     match &mut batch.operation {
         Operation::Kem(operation) if Family::MlKem.is_built() => {
@@ -102,9 +102,9 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> Ran {
         | Operation::FnDsa(_)
         | Operation::Hss(_)
         | Operation::X25519(_)
-        | Operation::Xmss(_) => return Ran::Declined,
+        | Operation::Xmss(_) => return BatchOutcome::Declined,
     }
-    Ran::Done
+    BatchOutcome::Done
 }
 
 /// Clears the output of every lane that did not succeed.

@@ -32,17 +32,17 @@ pub(super) struct Scratch {
 /// More than batches run at the same time on most machines; those beyond it make their own.
 const PLACES: usize = 256;
 
-/// A place is empty, or owns what came out of a box. A cache line each.
+/// A slot of the pool: empty, or the owner of what came out of a box. A cache line each.
 #[repr(align(64))]
-struct Place(AtomicPtr<Scratch>);
+struct ScratchSlot(AtomicPtr<Scratch>);
 
 static POOL: Pool = Pool::new();
 
-struct Pool([Place; PLACES]);
+struct Pool([ScratchSlot; PLACES]);
 
 impl Pool {
     const fn new() -> Pool {
-        Pool([const { Place(AtomicPtr::new(ptr::null_mut())) }; PLACES])
+        Pool([const { ScratchSlot(AtomicPtr::new(ptr::null_mut())) }; PLACES])
     }
 
     fn take(&self, home: usize) -> Option<Box<Scratch>> {

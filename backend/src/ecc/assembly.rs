@@ -10,11 +10,11 @@ use zeroize::Zeroize;
 
 use super::Curve;
 
-/// The library clears memory through 32-byte registers and leaves their upper parts in use; once this is
+/// A guard over a call of the library, which clears memory through 32-byte registers and leaves their upper parts in use; once this is
 /// dropped, they no longer are.
-struct Leave;
+struct UpperHalvesGuard;
 
-impl Drop for Leave {
+impl Drop for UpperHalvesGuard {
     fn drop(&mut self) {
         crate::empty_upper_halves();
     }
@@ -42,7 +42,7 @@ pub(super) fn public_key(curve: Curve, private: &[u8]) -> Option<Option<Vec<u8>>
     if !serves(curve) {
         return None;
     }
-    let _leave = Leave;
+    let _leave = UpperHalvesGuard;
     Some(match curve {
         Curve::X25519 => x25519::StaticPrivateKey::try_from_slice(private)
             .ok()
@@ -67,7 +67,7 @@ pub(super) fn peer(curve: Curve, public: &[u8]) -> Option<Option<Peer>> {
     if !serves(curve) {
         return None;
     }
-    let _leave = Leave;
+    let _leave = UpperHalvesGuard;
     Some(match curve {
         Curve::X25519 => x25519::PublicKey::try_from_slice(public).ok().map(Peer::X25519),
         Curve::P256 => p256::PublicKey::from_x962_uncompressed(public)
@@ -104,7 +104,7 @@ pub(super) fn derive_with(private: &[u8], peer: &Peer, shared: &mut [u8]) -> boo
             }
         }};
     }
-    let _leave = Leave;
+    let _leave = UpperHalvesGuard;
     match peer {
         Peer::X25519(peer) => derive!(x25519, try_from_slice, peer),
         Peer::P256(peer) => derive!(p256, from_bytes, peer),
@@ -117,7 +117,7 @@ pub(super) fn sign(curve: Curve, private: &[u8], message: &[u8]) -> Option<Vec<u
     if !serves(curve) {
         return None;
     }
-    let _leave = Leave;
+    let _leave = UpperHalvesGuard;
     match curve {
         Curve::P256 => {
             let mut room = [0; 2 * 32];
@@ -139,7 +139,7 @@ pub(super) fn verify(
     if !serves(curve) {
         return None;
     }
-    let _leave = Leave;
+    let _leave = UpperHalvesGuard;
     Some(match curve {
         Curve::P256 => ecdsa::VerifyingKey::<ecdsa::P256>::from_x962_uncompressed(public)
             .and_then(|key| key.verify::<Sha256>(&[message], signature))

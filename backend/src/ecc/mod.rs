@@ -101,18 +101,18 @@ impl Curve {
 
 /// The input of an ECDSA signature: a message, or its digest by any hash.
 #[derive(Clone, Copy)]
-pub enum Signed<'a> {
+pub enum SignatureInput<'a> {
     /// The message.
     Message(&'a [u8]),
     /// The digest.
     Digest(&'a [u8]),
 }
 
-impl Signed<'_> {
+impl SignatureInput<'_> {
     fn digest(self, curve: Curve) -> Vec<u8> {
         match self {
-            Signed::Message(message) => curve.hash().digest(message),
-            Signed::Digest(digest) => digest.to_vec(),
+            SignatureInput::Message(message) => curve.hash().digest(message),
+            SignatureInput::Digest(digest) => digest.to_vec(),
         }
     }
 }
@@ -264,24 +264,29 @@ pub enum Hedge<'a> {
     /// Fresh randomness. On P-256 the assembly library takes the operating system's in place of it, of
     /// its own; the nonce is secret without any.
     Fresh(&'a [u8; 32]),
-    /// Just these bytes: for tests.
-    Given(&'a [u8; 32]),
+    /// These bytes as they are: for tests.
+    Fixed(&'a [u8; 32]),
 }
 
 /// An ECDSA signature `r || s`, with the nonce of RFC 6979. None where the private key is not one.
-pub fn sign(curve: Curve, private: &[u8], signed: Signed<'_>, hedge: Hedge<'_>) -> Option<Vec<u8>> {
+pub fn sign(
+    curve: Curve,
+    private: &[u8],
+    signed: SignatureInput<'_>,
+    hedge: Hedge<'_>,
+) -> Option<Vec<u8>> {
     if private.len() != curve.scalar_len() || curve == Curve::X25519 {
         return None;
     }
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if let (Signed::Message(message), Hedge::Fresh(_)) = (signed, hedge)
+    if let (SignatureInput::Message(message), Hedge::Fresh(_)) = (signed, hedge)
         && let Some(signature) = assembly::sign(curve, private, message)
     {
         return Some(signature);
     }
     let hedge = match hedge {
         Hedge::None => None,
-        Hedge::Fresh(drawn) | Hedge::Given(drawn) => Some(drawn),
+        Hedge::Fresh(drawn) | Hedge::Fixed(drawn) => Some(drawn),
     };
     let digest = signed.digest(curve);
     if curve == Curve::P384 {
@@ -297,7 +302,7 @@ pub fn sign(curve: Curve, private: &[u8], signed: Signed<'_>, hedge: Hedge<'_>) 
 pub fn verify(
     curve: Curve,
     public: &[u8],
-    signed: Signed<'_>,
+    signed: SignatureInput<'_>,
     signature: &[u8],
 ) -> Result<bool, gabion_scheme::Error> {
     let fits = signature.len() == 2 * curve.scalar_len() && curve.is_formed(public);
@@ -305,7 +310,7 @@ pub fn verify(
         return Ok(false);
     }
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if let Signed::Message(message) = signed
+    if let SignatureInput::Message(message) = signed
         && let Some(answer) = assembly::verify(curve, public, message, signature)
     {
         return Ok(answer);

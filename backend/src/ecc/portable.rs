@@ -113,7 +113,7 @@ pub(super) fn sign(
         let key = library::ecdsa::SigningKey::from(*scalar::<Nist>(private)?);
         let signature: library::ecdsa::Signature = match hedge {
             None => key.sign_prehash(digest).ok()?,
-            Some(hedge) => key.sign_prehash_with_rng(&mut Drawn(hedge), digest).ok()?,
+            Some(hedge) => key.sign_prehash_with_rng(&mut FixedRandomness(hedge), digest).ok()?,
         };
         let signature = signature.to_bytes().to_vec();
         ct::declassify(&signature); // It is given out.
@@ -158,10 +158,10 @@ pub(super) fn repeat(drawn: &[u8; 32], out: &mut [u8]) {
     }
 }
 
-/// Randomness that was drawn already, as a generator.
-struct Drawn<'a>(&'a [u8; 32]);
+/// A generator that returns 32 bytes that were drawn before.
+struct FixedRandomness<'a>(&'a [u8; 32]);
 
-impl p256::ecdsa::signature::rand_core::TryRng for Drawn<'_> {
+impl p256::ecdsa::signature::rand_core::TryRng for FixedRandomness<'_> {
     type Error = std::convert::Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
@@ -182,4 +182,4 @@ impl p256::ecdsa::signature::rand_core::TryRng for Drawn<'_> {
     }
 }
 
-impl p256::ecdsa::signature::rand_core::TryCryptoRng for Drawn<'_> {}
+impl p256::ecdsa::signature::rand_core::TryCryptoRng for FixedRandomness<'_> {}

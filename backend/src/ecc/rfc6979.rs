@@ -1,6 +1,6 @@
 //! Deterministic ECDSA against RFC 6979, A.2.5 to A.2.7: the message "sample" under the curve's hash.
 
-use super::{Curve, Hedge, Signed, der, public_key, sign, verify};
+use super::{Curve, Hedge, SignatureInput, der, public_key, sign, verify};
 
 /// Private key, r and s.
 const ANSWERS: [(Curve, [&str; 3]); 3] = [
@@ -41,12 +41,12 @@ fn the_answers_are_those_of_the_rfc() {
     for (curve, [scalar, r, s]) in ANSWERS {
         let [private, r, s] =
             [scalar, r, s].map(|digits| base16ct::mixed::decode_vec(digits).unwrap());
-        let sample = Signed::Message(b"sample");
+        let sample = SignatureInput::Message(b"sample");
         let made = sign(curve, &private, sample, Hedge::None).unwrap();
         assert_eq!(made, [r, s].concat(), "{curve:?}");
         let public = public_key(curve, &private).unwrap();
         assert_eq!(verify(curve, &public, sample, &made), Ok(true));
-        assert_eq!(verify(curve, &public, Signed::Message(b"simple"), &made), Ok(false));
+        assert_eq!(verify(curve, &public, SignatureInput::Message(b"simple"), &made), Ok(false));
         let encoded = der::to_der(&made);
         assert_eq!(der::from_der(curve, &encoded), Some(made));
         // A second leading zero is another encoding of the same number.

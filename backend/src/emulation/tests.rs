@@ -45,8 +45,8 @@ impl Inputs {
     }
 }
 
-/// A value of both kinds: emulated, and the processor's.
-trait Both: Sized {
+/// An emulated value that has a counterpart on the processor.
+trait EmulatedValue: Sized {
     type Real;
     fn any(inputs: &mut Inputs) -> Self;
     fn real(&self) -> Self::Real;
@@ -55,7 +55,7 @@ trait Both: Sized {
 
 macro_rules! registers {
     ($($t:ident)*) => { $(
-        impl Both for $t {
+        impl EmulatedValue for $t {
             type Real = real::$t;
             fn any(inputs: &mut Inputs) -> Self {
                 $t(inputs.words())
@@ -77,7 +77,7 @@ registers!(__m512i __m256i __m128i);
 
 macro_rules! integers {
     ($($t:ty)*) => { $(
-        impl Both for $t {
+        impl EmulatedValue for $t {
             type Real = $t;
             fn any(inputs: &mut Inputs) -> Self {
                 inputs.word() as $t

@@ -11,8 +11,8 @@ use core::arch::aarch64::*;
 use super::registers;
 use crate::common::memory::Table;
 
-/// How bytes become fields in words of `W` bits, 16 or 32: a register's worth.
-struct Unpacking<const W: usize> {
+/// The shuffles and shifts that unpack bytes to a register of fields in words of `W` bits, 16 or 32.
+struct UnpackTable<const W: usize> {
     /// For each byte of the result, the byte to take.
     gather: Table<u8, 16>,
     /// For each byte of the result the number of bits, in the first byte of each word, by which the
@@ -20,10 +20,10 @@ struct Unpacking<const W: usize> {
     shifts: Table<u8, 16>,
 }
 
-impl<const W: usize> Unpacking<W> {
+impl<const W: usize> UnpackTable<W> {
     /// Fields of `bits` bits, of which the first begins `start` bits from the first byte.
     const fn new(bits: usize, start: usize) -> Self {
-        let mut u = Unpacking { gather: Table([0; 16]), shifts: Table([0; 16]) };
+        let mut u = UnpackTable { gather: Table([0; 16]), shifts: Table([0; 16]) };
         let width = W / 8;
         let mut byte = 0;
         while byte < 16 {
@@ -39,8 +39,8 @@ impl<const W: usize> Unpacking<W> {
     }
 }
 
-/// How two numbers of `bits` bits, each in 64, become bytes.
-struct Packing {
+/// The shuffles and shifts that pack two numbers of `bits` bits, each in 64, to bytes.
+struct PackTable {
     /// Left shifts that bring the numbers to their places within their first byte.
     place: [i64; 2],
     /// For each output byte, the byte that its lowest bit belongs to; none beyond the last.
@@ -49,11 +49,11 @@ struct Packing {
     second: Table<u8, 16>,
 }
 
-impl Packing {
+impl PackTable {
     const fn new(bits: usize) -> Self {
         const NONE: u8 = 0x80;
         assert!(bits.is_multiple_of(4) && bits + bits % 8 <= 64);
-        let mut p = Packing {
+        let mut p = PackTable {
             place: [0, (bits % 8) as i64],
             first: Table([NONE; 16]),
             second: Table([NONE; 16]),
@@ -77,19 +77,19 @@ impl<const BITS: usize> Fields<BITS> {
     /// Where the bytes of the second four fields begin, behind those of the first.
     const SECOND: usize = BITS / 2;
     /// Eight fields as words; no field may lie in three bytes.
-    const WORDS: &'static Unpacking<16> = &const {
+    const WORDS: &'static UnpackTable<16> = &const {
         assert!(BITS <= 10 || BITS == 12, "a field in three bytes");
-        Unpacking::new(BITS, 0)
+        UnpackTable::new(BITS, 0)
     };
     /// Four fields as double words, and four more; no field may lie in five bytes.
-    const DOUBLE_WORDS: &'static [Unpacking<32>; 2] = &const {
+    const DOUBLE_WORDS: &'static [UnpackTable<32>; 2] = &const {
         assert!(BITS <= 25, "a field in five bytes");
-        [Unpacking::new(BITS, 0), Unpacking::new(BITS, 4 * (BITS % 2))]
+        [UnpackTable::new(BITS, 0), UnpackTable::new(BITS, 4 * (BITS % 2))]
     };
     /// Numbers of four fields.
-    const FOUR: &'static Packing = &const { Packing::new(4 * BITS) };
+    const FOUR: &'static PackTable = &const { PackTable::new(4 * BITS) };
     /// Numbers of two fields.
-    const TWO: &'static Packing = &const { Packing::new(2 * BITS) };
+    const TWO: &'static PackTable = &const { PackTable::new(2 * BITS) };
 }
 
 /// The 16 bytes at a place; beyond the end of `bytes`, which are 16 at least, zeros.
@@ -140,7 +140,7 @@ pub(super) fn unpack<const BITS: usize>(bytes: &[u8], index: usize) -> [uint32x4
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn fields_of<const BITS: usize>(bytes: uint8x16_t, u: &Unpacking<32>) -> uint32x4_t {
+fn fields_of<const BITS: usize>(bytes: uint8x16_t, u: &UnpackTable<32>) -> uint32x4_t {
     let gathered = vreinterpretq_u32_u8(vqtbl1q_u8(bytes, registers::table(&u.gather)));
     let fields = vshlq_u32(gathered, vreinterpretq_s32_u8(registers::table(&u.shifts)));
     vandq_u32(fields, vdupq_n_u32(((1u64 << BITS) - 1) as u32))
@@ -186,7 +186,7 @@ fn store<const BITS: usize, const COUNT: usize>(
     numbers: uint64x2_t,
     out: &mut [u8],
     at: usize,
-    p: &Packing,
+    p: &PackTable,
 ) {
     let bits = const { BITS * COUNT };
     // SAFETY: two numbers.

@@ -174,8 +174,8 @@ static SLH_LAYOUTS: [Layout; 3] =
     [Layout::new(16, ADDRESS, 64), Layout::new(24, ADDRESS, 64), Layout::new(32, ADDRESS, 64)];
 static LMS_LAYOUTS: [Layout; 2] = [Layout::new(24, PREFIX + 1, 0), Layout::new(32, PREFIX + 1, 0)];
 
-/// A chain that streams take.
-pub(super) trait Streamed: Sha256Chain {
+/// A chain that runs on streams.
+pub(super) trait StreamChain: Sha256Chain {
     /// The layout of its blocks.
     fn layout(&self) -> &'static Layout;
 
@@ -183,7 +183,7 @@ pub(super) trait Streamed: Sha256Chain {
     fn hash(head: &[u8; 24]) -> u64;
 }
 
-impl Streamed for SlhChain<'_> {
+impl StreamChain for SlhChain<'_> {
     fn layout(&self) -> &'static Layout {
         &SLH_LAYOUTS[self.context.n / 8 - 2]
     }
@@ -195,7 +195,7 @@ impl Streamed for SlhChain<'_> {
     }
 }
 
-impl Streamed for LmsChain<'_> {
+impl StreamChain for LmsChain<'_> {
     fn layout(&self) -> &'static Layout {
         &LMS_LAYOUTS[self.value.len() / 8 - 3]
     }
@@ -215,7 +215,7 @@ struct Lane {
     start: State,
     /// Words 0 to 3 of the block.
     address: uint32x4_t,
-    /// Words 5 and 4 of the block without the value, as one number ([`Streamed::hash`]).
+    /// Words 5 and 4 of the block without the value, as one number ([`StreamChain::hash`]).
     hash: uint64x2_t,
     /// What the next step hashes.
     value: State,
@@ -227,7 +227,7 @@ unsafe impl Plain for Lane {}
 impl Lane {
     #[inline]
     #[target_feature(enable = "neon")]
-    fn new<C: Streamed>(chain: &C, is_prf: bool) -> Self {
+    fn new<C: StreamChain>(chain: &C, is_prf: bool) -> Self {
         let (start, value) = (load_state(chain.start()), load_value(chain.input()));
         let mut lane = Lane { start, address: vdupq_n_u32(0), hash: vdupq_n_u64(0), value };
         lane.set_head(chain, is_prf);
@@ -236,7 +236,7 @@ impl Lane {
 
     #[inline]
     #[target_feature(enable = "neon")]
-    fn set_head<C: Streamed>(&mut self, chain: &C, is_prf: bool) {
+    fn set_head<C: StreamChain>(&mut self, chain: &C, is_prf: bool) {
         let head = chain.head(is_prf);
         self.hash = vcombine_u64(vcreate_u64(C::hash(&head)), vcreate_u64(0));
         if let Some(first) = head.first_chunk() {
@@ -285,9 +285,9 @@ fn advance<const N: usize>(lanes: &mut [Lane; N], layout: &Layout, steps: u32) {
     }
 }
 
-/// Which chain a lane has, whether it is at PRF, and how many steps are to go.
+/// A lane's progress: which chain it has, whether it is at PRF, and how many steps are to go.
 #[derive(Clone, Copy)]
-struct Place {
+struct LaneProgress {
     job: usize,
     is_prf: bool,
     left: u32,
@@ -296,20 +296,20 @@ struct Place {
 /// Begins a chain.
 #[inline]
 #[target_feature(enable = "neon")]
-fn begin<C: Streamed>(jobs: &[C], job: usize) -> (Lane, Place) {
+fn begin<C: StreamChain>(jobs: &[C], job: usize) -> (Lane, LaneProgress) {
     let chain = &jobs[job];
     let is_prf = chain.has_secret();
     let left = if is_prf { 1 } else { chain.steps() };
-    (Lane::new(chain, is_prf), Place { job, is_prf, left })
+    (Lane::new(chain, is_prf), LaneProgress { job, is_prf, left })
 }
 
 /// Goes on from PRF to the first step, or writes the value and says that the chain has ended.
 #[inline]
 #[target_feature(enable = "neon")]
-fn ends<C: Streamed>(lane: &mut Lane, place: &mut Place, jobs: &mut [C]) -> bool {
+fn ends<C: StreamChain>(lane: &mut Lane, place: &mut LaneProgress, jobs: &mut [C]) -> bool {
     let chain = &mut jobs[place.job];
     if place.is_prf && chain.steps() > 0 {
-        *place = Place { is_prf: false, left: chain.steps(), ..*place };
+        *place = LaneProgress { is_prf: false, left: chain.steps(), ..*place };
         lane.set_head(chain, false);
         return false;
     }
@@ -321,7 +321,7 @@ fn ends<C: Streamed>(lane: &mut Lane, place: &mut Place, jobs: &mut [C]) -> bool
 ///
 /// Both lanes take steps together until one of them has no more, and then it takes the next chain.
 #[target_feature(enable = "neon,sha2")]
-pub(super) fn chain_many<C: Streamed>(jobs: &mut [C]) {
+pub(super) fn chain_many<C: StreamChain>(jobs: &mut [C]) {
     C::assert_all(jobs);
     let mut queue = Queue::new();
     let Some(first) = queue.pop(jobs) else {

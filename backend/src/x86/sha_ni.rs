@@ -8,12 +8,12 @@
 //!           [initial state] <- I || r || D || input || padding
 //! ```
 //!
-//! The two differ in a [`Layout`] and in how a [`Lane`] is filled ([`Streamed`]). XMSS hashes rows of words
+//! The two differ in a [`Layout`] and in how a [`Lane`] is filled ([`StreamChain`]). XMSS hashes rows of words
 //! ([`Rows`]), which are turned into blocks and back.
 //!
 //! A round waits for the one before it, four cycles for two rounds on Zen 4, while the unit could
 //! begin another every cycle. So streams share it, four at best; an instruction set that has a
-//! quicker way for four than this module's supplies it ([`Four`]). On Zen 4 two streams take no longer
+//! quicker way for four than this module's supplies it ([`FourStreams`]). On Zen 4 two streams take no longer
 //! than one; on Intel's processors, and with more streams, less is gained.
 //!
 //! The extensions have no encoding of AVX. Since Golden Cove, Intel's processors take some 250 cycles to go
@@ -47,9 +47,9 @@ const NODE: usize = 32;
 
 /// Constants on a cache line.
 #[repr(C, align(64))]
-pub(crate) struct Aligned<T>(T);
+pub(crate) struct CacheAligned<T>(T);
 
-pub(crate) static ROUNDS: Aligned<[u32; 64]> = Aligned(SHA256_ROUNDS);
+pub(crate) static ROUNDS: CacheAligned<[u32; 64]> = CacheAligned(SHA256_ROUNDS);
 
 /// A state as the instructions have it: words f, e, b, a and h, g, d, c, lowest first.
 pub(crate) type State = [__m128i; 2];
@@ -103,8 +103,8 @@ fn compress<const N: usize>(states: &mut [State; N], blocks: &[Block; N]) {
     }
 }
 
-/// How an instruction set works on four streams.
-pub(crate) trait Four: Copy {
+/// Four streams of SHA-256 on an instruction set.
+pub(crate) trait FourStreams: Copy {
     /// One step in each lane: its value becomes the hash of the block that the layout makes of its
     /// address and its value, and its hash address one more.
     fn step(self, lanes: &mut [Lane; STREAMS], shuffles: &Shuffles);
@@ -130,7 +130,7 @@ impl Plain {
     }
 }
 
-impl Four for Plain {
+impl FourStreams for Plain {
     #[inline(always)]
     fn step(self, lanes: &mut [Lane; STREAMS], shuffles: &Shuffles) {
         // SAFETY: the token proves that the processor supports the features.
@@ -361,8 +361,8 @@ impl Lane {
     }
 }
 
-/// A chain that streams take.
-pub(crate) trait Streamed: Chain {
+/// A chain that runs on streams.
+pub(crate) trait StreamChain: Chain {
     /// The layout of its blocks.
     fn layout(&self) -> &'static Layout;
 
@@ -373,7 +373,7 @@ pub(crate) trait Streamed: Chain {
     fn first(&self) -> Address;
 }
 
-impl Streamed for SlhChain<'_> {
+impl StreamChain for SlhChain<'_> {
     #[inline(always)]
     fn layout(&self) -> &'static Layout {
         &SLH_LAYOUTS[self.context.n / 8 - 2]
@@ -392,7 +392,7 @@ impl Streamed for SlhChain<'_> {
     }
 }
 
-impl Streamed for LmsChain<'_> {
+impl StreamChain for LmsChain<'_> {
     #[inline(always)]
     fn layout(&self) -> &'static Layout {
         &LMS_LAYOUTS[self.value.len() / 8 - 3]
@@ -411,9 +411,9 @@ impl Streamed for LmsChain<'_> {
     }
 }
 
-/// Which chain a lane has, and whether it is at PRF.
+/// A lane's progress: which chain it has, and whether it is at PRF.
 #[derive(Clone, Copy)]
-struct Place {
+struct LaneProgress {
     job: usize,
     is_prf: bool,
 }
@@ -421,7 +421,7 @@ struct Place {
 /// The lanes, of which those below `count` have a chain.
 struct Lanes {
     lanes: [Lane; LANES],
-    places: [Place; LANES],
+    places: [LaneProgress; LANES],
     /// Steps to go, of PRF or of F.
     left: [u32; LANES],
     count: usize,
@@ -431,11 +431,11 @@ impl Lanes {
     /// Begins a chain in the next lane.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
-    fn begin<C: Streamed>(&mut self, jobs: &[C], job: usize) {
+    fn begin<C: StreamChain>(&mut self, jobs: &[C], job: usize) {
         let chain = &jobs[job];
         let is_prf = chain.has_secret();
         self.lanes[self.count] = chain.lane();
-        self.places[self.count] = Place { job, is_prf };
+        self.places[self.count] = LaneProgress { job, is_prf };
         self.left[self.count] = if is_prf { 1 } else { chain.steps() };
         self.count += 1;
     }
@@ -443,8 +443,8 @@ impl Lanes {
     /// Goes on from PRF to F, or writes the value and gives the lane to the last chain.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
-    fn end<C: Streamed>(&mut self, lane: usize, jobs: &mut [C]) {
-        let Place { job, is_prf } = self.places[lane];
+    fn end<C: StreamChain>(&mut self, lane: usize, jobs: &mut [C]) {
+        let LaneProgress { job, is_prf } = self.places[lane];
         let chain = &mut jobs[job];
         if is_prf && chain.steps() > 0 {
             self.places[lane].is_prf = false;
@@ -519,7 +519,7 @@ fn step<const N: usize>(lanes: &mut [Lane; N], shuffles: &Shuffles) {
 /// Groups take turns, because a step of one group can begin while another's is ending.
 #[inline(never)]
 #[target_feature(enable = "sha,ssse3,bmi2")]
-fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
+fn advance<F: FourStreams>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
     let shuffles = Shuffles::load(layout);
     // One group, or two halves.
     let middle = if lanes.len() > STREAMS { lanes.len().div_ceil(2) } else { lanes.len() };
@@ -542,7 +542,7 @@ fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
 /// Runs chains to their ends that begin and end together, as many as there are lanes at most.
 #[inline]
 #[target_feature(enable = "sha,ssse3,bmi2")]
-fn run_together<F: Four, C: Streamed>(
+fn run_together<F: FourStreams, C: StreamChain>(
     four: F,
     lanes: &mut [Lane; LANES],
     jobs: &mut [C],
@@ -571,7 +571,7 @@ fn run_together<F: Four, C: Streamed>(
 /// of one shape, as leaves of FORS are, need nobody to look for one that has no more.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
-pub(crate) fn chain_many<F: Four, C: Streamed>(four: F, jobs: &mut [C]) {
+pub(crate) fn chain_many<F: FourStreams, C: StreamChain>(four: F, jobs: &mut [C]) {
     C::assert_all(jobs);
     let [first, ..] = jobs else { return };
     let layout = first.layout();
@@ -592,7 +592,7 @@ pub(crate) fn chain_many<F: Four, C: Streamed>(four: F, jobs: &mut [C]) {
     let mut queue = Queue::new();
     let mut lanes = Lanes {
         lanes: [blank; LANES],
-        places: [Place { job: 0, is_prf: false }; LANES],
+        places: [LaneProgress { job: 0, is_prf: false }; LANES],
         left: [0; LANES],
         count: 0,
     };
@@ -623,7 +623,7 @@ pub(crate) fn chain_many<F: Four, C: Streamed>(four: F, jobs: &mut [C]) {
 /// Runs every hash of the SHA-2 family with n = 16, H and T_l, which are SHA-256.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
-pub(crate) fn hash_many<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
+pub(crate) fn hash_many<F: FourStreams>(four: F, jobs: &mut [SlhHash<'_>]) {
     SlhHash::assert_all(jobs);
     // Neighbours of one length run side by side, as the flows hand them over.
     for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
@@ -639,7 +639,7 @@ pub(crate) fn hash_many<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
 /// Runs every hash of LMS.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
-pub(crate) fn lms_hash_many<F: Four>(four: F, jobs: &mut [LmsHash<'_>]) {
+pub(crate) fn lms_hash_many<F: FourStreams>(four: F, jobs: &mut [LmsHash<'_>]) {
     LmsHash::assert_all(jobs);
     for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
         run.chunks_mut(STREAMS).for_each(|group| hash_group(four, group));
@@ -654,7 +654,7 @@ struct Rows<F> {
     count: usize,
 }
 
-impl<F: Four> Compress<STREAMS> for Rows<F> {
+impl<F: FourStreams> Compress<STREAMS> for Rows<F> {
     #[inline(always)]
     fn compress(
         self,
@@ -667,7 +667,7 @@ impl<F: Four> Compress<STREAMS> for Rows<F> {
     }
 }
 
-impl<F: Four> Isa<STREAMS> for Rows<F> {
+impl<F: FourStreams> Isa<STREAMS> for Rows<F> {
     #[inline(always)]
     fn with_streams(self, count: usize) -> Self {
         Rows { count, ..self }
@@ -723,7 +723,7 @@ fn quads([a, b, c, d]: [__m128i; 4]) -> [__m128i; 4] {
 /// One block into each state that is in use, row by row; the states go elsewhere.
 #[inline(never)]
 #[target_feature(enable = "sha,ssse3,bmi2")]
-fn compress_rows<F: Four>(
+fn compress_rows<F: FourStreams>(
     rows: Rows<F>,
     from: &[Row<STREAMS>; 8],
     block: &[&Row<STREAMS>; 16],
@@ -765,28 +765,28 @@ fn compress_rows<F: Four>(
 /// Runs every chain of XMSS to its end.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
-pub(crate) fn xmss_chain_many<F: Four>(four: F, jobs: &mut [XmssChain<'_>]) {
+pub(crate) fn xmss_chain_many<F: FourStreams>(four: F, jobs: &mut [XmssChain<'_>]) {
     streams::chain_many(Rows { four, count: STREAMS }, jobs);
 }
 
 /// Runs every hash of XMSS.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
-pub(crate) fn xmss_hash_many<F: Four>(four: F, jobs: &mut [XmssHash<'_>]) {
+pub(crate) fn xmss_hash_many<F: FourStreams>(four: F, jobs: &mut [XmssHash<'_>]) {
     streams::hash_many(Rows { four, count: STREAMS }, jobs);
 }
 
 /// Makes every secret of XMSS.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
-pub(crate) fn xmss_secret_many<F: Four>(four: F, jobs: &mut [XmssSecret<'_>]) {
+pub(crate) fn xmss_secret_many<F: FourStreams>(four: F, jobs: &mut [XmssSecret<'_>]) {
     streams::secret_many(Rows { four, count: STREAMS }, jobs);
 }
 
 /// Hashes of one length, as many as there are streams at most.
 #[inline]
 #[target_feature(enable = "sha,ssse3,bmi2")]
-fn hash_group<F: Four, M: Message>(four: F, group: &mut [M]) {
+fn hash_group<F: FourStreams, M: Message>(four: F, group: &mut [M]) {
     match group {
         [a] => hash([a], |states, blocks| compress(states, blocks)),
         [a, b] => hash([a, b], |states, blocks| compress(states, blocks)),
@@ -800,7 +800,7 @@ fn hash_group<F: Four, M: Message>(four: F, group: &mut [M]) {
 /// F over a value of 32 bytes.
 #[inline(never)]
 #[target_feature(enable = "sha,ssse3,bmi2")]
-fn hash_nodes<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
+fn hash_nodes<F: FourStreams>(four: F, jobs: &mut [SlhHash<'_>]) {
     let lane = |job: &SlhHash<'_>| Lane {
         start: load_state(&job.context.sha256),
         address: Address::new(&job.address, job.address.hash()),

@@ -3,7 +3,9 @@
 //! Lane `i` is item `i + shift` of the pool, round and round, so that a batch of a million takes no longer to make than to
 //! copy.
 
-use gabion_backend::{Backend, Batch, Dsa, Hss, Kem, Keys, Operation as Work, Ran, Slh, Xmss};
+use gabion_backend::{
+    Backend, Batch, BatchOutcome, Dsa, Hss, Kem, Keys, Operation as Work, Slh, Xmss,
+};
 use gabion_engine::{Message, Status, lms, ml_dsa, ml_kem, slh_dsa, xmss};
 use gabion_rows::operations::{Key, Operation};
 
@@ -105,7 +107,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Runs the batch.
-    pub fn run(&mut self, backend: &dyn Backend) -> Ran {
+    pub fn run(&mut self, backend: &dyn Backend) -> BatchOutcome {
         if let Some(operation) = self.stateful.operation() {
             return backend.run(&mut Batch { operation, status: &mut self.status });
         }
@@ -125,7 +127,7 @@ impl<'a> Lanes<'a> {
         );
         match operation {
             Some(operation) => backend.run(&mut Batch { operation, status: &mut self.status }),
-            None => Ran::Declined,
+            None => BatchOutcome::Declined,
         }
     }
 

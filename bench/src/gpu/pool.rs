@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation as Work, Ran, Slh};
+use gabion_backend::{Backend, Batch, BatchOutcome, Dsa, Kem, Keys, Operation as Work, Slh};
 use gabion_engine::{Message, Status, ml_dsa, ml_kem, slh_dsa};
 use gabion_rows::operations::{Key, Operation};
 
@@ -163,7 +163,7 @@ fn run(backend: &dyn Backend, lanes: usize, operation: Work<'_>) -> Result<(), E
     let mut batch = Batch { operation, status: &mut status };
     batch.check().map_err(gabion_engine::Error::from)?;
     let ran = backend.run(&mut batch);
-    if ran == Ran::Done && status.iter().all(|status| status.is_ok()) {
+    if ran == BatchOutcome::Done && status.iter().all(|status| status.is_ok()) {
         return Ok(());
     }
     Err(Error::Failed(format!("inputs are not made: {} says {ran:?}", backend.name())))

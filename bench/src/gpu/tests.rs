@@ -179,7 +179,7 @@ fn every_case_has_inputs_that_a_processor_takes() {
         let mut memory = vec![0; Lanes::bytes(&pool, 7)];
         let mut lanes = Lanes::new(&pool, 7, 2, &mut memory);
         lanes.forget();
-        assert_eq!(lanes.run(&*all[0]), gabion_backend::Ran::Done, "{}", case.name());
+        assert_eq!(lanes.run(&*all[0]), gabion_backend::BatchOutcome::Done, "{}", case.name());
         assert_eq!(lanes.check(true), Ok(7), "{}", case.name());
         lanes.forget();
         assert!(lanes.check(false).is_err(), "{}", case.name());

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use gabion_backend::{Backend, Ran};
+use gabion_backend::{Backend, BatchOutcome};
 use gabion_cuda::Cuda;
 use gabion_rows::clock::Percentiles;
 use gabion_rows::gpu::{EndToEnd, Kernel};
@@ -182,10 +182,10 @@ fn checked<D: Card>(
 fn run<D: Card>(cuda: &Cuda<Counted<D>>, batch: &mut Lanes<'_>) -> Result<bool, Error> {
     for _ in 0..TRIES {
         match batch.run(cuda as &dyn Backend) {
-            Ran::Done => return Ok(true),
-            Ran::Lost => return Err(Error::Failed("the device lost a batch".to_owned())),
+            BatchOutcome::Done => return Ok(true),
+            BatchOutcome::Lost => return Err(Error::Failed("the device lost a batch".to_owned())),
             // It waited for a slot by itself, 50 ms, or it never does such a batch.
-            Ran::Declined => std::thread::sleep(Duration::from_micros(50)),
+            BatchOutcome::Declined => std::thread::sleep(Duration::from_micros(50)),
         }
     }
     Ok(false)

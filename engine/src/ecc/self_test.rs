@@ -3,7 +3,7 @@
 
 use sha3::{Digest, Sha3_256};
 
-use super::{Curve, Hedge, Signed, derive, from_der, public_key, sign, to_der, verify};
+use super::{Curve, Hedge, SignatureInput, derive, from_der, public_key, sign, to_der, verify};
 use crate::route::slot::Failed;
 
 /// SHA3-256 over the public key of scalar 0, its secret with that of scalar 1, and its
@@ -61,7 +61,7 @@ fn signature(curve: Curve, private: &[u8], public: &[u8]) -> Result<Vec<u8>, Fai
     let is_good = |form, raw: &[u8]| verify(curve, public, form, raw).map_err(|_| Failed::NoMemory);
     let message: Vec<u8> = (0..200).map(|j| (13 * j + 1) as u8).collect();
     let digest = curve.hash().digest(&message);
-    let forms = [Signed::Message(&message), Signed::Digest(&digest)];
+    let forms = [SignatureInput::Message(&message), SignatureInput::Digest(&digest)];
     let (mut fixed, hedge) = (Vec::new(), [9; 32]);
     for hedge in [Hedge::Fresh(&hedge), Hedge::None] {
         let raw = sign(curve, private, forms[0], hedge)

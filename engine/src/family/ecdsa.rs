@@ -9,7 +9,7 @@ use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
-use crate::ecc::{self, Curve, Hedge, Signed};
+use crate::ecc::{self, Curve, Hedge, SignatureInput};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_built, check_length, private_key, public_key, unknown};
 use crate::route::Engine;
@@ -40,11 +40,11 @@ fn curve_of(engine: &Engine, algorithm: Algorithm) -> Result<Curve, Error> {
 
 /// What is signed, in the forms that ECDSA has: a message, which the curve's hash digests, or its digest by any hash of
 /// FIPS 180-4 or FIPS 202; neither has a context.
-fn signed<'a>(message: &Message<'a>) -> Option<Signed<'a>> {
+fn signed<'a>(message: &Message<'a>) -> Option<SignatureInput<'a>> {
     match *message {
-        Message::Pure { context: [], message } => Some(Signed::Message(message)),
+        Message::Pure { context: [], message } => Some(SignatureInput::Message(message)),
         Message::Prehash { context: [], hash, digest } => {
-            (digest.len() == hash.digest_len()).then_some(Signed::Digest(digest))
+            (digest.len() == hash.digest_len()).then_some(SignatureInput::Digest(digest))
         }
         _ => None,
     }
@@ -63,7 +63,7 @@ fn pair(
 
 impl SigningKey {
     /// A signature in DER; none if the computation failed.
-    pub(super) fn sign_one(&self, signed: Signed<'_>, hedge: Hedge<'_>) -> Option<Vec<u8>> {
+    pub(super) fn sign_one(&self, signed: SignatureInput<'_>, hedge: Hedge<'_>) -> Option<Vec<u8>> {
         let raw = ecc::sign(self.0.public.curve, &self.0.private, signed, hedge)?;
         Some(ecc::to_der(&raw))
     }
@@ -71,7 +71,7 @@ impl SigningKey {
 
 impl VerifyKey {
     /// The verdict on a signature in DER.
-    pub(super) fn verify_one(&self, signed: Signed<'_>, der: &[u8]) -> Status {
+    pub(super) fn verify_one(&self, signed: SignatureInput<'_>, der: &[u8]) -> Status {
         let Some(raw) = ecc::from_der(self.curve, der) else { return Status::InvalidSignature };
         match ecc::verify(self.curve, &self.bytes, signed, &raw) {
             Ok(true) => Status::Ok,
@@ -148,7 +148,7 @@ impl SigningPart for SigningKey {
             let hedge = match randomness {
                 Randomness::Fresh(_) => Hedge::Fresh(&drawn[lane]),
                 Randomness::Deterministic => Hedge::None,
-                Randomness::Given(_) => Hedge::Given(&drawn[lane]),
+                Randomness::Given(_) => Hedge::Fixed(&drawn[lane]),
             };
             let Some(der) = key.sign_one(signed, hedge) else {
                 status[lane] = Status::Fault;

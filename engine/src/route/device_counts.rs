@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gabion_backend::{Ran, Task};
+use gabion_backend::{BatchOutcome, Task};
 use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::ALGORITHMS;
 use once_cell::race::OnceBox;
@@ -63,11 +63,12 @@ impl Counts {
         backend: &'static str,
         (algorithm, task): (Algorithm, Task),
         lanes: usize,
-        ran: Ran,
+        ran: BatchOutcome,
     ) {
-        let is = |of: Ran| u64::from(ran == of);
-        let batches = is(Ran::Done);
-        let (lanes, declined, lost) = (lanes as u64 * batches, is(Ran::Declined), is(Ran::Lost));
+        let is = |of: BatchOutcome| u64::from(ran == of);
+        let batches = is(BatchOutcome::Done);
+        let (lanes, declined, lost) =
+            (lanes as u64 * batches, is(BatchOutcome::Declined), is(BatchOutcome::Lost));
         let served = Served { backend, algorithm, task, lanes, batches, declined, lost };
         let count = &self.0[algorithm as usize * TASKS + task as usize];
         for (count, more) in [

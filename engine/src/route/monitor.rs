@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu};
 use gabion_scheme::Status;
 use gabion_scheme::kernels::Kernels;
 
@@ -53,11 +53,11 @@ impl Backend for Watched<'_> {
         self.backend.kernels()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let task = Tasks::one(batch.task()).bits();
         let ran = self.backend.run(batch);
         match ran {
-            Ran::Done => {
+            BatchOutcome::Done => {
                 self.done.fetch_or(task, Ordering::Relaxed);
                 if batch.status.contains(&Status::NoMemory) {
                     self.lacked_memory.store(true, Ordering::Relaxed);
@@ -65,12 +65,12 @@ impl Backend for Watched<'_> {
                 ran
             }
             // So that the rest is tested, of which this may be the input.
-            Ran::Declined => {
+            BatchOutcome::Declined => {
                 self.declined.fetch_or(task, Ordering::Relaxed);
                 batch.reset();
                 Cpu::new(Portable).run(batch)
             }
-            Ran::Lost => {
+            BatchOutcome::Lost => {
                 self.lost.store(true, Ordering::Relaxed);
                 ran
             }

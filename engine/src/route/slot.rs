@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use gabion_backend::{Backend, Batch, Ran, Task};
+use gabion_backend::{Backend, Batch, BatchOutcome, Task};
 use gabion_scheme::algorithms::ALGORITHMS;
 use gabion_scheme::room::with_room;
 use gabion_scheme::{Algorithm, Status};
@@ -367,10 +367,10 @@ impl Slot {
             counts.add(self.backend.name(), (algorithm, task), batch.lanes(), ran);
         }
         match ran {
-            Ok(Ran::Done) => {}
-            Ok(refused @ (Ran::Declined | Ran::Lost)) => {
+            Ok(BatchOutcome::Done) => {}
+            Ok(refused @ (BatchOutcome::Declined | BatchOutcome::Lost)) => {
                 batch.reset();
-                if refused == Ran::Lost {
+                if refused == BatchOutcome::Lost {
                     self.set_aside(losses, &format!("a batch ({algorithm} {task})"));
                 }
                 return Answer::Refused;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran, Task};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Kem, Keys, Operation, Task};
 use gabion_scheme::{Algorithm, Status, ml_kem};
 
 use super::slot::Fit;
@@ -99,11 +99,11 @@ impl Backend for Double {
         1
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         self.strings.runs.fetch_add(1, Ordering::Relaxed);
         let mood = *self.strings.mood.lock().unwrap();
         if mood == Mood::Idle {
-            return Ran::Done;
+            return BatchOutcome::Done;
         }
         let ran = Cpu::new(Portable).run(batch);
         match mood {
@@ -113,11 +113,11 @@ impl Backend for Double {
             Mood::DeclinesUpTo(lanes) if lanes < batch.lanes() => ran,
             Mood::Declines | Mood::DeclinesTask(_) | Mood::DeclinesUpTo(_) => {
                 soil(batch);
-                Ran::Declined
+                BatchOutcome::Declined
             }
             Mood::Loses | Mood::LosesTests => {
                 soil(batch);
-                Ran::Lost
+                BatchOutcome::Lost
             }
             Mood::Lies | Mood::LiesInTests => {
                 if let Some(secret) = secrets(batch).and_then(<[_]>::last_mut) {
@@ -221,7 +221,10 @@ fn encaps(
         keys: std::slice::from_mut(&mut key),
     });
     let mut made = [Status::NotRun];
-    assert_eq!(Cpu::new(Portable).run(&mut Batch { operation, status: &mut made }), Ran::Done);
+    assert_eq!(
+        Cpu::new(Portable).run(&mut Batch { operation, status: &mut made }),
+        BatchOutcome::Done
+    );
     let (mut ct, mut shared) = (vec![1; lanes * params.ct_len()], vec![[1; 32]; lanes]);
     let mut status = vec![Status::Ok; lanes];
     let m: Vec<_> = (0..lanes).map(|lane| [random.wrapping_add(lane as u8); 32]).collect();

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Slh};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Dsa, Kem, Keys, Operation, Slh};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{self, KemNoise};
 use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, LmsLeaves};
@@ -398,7 +398,7 @@ impl Backend for Slipping {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let status = &mut *batch.status;
         let ran = match &mut batch.operation {
             Operation::Kem(Kem::Decaps { params, keys, ct, shared }) => {

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error,
-    ExchangePublicKey, Limits, Message, Operation, OsEntropy, Prehash, Queue, Ran, SharedSecret,
+    Algorithm, Backend, Batch, BatchOutcome, Config, Dsa, Engine, Entropy, EntropyError, Error,
+    ExchangePublicKey, Limits, Message, Operation, OsEntropy, Prehash, Queue, SharedSecret,
     SigningKey, Task, Ticket,
 };
 
@@ -66,7 +66,7 @@ impl Backend for Watched {
         self.0.lanes().max(8)
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         self.1.lanes.fetch_max(batch.lanes(), Ordering::Relaxed);
         if let Operation::Dsa(Dsa::Sign { messages, .. }) = &batch.operation {
             let is_nuts = |message: &Message<'_>| match message {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, Kem, Message,
-    Operation, OsEntropy, Parallel, Ran, Randomness, SigningKey, Status,
+    Algorithm, Backend, Batch, BatchOutcome, Config, Engine, Entropy, EntropyError, Error, Kem,
+    Message, Operation, OsEntropy, Parallel, Randomness, SigningKey, Status,
 };
 
 /// One thread; several, between which lanes do not divide evenly; more than there are lanes.
@@ -252,7 +252,7 @@ impl Backend for Allergic {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let has_nuts = match &batch.operation {
             Operation::Kem(Kem::Decaps { ct, .. }) => ct.windows(4).any(|bytes| bytes == b"nuts"),
             Operation::FnDsa(FnDsa::Verify { sig, .. }) => {
@@ -341,7 +341,7 @@ impl Backend for Meets {
         self.0.lanes().max(8)
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let ran = self.0.run(batch);
         self.1.come();
         ran

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, BackendState, Batch, Config, Dsa, Engine, Error, Kem, Keys, Message,
-    Operation, OsEntropy, Ran, Randomness, Status, Task, ml_dsa, ml_kem,
+    Algorithm, Backend, BackendState, Batch, BatchOutcome, Config, Dsa, Engine, Error, Kem, Keys,
+    Message, Operation, OsEntropy, Randomness, Status, Task, ml_dsa, ml_kem,
 };
 
 /// What a [`Broken`] backend does once it was let loose.
@@ -55,14 +55,14 @@ impl Backend for Broken {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         if !self.loose.load(Ordering::Relaxed) {
             return self.inner.run(batch);
         }
         self.calls.fetch_add(1, Ordering::Relaxed);
         let ran = match self.fault {
             Fault::PanicsAtOnce => panic!("a fault that a test put in"),
-            Fault::DoesNothing => Ran::Done,
+            Fault::DoesNothing => BatchOutcome::Done,
             _ => self.inner.run(batch),
         };
         match self.fault {
@@ -86,8 +86,8 @@ impl Backend for Broken {
             Fault::LacksMemory => {
                 *batch.status.last_mut().unwrap() = Status::NoMemory;
             }
-            Fault::Declines => return Ran::Declined,
-            Fault::Loses => return Ran::Lost,
+            Fault::Declines => return BatchOutcome::Declined,
+            Fault::Loses => return BatchOutcome::Lost,
         }
         ran
     }
@@ -295,7 +295,7 @@ impl Backend for Untidy {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let ran = self.0.run(batch);
         let failed: Vec<usize> =
             (0..batch.lanes()).filter(|&lane| !batch.status[lane].is_ok()).collect();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Dsa, Ed25519, Engine, Entropy, EntropyError, Error, Kem,
-    Kind, Message, Operation, OsEntropy, Ran, Randomness, Slh, Status, Task, X25519,
+    Algorithm, Backend, Batch, BatchOutcome, Config, Dsa, Ed25519, Engine, Entropy, EntropyError,
+    Error, Kem, Kind, Message, Operation, OsEntropy, Randomness, Slh, Status, Task, X25519,
 };
 
 /// What is wrong with the results of one kind of operation.
@@ -51,7 +51,7 @@ impl Backend for Wrong {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let ran = self.inner.run(batch);
         let is_one = batch.status.len() == 1;
         let is_right = match self.of {
@@ -131,7 +131,7 @@ impl Wrong {
             }
             _ => return,
         };
-        assert_eq!(ran, Ran::Done);
+        assert_eq!(ran, BatchOutcome::Done);
         assert!(status.iter().all(|status| status.is_ok()));
     }
 }

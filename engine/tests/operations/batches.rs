@@ -8,8 +8,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error, Family,
-    KemPrivateKey, Keys, Kind, Limits, Message, Operation, OsEntropy, Queue, Ran, Randomness,
+    Algorithm, Backend, Batch, BatchOutcome, Config, Dsa, Engine, Entropy, EntropyError, Error,
+    Family, KemPrivateKey, Keys, Kind, Limits, Message, Operation, OsEntropy, Queue, Randomness,
     SigningKey, Slh, Status, VerifyKey,
 };
 
@@ -314,7 +314,7 @@ impl Backend for Unhedged {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let one = |random: &[u8], lanes: usize| match self.1 {
             Lost::Nothing => random.to_vec(),
             Lost::Everything => vec![0; random.len()],

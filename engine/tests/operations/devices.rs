@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Ran, cpus};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, cpus};
 use gabion_engine::{
     Algorithm, Config, Engine, Error, Message, OsEntropy, Served, Task, watch_devices,
 };
@@ -27,14 +27,14 @@ impl Backend for Small {
         algorithm == Algorithm::MlKem768
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         assert!(self.takes(batch.algorithm()), "{}: it takes none", batch.algorithm());
         if self.is_lost.load(Ordering::Relaxed) {
-            return Ran::Lost;
+            return BatchOutcome::Lost;
         }
         match batch.task() {
             Task::Encaps | Task::Decaps => Cpu::new(Portable).run(batch),
-            _ => Ran::Declined,
+            _ => BatchOutcome::Declined,
         }
     }
 }

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Operation, Ran, Slh, Status, ml_dsa,
-    ml_kem,
+    Algorithm, Backend, Batch, BatchOutcome, Dsa, Ed25519, FnDsa, Kem, Operation, Slh, Status,
+    ml_dsa, ml_kem,
 };
 use gabion_scheme::{ed25519, fn_dsa, slh_dsa};
 
 fn done<const N: usize>(backend: &dyn Backend, operation: Operation<'_>) {
     let mut status = [Status::NotRun; N];
-    assert_eq!(backend.run(&mut Batch { operation, status: &mut status }), Ran::Done);
+    assert_eq!(backend.run(&mut Batch { operation, status: &mut status }), BatchOutcome::Done);
     assert_eq!(status, [Status::Ok; N]);
 }
 

@@ -6,8 +6,8 @@ use std::num::NonZero;
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Dsa, Engine, Error, Kem, Keys, Message, Operation, Ran,
-    Status, ml_dsa, ml_kem,
+    Algorithm, Backend, Batch, BatchOutcome, Config, Dsa, Engine, Error, Kem, Keys, Message,
+    Operation, Status, ml_dsa, ml_kem,
 };
 
 const THREADS: [usize; 3] = [2, 3, 7];
@@ -155,7 +155,7 @@ impl Backend for Allergic {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         if let Operation::Kem(Kem::Decaps { ct, .. }) = &batch.operation {
             assert!(!ct.windows(4).any(|bytes| bytes == b"nuts"), "a fault that a test put in");
         }

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gabion_backend::cpus;
 use gabion_engine::keys::{Forms, Key};
 use gabion_engine::{
-    Algorithm, Backend, BackendState, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error,
-    Family, Kem, Keys, Kind, Message, Operation, OsEntropy, Ran, Status, ml_dsa, ml_kem,
+    Algorithm, Backend, BackendState, Batch, BatchOutcome, Config, Dsa, Engine, Entropy,
+    EntropyError, Error, Family, Kem, Keys, Kind, Message, Operation, OsEntropy, Status, ml_dsa,
+    ml_kem,
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
@@ -401,7 +402,7 @@ impl Backend for Faulty {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let ran = self.inner.run(batch);
         match &mut batch.operation {

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gabion_engine::host::Uncancelled;
+use gabion_engine::host::CancellationGuard;
 use gabion_engine::keys::stateful::LedgerError;
 use gabion_engine::{Engine, Error, InputError, Status, memory};
 
@@ -110,9 +110,9 @@ pub fn engine() -> Result<&'static Engine, Failure> {
 }
 
 /// Runs the body of an exported function: its error, or its panic, becomes a code and a text. A
-/// cancellation of the thread waits until the call is over ([`Uncancelled`]).
+/// cancellation of the thread waits until the call is over ([`CancellationGuard`]).
 pub fn border(body: impl FnOnce() -> Result<(), Failure>) -> Code {
-    let _held = Uncancelled::hold();
+    let _held = CancellationGuard::hold();
     // A body that panicked leaves no half-made state: handles are set at once, outputs by one copy.
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return code::OK,

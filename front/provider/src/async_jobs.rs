@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-use gabion_engine::host::Uncancelled;
+use gabion_engine::host::CancellationGuard;
 use gabion_engine::{
     Engine, Entropy, EntropyError, Error, KemPrivateKey, KemPublicKey, Limits, Message, Queue,
     SharedSecret, SigningKey, Ticket,
@@ -69,7 +69,7 @@ impl PausedJobs {
     /// is paused the thread is not `held`.
     pub fn encaps(
         &self,
-        held: &Uncancelled,
+        held: &CancellationGuard,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         key: &KemPublicKey,
@@ -82,7 +82,7 @@ impl PausedJobs {
     /// [`Engine::decaps`], likewise.
     pub fn decaps(
         &self,
-        held: &Uncancelled,
+        held: &CancellationGuard,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         key: &KemPrivateKey,
@@ -94,7 +94,7 @@ impl PausedJobs {
     /// [`Engine::sign`], likewise; `randomness` bytes are what a signature of this algorithm draws.
     pub fn sign(
         &self,
-        held: &Uncancelled,
+        held: &CancellationGuard,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         randomness: usize,
@@ -110,7 +110,7 @@ impl PausedJobs {
     /// may own anything from the moment of the first pause.
     fn run<T: Send + 'static>(
         &self,
-        held: &Uncancelled,
+        held: &CancellationGuard,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         randomness: usize,
@@ -394,7 +394,7 @@ fn waiter_of<'a>(
 /// The wait context is freed, perhaps before the result is there, perhaps after the provider was unloaded:
 /// the module stays mapped (build.rs).
 unsafe extern "C" fn free(_: *mut WaitCtx, _: *const c_void, _: c_int, waiter: *mut c_void) {
-    let _held = Uncancelled::hold();
+    let _held = CancellationGuard::hold();
     // SAFETY: the reference that the context was given.
     let waiter = unsafe { Arc::from_raw(waiter.cast_const().cast::<Waiter>()) };
     waiter.leave();
@@ -432,9 +432,13 @@ impl Waiting<'_> {
     /// Pauses until the result is there. A program that resumes the job too early, or that cannot pause
     /// it, waits here instead, for a while. None where the result does not come then, and in a child that
     /// was forked meanwhile, whose parent has the worker.
-    fn pause_until_done(&self, fibres: &Fibres, held: &Uncancelled) -> Option<Box<dyn Any + Send>> {
+    fn pause_until_done(
+        &self,
+        fibres: &Fibres,
+        held: &CancellationGuard,
+    ) -> Option<Box<dyn Any + Send>> {
         for _ in 0..PAUSES_MAX {
-            let has_paused = held.released(|| fibres.pause());
+            let has_paused = held.suspend(|| fibres.pause());
             if !self.0.is_of_this_process() {
                 return None;
             }

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gabion_engine::host::Uncancelled;
+use gabion_engine::host::CancellationGuard;
 
 use crate::error::Failure;
 use crate::ffi::{Param, ParamsIn};
@@ -13,7 +13,7 @@ use crate::stats::Counter;
 
 /// Runs the body of an entry point. A failure goes to OpenSSL's error queue and becomes `refusal`;
 /// so does a panic, which must not unwind into C. Nor does a cancellation of the thread, which waits
-/// until the call is over ([`Uncancelled`]).
+/// until the call is over ([`CancellationGuard`]).
 pub fn border<T>(
     provider: Option<&Provider>,
     refusal: T,
@@ -28,7 +28,7 @@ pub fn counted<T>(
     provider: &Provider,
     counter: &Counter,
     refusal: T,
-    body: impl FnOnce(&Uncancelled) -> Result<T, Failure>,
+    body: impl FnOnce(&CancellationGuard) -> Result<T, Failure>,
 ) -> T {
     cross(Some(provider), Some(counter), refusal, body)
 }
@@ -68,7 +68,7 @@ pub unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Result<&'a mut T, Failu
 /// `pointer` is null or came from `hand_over::<T>` and is not used again.
 pub unsafe fn take_back<T>(pointer: *mut c_void) {
     if !pointer.is_null() {
-        let _held = Uncancelled::hold();
+        let _held = CancellationGuard::hold();
         // A destructor that panics must not unwind into C either.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: as the caller vouches.
@@ -148,9 +148,9 @@ fn cross<T>(
     provider: Option<&Provider>,
     counter: Option<&Counter>,
     refusal: T,
-    body: impl FnOnce(&Uncancelled) -> Result<T, Failure>,
+    body: impl FnOnce(&CancellationGuard) -> Result<T, Failure>,
 ) -> T {
-    let held = Uncancelled::hold();
+    let held = CancellationGuard::hold();
     counter.into_iter().for_each(Counter::call);
     // A body that panicked leaves no half-made state: keys are set at once, outputs by one copy.
     let failure = match catch_unwind(AssertUnwindSafe(|| body(&held))) {

@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use gabion_engine::host::Uncancelled;
+use gabion_engine::host::CancellationGuard;
 use gabion_engine::{
     Algorithm, Engine, Error, Family, Message, Pieces, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
 };
@@ -308,7 +308,7 @@ impl Context {
         }
     }
 
-    fn sign(&self, held: &Uncancelled, message: Given<'_>) -> Result<Vec<u8>, Failure> {
+    fn sign(&self, held: &CancellationGuard, message: Given<'_>) -> Result<Vec<u8>, Failure> {
         let key = match (&self.role, message) {
             (Role::Sign(key), _) => key,
             (Role::UseUp(key), Given::Whole(message)) => return key.sign(message),
@@ -332,7 +332,7 @@ impl Context {
     /// Signs together with others, where the thread is in an asynchronous job and that pays.
     fn sign_together(
         &self,
-        held: &Uncancelled,
+        held: &CancellationGuard,
         engine: &'static Engine,
         key: &SigningKey,
         message: Message<'_>,

@@ -10,7 +10,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::host::Uncancelled;
+use gabion_engine::host::CancellationGuard;
 
 use crate::border::{TakesParams, border, borrow_mut, counted, free, hand_over, set_ctx_params};
 use crate::codec::decoder;
@@ -111,7 +111,7 @@ unsafe extern "C" fn load(
     password_argument: *mut c_void,
 ) -> c_int {
     // Over all of it: what is between the borders here owns something.
-    let _held = Uncancelled::hold();
+    let _held = CancellationGuard::hold();
     // SAFETY: the core passes what open gave, and uses it from one thread.
     let Ok(loader) = (unsafe { borrow_mut::<Loader>(loader) }) else {
         return 0;

@@ -8,7 +8,7 @@
 use std::io::Read;
 use std::sync::OnceLock;
 
-use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Dsa, Kem, Keys, Operation};
 use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_kem::{self, Params};
@@ -31,8 +31,8 @@ pub(super) fn run(cuda: &SelectedBackend, operation: Operation<'_>, lanes: usize
     let mut batch = Batch { operation, status: &mut status };
     batch.check().expect("a batch");
     // Tests share its few slots, and a processor holds one for long.
-    let ran = (0..1000).map(|_| cuda.run(&mut batch)).find(|&ran| ran != Ran::Declined);
-    assert_eq!(ran, Some(Ran::Done));
+    let ran = (0..1000).map(|_| cuda.run(&mut batch)).find(|&ran| ran != BatchOutcome::Declined);
+    assert_eq!(ran, Some(BatchOutcome::Done));
     status
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gabion_backend::{Backend, Batch, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome};
 use gabion_cuda::Cuda;
 use gabion_cuda::driver::Nvidia;
 
@@ -49,7 +49,7 @@ impl Backend for SelectedBackend {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         self.0.run(batch)
     }
 }

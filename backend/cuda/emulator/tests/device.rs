@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Kem, Keys, Operation};
 use gabion_cuda::driver::Nvidia;
 use gabion_cuda::{Cuda, Device, Fault, Launch, forward_device};
 use gabion_cuda_emulator::DEVICE;
@@ -74,7 +74,7 @@ struct Case {
     shared: Vec<[u8; 32]>,
 }
 
-fn run(backend: &dyn Backend, kem: Kem<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, kem: Kem<'_>, lanes: usize) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation: Operation::Kem(kem), status: &mut status };
     batch.check().unwrap();
@@ -95,24 +95,24 @@ impl Case {
         };
         let Case { seeds, ek, dk, ct, shared } = &mut case;
         let m: Vec<[u8; 32]> = seeds.iter().map(|seed| seed[..32].try_into().unwrap()).collect();
-        assert_eq!(run(&cpu, Kem::Keygen { params, seeds, ek, dk }, n).0, Ran::Done);
+        assert_eq!(run(&cpu, Kem::Keygen { params, seeds, ek, dk }, n).0, BatchOutcome::Done);
         let encaps = Kem::Encaps { params, keys: Keys::Fresh(ek), m: &m, ct, shared };
-        assert_eq!(run(&cpu, encaps, n).0, Ran::Done);
+        assert_eq!(run(&cpu, encaps, n).0, BatchOutcome::Done);
         case
     }
 
     /// Runs a key generation and a decapsulation: what is done is right, and of what is not nothing left.
-    fn check(&self, backend: &dyn Backend) -> Ran {
+    fn check(&self, backend: &dyn Backend) -> BatchOutcome {
         let (params, n) = (&ML_KEM_768, self.seeds.len());
         let (mut ek, mut dk) = (vec![0; self.ek.len()], vec![0; self.dk.len()]);
         let keygen = Kem::Keygen { params, seeds: &self.seeds, ek: &mut ek, dk: &mut dk };
         let (ran, status) = run(backend, keygen, n);
         match ran {
-            Ran::Done => {
+            BatchOutcome::Done => {
                 assert!(status.iter().all(|status| status.is_ok()));
                 assert!(ek == self.ek && dk == self.dk, "wrong keys");
             }
-            Ran::Lost | Ran::Declined => {
+            BatchOutcome::Lost | BatchOutcome::Declined => {
                 assert!(status.iter().all(|&status| status == Status::NotRun));
                 assert!(
                     ek.iter().chain(&dk).all(|&byte| byte == 0),
@@ -125,7 +125,7 @@ impl Case {
         let keys = Keys::Fresh(&self.dk[..]);
         let decaps = Kem::Decaps { params, keys, ct: &self.ct, shared: &mut shared };
         let (ran, status) = run(backend, decaps, n);
-        if ran == Ran::Done {
+        if ran == BatchOutcome::Done {
             assert!(status.iter().all(|status| status.is_ok()));
             assert!(shared == self.shared, "wrong secrets");
         } else {
@@ -142,12 +142,12 @@ const AT_MOST: Duration = Duration::from_secs(10);
 fn what_takes_too_long_is_lost_and_the_next_batch_is_done() {
     let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(2000));
-    assert_eq!(case.check(&cuda), Ran::Done);
+    assert_eq!(case.check(&cuda), BatchOutcome::Done);
     for _ in 0..5 {
         cuda.device().is_hurried.store(true, Ordering::Relaxed);
-        assert_eq!(case.check(&cuda), Ran::Lost);
+        assert_eq!(case.check(&cuda), BatchOutcome::Lost);
         cuda.device().is_hurried.store(false, Ordering::Relaxed);
-        assert_eq!(case.check(&cuda), Ran::Done);
+        assert_eq!(case.check(&cuda), BatchOutcome::Done);
     }
 }
 
@@ -155,11 +155,11 @@ fn what_takes_too_long_is_lost_and_the_next_batch_is_done() {
 fn a_kernel_that_touches_what_it_does_not_have_loses_its_batch() {
     let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(300));
-    assert_eq!(case.check(&cuda), Ran::Done);
+    assert_eq!(case.check(&cuda), BatchOutcome::Done);
     for launch in 1..6 {
         cuda.device().spoils.store(launch, Ordering::Relaxed);
         let begun = Instant::now();
-        assert_eq!(case.check(&cuda), Ran::Lost, "launch {launch}");
+        assert_eq!(case.check(&cuda), BatchOutcome::Lost, "launch {launch}");
         assert!(begun.elapsed() < AT_MOST + Duration::from_secs(5), "{:?}", begun.elapsed());
         if !is_back(&cuda, &case) {
             break;
@@ -169,10 +169,13 @@ fn a_kernel_that_touches_what_it_does_not_have_loses_its_batch() {
 
 /// Whether the device does batches again. If it does not, it loses each of them.
 fn is_back(cuda: &Cuda<MisusedDevice>, case: &Case) -> bool {
-    let answers: Vec<Ran> = (0..3).map(|_| case.check(cuda)).collect();
+    let answers: Vec<BatchOutcome> = (0..3).map(|_| case.check(cuda)).collect();
     println!("afterwards: {answers:?}");
-    assert!(answers.iter().all(|ran| *ran == answers[0] && *ran != Ran::Declined), "{answers:?}");
-    answers[0] == Ran::Done
+    assert!(
+        answers.iter().all(|ran| *ran == answers[0] && *ran != BatchOutcome::Declined),
+        "{answers:?}"
+    );
+    answers[0] == BatchOutcome::Done
 }
 
 #[test]
@@ -182,21 +185,21 @@ fn without_memory_a_batch_is_lost() {
     let case = Case::new(3);
     // A slot may fit; all of them do not.
     let cuda = Cuda::new(device, free / 2 + free / 4, AT_MOST);
-    let answers: Vec<Ran> = (0..2).map(|_| case.check(&cuda)).collect();
-    assert!(answers.iter().all(|ran| *ran != Ran::Declined), "{answers:?}");
+    let answers: Vec<BatchOutcome> = (0..2).map(|_| case.check(&cuda)).collect();
+    assert!(answers.iter().all(|ran| *ran != BatchOutcome::Declined), "{answers:?}");
     let Some(device) = named_gpu() else { return };
     let cuda = Cuda::new(device, 1 << 44, AT_MOST);
-    assert_eq!(case.check(&cuda), Ran::Lost);
+    assert_eq!(case.check(&cuda), BatchOutcome::Lost);
     drop(cuda);
     let Some(device) = named_gpu() else { return };
-    assert_eq!(case.check(&Cuda::new(device, 64 << 20, AT_MOST)), Ran::Done);
+    assert_eq!(case.check(&Cuda::new(device, 64 << 20, AT_MOST)), BatchOutcome::Done);
 }
 
 #[test]
 fn a_context_that_goes_away_under_batches_loses_them() {
     let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(1000));
-    assert_eq!(case.check(&cuda), Ran::Done);
+    assert_eq!(case.check(&cuda), BatchOutcome::Done);
     let is_over = AtomicBool::new(false);
     let counts = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
     std::thread::scope(|scope| {

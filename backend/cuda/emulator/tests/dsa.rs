@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Dsa, Keys, Operation};
 use gabion_cuda_emulator::selected_backend;
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
@@ -18,7 +18,7 @@ fn sets() -> [&'static Params; 3] {
     [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87].map(|set| params(set).unwrap())
 }
 
-fn run(backend: &dyn Backend, dsa: Dsa<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, dsa: Dsa<'_>, lanes: usize) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation: Operation::Dsa(dsa), status: &mut status };
     batch.check().unwrap();
@@ -40,7 +40,7 @@ fn keygen(cuda: &dyn Backend, params: &'static Params, seeds: &[[u8; 32]]) -> (V
         let (mut pk, mut sk) = (vec![1; n * params.pk_len()], vec![1; n * params.sk_len()]);
         let dsa = Dsa::Keygen { params, seeds, pk: &mut pk, sk: &mut sk };
         let (ran, status) = run(backend, dsa, n);
-        assert_eq!(ran, Ran::Done);
+        assert_eq!(ran, BatchOutcome::Done);
         assert!(status.iter().all(|status| status.is_ok()));
         (pk, sk)
     });
@@ -65,7 +65,7 @@ fn sign(
         let mut sig = vec![1; n * params.sig_len()];
         let (ran, status) =
             run(backend, Dsa::Sign { params, keys, messages, rnd, sig: &mut sig }, n);
-        assert_eq!(ran, Ran::Done);
+        assert_eq!(ran, BatchOutcome::Done);
         (sig, status)
     });
     assert_eq!(cuda.1, portable.1, "{n} signatures of {}", params.name());
@@ -79,11 +79,11 @@ fn make_signatures(params: &'static Params, messages: &[Message<'_>]) -> (Vec<u8
     let seeds: Vec<[u8; 32]> = (0..n).map(|lane| [lane as u8 ^ 0x5a; 32]).collect();
     let (mut pk, mut sk) = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
     let dsa = Dsa::Keygen { params, seeds: &seeds, pk: &mut pk, sk: &mut sk };
-    assert_eq!(run(&Cpu::new(Portable), dsa, n).0, Ran::Done);
+    assert_eq!(run(&Cpu::new(Portable), dsa, n).0, BatchOutcome::Done);
     let mut sig = vec![0; n * params.sig_len()];
     let (keys, rnd) = (Keys::Fresh(&sk[..]), vec![[7; 32]; n]);
     let dsa = Dsa::Sign { params, keys, messages, rnd: &rnd, sig: &mut sig };
-    assert_eq!(run(&Cpu::new(Portable), dsa, n).0, Ran::Done);
+    assert_eq!(run(&Cpu::new(Portable), dsa, n).0, BatchOutcome::Done);
     (pk, sig)
 }
 
@@ -99,7 +99,7 @@ fn verify(
     let [(ran, status), (_, expected)] = [cuda, &Cpu::new(Portable)].map(|backend| {
         run(backend, Dsa::Verify { params, keys: Keys::Fresh(pk), messages, sig }, n)
     });
-    assert_eq!(ran, Ran::Done);
+    assert_eq!(ran, BatchOutcome::Done);
     assert_eq!(status, expected, "{n} signatures of {}", params.name());
     status
 }
@@ -263,7 +263,7 @@ fn equal_operations_are_all_signed() {
                     let mut sig = vec![0; lanes * params.sig_len()];
                     let dsa = Dsa::Sign { params, keys, messages, rnd, sig: &mut sig };
                     let (ran, status) = run(backend, dsa, lanes);
-                    assert_eq!(ran, Ran::Done, "{} {text:?}", params.name());
+                    assert_eq!(ran, BatchOutcome::Done, "{} {text:?}", params.name());
                     assert!(status.iter().all(|status| status.is_ok()));
                     sig
                 });
@@ -336,7 +336,7 @@ fn known_keys_verify() {
         let keys: Vec<_> = keys.iter().collect();
         let dsa = Dsa::Verify { params, keys: Keys::Known(&keys), messages: &messages, sig: &sig };
         let (ran, status) = run(&cuda, dsa, 5);
-        assert_eq!((ran, status[0]), (Ran::Done, Status::InvalidSignature));
+        assert_eq!((ran, status[0]), (BatchOutcome::Done, Status::InvalidSignature));
         assert!(status[1..].iter().all(|status| status.is_ok()));
     }
 }
@@ -350,17 +350,17 @@ fn what_does_not_fit_into_a_slot_and_what_expands_keys_is_declined() {
     let messages = &[Message::Internal(&text)];
     let dsa = Dsa::Verify { params, keys: Keys::Fresh(&pk), messages, sig: &sig };
     let (ran, status) = run(&cuda, dsa, 1);
-    assert_eq!((ran, status[0]), (Ran::Declined, Status::NotRun));
+    assert_eq!((ran, status[0]), (BatchOutcome::Declined, Status::NotRun));
     let (sk, mut sig) = (vec![0; params.sk_len()], vec![1; params.sig_len()]);
     let keys = Keys::Fresh(&sk[..]);
     let dsa = Dsa::Sign { params, keys, messages, rnd: &[[0; 32]], sig: &mut sig };
-    assert_eq!(run(&cuda, dsa, 1).0, Ran::Declined);
+    assert_eq!(run(&cuda, dsa, 1).0, BatchOutcome::Declined);
     assert!(sig.iter().all(|&byte| byte == 0));
     let tiny = selected_backend(10 << 10).unwrap();
     let (mut pk, mut sk) = (vec![0; params.pk_len()], vec![0; params.sk_len()]);
     let dsa = Dsa::Keygen { params, seeds: &[[1; 32]], pk: &mut pk, sk: &mut sk };
-    assert_eq!(run(&tiny, dsa, 1).0, Ran::Declined);
+    assert_eq!(run(&tiny, dsa, 1).0, BatchOutcome::Declined);
     let mut keys = [VerifyKey::blank(params)];
     let dsa = Dsa::DecodePublic { params, bytes: &pk, keys: &mut keys };
-    assert_eq!(run(&cuda, dsa, 1).0, Ran::Declined);
+    assert_eq!(run(&cuda, dsa, 1).0, BatchOutcome::Declined);
 }

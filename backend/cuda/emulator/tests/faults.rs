@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Xmss};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Dsa, Kem, Keys, Operation, Xmss};
 use gabion_cuda::{Cuda, Device, Fault, Launch};
 use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_scheme::algorithms::Algorithm;
@@ -244,7 +244,7 @@ impl Case {
     }
 
     /// Runs one task on a backend. If it is done its results are right; if it is not, nothing left.
-    fn check(&self, backend: &dyn Backend, task: usize) -> Ran {
+    fn check(&self, backend: &dyn Backend, task: usize) -> BatchOutcome {
         let kem = &ML_KEM_768;
         let (mut ek, mut dk) = (vec![0; self.ek.len()], vec![0; self.dk.len()]);
         let (mut ct, mut shared) = (vec![0; self.ct.len()], vec![[0; 32]; LANES]);
@@ -280,7 +280,7 @@ impl Case {
         };
         let (ran, status) = run(backend, operation);
         let nodes = piece.job().output;
-        if ran != Ran::Done {
+        if ran != BatchOutcome::Done {
             assert!(status.iter().all(|&status| status == Status::NotRun), "{status:?}");
             let zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
             assert!(zero(&ek) && zero(&dk) && zero(&ct) && zero(shared.as_flattened()));
@@ -301,7 +301,7 @@ impl Case {
 
 const MESSAGE: Message<'_> = Message::Pure { context: b"context", message: b"message" };
 
-fn run(backend: &dyn Backend, operation: Operation<'_>) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, operation: Operation<'_>) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; LANES];
     let mut batch = Batch { operation, status: &mut status };
     (backend.run(&mut batch), status)
@@ -324,15 +324,18 @@ fn whatever_fails_at_any_call_nothing_wrong_leaves_and_it_works_again() {
                     let state = cuda.device().hook.state();
                     (state.came, state.is_gone)
                 };
-                assert!(ran == Ran::Done || came, "{trouble:?} at {at}: {ran:?} without a cause");
-                losses += usize::from(ran == Ran::Lost);
+                assert!(
+                    ran == BatchOutcome::Done || came,
+                    "{trouble:?} at {at}: {ran:?} without a cause"
+                );
+                losses += usize::from(ran == BatchOutcome::Lost);
                 if !came {
                     break; // After the last call of this task.
                 }
                 // No secret stays, and the next batch finds the device as it should be, unless that is gone.
                 let stays = case.stays(&cuda.device().device);
                 assert!(is_gone || !stays, "{trouble:?} at {at} of task {task}: a secret stays");
-                let expected = if is_gone { Ran::Lost } else { Ran::Done };
+                let expected = if is_gone { BatchOutcome::Lost } else { BatchOutcome::Done };
                 let again = case.check(&cuda, task);
                 assert_eq!(again, expected, "{trouble:?} at {at} of task {task}");
             }
@@ -350,10 +353,10 @@ fn canary_and_status_words_catch_what_comes_back_changed() {
         let copies: [&[usize]; TASKS] = [&[0, 2, 4], &[0, 1, 4], &[0, 2], &[0], &[0, 2]];
         for &at in copies[task] {
             let cuda = faulty_device(InjectedFault::Corrupts, at);
-            assert_eq!(case.check(&cuda, task), Ran::Lost, "copy {at} of task {task}");
+            assert_eq!(case.check(&cuda, task), BatchOutcome::Lost, "copy {at} of task {task}");
             assert!(cuda.device().hook.state().came);
             assert!(!case.stays(&cuda.device().device));
-            assert_eq!(case.check(&cuda, task), Ran::Done);
+            assert_eq!(case.check(&cuda, task), BatchOutcome::Done);
         }
     }
 }
@@ -370,14 +373,14 @@ fn many_threads_share_the_slots() {
                 scope.spawn(move || {
                     for round in 0..4 {
                         let ran = case.check(cuda, (thread + round) % TASKS);
-                        done.fetch_add(usize::from(ran == Ran::Done), Ordering::Relaxed);
+                        done.fetch_add(usize::from(ran == BatchOutcome::Done), Ordering::Relaxed);
                     }
                 });
             }
         });
         assert!(cuda.device().hook.state().came);
         assert!(done.into_inner() > 0, "{trouble:?}: no batch was done");
-        assert_eq!(case.check(&cuda, 0), Ran::Done);
+        assert_eq!(case.check(&cuda, 0), BatchOutcome::Done);
         assert!(!case.stays(&cuda.device().device));
     }
 }
@@ -386,8 +389,8 @@ fn many_threads_share_the_slots() {
 fn without_memory_a_batch_is_lost_and_the_next_one_is_not() {
     let case = Case::new();
     let cuda = poor(|asked| asked == 0);
-    assert_eq!(case.check(&cuda, 0), Ran::Lost);
-    assert_eq!(case.check(&cuda, 0), Ran::Done);
+    assert_eq!(case.check(&cuda, 0), BatchOutcome::Lost);
+    assert_eq!(case.check(&cuda, 0), BatchOutcome::Done);
 }
 
 #[test]
@@ -397,7 +400,7 @@ fn chunks_of_one_batch_overlap_and_come_back_in_order() {
         // A lane or two and the canary in a slot.
         let slot_bytes = [40 << 10, 40 << 10, 50 << 10, 120 << 10, 4 << 10][task];
         let cuda = Cuda::new(Emulator::new(), slot_bytes, Duration::from_secs(60));
-        assert_eq!(case.check(&cuda, task), Ran::Done);
+        assert_eq!(case.check(&cuda, task), BatchOutcome::Done);
         assert!(!case.stays(cuda.device()));
         assert!(cuda.device().allocations() > 1, "task {task} took one slot");
     }
@@ -412,7 +415,7 @@ fn with_memory_for_one_slot_batches_take_turns() {
             let (case, cuda) = (&case, &cuda);
             scope.spawn(move || {
                 for round in 0..3 {
-                    assert_eq!(case.check(cuda, (thread + round) % TASKS), Ran::Done);
+                    assert_eq!(case.check(cuda, (thread + round) % TASKS), BatchOutcome::Done);
                 }
             });
         }

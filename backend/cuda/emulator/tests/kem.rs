@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Kem, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Kem, Keys, Operation};
 use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024, Params};
@@ -19,7 +19,7 @@ fn run(backend: &dyn Backend, kem: Kem<'_>, lanes: usize) -> Vec<Status> {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation: Operation::Kem(kem), status: &mut status };
     batch.check().unwrap();
-    assert_eq!(backend.run(&mut batch), Ran::Done);
+    assert_eq!(backend.run(&mut batch), BatchOutcome::Done);
     status
 }
 
@@ -151,7 +151,7 @@ fn a_slot_that_holds_no_lane_declines() {
     let kem = Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
     let mut status = [Status::NotRun];
     let mut batch = Batch { operation: Operation::Kem(kem), status: &mut status };
-    assert_eq!(backend_with(10_000).run(&mut batch), Ran::Declined);
+    assert_eq!(backend_with(10_000).run(&mut batch), BatchOutcome::Declined);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Hss, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Hss, Operation};
 use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::lms::{
@@ -19,7 +19,7 @@ fn device(slot_bytes: usize) -> SelectedBackend {
     selected_backend(slot_bytes).unwrap()
 }
 
-fn run(backend: &dyn Backend, hss: Hss<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, hss: Hss<'_>, lanes: usize) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation: Operation::Hss(hss), status: &mut status };
     batch.check().unwrap();
@@ -57,7 +57,7 @@ fn nodes(
     let mut making = Generation::new(levels.clone(), &[0x3d; 16], seed).unwrap();
     let mut piece = making.span(usize::MAX).unwrap().split_at(first).1.split_at(count).0;
     let (ran, status) = run(backend, Hss::Nodes { piece: piece.reborrow() }, count);
-    assert_eq!((ran, status), (Ran::Done, vec![Status::Ok; count]));
+    assert_eq!((ran, status), (BatchOutcome::Done, vec![Status::Ok; count]));
     piece.job().output.to_vec()
 }
 
@@ -123,7 +123,7 @@ fn a_key_of_nodes_is_that_of_the_portable_backend() {
     let pieces = usize::MAX;
     let mut piece = making.span(pieces).unwrap();
     let lanes = piece.nodes();
-    assert_eq!(run(&cuda, Hss::Nodes { piece: piece.reborrow() }, lanes).0, Ran::Done);
+    assert_eq!(run(&cuda, Hss::Nodes { piece: piece.reborrow() }, lanes).0, BatchOutcome::Done);
     making.close(&Portable, pieces);
     let key = making.finish().unwrap();
     assert_eq!(key.verify_key().bytes(), expected.verify_key().bytes());
@@ -166,7 +166,7 @@ fn verify(cuda: &dyn Backend, lanes: &[Lane]) -> Vec<Status> {
         let (keys, messages, signatures) = (&keys[..], &messages[..], &signatures[..]);
         run(backend, Hss::Verify { keys, messages, signatures }, lanes.len())
     });
-    assert_eq!(ran, Ran::Done);
+    assert_eq!(ran, BatchOutcome::Done);
     assert_eq!(status, expected);
     status
 }
@@ -247,5 +247,5 @@ fn signatures_in_several_chunks_and_one_that_does_not_fit() {
     let (keys, messages, signatures) = (&keys[..], &messages[..], &signatures[..]);
     let (ran, status) =
         run(&device(32 << 10), Hss::Verify { keys, messages, signatures }, lanes.len());
-    assert_eq!((ran, status), (Ran::Declined, vec![Status::NotRun; lanes.len()]));
+    assert_eq!((ran, status), (BatchOutcome::Declined, vec![Status::NotRun; lanes.len()]));
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran, Task, cpus};
+use gabion_backend::{Backend, Batch, BatchOutcome, Kem, Keys, Operation, Task, cpus};
 use gabion_cuda::Fault;
 use gabion_cuda::offload::{Absent, Costs, Curve, DeviceDescription, Offload, Row, Source};
 use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
@@ -118,13 +118,13 @@ impl Drop for Folder {
 }
 
 /// Encapsulates on a backend, and checks what comes of it.
-fn encapsulate(backend: &dyn Backend, lanes: usize) -> Ran {
+fn encapsulate(backend: &dyn Backend, lanes: usize) -> BatchOutcome {
     let p = &ML_KEM_512;
     let best = cpus().remove(0);
     let seeds = vec![[5; 64]; lanes];
     let (mut ek, mut dk) = (vec![0; lanes * p.ek_len()], vec![0; lanes * p.dk_len()]);
     let make = Kem::Keygen { params: p, seeds: &seeds, ek: &mut ek, dk: &mut dk };
-    assert_eq!(run(&*best, Operation::Kem(make), lanes).0, Ran::Done);
+    assert_eq!(run(&*best, Operation::Kem(make), lanes).0, BatchOutcome::Done);
     let m: Vec<[u8; 32]> = (0..lanes).map(|lane| [lane as u8; 32]).collect();
     let made = |backend: &dyn Backend| {
         let (mut ct, mut shared) = (vec![0; lanes * p.ct_len()], vec![[0; 32]; lanes]);
@@ -133,16 +133,20 @@ fn encapsulate(backend: &dyn Backend, lanes: usize) -> Ran {
         (run(backend, Operation::Kem(operation), lanes), ct, shared)
     };
     let (ran, ct, shared) = made(backend);
-    if ran.0 == Ran::Done {
+    if ran.0 == BatchOutcome::Done {
         assert_eq!((ran, ct, shared), made(&*best));
-        return Ran::Done;
+        return BatchOutcome::Done;
     }
     assert!(shared.iter().all(|shared| *shared == [0; 32]));
     assert!(ran.1.iter().all(|&status| status == Status::NotRun));
     ran.0
 }
 
-fn run(backend: &dyn Backend, operation: Operation<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+fn run(
+    backend: &dyn Backend,
+    operation: Operation<'_>,
+    lanes: usize,
+) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; lanes];
     let ran = backend.run(&mut Batch { operation, status: &mut status });
     (ran, status)
@@ -159,7 +163,7 @@ fn nothing_is_opened_before_it_pays() {
     for lanes in [1, 64, 256, 100_000] {
         assert_eq!((cost(lanes), processor.cost(KEM, Task::Encaps, lanes)), (None, None));
     }
-    assert_eq!(encapsulate(&*processor, 300), Ran::Done);
+    assert_eq!(encapsulate(&*processor, 300), BatchOutcome::Done);
     assert_eq!(strings.opened.load(Ordering::Relaxed), 0);
     // A batch so large that what it takes pays for all of it: it is measured, and from then on the cost is known of any.
     assert!(cost(1_000_000).is_some());
@@ -231,12 +235,12 @@ fn all_is_measured_for_who_asks_for_it() {
 fn the_backend_opens_what_it_is_asked_to_run_on() {
     let (devices, strings) = Devices::new(1);
     let offload = Offload::keeping(devices, None);
-    assert_eq!(encapsulate(&offload, 3), Ran::Done);
-    assert_eq!(encapsulate(&offload, 1), Ran::Done);
+    assert_eq!(encapsulate(&offload, 3), BatchOutcome::Done);
+    assert_eq!(encapsulate(&offload, 1), BatchOutcome::Done);
     assert_eq!(strings.opened.load(Ordering::Relaxed), 1);
     let devices = Devices { count: Err(Absent::NoDevice), strings: Arc::default() };
     let none = Offload::keeping(devices, None);
-    assert_eq!(encapsulate(&none, 3), Ran::Lost);
+    assert_eq!(encapsulate(&none, 3), BatchOutcome::Lost);
     assert_eq!(none.report(), Err(Absent::NoDevice));
     assert_eq!(none.cost(KEM, Task::Encaps, 1 << 20), None);
 }
@@ -250,7 +254,7 @@ fn batches_go_to_the_device_that_has_less_to_do() {
     *strings.meets.lock().unwrap() = 2;
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| assert_eq!(encapsulate(&offload, 4), Ran::Done));
+            scope.spawn(|| assert_eq!(encapsulate(&offload, 4), BatchOutcome::Done));
         }
     });
     let finished = strings.finished.each_ref().map(|finished| finished.load(Ordering::Relaxed));
@@ -262,22 +266,26 @@ fn what_one_device_loses_another_one_runs() {
     let (devices, strings) = Devices::new(2);
     let offload = Offload::keeping(devices, None);
     strings.fails[0].store(true, Ordering::Relaxed);
-    assert_eq!(encapsulate(&offload, 3), Ran::Done);
+    assert_eq!(encapsulate(&offload, 3), BatchOutcome::Done);
     let first = strings.finished[0].load(Ordering::Relaxed);
     assert!(first > 0, "it was asked");
-    assert_eq!(encapsulate(&offload, 3), Ran::Done);
+    assert_eq!(encapsulate(&offload, 3), BatchOutcome::Done);
     assert_eq!(strings.finished[0].load(Ordering::Relaxed), first, "it is left alone for a second");
     strings.fails[1].store(true, Ordering::Relaxed);
-    assert_eq!(encapsulate(&offload, 3), Ran::Lost);
+    assert_eq!(encapsulate(&offload, 3), BatchOutcome::Lost);
     strings.fails.iter().for_each(|fails| fails.store(false, Ordering::Relaxed));
-    assert_eq!(encapsulate(&offload, 3), Ran::Done, "an engine asks again when it thinks fit");
+    assert_eq!(
+        encapsulate(&offload, 3),
+        BatchOutcome::Done,
+        "an engine asks again when it thinks fit"
+    );
 }
 
 #[test]
 fn a_forked_child_loses_what_its_parent_opened_and_opens_what_it_had_not() {
     let (devices, _) = Devices::new(1);
     let opened = Offload::keeping(devices, None);
-    assert_eq!(encapsulate(&opened, 2), Ran::Done);
+    assert_eq!(encapsulate(&opened, 2), BatchOutcome::Done);
     assert!(opened.cost(KEM, Task::Encaps, 1_000_000).is_some());
     let (devices, _) = Devices::new(1);
     let later = Offload::keeping(devices, None);
@@ -285,9 +293,9 @@ fn a_forked_child_loses_what_its_parent_opened_and_opens_what_it_had_not() {
     let status = unsafe {
         let child = libc::fork();
         if child == 0 {
-            let good = encapsulate(&opened, 2) == Ran::Lost
+            let good = encapsulate(&opened, 2) == BatchOutcome::Lost
                 && opened.cost(KEM, Task::Encaps, 1).is_none()
-                && encapsulate(&later, 2) == Ran::Done;
+                && encapsulate(&later, 2) == BatchOutcome::Done;
             libc::_exit(i32::from(!good));
         }
         let mut status = -1;
@@ -295,7 +303,7 @@ fn a_forked_child_loses_what_its_parent_opened_and_opens_what_it_had_not() {
         status
     };
     assert_eq!(status, 0);
-    assert_eq!(encapsulate(&opened, 2), Ran::Done);
+    assert_eq!(encapsulate(&opened, 2), BatchOutcome::Done);
 }
 
 #[test]

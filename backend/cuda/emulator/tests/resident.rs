@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Kem, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Kem, Keys, Operation};
 use gabion_cuda::{Cuda, Fault};
 use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_scheme::Status;
@@ -65,7 +65,7 @@ fn round(
     cuda: &Cuda<HookedDevice<UploadCounter>>,
     params: &'static Params,
     lanes: &[&DecapsKey],
-) -> (Ran, usize) {
+) -> (BatchOutcome, usize) {
     let before = cuda.device().hook.sent.load(Ordering::Relaxed);
     let n = lanes.len();
     let (mut m, mut ct) = (vec![[0; 32]; n], vec![0; n * params.ct_len()]);
@@ -75,27 +75,27 @@ fn round(
     let keys = Keys::Known(&publics);
     let encaps = Kem::Encaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared };
     let ran = run(cuda, encaps, n);
-    if ran != Ran::Done {
+    if ran != BatchOutcome::Done {
         return (ran, 0);
     }
     // By one that has nothing resident, on the processor.
     let reference = gabion_backend::Cpu::new(Portable);
     let decaps = Kem::Decaps { params, keys: Keys::Known(lanes), ct: &ct, shared: &mut again };
-    assert_eq!(run(&reference, decaps, n), Ran::Done);
+    assert_eq!(run(&reference, decaps, n), BatchOutcome::Done);
     assert_eq!(shared, again);
     again.fill([0; 32]);
     let decaps = Kem::Decaps { params, keys: Keys::Known(lanes), ct: &ct, shared: &mut again };
     let ran = run(cuda, decaps, n);
-    assert!(ran != Ran::Done || shared == again);
+    assert!(ran != BatchOutcome::Done || shared == again);
     (ran, cuda.device().hook.sent.load(Ordering::Relaxed) - before)
 }
 
-fn run(backend: &dyn Backend, kem: Kem<'_>, n: usize) -> Ran {
+fn run(backend: &dyn Backend, kem: Kem<'_>, n: usize) -> BatchOutcome {
     let mut status = vec![Status::NotRun; n];
     let mut batch = Batch { operation: Operation::Kem(kem), status: &mut status };
     batch.check().unwrap();
     let ran = backend.run(&mut batch);
-    assert!(ran != Ran::Done || status.iter().all(|status| status.is_ok()));
+    assert!(ran != BatchOutcome::Done || status.iter().all(|status| status.is_ok()));
     ran
 }
 
@@ -111,7 +111,7 @@ fn a_key_is_sent_once() {
         assert!(first.1 >= second.1 + 4 * pair, "{first:?} and {second:?}");
         // Messages, ciphertexts, and an address a lane.
         assert!(second.1 < 152 * (32 + params.ct_len() + 2 * 8) + 4096, "{second:?}");
-        assert_eq!((first.0, second.0), (Ran::Done, Ran::Done));
+        assert_eq!((first.0, second.0), (BatchOutcome::Done, BatchOutcome::Done));
     }
 }
 
@@ -125,7 +125,7 @@ fn without_memory_for_them_keys_are_sent() {
     let lanes = [&keys[0], &keys[1]];
     for _ in 0..2 {
         let (ran, sent) = round(&cuda, params, &lanes);
-        assert_eq!(ran, Ran::Done);
+        assert_eq!(ran, BatchOutcome::Done);
         assert!(sent > 2 * (params.ek_len() + params.dk_len()), "{sent}");
     }
 }
@@ -137,11 +137,11 @@ fn what_is_dropped_is_cleared_by_the_next_batch() {
     let mut keys = keys(params, 2);
     let stays = keys.remove(1);
     let secret = keys[0].bytes()[..32].to_vec();
-    assert_eq!(round(&cuda, params, &[&keys[0], &stays]).0, Ran::Done);
+    assert_eq!(round(&cuda, params, &[&keys[0], &stays]).0, BatchOutcome::Done);
     assert!(cuda.device().device.holds(&secret), "nothing is resident");
     drop(keys);
     let again = round(&cuda, params, &[&stays]);
-    assert_eq!(again.0, Ran::Done);
+    assert_eq!(again.0, BatchOutcome::Done);
     assert!(!cuda.device().device.holds(&secret), "a dropped key stays");
     assert!(cuda.device().device.holds(&stays.bytes()[..32]), "another key went with it");
 }
@@ -154,8 +154,8 @@ fn keys_make_room_for_others_and_too_many_are_sent() {
     let keys = keys(params, 90);
     let all: Vec<_> = keys.iter().collect();
     for part in [&all[..30], &all[30..60], &all[60..], &all[..30], &all[..], &all[20..50]] {
-        assert_eq!(round(&cuda, params, part).0, Ran::Done);
-        assert_eq!(round(&cuda, params, part).0, Ran::Done);
+        assert_eq!(round(&cuda, params, part).0, BatchOutcome::Done);
+        assert_eq!(round(&cuda, params, part).0, BatchOutcome::Done);
     }
 }
 
@@ -169,15 +169,15 @@ fn whatever_call_fails_keys_are_right_afterwards() {
         let cuda = counted_device(1 << 20);
         // Nothing is resident, or it all is.
         if at % 2 == 0 {
-            assert_eq!(round(&cuda, params, &lanes).0, Ran::Done);
+            assert_eq!(round(&cuda, params, &lanes).0, BatchOutcome::Done);
         }
         let begin = cuda.device().hook.calls.load(Ordering::Relaxed);
         cuda.device().hook.fails.store(begin + at / 2 + 1, Ordering::Relaxed);
-        losses += usize::from(round(&cuda, params, &lanes).0 == Ran::Lost);
+        losses += usize::from(round(&cuda, params, &lanes).0 == BatchOutcome::Lost);
         let came = cuda.device().hook.calls.load(Ordering::Relaxed) > begin + at / 2;
         cuda.device().hook.fails.store(0, Ordering::Relaxed);
-        assert_eq!(round(&cuda, params, &lanes).0, Ran::Done, "after call {at}");
-        assert_eq!(round(&cuda, params, &lanes).0, Ran::Done, "after call {at}");
+        assert_eq!(round(&cuda, params, &lanes).0, BatchOutcome::Done, "after call {at}");
+        assert_eq!(round(&cuda, params, &lanes).0, BatchOutcome::Done, "after call {at}");
         if !came {
             break;
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Dsa, Kem, Keys, Operation};
 use gabion_cuda::{Cuda, Fault};
 use gabion_cuda_emulator::{Action, Call, Emulator, Hook, HookedDevice};
 use gabion_scheme::Status;
@@ -47,7 +47,7 @@ fn random<const LEN: usize>() -> Vec<[u8; LEN]> {
     all
 }
 
-fn run(backend: &dyn Backend, operation: Operation<'_>) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, operation: Operation<'_>) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; N];
     let mut batch = Batch { operation, status: &mut status };
     batch.check().unwrap();
@@ -83,7 +83,7 @@ impl Inputs {
         };
         for task in [0, 1, 3, 4] {
             let (ran, status, outputs) = it.run(&cpu, task);
-            assert!(ran == Ran::Done && status.iter().all(|status| status.is_ok()));
+            assert!(ran == BatchOutcome::Done && status.iter().all(|status| status.is_ok()));
             let mut outputs = outputs.into_iter();
             let mut next = || outputs.next().unwrap_or_default();
             match task {
@@ -100,7 +100,7 @@ impl Inputs {
         it
     }
 
-    fn run(&self, backend: &dyn Backend, task: usize) -> (Ran, Vec<Status>, Vec<Vec<u8>>) {
+    fn run(&self, backend: &dyn Backend, task: usize) -> (BatchOutcome, Vec<Status>, Vec<Vec<u8>>) {
         let (kem, dsa) = (&ML_KEM_512, dsa());
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let mut shared = vec![[0; 32]; N];
@@ -170,16 +170,22 @@ fn what_a_batch_left_does_not_pass_for_the_next_ones_canary() {
             let got = all[1].run(&cuda, task);
             match got.0 {
                 // An attempt of which a step was left out is no signature; a later one of the same op is another good one.
-                Ran::Done if task == 4 => {
+                BatchOutcome::Done if task == 4 => {
                     let (keys, sig) = (Keys::Fresh(&all[1].pk[..]), &got.2[0][..]);
                     let messages = &[MESSAGE; N];
                     let verify = Dsa::Verify { params: dsa(), keys, messages, sig };
                     let (ran, status) = run(&cpu, Operation::Dsa(verify));
-                    assert_eq!((ran, status), (Ran::Done, vec![Status::Ok; N]), "launch {launch}");
+                    assert_eq!(
+                        (ran, status),
+                        (BatchOutcome::Done, vec![Status::Ok; N]),
+                        "launch {launch}"
+                    );
                 }
-                Ran::Done => assert!(got == expected[1][task], "launch {launch} of task {task}"),
+                BatchOutcome::Done => {
+                    assert!(got == expected[1][task], "launch {launch} of task {task}")
+                }
                 ran => {
-                    assert_eq!(ran, Ran::Lost);
+                    assert_eq!(ran, BatchOutcome::Lost);
                     losses += 1;
                 }
             }

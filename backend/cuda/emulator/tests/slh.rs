@@ -5,7 +5,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Keys, Operation, Ran, Slh};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Keys, Operation, Slh};
 use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::algorithms::Algorithm;
@@ -23,7 +23,7 @@ fn sets(is_small: bool) -> impl Iterator<Item = &'static Params> {
     Algorithm::all().filter_map(params).filter(move |p| (p.h_prime > 4) == is_small)
 }
 
-fn run(backend: &dyn Backend, slh: Slh<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, slh: Slh<'_>, lanes: usize) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation: Operation::Slh(slh), status: &mut status };
     batch.check().unwrap();
@@ -38,7 +38,7 @@ fn generate(backend: &dyn Backend, params: &'static Params, seeds: &[u8]) -> Vec
     let n = seeds.len() / params.seed_len();
     let mut keys: Vec<_> = (0..n).map(|_| SigningKey::blank(params)).collect();
     let (ran, status) = run(backend, Slh::Generate { params, seeds, keys: &mut keys }, n);
-    assert_eq!((ran, status), (Ran::Done, vec![Status::Ok; n]), "{}", params.name());
+    assert_eq!((ran, status), (BatchOutcome::Done, vec![Status::Ok; n]), "{}", params.name());
     keys
 }
 
@@ -54,7 +54,7 @@ fn sign(
     let mut sig = vec![0; n * params.sig_len()];
     let slh = Slh::Sign { params, keys, messages, opt_rand, sig: &mut sig };
     let (ran, status) = run(backend, slh, n);
-    assert_eq!(ran, Ran::Done, "{}", params.name());
+    assert_eq!(ran, BatchOutcome::Done, "{}", params.name());
     (sig, status)
 }
 
@@ -70,7 +70,7 @@ fn verify(
     let [(ran, status), (_, expected)] = [cuda, &Cpu::new(Portable)].map(|backend| {
         run(backend, Slh::Verify { params, keys: Keys::Fresh(pk), messages, sig }, n)
     });
-    assert_eq!(ran, Ran::Done);
+    assert_eq!(ran, BatchOutcome::Done);
     assert_eq!(status, expected, "{n} signatures of {}", params.name());
     status
 }
@@ -212,7 +212,7 @@ fn keys_are_decoded_and_wrong_ones_refused() {
         let mut keys: Vec<_> = (0..n).map(|_| SigningKey::blank(params)).collect();
         let decode = Slh::DecodePrivate { params, bytes: &bytes, keys: &mut keys };
         let (ran, status) = run(backend, decode, n);
-        assert_eq!(ran, Ran::Done);
+        assert_eq!(ran, BatchOutcome::Done);
         let state: Vec<_> =
             keys.iter().map(|key| (key.is_expanded(), key.bytes().to_vec())).collect();
         (status, state)
@@ -228,7 +228,7 @@ fn keys_are_decoded_and_wrong_ones_refused() {
     let mut keys = vec![VerifyKey::blank(params)];
     let pk = made[0].verify_key().bytes();
     let decode = Slh::DecodePublic { params, bytes: pk, keys: &mut keys };
-    assert_eq!(run(&cuda, decode, 1).0, Ran::Declined);
+    assert_eq!(run(&cuda, decode, 1).0, BatchOutcome::Declined);
 }
 
 #[test]
@@ -241,5 +241,5 @@ fn what_does_not_fit_into_a_slot_is_declined() {
     let known = Keys::Known(&[&keys[0]][..]);
     let slh = Slh::Sign { params, keys: known, messages: &messages, opt_rand: None, sig: &mut sig };
     let (ran, status) = run(&cuda, slh, 1);
-    assert_eq!((ran, status[0]), (Ran::Declined, Status::NotRun));
+    assert_eq!((ran, status[0]), (BatchOutcome::Declined, Status::NotRun));
 }

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Operation, Ran, Xmss};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Operation, Xmss};
 use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::xmss::{Generation, Piece, Scheme, Set, VerifyKey, generate};
@@ -18,7 +18,7 @@ fn device(slot_bytes: usize) -> SelectedBackend {
     selected_backend(slot_bytes).unwrap()
 }
 
-fn run(backend: &dyn Backend, xmss: Xmss<'_>, lanes: usize) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, xmss: Xmss<'_>, lanes: usize) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation: Operation::Xmss(xmss), status: &mut status };
     batch.check().unwrap();
@@ -49,7 +49,7 @@ fn nodes(
     let mut piece = all.split_at(first).1.split_at(count).0;
     let xmss = Xmss::Nodes { scheme: set.scheme, piece: piece.reborrow() };
     let (ran, status) = run(backend, xmss, count);
-    assert_eq!((ran, status), (Ran::Done, vec![Status::Ok; count]), "{}", set.name);
+    assert_eq!((ran, status), (BatchOutcome::Done, vec![Status::Ok; count]), "{}", set.name);
     piece.job().output.to_vec()
 }
 
@@ -82,7 +82,7 @@ fn a_key_of_nodes_is_that_of_the_portable_backend() {
     let mut piece = making.span(pieces).unwrap();
     let lanes = piece.nodes();
     let xmss = Xmss::Nodes { scheme: set.scheme, piece: piece.reborrow() };
-    assert_eq!(run(&cuda, xmss, lanes).0, Ran::Done);
+    assert_eq!(run(&cuda, xmss, lanes).0, BatchOutcome::Done);
     making.close(&Portable, pieces);
     let key = making.finish().unwrap();
     assert_eq!(key.verify_key().bytes(), expected.verify_key().bytes());
@@ -115,7 +115,7 @@ fn nodes_of_a_set_that_does_not_fit_are_declined_and_untouched() {
     let lanes = piece.nodes();
     let xmss = Xmss::Nodes { scheme: set.scheme, piece: piece.reborrow() };
     let (ran, status) = run(&device(40 << 10), xmss, lanes);
-    assert_eq!((ran, status), (Ran::Declined, vec![Status::NotRun; lanes]));
+    assert_eq!((ran, status), (BatchOutcome::Declined, vec![Status::NotRun; lanes]));
     assert!(piece.job().output.iter().all(|&byte| byte == 0));
 }
 
@@ -146,7 +146,7 @@ fn verify(cuda: &dyn Backend, scheme: Scheme, lanes: &[Lane]) -> Vec<Status> {
         let (keys, messages, signatures) = (&keys[..], &messages[..], &signatures[..]);
         run(backend, Xmss::Verify { scheme, keys, messages, signatures }, lanes.len())
     });
-    assert_eq!(ran, Ran::Done);
+    assert_eq!(ran, BatchOutcome::Done);
     assert_eq!(status, expected);
     status
 }
@@ -226,5 +226,5 @@ fn signatures_in_several_chunks_and_one_that_does_not_fit() {
     let (keys, messages, signatures) = (&keys[..], &messages[..], &signatures[..]);
     let verify = Xmss::Verify { scheme: Scheme::Xmss, keys, messages, signatures };
     let (ran, status) = run(&device(48 << 10), verify, lanes.len());
-    assert_eq!((ran, status), (Ran::Declined, vec![Status::NotRun; lanes.len()]));
+    assert_eq!((ran, status), (BatchOutcome::Declined, vec![Status::NotRun; lanes.len()]));
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use gabion_backend::{Keys, Ran};
+use gabion_backend::{BatchOutcome, Keys};
 use gabion_scheme::Status;
 use gabion_scheme::ml_dsa::{MU_LEN, Params, SEED_LEN};
 
@@ -41,7 +41,7 @@ pub(super) fn run<D: Device>(
     seeds: &[[u8; SEED_LEN]],
     (pk, sk): (&mut [u8], &mut [u8]),
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     let fits = |lanes| Arrays::new(p, lanes + 1).bytes <= cuda.slot_bytes();
     let sizes = pieces(status.len(), largest_fit(status.len(), fits), ENOUGH);
     let (mut pks, mut sks, mut statuses) =

@@ -8,7 +8,7 @@ mod keys;
 mod sign;
 mod verify;
 
-use gabion_backend::{Dsa, Ran};
+use gabion_backend::{BatchOutcome, Dsa};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::message::{Header, Message};
 use gabion_scheme::ml_dsa::{MU_LEN, Params};
@@ -30,7 +30,11 @@ const WORD: usize = 8;
 const CANARIES: usize = 2;
 
 /// Runs a checked batch.
-pub(crate) fn run<D: Device>(cuda: &Cuda<D>, dsa: &mut Dsa<'_>, status: &mut [Status]) -> Ran {
+pub(crate) fn run<D: Device>(
+    cuda: &Cuda<D>,
+    dsa: &mut Dsa<'_>,
+    status: &mut [Status],
+) -> BatchOutcome {
     let ran = match dsa {
         Dsa::Keygen { params, seeds, pk, sk } => keys::run(cuda, params, seeds, (pk, sk), status),
         Dsa::Sign { params, keys, messages, rnd, sig } => {
@@ -40,10 +44,10 @@ pub(crate) fn run<D: Device>(cuda: &Cuda<D>, dsa: &mut Dsa<'_>, status: &mut [St
             verify::run(cuda, params, keys, (messages, sig), status)
         }
         Dsa::Generate { .. } | Dsa::DecodePublic { .. } | Dsa::DecodePrivate { .. } => {
-            Ran::Declined
+            BatchOutcome::Declined
         }
     };
-    if ran != Ran::Done {
+    if ran != BatchOutcome::Done {
         forget(dsa, status);
     }
     ran

@@ -8,7 +8,7 @@
 //!
 //! The canary is two lanes: a private key that is none, where keys are sent to be checked, and a signature.
 
-use gabion_backend::{Keys, Ran};
+use gabion_backend::{BatchOutcome, Keys};
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa::{MU_LEN, Params, SigningKey};
 use gabion_scheme::{Status, ct};
@@ -50,9 +50,9 @@ pub(super) fn run<D: Device>(
     (messages, rnd): (&[Message<'_>], &[[u8; 32]]),
     sig: &mut [u8],
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
-        return Ran::Declined;
+        return BatchOutcome::Declined;
     };
     let count = keys::count(keys, SigningKey::id);
     let bytes = |lanes: usize, text| {
@@ -72,7 +72,7 @@ pub(super) fn run<D: Device>(
         };
         sign(guard, p, inputs, sigs.next(lanes * p.sig_len()), statuses.next(lanes))
     });
-    if ran == Ran::Done {
+    if ran == BatchOutcome::Done {
         let lanes = status.iter_mut().zip(messages).zip(sig.chunks_exact_mut(p.sig_len()));
         for ((status, message), sig) in lanes {
             if status.is_ok() && message.check().is_err() {

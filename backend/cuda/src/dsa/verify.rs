@@ -2,7 +2,7 @@
 //!
 //! The canary is two lanes: a good signature, and one that is not.
 
-use gabion_backend::{Keys, Ran};
+use gabion_backend::{BatchOutcome, Keys};
 use gabion_scheme::Status;
 use gabion_scheme::message::Message;
 use gabion_scheme::ml_dsa::{MU_LEN, Params, VerifyKey};
@@ -30,9 +30,9 @@ pub(super) fn run<D: Device>(
     keys: &Keys<'_, VerifyKey>,
     (messages, sig): (&[Message<'_>], &[u8]),
     status: &mut [Status],
-) -> Ran {
+) -> BatchOutcome {
     let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
-        return Ran::Declined;
+        return BatchOutcome::Declined;
     };
     let count = keys::count(keys, VerifyKey::id);
     let bytes = |lanes: usize, text| {
@@ -49,7 +49,7 @@ pub(super) fn run<D: Device>(
         };
         verify(guard, p, inputs, statuses.next(lanes))
     });
-    if ran == Ran::Done {
+    if ran == BatchOutcome::Done {
         for (status, message) in status.iter_mut().zip(messages) {
             if message.check().is_err() {
                 *status = Status::InvalidInput;

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use gabion_backend::{Backend, Batch, Dsa, Hss, Kem, Keys, Operation, Ran, Slh, Task, Xmss};
+use gabion_backend::{
+    Backend, Batch, BatchOutcome, Dsa, Hss, Kem, Keys, Operation, Slh, Task, Xmss,
+};
 use gabion_scheme::algorithms::{Algorithm, Family};
 use gabion_scheme::message::Message;
 use gabion_scheme::{Status, lms, ml_dsa, ml_kem, slh_dsa, xmss};
@@ -61,14 +63,14 @@ pub(super) fn measure(
         let mut arrays = Arrays::new(&inputs, task, lanes);
         // The first one finds caches and memory cold.
         match inputs.run(backend, task, &mut arrays)? {
-            (Ran::Done, _) => {}
-            (Ran::Declined, _) if points.is_empty() => return Some(Curve::default()),
-            (Ran::Declined | Ran::Lost, _) => return None,
+            (BatchOutcome::Done, _) => {}
+            (BatchOutcome::Declined, _) if points.is_empty() => return Some(Curve::default()),
+            (BatchOutcome::Declined | BatchOutcome::Lost, _) => return None,
         }
         let (begun, mut best) = (Instant::now(), Duration::MAX);
         for _ in 0..REPEATS {
             let (ran, elapsed) = inputs.run(backend, task, &mut arrays)?;
-            if ran != Ran::Done {
+            if ran != BatchOutcome::Done {
                 return None;
             }
             best = best.min(elapsed);
@@ -185,7 +187,7 @@ impl Inputs {
             _ => Task::Sign,
         };
         let mut arrays = Arrays::new(&inputs, task, 1);
-        if inputs.run(maker, task, &mut arrays)?.0 != Ran::Done {
+        if inputs.run(maker, task, &mut arrays)?.0 != BatchOutcome::Done {
             return None;
         }
         let (Inputs::Kem { ct: made, .. }
@@ -204,7 +206,7 @@ impl Inputs {
         backend: &dyn Backend,
         task: Task,
         arrays: &mut Arrays,
-    ) -> Option<(Ran, Duration)> {
+    ) -> Option<(BatchOutcome, Duration)> {
         arrays.status.fill(Status::NotRun);
         match self {
             Inputs::Kem { params, key, .. } => kem(backend, task, params, key, arrays),
@@ -236,7 +238,7 @@ fn kem(
     params: &'static ml_kem::Params,
     key: &ml_kem::DecapsKey,
     arrays: &mut Arrays,
-) -> Option<(Ran, Duration)> {
+) -> Option<(BatchOutcome, Duration)> {
     let Arrays { status, first, second, secrets, randomness, seeds } = arrays;
     let n = status.len();
     let (decaps, encaps) = (vec![key; n], vec![key.encaps_key(); n]);
@@ -261,7 +263,7 @@ fn dsa(
     params: &'static ml_dsa::Params,
     key: &ml_dsa::SigningKey,
     arrays: &mut Arrays,
-) -> Option<(Ran, Duration)> {
+) -> Option<(BatchOutcome, Duration)> {
     let Arrays { status, first, second, randomness, .. } = arrays;
     let n = status.len();
     let messages = &vec![MESSAGE; n][..];
@@ -287,7 +289,7 @@ fn slh(
     params: &'static slh_dsa::Params,
     key: &slh_dsa::SigningKey,
     arrays: &mut Arrays,
-) -> Option<(Ran, Duration)> {
+) -> Option<(BatchOutcome, Duration)> {
     let Arrays { status, first, .. } = arrays;
     let n = status.len();
     let messages = &vec![MESSAGE; n][..];
@@ -318,11 +320,11 @@ fn time_batch(
     operation: Operation<'_>,
     status: &mut [Status],
     right: Status,
-) -> Option<(Ran, Duration)> {
+) -> Option<(BatchOutcome, Duration)> {
     let mut batch = Batch { operation, status };
     let start = Instant::now();
     let (ran, elapsed) = (backend.run(&mut batch), start.elapsed());
-    let is_good = ran != Ran::Done || status.iter().all(|&status| status == right);
+    let is_good = ran != BatchOutcome::Done || status.iter().all(|&status| status == right);
     is_good.then_some((ran, elapsed))
 }
 
@@ -335,7 +337,7 @@ fn lane_bytes<const N: usize>(lane: usize) -> [u8; N] {
 fn run_one(backend: &dyn Backend, operation: Operation<'_>) -> Option<()> {
     let mut status = [Status::NotRun];
     let ran = backend.run(&mut Batch { operation, status: &mut status });
-    (ran == Ran::Done && status[0].is_ok()).then_some(())
+    (ran == BatchOutcome::Done && status[0].is_ok()).then_some(())
 }
 
 #[cfg(test)]

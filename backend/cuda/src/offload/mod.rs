@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gabion_backend::{Backend, Batch, Ran, Task, cpus, forks, piece_of_processor};
+use gabion_backend::{Backend, Batch, BatchOutcome, Task, cpus, forks, piece_of_processor};
 use gabion_scheme::algorithms::{Algorithm, Family};
 use once_cell::race::OnceBox;
 
@@ -338,29 +338,29 @@ impl<S: Source> Backend for Offload<S> {
         takes(algorithm)
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let units = match self.open_or_wait() {
             Ok(units) => units,
             Err(why) => {
                 self.report_absence(&why);
-                return Ran::Lost;
+                return BatchOutcome::Lost;
             }
         };
         let (algorithm, task, lanes) = (batch.algorithm(), batch.task(), batch.lanes());
-        let (mut tried, mut answer) = (0, Ran::Declined);
+        let (mut tried, mut answer) = (0, BatchOutcome::Declined);
         while let Some((at, unit)) = least_busy(units, tried) {
             tried |= 1 << at;
             let running = unit.begin(algorithm, task, lanes);
             let ran = unit.cuda.run(batch);
             drop(running);
             match ran {
-                Ran::Done => return Ran::Done,
-                Ran::Declined => {}
-                Ran::Lost => {
+                BatchOutcome::Done => return BatchOutcome::Done,
+                BatchOutcome::Declined => {}
+                BatchOutcome::Lost => {
                     // Whatever it left there is not the next one's.
                     batch.reset();
                     unit.rest();
-                    answer = Ran::Lost;
+                    answer = BatchOutcome::Lost;
                 }
             }
         }

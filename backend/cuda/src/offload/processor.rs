@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gabion_backend::{Backend, Batch, Ran, Task};
+use gabion_backend::{Backend, Batch, BatchOutcome, Task};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::kernels::Kernels;
 
@@ -46,7 +46,7 @@ impl<B: CostModel> Backend for MeteredProcessor<B> {
         self.processor.kernels()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+    fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         if batch.lanes() < TIMED_LANES {
             return self.processor.run(batch);
         }

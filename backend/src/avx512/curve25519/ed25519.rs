@@ -16,7 +16,9 @@ use gabion_scheme::ct;
 use gabion_scheme::kernels::ed25519::PointRow;
 use once_cell::race::OnceBox;
 
-use super::edwards::{Affine, Extended, IDENTITY, affine, invert_all, load8, progression, store8};
+use super::edwards::{
+    Affine, ExtendedPoint, IDENTITY, affine, invert_all, load8, progression, store8,
+};
 use super::field25519::{Fe, all};
 use crate::avx512::registers;
 
@@ -42,9 +44,9 @@ type StretchRow = [[[u64; 8]; 15]; 8];
 
 /// `2^bits[lane] * B`, at most 2^255.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn base_shifted(bits: [usize; 8]) -> Extended {
-    let mut out = Extended::identity();
-    let mut p = Extended::base();
+fn base_shifted(bits: [usize; 8]) -> ExtendedPoint {
+    let mut out = ExtendedPoint::identity();
+    let mut p = ExtendedPoint::base();
     for bit in 0..256 {
         let mut here = 0;
         for (lane, wanted) in bits.iter().enumerate() {
@@ -61,7 +63,7 @@ fn make_comb() -> CombTable {
     let mut table = vec![[[0; 16]; 15]; DIGITS];
     for group in 0..DIGITS.div_ceil(8) {
         let p = base_shifted(core::array::from_fn(|lane| 5 * (8 * group + lane)));
-        let odd = affine(&progression(p, &p.doubled().cached(), 16));
+        let odd = affine(&progression(p, &p.doubled().precompute(), 16));
         for (j, point) in odd.iter().enumerate() {
             let limbs = point.limbs().map(|limb| store8(limb));
             for (lane, row) in table[8 * group..].iter_mut().take(8).enumerate() {
@@ -79,7 +81,7 @@ fn make_stretches() -> StretchTable {
     (0..8)
         .map(|m| {
             let p = base_shifted(core::array::from_fn(|lane| 4 * (8 * lane + m)));
-            let odd = affine(&progression(p, &p.doubled().cached(), 8));
+            let odd = affine(&progression(p, &p.doubled().precompute(), 8));
             core::array::from_fn(|j| odd[j].limbs().map(|limb| store8(limb)))
         })
         .collect()
@@ -92,11 +94,11 @@ fn make_base_rows() -> Vec<PointRow> {
     let p = base_shifted(core::array::from_fn(|lane| BASE_PIECE_BITS * (lane % 4)));
     let mut far = p;
     far.double_times(8);
-    let mut start = Extended::identity().replaced_where(0xf0, &far);
-    start.add::<true>(&p.cached());
+    let mut start = ExtendedPoint::identity().replaced_where(0xf0, &far);
+    start.add::<true>(&p.precompute());
     let half = BASE_ROWS / 2;
     let mut rows = vec![IDENTITY; 4 * BASE_ROWS];
-    for (i, point) in affine(&progression(start, &p.cached(), half)).iter().enumerate() {
+    for (i, point) in affine(&progression(start, &p.precompute(), half)).iter().enumerate() {
         for (lane, row) in point.rows().into_iter().enumerate() {
             rows[BASE_ROWS * (lane % 4) + half * (lane / 4) + i] = row;
         }
@@ -169,7 +171,7 @@ pub(crate) fn base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
 /// Encodings of points, eight a group. The points are wiped: their coordinates, other than their encodings, say
 /// something of the scalars, nonces among them.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn encode_all(points: &mut [Extended], out: &mut [[u8; 32]]) {
+fn encode_all(points: &mut [ExtendedPoint], out: &mut [[u8; 32]]) {
     let mut inverses: Vec<Fe> = points.iter().map(|point| point.z).collect();
     invert_all(&mut inverses);
     for ((point, inverse), out) in points.iter().zip(&inverses).zip(out.chunks_mut(8)) {
@@ -181,7 +183,7 @@ fn encode_all(points: &mut [Extended], out: &mut [[u8; 32]]) {
         }
     }
     let zero = Fe::small(0);
-    points.fill(Extended { x: zero, y: zero, z: zero, t: zero });
+    points.fill(ExtendedPoint { x: zero, y: zero, z: zero, t: zero });
     inverses.fill(zero);
     core::hint::black_box((points, &mut inverses));
 }
@@ -189,7 +191,7 @@ fn encode_all(points: &mut [Extended], out: &mut [[u8; 32]]) {
 /// `[scalar]B`, a lane a scalar; eight at most, at least one. `table` is [`comb`].
 #[inline(never)] // Where the table lies is read from memory, and what is read there, the scan takes for data.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-pub(super) fn eight_base_multiples(table: &[CombRow], scalars: &[[u8; 32]]) -> Extended {
+pub(super) fn eight_base_multiples(table: &[CombRow], scalars: &[[u8; 32]]) -> ExtendedPoint {
     let mut words = [[0u64; 8]; 4];
     for lane in 0..8 {
         let mut half = odd_digits(&scalars[lane.min(scalars.len() - 1)], 5 * DIGITS - 1);
@@ -201,7 +203,7 @@ pub(super) fn eight_base_multiples(table: &[CombRow], scalars: &[[u8; 32]]) -> E
     let zero = _mm512_setzero_si512();
     let [w0, w1, w2, w3] = words.each_ref().map(|words| load8(words));
     let w = [w0, w1, w2, w3, zero];
-    let mut sum = Extended::identity();
+    let mut sum = ExtendedPoint::identity();
     for (i, row) in table.iter().enumerate() {
         let shift = all((5 * i % 64) as u64);
         let b = _mm512_shrdv_epi64(w[5 * i / 64], w[5 * i / 64 + 1], shift);
@@ -222,12 +224,12 @@ pub(super) fn eight_base_multiples(table: &[CombRow], scalars: &[[u8; 32]]) -> E
 /// [`stretches`].
 #[inline(never)] // As above.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn base_multiple(table: &[StretchRow], scalar: &[u8; 32]) -> Extended {
+fn base_multiple(table: &[StretchRow], scalar: &[u8; 32]) -> ExtendedPoint {
     let mut half = odd_digits(scalar, 255);
     let mut words: [u64; 8] =
         core::array::from_fn(|lane| (half[lane / 2] >> (32 * (lane % 2))) & 0xffff_ffff);
     let w = load8(&words);
-    let mut sum = Extended::identity();
+    let mut sum = ExtendedPoint::identity();
     for (m, entries) in table.iter().enumerate() {
         let b = _mm512_srlv_epi64(w, all(4 * m as u64));
         let negative = _mm512_testn_epi64_mask(b, all(8));

@@ -20,7 +20,8 @@ use gabion_scheme::kernels::ed25519::{
 use super::ed25519::{BASE_ROWS, base_rows};
 use super::ed25519_one_vartime::{self as one, signed_digits};
 use super::edwards::{
-    Affine, Cached, CachedRow, Extended, IDENTITY, affine, decode, invert_all, load8, progression,
+    Affine, CachedPoint, CachedRow, ExtendedPoint, IDENTITY, affine, decode, invert_all, load8,
+    progression,
 };
 use super::field25519::Fe;
 
@@ -73,7 +74,7 @@ fn make_rows(key: &EdPoint) -> Vec<PointRow> {
         shifted.double_times(ROW_PIECE_BITS);
         start = start.replaced_where(1 << piece, &shifted);
     }
-    let points = affine(&progression(start, &start.cached(), ROWS_PER_PIECE));
+    let points = affine(&progression(start, &start.precompute(), ROWS_PER_PIECE));
     let lanes: Vec<_> = points.iter().map(|point| point.rows()).collect();
     (0..ROW_PIECES).flat_map(|piece| lanes.iter().map(move |rows| rows[piece])).collect()
 }
@@ -97,7 +98,7 @@ fn row(rows: &[PointRow], digit: i16) -> &PointRow {
 
 /// Adds one row of multiples to each lane, as its digit says.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn add_rows<const T: bool>(sum: &mut Extended, digits: [i16; 8], rows: [&[PointRow]; 8]) {
+fn add_rows<const T: bool>(sum: &mut ExtendedPoint, digits: [i16; 8], rows: [&[PointRow]; 8]) {
     let rows = core::array::from_fn(|lane| row(rows[lane], digits[lane]));
     sum.add_affine::<T>(&Affine::from_rows(&rows, negative(digits)));
 }
@@ -107,8 +108,8 @@ type LaneTable<const N: usize> = [[CachedRow; 8]; N];
 
 /// Fills a table.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn fill_table<const N: usize>(point: &Extended, table: &mut LaneTable<N>) {
-    let one = point.cached();
+fn fill_table<const N: usize>(point: &ExtendedPoint, table: &mut LaneTable<N>) {
+    let one = point.precompute();
     table[0] = one.rows();
     // Even multiples are doubled: what they come from is there long before.
     let (mut halves, mut previous) = ([*point; 9], *point);
@@ -121,28 +122,28 @@ fn fill_table<const N: usize>(point: &Extended, table: &mut LaneTable<N>) {
         if i <= N / 2 {
             halves[i] = previous;
         }
-        table[i - 1] = previous.cached().rows();
+        table[i - 1] = previous.precompute().rows();
     }
 }
 
 /// Adds one multiple of a table to each lane, as its digit says.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn add_table<const T: bool>(sum: &mut Extended, digits: [i16; 8], table: &[[CachedRow; 8]]) {
+fn add_table<const T: bool>(sum: &mut ExtendedPoint, digits: [i16; 8], table: &[[CachedRow; 8]]) {
     let rows = core::array::from_fn(|lane| match usize::from(digits[lane].unsigned_abs()) {
         0 => &CachedRow::IDENTITY,
         multiple => &table[multiple - 1][lane],
     });
-    sum.add::<T>(&Cached::from_rows(&rows, negative(digits)));
+    sum.add::<T>(&CachedPoint::from_rows(&rows, negative(digits)));
 }
 
 /// `[s]B + [k](-A)` of eight fresh keys, given A.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn fresh(jobs: &[EdVerify<'_>; 8], a: &Extended, table: &mut LaneTable<16>) -> Extended {
+fn fresh(jobs: &[EdVerify<'_>; 8], a: &ExtendedPoint, table: &mut LaneTable<16>) -> ExtendedPoint {
     fill_table(&a.negated(), table);
     let base = [&base_rows()[..BASE_ROWS]; 8];
     let k = jobs.map(|job| signed_digits::<DIGITS>(job.k, 5));
     let s = jobs.map(|job| signed_digits::<BASE_DIGITS>(job.s, 10));
-    let mut sum = Extended::identity();
+    let mut sum = ExtendedPoint::identity();
     for i in (0..DIGITS).rev() {
         if i < DIGITS - 1 {
             sum.double_times(5);
@@ -169,11 +170,11 @@ fn digit(digits: &[i16], i: usize) -> i16 {
 
 /// `[s]B + [k](-A)` of eight known keys.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn eight_known(jobs: &[EdVerify<'_>; 8], keys: [&[PointRow]; 8]) -> Extended {
+fn eight_known(jobs: &[EdVerify<'_>; 8], keys: [&[PointRow]; 8]) -> ExtendedPoint {
     let base = base_rows();
     let k = jobs.map(|job| signed_digits::<DIGITS>(job.k, 5));
     let s = jobs.map(|job| signed_digits::<BASE_DIGITS>(job.s, 10));
-    let mut sum = Extended::identity();
+    let mut sum = ExtendedPoint::identity();
     for m in (0..PIECE_DIGITS).rev() {
         if m < PIECE_DIGITS - 1 {
             sum.double_times(5);
@@ -250,13 +251,18 @@ fn verify_lanes(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [boo
 
 /// Compares points with R, a group of eight jobs each, and clears the bits of lanes that differ.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn settle(equation: EdEquation, points: &[Extended], jobs: &[EdVerify<'_>], good: &mut [__mmask8]) {
+fn settle(
+    equation: EdEquation,
+    points: &[ExtendedPoint],
+    jobs: &[EdVerify<'_>],
+    good: &mut [__mmask8],
+) {
     let groups = points.iter().zip(jobs.chunks(8)).zip(good);
     if equation == EdEquation::Cofactored {
         for ((point, jobs), good) in groups {
             let [(r, mask)] = decode(&[words_of(eight(jobs).map(|job| job.r))]);
             let mut difference = *point;
-            difference.add::<false>(&r.negated().cached());
+            difference.add::<false>(&r.negated().precompute());
             difference.double_times(3);
             *good &= mask & difference.is_identity();
         }
@@ -277,10 +283,10 @@ fn settle(equation: EdEquation, points: &[Extended], jobs: &[EdVerify<'_>], good
 /// point.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(crate) fn sum(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
-    let mut total = Extended::identity();
+    let mut total = ExtendedPoint::identity();
     for (jobs, z) in jobs.chunks(SUM_CHUNK).zip(z.chunks(SUM_CHUNK)) {
         match sum_of_chunk(jobs, z) {
-            Some(sum) => total.add::<true>(&sum.cached()),
+            Some(sum) => total.add::<true>(&sum.precompute()),
             None => return false,
         }
     }
@@ -366,12 +372,12 @@ fn terms<'a>(jobs: &[EdVerify<'a>], z: &[[u8; 16]]) -> (Vec<(&'a [u8; 32], Scala
 
 /// The sum of `z ([s]B - [k]A - R)`, or nothing if some A or R is no point.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<Extended> {
+fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<ExtendedPoint> {
     let (terms, base) = terms(jobs, z);
     // Groups of eight rows [multiple][lane]: of B, and of sixteen points at a time.
     let mut tables = vec![CachedRow::IDENTITY; SUM_TABLE * (1 + 2 * terms.len().div_ceil(16))];
     let (base_table, point_tables) = tables.split_at_mut(SUM_TABLE);
-    fill_odd(&Extended::base(), base_table);
+    fill_odd(&ExtendedPoint::base(), base_table);
     let mut schedule = Schedule::new();
     schedule.add(&base.to_bytes(), 0);
     let pairs = terms.chunks(16).zip(point_tables.chunks_exact_mut(2 * SUM_TABLE));
@@ -393,7 +399,7 @@ fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<Extended> {
             schedule.add(&factor.to_bytes(), row);
         }
     }
-    let mut sum = Extended::identity();
+    let mut sum = ExtendedPoint::identity();
     for (rows, len) in schedule.rows.iter().zip(schedule.len).rev() {
         sum.double::<true>();
         for lanes in rows[..len].chunks(8) {
@@ -403,7 +409,7 @@ fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<Extended> {
             });
             let is_negative = |lane: usize| lanes.get(lane).is_some_and(|row| row >> 15 == 1);
             let negative = (0..8).fold(0, |mask, lane| mask | u8::from(is_negative(lane)) << lane);
-            sum.add::<true>(&Cached::from_rows(&rows, negative));
+            sum.add::<true>(&CachedPoint::from_rows(&rows, negative));
         }
     }
     Some(sum.sum_of_lanes())
@@ -411,13 +417,13 @@ fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<Extended> {
 
 /// Fills a table with the multiples 1, 3, .., 15 of eight points, [multiple][lane].
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn fill_odd(point: &Extended, table: &mut [CachedRow]) {
-    let two = point.doubled().cached();
+fn fill_odd(point: &ExtendedPoint, table: &mut [CachedRow]) {
+    let two = point.doubled().precompute();
     let mut multiple = *point;
     for (i, rows) in table.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         if i > 0 {
             multiple.add::<true>(&two);
         }
-        *rows = multiple.cached().rows();
+        *rows = multiple.precompute().rows();
     }
 }

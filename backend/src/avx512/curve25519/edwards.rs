@@ -1,9 +1,9 @@
 //! Points of edwards25519, eight side by side, and tables of them.
 //!
 //! ```text
-//!   Extended   X : Y : Z : T     x = X/Z, y = Y/Z, xy = T/Z          what is computed with
-//!   Cached     Y+X, Y-X, 2dT, 2Z                                     what is added (8 products)
-//!   Affine     y+x, y-x, 2dxy                                        what is added (7 products)
+//!   ExtendedPoint   X : Y : Z : T    x = X/Z, y = Y/Z, xy = T/Z          what is computed with
+//!   CachedPoint     Y+X, Y-X, 2dT, 2Z                                    what is added (8 products)
+//!   Affine          y+x, y-x, 2dxy                                   what is added (7 products)
 //!   CachedRow, PointRow: one of them for one lane, in consecutive memory
 //! ```
 //!
@@ -40,7 +40,7 @@ pub(super) const BASE_Y: [u64; 5] =
 
 /// Eight points in extended coordinates; every coordinate tight.
 #[derive(Clone, Copy)]
-pub(super) struct Extended {
+pub(super) struct ExtendedPoint {
     pub(super) x: Fe,
     pub(super) y: Fe,
     pub(super) z: Fe,
@@ -50,7 +50,7 @@ pub(super) struct Extended {
 
 /// Eight points to be added: limbs below 2^52.
 #[derive(Clone, Copy)]
-pub(super) struct Cached {
+pub(super) struct CachedPoint {
     /// Y + X.
     sum: Fe,
     /// Y - X.
@@ -97,21 +97,21 @@ macro_rules! finish_add {
     }};
 }
 
-impl Extended {
+impl ExtendedPoint {
     /// The neutral element.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn identity() -> Extended {
+    pub(super) fn identity() -> ExtendedPoint {
         let (zero, one) = (Fe::small(0), Fe::small(1));
-        Extended { x: zero, y: one, z: one, t: zero }
+        ExtendedPoint { x: zero, y: one, z: one, t: zero }
     }
 
     /// The base point in every lane.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn base() -> Extended {
+    pub(super) fn base() -> ExtendedPoint {
         let (x, y) = (Fe::splat(BASE_X), Fe::splat(BASE_Y));
-        Extended { x, y, z: Fe::small(1), t: mul(&x, &y) }
+        ExtendedPoint { x, y, z: Fe::small(1), t: mul(&x, &y) }
     }
 
     /// Doubles the points; sets T if asked for. In place, like the additions: to return 1280 bytes
@@ -134,7 +134,7 @@ impl Extended {
     /// Twice the points, T included.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn doubled(&self) -> Extended {
+    pub(super) fn doubled(&self) -> ExtendedPoint {
         let mut p = *self;
         p.double::<true>();
         p
@@ -153,7 +153,7 @@ impl Extended {
     /// Adds points; sets T if asked for.
     #[inline(never)]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn add<const T: bool>(&mut self, q: &Cached) {
+    pub(super) fn add<const T: bool>(&mut self, q: &CachedPoint) {
         let d = mul_raw(&self.z, &q.z2);
         finish_add!(T, self, q, d)
     }
@@ -169,8 +169,8 @@ impl Extended {
     /// The form that is added.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn cached(&self) -> Cached {
-        Cached {
+    pub(super) fn precompute(&self) -> CachedPoint {
+        CachedPoint {
             sum: add(&self.y, &self.x),
             difference: sub(&self.y, &self.x),
             t2d: mul(&self.t, &Fe::splat(D2)),
@@ -181,16 +181,16 @@ impl Extended {
     /// The opposite points.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn negated(&self) -> Extended {
+    pub(super) fn negated(&self) -> ExtendedPoint {
         let tight = |x: &Fe| carry(Raw(neg(x).0));
-        Extended { x: tight(&self.x), t: tight(&self.t), ..*self }
+        ExtendedPoint { x: tight(&self.x), t: tight(&self.t), ..*self }
     }
 
     /// `other` in the lanes of the mask.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn replaced_where(&self, mask: __mmask8, other: &Extended) -> Extended {
-        Extended {
+    pub(super) fn replaced_where(&self, mask: __mmask8, other: &ExtendedPoint) -> ExtendedPoint {
+        ExtendedPoint {
             x: select(mask, &self.x, &other.x),
             y: select(mask, &self.y, &other.y),
             z: select(mask, &self.z, &other.z),
@@ -200,7 +200,7 @@ impl Extended {
 
     /// Every lane's point plus those of all other lanes, in every lane; sets T.
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn sum_of_lanes(&self) -> Extended {
+    pub(super) fn sum_of_lanes(&self) -> ExtendedPoint {
         let mut p = *self;
         let turned = |x: &Fe, turn: usize| {
             Fe(x.0.map(|limb| match turn {
@@ -210,13 +210,13 @@ impl Extended {
             }))
         };
         for turn in [4, 2, 1] {
-            let turned = Extended {
+            let turned = ExtendedPoint {
                 x: turned(&p.x, turn),
                 y: turned(&p.y, turn),
                 z: turned(&p.z, turn),
                 t: turned(&p.t, turn),
             };
-            p.add::<true>(&turned.cached());
+            p.add::<true>(&turned.precompute());
         }
         p
     }
@@ -243,7 +243,7 @@ impl Extended {
 /// which lanes the bytes are those of a point. Takes what the RFC refuses and ZIP 215 allows: a y of
 /// p and above, and a set sign for x = 0. The points of the other lanes mean nothing.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-pub(super) fn decode<const G: usize>(words: &[[__m512i; 4]; G]) -> [(Extended, __mmask8); G] {
+pub(super) fn decode<const G: usize>(words: &[[__m512i; 4]; G]) -> [(ExtendedPoint, __mmask8); G] {
     let one = Fe::small(1);
     let y = words.each_ref().map(|words| Fe::from_words(words));
     let u: [Fe; G] = core::array::from_fn(|g| sub(&square(&y[g]), &one));
@@ -261,7 +261,7 @@ pub(super) fn decode<const G: usize>(words: &[[__m512i; 4]; G]) -> [(Extended, _
         let sign = _mm512_srli_epi64::<63>(words[g][3]);
         let wrong = _mm512_test_epi64_mask(_mm512_xor_si512(parity, sign), all(1));
         let x = carry(Raw(neg_where(wrong, &x).0));
-        (Extended { x, y: y[g], z: one, t: mul(&x, &y[g]) }, is_root | is_turned)
+        (ExtendedPoint { x, y: y[g], z: one, t: mul(&x, &y[g]) }, is_root | is_turned)
     })
 }
 
@@ -309,7 +309,7 @@ pub(super) fn transpose(r: &[__m512i; 8]) -> [__m512i; 8] {
     [even[0], odd[0], even[1], odd[1], even[2], odd[2], even[3], odd[3]]
 }
 
-/// One lane of [`Cached`]: Y+X, Y-X, 2dT, 2Z, five limbs each, and four words unused.
+/// One lane of [`CachedPoint`]: Y+X, Y-X, 2dT, 2Z, five limbs each, and four words unused.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct CachedRow([[u64; 8]; 3]);
@@ -346,17 +346,17 @@ pub(super) fn store8(register: __m512i) -> [u64; 8] {
     words
 }
 
-impl Cached {
+impl CachedPoint {
     /// One row a lane, negated in the lanes of the mask.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-    pub(super) fn from_rows(rows: &[&CachedRow; 8], negative: __mmask8) -> Cached {
+    pub(super) fn from_rows(rows: &[&CachedRow; 8], negative: __mmask8) -> CachedPoint {
         let part = |i: usize| transpose(&rows.map(|row| load8(&row.0[i])));
         let (a, b, c) = (part(0), part(1), part(2));
         let sum = Fe([a[0], a[1], a[2], a[3], a[4]]);
         let difference = Fe([a[5], a[6], a[7], b[0], b[1]]);
         let t2d = Fe([b[2], b[3], b[4], b[5], b[6]]);
-        Cached {
+        CachedPoint {
             sum: select(negative, &sum, &difference),
             difference: select(negative, &difference, &sum),
             t2d: neg_where(negative, &t2d),
@@ -449,7 +449,11 @@ impl Affine {
 
 /// The points `first, first + step, ..`.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-pub(super) fn progression(first: Extended, step: &Cached, count: usize) -> Vec<Extended> {
+pub(super) fn progression(
+    first: ExtendedPoint,
+    step: &CachedPoint,
+    count: usize,
+) -> Vec<ExtendedPoint> {
     let mut point = first;
     let mut out = Vec::with_capacity(count);
     out.push(point);
@@ -462,7 +466,7 @@ pub(super) fn progression(first: Extended, step: &Cached, count: usize) -> Vec<E
 
 /// The affine forms of points: one inversion for all.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-pub(super) fn affine(points: &[Extended]) -> Vec<Affine> {
+pub(super) fn affine(points: &[ExtendedPoint]) -> Vec<Affine> {
     let mut inverses: Vec<Fe> = points.iter().map(|point| point.z).collect();
     invert_all(&mut inverses);
     points

@@ -45,8 +45,8 @@ pub(crate) fn whole_groups(job: &mut LmsLeaves<'_>) -> usize {
     count * LANES
 }
 
-/// A message in sixteen lanes, word by word, of which the words come half a word late: behind 22 bytes.
-struct Absorbed {
+/// SHA-256 of a message in sixteen lanes that takes words half a word late: they stand behind 22 bytes.
+struct LaneHasher {
     state: [__m512i; 8],
     block: [__m512i; 16],
     /// Words in the block.
@@ -55,7 +55,7 @@ struct Absorbed {
     before: __m512i,
 }
 
-impl Absorbed {
+impl LaneHasher {
     /// I || number || what.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
@@ -64,7 +64,7 @@ impl Absorbed {
         block[..4].copy_from_slice(&address[..4]);
         block[4] = number;
         let state = SHA256_START.map(|word| _mm512_set1_epi32(word as i32));
-        Absorbed { state, block, at: 5, before: _mm512_set1_epi32(i32::from(what)) }
+        LaneHasher { state, block, at: 5, before: _mm512_set1_epi32(i32::from(what)) }
     }
 
     /// Words that follow.
@@ -115,7 +115,7 @@ fn sixteen<const V: usize>(job: &LmsLeaves<'_>, q: u32, output: &mut [u8]) {
     }
     let places = registers::table(&PLACES);
     rows[ADDRESS_ROW + 4] = _mm512_add_epi32(all(q), places);
-    let mut key = Absorbed::new(&rows[ADDRESS_ROW..], rows[ADDRESS_ROW + 4], D_PBLC);
+    let mut key = LaneHasher::new(&rows[ADDRESS_ROW..], rows[ADDRESS_ROW + 4], D_PBLC);
     for i in 0..job.chains as u32 {
         for (row, bytes) in rows[VALUE_ROW..].iter_mut().zip(job.seed.as_chunks().0) {
             *row = word(bytes);
@@ -128,7 +128,7 @@ fn sixteen<const V: usize>(job: &LmsLeaves<'_>, q: u32, output: &mut [u8]) {
     }
     let key = key.end(22 + job.chains * 4 * V);
     let number = _mm512_add_epi32(all(job.base + q), places);
-    let mut leaf = Absorbed::new(&rows[ADDRESS_ROW..], number, D_LEAF);
+    let mut leaf = LaneHasher::new(&rows[ADDRESS_ROW..], number, D_LEAF);
     leaf.take(&key[..V]);
     let leaf = leaf.end(22 + 4 * V);
     for (output, row) in output.chunks_exact_mut(4 * V).zip(words_to_rows(leaf)) {

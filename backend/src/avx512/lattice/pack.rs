@@ -14,8 +14,8 @@ use core::arch::x86_64::*;
 use crate::avx512::registers;
 use crate::common::memory::Table;
 
-/// How pairs of fields of one width become bytes.
-struct Packing {
+/// The shuffles and shifts that pack pairs of fields of one width to bytes.
+struct PackTable {
     /// Left shifts that bring the even fields to the top of their double words.
     even: Table<i32, 16>,
     /// Left shifts that bring the pairs to their places within the first byte.
@@ -27,8 +27,8 @@ struct Packing {
     shared: u64,
 }
 
-const fn packing(bits: usize) -> Packing {
-    let mut p = Packing {
+const fn pack_table(bits: usize) -> PackTable {
+    let mut p = PackTable {
         even: Table([0; 16]),
         place: Table([0; 8]),
         first: Table([0; 64]),
@@ -56,8 +56,8 @@ const fn packing(bits: usize) -> Packing {
     p
 }
 
-/// How bytes become fields: a register of `per` fields in each 64 bits.
-struct Unpacking {
+/// The shuffles and shifts that unpack bytes to a register of `per` fields in each 64 bits.
+struct UnpackTable {
     /// For each 64 bits, the eight bytes from the first one that belongs to it.
     gather: Table<u8, 64>,
     /// For each byte of the result, the bit of the 64 where it begins.
@@ -65,8 +65,8 @@ struct Unpacking {
 }
 
 /// `lift` is how far above bit 0 of its place a field is to lie; what surrounds it is garbage.
-const fn unpacking(bits: usize, per: usize, lift: usize) -> Unpacking {
-    let mut u = Unpacking { gather: Table([0; 64]), select: Table([0; 64]) };
+const fn unpack_table(bits: usize, per: usize, lift: usize) -> UnpackTable {
+    let mut u = UnpackTable { gather: Table([0; 64]), select: Table([0; 64]) };
     let mut byte = 0;
     while byte < 64 {
         let (group, within) = (byte / 8, byte % 8);
@@ -83,11 +83,11 @@ const fn unpacking(bits: usize, per: usize, lift: usize) -> Unpacking {
 struct Fields<const BITS: usize>;
 
 impl<const BITS: usize> Fields<BITS> {
-    const PACKING: &'static Packing = &packing(BITS);
-    const DOUBLE_WORDS: &'static Unpacking = &unpacking(BITS, 2, 0);
-    const WORDS: &'static Unpacking = &unpacking(BITS, 4, 0);
+    const PACKING: &'static PackTable = &pack_table(BITS);
+    const DOUBLE_WORDS: &'static UnpackTable = &unpack_table(BITS, 2, 0);
+    const WORDS: &'static UnpackTable = &unpack_table(BITS, 4, 0);
     /// Fields in words, lifted to just below the sign bit.
-    const HIGH_IN_WORDS: &'static Unpacking = &unpacking(BITS, 4, 15 - BITS % 16);
+    const HIGH_IN_WORDS: &'static UnpackTable = &unpack_table(BITS, 4, 15 - BITS % 16);
 }
 
 /// Packs sixteen double words below 2^BITS into `2 * BITS` bytes; zeros follow or garbage.
@@ -108,7 +108,7 @@ pub(super) fn pack<const BITS: usize>(fields: __m512i) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn spread(bytes: __m512i, u: &Unpacking) -> __m512i {
+fn spread(bytes: __m512i, u: &UnpackTable) -> __m512i {
     let gathered = _mm512_permutexvar_epi8(registers::table(&u.gather), bytes);
     _mm512_multishift_epi64_epi8(registers::table(&u.select), gathered)
 }

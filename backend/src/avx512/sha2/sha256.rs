@@ -355,7 +355,7 @@ impl Streams {
     }
 }
 
-impl crate::x86::sha_ni::Four for Streams {
+impl crate::x86::sha_ni::FourStreams for Streams {
     #[inline(always)]
     fn step(self, lanes: &mut [Lane; STREAMS], shuffles: &Shuffles) {
         // SAFETY: the token proves that the processor has AVX-512 and the SHA extensions.

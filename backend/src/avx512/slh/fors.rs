@@ -39,8 +39,8 @@ fn lane<'j, 'a>(jobs: &'j [SlhForsTree<'a>], i: usize) -> &'j SlhForsTree<'a> {
     &jobs[if i < jobs.len() { i } else { 0 }]
 }
 
-/// What is kept of subtrees whose nodes have R rows.
-struct Grown<const R: usize> {
+/// The authentication paths and roots of subtrees whose nodes have R rows.
+struct SubtreePaths<const R: usize> {
     /// The nodes beside the paths, level by level; not on the stack, of which asynchronous jobs have little.
     path: Vec<[__m512i; R]>,
     root: [__m512i; R],
@@ -56,11 +56,11 @@ fn grow<const R: usize>(
     mut leaf: impl FnMut(u32, &mut [__m512i; R]),
     mut parent: impl FnMut(u32, u32, &[__m512i; R], &mut [__m512i; R]),
     keep: impl Fn(&mut [__m512i; R], __mmask16, &[__m512i; R]),
-) -> Grown<R> {
+) -> SubtreePaths<R> {
     let height = jobs[0].height;
     let zero = [_mm512_setzero_si512(); R];
     let mut stack = vec![zero; height as usize];
-    let mut grown = Grown { path: vec![zero; height as usize], root: zero };
+    let mut grown = SubtreePaths { path: vec![zero; height as usize], root: zero };
     let leaves =
         registers::table(&Table::<u32, LANES>(core::array::from_fn(|i| lane(jobs, i).leaf)));
     for first in 0..1u32 << height {
@@ -85,7 +85,7 @@ fn grow<const R: usize>(
     grown
 }
 
-impl<const R: usize> Grown<R> {
+impl<const R: usize> SubtreePaths<R> {
     /// Writes all that was grown. `rows` turns a node into the bytes of each lane.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]

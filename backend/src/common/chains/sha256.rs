@@ -77,8 +77,8 @@ impl<const N: usize> Chains<N> {
         Chains { start: [[0; N]; 8], address: [[0; N]; 5], hash: [0; N], value: [[0; N]; 8] };
 }
 
-/// A chain that can be taken out of its lane.
-pub(crate) trait Interrupted: Sha256Chain {
+/// A chain that can be interrupted: taken out of its lane and continued elsewhere.
+pub(crate) trait Interruptible: Sha256Chain {
     /// Bytes of a value.
     fn n(&self) -> usize;
 
@@ -89,7 +89,7 @@ pub(crate) trait Interrupted: Sha256Chain {
     fn give_back(&mut self, rest: Self);
 }
 
-impl Interrupted for SlhChain<'_> {
+impl Interruptible for SlhChain<'_> {
     #[inline(always)]
     fn n(&self) -> usize {
         self.context.n
@@ -113,7 +113,7 @@ impl Interrupted for SlhChain<'_> {
     }
 }
 
-impl Interrupted for LmsChain<'_> {
+impl Interruptible for LmsChain<'_> {
     #[inline(always)]
     fn n(&self) -> usize {
         self.value.len()
@@ -153,9 +153,9 @@ pub(crate) trait Steps<C, const N: usize>: Copy {
     fn clear(self);
 }
 
-/// Which chain a lane has, and whether it is at PRF.
+/// A lane's progress: which chain it has, and whether it is at PRF.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct LaneProgress {
     job: usize,
     is_prf: bool,
 }
@@ -163,7 +163,7 @@ struct Place {
 /// All lanes, of which those below `count` have a chain.
 struct Lanes<const N: usize> {
     chains: Chains<N>,
-    places: [Place; N],
+    places: [LaneProgress; N],
     /// Steps to go, of PRF or of F.
     left: [u32; N],
     count: usize,
@@ -196,7 +196,7 @@ impl<const N: usize> Lanes<N> {
         let is_prf = chain.has_secret();
         self.put_head(lane, &chain.head(is_prf));
         Self::put(&mut self.chains.value, lane, chain.input());
-        self.places[lane] = Place { job, is_prf };
+        self.places[lane] = LaneProgress { job, is_prf };
         self.left[lane] = if is_prf { 1 } else { chain.steps() };
     }
 
@@ -212,7 +212,7 @@ impl<const N: usize> Lanes<N> {
     /// Goes on from PRF to F, or writes the value and says that the chain has ended.
     #[inline]
     fn ends<C: Sha256Chain>(&mut self, lane: usize, jobs: &mut [C]) -> bool {
-        let Place { job, is_prf } = self.places[lane];
+        let LaneProgress { job, is_prf } = self.places[lane];
         let chain = &mut jobs[job];
         if is_prf && chain.steps() > 0 {
             self.places[lane].is_prf = false;
@@ -237,11 +237,11 @@ impl<const N: usize> Lanes<N> {
 
     /// Finishes what is left in another way.
     #[inline]
-    fn finish<C: Interrupted, L: Steps<C, N>>(&mut self, isa: L, jobs: &mut [C]) {
+    fn finish<C: Interruptible, L: Steps<C, N>>(&mut self, isa: L, jobs: &mut [C]) {
         let mut rest: [C; N] = core::array::from_fn(|lane| {
             // Beyond the last one nothing is run.
             let lane = lane.min(self.count - 1);
-            let Place { job, is_prf } = self.places[lane];
+            let LaneProgress { job, is_prf } = self.places[lane];
             let chain = &mut jobs[job];
             if !is_prf {
                 self.take_value(lane, chain.value());
@@ -260,12 +260,12 @@ impl<const N: usize> Lanes<N> {
 ///
 /// All lanes take steps together until one of them has no more, and then it takes the next chain.
 #[inline(always)]
-pub(crate) fn chain_many<C: Interrupted, L: Steps<C, N>, const N: usize>(isa: L, jobs: &mut [C])
+pub(crate) fn chain_many<C: Interruptible, L: Steps<C, N>, const N: usize>(isa: L, jobs: &mut [C])
 where
     Chains<N>: Plain,
 {
     C::assert_all(jobs);
-    match jobs.first().map(Interrupted::n) {
+    match jobs.first().map(Interruptible::n) {
         _ if jobs.len() <= isa.few() => isa.run_few(jobs),
         Some(16) => chain_many_of::<C, L, N, 4>(isa, jobs),
         Some(24) => chain_many_of::<C, L, N, 6>(isa, jobs),
@@ -276,14 +276,18 @@ where
 
 /// The same, where values have V words.
 #[inline(always)]
-fn chain_many_of<C: Interrupted, L: Steps<C, N>, const N: usize, const V: usize>(
+fn chain_many_of<C: Interruptible, L: Steps<C, N>, const N: usize, const V: usize>(
     isa: L,
     jobs: &mut [C],
 ) where
     Chains<N>: Plain,
 {
-    let mut lanes =
-        Lanes::<N> { chains: Chains::ZERO, places: [Place::default(); N], left: [0; N], count: 0 };
+    let mut lanes = Lanes::<N> {
+        chains: Chains::ZERO,
+        places: [LaneProgress::default(); N],
+        left: [0; N],
+        count: 0,
+    };
     let mut queue = Queue::new();
     while lanes.count < N {
         let Some(job) = queue.pop(jobs) else { break };

@@ -38,8 +38,8 @@ pub(crate) trait Isa<const N: usize>: Compress<N> {
     fn clear(self);
 }
 
-/// The chains that are under way. Streams below `count` have one.
-struct UnderWay<const N: usize> {
+/// The active chains. Streams below `count` have one.
+struct ActiveChains<const N: usize> {
     streams: Streams<N>,
     jobs: [usize; N],
     /// Steps to go.
@@ -47,7 +47,7 @@ struct UnderWay<const N: usize> {
     count: usize,
 }
 
-impl<const N: usize> UnderWay<N> {
+impl<const N: usize> ActiveChains<N> {
     /// Begins a chain in a stream.
     #[inline]
     fn begin(&mut self, stream: usize, jobs: &[XmssChain<'_>], job: usize) {
@@ -108,7 +108,8 @@ pub(crate) fn chain_many<I: Isa<N>, const N: usize>(isa: I, jobs: &mut [XmssChai
 #[inline(always)]
 fn chain_many_of<I: Isa<N>, const N: usize, const V: usize>(isa: I, jobs: &mut [XmssChain<'_>]) {
     let mut queue = Queue::new();
-    let mut all = UnderWay::<N> { streams: Streams::ZERO, jobs: [0; N], left: [0; N], count: 0 };
+    let mut all =
+        ActiveChains::<N> { streams: Streams::ZERO, jobs: [0; N], left: [0; N], count: 0 };
     while all.count < N {
         let Some(job) = queue.pop(jobs) else { break };
         all.begin(all.count, jobs, job);

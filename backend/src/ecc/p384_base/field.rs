@@ -252,7 +252,7 @@ mod tests {
         U384::from_words(words)
     }
 
-    fn reduced(number: U384) -> U384 {
+    fn reduce(number: U384) -> U384 {
         number.rem(&NonZero::new(P).unwrap())
     }
 
@@ -284,14 +284,14 @@ mod tests {
         let p = NonZero::new(P).unwrap();
         for a in extremes() {
             let element = Element(a);
-            let a = reduced(number(a));
+            let a = reduce(number(a));
             assert_eq!(U384::from_be_slice(&element.to_bytes()), a);
             assert_eq!(element.zero_mask() != 0, a == U384::ZERO);
             let inverse = element.invert().mul(element).to_bytes();
             assert_eq!(U384::from_be_slice(&inverse), U384::from_u8(u8::from(a != U384::ZERO)));
             for b in extremes() {
                 let other = Element(b);
-                let b = reduced(number(b));
+                let b = reduce(number(b));
                 let results = [
                     (element.add(other), a.add_mod(&b, &p)),
                     (element.sub(other), a.sub_mod(&b, &p)),

@@ -8,7 +8,7 @@ use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status, rsa};
 use zeroize::Zeroizing;
 
-use crate::ecc::{Hedge, Signed};
+use crate::ecc::{Hedge, SignatureInput};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, private_key};
 use crate::family::{SignLanes, SigningPart, VerifyLanes, VerifyPart, ecdsa, ed25519};
@@ -168,10 +168,10 @@ pub(super) fn sign(
         .collect();
     if with_lanes.is_empty() {
         let one = |((key, text), random): ((&&Private, &Vec<u8>), &[u8; RANDOM_LEN])| {
-            let hedge = if is_given { Hedge::Given(random) } else { Hedge::Fresh(random) };
+            let hedge = if is_given { Hedge::Fixed(random) } else { Hedge::Fresh(random) };
             let made = match key {
                 Private::Rsa(params, key) => key.sign(*params, text, random),
-                Private::Ecdsa(key, _) => key.sign_one(Signed::Message(text), hedge),
+                Private::Ecdsa(key, _) => key.sign_one(SignatureInput::Message(text), hedge),
                 Private::Ed25519(_) => None,
             };
             made.ok_or(Status::Fault)
@@ -210,7 +210,7 @@ pub(super) fn verify(
     if with_lanes.is_empty() {
         let one = |((key, text), sig): ((&&Public, &Vec<u8>), &&[u8])| match key {
             Public::Rsa(params, key) if key.verify(*params, text, sig) => Status::Ok,
-            Public::Ecdsa(key) => key.verify_one(Signed::Message(text), sig),
+            Public::Ecdsa(key) => key.verify_one(SignatureInput::Message(text), sig),
             Public::Rsa(..) | Public::Ed25519(_) => Status::InvalidSignature,
         };
         return Ok(keys.iter().zip(texts).zip(signatures).map(one).collect());

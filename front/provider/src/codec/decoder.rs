@@ -11,7 +11,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::host::Uncancelled;
+use gabion_engine::host::CancellationGuard;
 use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
 use gabion_engine::{Error, Family, keys};
 use once_cell::race::OnceBox;
@@ -136,7 +136,7 @@ unsafe extern "C" fn decode(
     _password_argument: *mut c_void,
 ) -> c_int {
     // Over all of it: what is between the borders here owns something.
-    let _held = Uncancelled::hold();
+    let _held = CancellationGuard::hold();
     // SAFETY: the core passes a context of new.
     let Ok(decoder) = (unsafe { borrow::<Decoder>(decoder) }) else {
         return 0;

@@ -9,7 +9,7 @@ mod gpu;
 use std::time::{Duration, Instant};
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Kem, Operation, Ran};
+use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Kem, Operation};
 use gabion_cuda::driver::{NoDevice, Nvidia, check_over, devices_over};
 use gabion_cuda::{Cuda, Device, Fault, HashArguments, Launch};
 use gabion_scheme::Status;
@@ -476,11 +476,11 @@ fn whole_batches_run_over_the_driver() {
         (backend.run(&mut batch), status, ek, dk)
     };
     let expected = keygen(&Cpu::new(Portable));
-    assert_eq!(expected.0, Ran::Done);
+    assert_eq!(expected.0, BatchOutcome::Done);
     assert!(keygen(&cuda) == expected);
     assert!(cuda.device().counters().launches > 0);
     world(|world| world.trouble = Some((fake::InjectedFault::ContextLost, world.call + 40)));
     let (ran, _, ek, dk) = keygen(&cuda);
-    assert!(ran == Ran::Lost && ek.iter().chain(&dk).all(|&byte| byte == 0));
+    assert!(ran == BatchOutcome::Lost && ek.iter().chain(&dk).all(|&byte| byte == 0));
     assert!(keygen(&cuda) == expected);
 }

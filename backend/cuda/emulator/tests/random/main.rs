@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gabion_backend::{Backend, Batch, Dsa, Kem, Keys, Operation, Ran, Slh, cpus};
+use gabion_backend::{Backend, Batch, BatchOutcome, Dsa, Kem, Keys, Operation, Slh, cpus};
 use gabion_cuda_emulator::selected_backend;
 use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
@@ -110,14 +110,14 @@ impl Text {
 /// A backend's output for a batch.
 type BatchOutput = (Vec<Status>, Vec<Vec<u8>>);
 
-fn run(backend: &dyn Backend, operation: Operation<'_>, n: usize) -> (Ran, Vec<Status>) {
+fn run(backend: &dyn Backend, operation: Operation<'_>, n: usize) -> (BatchOutcome, Vec<Status>) {
     let mut status = vec![Status::NotRun; n];
     let mut batch = Batch { operation, status: &mut status };
     batch.check().unwrap();
     let mut ran = backend.run(&mut batch);
     // Threads share the slots of a device.
     for _ in 0..200 {
-        if ran != Ran::Declined {
+        if ran != BatchOutcome::Declined {
             break;
         }
         ran = backend.run(&mut batch);
@@ -126,7 +126,7 @@ fn run(backend: &dyn Backend, operation: Operation<'_>, n: usize) -> (Ran, Vec<S
 }
 
 /// A task: it runs on a backend, with outputs of its own.
-type Task<'t> = Box<dyn Fn(&dyn Backend) -> (Ran, BatchOutput) + 't>;
+type Task<'t> = Box<dyn Fn(&dyn Backend) -> (BatchOutcome, BatchOutput) + 't>;
 
 /// Runs a task on both, and says how many lanes it had; none if the device does not do such tasks.
 fn compare(
@@ -137,12 +137,12 @@ fn compare(
     task: &Task<'_>,
 ) -> Option<u64> {
     let (ran, made) = task(cuda);
-    if ran == Ran::Declined {
+    if ran == BatchOutcome::Declined {
         return None;
     }
-    assert_eq!(ran, Ran::Done, "{name}, seed {seed}");
+    assert_eq!(ran, BatchOutcome::Done, "{name}, seed {seed}");
     let (ran, expected) = task(cpu);
-    assert_eq!(ran, Ran::Done, "{name}, seed {seed}");
+    assert_eq!(ran, BatchOutcome::Done, "{name}, seed {seed}");
     let lanes = made.0.iter().zip(&expected.0).position(|(made, expected)| made != expected);
     assert_eq!(lanes, None, "{name}, seed {seed}: the first lane with another verdict");
     assert!(made.1 == expected.1, "{name}, seed {seed}: other results");
@@ -237,7 +237,7 @@ fn dsa(random: &mut Random, cpu: &dyn Backend, set: usize, n: usize) -> (String,
     let known: Vec<ml_dsa::SigningKey> = {
         let mut keys: Vec<_> = (0..4).map(|_| ml_dsa::SigningKey::blank(params)).collect();
         let dsa = Dsa::Generate { params, seeds: &random.arrays(4), keys: &mut keys };
-        assert_eq!(run(cpu, Operation::Dsa(dsa), 4).0, Ran::Done);
+        assert_eq!(run(cpu, Operation::Dsa(dsa), 4).0, BatchOutcome::Done);
         keys
     };
     let turn: Vec<usize> = (0..n).map(|_| random.below(known.len())).collect();
@@ -302,7 +302,7 @@ fn slh(
         let mut keys: Vec<_> = (0..2).map(|_| slh_dsa::SigningKey::blank(params)).collect();
         let seeds = random.bytes(2 * params.seed_len());
         let slh = Slh::Generate { params, seeds: &seeds, keys: &mut keys };
-        assert_eq!(run(cpu, Operation::Slh(slh), 2).0, Ran::Done);
+        assert_eq!(run(cpu, Operation::Slh(slh), 2).0, BatchOutcome::Done);
         keys
     };
     let turn: Vec<usize> = (0..n).map(|_| random.below(keys.len())).collect();

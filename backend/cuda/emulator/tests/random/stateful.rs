@@ -1,7 +1,7 @@
 //! LMS, HSS, XMSS and XMSS^MT: nodes of trees that are made, and signatures by several keys in one batch.
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Hss, Operation, Ran, Xmss};
+use gabion_backend::{Backend, BatchOutcome, Hss, Operation, Xmss};
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels};
 use gabion_scheme::xmss::{self, Scheme};
 
@@ -170,7 +170,7 @@ fn xmss_nodes(random: &mut Random, scheme: Scheme) -> (String, Task<'static>) {
     let set = sets[random.below(sets.len())];
     let seeds = random.bytes(3 * set.n);
     let (first, count) = random_range(random, 1 << set.tree_height());
-    let task = Box::new(move |backend: &dyn Backend| -> (Ran, _) {
+    let task = Box::new(move |backend: &dyn Backend| -> (BatchOutcome, _) {
         let mut making = xmss::Generation::new(set, &seeds).unwrap();
         let all = making.span(usize::MAX).unwrap();
         let mut piece = all.split_at(first).1.split_at(count).0;
