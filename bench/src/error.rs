@@ -34,7 +34,7 @@ impl From<gabion_engine::Error> for Error {
             gabion_engine::Error::NoSuchBackend { .. } => Error::Usage(error.to_string()),
             gabion_engine::Error::NoBackend(_)
             | gabion_engine::Error::NoDevice { .. }
-            | gabion_engine::Error::Unserved { .. }
+            | gabion_engine::Error::BackendUnavailable { .. }
             | gabion_engine::Error::NoMemory(_)
             | gabion_engine::Error::Entropy(_) => Error::NotReady(error.to_string()),
             // Inputs made here are valid: whatever else is refused was refused wrongly.

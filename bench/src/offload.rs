@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use gabion_engine::{Algorithm, Engine, Kind, Limits, Message, OsEntropy, Queue, Served, Task};
+use gabion_engine::{
+    Algorithm, DeviceCounts, Engine, Kind, Limits, Message, OsEntropy, Queue, Task,
+};
 pub use gabion_rows::gpu::Offload as Row;
 
 use crate::Error;
@@ -267,7 +269,7 @@ fn by_queue(config: &Config, is_kem: bool) -> Result<(Figures, String), Error> {
     })?;
     if config.way == Way::Cuda {
         let tasks = if is_kem { [Task::Encaps, Task::Decaps] } else { [Task::Sign, Task::Verify] };
-        let lanes = on_device(&engine.served(), algorithm, tasks, figures.checked)?;
+        let lanes = on_device(&engine.device_counts(), algorithm, tasks, figures.checked)?;
         return Ok((figures, format!("{code}, {lanes:.1} jobs a batch")));
     }
     Ok((figures, code))
@@ -275,7 +277,7 @@ fn by_queue(config: &Config, is_kem: bool) -> Result<(Figures, String), Error> {
 
 /// Refuses figures of a device that did not do all jobs itself; otherwise how many of them came in a batch.
 fn on_device(
-    served: &[Served],
+    served: &[DeviceCounts],
     algorithm: Algorithm,
     tasks: [Task; 2],
     jobs: u64,
@@ -419,7 +421,7 @@ mod tests {
         assert!(none.to_string().contains("0 of 1 jobs (Encaps)"), "{none}");
         // The processor's queue asks no device.
         let engine = Engine::new(&gabion_engine::Config::default()).unwrap();
-        assert!(on_device(&engine.served(), Algorithm::MlKem768, tasks, 1).is_err());
+        assert!(on_device(&engine.device_counts(), Algorithm::MlKem768, tasks, 1).is_err());
     }
 
     #[test]

@@ -52,24 +52,24 @@ fn draw<const N: usize>(entropy: &dyn Entropy, lanes: usize) -> Result<Lanes<N>,
     Ok(values)
 }
 
-/// Randomness that was drawn at once for several purposes, and is given out piece by piece. Whoever needs
+/// A buffer of randomness that is drawn at once for several purposes, and handed out piece by piece. Whoever needs
 /// more than that, as one does who draws again what is no scalar of a curve, has it from the source.
-pub(crate) struct Drawn<'a> {
+pub(crate) struct EntropyBuffer<'a> {
     source: &'a dyn Entropy,
     bytes: Zeroizing<Vec<u8>>,
     used: Cell<usize>,
 }
 
-impl<'a> Drawn<'a> {
+impl<'a> EntropyBuffer<'a> {
     /// Draws `len` bytes.
     pub(crate) fn of(source: &'a dyn Entropy, len: usize) -> Result<Self, EntropyError> {
         let mut bytes = Zeroizing::new(vec![0; len]);
         source.fill(&mut bytes)?;
-        Ok(Drawn { source, bytes, used: Cell::new(0) })
+        Ok(EntropyBuffer { source, bytes, used: Cell::new(0) })
     }
 }
 
-impl Entropy for Drawn<'_> {
+impl Entropy for EntropyBuffer<'_> {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         let (start, end) = (self.used.get(), self.used.get() + out.len());
         let Some(bytes) = self.bytes.get(start..end) else { return self.source.fill(out) };
@@ -89,7 +89,7 @@ pub enum Randomness<'a> {
     Deterministic,
     /// Bytes that the caller brings, `[lane][byte]`. Randomness that is used twice, or known to
     /// others, gives secrets away.
-    Given(&'a [u8]),
+    Bytes(&'a [u8]),
 }
 
 impl Randomness<'_> {
@@ -98,7 +98,7 @@ impl Randomness<'_> {
         match self {
             Randomness::Fresh(entropy) => Ok(draw::<N>(entropy, lanes)?),
             Randomness::Deterministic => Ok(Lanes::new(vec![[0; N]; lanes])),
-            Randomness::Given(bytes) => {
+            Randomness::Bytes(bytes) => {
                 check_length("the given randomness", lanes * N, bytes)?;
                 Ok(Lanes::new(bytes.as_chunks::<N>().0.to_vec()))
             }
@@ -118,7 +118,7 @@ impl Randomness<'_> {
                 Ok(Some(bytes))
             }
             Randomness::Deterministic => Ok(None),
-            Randomness::Given(bytes) => {
+            Randomness::Bytes(bytes) => {
                 check_length("the given randomness", lanes * len, bytes)?;
                 Ok(Some(Zeroizing::new(bytes.to_vec())))
             }
@@ -149,11 +149,11 @@ pub(crate) type Lanes<const N: usize> = Zeroizing<Vec<[u8; N]>>;
 mod tests {
     use super::*;
 
-    /// Counts up, and counts how often it is asked.
+    /// A source that counts up, and counts how often it is asked.
     #[derive(Default)]
-    struct Counting(Cell<u8>, Cell<usize>);
+    struct CountingEntropy(Cell<u8>, Cell<usize>);
 
-    impl Entropy for Counting {
+    impl Entropy for CountingEntropy {
         fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
             self.1.set(self.1.get() + 1);
             for byte in out {
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_was_drawn_at_once_is_given_out_once() {
-        let source = Counting::default();
-        let drawn = Drawn::of(&source, 8).unwrap();
+        let source = CountingEntropy::default();
+        let drawn = EntropyBuffer::of(&source, 8).unwrap();
         let (mut first, mut second, mut third) = ([0; 3], [0; 5], [0; 2]);
         drawn.fill(&mut first).unwrap();
         drawn.fill(&mut second).unwrap();

@@ -169,10 +169,10 @@ pub enum Error {
     /// Resource: the queue was shut down, or belongs to the process that forked this one.
     #[error("the queue is closed, or its workers belong to another process; make a new one")]
     Closed,
-    /// Resource: no backend takes it for now. Each that may run the algorithm declined the batch, lost it, or is set
+    /// Resource: no backend is available. Each that may run the algorithm declined the batch, lost it, or is set
     /// aside since it lost another. Nothing came out.
     #[error("no backend takes {algorithm} {task} for now; try again later")]
-    Unserved {
+    BackendUnavailable {
         /// The algorithm.
         algorithm: Algorithm,
         /// What was asked.

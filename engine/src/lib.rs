@@ -83,4 +83,4 @@ pub use pieces::Pieces;
 #[cfg(fuzzing)]
 pub use queue::testing_only_schedule;
 pub use queue::{Limits, Queue, Ticket};
-pub use route::{BackendReport, BackendState, Engine, Served, watch_devices};
+pub use route::{BackendReport, BackendState, DeviceCounts, Engine, watch_devices};

@@ -30,26 +30,26 @@ const PIECES_EACH: usize = 4;
 /// Lanes of a piece are a multiple of this: the widest group of any backend.
 const GROUP: usize = 16;
 
-/// How a batch is cut: on how many threads, and how many lanes a piece has.
+/// The partition of a batch: on how many threads, and how many lanes a piece has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
+struct Partition {
     threads: usize,
     lanes: usize,
 }
 
-impl Cut {
+impl Partition {
     /// None where the batch is too small for a second thread.
-    fn new(lanes_min: usize, lanes: usize, threads: NonZero<usize>) -> Option<Cut> {
+    fn new(lanes_min: usize, lanes: usize, threads: NonZero<usize>) -> Option<Partition> {
         let threads = threads.get().min(lanes / lanes_min);
         let each = lanes.div_ceil(threads.max(1) * PIECES_EACH);
         let lanes = each.next_multiple_of(lanes_min.min(GROUP)).max(lanes_min);
-        (threads > 1).then_some(Cut { threads, lanes })
+        (threads > 1).then_some(Partition { threads, lanes })
     }
 }
 
 /// `n` keys in order, `cut.lanes` of them made at a time: those of a range.
 fn make_many<K: Send>(
-    cut: Cut,
+    cut: Partition,
     n: usize,
     make: impl Fn(Range<usize>) -> Result<Vec<K>, Error> + Sync,
 ) -> Result<Vec<K>, Error> {
@@ -76,7 +76,7 @@ impl Engine {
         threads: NonZero<usize>,
     ) -> Result<(), Error> {
         let piece = self.piece(batch.algorithm(), batch.task(), batch.lanes());
-        let Some(cut) = Cut::new(piece, batch.lanes(), threads) else {
+        let Some(cut) = Partition::new(piece, batch.lanes(), threads) else {
             return self.run(batch);
         };
         batch.status.fill(Status::NotRun);
@@ -402,8 +402,8 @@ impl Parallel<'_> {
         }
     }
 
-    fn cut(&self, algorithm: Option<Algorithm>, task: Task, lanes: usize) -> Option<Cut> {
-        Cut::new(self.engine.piece(algorithm?, task, lanes), lanes, self.threads)
+    fn cut(&self, algorithm: Option<Algorithm>, task: Task, lanes: usize) -> Option<Partition> {
+        Partition::new(self.engine.piece(algorithm?, task, lanes), lanes, self.threads)
     }
 }
 
@@ -419,15 +419,15 @@ mod tests {
 
     #[test]
     fn a_batch_is_cut_where_each_thread_has_enough() {
-        let of = |lanes_min, lanes, n| Cut::new(lanes_min, lanes, threads(n));
+        let of = |lanes_min, lanes, n| Partition::new(lanes_min, lanes, threads(n));
         assert_eq!(of(64, 1000, 1), None);
         assert_eq!(of(64, 127, 8), None);
         assert_eq!(of(64, 0, 8), None);
-        assert_eq!(of(64, 128, 8), Some(Cut { threads: 2, lanes: 64 }));
+        assert_eq!(of(64, 128, 8), Some(Partition { threads: 2, lanes: 64 }));
         // 1000 / (2 * 4) = 125, of which groups of 16 make 128.
-        assert_eq!(of(64, 1000, 2), Some(Cut { threads: 2, lanes: 128 }));
-        assert_eq!(of(4, 9, 8), Some(Cut { threads: 2, lanes: 4 }));
-        assert_eq!(of(1, 3, 8), Some(Cut { threads: 3, lanes: 1 }));
+        assert_eq!(of(64, 1000, 2), Some(Partition { threads: 2, lanes: 128 }));
+        assert_eq!(of(4, 9, 8), Some(Partition { threads: 2, lanes: 4 }));
+        assert_eq!(of(1, 3, 8), Some(Partition { threads: 3, lanes: 1 }));
         // One that is not to be cut.
         assert_eq!(of(usize::MAX, 1000, 8), None);
     }

@@ -7,7 +7,7 @@
 //! randomness that has to count in its own lane. The expected digests were made with
 //! another implementation (OpenSSL 3.5.5: `genpkey` from a seed, `pkeyutl -encap` with given randomness,
 //! `-decap` of a corrupted ciphertext, deterministic `-sign` with a context), from the seeds and messages that
-//! [`known_answers`](crate::known_answers) gives. Each family has its own beside it, in `family/`. `planted` plants bugs,
+//! [`known_answers`](crate::known_answers) gives. Each family has its own beside it, in `family/`. `mutants` plants bugs,
 //! each of which has to be caught.
 
 #[cfg(test)]
@@ -16,7 +16,7 @@ mod mutants;
 use crate::ecc;
 use crate::family::{self, hybrid};
 use crate::known_answers::LANES_FEW;
-use crate::route::slot::{Failed, SelfTests};
+use crate::route::slot::{SelfTests, TestFailure};
 
 use gabion_backend::Backend;
 use gabion_scheme::algorithms::Family;
@@ -51,7 +51,7 @@ fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
 }
 
 /// Tests what an algorithm has beside its [`parts`] on one backend.
-pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Failed> {
+pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), TestFailure> {
     // What the engine asks for is in this build; each family is asked once more, so that its code can go.
     if let Some(parts) = hybrid::Parts::of(algorithm).filter(|_| Family::Hybrid.is_built()) {
         return Ok(hybrid::self_test(parts)?);

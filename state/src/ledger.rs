@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use gabion_disk::{Access, Identity};
 use gabion_engine::keys::stateful::{
-    Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, check_request_ids,
+    Entry, Holder, Ledger, LedgerError, LedgerRecord, Remaining, Reservation, check_request_ids,
 };
 
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
@@ -338,7 +338,7 @@ impl Ledger for FilesLedger {
         Ok(Reservation::new(first..first + count, Box::new(holder)))
     }
 
-    fn recall(&self, request: &str) -> Result<Option<Recorded>, LedgerError> {
+    fn recall(&self, request: &str) -> Result<Option<LedgerRecord>, LedgerError> {
         let shared = &*self.shared;
         shared.check_process()?;
         let mut inner = shared.inner();

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 
 use gabion_disk::{DiskFile, Identity, read_full, write_all};
-use gabion_engine::keys::stateful::{Entry, Recorded, digest_of};
+use gabion_engine::keys::stateful::{Entry, LedgerRecord, digest_of};
 
 use crate::machine::Machine;
 use crate::record::{KeyId, Reader, Stamp, State};
@@ -284,13 +284,13 @@ impl Log {
     }
 
     /// The signature of a request.
-    pub fn recall(&self, request: &str) -> io::Result<Option<Recorded>> {
+    pub fn recall(&self, request: &str) -> io::Result<Option<LedgerRecord>> {
         let Some(place) = self.requests.get(request) else { return Ok(None) };
         let mut signature = vec![0; place.len];
         if read_full(&*self.file, &mut signature, place.offset)? < place.len {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        Ok(Some(Recorded { index: place.index, digest: place.digest, signature }))
+        Ok(Some(LedgerRecord { index: place.index, digest: place.digest, signature }))
     }
 
     /// Whether a request id is taken.

@@ -52,7 +52,7 @@ fn named() -> Engine {
 
 /// Lanes that ran on the device, the batches that they came in, and batches that it lost.
 fn served(engine: &Engine, algorithm: Algorithm, task: Task) -> (u64, u64, u64) {
-    let all = engine.served();
+    let all = engine.device_counts();
     let of = all.iter().find(|served| (served.algorithm, served.task) == (algorithm, task));
     of.map_or((0, 0, 0), |served| (served.lanes, served.batches, served.lost))
 }
@@ -102,7 +102,7 @@ fn the_device_passes_every_self_test() {
     let report = engine.report();
     assert_eq!(report[0].name, "cuda");
     assert!(report.iter().all(|backend| backend.state == BackendState::Ok), "{report:?}");
-    assert_eq!(engine.served(), [], "self-tests are not counted");
+    assert_eq!(engine.device_counts(), [], "self-tests are not counted");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn trees_of_keys_that_signing_uses_up_are_made_there() {
     });
     assert_eq!(key.verify_key().bytes(), same.verify_key().bytes());
     assert_eq!(served(&engine, Algorithm::XmssMt, Task::Keygen), (32, 1, 0));
-    assert!(processor.served().is_empty());
+    assert!(processor.device_counts().is_empty());
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn batches_go_where_they_cost_least() {
     backends.push(Box::new(offload.clone()));
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
     encapsulate(&engine, 100);
-    assert!(!offload.is_opened() && engine.served().is_empty());
+    assert!(!offload.is_opened() && engine.device_counts().is_empty());
     // What a few larger batches would do in time.
     assert_eq!(offload.report().unwrap()[0].costs.rows[0].crossover(), Some(20));
     encapsulate(&engine, 19);
@@ -230,5 +230,5 @@ fn batches_go_where_they_cost_least() {
     encapsulate(&engine, 20);
     encapsulate(&engine, 300);
     assert_eq!(served(&engine, Algorithm::MlKem512, Task::Encaps), (320, 2, 0));
-    assert_eq!(engine.served().len(), 1, "nothing else was measured");
+    assert_eq!(engine.device_counts().len(), 1, "nothing else was measured");
 }

@@ -8,13 +8,13 @@ use ::loom::sync::atomic::{AtomicUsize, Ordering};
 use ::loom::thread;
 use gabion_scheme::Algorithm;
 
-use super::shard::{Keyed, Shard};
+use super::shard::{CacheValue, Shard};
 use crate::error::Error;
 
 #[derive(Clone, Debug, PartialEq)]
-struct Made(u8);
+struct TestValue(u8);
 
-impl Keyed for Made {
+impl CacheValue for TestValue {
     fn is_of(&self, _: Algorithm, bytes: &[u8]) -> bool {
         bytes == [self.0]
     }
@@ -38,10 +38,10 @@ fn ask(keys: [u8; 3], capacity: usize, made: usize) {
             move || {
                 let make = || {
                     count.fetch_add(1, Ordering::Relaxed);
-                    Ok(Made(key))
+                    Ok(TestValue(key))
                 };
-                let value = shard.at(1).find_or_make(Algorithm::MlKem512, &[key], make);
-                assert_eq!(value, Ok(Made(key)));
+                let value = shard.slot(1).find_or_make(Algorithm::MlKem512, &[key], make);
+                assert_eq!(value, Ok(TestValue(key)));
             }
         });
         let [first, others @ ..] = threads;
@@ -71,10 +71,12 @@ fn keys_that_collide_never_stand_for_each_other() {
 #[test]
 fn a_refused_key_is_refused_to_all_that_ask() {
     model(|| {
-        let shard = Arc::new(Shard::<Made>::new(10));
+        let shard = Arc::new(Shard::<TestValue>::new(10));
         let ask = {
             let shard = Arc::clone(&shard);
-            move || shard.at(1).find_or_make(Algorithm::MlKem512, &[1], || Err(Error::BadSignature))
+            move || {
+                shard.slot(1).find_or_make(Algorithm::MlKem512, &[1], || Err(Error::BadSignature))
+            }
         };
         let other = thread::spawn(ask.clone());
         assert_eq!(ask(), Err(Error::BadSignature));

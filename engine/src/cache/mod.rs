@@ -34,7 +34,7 @@ use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 use crate::error::Error;
 use crate::keys::{KemPublicKey, PublicKey, VerifyKey};
 use crate::route::Engine;
-use shard::{Keyed, Shard};
+use shard::{CacheValue, Shard};
 
 /// Most shards. More would only help more threads than machines have.
 const SHARDS_MAX: usize = 16;
@@ -81,7 +81,7 @@ pub struct CacheStats {
     pub bytes: usize,
 }
 
-impl Keyed for PublicKey {
+impl CacheValue for PublicKey {
     fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool {
         self.algorithm() == algorithm && self.bytes() == bytes
     }
@@ -214,13 +214,13 @@ impl KeyCache {
         self.shards.iter().for_each(Shard::clear);
     }
 
-    fn shard(&self, algorithm: Algorithm, bytes: &[u8]) -> shard::At<'_, PublicKey> {
+    fn shard(&self, algorithm: Algorithm, bytes: &[u8]) -> shard::HashSlot<'_, PublicKey> {
         let mut hasher = self.random.build_hasher();
         hasher.write_u8(algorithm as u8);
         hasher.write(bytes);
         let hash = hasher.finish();
         // The high half chooses the shard, so that its index still sees all of the low half.
-        self.shards[(hash >> 32) as usize % self.shards.len()].at(hash)
+        self.shards[(hash >> 32) as usize % self.shards.len()].slot(hash)
     }
 }
 

@@ -10,8 +10,8 @@ use super::CacheStats;
 use crate::error::Error;
 use crate::sync::{Condvar, Mutex, lock, wait_until};
 
-/// A value that knows what it was made from.
-pub(super) trait Keyed: Clone {
+/// A cached value, which knows the key bytes it was made from.
+pub(super) trait CacheValue: Clone {
     /// Whether it was made from these bytes, all of them compared.
     fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool;
     /// About how many bytes it takes.
@@ -39,18 +39,18 @@ struct Entry<V> {
 
 enum Content<V> {
     Ready(V, usize),
-    Making(Arc<Making<V>>),
+    Pending(Arc<Expansion<V>>),
 }
 
-/// A key that a thread expands; others wait here.
-struct Making<V> {
+/// The expansion of a key by one thread; others wait here for its result.
+struct Expansion<V> {
     algorithm: Algorithm,
     bytes: Vec<u8>,
     result: Mutex<Option<Result<V, Error>>>,
     changed: Condvar,
 }
 
-impl<V: Keyed> Shard<V> {
+impl<V: CacheValue> Shard<V> {
     pub(super) fn new(capacity: usize) -> Self {
         Shard(Mutex::new(State {
             index: HashMap::new(),
@@ -61,8 +61,8 @@ impl<V: Keyed> Shard<V> {
         }))
     }
 
-    pub(super) fn at(&self, hash: u64) -> At<'_, V> {
-        At { shard: self, hash }
+    pub(super) fn slot(&self, hash: u64) -> HashSlot<'_, V> {
+        HashSlot { shard: self, hash }
     }
 
     pub(super) fn stats(&self) -> CacheStats {
@@ -85,23 +85,23 @@ impl<V: Keyed> Shard<V> {
     }
 }
 
-/// A hash in its shard.
-pub(super) struct At<'a, V> {
+/// The place of a hash in its shard.
+pub(super) struct HashSlot<'a, V> {
     shard: &'a Shard<V>,
     hash: u64,
 }
 
-/// What a look into the shard gave.
-enum Found<V> {
+/// The result of a lookup.
+enum Lookup<V> {
     Ready(V),
-    Making(Arc<Making<V>>),
+    Pending(Arc<Expansion<V>>),
     /// The caller makes it, and enters it.
-    Absent(Arc<Making<V>>),
+    Absent(Arc<Expansion<V>>),
     /// Another key has this hash. The caller makes it and keeps it to itself.
-    Taken,
+    Collision,
 }
 
-impl<V: Keyed> At<'_, V> {
+impl<V: CacheValue> HashSlot<'_, V> {
     /// The value of these bytes: found, or waited for, or made.
     pub(super) fn find_or_make(
         &self,
@@ -110,44 +110,44 @@ impl<V: Keyed> At<'_, V> {
         make: impl FnOnce() -> Result<V, Error>,
     ) -> Result<V, Error> {
         match self.find(algorithm, bytes) {
-            Found::Ready(value) => Ok(value),
-            Found::Making(making) => making.wait(),
-            Found::Taken => make(),
-            Found::Absent(making) => {
-                let entering = Entering { at: self, making, is_over: false };
-                entering.finish(make())
+            Lookup::Ready(value) => Ok(value),
+            Lookup::Pending(expansion) => expansion.wait(),
+            Lookup::Collision => make(),
+            Lookup::Absent(expansion) => {
+                let insert = PendingInsert { slot: self, expansion, is_over: false };
+                insert.finish(make())
             }
         }
     }
 
-    fn find(&self, algorithm: Algorithm, bytes: &[u8]) -> Found<V> {
+    fn find(&self, algorithm: Algorithm, bytes: &[u8]) -> Lookup<V> {
         let mut state = lock(&self.shard.0);
         let state = &mut *state;
         let place = match state.index.entry(self.hash) {
             hash_map::Entry::Occupied(place) => *place.get(),
             hash_map::Entry::Vacant(vacant) => {
-                let making = Making::of(algorithm, bytes);
+                let expansion = Expansion::of(algorithm, bytes);
                 vacant.insert(state.entries.len());
                 state.entries.push(Entry {
                     hash: self.hash,
                     is_used: false,
-                    content: Content::Making(Arc::clone(&making)),
+                    content: Content::Pending(Arc::clone(&expansion)),
                 });
                 state.stats.misses += 1;
-                return Found::Absent(making);
+                return Lookup::Absent(expansion);
             }
         };
         let entry = &mut state.entries[place];
         let found = match &entry.content {
             Content::Ready(value, _) if value.is_of(algorithm, bytes) => {
-                Found::Ready(value.clone())
+                Lookup::Ready(value.clone())
             }
-            Content::Making(making) if making.is_of(algorithm, bytes) => {
-                Found::Making(Arc::clone(making))
+            Content::Pending(expansion) if expansion.is_of(algorithm, bytes) => {
+                Lookup::Pending(Arc::clone(expansion))
             }
             _ => {
                 state.stats.misses += 1;
-                return Found::Taken;
+                return Lookup::Collision;
             }
         };
         entry.is_used = true;
@@ -155,14 +155,14 @@ impl<V: Keyed> At<'_, V> {
         found
     }
 
-    /// Puts what was made where its promise stands, or takes the promise out.
-    fn enter(&self, value: Option<&V>) {
+    /// Replaces the pending entry by the value, or removes it if there is none.
+    fn store(&self, value: Option<&V>) {
         let mut state = lock(&self.shard.0);
         // The entry of a key that is being made is neither evicted nor cleared.
         let Some(&place) = state.index.get(&self.hash) else {
             return;
         };
-        let len = value.map_or(usize::MAX, Keyed::len);
+        let len = value.map_or(usize::MAX, CacheValue::len);
         if let Some(value) = value
             && len <= state.capacity
         {
@@ -184,7 +184,7 @@ impl<V> State<V> {
         while self.stats.bytes + len > self.capacity {
             self.hand %= self.entries.len();
             let entry = &mut self.entries[self.hand];
-            if matches!(entry.content, Content::Making(_)) || std::mem::take(&mut entry.is_used) {
+            if matches!(entry.content, Content::Pending(_)) || std::mem::take(&mut entry.is_used) {
                 self.hand += 1;
             } else {
                 // The last entry comes here, and the hand looks at it next.
@@ -207,10 +207,10 @@ impl<V> State<V> {
     }
 }
 
-impl<V: Clone> Making<V> {
+impl<V: Clone> Expansion<V> {
     fn of(algorithm: Algorithm, bytes: &[u8]) -> Arc<Self> {
         let (bytes, result) = (bytes.to_vec(), Mutex::new(None));
-        Arc::new(Making { algorithm, bytes, result, changed: Condvar::new() })
+        Arc::new(Expansion { algorithm, bytes, result, changed: Condvar::new() })
     }
 
     fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool {
@@ -223,14 +223,14 @@ impl<V: Clone> Making<V> {
     }
 }
 
-/// The promise of whoever makes a value; a panic on the way breaks it and wakes those that wait.
-struct Entering<'a, V: Keyed> {
-    at: &'a At<'a, V>,
-    making: Arc<Making<V>>,
+/// An insertion whose value is being made. A panic on the way ends it and wakes those that wait.
+struct PendingInsert<'a, V: CacheValue> {
+    slot: &'a HashSlot<'a, V>,
+    expansion: Arc<Expansion<V>>,
     is_over: bool,
 }
 
-impl<V: Keyed> Entering<'_, V> {
+impl<V: CacheValue> PendingInsert<'_, V> {
     fn finish(mut self, result: Result<V, Error>) -> Result<V, Error> {
         self.end(result.clone());
         result
@@ -238,13 +238,13 @@ impl<V: Keyed> Entering<'_, V> {
 
     fn end(&mut self, result: Result<V, Error>) {
         self.is_over = true;
-        self.at.enter(result.as_ref().ok());
-        *lock(&self.making.result) = Some(result);
-        self.making.changed.notify_all();
+        self.slot.store(result.as_ref().ok());
+        *lock(&self.expansion.result) = Some(result);
+        self.expansion.changed.notify_all();
     }
 }
 
-impl<V: Keyed> Drop for Entering<'_, V> {
+impl<V: CacheValue> Drop for PendingInsert<'_, V> {
     fn drop(&mut self) {
         if !self.is_over {
             self.end(Err(Error::Lost));
@@ -259,11 +259,11 @@ mod tests {
     use std::cell::Cell;
     use std::collections::HashSet;
 
-    /// A value of a chosen size.
+    /// A cached value of a given size.
     #[derive(Clone, Debug, PartialEq)]
-    struct Made(Vec<u8>, usize);
+    struct SizedValue(Vec<u8>, usize);
 
-    impl Keyed for Made {
+    impl CacheValue for SizedValue {
         fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool {
             algorithm == ANY && self.0 == bytes
         }
@@ -274,13 +274,13 @@ mod tests {
 
     const ANY: Algorithm = Algorithm::MlKem512;
 
-    fn get(shard: &Shard<Made>, hash: u64, bytes: &[u8], len: usize) -> bool {
+    fn get(shard: &Shard<SizedValue>, hash: u64, bytes: &[u8], len: usize) -> bool {
         let made = Cell::new(false);
         let make = || {
             made.set(true);
-            Ok(Made(bytes.to_vec(), len))
+            Ok(SizedValue(bytes.to_vec(), len))
         };
-        let value = shard.at(hash).find_or_make(ANY, bytes, make).unwrap();
+        let value = shard.slot(hash).find_or_make(ANY, bytes, make).unwrap();
         assert_eq!(value.0, bytes, "a key for different bytes");
         made.get()
     }
@@ -327,9 +327,9 @@ mod tests {
             shard.clear();
             assert!(get(&shard, 1, b"old", 40), "cleared");
             assert!(get(&shard, 3, b"new", 40), "evicts the old key, and not the promise");
-            Ok(Made(b"made".to_vec(), 40))
+            Ok(SizedValue(b"made".to_vec(), 40))
         };
-        assert!(shard.at(2).find_or_make(ANY, b"made", make).is_ok());
+        assert!(shard.slot(2).find_or_make(ANY, b"made", make).is_ok());
         assert!(!get(&shard, 2, b"made", 40), "kept");
         let stats = shard.stats();
         assert_eq!((stats.keys, stats.bytes, stats.evictions), (1, 40, 2));
@@ -350,9 +350,9 @@ mod tests {
             assert!(was_made || known.contains(&key));
             known.insert(key);
             let state = lock(&shard.0);
-            let held = |entry: &Entry<Made>| match &entry.content {
+            let held = |entry: &Entry<SizedValue>| match &entry.content {
                 Content::Ready(value, len) => (value.len() == *len).then_some(*len),
-                Content::Making(_) => None,
+                Content::Pending(_) => None,
             };
             let lens: Vec<usize> = state.entries.iter().map(|e| held(e).unwrap()).collect();
             assert_eq!(state.stats.bytes, lens.iter().sum::<usize>());
@@ -369,19 +369,19 @@ mod tests {
 
     #[test]
     fn what_is_being_made_is_for_one_algorithm_and_one_key() {
-        let making = Making::<Made>::of(ANY, b"this");
-        assert!(making.is_of(ANY, b"this"));
-        assert!(!making.is_of(ANY, b"that") && !making.is_of(Algorithm::MlKem768, b"this"));
+        let expansion = Expansion::<SizedValue>::of(ANY, b"this");
+        assert!(expansion.is_of(ANY, b"this"));
+        assert!(!expansion.is_of(ANY, b"that") && !expansion.is_of(Algorithm::MlKem768, b"this"));
     }
 
     #[test]
     fn a_panic_while_making_wakes_those_that_wait_and_leaves_no_trace() {
-        let shard = Shard::<Made>::new(40);
+        let shard = Shard::<SizedValue>::new(40);
         std::thread::scope(|scope| {
             let (begun, is_begun) = std::sync::mpsc::channel();
             let shard = &shard;
             let maker = scope.spawn(move || {
-                shard.at(1).find_or_make(ANY, b"x", || {
+                shard.slot(1).find_or_make(ANY, b"x", || {
                     begun.send(()).unwrap();
                     while shard.stats().hits == 0 {
                         std::thread::yield_now();
@@ -390,7 +390,7 @@ mod tests {
                 })
             });
             is_begun.recv().unwrap();
-            let waited = shard.at(1).find_or_make(ANY, b"x", || unreachable!("it is being made"));
+            let waited = shard.slot(1).find_or_make(ANY, b"x", || unreachable!("it is being made"));
             assert_eq!(waited, Err(Error::Lost));
             assert!(maker.join().is_err());
         });

@@ -66,10 +66,10 @@ mod tests {
 
     use super::*;
 
-    /// Gives candidates that are no scalars so many times, and then good ones.
-    struct Unlucky(Cell<usize>);
+    /// A source that yields invalid candidates for scalars so many times, and then valid ones.
+    struct InvalidCandidates(Cell<usize>);
 
-    impl Entropy for Unlucky {
+    impl Entropy for InvalidCandidates {
         fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
             let left = self.0.get();
             self.0.set(left.saturating_sub(1));
@@ -83,13 +83,16 @@ mod tests {
         for curve in [Curve::P256, Curve::P384, Curve::P521] {
             // Both lanes come from the first draw; the first one then draws by itself.
             let mut scalars = vec![0; 2 * curve.scalar_len()];
-            fill(curve, &Unlucky(Cell::new(3)), &mut scalars).unwrap();
+            fill(curve, &InvalidCandidates(Cell::new(3)), &mut scalars).unwrap();
             assert!(scalars[1..].iter().all(|&byte| byte == 1), "{curve:?}");
-            let always = Unlucky(Cell::new(usize::MAX));
+            let always = InvalidCandidates(Cell::new(usize::MAX));
             assert!(fill(curve, &always, &mut scalars).is_err(), "{curve:?}");
-            let most = Unlucky(Cell::new(CANDIDATES_MAX - 1));
+            let most = InvalidCandidates(Cell::new(CANDIDATES_MAX - 1));
             assert!(generate(curve, &most).is_ok(), "{curve:?}");
-            assert!(generate(curve, &Unlucky(Cell::new(CANDIDATES_MAX))).is_err(), "{curve:?}");
+            assert!(
+                generate(curve, &InvalidCandidates(Cell::new(CANDIDATES_MAX))).is_err(),
+                "{curve:?}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 use sha3::{Digest, Sha3_256};
 
 use super::{Curve, Hedge, SignatureInput, derive, from_der, public_key, sign, to_der, verify};
-use crate::route::slot::Failed;
+use crate::route::slot::TestFailure;
 
 /// SHA3-256 over the public key of scalar 0, its secret with that of scalar 1, and its
 /// deterministic signature in DER, where the curve has signatures.
@@ -26,7 +26,7 @@ fn scalar(curve: Curve, number: usize) -> Vec<u8> {
 }
 
 /// Tests one curve.
-pub(crate) fn self_test(curve: Curve) -> Result<(), Failed> {
+pub(crate) fn self_test(curve: Curve) -> Result<(), TestFailure> {
     let keys = [scalar(curve, 0), scalar(curve, 1)];
     let public = keys.each_ref().map(|key| public_key(curve, key).unwrap_or_default());
     let mut hash = Sha3_256::new();
@@ -51,14 +51,15 @@ pub(crate) fn self_test(curve: Curve) -> Result<(), Failed> {
     Err(differs(curve, "the known answer differs"))
 }
 
-fn differs(curve: Curve, what: &str) -> Failed {
-    Failed::Wrong(format!("{curve:?} self-test: {what}"))
+fn differs(curve: Curve, what: &str) -> TestFailure {
+    TestFailure::Wrong(format!("{curve:?} self-test: {what}"))
 }
 
 /// The deterministic signature in DER, once both ways of signing were verified and a corrupted
 /// signature was refused.
-fn signature(curve: Curve, private: &[u8], public: &[u8]) -> Result<Vec<u8>, Failed> {
-    let is_good = |form, raw: &[u8]| verify(curve, public, form, raw).map_err(|_| Failed::NoMemory);
+fn signature(curve: Curve, private: &[u8], public: &[u8]) -> Result<Vec<u8>, TestFailure> {
+    let is_good =
+        |form, raw: &[u8]| verify(curve, public, form, raw).map_err(|_| TestFailure::NoMemory);
     let message: Vec<u8> = (0..200).map(|j| (13 * j + 1) as u8).collect();
     let digest = curve.hash().digest(&message);
     let forms = [SignatureInput::Message(&message), SignatureInput::Digest(&digest)];

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::ml_dsa as family_ml_dsa;
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
-use crate::entropy::{Drawn, Entropy, Randomness};
+use crate::entropy::{Entropy, EntropyBuffer, Randomness};
 use crate::error::{Error, missing_seed, unknown};
 use crate::route::Engine;
 
@@ -112,8 +112,10 @@ impl SigningPart for SigningKey {
         entropy: &dyn Entropy,
     ) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        let drawn =
-            Drawn::of(entropy, n * (SEED_LEN + classical::key_random_len(params.classical)))?;
+        let drawn = EntropyBuffer::of(
+            entropy,
+            n * (SEED_LEN + classical::key_random_len(params.classical)),
+        )?;
         let ml_dsa = family_ml_dsa::SigningKey::generate_many(engine, params.ml_dsa, n, &drawn)?;
         let classical = classical::Private::generate_many(engine, params.classical, n, &drawn)?;
         let parts = ml_dsa.into_iter().zip(classical);
@@ -136,7 +138,7 @@ impl SigningPart for SigningKey {
         let Some(params) = keys.first().map(|key| key.params()) else { return Ok(()) };
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
         let random = randomness.fresh::<SIGN_RANDOM_LEN>(params.algorithm, keys.len())?;
-        let is_given = matches!(randomness, Randomness::Given(_));
+        let is_given = matches!(randomness, Randomness::Bytes(_));
         let rnd: Zeroizing<Vec<[u8; 32]>> =
             Zeroizing::new(random.iter().map(|r| std::array::from_fn(|i| r[i])).collect());
         let texts = Representatives::new(params, messages);

@@ -148,7 +148,7 @@ impl SigningPart for SigningKey {
             let hedge = match randomness {
                 Randomness::Fresh(_) => Hedge::Fresh(&drawn[lane]),
                 Randomness::Deterministic => Hedge::None,
-                Randomness::Given(_) => Hedge::Fixed(&drawn[lane]),
+                Randomness::Bytes(_) => Hedge::Fixed(&drawn[lane]),
             };
             let Some(der) = key.sign_one(signed, hedge) else {
                 status[lane] = Status::Fault;

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use super::ml_kem::{PrivateKey as MlKemPrivate, PublicKey as MlKemPublic};
 use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart, draw_seeds, seed_len};
 use crate::ecc::{self, Curve, Peer, PeerKey};
-use crate::entropy::{Drawn, Entropy, Randomness};
+use crate::entropy::{Entropy, EntropyBuffer, Randomness};
 use crate::error::{Error, check_length, private_key, public_key, unknown};
 use crate::route::Engine;
 
@@ -260,7 +260,7 @@ impl DecapsPart for PrivateKey {
             return Self::from_seeds(engine, algorithm, &draw_seeds(algorithm, n, entropy)?);
         }
         let len = n * parts.curve.scalar_len();
-        let drawn = Drawn::of(entropy, n * seed_len(parts.kem)? + len)?;
+        let drawn = EntropyBuffer::of(entropy, n * seed_len(parts.kem)? + len)?;
         let kems = MlKemPrivate::generate_many(engine, parts.kem, n, &drawn)?;
         let mut scalars = Zeroizing::new(vec![0; len]);
         ecc::fill(parts.curve, &drawn, &mut scalars)?;
@@ -365,7 +365,7 @@ impl EncapsPart for PublicKey {
         let kem_keys: Vec<_> = keys.iter().map(|key| &key.0.kem).collect();
         let kem_lanes = EncapsLanes {
             // Drawn above, together with the scalars.
-            randomness: Randomness::Given(&m),
+            randomness: Randomness::Bytes(&m),
             ct: &mut kem_ct,
             shared: &mut kem_shared,
             status,
@@ -417,7 +417,7 @@ fn ephemeral(
     let mut scalars = Zeroizing::new(vec![0; len * n]);
     match randomness {
         Randomness::Fresh(entropy) => {
-            let drawn = Drawn::of(entropy, m.len() + scalars.len())?;
+            let drawn = EntropyBuffer::of(entropy, m.len() + scalars.len())?;
             drawn.fill(&mut m)?;
             ecc::fill(parts.curve, &drawn, &mut scalars)?;
         }
@@ -428,7 +428,7 @@ fn ephemeral(
                 expected: "an algorithm that has a deterministic variant",
             });
         }
-        Randomness::Given(bytes) => {
+        Randomness::Bytes(bytes) => {
             check_length("the given randomness", n * (32 + len), bytes)?;
             for (lane, given) in bytes.chunks_exact(32 + len).enumerate() {
                 m[32 * lane..][..32].copy_from_slice(&given[..32]);

@@ -60,8 +60,8 @@ fn only<T>(algorithm: Algorithm, mut keys: Vec<T>) -> Result<T, Error> {
     keys.pop().ok_or(fault)
 }
 
-/// The outcome of every key of a batch that was decoded, or why none was.
-pub(crate) type Decoded<T> = Result<Vec<Result<T, Error>>, Error>;
+/// The keys of a batch, each decoded or refused, or why none was decoded.
+pub(crate) type DecodedKeys<T> = Result<Vec<Result<T, Error>>, Error>;
 
 /// Decodes public keys of `len` bytes in one batch: `decode` makes `n` keys of `[n][len]` bytes. One of
 /// another length is refused by itself; its lane takes zeros.
@@ -71,7 +71,7 @@ pub(crate) fn decode_lanes<T>(
     len: usize,
     encoded: &[&[u8]],
     decode: impl FnOnce(&[u8], &mut [Status]) -> Result<Vec<T>, Error>,
-) -> Decoded<T> {
+) -> DecodedKeys<T> {
     memory::check_keys(algorithm.info(), encoded.len())?;
     let mut bytes = memory::filled(encoded.len() * len, 0)?;
     for (place, key) in bytes.chunks_exact_mut(len).zip(encoded) {
@@ -168,7 +168,7 @@ pub(crate) trait VerifyPart: Clone + Sized {
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
     /// One after the other unless the family has a batch for it.
-    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> DecodedKeys<Self> {
         Ok(encoded.iter().map(|bytes| Self::decode(engine, algorithm, bytes)).collect())
     }
     /// As that of [`SigningPart`].
@@ -254,7 +254,7 @@ pub(crate) trait EncapsPart: Clone + Sized {
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
     /// One after the other unless the family has a batch for it.
-    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> DecodedKeys<Self> {
         Ok(encoded.iter().map(|bytes| Self::decode(engine, algorithm, bytes)).collect())
     }
     fn encaps_many(engine: &Engine, keys: &[&Self], lanes: EncapsLanes<'_>) -> Result<(), Error>;

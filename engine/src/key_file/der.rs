@@ -19,25 +19,25 @@ use zeroize::Zeroizing;
 
 use crate::keys::Forms;
 
-/// What a key file holds.
-pub enum Encoded {
+/// A key as a key file encodes it.
+pub enum EncodedKey {
     /// A private key.
     Private(Private),
     /// A public key, or the one inside a certificate.
     Public(Public),
 }
 
-impl Encoded {
+impl EncodedKey {
     /// Decodes a key that is not encrypted.
     ///
     /// # Errors
     /// Anything else, trailing bytes included.
     pub fn from_der(der: &[u8]) -> Result<Self, Reason> {
         match Shape::of(der) {
-            Some(Shape::Private) => Private::from_der(der).map(Encoded::Private),
-            Some(Shape::EcPrivate) => decode_ec_private(der).map(Encoded::Private),
-            Some(Shape::Public) => Public::from_der(der).map(Encoded::Public),
-            Some(Shape::Certificate) => decode_certificate(der).map(Encoded::Public),
+            Some(Shape::Private) => Private::from_der(der).map(EncodedKey::Private),
+            Some(Shape::EcPrivate) => decode_ec_private(der).map(EncodedKey::Private),
+            Some(Shape::Public) => Public::from_der(der).map(EncodedKey::Public),
+            Some(Shape::Certificate) => decode_certificate(der).map(EncodedKey::Public),
             Some(Shape::Encrypted) => Err("is encrypted".to_owned()),
             None if is_ber(der) => Err(BER.to_owned()),
             None => Err("holds no key; expected PEM or DER of a PKCS#8 private key, a \
@@ -49,8 +49,8 @@ impl Encoded {
     /// The algorithm's identifier.
     pub fn identifier(&self) -> &Identifier {
         match self {
-            Encoded::Private(key) => &key.identifier,
-            Encoded::Public(key) => &key.identifier,
+            EncodedKey::Private(key) => &key.identifier,
+            EncodedKey::Public(key) => &key.identifier,
         }
     }
 }
@@ -94,9 +94,9 @@ pub struct Public {
     pub from_certificate: bool,
 }
 
-/// What stands inside the OCTET STRING of a private key.
+/// The structure inside the OCTET STRING of a private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inside {
+pub enum OctetForm {
     /// RFC 9881, section 6 and RFC 9935, section 6; its `expandedKey` is also the CurvePrivateKey of
     /// RFC 8410, section 7.
     ///
@@ -120,8 +120,8 @@ pub struct FileForm {
     pub oid: &'static str,
     /// The one beside it.
     pub parameters: Option<&'static str>,
-    /// What stands inside a private key.
-    pub inside: Inside,
+    /// The structure inside the OCTET STRING of a private key.
+    pub octet_form: OctetForm,
 }
 
 /// Why the bytes are not a key; completes the sentence "FILE ...".
@@ -328,17 +328,17 @@ impl<'a> Forms<'a> {
     ///
     /// # Errors
     /// Any other structure, trailing bytes included. What is said does not depend on what stands there.
-    pub fn from_octets(inside: Inside, octets: &'a [u8]) -> Result<Self, Reason> {
-        let (read, expected) = match inside {
-            Inside::Bytes => return Ok(Forms { expanded: Some(octets), ..Forms::default() }),
-            Inside::Choice => (
+    pub fn from_octets(octet_form: OctetForm, octets: &'a [u8]) -> Result<Self, Reason> {
+        let (read, expected) = match octet_form {
+            OctetForm::Bytes => return Ok(Forms { expanded: Some(octets), ..Forms::default() }),
+            OctetForm::Choice => (
                 read_choice(octets),
                 "in none of the forms seed, expandedKey and both (RFC 9881, RFC 9935)",
             ),
-            Inside::Curve(curve) => {
+            OctetForm::Curve(curve) => {
                 (read_curve(octets, curve), "that is no ECPrivateKey of its curve (RFC 5915)")
             }
-            Inside::WithPublic(len) => {
+            OctetForm::WithPublic(len) => {
                 let read = <&OctetStringRef>::from_der(octets).map(|both| {
                     let (private, public) =
                         both.as_bytes().split_at_checked(len).unwrap_or((both.as_bytes(), &[]));
@@ -352,24 +352,24 @@ impl<'a> Forms<'a> {
     }
 
     /// Writes what stands inside, in the forms that are there.
-    pub(super) fn to_octets(self, inside: Inside) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+    pub(super) fn to_octets(self, octet_form: OctetForm) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
         let octets = |bytes| OctetStringRef::new(bytes)?.to_der().map(Zeroizing::new);
         let expanded = self.expanded.unwrap_or_default();
-        match (inside, self.seed) {
-            (Inside::Bytes, _) => Ok(Zeroizing::new(expanded.to_vec())),
-            (Inside::Choice, None) => octets(expanded),
-            (Inside::Choice, Some(seed)) if self.expanded.is_none() => {
+        match (octet_form, self.seed) {
+            (OctetForm::Bytes, _) => Ok(Zeroizing::new(expanded.to_vec())),
+            (OctetForm::Choice, None) => octets(expanded),
+            (OctetForm::Choice, Some(seed)) if self.expanded.is_none() => {
                 AnyRef::new(SEED_TAG, seed)?.to_der().map(Zeroizing::new)
             }
-            (Inside::Choice, Some(seed)) => sequence(&[&octets(seed)?, &octets(expanded)?]),
-            (Inside::Curve(_), _) => {
+            (OctetForm::Choice, Some(seed)) => sequence(&[&octets(seed)?, &octets(expanded)?]),
+            (OctetForm::Curve(_), _) => {
                 let version = UintRef::new(&[1])?.to_der()?;
                 let point = BitStringRef::from_bytes(self.public.unwrap_or_default())?;
                 let (tag_number, tag_mode) = (TagNumber(1), TagMode::Explicit);
                 let public = ContextSpecificRef { tag_number, tag_mode, value: &point }.to_der()?;
                 sequence(&[&version, &octets(expanded)?, &public])
             }
-            (Inside::WithPublic(_), _) => {
+            (OctetForm::WithPublic(_), _) => {
                 let public = self.public.unwrap_or_default();
                 octets(&Zeroizing::new([expanded, public].concat()))
             }
@@ -385,7 +385,7 @@ fn sequence(fields: &[&[u8]]) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
     AnyRef::new(Tag::Sequence, &body)?.to_der().map(Zeroizing::new)
 }
 
-/// [`Inside::Choice`].
+/// [`OctetForm::Choice`].
 fn read_choice(octets: &[u8]) -> pkcs8::der::Result<Option<Forms<'_>>> {
     let choice = AnyRef::from_der(octets)?;
     let forms = Forms::default();
@@ -427,7 +427,7 @@ impl<'a> EcPrivateKey<'a> {
     }
 }
 
-/// [`Inside::Curve`]; the curve is named elsewhere, and may be named here again.
+/// [`OctetForm::Curve`]; the curve is named elsewhere, and may be named here again.
 fn read_curve<'a>(octets: &'a [u8], curve: &str) -> pkcs8::der::Result<Option<Forms<'a>>> {
     let key = EcPrivateKey::from_der(octets)?;
     let named_otherwise =
@@ -449,7 +449,7 @@ pub fn encode_private(
     as_der: bool,
 ) -> Result<Zeroizing<Vec<u8>>, Reason> {
     let encode = || {
-        let octets = forms.to_octets(form.inside)?;
+        let octets = forms.to_octets(form.octet_form)?;
         let (oid, curve) = oids(form)?;
         let parameters = curve.as_ref().map(AnyRef::from);
         let algorithm = AlgorithmIdentifierRef { oid, parameters };
@@ -496,7 +496,7 @@ mod tests {
     use super::*;
 
     const OID: &str = "2.16.840.1.101.3.4.3.17";
-    const FORM: FileForm = FileForm { oid: OID, parameters: None, inside: Inside::Choice };
+    const FORM: FileForm = FileForm { oid: OID, parameters: None, octet_form: OctetForm::Choice };
 
     fn forms(seed: bool, expanded: bool) -> Forms<'static> {
         Forms {
@@ -509,7 +509,7 @@ mod tests {
     /// The tags of RFC 9881, appendix C: 80 20, 04 .., 30 .. 04 20.
     #[test]
     fn the_choice_has_the_tags_of_the_standard() {
-        let octets = |seed, expanded| forms(seed, expanded).to_octets(Inside::Choice).unwrap();
+        let octets = |seed, expanded| forms(seed, expanded).to_octets(OctetForm::Choice).unwrap();
         assert_eq!(octets(true, false)[..3], [0x80, 32, 1]);
         assert_eq!(octets(false, true)[..3], [0x04, 100, 2]);
         assert_eq!(octets(true, true)[..6], [0x30, 0x81, 136, 0x04, 32, 1]);
@@ -520,11 +520,11 @@ mod tests {
         let private = encode_private(FORM, &forms(true, true), true).unwrap();
         let public = encode_public(FORM, &[3; 50], true).unwrap();
         for der in [&private[..], &public] {
-            assert!(Encoded::from_der(der).is_ok());
+            assert!(EncodedKey::from_der(der).is_ok());
             for len in 0..der.len() {
-                assert!(Encoded::from_der(&der[..len]).is_err(), "{len} bytes");
+                assert!(EncodedKey::from_der(&der[..len]).is_err(), "{len} bytes");
             }
-            assert!(Encoded::from_der(&[der, &[0]].concat()).is_err(), "trailing byte");
+            assert!(EncodedKey::from_der(&[der, &[0]].concat()).is_err(), "trailing byte");
         }
     }
 }

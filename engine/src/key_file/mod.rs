@@ -1,7 +1,7 @@
 //! Key files: the structures that programs exchange keys in, and the engine's keys in them.
 //!
 //! ```text
-//!   DER --Encoded::from_der--> Encoded --of_identifier--> Algorithm --decode--> Key, checked
+//!   DER --EncodedKey::from_der--> EncodedKey --of_identifier--> Algorithm --decode--> Key, checked
 //!   PrivateKey --forms, FileForm::of--> encode_private--> DER or PEM
 //!   public bytes ------FileForm::of---> encode_public---> DER or PEM
 //! ```
@@ -13,7 +13,7 @@
 //!
 //! # Examples
 //! ```
-//! use gabion_engine::key_file::{self, Encoded, FileForm};
+//! use gabion_engine::key_file::{self, EncodedKey, FileForm};
 //! use gabion_engine::keys::PrivateKey;
 //! use gabion_engine::{Algorithm, Engine, Kind, OsEntropy};
 //!
@@ -22,7 +22,7 @@
 //! let form = FileForm::of(key.algorithm()).ok_or("no file format")?;
 //! let der = key_file::encode_private(form, &key.forms(), true)?;
 //!
-//! let encoded = Encoded::from_der(&der)?;
+//! let encoded = EncodedKey::from_der(&der)?;
 //! let of = key_file::of_identifier(encoded.identifier(), Kind::Signature)?.ok_or("not ours")?;
 //! let again = key_file::decode(engine, of, &encoded)?;
 //! assert_eq!(again.public_bytes(), key.public_bytes());
@@ -44,7 +44,7 @@ use pkcs8::der::asn1::OctetStringRef;
 
 pub use crate::keys::Forms;
 pub use der::{
-    Encoded, FileForm, Identifier, Inside, Parameters, Private, Public, Reason, Shape,
+    EncodedKey, FileForm, Identifier, OctetForm, Parameters, Private, Public, Reason, Shape,
     encode_private, encode_public,
 };
 
@@ -53,10 +53,10 @@ pub use der::{
 /// # Errors
 /// [`Error::KeyFile`] for a structure that is not the algorithm's; [`Error::Input`] for a key that a
 /// check refuses, and for halves that do not belong together.
-pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &Encoded) -> Result<Key, Error> {
+pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &EncodedKey) -> Result<Key, Error> {
     match encoded {
-        Encoded::Private(key) => private(engine, algorithm, key).map(Key::Private),
-        Encoded::Public(key) => {
+        EncodedKey::Private(key) => private(engine, algorithm, key).map(Key::Private),
+        EncodedKey::Public(key) => {
             let bytes = of_old_form(algorithm, &key.bytes);
             PublicKey::import(engine, algorithm, &bytes).map(Key::Public)
         }
@@ -117,17 +117,17 @@ impl FileForm {
     /// identifier, as with the hybrids of TLS.
     pub fn of(algorithm: Algorithm) -> Option<FileForm> {
         let info = algorithm.info();
-        let inside = match info.family {
+        let octet_form = match info.family {
             // Of HSS and XMSS there are only public keys.
             Family::SlhDsa | Family::Hss | Family::Xmss | Family::Composite | Family::Hybrid => {
-                Inside::Bytes
+                OctetForm::Bytes
             }
-            Family::FnDsa => Inside::WithPublic(info.private_key.max()),
+            Family::FnDsa => OctetForm::WithPublic(info.private_key.max()),
             Family::MlKem | Family::MlDsa | Family::Ed25519 | Family::Ecdh | Family::Ecdsa => {
-                info.parameters_oid.map_or(Inside::Choice, Inside::Curve)
+                info.parameters_oid.map_or(OctetForm::Choice, OctetForm::Curve)
             }
         };
-        Some(FileForm { oid: info.oid?, parameters: info.parameters_oid, inside })
+        Some(FileForm { oid: info.oid?, parameters: info.parameters_oid, octet_form })
     }
 }
 
@@ -135,7 +135,7 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Priva
     let refused = |reason: String| Error::KeyFile(reason);
     let form = FileForm::of(algorithm)
         .ok_or_else(|| refused(format!("{algorithm} keys have no file format")))?;
-    let forms = forms_of(algorithm, form.inside, &key.octets)
+    let forms = forms_of(algorithm, form.octet_form, &key.octets)
         .map_err(|reason| refused(format!("the file {reason}")))?;
     let made = PrivateKey::import(engine, algorithm, &forms)?;
     // Version 2 of PKCS#8 has room for the public key beside the octets, which may hold it too.
@@ -148,29 +148,33 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Priva
 ///
 /// # Errors
 /// Any other structure, a form of another length included. What is said depends on the length alone.
-fn forms_of(algorithm: Algorithm, inside: Inside, octets: &[u8]) -> Result<Forms<'_>, Reason> {
+fn forms_of(
+    algorithm: Algorithm,
+    octet_form: OctetForm,
+    octets: &[u8],
+) -> Result<Forms<'_>, Reason> {
     let info = algorithm.info();
-    let read = Forms::from_octets(inside, octets);
+    let read = Forms::from_octets(octet_form, octets);
     // The CHOICE of forms is RFC 9881's and RFC 9935's; RFC 8410 has an OCTET STRING in its place.
     let has_choice = matches!(info.family, Family::MlKem | Family::MlDsa);
-    let fits = |forms: &Forms<'_>| match inside {
-        Inside::Choice | Inside::Curve(_) => {
+    let fits = |forms: &Forms<'_>| match octet_form {
+        OctetForm::Choice | OctetForm::Curve(_) => {
             let seed = forms.seed.is_none_or(|seed| has_choice && Some(seed.len()) == info.seed);
             seed && forms.expanded.is_none_or(|expanded| expanded.len() == info.private_key.max())
         }
-        Inside::Bytes | Inside::WithPublic(_) => true,
+        OctetForm::Bytes | OctetForm::WithPublic(_) => true,
     };
     match &read {
         Ok(forms) if fits(forms) => return read,
-        Err(_) if !matches!(inside, Inside::Choice) => return read,
+        Err(_) if !matches!(octet_form, OctetForm::Choice) => return read,
         _ => {}
     }
     if has_choice && let Some(forms) = read_foreign(algorithm, octets) {
         return Ok(forms);
     }
     let len = octets.len();
-    Err(match inside {
-        Inside::Curve(_) => {
+    Err(match octet_form {
+        OctetForm::Curve(_) => {
             "holds a private key that is no ECPrivateKey of its curve (RFC 5915)".to_owned()
         }
         _ if has_choice => format!(
@@ -195,7 +199,7 @@ fn read_foreign(algorithm: Algorithm, octets: &[u8]) -> Option<Forms<'_>> {
     if octets.len() == info.private_key.max() {
         return Some(Forms { expanded: Some(octets), ..Forms::default() });
     }
-    let both = Forms::from_octets(Inside::WithPublic(info.private_key.max()), octets).ok()?;
+    let both = Forms::from_octets(OctetForm::WithPublic(info.private_key.max()), octets).ok()?;
     both.public.is_some_and(|public| public.len() == info.public_key.max()).then_some(both)
 }
 
@@ -230,7 +234,7 @@ mod tests {
     }
 
     fn read(algorithm: Algorithm, der: &[u8]) -> Result<Key, String> {
-        let encoded = Encoded::from_der(der)?;
+        let encoded = EncodedKey::from_der(der)?;
         decode(Engine::global().unwrap(), algorithm, &encoded).map_err(|e| e.to_string())
     }
 
@@ -364,7 +368,7 @@ mod tests {
             ];
             for (public, is_own) in cases {
                 let forms = Forms { public: Some(&public), ..own.forms() };
-                let octets = forms.to_octets(form.inside).unwrap();
+                let octets = forms.to_octets(form.octet_form).unwrap();
                 let mut files = vec![pkcs8(algorithm, 0, &octets, b"")];
                 if algorithm.info().kind == Kind::Signature {
                     files.push(sec1(&named, &own, &public));
@@ -391,12 +395,13 @@ mod tests {
         for algorithm in [Algorithm::EcdsaP256, Algorithm::EcdsaP384, Algorithm::EcdsaP521] {
             let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
             let alone = sec1(&explicit, &key, key.public_bytes());
-            let octets = key.forms().to_octets(FileForm::of(algorithm).unwrap().inside).unwrap();
+            let octets =
+                key.forms().to_octets(FileForm::of(algorithm).unwrap().octet_form).unwrap();
             let ec_public_key = &identifier(algorithm)[2..2 + 9];
             let outer = tlv(0x30, &[ec_public_key, &explicit].concat());
             let pkcs8 = tlv(0x30, &[&[2, 1, 0], &outer[..], &tlv(4, &octets)].concat());
             for file in [alone, pkcs8] {
-                let encoded = Encoded::from_der(&file).unwrap();
+                let encoded = EncodedKey::from_der(&file).unwrap();
                 let refused = of_identifier(encoded.identifier(), Kind::Signature).unwrap_err();
                 assert!(refused.contains("without the name of its curve"), "{refused}");
             }
@@ -409,8 +414,8 @@ mod tests {
     fn no_text_says_what_a_private_key_holds() {
         let lens = [1, 2, 16, 31, 33, 34, 40, 47, 50, 65, 67, 100, 130, 140, 1000, 1633, 2561];
         for algorithm in Algorithm::all() {
-            let Some(FileForm { inside, .. }) = FileForm::of(algorithm) else { continue };
-            for len in lens.into_iter().filter(|_| inside != Inside::Bytes) {
+            let Some(FileForm { octet_form, .. }) = FileForm::of(algorithm) else { continue };
+            for len in lens.into_iter().filter(|_| octet_form != OctetForm::Bytes) {
                 let filled = |head: &[u8]| {
                     let mut octets = vec![42; len];
                     octets[..head.len().min(len)].copy_from_slice(&head[..head.len().min(len)]);
@@ -432,7 +437,7 @@ mod tests {
                 .into_iter()
                 .filter_map(|head| read(algorithm, &pkcs8(algorithm, 0, &filled(head), b"")).err())
                 .collect();
-                let is_one = texts.len() == 1 || matches!(inside, Inside::WithPublic(_));
+                let is_one = texts.len() == 1 || matches!(octet_form, OctetForm::WithPublic(_));
                 assert!(is_one, "{algorithm}, {len} bytes: {texts:#?}");
                 let text = texts.into_iter().collect::<String>();
                 assert!(!text.contains("42") && !text.contains('['), "{text}");
@@ -449,7 +454,7 @@ mod tests {
             {
                 let mut damaged = file.clone();
                 damaged[at] = byte;
-                texts.extend(Encoded::from_der(&damaged).err());
+                texts.extend(EncodedKey::from_der(&damaged).err());
             }
         }
         assert!((3..8).contains(&texts.len()), "{texts:#?}");
@@ -478,7 +483,7 @@ mod tests {
             let form = FileForm::of(algorithm).unwrap();
             let forms = Forms { seed: Some(&[7; 32]), ..Forms::default() };
             let file = encode_private(form, &forms, true).unwrap();
-            let encoded = Encoded::from_der(&file).unwrap();
+            let encoded = EncodedKey::from_der(&file).unwrap();
             let key = decode(engine, algorithm, &encoded);
             assert_eq!(key.is_ok(), takes, "{algorithm}");
         }
@@ -530,16 +535,16 @@ mod tests {
                 // Of what has no choice of forms, a file holds the expanded one.
                 let file = file.filter(|file| forms.seed.is_none() || has_choice(file, algorithm));
                 if let (Some(file), Some(public)) = (file, forms.public) {
-                    let octets = forms.to_octets(file.inside).unwrap();
-                    let within = Encoded::from_der(&pkcs8(algorithm, 0, &octets, b"")).unwrap();
-                    if matches!(file.inside, Inside::Curve(_) | Inside::WithPublic(_)) {
+                    let octets = forms.to_octets(file.octet_form).unwrap();
+                    let within = EncodedKey::from_der(&pkcs8(algorithm, 0, &octets, b"")).unwrap();
+                    if matches!(file.octet_form, OctetForm::Curve(_) | OctetForm::WithPublic(_)) {
                         ways.push(decode(engine, algorithm, &within).map(drop));
                     }
                     let of_own = Forms { public: own.forms().public, ..forms };
-                    let octets = of_own.to_octets(file.inside).unwrap();
+                    let octets = of_own.to_octets(file.octet_form).unwrap();
                     let beside = tlv(0x81, &[&[0], public].concat());
                     let beside = pkcs8(algorithm, 1, &octets, &beside);
-                    let beside = Encoded::from_der(&beside).unwrap();
+                    let beside = EncodedKey::from_der(&beside).unwrap();
                     ways.push(decode(engine, algorithm, &beside).map(drop));
                 }
                 for (way, outcome) in ways.into_iter().enumerate() {
@@ -552,6 +557,6 @@ mod tests {
     }
 
     fn has_choice(file: &FileForm, algorithm: Algorithm) -> bool {
-        file.inside == Inside::Choice && algorithm.info().family != Family::Ed25519
+        file.octet_form == OctetForm::Choice && algorithm.info().family != Family::Ed25519
     }
 }

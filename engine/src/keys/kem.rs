@@ -13,7 +13,7 @@ use crate::entropy::{Entropy, Randomness};
 use crate::error::{
     Error, all_keys, check_batch, check_count, check_length, lane_result, wrong_kind,
 };
-use crate::family::{self, DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart};
+use crate::family::{self, DecapsLanes, DecapsPart, DecodedKeys, EncapsLanes, EncapsPart};
 use crate::memory;
 use crate::route::Engine;
 
@@ -218,7 +218,7 @@ macro_rules! families {
             engine: &Engine,
             algorithm: Algorithm,
             encoded: &[&[u8]],
-        ) -> Decoded<Public> {
+        ) -> DecodedKeys<Public> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
                     let keys = EncapsPart::decode_many(engine, algorithm, encoded)?;
@@ -497,7 +497,7 @@ impl Engine {
         key: &KemPublicKey,
         randomness: &[u8],
     ) -> Result<(Vec<u8>, SharedSecret), Error> {
-        self.encaps_one(key, Randomness::Given(randomness))
+        self.encaps_one(key, Randomness::Bytes(randomness))
     }
 
     fn encaps_one(

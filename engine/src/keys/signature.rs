@@ -9,7 +9,7 @@ use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, all_keys, check_batch, check_count, lane_result, wrong_kind};
-use crate::family::{self, Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use crate::family::{self, DecodedKeys, SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::memory;
 use crate::route::Engine;
 
@@ -23,13 +23,13 @@ macro_rules! families {
     ) => {
         #[derive(Clone)]
         #[allow(clippy::enum_variant_names)] // They are the families' names.
-        enum Signing {
+        enum FamilySigningKey {
             $($family($signing),)*
         }
 
         #[derive(Clone)]
         #[allow(clippy::enum_variant_names)] // They are the families' names.
-        enum Verifying {
+        enum FamilyVerifyKey {
             $($family($verify),)*
             $($only($only_verify),)*
         }
@@ -38,48 +38,48 @@ macro_rules! families {
             /// The parameter set.
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
-                    $(Signing::$family(key) => SigningPart::algorithm(key),)*
+                    $(FamilySigningKey::$family(key) => SigningPart::algorithm(key),)*
                 }
             }
 
             /// The public key that belongs to it; shares this key's memory.
             pub fn public(&self) -> VerifyKey {
                 VerifyKey(match &self.0 {
-                    $(Signing::$family(key) => Verifying::$family(key.public()),)*
+                    $(FamilySigningKey::$family(key) => FamilyVerifyKey::$family(key.public()),)*
                 })
             }
 
             /// The encoded public key that belongs to it.
             pub fn public_bytes(&self) -> &[u8] {
                 match &self.0 {
-                    $(Signing::$family(key) => key.public_bytes(),)*
+                    $(FamilySigningKey::$family(key) => key.public_bytes(),)*
                 }
             }
 
             /// The private key as the standard encodes it. Secret.
             pub fn bytes(&self) -> &[u8] {
                 match &self.0 {
-                    $(Signing::$family(key) => SigningPart::bytes(key),)*
+                    $(FamilySigningKey::$family(key) => SigningPart::bytes(key),)*
                 }
             }
 
             /// Bytes of the longest signature that it makes.
             pub fn signature_len_max(&self) -> usize {
                 match &self.0 {
-                    $(Signing::$family(key) => SigningPart::signature_len_max(key),)*
+                    $(FamilySigningKey::$family(key) => SigningPart::signature_len_max(key),)*
                 }
             }
 
             fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
                 match &self.0 {
-                    $(Signing::$family(key) => SigningPart::check_message(key, message),)*
+                    $(FamilySigningKey::$family(key) => SigningPart::check_message(key, message),)*
                 }
             }
 
             /// The seed, where it is known. Secret.
             pub fn seed(&self) -> Option<&[u8]> {
                 match &self.0 {
-                    $(Signing::$family(key) => key.seed(),)*
+                    $(FamilySigningKey::$family(key) => key.seed(),)*
                 }
             }
         }
@@ -89,8 +89,8 @@ macro_rules! families {
             /// keys differ ([`Size::OfKey`]).
             pub fn signature_len_max(&self) -> usize {
                 match &self.0 {
-                    $(Verifying::$family(key) => VerifyPart::signature_len_max(key),)*
-                    $(Verifying::$only(key) => VerifyPart::signature_len_max(key),)*
+                    $(FamilyVerifyKey::$family(key) => VerifyPart::signature_len_max(key),)*
+                    $(FamilyVerifyKey::$only(key) => VerifyPart::signature_len_max(key),)*
                 }
             }
 
@@ -100,8 +100,8 @@ macro_rules! families {
             /// [`Error::Input`].
             pub fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
                 match &self.0 {
-                    $(Verifying::$family(key) => VerifyPart::check_message(key, message),)*
-                    $(Verifying::$only(key) => VerifyPart::check_message(key, message),)*
+                    $(FamilyVerifyKey::$family(key) => VerifyPart::check_message(key, message),)*
+                    $(FamilyVerifyKey::$only(key) => VerifyPart::check_message(key, message),)*
                 }
             }
 
@@ -109,24 +109,24 @@ macro_rules! families {
             /// [`Message::Pure`]): that of ECDSA's curve, and that of a composite.
             pub fn own_hash(&self) -> Option<Prehash> {
                 match &self.0 {
-                    $(Verifying::$family(key) => VerifyPart::own_hash(key),)*
-                    $(Verifying::$only(key) => VerifyPart::own_hash(key),)*
+                    $(FamilyVerifyKey::$family(key) => VerifyPart::own_hash(key),)*
+                    $(FamilyVerifyKey::$only(key) => VerifyPart::own_hash(key),)*
                 }
             }
 
             /// The parameter set.
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
-                    $(Verifying::$family(key) => VerifyPart::algorithm(key),)*
-                    $(Verifying::$only(key) => VerifyPart::algorithm(key),)*
+                    $(FamilyVerifyKey::$family(key) => VerifyPart::algorithm(key),)*
+                    $(FamilyVerifyKey::$only(key) => VerifyPart::algorithm(key),)*
                 }
             }
 
             /// The encoded key.
             pub fn bytes(&self) -> &[u8] {
                 match &self.0 {
-                    $(Verifying::$family(key) => VerifyPart::bytes(key),)*
-                    $(Verifying::$only(key) => VerifyPart::bytes(key),)*
+                    $(FamilyVerifyKey::$family(key) => VerifyPart::bytes(key),)*
+                    $(FamilyVerifyKey::$only(key) => VerifyPart::bytes(key),)*
                 }
             }
         }
@@ -135,10 +135,10 @@ macro_rules! families {
             engine: &Engine,
             algorithm: Algorithm,
             entropy: &dyn Entropy,
-        ) -> Result<Signing, Error> {
+        ) -> Result<FamilySigningKey, Error> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
-                    SigningPart::generate(engine, algorithm, entropy).map(Signing::$family)
+                    SigningPart::generate(engine, algorithm, entropy).map(FamilySigningKey::$family)
                 })*
                 $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
                     Err(no_signing(algorithm, "generate signing keys"))
@@ -151,11 +151,11 @@ macro_rules! families {
             algorithm: Algorithm,
             n: usize,
             entropy: &dyn Entropy,
-        ) -> Result<Vec<Signing>, Error> {
+        ) -> Result<Vec<FamilySigningKey>, Error> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
                     let keys = SigningPart::generate_many(engine, algorithm, n, entropy)?;
-                    Ok(keys.into_iter().map(Signing::$family).collect())
+                    Ok(keys.into_iter().map(FamilySigningKey::$family).collect())
                 })*
                 $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
                     Err(no_signing(algorithm, "generate signing keys"))
@@ -167,10 +167,10 @@ macro_rules! families {
             engine: &Engine,
             algorithm: Algorithm,
             seed: &[u8],
-        ) -> Result<Signing, Error> {
+        ) -> Result<FamilySigningKey, Error> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
-                    SigningPart::from_seed(engine, algorithm, seed).map(Signing::$family)
+                    SigningPart::from_seed(engine, algorithm, seed).map(FamilySigningKey::$family)
                 })*
                 $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
                     Err(no_signing(algorithm, "generate signing keys"))
@@ -182,10 +182,10 @@ macro_rules! families {
             engine: &Engine,
             algorithm: Algorithm,
             bytes: &[u8],
-        ) -> Result<Signing, Error> {
+        ) -> Result<FamilySigningKey, Error> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
-                    SigningPart::decode(engine, algorithm, bytes).map(Signing::$family)
+                    SigningPart::decode(engine, algorithm, bytes).map(FamilySigningKey::$family)
                 })*
                 $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
                     Err(no_signing(algorithm, "decode a signing key"))
@@ -197,13 +197,13 @@ macro_rules! families {
             engine: &Engine,
             algorithm: Algorithm,
             bytes: &[u8],
-        ) -> Result<Verifying, Error> {
+        ) -> Result<FamilyVerifyKey, Error> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
-                    VerifyPart::decode(engine, algorithm, bytes).map(Verifying::$family)
+                    VerifyPart::decode(engine, algorithm, bytes).map(FamilyVerifyKey::$family)
                 })*
                 $(Family::$only if Family::$only.is_built() => {
-                    VerifyPart::decode(engine, algorithm, bytes).map(Verifying::$only)
+                    VerifyPart::decode(engine, algorithm, bytes).map(FamilyVerifyKey::$only)
                 })*
                 $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
                     Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES))
@@ -215,15 +215,15 @@ macro_rules! families {
             engine: &Engine,
             algorithm: Algorithm,
             encoded: &[&[u8]],
-        ) -> Decoded<Verifying> {
+        ) -> DecodedKeys<FamilyVerifyKey> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
                     let keys = VerifyPart::decode_many(engine, algorithm, encoded)?;
-                    Ok(keys.into_iter().map(|key| key.map(Verifying::$family)).collect())
+                    Ok(keys.into_iter().map(|key| key.map(FamilyVerifyKey::$family)).collect())
                 })*
                 $(Family::$only if Family::$only.is_built() => {
                     let keys = VerifyPart::decode_many(engine, algorithm, encoded)?;
-                    Ok(keys.into_iter().map(|key| key.map(Verifying::$only)).collect())
+                    Ok(keys.into_iter().map(|key| key.map(FamilyVerifyKey::$only)).collect())
                 })*
                 $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
                     Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES))
@@ -239,9 +239,9 @@ macro_rules! families {
         ) -> Result<(), Error> {
             match keys.first().map(|key| &key.0) {
                 None => Ok(()),
-                $(Some(Signing::$family(_)) if Family::$family.is_built() => {
+                $(Some(FamilySigningKey::$family(_)) if Family::$family.is_built() => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
-                        Signing::$family(key) => Some(key),
+                        FamilySigningKey::$family(key) => Some(key),
                         _ => None,
                     }).collect();
                     SigningPart::sign_many(engine, &known, lanes)
@@ -259,16 +259,16 @@ macro_rules! families {
         ) -> Result<(), Error> {
             match keys.first().map(|key| &key.0) {
                 None => Ok(()),
-                $(Some(Verifying::$family(_)) if Family::$family.is_built() => {
+                $(Some(FamilyVerifyKey::$family(_)) if Family::$family.is_built() => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
-                        Verifying::$family(key) => Some(key),
+                        FamilyVerifyKey::$family(key) => Some(key),
                         _ => None,
                     }).collect();
                     VerifyPart::verify_many(engine, &known, lanes)
                 })*
-                $(Some(Verifying::$only(_)) if Family::$only.is_built() => {
+                $(Some(FamilyVerifyKey::$only(_)) if Family::$only.is_built() => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
-                        Verifying::$only(key) => Some(key),
+                        FamilyVerifyKey::$only(key) => Some(key),
                         _ => None,
                     }).collect();
                     VerifyPart::verify_many(engine, &known, lanes)
@@ -312,18 +312,18 @@ fn no_signing(algorithm: Algorithm, operation: &'static str) -> Error {
 /// A private key of any signature algorithm with its public key, expanded once where the algorithm
 /// gains by it. Immutable; clones share it.
 #[derive(Clone)]
-pub struct SigningKey(Signing);
+pub struct SigningKey(FamilySigningKey);
 
 /// A public key of any signature algorithm, expanded once where the algorithm gains by it.
 /// Immutable; clones share it.
 #[derive(Clone)]
-pub struct VerifyKey(Verifying);
+pub struct VerifyKey(FamilyVerifyKey);
 
 impl SigningKey {
     /// The key as a batch of ML-DSA takes it; none for another algorithm.
     pub fn ml_dsa(&self) -> Option<&ml_dsa::SigningKey> {
         match &self.0 {
-            Signing::MlDsa(key) => Some(&key.0),
+            FamilySigningKey::MlDsa(key) => Some(&key.0),
             _ => None,
         }
     }
@@ -340,7 +340,7 @@ impl VerifyKey {
     /// The key as a batch of ML-DSA takes it; none for another algorithm.
     pub fn ml_dsa(&self) -> Option<&ml_dsa::VerifyKey> {
         match &self.0 {
-            Verifying::MlDsa(key) => Some(key.expanded()),
+            FamilyVerifyKey::MlDsa(key) => Some(key.expanded()),
             _ => None,
         }
     }
@@ -551,7 +551,7 @@ impl Engine {
         message: Message<'_>,
         randomness: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        self.sign_one(key, message, Randomness::Given(randomness))
+        self.sign_one(key, message, Randomness::Bytes(randomness))
     }
 
     fn sign_one(

@@ -52,7 +52,7 @@ pub trait Ledger: Send + Sync {
     ///
     /// # Errors
     /// If what was recorded can't be read.
-    fn recall(&self, request: &str) -> Result<Option<Recorded>, LedgerError>;
+    fn recall(&self, request: &str) -> Result<Option<LedgerRecord>, LedgerError>;
 
     /// Records what is about to be released, all of it or nothing. An entry with a request id is durable when
     /// it returns; one without may be lost with the machine, and its index is used up all the same.
@@ -208,9 +208,9 @@ pub struct Entry<'a> {
     pub signature: &'a [u8],
 }
 
-/// What a ledger knows of a request id.
+/// The signature that a ledger recorded under a request id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct LedgerRecord {
     /// The index.
     pub index: u64,
     /// SHA-256 of the message.
@@ -228,9 +228,9 @@ pub struct Request<'a> {
     pub id: Option<&'a str>,
 }
 
-/// A signature that may be released.
+/// A signature that is recorded and may be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
+pub struct ReleasedSignature {
     /// Its index.
     pub index: u64,
     /// The signature.
@@ -248,7 +248,7 @@ pub fn sign_requests(
     ledger: &dyn Ledger,
     signer: &mut dyn IndexedSigner,
     requests: &[Request<'_>],
-) -> Result<Vec<Signed>, Error> {
+) -> Result<Vec<ReleasedSignature>, Error> {
     check_request_ids(requests.iter().filter_map(|request| request.id))?;
     loop {
         let (mut signed, fresh) = recall_all(ledger, requests)?;
@@ -309,7 +309,7 @@ pub fn digest_of(message: &[u8]) -> [u8; 32] {
 fn recall_all<'a>(
     ledger: &dyn Ledger,
     requests: &[Request<'a>],
-) -> Result<(Vec<Option<Signed>>, Vec<Fresh<'a>>), LedgerError> {
+) -> Result<(Vec<Option<ReleasedSignature>>, Vec<Fresh<'a>>), LedgerError> {
     let (mut signed, mut fresh) = (Vec::new(), Vec::new());
     for request in requests {
         let digest = digest_of(request.message);
@@ -321,8 +321,8 @@ fn recall_all<'a>(
             Some((id, recorded)) if recorded.digest != digest => {
                 return Err(LedgerError::RequestConflict(id.to_owned()));
             }
-            Some((_, Recorded { index, signature, .. })) => {
-                Some(Signed { index, signature, is_repeated: true })
+            Some((_, LedgerRecord { index, signature, .. })) => {
+                Some(ReleasedSignature { index, signature, is_repeated: true })
             }
             None => {
                 fresh.push(Fresh { request: *request, digest });
@@ -337,7 +337,7 @@ fn sign_fresh(
     ledger: &dyn Ledger,
     signer: &mut dyn IndexedSigner,
     fresh: &[Fresh<'_>],
-) -> Result<Vec<Signed>, Error> {
+) -> Result<Vec<ReleasedSignature>, Error> {
     if fresh.is_empty() {
         return Ok(Vec::new());
     }
@@ -364,7 +364,7 @@ fn sign_fresh(
     reservation.close();
     Ok((first..)
         .zip(signatures)
-        .map(|(index, signature)| Signed { index, signature, is_repeated: false })
+        .map(|(index, signature)| ReleasedSignature { index, signature, is_repeated: false })
         .collect())
 }
 

@@ -3,10 +3,10 @@
 //! ```text
 //!   enter --> Role ---------------> the caller runs its job alone, borrowed, and drops the role
 //!     |
-//!   queue --> Seat --Done(output)-> another thread ran it
+//!   queue --> Waiter --Done(output)-> another thread ran it
 //!               |
 //!               +----Lead(job)----> Role::round: its own job and those behind it, as one batch
-//!   submit -> Slip                  the same, but a worker thread of the [`Board`] leads
+//!   submit -> SharedResult          the same, but a worker thread of the [`Board`] leads
 //! ```
 //!
 //! A leader runs one batch, of which its own job is the first, and then the role passes on: nobody
@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use super::Limits;
 use super::board::{Board, Turn};
 use super::line::{Arrival, Line};
-use super::ticket::{Call, Seat, Slip};
+use super::ticket::{Call, SharedResult, Waiter};
 use crate::sync::{Mutex, lock};
 
 /// A kind of job that can be run many at a time.
@@ -35,9 +35,9 @@ pub(super) trait Job: Send + Sized + 'static {
     fn lost() -> Self::Output;
 }
 
-/// Why a job was not taken.
+/// Why a queue refuses a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum Refusal {
     /// The line is full.
     Busy,
     /// The queue was shut down.
@@ -51,11 +51,11 @@ struct Entry<J: Job> {
 }
 
 /// An output that is owed. One that is dropped unkept is kept with [`Job::lost`].
-pub(super) struct Promise<J: Job>(Option<To<J>>);
+pub(super) struct Promise<J: Job>(Option<Recipient<J>>);
 
-enum To<J: Job> {
-    Seat(Arc<Seat<J, J::Output>>),
-    Slip(Arc<Slip<J::Output>>, Arc<Board>),
+enum Recipient<J: Job> {
+    Waiter(Arc<Waiter<J, J::Output>>),
+    Ticket(Arc<SharedResult<J::Output>>, Arc<Board>),
 }
 
 impl<J: Job> Promise<J> {
@@ -65,9 +65,9 @@ impl<J: Job> Promise<J> {
 
     fn keep_with(&mut self, output: impl FnOnce() -> J::Output) {
         match self.0.take() {
-            Some(To::Seat(seat)) => seat.call(Call::Done(output())),
-            Some(To::Slip(slip, board)) => {
-                slip.complete(output());
+            Some(Recipient::Waiter(waiter)) => waiter.call(Call::Done(output())),
+            Some(Recipient::Ticket(result_slot, board)) => {
+                result_slot.complete(output());
                 board.finish();
             }
             None => {}
@@ -89,12 +89,12 @@ pub(super) struct Gate<J: Job> {
     me: Weak<Gate<J>>,
 }
 
-/// Where a job went that could not run at once.
-pub(super) enum Place<'a, J: Job> {
+/// How a job was admitted.
+pub(super) enum Admission<'a, J: Job> {
     /// A role became free meanwhile; the job comes back.
     Role(Role<'a, J>, J),
-    /// It waits; the seat's call tells the rest.
-    Seat(Arc<Seat<J, J::Output>>),
+    /// It waits; the waiter's call says how it goes on.
+    Waiter(Arc<Waiter<J, J::Output>>),
 }
 
 impl<J: Job> Gate<J> {
@@ -112,19 +112,19 @@ impl<J: Job> Gate<J> {
         (arrival == Arrival::Lead).then(|| Role(self))
     }
 
-    /// Takes a role, or else a seat for this job.
-    pub(super) fn queue(&self, job: J) -> Result<Place<'_, J>, Refused> {
-        let seat = Arc::new(Seat::new());
+    /// Takes a role, or else a waiter for this job.
+    pub(super) fn queue(&self, job: J) -> Result<Admission<'_, J>, Refusal> {
+        let waiter = Arc::new(Waiter::new());
         let mut line = lock(&self.line);
         match line.arrive() {
-            Arrival::Lead => Ok(Place::Role(Role(self), job)),
+            Arrival::Lead => Ok(Admission::Role(Role(self), job)),
             Arrival::Wait => {
-                let promise = Promise(Some(To::Seat(Arc::clone(&seat))));
+                let promise = Promise(Some(Recipient::Waiter(Arc::clone(&waiter))));
                 line.push(Entry { job, promise });
-                Ok(Place::Seat(seat))
+                Ok(Admission::Waiter(waiter))
             }
-            Arrival::Busy => Err(Refused::Busy),
-            Arrival::Closed => Err(Refused::Closed),
+            Arrival::Busy => Err(Refusal::Busy),
+            Arrival::Closed => Err(Refusal::Closed),
         }
     }
 
@@ -134,34 +134,34 @@ impl<J: Job> Gate<J> {
         &self,
         alone: impl FnOnce(&J::Context) -> J::Output,
         queued: impl FnOnce() -> J,
-    ) -> Result<J::Output, Refused> {
+    ) -> Result<J::Output, Refusal> {
         if let Some(_role) = self.enter() {
             return Ok(alone(&self.context));
         }
         match self.queue(queued())? {
-            Place::Role(_role, _) => Ok(alone(&self.context)),
-            Place::Seat(seat) => Ok(self.wait(&seat)),
+            Admission::Role(_role, _) => Ok(alone(&self.context)),
+            Admission::Waiter(waiter) => Ok(self.wait(&waiter)),
         }
     }
 
     /// Runs a job on this thread that has memory of its own already.
-    pub(super) fn run(&self, job: J) -> Result<J::Output, Refused> {
+    pub(super) fn run(&self, job: J) -> Result<J::Output, Refusal> {
         match self.queue(job)? {
-            Place::Role(role, job) => Ok(role.round(job)),
-            Place::Seat(seat) => Ok(self.wait(&seat)),
+            Admission::Role(role, job) => Ok(role.round(job)),
+            Admission::Waiter(waiter) => Ok(self.wait(&waiter)),
         }
     }
 
-    fn wait(&self, seat: &Seat<J, J::Output>) -> J::Output {
-        match seat.wait() {
+    fn wait(&self, waiter: &Waiter<J, J::Output>) -> J::Output {
+        match waiter.wait() {
             Call::Done(output) => output,
             Call::Lead(job) => self.resume().round(job),
         }
     }
 
     /// Refuses where no more jobs are taken.
-    pub(super) fn check_open(&self) -> Result<(), Refused> {
-        if lock(&self.line).is_closed() { Err(Refused::Closed) } else { Ok(()) }
+    pub(super) fn check_open(&self) -> Result<(), Refusal> {
+        if lock(&self.line).is_closed() { Err(Refusal::Closed) } else { Ok(()) }
     }
 
     /// Hands a job in for the workers of `board`.
@@ -169,13 +169,13 @@ impl<J: Job> Gate<J> {
         &self,
         board: &Arc<Board>,
         job: J,
-    ) -> Result<Arc<Slip<J::Output>>, Refused> {
+    ) -> Result<Arc<SharedResult<J::Output>>, Refusal> {
         if !board.begin() {
-            return Err(Refused::Closed);
+            return Err(Refusal::Closed);
         }
-        let slip = Arc::new(Slip::new());
+        let result_slot = Arc::new(SharedResult::new());
         // From here on the promise tells the board that the job is over, whatever happens to it.
-        let promise = Promise(Some(To::Slip(Arc::clone(&slip), Arc::clone(board))));
+        let promise = Promise(Some(Recipient::Ticket(Arc::clone(&result_slot), Arc::clone(board))));
         let entry = Entry { job, promise };
         let mut line = lock(&self.line);
         match line.arrive() {
@@ -184,16 +184,16 @@ impl<J: Job> Gate<J> {
                 self.post(board, entry);
             }
             Arrival::Wait => line.push(entry),
-            Arrival::Busy => return Err(Refused::Busy),
-            Arrival::Closed => return Err(Refused::Closed),
+            Arrival::Busy => return Err(Refusal::Busy),
+            Arrival::Closed => return Err(Refusal::Closed),
         }
-        Ok(slip)
+        Ok(result_slot)
     }
 
     /// Gives a worker the role that `first` has.
     fn post(&self, board: &Board, first: Entry<J>) {
         if let Some(gate) = self.me.upgrade() {
-            board.post(Box::new(Led { gate, first }));
+            board.post(Box::new(LeaderTurn { gate, first }));
         }
     }
 
@@ -207,7 +207,7 @@ impl<J: Job> Gate<J> {
         lock(&self.line).len()
     }
 
-    /// The role of a thread whose seat was called with [`Call::Lead`].
+    /// The role of a thread whose waiter was called with [`Call::Lead`].
     pub(super) fn resume(&self) -> Role<'_, J> {
         Role(self)
     }
@@ -259,9 +259,9 @@ impl<J: Job> Drop for Role<'_, J> {
             return;
         };
         match promise.0.take() {
-            Some(To::Seat(seat)) => seat.call(Call::Lead(job)),
-            Some(To::Slip(slip, board)) => {
-                let promise = Promise(Some(To::Slip(slip, Arc::clone(&board))));
+            Some(Recipient::Waiter(waiter)) => waiter.call(Call::Lead(job)),
+            Some(Recipient::Ticket(result_slot, board)) => {
+                let promise = Promise(Some(Recipient::Ticket(result_slot, Arc::clone(&board))));
                 self.0.post(&board, Entry { job, promise });
             }
             // A promise is taken when it is kept, and then its entry is gone.
@@ -285,13 +285,13 @@ pub(super) fn keep_all<J: Job>(outputs: Vec<J::Output>, promises: Vec<Promise<J>
     first
 }
 
-/// A role and its first job, on their way to a worker.
-struct Led<J: Job> {
+/// A leader's turn: a role and its first job, on their way to a worker.
+struct LeaderTurn<J: Job> {
     gate: Arc<Gate<J>>,
     first: Entry<J>,
 }
 
-impl<J: Job> Turn for Led<J> {
+impl<J: Job> Turn for LeaderTurn<J> {
     fn run(self: Box<Self>) {
         let Entry { job, promise } = self.first;
         promise.keep(Role(&self.gate).round(job));

@@ -17,13 +17,13 @@ use crate::keys::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
 use crate::keys::signature::{SigningKey, VerifyKey};
 use crate::route::Engine;
 
-/// What all jobs of a queue share.
-pub(super) struct Shared {
+/// The context that all jobs of a queue share.
+pub(super) struct QueueContext {
     pub(super) engine: Box<dyn Deref<Target = Engine> + Send + Sync>,
     pub(super) entropy: Box<dyn Entropy + Send + Sync>,
 }
 
-impl Shared {
+impl QueueContext {
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -33,8 +33,8 @@ impl Shared {
     }
 }
 
-/// A message with memory of its own.
-pub(super) struct Copied {
+/// A message that owns its bytes.
+pub(super) struct OwnedMessage {
     form: Form,
     /// Context and message, or context and digest, or M'.
     bytes: Vec<u8>,
@@ -66,7 +66,7 @@ pub(super) fn message_len(message: &Message<'_>) -> usize {
     context.len() + message.len()
 }
 
-impl Copied {
+impl OwnedMessage {
     pub(super) fn of(message: &Message<'_>) -> Self {
         let form = match *message {
             Message::Pure { .. } => Form::Pure,
@@ -75,12 +75,17 @@ impl Copied {
             Message::Internal(_) => Form::Internal,
         };
         let (context, message) = parts(message);
-        Copied { form, bytes: [context, message].concat(), context: context.len(), _claim: None }
+        OwnedMessage {
+            form,
+            bytes: [context, message].concat(),
+            context: context.len(),
+            _claim: None,
+        }
     }
 
     /// With the room that was claimed for it.
     pub(super) fn with(self, claim: Claim) -> Self {
-        Copied { _claim: Some(claim), ..self }
+        OwnedMessage { _claim: Some(claim), ..self }
     }
 
     fn message(&self) -> Message<'_> {
@@ -96,7 +101,7 @@ impl Copied {
 
 /// Runs a batch, or, where one of its jobs may be to blame for a failure of the whole, each job
 /// alone, so that it fails alone.
-fn together<J, T>(
+fn run_batch<J, T>(
     jobs: &[J],
     alone: impl Fn(&J) -> Result<T, Error>,
     batch: impl FnOnce() -> Result<Vec<Result<T, Error>>, Error>,
@@ -130,9 +135,9 @@ pub(super) struct Encaps {
 
 impl Job for Encaps {
     type Output = Result<(Vec<u8>, SharedSecret), Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let alone = |job: &Encaps| context.engine().encaps(&job.key, context.entropy());
         let batch = || {
             let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
@@ -148,7 +153,7 @@ impl Job for Encaps {
                 (ct[lane * room..][..room].to_vec(), of_lane)
             }))
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {
@@ -164,9 +169,9 @@ pub(super) struct Decaps {
 
 impl Job for Decaps {
     type Output = Result<SharedSecret, Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let alone = |job: &Decaps| context.engine().decaps(&job.key, &job.ct);
         let batch = || {
             let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
@@ -180,7 +185,7 @@ impl Job for Decaps {
                 SharedSecret::of(algorithm, &shared[lane * secret..][..secret])
             }))
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {
@@ -190,14 +195,14 @@ impl Job for Decaps {
 
 pub(super) struct Sign {
     pub(super) key: SigningKey,
-    pub(super) message: Copied,
+    pub(super) message: OwnedMessage,
 }
 
 impl Job for Sign {
     type Output = Result<Vec<u8>, Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let alone =
             |job: &Sign| context.engine().sign(&job.key, job.message.message(), context.entropy());
         let batch = || {
@@ -219,7 +224,7 @@ impl Job for Sign {
                 signatures[lane * room..][..lengths[lane]].to_vec()
             }))
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {
@@ -229,16 +234,16 @@ impl Job for Sign {
 
 pub(super) struct Verify {
     pub(super) key: VerifyKey,
-    pub(super) message: Copied,
+    pub(super) message: OwnedMessage,
     /// No longer than the key's longest.
     pub(super) signature: Vec<u8>,
 }
 
 impl Job for Verify {
     type Output = Result<(), Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let alone =
             |job: &Verify| context.engine().verify(&job.key, job.message.message(), &job.signature);
         let batch = || {
@@ -260,7 +265,7 @@ impl Job for Verify {
             context.engine().verify_many(&keys, &messages, &signatures, &lengths, &mut status)?;
             Ok(results(algorithm, Task::Verify, &status, |_| ()))
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {
@@ -274,16 +279,16 @@ pub(super) struct KemGenerate {
 
 impl Job for KemGenerate {
     type Output = Result<KemPrivateKey, Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let (engine, entropy) = (context.engine(), context.entropy());
         let alone = |job: &KemGenerate| engine.kem_generate(job.algorithm, entropy);
         let batch = || {
             let keys = engine.kem_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
             Ok(keys.into_iter().map(Ok).collect())
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {
@@ -297,16 +302,16 @@ pub(super) struct SignatureGenerate {
 
 impl Job for SignatureGenerate {
     type Output = Result<SigningKey, Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let (engine, entropy) = (context.engine(), context.entropy());
         let alone = |job: &SignatureGenerate| engine.signature_generate(job.algorithm, entropy);
         let batch = || {
             let keys = engine.signature_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
             Ok(keys.into_iter().map(Ok).collect())
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {
@@ -320,16 +325,16 @@ pub(super) struct ExchangeGenerate {
 
 impl Job for ExchangeGenerate {
     type Output = Result<ExchangePrivateKey, Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let (engine, entropy) = (context.engine(), context.entropy());
         let alone = |job: &ExchangeGenerate| engine.exchange_generate(job.algorithm, entropy);
         let batch = || {
             let keys = engine.exchange_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
             Ok(keys.into_iter().map(Ok).collect())
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {
@@ -345,16 +350,16 @@ pub(super) struct Derive {
 
 impl Job for Derive {
     type Output = Result<SharedSecret, Error>;
-    type Context = Shared;
+    type Context = QueueContext;
 
-    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+    fn run(context: &QueueContext, jobs: Vec<Self>) -> Vec<Self::Output> {
         let engine = context.engine();
         let alone = |job: &Derive| engine.derive(&job.key, &job.peer);
         let batch = || {
             let lanes: Vec<_> = jobs.iter().map(|job| (&job.key, &job.peer)).collect();
             engine.derive_many(&lanes)
         };
-        together(&jobs, alone, batch)
+        run_batch(&jobs, alone, batch)
     }
 
     fn lost() -> Self::Output {

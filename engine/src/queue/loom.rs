@@ -10,14 +10,14 @@ use ::loom::thread;
 
 use super::Limits;
 use super::board::Board;
-use super::gate::{Gate, Job, Refused};
+use super::gate::{Gate, Job, Refusal};
 use super::ticket::Ticket;
 use crate::error::Error;
 
-/// Counts what runs; job 0 panics.
-struct Counted(usize);
+/// A job that counts what runs; job 0 panics.
+struct CountedJob(usize);
 
-impl Job for Counted {
+impl Job for CountedJob {
     type Output = Result<usize, Error>;
     type Context = AtomicUsize;
 
@@ -49,12 +49,12 @@ fn model(f: impl Fn() + Send + Sync + 'static) {
     builder.check(f);
 }
 
-fn call(gate: &Gate<Counted>, number: usize) -> Result<usize, Refused> {
+fn call(gate: &Gate<CountedJob>, number: usize) -> Result<usize, Refusal> {
     let alone = |context: &AtomicUsize| {
         context.fetch_add(1, Ordering::Relaxed);
         Ok(number)
     };
-    gate.call(alone, || Counted(number)).map(|output| output.unwrap())
+    gate.call(alone, || CountedJob(number)).map(|output| output.unwrap())
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_full_line_says_busy_and_serves_those_that_wait() {
         let mut ends = vec![call(&gate, 0)];
         ends.extend(others.into_iter().map(|other| other.join().unwrap()));
         let served = ends.iter().filter(|end| end.is_ok()).count();
-        assert!(ends.iter().all(|end| end.is_ok() || *end == Err(Refused::Busy)));
+        assert!(ends.iter().all(|end| end.is_ok() || *end == Err(Refusal::Busy)));
         assert!(served >= 2, "one leads and one may wait");
         assert_eq!(gate.context().load(Ordering::Relaxed), served);
         assert_eq!((gate.len(), gate.leaders()), (0, 0));
@@ -109,9 +109,9 @@ fn tickets_are_completed_beside_a_thread_that_waits_and_through_a_close() {
             let gate = Arc::clone(&gate);
             thread::spawn(move || assert_eq!(call(&gate, 1), Ok(1)))
         };
-        let ticket = Ticket::new(gate.submit(&board, Counted(2)).unwrap());
+        let ticket = Ticket::new(gate.submit(&board, CountedJob(2)).unwrap());
         board.close();
-        assert_eq!(gate.submit(&board, Counted(3)).err(), Some(Refused::Closed));
+        assert_eq!(gate.submit(&board, CountedJob(3)).err(), Some(Refusal::Closed));
         assert_eq!(ticket.wait(), Ok(2));
         caller.join().unwrap();
         worker.join().unwrap();
@@ -131,7 +131,7 @@ fn two_workers_share_one_line_and_both_end() {
             })
             .collect();
         let tickets =
-            [0, 1].map(|number| Ticket::new(gate.submit(&board, Counted(number)).unwrap()));
+            [0, 1].map(|number| Ticket::new(gate.submit(&board, CountedJob(number)).unwrap()));
         board.close();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         for (number, mut ticket) in tickets.into_iter().enumerate() {

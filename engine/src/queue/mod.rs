@@ -55,10 +55,10 @@ use crate::keys::signature::{SigningKey, VerifyKey};
 use crate::memory;
 use crate::route::Engine;
 use board::Workers;
-use gate::{Gate, Job, Refused};
+use gate::{Gate, Job, Refusal};
 use jobs::{
-    Copied, Decaps, Derive, Encaps, ExchangeGenerate, KemGenerate, Shared, Sign, SignatureGenerate,
-    Verify, message_len,
+    Decaps, Derive, Encaps, ExchangeGenerate, KemGenerate, OwnedMessage, QueueContext, Sign,
+    SignatureGenerate, Verify, message_len,
 };
 use long::{Bytes, Claim};
 
@@ -123,7 +123,7 @@ type Gates<J> = Vec<Arc<Gate<J>>>;
 /// # Ok::<(), gabion_engine::Error>(())
 /// ```
 pub struct Queue {
-    shared: Arc<Shared>,
+    shared: Arc<QueueContext>,
     limits: Limits,
     kem_generate: Gates<KemGenerate>,
     encaps: Gates<Encaps>,
@@ -140,11 +140,11 @@ pub struct Queue {
     workers: Option<Workers>,
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Error {
+impl From<Refusal> for Error {
+    fn from(refused: Refusal) -> Error {
         match refused {
-            Refused::Busy => Error::Busy,
-            Refused::Closed => Error::Closed,
+            Refusal::Busy => Error::Busy,
+            Refusal::Closed => Error::Closed,
         }
     }
 }
@@ -157,7 +157,8 @@ impl Queue {
         entropy: impl Entropy + Send + Sync + 'static,
         limits: Limits,
     ) -> Queue {
-        let shared = Arc::new(Shared { engine: Box::new(engine), entropy: Box::new(entropy) });
+        let shared =
+            Arc::new(QueueContext { engine: Box::new(engine), entropy: Box::new(entropy) });
         Queue {
             kem_generate: gates(&shared, limits),
             encaps: gates(&shared, limits),
@@ -303,13 +304,13 @@ impl Queue {
     /// As there; [`Error::Busy`], [`Error::Closed`].
     pub fn sign(&self, key: &SigningKey, message: Message<'_>) -> Result<Vec<u8>, Error> {
         message.check()?;
-        let alone = |shared: &Shared| shared.engine().sign(key, message, shared.entropy());
+        let alone = |shared: &QueueContext| shared.engine().sign(key, message, shared.entropy());
         let gate = &self.sign[key.algorithm() as usize];
         if message_len(&message) > self.limits.message_max {
             gate.check_open()?;
             return alone(&self.shared);
         }
-        gate.call(alone, || Sign { key: key.clone(), message: Copied::of(&message) })?
+        gate.call(alone, || Sign { key: key.clone(), message: OwnedMessage::of(&message) })?
     }
 
     /// [`Engine::verify`].
@@ -328,7 +329,7 @@ impl Queue {
             key.check_message(&message)?;
             return Err(Error::BadSignature);
         }
-        let alone = |shared: &Shared| shared.engine().verify(key, message, signature);
+        let alone = |shared: &QueueContext| shared.engine().verify(key, message, signature);
         let gate = &self.verify[key.algorithm() as usize];
         if message_len(&message) > self.limits.message_max {
             gate.check_open()?;
@@ -336,7 +337,7 @@ impl Queue {
         }
         gate.call(alone, || Verify {
             key: key.clone(),
-            message: Copied::of(&message),
+            message: OwnedMessage::of(&message),
             signature: signature.to_vec(),
         })?
     }
@@ -471,8 +472,8 @@ impl Queue {
         let place = key.algorithm() as usize;
         let (short, long) = (&self.sign[place], &self.sign_long[place]);
         let (gate, message) = match self.claim(long, &message)? {
-            None => (short, Copied::of(&message)),
-            Some(claim) => (long, Copied::of(&message).with(claim)),
+            None => (short, OwnedMessage::of(&message)),
+            Some(claim) => (long, OwnedMessage::of(&message).with(claim)),
         };
         self.submit(gate, Sign { key: key.clone(), message })
     }
@@ -501,8 +502,8 @@ impl Queue {
         let place = key.algorithm() as usize;
         let (short, long) = (&self.verify[place], &self.verify_long[place]);
         let (gate, message) = match self.claim(long, &message)? {
-            None => (short, Copied::of(&message)),
-            Some(claim) => (long, Copied::of(&message).with(claim)),
+            None => (short, OwnedMessage::of(&message)),
+            Some(claim) => (long, OwnedMessage::of(&message).with(claim)),
         };
         let job = Verify { key: key.clone(), message, signature: signature.to_vec() };
         self.submit(gate, job)
@@ -551,7 +552,7 @@ impl Queue {
 
     fn submit<J, T>(&self, gate: &Gate<J>, job: J) -> Result<Ticket<T>, Error>
     where
-        J: Job<Output = Result<T, Error>, Context = Shared>,
+        J: Job<Output = Result<T, Error>, Context = QueueContext>,
         T: Send + 'static,
     {
         match &self.workers {
@@ -567,7 +568,7 @@ impl Drop for Queue {
     }
 }
 
-fn gates<J: Job<Context = Shared>>(shared: &Arc<Shared>, limits: Limits) -> Gates<J> {
+fn gates<J: Job<Context = QueueContext>>(shared: &Arc<QueueContext>, limits: Limits) -> Gates<J> {
     Algorithm::all().map(|_| Gate::new(limits, Arc::clone(shared))).collect()
 }
 

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::Limits;
 use super::board::Board;
-use super::gate::{Gate, Job, Place, Promise, Refused, Role, keep_all, run_caught};
-use super::ticket::{Call, Seat, Ticket};
+use super::gate::{Admission, Gate, Job, Promise, Refusal, Role, keep_all, run_caught};
+use super::ticket::{Call, Ticket, Waiter};
 use crate::error::Error;
 use crate::sync::{Mutex, lock};
 
@@ -65,7 +65,7 @@ enum Fate {
     Short,
 }
 
-struct Played {
+struct SimulatedJob {
     number: usize,
     fate: Fate,
 }
@@ -73,14 +73,14 @@ struct Played {
 /// The number of the job, or that it was lost.
 type Output = Result<usize, Error>;
 
-/// The jobs in the order in which they began.
-type Begun = Mutex<Vec<usize>>;
+/// The numbers of the jobs in the order in which they started.
+type StartOrder = Mutex<Vec<usize>>;
 
-impl Job for Played {
+impl Job for SimulatedJob {
     type Output = Output;
-    type Context = Begun;
+    type Context = StartOrder;
 
-    fn run(begun: &Begun, jobs: Vec<Self>) -> Vec<Output> {
+    fn run(begun: &StartOrder, jobs: Vec<Self>) -> Vec<Output> {
         lock(begun).extend(jobs.iter().map(|job| job.number));
         let mut outputs: Vec<Output> = jobs.iter().map(|job| Ok(job.number)).collect();
         if jobs.iter().any(|job| job.fate == Fate::Panics) {
@@ -100,11 +100,11 @@ impl Job for Played {
 
 /// What a caller does when its time comes.
 enum Event<'g> {
-    Comes(Played),
+    Comes(SimulatedJob),
     /// Its own job, run alone, is over.
-    EndsAlone(usize, Role<'g, Played>),
+    EndsAlone(usize, Role<'g, SimulatedJob>),
     /// The batch that it leads is over.
-    EndsRound(usize, Role<'g, Played>, Vec<Output>, Vec<Promise<Played>>),
+    EndsRound(usize, Role<'g, SimulatedJob>, Vec<Output>, Vec<Promise<SimulatedJob>>),
     /// A worker takes the turn that waited longest; its batch takes no time, its way to it did.
     Works,
     Closes,
@@ -117,11 +117,11 @@ enum Event<'g> {
 enum End {
     Done,
     Lost,
-    Refused(Refused),
+    Refused(Refusal),
 }
 
 struct World<'g> {
-    gate: &'g Gate<Played>,
+    gate: &'g Gate<SimulatedJob>,
     board: Arc<Board>,
     limits: Limits,
     dice: &'g Dice,
@@ -129,7 +129,7 @@ struct World<'g> {
     /// By time; of one time, in an order that dice decide; a count keeps them apart.
     events: BTreeMap<(u64, u64, u64), Event<'g>>,
     count: u64,
-    seated: Vec<(usize, Arc<Seat<Played, Output>>)>,
+    waiters: Vec<(usize, Arc<Waiter<SimulatedJob, Output>>)>,
     tickets: Vec<(usize, Ticket<usize>)>,
     /// What callbacks were told.
     told: Arc<Mutex<Vec<(usize, Output)>>>,
@@ -155,7 +155,7 @@ impl<'g> World<'g> {
         assert_eq!(self.ends[number].replace(end), None, "job {number} ended twice");
     }
 
-    fn lead(&mut self, role: Role<'g, Played>, job: Played) {
+    fn lead(&mut self, role: Role<'g, SimulatedJob>, job: SimulatedJob) {
         let number = job.number;
         let (jobs, promises) = role.gather(job);
         assert!(jobs.len() <= self.limits.lanes_max.get());
@@ -177,10 +177,10 @@ impl<'g> World<'g> {
                     return self.alone(number, role);
                 }
                 match self.gate.queue(job) {
-                    Ok(Place::Role(role, _)) => self.alone(number, role),
-                    Ok(Place::Seat(seat)) => {
+                    Ok(Admission::Role(role, _)) => self.alone(number, role),
+                    Ok(Admission::Waiter(waiter)) => {
                         self.sat.push(number);
-                        self.seated.push((number, seat));
+                        self.waiters.push((number, waiter));
                     }
                     Err(refused) => self.refuse(number, refused, self.is_closed),
                 }
@@ -209,18 +209,18 @@ impl<'g> World<'g> {
         }
     }
 
-    fn refuse(&mut self, number: usize, refused: Refused, is_closed: bool) {
+    fn refuse(&mut self, number: usize, refused: Refusal, is_closed: bool) {
         let room = self.gate.len() < self.limits.depth;
-        assert_eq!(refused == Refused::Closed, is_closed);
+        assert_eq!(refused == Refusal::Closed, is_closed);
         assert!(is_closed || !room, "refused though there is room");
         self.end(number, End::Refused(refused));
     }
 
     /// Hands a job in, and polls its ticket, has itself called back, or drops it.
-    fn submit(&mut self, job: Played) {
+    fn submit(&mut self, job: SimulatedJob) {
         let number = job.number;
         let ticket = match self.gate.submit(&self.board, job) {
-            Ok(slip) => Ticket::new(slip),
+            Ok(result_slot) => Ticket::new(result_slot),
             Err(refused) => {
                 return self.refuse(number, refused, self.is_closed || self.is_stopped);
             }
@@ -263,7 +263,7 @@ impl<'g> World<'g> {
         }
     }
 
-    fn alone(&mut self, number: usize, role: Role<'g, Played>) {
+    fn alone(&mut self, number: usize, role: Role<'g, SimulatedJob>) {
         lock(self.gate.context()).push(number);
         let delay = 1 + self.dice.below(50);
         self.at(delay, Event::EndsAlone(number, role));
@@ -271,9 +271,9 @@ impl<'g> World<'g> {
 
     /// Wakes the callers that were called, as the operating system would.
     fn wake(&mut self) {
-        for (number, seat) in std::mem::take(&mut self.seated) {
-            match seat.poll() {
-                None => self.seated.push((number, seat)),
+        for (number, waiter) in std::mem::take(&mut self.waiters) {
+            match waiter.poll() {
+                None => self.waiters.push((number, waiter)),
                 Some(Call::Done(output)) => {
                     assert!(output.is_err() || output == Ok(number), "somebody else's output");
                     self.end(number, if output.is_ok() { End::Done } else { End::Lost });
@@ -306,7 +306,7 @@ fn play(dice: &Dice) -> Vec<End> {
         message_max: 0,
         long_max: 0,
     };
-    let gate = Gate::<Played>::new(limits, Arc::default());
+    let gate = Gate::<SimulatedJob>::new(limits, Arc::default());
     let jobs = 1 + dice.below(60) as usize;
     // From a caller every now and then to all of them at once.
     let span = 1 + dice.below(20) * jobs as u64;
@@ -318,7 +318,7 @@ fn play(dice: &Dice) -> Vec<End> {
         now: 0,
         events: BTreeMap::new(),
         count: 0,
-        seated: Vec::new(),
+        waiters: Vec::new(),
         tickets: Vec::new(),
         told: Arc::default(),
         dropped: Vec::new(),
@@ -335,7 +335,7 @@ fn play(dice: &Dice) -> Vec<End> {
             1 if faults => Fate::Short,
             _ => Fate::Good,
         };
-        world.at(dice.below(span), Event::Comes(Played { number, fate }));
+        world.at(dice.below(span), Event::Comes(SimulatedJob { number, fate }));
     }
     if dice.below(4) == 0 {
         world.at(dice.below(2 * span), Event::Closes);
@@ -350,7 +350,7 @@ fn play(dice: &Dice) -> Vec<End> {
         world.collect();
         world.check();
     }
-    let nobody = world.seated.is_empty() && world.tickets.is_empty();
+    let nobody = world.waiters.is_empty() && world.tickets.is_empty();
     assert!(nobody && gate.len() == 0, "somebody waits for ever");
     assert_eq!(gate.leaders(), 0, "a role was not given back");
     assert_eq!((world.board.turns(), world.board.pending()), (0, 0), "the workers never go");
@@ -381,8 +381,8 @@ fn every_job_ends_once_and_in_order_in_thousands_of_schedules() {
             let kind = match end {
                 End::Done => 0,
                 End::Lost => 1,
-                End::Refused(Refused::Busy) => 2,
-                End::Refused(Refused::Closed) => 3,
+                End::Refused(Refusal::Busy) => 2,
+                End::Refused(Refusal::Closed) => 3,
             };
             seen[kind] += 1;
         }

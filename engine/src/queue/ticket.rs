@@ -1,4 +1,4 @@
-//! Where a result is fetched: a seat for a thread that waits, a ticket for one that does not.
+//! Where a result is fetched: a waiter for a thread that blocks, a ticket for one that does not.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,18 +10,18 @@ use crate::error::Error;
 use crate::sync::{Condvar, Mutex, lock, wait_until};
 
 /// Where a blocked thread waits for its job's output, or for the role of a leader.
-pub(super) struct Seat<J, O> {
-    state: Mutex<SeatState<J, O>>,
+pub(super) struct Waiter<J, O> {
+    state: Mutex<WaiterState<J, O>>,
     changed: Condvar,
 }
 
-enum SeatState<J, O> {
+enum WaiterState<J, O> {
     Waiting,
-    Over(Call<J, O>),
-    Gone,
+    Called(Call<J, O>),
+    Empty,
 }
 
-/// Why a seat is left.
+/// Why a waiter was called.
 #[derive(Debug)]
 pub(super) enum Call<J, O> {
     /// Another thread ran the job.
@@ -30,25 +30,25 @@ pub(super) enum Call<J, O> {
     Lead(J),
 }
 
-impl<J, O> Seat<J, O> {
+impl<J, O> Waiter<J, O> {
     pub(super) fn new() -> Self {
-        Seat { state: Mutex::new(SeatState::Waiting), changed: Condvar::new() }
+        Waiter { state: Mutex::new(WaiterState::Waiting), changed: Condvar::new() }
     }
 
     /// Calls the thread that waits. Once.
     pub(super) fn call(&self, call: Call<J, O>) {
-        *lock(&self.state) = SeatState::Over(call);
+        *lock(&self.state) = WaiterState::Called(call);
         self.changed.notify_one();
     }
 
     /// Blocks until the call.
     pub(super) fn wait(&self) -> Call<J, O> {
-        let waits = |state: &SeatState<J, O>| !matches!(state, SeatState::Waiting);
+        let waits = |state: &WaiterState<J, O>| !matches!(state, WaiterState::Waiting);
         let mut state = wait_until(&self.changed, lock(&self.state), waits);
-        match std::mem::replace(&mut *state, SeatState::Gone) {
-            SeatState::Over(call) => call,
+        match std::mem::replace(&mut *state, WaiterState::Empty) {
+            WaiterState::Called(call) => call,
             // Only this thread waits here, and it waits once.
-            SeatState::Waiting | SeatState::Gone => unreachable!("a seat is left once"),
+            WaiterState::Waiting | WaiterState::Empty => unreachable!("a waiter is called once"),
         }
     }
 
@@ -56,8 +56,8 @@ impl<J, O> Seat<J, O> {
     #[cfg(any(test, fuzzing))]
     pub(super) fn poll(&self) -> Option<Call<J, O>> {
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut *state, SeatState::Gone) {
-            SeatState::Over(call) => Some(call),
+        match std::mem::replace(&mut *state, WaiterState::Empty) {
+            WaiterState::Called(call) => Some(call),
             other => {
                 *state = other;
                 None
@@ -69,38 +69,38 @@ impl<J, O> Seat<J, O> {
 /// What is to be done with a result when it comes.
 type Callback<O> = Box<dyn FnOnce(O) + Send>;
 
-/// The place that a ticket and the worker share.
-pub(super) struct Slip<O> {
-    state: Mutex<SlipState<O>>,
+/// The result that a ticket and the worker share.
+pub(super) struct SharedResult<O> {
+    state: Mutex<ResultState<O>>,
     changed: Condvar,
 }
 
-enum SlipState<O> {
+enum ResultState<O> {
     Waiting(Option<Waker>),
     Callback(Callback<O>),
     Done(O),
     Taken,
 }
 
-impl<O> Slip<O> {
+impl<O> SharedResult<O> {
     pub(super) fn new() -> Self {
-        Slip { state: Mutex::new(SlipState::Waiting(None)), changed: Condvar::new() }
+        SharedResult { state: Mutex::new(ResultState::Waiting(None)), changed: Condvar::new() }
     }
 
     /// Leaves the output, and tells whoever asked to be told. A panic in a callback ends there: it
     /// must not take other jobs' results with it.
     pub(super) fn complete(&self, output: O) {
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut *state, SlipState::Taken) {
-            SlipState::Waiting(waker) => {
-                *state = SlipState::Done(output);
+        match std::mem::replace(&mut *state, ResultState::Taken) {
+            ResultState::Waiting(waker) => {
+                *state = ResultState::Done(output);
                 drop(state);
                 self.changed.notify_one();
                 if let Some(waker) = waker {
                     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
                 }
             }
-            SlipState::Callback(callback) => {
+            ResultState::Callback(callback) => {
                 drop(state);
                 let _ = catch_unwind(AssertUnwindSafe(|| callback(output)));
             }
@@ -110,8 +110,8 @@ impl<O> Slip<O> {
 
     fn take(&self) -> Option<O> {
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut *state, SlipState::Taken) {
-            SlipState::Done(output) => Some(output),
+        match std::mem::replace(&mut *state, ResultState::Taken) {
+            ResultState::Done(output) => Some(output),
             other => {
                 *state = other;
                 None
@@ -124,23 +124,23 @@ impl<O> Slip<O> {
 /// by [`Ticket::poll`], [`Ticket::wait`], [`Ticket::then`] or `.await`. A ticket that is dropped
 /// takes nothing back: the job runs and its result is dropped.
 #[must_use = "the result is fetched with it"]
-pub struct Ticket<T>(Arc<Slip<Result<T, Error>>>);
+pub struct Ticket<T>(Arc<SharedResult<Result<T, Error>>>);
 
 impl<T> Ticket<T> {
-    pub(super) fn new(slip: Arc<Slip<Result<T, Error>>>) -> Self {
-        Ticket(slip)
+    pub(super) fn new(result_slot: Arc<SharedResult<Result<T, Error>>>) -> Self {
+        Ticket(result_slot)
     }
 
     /// A ticket whose result is there.
     pub(super) fn ready(result: Result<T, Error>) -> Self {
-        let slip = Slip::new();
-        slip.complete(result);
-        Ticket(Arc::new(slip))
+        let result_slot = SharedResult::new();
+        result_slot.complete(result);
+        Ticket(Arc::new(result_slot))
     }
 
     /// Whether the result is there.
     pub fn is_ready(&self) -> bool {
-        matches!(&*lock(&self.0.state), SlipState::Done(_))
+        matches!(&*lock(&self.0.state), ResultState::Done(_))
     }
 
     /// The result, if it is there. Never blocks; `None` also after the result was fetched.
@@ -156,7 +156,7 @@ impl<T> Ticket<T> {
     /// # Errors
     /// Those of the operation; [`Error::Lost`] if the job was lost, or its result fetched before.
     pub fn wait(self) -> Result<T, Error> {
-        let is_over = |state: &SlipState<_>| !matches!(state, SlipState::Waiting(_));
+        let is_over = |state: &ResultState<_>| !matches!(state, ResultState::Waiting(_));
         drop(wait_until(&self.0.changed, lock(&self.0.state), is_over));
         self.0.take().unwrap_or(Err(Error::Lost))
     }
@@ -166,13 +166,13 @@ impl<T> Ticket<T> {
     /// not wait for a ticket nor call the queue's blocking operations, which may need that worker.
     pub fn then(self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) {
         let mut state = lock(&self.0.state);
-        match std::mem::replace(&mut *state, SlipState::Taken) {
-            SlipState::Waiting(_) => *state = SlipState::Callback(Box::new(callback)),
-            SlipState::Done(output) => {
+        match std::mem::replace(&mut *state, ResultState::Taken) {
+            ResultState::Waiting(_) => *state = ResultState::Callback(Box::new(callback)),
+            ResultState::Done(output) => {
                 drop(state);
                 callback(output);
             }
-            SlipState::Callback(_) | SlipState::Taken => {
+            ResultState::Callback(_) | ResultState::Taken => {
                 drop(state);
                 callback(Err(Error::Lost));
             }
@@ -185,13 +185,13 @@ impl<T> Future for Ticket<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = lock(&self.0.state);
-        match std::mem::replace(&mut *state, SlipState::Taken) {
-            SlipState::Done(output) => Poll::Ready(output),
-            SlipState::Waiting(_) => {
-                *state = SlipState::Waiting(Some(context.waker().clone()));
+        match std::mem::replace(&mut *state, ResultState::Taken) {
+            ResultState::Done(output) => Poll::Ready(output),
+            ResultState::Waiting(_) => {
+                *state = ResultState::Waiting(Some(context.waker().clone()));
                 Poll::Pending
             }
-            SlipState::Callback(_) | SlipState::Taken => Poll::Ready(Err(Error::Lost)),
+            ResultState::Callback(_) | ResultState::Taken => Poll::Ready(Err(Error::Lost)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What devices did for an engine: batches that did not run on this processor, counted.
+//! Counts of the batches that an engine ran on devices.
 //!
 //! A backend without kernels is a device. A self-test's batches are not counted: nobody asked for them.
 
@@ -9,10 +9,10 @@ use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::ALGORITHMS;
 use once_cell::race::OnceBox;
 
-/// What a device was asked for and did, of one operation of one algorithm.
+/// The counts of one operation of one algorithm on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Served {
+pub struct DeviceCounts {
     /// The backend's name.
     pub backend: &'static str,
     /// The algorithm.
@@ -30,12 +30,12 @@ pub struct Served {
 }
 
 /// Who is told of each batch that a device was asked for, as it ends. Threads call it at the same time.
-static WATCHER: OnceBox<fn(&Served)> = OnceBox::new();
+static WATCHER: OnceBox<fn(&DeviceCounts)> = OnceBox::new();
 
 /// Has a function told of each batch that any engine of this process asks a device for, with that batch's counts
 /// alone: for fronts that count elsewhere. The first one stays.
-pub fn watch_devices(told: fn(&Served)) {
-    let _ = WATCHER.set(Box::new(told));
+pub fn watch_devices(watcher: fn(&DeviceCounts)) {
+    let _ = WATCHER.set(Box::new(watcher));
 }
 
 /// Operations of an algorithm, of which each has a place.
@@ -49,12 +49,12 @@ struct Count {
     lost: AtomicU64,
 }
 
-/// The counts of one device.
-pub(super) struct Counts(Box<[Count]>);
+/// The counters of one device.
+pub(super) struct Counters(Box<[Count]>);
 
-impl Counts {
+impl Counters {
     pub(super) fn new() -> Self {
-        Counts((0..ALGORITHMS.len() * TASKS).map(|_| Count::default()).collect())
+        Counters((0..ALGORITHMS.len() * TASKS).map(|_| Count::default()).collect())
     }
 
     /// Counts a batch.
@@ -69,7 +69,7 @@ impl Counts {
         let batches = is(BatchOutcome::Done);
         let (lanes, declined, lost) =
             (lanes as u64 * batches, is(BatchOutcome::Declined), is(BatchOutcome::Lost));
-        let served = Served { backend, algorithm, task, lanes, batches, declined, lost };
+        let counts = DeviceCounts { backend, algorithm, task, lanes, batches, declined, lost };
         let count = &self.0[algorithm as usize * TASKS + task as usize];
         for (count, more) in [
             (&count.lanes, lanes),
@@ -79,13 +79,13 @@ impl Counts {
         ] {
             count.fetch_add(more, Ordering::Relaxed);
         }
-        if let Some(told) = WATCHER.get() {
-            told(&served);
+        if let Some(watcher) = WATCHER.get() {
+            watcher(&counts);
         }
     }
 
     /// What was counted so far, without what was never asked.
-    pub(super) fn all(&self, backend: &'static str) -> Vec<Served> {
+    pub(super) fn all(&self, backend: &'static str) -> Vec<DeviceCounts> {
         const ALL: [Task; TASKS] = [
             Task::Keygen,
             Task::DecodePublic,
@@ -96,7 +96,7 @@ impl Counts {
             Task::Sign,
             Task::Verify,
         ];
-        let mut served = Vec::new();
+        let mut counts = Vec::new();
         for algorithm in Algorithm::all() {
             for task in ALL {
                 let count = &self.0[algorithm as usize * TASKS + task as usize];
@@ -104,7 +104,7 @@ impl Counts {
                 let (lanes, batches) = (read(&count.lanes), read(&count.batches));
                 let (declined, lost) = (read(&count.declined), read(&count.lost));
                 if batches + declined + lost > 0 {
-                    served.push(Served {
+                    counts.push(DeviceCounts {
                         backend,
                         algorithm,
                         task,
@@ -116,7 +116,7 @@ impl Counts {
                 }
             }
         }
-        served
+        counts
     }
 }
 

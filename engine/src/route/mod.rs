@@ -16,7 +16,7 @@ use gabion_scheme::kernels::Kernels;
 use gabion_scheme::{Algorithm, Status};
 
 use crate::error::{Error, check_built, lane_result};
-pub use device_counts::{Served, watch_devices};
+pub use device_counts::{DeviceCounts, watch_devices};
 pub(crate) use quarantine::Clock;
 use slot::{Answer, Fit, SelfTests, Slot};
 
@@ -36,8 +36,8 @@ pub enum BackendState {
     Withdrawn(String),
     /// There was no memory to test it, for now.
     Untested,
-    /// It lost a batch, and is not asked before it passes a self-test, a second later or after that.
-    Aside,
+    /// It lost a batch, and runs nothing before it passes a self-test, a second later or after that.
+    Quarantined,
 }
 
 /// One backend, for `gabion doctor`.
@@ -79,7 +79,7 @@ impl Engine {
     /// The backend that runs this algorithm.
     ///
     /// # Errors
-    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test; [`Error::Unserved`] if those that did
+    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test; [`Error::BackendUnavailable`] if those that did
     /// not are set aside; [`Error::NoMemory`] if there was none to test them.
     pub fn backend_for(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
         check_built(algorithm)?;
@@ -87,8 +87,10 @@ impl Engine {
         for slot in &self.slots {
             match slot.fit(algorithm, None)? {
                 Fit::Yes => return Ok(&*slot.backend),
-                Fit::NotNow => error = Error::Unserved { algorithm, task: main_task(algorithm) },
-                Fit::Never => {}
+                Fit::Unavailable => {
+                    error = Error::BackendUnavailable { algorithm, task: main_task(algorithm) }
+                }
+                Fit::Withdrawn => {}
             }
         }
         Err(error)
@@ -106,8 +108,10 @@ impl Engine {
             let Some(kernels) = slot.backend.kernels() else { continue };
             match slot.fit(algorithm, None)? {
                 Fit::Yes => return Ok(kernels),
-                Fit::NotNow => error = Error::Unserved { algorithm, task: Task::Sign },
-                Fit::Never => {}
+                Fit::Unavailable => {
+                    error = Error::BackendUnavailable { algorithm, task: Task::Sign }
+                }
+                Fit::Withdrawn => {}
             }
         }
         Err(error)
@@ -137,7 +141,7 @@ impl Engine {
                     .count();
                 let state = match slot.reasons() {
                     Some(reasons) => BackendState::Withdrawn(reasons),
-                    None if slot.is_aside() => BackendState::Aside,
+                    None if slot.is_quarantined() => BackendState::Quarantined,
                     None if untested > 0 => BackendState::Untested,
                     None => BackendState::Ok,
                 };
@@ -146,10 +150,10 @@ impl Engine {
             .collect()
     }
 
-    /// What devices did for this engine so far, by backend, algorithm and task; nothing of what ran on this processor.
+    /// Returns the counts of batches on devices so far, by backend, algorithm and task; nothing of what ran on this processor.
     /// Self-tests are not counted.
-    pub fn served(&self) -> Vec<Served> {
-        self.slots.iter().flat_map(Slot::served).collect()
+    pub fn device_counts(&self) -> Vec<DeviceCounts> {
+        self.slots.iter().flat_map(Slot::device_counts).collect()
     }
 
     /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`, and what
@@ -159,7 +163,7 @@ impl Engine {
     ///
     /// # Errors
     /// Misuse (lengths that do not fit, before anything runs); no healthy backend, no memory for its
-    /// self-test, [`Error::Unserved`] if none takes it, or
+    /// self-test, [`Error::BackendUnavailable`] if none takes it, or
     /// [`Error::Panicked`] if one of them panicked: then every status is [`Status::NotRun`] and every
     /// output zero or blank. A bad lane is no error here.
     pub fn run(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
@@ -173,8 +177,8 @@ impl Engine {
             untried &= !(1 << at);
             let answer = match fit(slot, batch) {
                 Ok(Fit::Yes) => slot.run(batch),
-                Ok(Fit::NotNow) => Answer::Refused,
-                Ok(Fit::Never) => Answer::Unfit,
+                Ok(Fit::Unavailable) => Answer::Refused,
+                Ok(Fit::Withdrawn) => Answer::Unfit,
                 Err(lacking) => {
                     error = lacking;
                     break;
@@ -184,7 +188,7 @@ impl Engine {
                 Answer::Done => return Ok(()),
                 Answer::Panicked => error = Error::Panicked { algorithm, task },
                 Answer::Refused if matches!(error, Error::NoBackend(_)) => {
-                    error = Error::Unserved { algorithm, task };
+                    error = Error::BackendUnavailable { algorithm, task };
                 }
                 Answer::Refused | Answer::Unfit => {}
             }
@@ -273,7 +277,7 @@ impl Engine {
 /// Whether a backend may run a batch; tests it before its first use.
 fn fit(slot: &Slot, batch: &Batch<'_>) -> Result<Fit, Error> {
     if is_tested_by_who_uses_it(batch) {
-        return Ok(if slot.is_aside() { Fit::NotNow } else { Fit::Yes });
+        return Ok(if slot.is_quarantined() { Fit::Unavailable } else { Fit::Yes });
     }
     slot.fit(batch.algorithm(), Some(batch.task()))
 }

@@ -1,4 +1,4 @@
-//! A backend in a self-test: what it did there, and what it can't be blamed for.
+//! A backend under self-test, monitored: which tasks it ran, and whether it lost a batch or lacked memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
@@ -7,9 +7,9 @@ use gabion_backend::{Backend, Batch, BatchOutcome, Cpu};
 use gabion_scheme::Status;
 use gabion_scheme::kernels::Kernels;
 
-use super::test_record::{Did, Tasks};
+use super::test_record::{TaskSupport, Tasks};
 
-pub(super) struct Watched<'a> {
+pub(super) struct MonitoredBackend<'a> {
     backend: &'a dyn Backend,
     done: AtomicU16,
     declined: AtomicU16,
@@ -17,11 +17,11 @@ pub(super) struct Watched<'a> {
     lost: AtomicBool,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> MonitoredBackend<'a> {
     pub(super) fn new(backend: &'a dyn Backend) -> Self {
         let (done, declined) = (AtomicU16::new(0), AtomicU16::new(0));
         let (lacked_memory, lost) = (AtomicBool::new(false), AtomicBool::new(false));
-        Watched { backend, done, declined, lacked_memory, lost }
+        MonitoredBackend { backend, done, declined, lacked_memory, lost }
     }
 
     /// Whether it lost a batch.
@@ -34,13 +34,13 @@ impl<'a> Watched<'a> {
         self.lacked_memory.load(Ordering::Relaxed)
     }
 
-    pub(super) fn did(&self) -> Did {
+    pub(super) fn support(&self) -> TaskSupport {
         let tasks = |of: &AtomicU16| Tasks::of(of.load(Ordering::Relaxed));
-        Did::new(tasks(&self.done), tasks(&self.declined))
+        TaskSupport::new(tasks(&self.done), tasks(&self.declined))
     }
 }
 
-impl Backend for Watched<'_> {
+impl Backend for MonitoredBackend<'_> {
     fn name(&self) -> &'static str {
         self.backend.name()
     }

@@ -1,4 +1,4 @@
-//! Whether a backend is at hand, and how often it was lost: one word, so that both change together.
+//! The quarantine of a backend that lost a batch, and the number of its losses: one word, so that both change together.
 //!
 //! ```text
 //!    63 ............. 24 | 23 ........ 0
@@ -17,41 +17,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a backend is left alone that lost a batch, in milliseconds.
-const ALONE_MS: u64 = 1000;
+/// How long a backend stays in quarantine after it lost a batch, in milliseconds.
+const QUARANTINE_MS: u64 = 1000;
 const LOSSES_BITS: u32 = 24;
 const LOSSES: u64 = (1 << LOSSES_BITS) - 1;
 
 /// What tells the time.
 pub(crate) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// Whether a backend may be asked.
+/// Whether a backend may be asked to run a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// As ever.
-    AtHand,
-    /// No: it was lost, or asked whether it is back, less than a second ago.
-    NotYet,
-    /// Whether it is back, by this caller and nobody else.
-    Asks(Asking),
+pub(super) enum Availability {
+    /// It is not in quarantine.
+    Available,
+    /// It was lost, or probed, less than a second ago.
+    Quarantined,
+    /// This caller, and no other, tests whether it is back.
+    Probe(ProbeTurn),
 }
 
-/// A caller's turn to ask whether a backend is back: the word that it found.
+/// A caller's turn to probe a backend: the word that it found, and the one that it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asking {
+pub(super) struct ProbeTurn {
     found: u64,
     left: u64,
 }
 
-pub(super) struct Aside {
+pub(super) struct Quarantine {
     word: AtomicU64,
     origin: Instant,
     clock: Clock,
 }
 
-impl Aside {
+impl Quarantine {
     pub(super) fn new(clock: Clock) -> Self {
-        Aside { word: AtomicU64::new(0), origin: clock(), clock }
+        Quarantine { word: AtomicU64::new(0), origin: clock(), clock }
     }
 
     /// Losses so far.
@@ -59,17 +59,17 @@ impl Aside {
         self.word.load(Ordering::Acquire) & LOSSES
     }
 
-    pub(super) fn is_aside(&self) -> bool {
+    pub(super) fn is_quarantined(&self) -> bool {
         since(self.word.load(Ordering::Acquire)) != 0
     }
 
-    /// Whether it is at hand, or was lost long enough ago to be asked again.
-    pub(super) fn may_be_asked(&self) -> bool {
+    /// Whether it is available, or was lost long enough ago to be probed.
+    pub(super) fn may_be_probed(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
         since(word) == 0 || self.is_long_ago(since(word))
     }
 
-    /// Sets it aside because of something that began after so many losses, and says whether this is news. What was
+    /// Puts it in quarantine because of something that began after so many losses, and returns whether this is news. What was
     /// lost together is one loss: a batch that began before the last one says nothing of what is there now.
     pub(super) fn lose(&self, losses: u64) -> bool {
         let lost = |word: u64| {
@@ -80,38 +80,38 @@ impl Aside {
         before.is_ok_and(|before| since(before) == 0)
     }
 
-    /// Whose turn it is.
-    pub(super) fn turn(&self) -> Turn {
+    /// Returns whether the caller may ask the backend, or has to probe it first.
+    pub(super) fn availability(&self) -> Availability {
         let found = self.word.load(Ordering::Acquire);
         if since(found) == 0 {
-            return Turn::AtHand;
+            return Availability::Available;
         }
         if !self.is_long_ago(since(found)) {
-            return Turn::NotYet;
+            return Availability::Quarantined;
         }
         let left = self.mark() | found & LOSSES;
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         match self.word.compare_exchange(found, left, order.0, order.1) {
-            Ok(_) => Turn::Asks(Asking { found, left }),
-            Err(_) => Turn::NotYet,
+            Ok(_) => Availability::Probe(ProbeTurn { found, left }),
+            Err(_) => Availability::Quarantined,
         }
     }
 
-    /// Gives a turn back that asked the backend nothing.
-    pub(super) fn give_back(&self, asking: Asking) {
+    /// Gives back a turn that did not probe the backend.
+    pub(super) fn give_back(&self, probe: ProbeTurn) {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let _ = self.word.compare_exchange(asking.left, asking.found, order.0, order.1);
+        let _ = self.word.compare_exchange(probe.left, probe.found, order.0, order.1);
     }
 
-    /// Takes it for at hand again, if there was no other loss; whether this is news.
-    pub(super) fn is_back(&self, losses: u64) -> bool {
+    /// Ends the quarantine, if there was no other loss; returns whether this is news.
+    pub(super) fn reinstate(&self, losses: u64) -> bool {
         let back = |word: u64| (word & LOSSES == losses && since(word) != 0).then_some(losses);
         self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, back).is_ok()
     }
 
     fn is_long_ago(&self, since: u64) -> bool {
         let now = self.elapsed().as_millis() as u64 + 1;
-        now.saturating_sub(since) >= ALONE_MS
+        now.saturating_sub(since) >= QUARANTINE_MS
     }
 
     /// The present as part of a word. Rounded up where [`Self::is_long_ago`] rounds down: never less than a second

@@ -36,10 +36,10 @@ use gabion_scheme::room::with_room;
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
-use super::device_counts::{Counts, Served};
-use super::monitor::Watched;
-use super::quarantine::{Aside, Clock, Turn};
-use super::test_record::{Did, Known, Verdict};
+use super::device_counts::{Counters, DeviceCounts};
+use super::monitor::MonitoredBackend;
+use super::quarantine::{Availability, Clock, Quarantine};
+use super::test_record::{TaskSupport, TestRecord, Verdict};
 use crate::error::Error;
 
 /// How long a caller rests while another thread tests; a test takes some milliseconds.
@@ -47,18 +47,18 @@ const TEST_POLL: Duration = Duration::from_micros(200);
 /// How often it does so before it tests by itself: 100 ms at least, twice what the longest test takes.
 const TEST_POLLS: usize = 500;
 
-/// Why a self-test did not pass.
+/// Why a self-test failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub(crate) enum TestFailure {
     /// An answer was wrong; what differed.
     Wrong(String),
     /// It could not be run to its end, which says nothing of the answers.
     NoMemory,
 }
 
-impl From<String> for Failed {
+impl From<String> for TestFailure {
     fn from(what: String) -> Self {
-        Failed::Wrong(what)
+        TestFailure::Wrong(what)
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct SelfTests {
     /// The algorithms whose self-tests are part of this one's.
     pub(crate) parts: fn(Algorithm) -> Vec<Algorithm>,
     /// Tests what an algorithm has beside its parts.
-    pub(crate) run: fn(&dyn Backend, Algorithm) -> Result<(), Failed>,
+    pub(crate) run: fn(&dyn Backend, Algorithm) -> Result<(), TestFailure>,
 }
 
 /// How a backend took a batch.
@@ -88,14 +88,14 @@ pub(crate) enum Answer {
 pub(crate) enum Fit {
     Yes,
     /// It does not run this, or is set aside.
-    NotNow,
+    Unavailable,
     /// It gave a wrong answer.
-    Never,
+    Withdrawn,
 }
 
-/// How the test of an algorithm ended that ran.
-enum Tested {
-    Passed(Did),
+/// The outcome of an algorithm's self-test.
+enum TestOutcome {
+    Passed(TaskSupport),
     Wrong,
     Lost,
 }
@@ -103,26 +103,26 @@ enum Tested {
 /// What is known of one algorithm on the backend. Atomics and no lock: a forked child would wait for
 /// ever for a lock that a thread of its parent holds.
 struct Health {
-    /// A [`Known`].
+    /// A [`TestRecord`].
     word: AtomicU64,
     /// Of an algorithm that gave a wrong answer itself.
     reason: OnceBox<String>,
 }
 
 impl Health {
-    fn known(&self) -> Known {
-        Known::of(self.word.load(Ordering::Acquire))
+    fn record(&self) -> TestRecord {
+        TestRecord::of(self.word.load(Ordering::Acquire))
     }
 
     /// Puts one thing in another's place; whether that was what is known.
-    fn replace(&self, known: Known, by: Known) -> bool {
+    fn replace(&self, record: TestRecord, by: TestRecord) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);
-        self.word.compare_exchange(known.word(), by.word(), order.0, order.1).is_ok()
+        self.word.compare_exchange(record.word(), by.word(), order.0, order.1).is_ok()
     }
 
     /// The same as often as it takes, as long as `by` has something to put there.
-    fn update(&self, by: impl Fn(Known) -> Option<Known>) {
-        let by = |word| by(Known::of(word)).map(Known::word);
+    fn update(&self, by: impl Fn(TestRecord) -> Option<TestRecord>) {
+        let by = |word| by(TestRecord::of(word)).map(TestRecord::word);
         let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, by);
     }
 }
@@ -132,21 +132,21 @@ pub(crate) struct Slot {
     pub(crate) backend: Box<dyn Backend>,
     tests: SelfTests,
     health: [Health; ALGORITHMS.len()],
-    aside: Aside,
+    quarantine: Quarantine,
     /// Whether a panic was reported.
     panicked: AtomicBool,
     /// What it did, if it is a device.
-    counts: Option<Counts>,
+    counts: Option<Counters>,
 }
 
 impl Slot {
     pub(crate) fn new(backend: Box<dyn Backend>, tests: SelfTests, clock: Clock) -> Self {
         let health = [const {
-            Health { word: AtomicU64::new(Known::NOTHING.word()), reason: OnceBox::new() }
+            Health { word: AtomicU64::new(TestRecord::UNTESTED.word()), reason: OnceBox::new() }
         }; ALGORITHMS.len()];
-        let (aside, panicked) = (Aside::new(clock), AtomicBool::new(false));
-        let counts = backend.kernels().is_none().then(Counts::new);
-        Slot { backend, tests, health, aside, panicked, counts }
+        let (quarantine, panicked) = (Quarantine::new(clock), AtomicBool::new(false));
+        let counts = backend.kernels().is_none().then(Counters::new);
+        Slot { backend, tests, health, quarantine, panicked, counts }
     }
 
     /// Whether it is a device: it has no kernels.
@@ -155,7 +155,7 @@ impl Slot {
     }
 
     /// What it did, if it is a device.
-    pub(crate) fn served(&self) -> Vec<Served> {
+    pub(crate) fn device_counts(&self) -> Vec<DeviceCounts> {
         self.counts.as_ref().map_or(Vec::new(), |counts| counts.all(self.backend.name()))
     }
 
@@ -173,7 +173,7 @@ impl Slot {
         match self.verdict(algorithm, task) {
             Some(fit) => Ok(fit),
             None => {
-                let found = self.find_out(algorithm)?;
+                let found = self.test_if_available(algorithm)?;
                 // What it passed may still leave this task out.
                 Ok(if found == Fit::Yes {
                     self.verdict(algorithm, task).unwrap_or(found)
@@ -187,12 +187,12 @@ impl Slot {
     /// The same as far as it is known.
     #[inline]
     fn verdict(&self, algorithm: Algorithm, task: Option<Task>) -> Option<Fit> {
-        let known = self.health(algorithm).known();
-        match known.verdict {
-            Verdict::Passed if known.losses == self.aside.losses() => {
-                Some(if known.did.serves(task) { Fit::Yes } else { Fit::NotNow })
+        let record = self.health(algorithm).record();
+        match record.verdict {
+            Verdict::Passed if record.losses == self.quarantine.losses() => {
+                Some(if record.support.allows(task) { Fit::Yes } else { Fit::Unavailable })
             }
-            Verdict::Failed => Some(Fit::Never),
+            Verdict::Failed => Some(Fit::Withdrawn),
             Verdict::Passed | Verdict::Untested | Verdict::Testing => None,
         }
     }
@@ -201,13 +201,13 @@ impl Slot {
     pub(crate) fn may_be_fit(&self, algorithm: Algorithm, task: Task) -> bool {
         match self.verdict(algorithm, Some(task)) {
             Some(fit) => fit == Fit::Yes,
-            None => self.backend.takes(algorithm) && self.aside.may_be_asked(),
+            None => self.backend.takes(algorithm) && self.quarantine.may_be_probed(),
         }
     }
 
     /// Whether it gave no wrong answer of this algorithm so far.
     pub(crate) fn is_unblamed(&self, algorithm: Algorithm) -> bool {
-        self.health(algorithm).known().verdict != Verdict::Failed
+        self.health(algorithm).record().verdict != Verdict::Failed
     }
 
     /// Whether it runs this algorithm, and ran its test.
@@ -216,111 +216,111 @@ impl Slot {
     }
 
     /// Whether it lost a batch, and has passed no test since.
-    pub(crate) fn is_aside(&self) -> bool {
-        self.aside.is_aside()
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.quarantine.is_quarantined()
     }
 
-    /// Tests an algorithm, unless the backend is set aside and the time has not come.
+    /// Tests an algorithm, unless the backend is in quarantine and may not be probed yet.
     #[cold]
-    fn find_out(&self, algorithm: Algorithm) -> Result<Fit, Error> {
-        let asking = match self.aside.turn() {
-            Turn::AtHand => return self.find_out_at_hand(algorithm),
-            Turn::NotYet => return Ok(Fit::NotNow),
-            Turn::Asks(asking) => asking,
+    fn test_if_available(&self, algorithm: Algorithm) -> Result<Fit, Error> {
+        let probe = match self.quarantine.availability() {
+            Availability::Available => return self.test_with_retries(algorithm),
+            Availability::Quarantined => return Ok(Fit::Unavailable),
+            Availability::Probe(probe) => probe,
         };
         // Where the test can't be had it stays aside, and the next backend serves.
-        let found = self.find_out_at_hand(algorithm).unwrap_or(Fit::NotNow);
-        if matches!(self.verdict(algorithm, None), Some(Fit::Yes | Fit::NotNow)) {
+        let found = self.test_with_retries(algorithm).unwrap_or(Fit::Unavailable);
+        if matches!(self.verdict(algorithm, None), Some(Fit::Yes | Fit::Unavailable)) {
             // A test that it passed without running anything says nothing: the next one may ask.
-            self.aside.give_back(asking);
+            self.quarantine.give_back(probe);
         }
         Ok(found)
     }
 
-    /// Tests the parts of an algorithm and what it has beside them.
-    fn find_out_at_hand(&self, algorithm: Algorithm) -> Result<Fit, Error> {
+    /// Tests the parts of an algorithm and what it has beside them; waits a while for a test on another thread.
+    fn test_with_retries(&self, algorithm: Algorithm) -> Result<Fit, Error> {
         let health = self.health(algorithm);
-        let testing = Known::new(Verdict::Testing, self.aside.losses());
-        let found = health.known();
+        let testing = TestRecord::new(Verdict::Testing, self.quarantine.losses());
+        let found = health.record();
         if found.verdict == Verdict::Failed {
-            return Ok(Fit::Never);
+            return Ok(Fit::Withdrawn);
         }
         let is_tested = found.verdict == Verdict::Testing && found.losses == testing.losses;
         if is_tested || !health.replace(found, testing) {
             for _ in 0..TEST_POLLS {
                 match self.verdict(algorithm, None) {
                     Some(fit) => return Ok(fit),
-                    None if health.known() == testing => rest(),
+                    None if health.record() == testing => rest(),
                     None => break,
                 }
             }
         }
-        if self.aside.losses() != testing.losses {
-            return Ok(Fit::NotNow);
+        if self.quarantine.losses() != testing.losses {
+            return Ok(Fit::Unavailable);
         }
         let tested = if self.backend.takes(algorithm) {
             self.test_with_parts(algorithm)
         } else {
-            Ok(Tested::Passed(Did::NOTHING))
+            Ok(TestOutcome::Passed(TaskSupport::NONE))
         };
-        let Ok(Tested::Passed(did)) = tested else {
+        let Ok(TestOutcome::Passed(support)) = tested else {
             // Untested as before, unless the test failed or another one has passed meanwhile.
-            health.replace(testing, Known::NOTHING);
+            health.replace(testing, TestRecord::UNTESTED);
             tested?;
-            return Ok(if self.is_unblamed(algorithm) { Fit::NotNow } else { Fit::Never });
+            return Ok(if self.is_unblamed(algorithm) { Fit::Unavailable } else { Fit::Withdrawn });
         };
-        let passed = Known { verdict: Verdict::Passed, did, losses: testing.losses };
-        health.update(|known| {
+        let passed = TestRecord { verdict: Verdict::Passed, support, losses: testing.losses };
+        health.update(|record| {
             // Neither what failed meanwhile nor what was found out since a loss.
-            let is_older = known.losses == passed.losses || known.verdict == Verdict::Untested;
-            (known.verdict != Verdict::Failed && is_older).then_some(passed)
+            let is_older = record.losses == passed.losses || record.verdict == Verdict::Untested;
+            (record.verdict != Verdict::Failed && is_older).then_some(passed)
         });
-        if did.anything() && self.aside.is_back(passed.losses) {
-            self.say(&format!("is back: it passed the self-test of {algorithm}"));
+        if support.ran_any() && self.quarantine.reinstate(passed.losses) {
+            self.log(&format!("is back: it passed the self-test of {algorithm}"));
         }
-        Ok(self.verdict(algorithm, None).unwrap_or(Fit::NotNow))
+        Ok(self.verdict(algorithm, None).unwrap_or(Fit::Unavailable))
     }
 
-    fn test_with_parts(&self, algorithm: Algorithm) -> Result<Tested, Error> {
-        let mut all = Did::default();
+    fn test_with_parts(&self, algorithm: Algorithm) -> Result<TestOutcome, Error> {
+        let mut all = TaskSupport::default();
         for part in (self.tests.parts)(algorithm) {
             let found = match self.verdict(part, None) {
                 Some(fit) => fit,
-                None => self.find_out_at_hand(part)?,
+                None => self.test_with_retries(part)?,
             };
-            let known = self.health(part).known();
-            match (found, known.verdict) {
-                (Fit::Never, _) => return Ok(Tested::Wrong),
-                (Fit::Yes | Fit::NotNow, Verdict::Passed) => all = all.and(known.did),
-                (Fit::Yes | Fit::NotNow, _) => return Ok(Tested::Lost),
+            let record = self.health(part).record();
+            match (found, record.verdict) {
+                (Fit::Withdrawn, _) => return Ok(TestOutcome::Wrong),
+                (Fit::Yes | Fit::Unavailable, Verdict::Passed) => all = all.and(record.support),
+                (Fit::Yes | Fit::Unavailable, _) => return Ok(TestOutcome::Lost),
             }
         }
         Ok(match self.test(algorithm)? {
-            Tested::Passed(did) => Tested::Passed(all.and(did)),
+            TestOutcome::Passed(support) => TestOutcome::Passed(all.and(support)),
             other => other,
         })
     }
 
     /// Runs the self-test of one algorithm without its parts, whatever an earlier one said; withdraws
     /// the backend for it if it fails. On a stack of its own: the caller may have next to none.
-    fn test(&self, algorithm: Algorithm) -> Result<Tested, Error> {
-        let losses = self.aside.losses();
-        let watched = Watched::new(&*self.backend);
-        let run = || catch_unwind(AssertUnwindSafe(|| (self.tests.run)(&watched, algorithm)));
+    fn test(&self, algorithm: Algorithm) -> Result<TestOutcome, Error> {
+        let losses = self.quarantine.losses();
+        let monitored = MonitoredBackend::new(&*self.backend);
+        let run = || catch_unwind(AssertUnwindSafe(|| (self.tests.run)(&monitored, algorithm)));
         let ended = with_room(run)?
             .unwrap_or_else(|_| Err(format!("{algorithm} self-test: it panicked").into()));
         // Whatever came of it where a batch was lost or a lane lacked memory is no answer.
-        if watched.was_lost() {
-            self.set_aside(losses, &format!("a batch of the self-test of {algorithm}"));
-            return Ok(Tested::Lost);
+        if monitored.was_lost() {
+            self.quarantine(losses, &format!("a batch of the self-test of {algorithm}"));
+            return Ok(TestOutcome::Lost);
         }
         match ended {
-            Err(Failed::NoMemory) => Err(Error::NoMemory("a self-test")),
-            _ if watched.lacked_memory() => Err(Error::NoMemory("a self-test")),
-            Ok(()) => Ok(Tested::Passed(watched.did())),
-            Err(Failed::Wrong(reason)) => {
+            Err(TestFailure::NoMemory) => Err(Error::NoMemory("a self-test")),
+            _ if monitored.lacked_memory() => Err(Error::NoMemory("a self-test")),
+            Ok(()) => Ok(TestOutcome::Passed(monitored.support())),
+            Err(TestFailure::Wrong(reason)) => {
                 self.withdraw(algorithm, reason);
-                Ok(Tested::Wrong)
+                Ok(TestOutcome::Wrong)
             }
         }
     }
@@ -328,24 +328,24 @@ impl Slot {
     /// Tests an algorithm and its parts again after a result that can't be right; withdraws the backend
     /// for what fails.
     pub(crate) fn suspect(&self, algorithm: Algorithm, what: &str) {
-        self.say(&format!("{what}; it is tested again"));
+        self.log(&format!("{what}; it is tested again"));
         for part in (self.tests.parts)(algorithm).into_iter().chain([algorithm]) {
             if self.test(part).is_err() {
                 // It is tested by whoever uses it next.
                 for algorithm in [part, algorithm] {
-                    self.health(algorithm).update(|known| {
-                        (known.verdict == Verdict::Passed).then_some(Known::NOTHING)
+                    self.health(algorithm).update(|record| {
+                        (record.verdict == Verdict::Passed).then_some(TestRecord::UNTESTED)
                     });
                 }
             }
         }
     }
 
-    /// Leaves the backend alone for a while, whatever it is asked, after it lost a batch that began after so many
+    /// Puts the backend in quarantine after it lost a batch that began after so many
     /// losses.
-    fn set_aside(&self, losses: u64, what: &str) {
-        if self.aside.lose(losses) {
-            self.say(&format!("lost {what}; it is set aside until it passes a self-test again"));
+    fn quarantine(&self, losses: u64, what: &str) {
+        if self.quarantine.lose(losses) {
+            self.log(&format!("lost {what}; it is set aside until it passes a self-test again"));
         }
     }
 
@@ -360,7 +360,7 @@ impl Slot {
 
     /// Runs a checked batch whose algorithm the backend is fit for.
     pub(crate) fn run(&self, batch: &mut Batch<'_>) -> Answer {
-        let losses = self.aside.losses();
+        let losses = self.quarantine.losses();
         let ran = catch_unwind(AssertUnwindSafe(|| self.backend.run(batch)));
         let (algorithm, task) = (batch.algorithm(), batch.task());
         if let (Some(counts), &Ok(ran)) = (&self.counts, &ran) {
@@ -371,7 +371,7 @@ impl Slot {
             Ok(refused @ (BatchOutcome::Declined | BatchOutcome::Lost)) => {
                 batch.reset();
                 if refused == BatchOutcome::Lost {
-                    self.set_aside(losses, &format!("a batch ({algorithm} {task})"));
+                    self.quarantine(losses, &format!("a batch ({algorithm} {task})"));
                 }
                 return Answer::Refused;
             }
@@ -379,7 +379,7 @@ impl Slot {
                 batch.reset();
                 if !self.panicked.swap(true, Ordering::Relaxed) {
                     let what = format!("panicked in {algorithm} {task}");
-                    self.say(&format!("{what}; the next backend takes the batch"));
+                    self.log(&format!("{what}; the next backend takes the batch"));
                 }
                 return Answer::Panicked;
             }
@@ -419,18 +419,19 @@ impl Slot {
             *other == algorithm || (self.tests.parts)(*other).contains(&algorithm)
         };
         for made in Algorithm::all().filter(is_made_of_it) {
-            self.health(made).update(|known| Some(Known { verdict: Verdict::Failed, ..known }));
+            self.health(made)
+                .update(|record| Some(TestRecord { verdict: Verdict::Failed, ..record }));
         }
         if is_first {
             let reason = self.health[algorithm as usize].reason.get();
             let reason = reason.map_or("", |reason| reason.as_str());
-            self.say(&format!("is withdrawn for {algorithm} and what is made of it: {reason}"));
+            self.log(&format!("is withdrawn for {algorithm} and what is made of it: {reason}"));
         }
     }
 
     /// Loud on purpose: a processor that computes wrongly must not go unnoticed. Not eprintln, which
     /// panics where nobody reads stderr any more: the next backend serves.
-    fn say(&self, what: &str) {
+    fn log(&self, what: &str) {
         let _ = writeln!(std::io::stderr(), "gabion: backend {} {what}", self.backend.name());
     }
 }
@@ -460,23 +461,23 @@ mod tests {
     fn a_test_that_does_not_end_is_run_by_who_waits_for_it() {
         let slot = slot();
         let health = slot.health(Algorithm::MlKem512);
-        assert!(health.replace(Known::NOTHING, Known::new(Verdict::Testing, 0)));
+        assert!(health.replace(TestRecord::UNTESTED, TestRecord::new(Verdict::Testing, 0)));
         assert_eq!(slot.fit(Algorithm::MlKem512, None), Ok(Fit::Yes));
-        assert_eq!(health.known().verdict, Verdict::Passed);
+        assert_eq!(health.record().verdict, Verdict::Passed);
     }
 
     #[test]
     fn a_test_that_another_thread_runs_is_given_time() {
         let slot = slot();
         let health = slot.health(Algorithm::MlKem768);
-        for (found, fit) in [(Verdict::Passed, Fit::Yes), (Verdict::Failed, Fit::Never)] {
-            health.update(|_| Some(Known::new(Verdict::Testing, 0)));
+        for (found, fit) in [(Verdict::Passed, Fit::Yes), (Verdict::Failed, Fit::Withdrawn)] {
+            health.update(|_| Some(TestRecord::new(Verdict::Testing, 0)));
             std::thread::scope(|scope| {
                 let start = Instant::now();
                 let waiting = scope.spawn(|| slot.fit(Algorithm::MlKem768, None));
                 std::thread::sleep(10 * TEST_POLL);
                 assert!(!waiting.is_finished() || start.elapsed() > TEST_POLL * TEST_POLLS as u32);
-                health.update(|_| Some(Known::new(found, 0)));
+                health.update(|_| Some(TestRecord::new(found, 0)));
                 assert_eq!(waiting.join().unwrap(), Ok(fit));
             });
         }
@@ -491,10 +492,10 @@ mod tests {
         slot.withdraw(Algorithm::MlDsa65, "a test says so".to_owned());
         slot.withdraw(Algorithm::MlDsa65, "and once more".to_owned());
         let fit = all.map(|algorithm| slot.fit(algorithm, None));
-        assert_eq!(fit, [Ok(Fit::Never), Ok(Fit::Never), Ok(Fit::Yes)]);
+        assert_eq!(fit, [Ok(Fit::Withdrawn), Ok(Fit::Withdrawn), Ok(Fit::Yes)]);
         assert_eq!(slot.fit(Algorithm::MlDsa44, None), Ok(Fit::Yes));
         assert_eq!(slot.reasons().as_deref(), Some("a test says so"));
         // A test that was running meanwhile changes nothing.
-        assert_eq!(slot.find_out(Algorithm::MlDsa65), Ok(Fit::Never));
+        assert_eq!(slot.test_if_available(Algorithm::MlDsa65), Ok(Fit::Withdrawn));
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of one algorithm on one backend, in one word.
+//! The record of an algorithm's self-test on one backend, in one word.
 
 use gabion_backend::Task;
 
@@ -42,73 +42,73 @@ impl Tasks {
         Tasks(self.0 | others.0)
     }
 
-    fn but(self, others: Self) -> Self {
+    fn without(self, others: Self) -> Self {
         Tasks(self.0 & !others.0)
     }
 }
 
-/// What a backend did in a test that it passed.
+/// The tasks that a backend supported in a test that it passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Did {
+pub(super) struct TaskSupport {
     /// Tasks of which it ran a batch at least.
     done: Tasks,
     /// Tasks of which it ran none, and declined some.
     declined: Tasks,
 }
 
-impl Did {
-    /// Nothing, whatever it is asked.
-    pub(super) const NOTHING: Did = Did { done: Tasks(0), declined: Tasks(u16::MAX) };
+impl TaskSupport {
+    /// No task at all.
+    pub(super) const NONE: TaskSupport = TaskSupport { done: Tasks(0), declined: Tasks(u16::MAX) };
 
-    /// From what it did and what it declined, of which some may be the same.
+    /// Makes it of the tasks that ran and those that were declined, which may overlap.
     pub(super) fn new(done: Tasks, declined: Tasks) -> Self {
-        Did { done, declined: declined.but(done) }
+        TaskSupport { done, declined: declined.without(done) }
     }
 
-    /// This and what it did in the test of another part. What it declines of one part it can't do of the whole.
+    /// Combines it with that of another part. What the backend declines of one part it can't do of the whole.
     pub(super) fn and(self, other: Self) -> Self {
-        Did { done: self.done.and(other.done), declined: self.declined.and(other.declined) }
+        TaskSupport { done: self.done.and(other.done), declined: self.declined.and(other.declined) }
     }
 
-    /// Whether it ran a batch, which a backend does that is there.
-    pub(super) fn anything(self) -> bool {
+    /// Whether any task ran, which shows that the backend is there.
+    pub(super) fn ran_any(self) -> bool {
         !self.done.is_empty()
     }
 
     /// Whether it may be asked for a task; for any if none is named. What was tested without the backend, which
     /// did and declined nothing, is for all.
-    pub(super) fn serves(self, task: Option<Task>) -> bool {
+    pub(super) fn allows(self, task: Option<Task>) -> bool {
         match task {
             Some(task) => !self.declined.has(task),
-            None => self.anything() || self.declined.is_empty(),
+            None => self.ran_any() || self.declined.is_empty(),
         }
     }
 }
 
-/// A verdict, what was done for it, and after how many losses of the backend it was found.
+/// A self-test's verdict, the tasks it covered, and the number of the backend's losses at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct TestRecord {
     pub(super) verdict: Verdict,
-    pub(super) did: Did,
+    pub(super) support: TaskSupport,
     pub(super) losses: u64,
 }
 
-impl Known {
-    pub(super) const NOTHING: Known = Known {
+impl TestRecord {
+    pub(super) const UNTESTED: TestRecord = TestRecord {
         verdict: Verdict::Untested,
-        did: Did { done: Tasks(0), declined: Tasks(0) },
+        support: TaskSupport { done: Tasks(0), declined: Tasks(0) },
         losses: 0,
     };
 
     pub(super) fn new(verdict: Verdict, losses: u64) -> Self {
-        Known { verdict, losses, ..Known::NOTHING }
+        TestRecord { verdict, losses, ..TestRecord::UNTESTED }
     }
 
     /// Three bits of verdict, sixteen of each kind of tasks, and the losses' 24.
     pub(super) const fn word(self) -> u64 {
         self.verdict as u64
-            | (self.did.done.0 as u64) << 3
-            | (self.did.declined.0 as u64) << 19
+            | (self.support.done.0 as u64) << 3
+            | (self.support.declined.0 as u64) << 19
             | self.losses << 35
     }
 
@@ -120,7 +120,11 @@ impl Known {
             _ => Verdict::Failed,
         };
         let tasks = |from: u32| Tasks((word >> from) as u16);
-        Known { verdict, did: Did { done: tasks(3), declined: tasks(19) }, losses: word >> 35 }
+        TestRecord {
+            verdict,
+            support: TaskSupport { done: tasks(3), declined: tasks(19) },
+            losses: word >> 35,
+        }
     }
 }
 
@@ -130,24 +134,26 @@ mod tests {
 
     #[test]
     fn a_word_says_what_is_known() {
-        let did = Did::new(Tasks::one(Task::Keygen), Tasks::one(Task::Verify));
+        let support = TaskSupport::new(Tasks::one(Task::Keygen), Tasks::one(Task::Verify));
         for verdict in [Verdict::Untested, Verdict::Testing, Verdict::Passed, Verdict::Failed] {
-            let known = Known { verdict, did, losses: (1 << 24) - 1 };
-            assert_eq!(Known::of(known.word()), known);
+            let record = TestRecord { verdict, support, losses: (1 << 24) - 1 };
+            assert_eq!(TestRecord::of(record.word()), record);
         }
-        assert_eq!(Known::NOTHING.word(), 0);
+        assert_eq!(TestRecord::UNTESTED.word(), 0);
     }
 
     #[test]
     fn what_was_done_once_is_not_declined() {
         let (sign, verify) = (Tasks::one(Task::Sign), Tasks::one(Task::Verify));
-        let did = Did::new(verify, sign.and(verify));
-        assert!(did.serves(Some(Task::Verify)) && !did.serves(Some(Task::Sign)));
-        assert!(did.anything() && did.serves(None));
+        let support = TaskSupport::new(verify, sign.and(verify));
+        assert!(support.allows(Some(Task::Verify)) && !support.allows(Some(Task::Sign)));
+        assert!(support.ran_any() && support.allows(None));
         // Of a part that it does nothing of.
-        assert!(!did.and(Did::new(Tasks::default(), verify)).serves(Some(Task::Verify)));
+        assert!(
+            !support.and(TaskSupport::new(Tasks::default(), verify)).allows(Some(Task::Verify))
+        );
         // All was declined; nothing was asked.
-        assert!(!Did::new(Tasks::default(), sign).serves(None));
-        assert!(Did::default().serves(None) && !Did::default().anything());
+        assert!(!TaskSupport::new(Tasks::default(), sign).allows(None));
+        assert!(TaskSupport::default().allows(None) && !TaskSupport::default().ran_any());
     }
 }

@@ -19,9 +19,9 @@ const KEM: Algorithm = Algorithm::MlKem512;
 /// What a double writes over outputs that it has no right to give.
 const GARBAGE: u8 = 0xa5;
 
-/// How a double takes batches.
+/// How a double behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
+enum Behaviour {
     Sound,
     /// Declines everything; having written, which it must not.
     Declines,
@@ -46,18 +46,18 @@ enum Mood {
     Idle,
 }
 
-/// What a test knows of a double, and says to it.
-struct Strings {
-    mood: Mutex<Mood>,
+/// A test's control over a double.
+struct DoubleControl {
+    behaviour: Mutex<Behaviour>,
     cost: Mutex<Option<u64>>,
     /// Batches that came, tests included, and questions for a cost.
     runs: AtomicUsize,
     asked: AtomicUsize,
 }
 
-impl Strings {
-    fn set(&self, mood: Mood) {
-        *self.mood.lock().unwrap() = mood;
+impl DoubleControl {
+    fn set(&self, behaviour: Behaviour) {
+        *self.behaviour.lock().unwrap() = behaviour;
     }
 
     fn runs(&self) -> usize {
@@ -74,14 +74,14 @@ impl Strings {
 
 struct Double {
     name: &'static str,
-    strings: Arc<Strings>,
+    strings: Arc<DoubleControl>,
 }
 
 impl Double {
     /// A double that costs so much, and what moves it.
-    fn costing(name: &'static str, cost: Option<u64>) -> (Box<dyn Backend>, Arc<Strings>) {
-        let strings = Arc::new(Strings {
-            mood: Mutex::new(Mood::Sound),
+    fn costing(name: &'static str, cost: Option<u64>) -> (Box<dyn Backend>, Arc<DoubleControl>) {
+        let strings = Arc::new(DoubleControl {
+            behaviour: Mutex::new(Behaviour::Sound),
             cost: Mutex::new(cost),
             runs: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
@@ -101,37 +101,37 @@ impl Backend for Double {
 
     fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         self.strings.runs.fetch_add(1, Ordering::Relaxed);
-        let mood = *self.strings.mood.lock().unwrap();
-        if mood == Mood::Idle {
+        let behaviour = *self.strings.behaviour.lock().unwrap();
+        if behaviour == Behaviour::Idle {
             return BatchOutcome::Done;
         }
         let ran = Cpu::new(Portable).run(batch);
-        match mood {
-            Mood::Sound | Mood::Idle => ran,
-            Mood::LosesTests | Mood::LiesInTests if is_ours(batch) => ran,
-            Mood::DeclinesTask(task) if task != batch.task() => ran,
-            Mood::DeclinesUpTo(lanes) if lanes < batch.lanes() => ran,
-            Mood::Declines | Mood::DeclinesTask(_) | Mood::DeclinesUpTo(_) => {
+        match behaviour {
+            Behaviour::Sound | Behaviour::Idle => ran,
+            Behaviour::LosesTests | Behaviour::LiesInTests if is_ours(batch) => ran,
+            Behaviour::DeclinesTask(task) if task != batch.task() => ran,
+            Behaviour::DeclinesUpTo(lanes) if lanes < batch.lanes() => ran,
+            Behaviour::Declines | Behaviour::DeclinesTask(_) | Behaviour::DeclinesUpTo(_) => {
                 soil(batch);
                 BatchOutcome::Declined
             }
-            Mood::Loses | Mood::LosesTests => {
+            Behaviour::Loses | Behaviour::LosesTests => {
                 soil(batch);
                 BatchOutcome::Lost
             }
-            Mood::Lies | Mood::LiesInTests => {
+            Behaviour::Lies | Behaviour::LiesInTests => {
                 if let Some(secret) = secrets(batch).and_then(<[_]>::last_mut) {
                     secret[31] ^= 1;
                 }
                 ran
             }
-            Mood::LeavesALane | Mood::LacksMemory => {
-                let lacking = mood == Mood::LacksMemory;
+            Behaviour::LeavesALane | Behaviour::LacksMemory => {
+                let lacking = behaviour == Behaviour::LacksMemory;
                 let status = if lacking { Status::NoMemory } else { Status::NotRun };
                 batch.status.iter_mut().next_back().into_iter().for_each(|last| *last = status);
                 ran
             }
-            Mood::Panics => panic!("a fault that a test put in"),
+            Behaviour::Panics => panic!("a fault that a test put in"),
         }
     }
 
@@ -172,14 +172,14 @@ fn soil(batch: &mut Batch<'_>) {
     }
 }
 
-/// A clock that a test winds.
+/// A clock that a test sets by hand.
 #[derive(Clone, Default)]
-struct Hand {
+struct ManualClock {
     millis: Arc<AtomicUsize>,
     reads: Arc<AtomicUsize>,
 }
 
-impl Hand {
+impl ManualClock {
     fn clock(&self) -> Clock {
         let (origin, hand) = (Instant::now(), self.clone());
         Arc::new(move || {
@@ -193,13 +193,13 @@ impl Hand {
     }
 }
 
-fn engine(backends: Vec<Box<dyn Backend>>) -> (Engine, Hand) {
-    let hand = Hand::default();
+fn engine(backends: Vec<Box<dyn Backend>>) -> (Engine, ManualClock) {
+    let hand = ManualClock::default();
     (Engine::over(backends, TESTS, false, &hand.clock()), hand)
 }
 
 /// An engine over one double, and portable code behind it if it is not alone.
-fn one(is_alone: bool) -> (Engine, Hand, Arc<Strings>) {
+fn one(is_alone: bool) -> (Engine, ManualClock, Arc<DoubleControl>) {
     let (double, strings) = Double::costing("double", None);
     let portable: Option<Box<dyn Backend>> = (!is_alone).then(|| Box::new(Cpu::new(Portable)) as _);
     let (engine, hand) = engine([double].into_iter().chain(portable).collect());
@@ -251,7 +251,7 @@ fn is_right(engine: &Engine, algorithm: Algorithm, random: u8, lanes: usize) {
 }
 
 fn is_unserved(engine: &Engine, algorithm: Algorithm) {
-    let unserved = Err(Error::Unserved { algorithm, task: Task::Encaps });
+    let unserved = Err(Error::BackendUnavailable { algorithm, task: Task::Encaps });
     assert_eq!(
         encaps(engine, algorithm, 1, 3),
         (unserved, vec![[0; 32]; 3], vec![Status::NotRun; 3])
@@ -267,33 +267,33 @@ fn is_withdrawn(engine: &Engine, at: usize) -> bool {
 fn what_is_declined_goes_to_the_next_and_the_next_time_is_asked_again() {
     let (engine, _, double) = one(false);
     is_right(&engine, KEM, 1, 3);
-    double.set(Mood::Declines);
+    double.set(Behaviour::Declines);
     for _ in 0..3 {
         assert_eq!(double.runs_in(|| is_right(&engine, KEM, 2, 3)).1, 1);
     }
-    double.set(Mood::DeclinesUpTo(2));
+    double.set(Behaviour::DeclinesUpTo(2));
     assert_eq!(double.runs_in(|| is_right(&engine, KEM, 3, 2)).1, 1);
     let (alone, _, double) = one(true);
     is_right(&alone, KEM, 1, 3);
-    double.set(Mood::Declines);
+    double.set(Behaviour::Declines);
     is_unserved(&alone, KEM);
-    double.set(Mood::Sound);
+    double.set(Behaviour::Sound);
     is_right(&alone, KEM, 1, 3);
-    assert!(!is_withdrawn(&alone, 0) && !alone.slots[0].is_aside());
+    assert!(!is_withdrawn(&alone, 0) && !alone.slots[0].is_quarantined());
 }
 
 /// Neither a secret nor a verdict that it had no right to write.
 #[test]
 fn nothing_that_one_wrote_who_did_not_run_it_is_there_for_the_next() {
-    for mood in [Mood::Declines, Mood::Loses] {
+    for behaviour in [Behaviour::Declines, Behaviour::Loses] {
         let (first, of_first) = Double::costing("first", None);
         let (idle, of_idle) = Double::costing("idle", None);
         let (engine, _) = engine(vec![first, idle, Box::new(Cpu::new(Portable))]);
         assert!(engine.slots.iter().all(|slot| slot.fit(KEM, None) == Ok(Fit::Yes)));
-        of_first.set(mood);
-        of_idle.set(Mood::Idle);
+        of_first.set(behaviour);
+        of_idle.set(Behaviour::Idle);
         is_right(&engine, KEM, 1, 3);
-        assert!(is_withdrawn(&engine, 1), "{mood:?}");
+        assert!(is_withdrawn(&engine, 1), "{behaviour:?}");
     }
 }
 
@@ -301,16 +301,16 @@ fn nothing_that_one_wrote_who_did_not_run_it_is_there_for_the_next() {
 fn one_that_lost_a_batch_is_set_aside_and_comes_back() {
     let (engine, hand, double) = one(false);
     is_right(&engine, KEM, 1, 3);
-    double.set(Mood::Loses);
+    double.set(Behaviour::Loses);
     assert_eq!(double.runs_in(|| is_right(&engine, KEM, 2, 3)).1, 1);
     // Nobody asks it for a second, whatever the algorithm; not even those who test everything.
-    double.set(Mood::Sound);
+    double.set(Behaviour::Sound);
     let nobody = double.runs_in(|| {
         is_right(&engine, KEM, 3, 3);
         hand.wind(999);
         is_right(&engine, KEM, 3, 1);
         is_right(&engine, Algorithm::MlKem768, 4, 3);
-        assert!(engine.slots[0].is_aside());
+        assert!(engine.slots[0].is_quarantined());
         assert_eq!(engine.backend_for(KEM).unwrap().name(), "portable");
     });
     assert_eq!(nobody.1, 0);
@@ -320,29 +320,29 @@ fn one_that_lost_a_batch_is_set_aside_and_comes_back() {
         assert!(double.runs_in(|| is_right(&engine, algorithm, 5, 3)).1 > 1, "{algorithm}");
         assert_eq!(double.runs_in(|| is_right(&engine, algorithm, 6, 3)).1, 1, "{algorithm}");
     }
-    assert!(!is_withdrawn(&engine, 0) && !engine.slots[0].is_aside());
+    assert!(!is_withdrawn(&engine, 0) && !engine.slots[0].is_quarantined());
 }
 
 #[test]
 fn one_that_is_lost_in_its_test_waits_for_another_second() {
-    for mood in [Mood::Loses, Mood::LacksMemory, Mood::Declines] {
+    for behaviour in [Behaviour::Loses, Behaviour::LacksMemory, Behaviour::Declines] {
         let (engine, hand, double) = one(false);
         is_right(&engine, KEM, 1, 3);
-        double.set(Mood::Loses);
+        double.set(Behaviour::Loses);
         is_right(&engine, KEM, 2, 3);
-        double.set(mood);
+        double.set(behaviour);
         hand.wind(1000);
-        assert!(double.runs_in(|| is_right(&engine, KEM, 3, 3)).1 > 0, "{mood:?}");
-        double.set(Mood::Sound);
-        assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0, "{mood:?}");
-        assert!(engine.slots[0].is_aside(), "{mood:?}");
+        assert!(double.runs_in(|| is_right(&engine, KEM, 3, 3)).1 > 0, "{behaviour:?}");
+        double.set(Behaviour::Sound);
+        assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0, "{behaviour:?}");
+        assert!(engine.slots[0].is_quarantined(), "{behaviour:?}");
         // What declines all of one algorithm is there no more than it was; the next algorithm may ask.
         let other = Algorithm::MlKem768;
         let asked = double.runs_in(|| is_right(&engine, other, 4, 3)).1 > 0;
-        assert_eq!(asked, mood == Mood::Declines);
+        assert_eq!(asked, behaviour == Behaviour::Declines);
         hand.wind(1000);
         let asked = double.runs_in(|| is_right(&engine, KEM, 5, 3)).1 > 0;
-        assert_eq!(asked, mood != Mood::Declines, "{mood:?}");
+        assert_eq!(asked, behaviour != Behaviour::Declines, "{behaviour:?}");
     }
 }
 
@@ -350,31 +350,31 @@ fn one_that_is_lost_in_its_test_waits_for_another_second() {
 fn one_that_declines_in_its_test_stays_aside_until_it_is_asked_for_something_else() {
     let (engine, hand, double) = one(false);
     is_right(&engine, KEM, 1, 3);
-    double.set(Mood::Loses);
+    double.set(Behaviour::Loses);
     is_right(&engine, KEM, 2, 3);
-    double.set(Mood::Declines);
+    double.set(Behaviour::Declines);
     hand.wind(1000);
     is_right(&engine, KEM, 3, 3);
     // What it declined is left to the next one, though it would run it now.
-    double.set(Mood::Sound);
+    double.set(Behaviour::Sound);
     hand.wind(1000);
     assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0);
-    assert!(engine.slots[0].is_aside());
+    assert!(engine.slots[0].is_quarantined());
     is_right(&engine, Algorithm::MlKem768, 5, 3);
-    assert!(!engine.slots[0].is_aside());
+    assert!(!engine.slots[0].is_quarantined());
 }
 
 #[test]
 fn a_backend_that_is_lost_from_the_start_is_set_aside_too() {
     let (engine, hand, double) = one(true);
-    double.set(Mood::Loses);
+    double.set(Behaviour::Loses);
     is_unserved(&engine, KEM);
     assert_eq!(
         engine.backend_for(KEM).err(),
-        Some(Error::Unserved { algorithm: KEM, task: Task::Encaps })
+        Some(Error::BackendUnavailable { algorithm: KEM, task: Task::Encaps })
     );
-    assert_eq!(engine.report()[0].state, BackendState::Aside);
-    double.set(Mood::Sound);
+    assert_eq!(engine.report()[0].state, BackendState::Quarantined);
+    double.set(Behaviour::Sound);
     is_unserved(&engine, KEM);
     hand.wind(1000);
     is_right(&engine, KEM, 1, 3);
@@ -382,43 +382,46 @@ fn a_backend_that_is_lost_from_the_start_is_set_aside_too() {
 
 #[test]
 fn a_wrong_answer_withdraws_for_that_algorithm_alone() {
-    for mood in [Mood::Lies, Mood::LeavesALane, Mood::Panics] {
+    for behaviour in [Behaviour::Lies, Behaviour::LeavesALane, Behaviour::Panics] {
         let (engine, hand, double) = one(false);
         is_right(&engine, KEM, 1, 3);
-        double.set(Mood::Loses);
+        double.set(Behaviour::Loses);
         is_right(&engine, KEM, 2, 3);
         // As it comes back it answers wrong.
-        double.set(mood);
+        double.set(behaviour);
         hand.wind(1000);
         is_right(&engine, KEM, 3, 3);
-        double.set(Mood::Sound);
+        double.set(Behaviour::Sound);
         hand.wind(1000);
-        assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0, "{mood:?}");
-        assert!(double.runs_in(|| is_right(&engine, Algorithm::MlKem768, 4, 3)).1 > 0, "{mood:?}");
-        assert!(is_withdrawn(&engine, 0), "{mood:?}");
+        assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0, "{behaviour:?}");
+        assert!(
+            double.runs_in(|| is_right(&engine, Algorithm::MlKem768, 4, 3)).1 > 0,
+            "{behaviour:?}"
+        );
+        assert!(is_withdrawn(&engine, 0), "{behaviour:?}");
     }
     // A lane without a verdict is a wrong answer at any time.
     let (engine, _, double) = one(false);
     is_right(&engine, KEM, 1, 3);
-    double.set(Mood::LeavesALane);
+    double.set(Behaviour::LeavesALane);
     is_right(&engine, KEM, 2, 3);
-    double.set(Mood::Sound);
+    double.set(Behaviour::Sound);
     assert_eq!(double.runs_in(|| is_right(&engine, KEM, 3, 3)).1, 0);
 }
 
 #[test]
 fn a_task_that_was_declined_in_the_test_is_not_asked_for() {
     let (engine, _, double) = one(false);
-    double.set(Mood::DeclinesTask(Task::Encaps));
+    double.set(Behaviour::DeclinesTask(Task::Encaps));
     is_right(&engine, KEM, 1, 3);
-    double.set(Mood::Sound);
+    double.set(Behaviour::Sound);
     assert_eq!(double.runs_in(|| is_right(&engine, KEM, 2, 3)).1, 0);
     // It runs the rest.
     assert_eq!(engine.backend_for(KEM).unwrap().name(), "double");
     let key = || engine.kem_generate(KEM, &crate::OsEntropy).unwrap();
     assert_eq!(double.runs_in(key).1, 1);
     // A batch of it that it ran is enough.
-    double.set(Mood::DeclinesUpTo(2));
+    double.set(Behaviour::DeclinesUpTo(2));
     is_right(&engine, Algorithm::MlKem768, 1, 1);
     assert_eq!(double.runs_in(|| is_right(&engine, Algorithm::MlKem768, 2, 3)).1, 1);
 }
@@ -441,12 +444,12 @@ fn the_cheapest_runs_a_batch_and_nobody_is_asked_where_there_is_no_choice() {
     assert_eq!(who(1), "dear");
     // One that is set aside has no part in it, and the one that is left is not asked.
     *of_dear.cost.lock().unwrap() = Some(1);
-    of_dear.set(Mood::Loses);
+    of_dear.set(Behaviour::Loses);
     assert_eq!(who(1), "cheap");
     let asked = of_cheap.asked.load(Ordering::Relaxed);
     assert_eq!(who(1), "cheap");
     assert_eq!(of_cheap.asked.load(Ordering::Relaxed), asked);
-    of_dear.set(Mood::Sound);
+    of_dear.set(Behaviour::Sound);
     hand.wind(1000);
     assert_eq!((who(1), who(1)), ("dear", "dear"));
 }
@@ -465,7 +468,7 @@ fn the_chosen_backend_says_how_small_a_piece_may_be() {
     let piece = || engine.piece(KEM, Task::Encaps, 1000);
     assert_eq!(piece(), 500);
     is_right(&engine, KEM, 1, 3);
-    double.set(Mood::Loses);
+    double.set(Behaviour::Loses);
     is_right(&engine, KEM, 1, 3);
     assert_eq!(piece(), 64);
     hand.wind(1000);
@@ -477,7 +480,7 @@ fn the_clock_is_not_read_while_all_are_at_hand() {
     let (engine, hand, double) = one(false);
     let reads = hand.reads.load(Ordering::Relaxed);
     is_right(&engine, KEM, 1, 1);
-    double.set(Mood::Declines);
+    double.set(Behaviour::Declines);
     is_right(&engine, KEM, 1, 1);
     assert_eq!(hand.reads.load(Ordering::Relaxed), reads);
 }

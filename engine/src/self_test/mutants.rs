@@ -1,4 +1,4 @@
-//! Bugs that kernels and backends could have, each planted in turn: the self-test has to catch it.
+//! Mutants: kernels and backends with one bug each, which the self-test has to catch.
 
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ use super::*;
 
 /// A bug of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bug {
+enum KernelBug {
     None,
     /// The modulus check says yes to everything, or to q itself.
     TakesAnyCoefficient,
@@ -55,7 +55,7 @@ enum Bug {
     SecretOf24Bytes,
 }
 
-struct Planted(Bug);
+struct MutantKernels(KernelBug);
 
 /// Kernels that are passed on.
 macro_rules! passed_on {
@@ -66,7 +66,7 @@ macro_rules! passed_on {
     };
 }
 
-impl Kernels for Planted {
+impl Kernels for MutantKernels {
     fn name(&self) -> &'static str {
         "planted"
     }
@@ -80,13 +80,13 @@ impl Kernels for Planted {
         for job in jobs {
             let len: usize = job.input.iter().map(|piece| piece.len()).sum();
             let has_one_byte_left = len % job.xof.rate() == job.xof.rate() - 1;
-            job.output[0] ^= u8::from(self.0 == Bug::PaddingOfOneByte && has_one_byte_left);
+            job.output[0] ^= u8::from(self.0 == KernelBug::PaddingOfOneByte && has_one_byte_left);
         }
     }
 
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
         let count = Portable.kem_rej_uniform_vartime(bytes, out);
-        if self.0 == Bug::StarvedSampling && bytes.len() > 3 * 168 {
+        if self.0 == KernelBug::StarvedSampling && bytes.len() > 3 * 168 {
             out.0[255] ^= 1;
         }
         count
@@ -94,7 +94,7 @@ impl Kernels for Planted {
 
     fn kem_sample_cbd(&self, eta: usize, jobs: &mut [KemNoise<'_>]) {
         kem::sample_cbd(self, eta, jobs);
-        if self.0 == Bug::FiveOfNoise && jobs.len() % 8 == 5 {
+        if self.0 == KernelBug::FiveOfNoise && jobs.len() % 8 == 5 {
             let place = jobs.len() - 5;
             let first = jobs[place].out.clone();
             jobs[place..].iter_mut().for_each(|job| job.out.clone_from(&first));
@@ -104,7 +104,7 @@ impl Kernels for Planted {
     /// What few lanes of ML-KEM-512 take instead.
     fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
         Portable.kem_cbd(eta, bytes, out);
-        if self.0 == Bug::FiveOfNoise && out.len() % 8 == 5 {
+        if self.0 == KernelBug::FiveOfNoise && out.len() % 8 == 5 {
             let place = out.len() - 5;
             let first = out[place].clone();
             out[place..].fill(first);
@@ -118,14 +118,15 @@ impl Kernels for Planted {
             [a | (b & 15) << 8, b >> 4 | c << 4]
         });
         match self.0 {
-            Bug::TakesAnyCoefficient => true,
-            Bug::TakesQ => coefficients.max() <= Some(3329),
+            KernelBug::TakesAnyCoefficient => true,
+            KernelBug::TakesQ => coefficients.max() <= Some(3329),
             _ => is_below,
         }
     }
 
     fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool {
-        let off = i32::from(self.0 == Bug::BoundAbove) - i32::from(self.0 == Bug::BoundBelow);
+        let off =
+            i32::from(self.0 == KernelBug::BoundAbove) - i32::from(self.0 == KernelBug::BoundBelow);
         Portable.dsa_norm_below(polys, bound + off)
     }
 
@@ -137,10 +138,10 @@ impl Kernels for Planted {
             let r = r.rem_euclid(8_380_417);
             let is_zero = r <= gamma2 || r > 8_380_416 - gamma2;
             match self.0 {
-                Bug::HintAtTheTop if hint == 1 && *out == 0 && !is_zero && r > 3 * gamma2 => {
+                KernelBug::HintAtTheTop if hint == 1 && *out == 0 && !is_zero && r > 3 * gamma2 => {
                     *out = top + 1;
                 }
-                Bug::HintAtTheBottom if hint == 1 && *out == top && is_zero => *out = 0,
+                KernelBug::HintAtTheBottom if hint == 1 && *out == top && is_zero => *out = 0,
                 _ => {}
             }
         }
@@ -152,7 +153,7 @@ impl Kernels for Planted {
         jobs: &[EdVerify<'_>],
         verdicts: &mut [bool],
     ) {
-        let is_planted = self.0 == Bug::Cofactored;
+        let is_planted = self.0 == KernelBug::Cofactored;
         let equation = if is_planted { EdEquation::Cofactored } else { equation };
         Portable.ed25519_verify_vartime(equation, jobs, verdicts);
     }
@@ -161,9 +162,11 @@ impl Kernels for Planted {
         Portable.lms_chain_many(jobs);
         for job in jobs {
             let is_planted = match self.0 {
-                Bug::ShortChain => job.steps == 1,
-                Bug::Secret => job.steps == 0 && job.seed.is_some(),
-                Bug::ChainOfShake => job.family == LmsFamily::Shake256 && job.value.len() == 24,
+                KernelBug::ShortChain => job.steps == 1,
+                KernelBug::Secret => job.steps == 0 && job.seed.is_some(),
+                KernelBug::ChainOfShake => {
+                    job.family == LmsFamily::Shake256 && job.value.len() == 24
+                }
                 _ => false,
             };
             job.value[0] ^= u8::from(is_planted);
@@ -172,13 +175,13 @@ impl Kernels for Planted {
 
     fn lms_leaves(&self, job: &mut LmsLeaves<'_>) {
         gabion_scheme::kernels::lms::leaves(self, job);
-        let last = job.output.last_mut().filter(|_| self.0 == Bug::LastLeaf);
+        let last = job.output.last_mut().filter(|_| self.0 == KernelBug::LastLeaf);
         last.into_iter().for_each(|byte| *byte ^= 1);
     }
 
     fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
         Portable.lms_hash_many(jobs);
-        let others = jobs.iter_mut().skip(8).filter(|_| self.0 == Bug::NinthHash);
+        let others = jobs.iter_mut().skip(8).filter(|_| self.0 == KernelBug::NinthHash);
         others.for_each(|job| job.output[0] ^= 1);
     }
 
@@ -186,9 +189,9 @@ impl Kernels for Planted {
         Portable.xmss_chain_many(jobs);
         for job in jobs {
             let is_planted = match self.0 {
-                Bug::ShortChainOfXmss => job.steps == 1,
-                Bug::LateChainOfXmss => job.steps > 0 && job.start == 7,
-                Bug::ChainOf24Bytes => job.context.n == 24,
+                KernelBug::ShortChainOfXmss => job.steps == 1,
+                KernelBug::LateChainOfXmss => job.steps > 0 && job.start == 7,
+                KernelBug::ChainOf24Bytes => job.context.n == 24,
                 _ => false,
             };
             job.value[0] ^= u8::from(is_planted);
@@ -199,8 +202,8 @@ impl Kernels for Planted {
         Portable.xmss_hash_many(jobs);
         for (at, job) in jobs.iter_mut().enumerate() {
             let is_planted = match self.0 {
-                Bug::NinthHashOfXmss => at >= 8,
-                Bug::HashOf64Bytes => job.context.n == 64,
+                KernelBug::NinthHashOfXmss => at >= 8,
+                KernelBug::HashOf64Bytes => job.context.n == 64,
                 _ => false,
             };
             job.output[0] ^= u8::from(is_planted);
@@ -211,8 +214,8 @@ impl Kernels for Planted {
         Portable.xmss_secret_many(jobs);
         for (at, job) in jobs.iter_mut().enumerate() {
             let is_planted = match self.0 {
-                Bug::SeventeenthSecret => at >= 16,
-                Bug::SecretOf24Bytes => job.context.n == 24,
+                KernelBug::SeventeenthSecret => at >= 16,
+                KernelBug::SecretOf24Bytes => job.context.n == 24,
                 _ => false,
             };
             job.output[0] ^= u8::from(is_planted);
@@ -256,42 +259,42 @@ fn bugs_of_kernels_are_caught() {
     let kems = &[A::MlKem512, A::MlKem768, A::MlKem1024][..];
     let dsas = &[A::MlDsa44, A::MlDsa65, A::MlDsa87][..];
     let bugs = [
-        (Bug::TakesAnyCoefficient, kems),
-        (Bug::TakesQ, kems),
-        (Bug::FiveOfNoise, kems),
-        (Bug::StarvedSampling, kems),
-        (Bug::PaddingOfOneByte, dsas),
-        (Bug::Cofactored, &[A::Ed25519]),
-        (Bug::BoundAbove, dsas),
-        (Bug::BoundBelow, dsas),
-        (Bug::HintAtTheTop, dsas),
-        (Bug::HintAtTheBottom, dsas),
-        (Bug::ShortChain, &[A::Hss]),
-        (Bug::ChainOfShake, &[A::Hss]),
-        (Bug::NinthHash, &[A::Hss]),
-        (Bug::LastLeaf, &[A::Hss]),
-        (Bug::Secret, &[A::Hss]),
-        (Bug::ShortChainOfXmss, &[A::Xmss, A::XmssMt]),
-        (Bug::LateChainOfXmss, &[A::Xmss, A::XmssMt]),
-        (Bug::ChainOf24Bytes, &[A::Xmss, A::XmssMt]),
-        (Bug::NinthHashOfXmss, &[A::Xmss, A::XmssMt]),
-        (Bug::HashOf64Bytes, &[A::Xmss]),
-        (Bug::SeventeenthSecret, &[A::Xmss, A::XmssMt]),
-        (Bug::SecretOf24Bytes, &[A::Xmss, A::XmssMt]),
+        (KernelBug::TakesAnyCoefficient, kems),
+        (KernelBug::TakesQ, kems),
+        (KernelBug::FiveOfNoise, kems),
+        (KernelBug::StarvedSampling, kems),
+        (KernelBug::PaddingOfOneByte, dsas),
+        (KernelBug::Cofactored, &[A::Ed25519]),
+        (KernelBug::BoundAbove, dsas),
+        (KernelBug::BoundBelow, dsas),
+        (KernelBug::HintAtTheTop, dsas),
+        (KernelBug::HintAtTheBottom, dsas),
+        (KernelBug::ShortChain, &[A::Hss]),
+        (KernelBug::ChainOfShake, &[A::Hss]),
+        (KernelBug::NinthHash, &[A::Hss]),
+        (KernelBug::LastLeaf, &[A::Hss]),
+        (KernelBug::Secret, &[A::Hss]),
+        (KernelBug::ShortChainOfXmss, &[A::Xmss, A::XmssMt]),
+        (KernelBug::LateChainOfXmss, &[A::Xmss, A::XmssMt]),
+        (KernelBug::ChainOf24Bytes, &[A::Xmss, A::XmssMt]),
+        (KernelBug::NinthHashOfXmss, &[A::Xmss, A::XmssMt]),
+        (KernelBug::HashOf64Bytes, &[A::Xmss]),
+        (KernelBug::SeventeenthSecret, &[A::Xmss, A::XmssMt]),
+        (KernelBug::SecretOf24Bytes, &[A::Xmss, A::XmssMt]),
     ];
     for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519, A::Hss, A::Xmss, A::XmssMt]) {
-        assert_eq!(run(&Cpu::new(Planted(Bug::None)), *algorithm), Ok(()));
+        assert_eq!(run(&Cpu::new(MutantKernels(KernelBug::None)), *algorithm), Ok(()));
     }
     for (bug, algorithms) in bugs {
         for &algorithm in algorithms {
-            assert!(run(&Cpu::new(Planted(bug)), algorithm).is_err(), "{bug:?} {algorithm}");
+            assert!(run(&Cpu::new(MutantKernels(bug)), algorithm).is_err(), "{bug:?} {algorithm}");
         }
     }
 }
 
-/// A bug of what stands above the kernels.
+/// A bug of a backend, above its kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slip {
+enum BackendBug {
     None,
     /// Implicit rejection compares the first, or the second half of the ciphertext.
     ComparesFirstHalf,
@@ -311,15 +314,15 @@ enum Slip {
     AnythingBehindHints,
 }
 
-struct Slipping {
-    inner: Cpu<Planted>,
-    slip: Slip,
+struct MutantBackend {
+    inner: Cpu<MutantKernels>,
+    bug: BackendBug,
     /// Ciphertexts that were made.
     made: Mutex<Vec<Vec<u8>>>,
 }
 
-fn slipping(slip: Slip) -> Slipping {
-    Slipping { inner: Cpu::new(Planted(Bug::None)), slip, made: Mutex::default() }
+fn mutant_backend(bug: BackendBug) -> MutantBackend {
+    MutantBackend { inner: Cpu::new(MutantKernels(KernelBug::None)), bug, made: Mutex::default() }
 }
 
 /// The same keys once more.
@@ -330,12 +333,12 @@ fn same<'a, T>(keys: &Keys<'a, T>) -> Keys<'a, T> {
     }
 }
 
-impl Slipping {
+impl MutantBackend {
     /// A ciphertext that agrees with one that was made where it is compared is taken for that.
     fn compared(&self, ct: &[u8], len: usize) -> Vec<u8> {
-        let half = match self.slip {
-            Slip::ComparesFirstHalf => 0..len / 2,
-            Slip::ComparesSecondHalf => len / 2..len,
+        let half = match self.bug {
+            BackendBug::ComparesFirstHalf => 0..len / 2,
+            BackendBug::ComparesSecondHalf => len / 2..len,
             _ => return ct.to_vec(),
         };
         let made = self.made.lock().unwrap();
@@ -352,10 +355,10 @@ impl Slipping {
     fn slipped(&self, rnd: &[[u8; 32]], are_fresh: bool) -> Vec<[u8; 32]> {
         let mut rnd = rnd.to_vec();
         for lane in 0..rnd.len() {
-            match self.slip {
-                Slip::OneRandomness if are_fresh => rnd[lane] = rnd[0],
-                Slip::NoRandomness => rnd[lane] = [0; 32],
-                Slip::LittleRandomness => rnd[lane][1..].fill(0),
+            match self.bug {
+                BackendBug::OneRandomness if are_fresh => rnd[lane] = rnd[0],
+                BackendBug::NoRandomness => rnd[lane] = [0; 32],
+                BackendBug::LittleRandomness => rnd[lane][1..].fill(0),
                 _ => {}
             }
         }
@@ -376,12 +379,12 @@ impl Slipping {
             let mut from = 0;
             for &end in &*ends {
                 let end = usize::from(end).clamp(from, omega);
-                if self.slip == Slip::AnyOrderOfHints {
+                if self.bug == BackendBug::AnyOrderOfHints {
                     places[from..end].sort_unstable();
                 }
                 from = end;
             }
-            if self.slip == Slip::AnythingBehindHints {
+            if self.bug == BackendBug::AnythingBehindHints {
                 places[from..].fill(0);
             }
         }
@@ -389,7 +392,7 @@ impl Slipping {
     }
 }
 
-impl Backend for Slipping {
+impl Backend for MutantBackend {
     fn name(&self) -> &'static str {
         "slipping"
     }
@@ -420,9 +423,9 @@ impl Backend for Slipping {
             Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig }) => {
                 let n = params.n;
                 let one = opt_rand.map(|random| random[..n].repeat(random.len() / n));
-                let opt_rand = match self.slip {
-                    Slip::NoOptRand => None,
-                    Slip::OneOptRand => one.as_deref(),
+                let opt_rand = match self.bug {
+                    BackendBug::NoOptRand => None,
+                    BackendBug::OneOptRand => one.as_deref(),
                     _ => *opt_rand,
                 };
                 let sign = Slh::Sign { params, keys: same(keys), messages, opt_rand, sig };
@@ -431,7 +434,7 @@ impl Backend for Slipping {
             _ => self.inner.run(batch),
         };
         if let Operation::Kem(Kem::Encaps { params, ct, shared, .. }) = &mut batch.operation {
-            if let (Slip::Seventeenth, Some(shared)) = (self.slip, shared.get_mut(16)) {
+            if let (BackendBug::Seventeenth, Some(shared)) = (self.bug, shared.get_mut(16)) {
                 shared[0] ^= 1;
             }
             let lanes = ct.chunks_exact(params.ct_len()).map(<[u8]>::to_vec);
@@ -448,24 +451,24 @@ fn bugs_above_kernels_are_caught() {
     let dsas = &[A::MlDsa44, A::MlDsa65, A::MlDsa87][..];
     let slhs = &[A::SlhDsaSha2_128f, A::SlhDsaSha2_192f, A::SlhDsaShake128f][..];
     let slips = [
-        (Slip::ComparesFirstHalf, kems),
-        (Slip::ComparesSecondHalf, kems),
-        (Slip::Seventeenth, kems),
-        (Slip::OneRandomness, dsas),
-        (Slip::NoRandomness, dsas),
-        (Slip::LittleRandomness, dsas),
-        (Slip::AnyOrderOfHints, dsas),
+        (BackendBug::ComparesFirstHalf, kems),
+        (BackendBug::ComparesSecondHalf, kems),
+        (BackendBug::Seventeenth, kems),
+        (BackendBug::OneRandomness, dsas),
+        (BackendBug::NoRandomness, dsas),
+        (BackendBug::LittleRandomness, dsas),
+        (BackendBug::AnyOrderOfHints, dsas),
         // In ML-DSA-44 no room is left behind the hints of the test.
-        (Slip::AnythingBehindHints, &dsas[1..]),
-        (Slip::NoOptRand, slhs),
-        (Slip::OneOptRand, slhs),
+        (BackendBug::AnythingBehindHints, &dsas[1..]),
+        (BackendBug::NoOptRand, slhs),
+        (BackendBug::OneOptRand, slhs),
     ];
     for algorithm in kems.iter().chain(dsas).chain(slhs) {
-        assert_eq!(run(&slipping(Slip::None), *algorithm), Ok(()));
+        assert_eq!(run(&mutant_backend(BackendBug::None), *algorithm), Ok(()));
     }
-    for (slip, algorithms) in slips {
+    for (bug, algorithms) in slips {
         for &algorithm in algorithms {
-            assert!(run(&slipping(slip), algorithm).is_err(), "{slip:?} {algorithm}");
+            assert!(run(&mutant_backend(bug), algorithm).is_err(), "{bug:?} {algorithm}");
         }
     }
 }

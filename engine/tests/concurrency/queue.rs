@@ -32,7 +32,7 @@ fn pure(message: &[u8]) -> Message<'_> {
     Message::Pure { context: b"c", message }
 }
 
-/// What a [`Watched`] backend was asked, and what holds it back.
+/// What a [`WatchedBackend`] backend was asked, and what holds it back.
 #[derive(Default)]
 struct Watch {
     /// The most lanes of a batch for each task but the self-test's, which are two or nine.
@@ -54,9 +54,9 @@ impl Watch {
 }
 
 /// A backend that counts lanes, waits while its gate is closed, and panics on the text "nuts".
-struct Watched(Box<dyn Backend>, Arc<Watch>);
+struct WatchedBackend(Box<dyn Backend>, Arc<Watch>);
 
-impl Backend for Watched {
+impl Backend for WatchedBackend {
     fn name(&self) -> &'static str {
         "watched"
     }
@@ -83,7 +83,7 @@ impl Backend for Watched {
 /// An engine over a watched backend whose self-tests are over.
 fn watched() -> (Arc<Engine>, Arc<Watch>) {
     let watch = Arc::<Watch>::default();
-    let backend = Watched(cpus().remove(0), Arc::clone(&watch));
+    let backend = WatchedBackend(cpus().remove(0), Arc::clone(&watch));
     let engine = Engine::with_backends(vec![Box::new(backend)], &Config::default()).unwrap();
     engine.report();
     watch.lanes.store(0, Ordering::Relaxed);
@@ -271,10 +271,10 @@ fn kem_jobs_of_a_crowd_get_their_own_results() {
     assert_eq!(watch.lanes.load(Ordering::Relaxed), 11);
 }
 
-/// Randomness that counts how often it is asked, and waits while a watch is closed.
-struct Held(Arc<Watch>, Arc<AtomicUsize>);
+/// A source that counts how often it is asked, and waits while a watch is closed.
+struct HeldEntropy(Arc<Watch>, Arc<AtomicUsize>);
 
-impl Entropy for Held {
+impl Entropy for HeldEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.wait();
@@ -286,7 +286,7 @@ impl Entropy for Held {
 fn exchanges_of_a_crowd_get_their_own_secrets_and_a_bad_one_fails_alone() {
     let (engine, watch) = watched();
     let asked = Arc::<AtomicUsize>::default();
-    let held = Held(Arc::clone(&watch), Arc::clone(&asked));
+    let held = HeldEntropy(Arc::clone(&watch), Arc::clone(&asked));
     let queue = Queue::new(Arc::clone(&engine), held, narrow(64));
     let keys = crowd(&queue, &watch, 12, |_| queue.exchange_generate(EXCHANGE).unwrap());
     assert_eq!(asked.load(Ordering::Relaxed), 2, "once for each batch");

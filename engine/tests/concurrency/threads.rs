@@ -196,10 +196,10 @@ fn keys_of_several_algorithms_are_misuse_though_each_piece_has_one() {
     assert_eq!(nothing, Ok(()));
 }
 
-/// Randomness that ends after some draws, on whichever thread.
-struct Ending(AtomicUsize);
+/// A source that ends after some draws, on whichever thread.
+struct FiniteEntropy(AtomicUsize);
 
-impl Entropy for Ending {
+impl Entropy for FiniteEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         OsEntropy.fill(out)?;
         let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
@@ -211,7 +211,7 @@ impl Entropy for Ending {
 fn where_randomness_ends_in_a_piece_nothing_is_given_out() {
     let engine = Engine::new(&Config::default()).unwrap();
     let (n, cores) = (200, on(&engine, 2));
-    let starved = |left| Ending(AtomicUsize::new(left));
+    let starved = |left| FiniteEntropy(AtomicUsize::new(left));
     for algorithm in [Algorithm::MlKem512, Algorithm::X25519MlKem768] {
         let info = algorithm.info();
         let key = engine.kem_generate(algorithm, &OsEntropy).unwrap().public();
@@ -297,15 +297,15 @@ fn a_batch_one_piece_of_which_is_lost_gives_nothing() {
     assert_eq!(status, vec![Status::NotRun; n]);
 }
 
-/// Where the threads of one call meet: none of them goes on before there are two.
+/// A rendezvous of the threads of one call: none of them goes on before there are two.
 #[derive(Default)]
-struct Meeting {
+struct Rendezvous {
     /// None while nobody is to wait.
     came: Mutex<Option<HashSet<ThreadId>>>,
     two: Condvar,
 }
 
-impl Meeting {
+impl Rendezvous {
     /// What a call gives on whose way two threads meet.
     fn of<T>(&self, call: impl FnOnce() -> Result<T, Error>) -> T {
         *self.came.lock().unwrap() = Some(HashSet::new());
@@ -329,10 +329,10 @@ impl Meeting {
     }
 }
 
-/// A backend each of whose batches comes to a meeting. It has lanes enough to be asked for X25519.
-struct Meets(Box<dyn Backend>, Arc<Meeting>);
+/// A backend each of whose batches comes to a rendezvous. It has lanes enough to be asked for X25519.
+struct RendezvousBackend(Box<dyn Backend>, Arc<Rendezvous>);
 
-impl Backend for Meets {
+impl Backend for RendezvousBackend {
     fn name(&self) -> &'static str {
         "meets"
     }
@@ -350,8 +350,8 @@ impl Backend for Meets {
 
 #[test]
 fn every_door_runs_on_two_threads() {
-    let meeting = Arc::new(Meeting::default());
-    let meets = Meets(cpus().remove(0), Arc::clone(&meeting));
+    let meeting = Arc::new(Rendezvous::default());
+    let meets = RendezvousBackend(cpus().remove(0), Arc::clone(&meeting));
     let engine = Engine::with_backends(vec![Box::new(meets)], &Config::default()).unwrap();
     let (n, cores) = (128, on(&engine, 2));
     let [dsa, kem, exchange] = [Algorithm::MlDsa44, Algorithm::MlKem512, Algorithm::X25519];

@@ -140,7 +140,7 @@ fn the_next_backend_serves_what_a_broken_one_lost() {
         match &engine.report()[0].state {
             BackendState::Ok => assert!(!is_wrong, "{fault:?}"),
             BackendState::Withdrawn(why) => assert!(is_wrong && why.contains("verdict"), "{why}"),
-            BackendState::Aside => assert_eq!(fault, Fault::Loses),
+            BackendState::Quarantined => assert_eq!(fault, Fault::Loses),
             other => unreachable!("{other:?}"),
         }
     }
@@ -168,7 +168,7 @@ fn without_a_next_backend_nothing_comes_out() {
         let task = Task::Encaps;
         let expected = match fault {
             Fault::PanicsAtOnce | Fault::PanicsAtTheEnd => Error::Panicked { algorithm, task },
-            Fault::Declines | Fault::Loses => Error::Unserved { algorithm, task },
+            Fault::Declines | Fault::Loses => Error::BackendUnavailable { algorithm, task },
             _ => Error::NoBackend(algorithm),
         };
         assert_eq!(error, expected, "{fault:?}");

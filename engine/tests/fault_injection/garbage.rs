@@ -25,24 +25,24 @@ enum Garbage {
     AllFailed,
 }
 
-/// Which batches come out wrong.
+/// The batches that come out wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Of {
-    Any,
+enum Scope {
+    All,
     /// Single operations alone.
-    One,
+    Single,
     /// Batches of several lanes alone.
-    Many,
+    Batches,
 }
 
-struct Wrong {
+struct WrongBackend {
     inner: Box<dyn Backend>,
     task: Task,
     garbage: Garbage,
-    of: Of,
+    of: Scope,
 }
 
-impl Backend for Wrong {
+impl Backend for WrongBackend {
     fn name(&self) -> &'static str {
         "wrong"
     }
@@ -55,9 +55,9 @@ impl Backend for Wrong {
         let ran = self.inner.run(batch);
         let is_one = batch.status.len() == 1;
         let is_right = match self.of {
-            Of::Any => false,
-            Of::One => !is_one,
-            Of::Many => is_one,
+            Scope::All => false,
+            Scope::Single => !is_one,
+            Scope::Batches => is_one,
         };
         if batch.task() != self.task || is_right {
             return ran;
@@ -73,7 +73,7 @@ impl Backend for Wrong {
     }
 }
 
-impl Wrong {
+impl WrongBackend {
     /// Makes keys once more, the first of another seed, or decodes other bytes.
     fn of_another_seed(&self, operation: &mut Operation<'_>) {
         let lanes = match operation {
@@ -196,8 +196,9 @@ const FAMILIES: [Algorithm; 6] = [
 ];
 
 /// The faults that a self-test must find in an algorithm's operations.
-fn faults(algorithm: Algorithm) -> Vec<(Task, Garbage, Of)> {
-    let widths = |task, garbage| [Of::Any, Of::One, Of::Many].map(|of| (task, garbage, of));
+fn faults(algorithm: Algorithm) -> Vec<(Task, Garbage, Scope)> {
+    let widths =
+        |task, garbage| [Scope::All, Scope::Single, Scope::Batches].map(|of| (task, garbage, of));
     let mut faults: Vec<_> = match algorithm.info().kind {
         Kind::Kem => [(Task::Encaps, Garbage::Bit), (Task::Decaps, Garbage::Bit)].to_vec(),
         Kind::Signature => vec![
@@ -215,7 +216,7 @@ fn faults(algorithm: Algorithm) -> Vec<(Task, Garbage, Of)> {
     .into_iter()
     .flat_map(|(task, garbage)| widths(task, garbage))
     .collect();
-    let (any, many) = (Of::Any, Of::Many);
+    let (any, many) = (Scope::All, Scope::Batches);
     faults.push((Task::Keygen, Garbage::AllFailed, any));
     match algorithm {
         // Its keys are made one after the other, and take their time: there is no other width.
@@ -249,10 +250,10 @@ fn a_backend_that_gives_garbage_never_passes_its_self_test() {
         // Without lanes, a backend makes keys and signatures of SLH-DSA one after the other.
         let is_serial = algorithm == Algorithm::SlhDsaShake128f && cpus()[0].lanes() == 1;
         for (task, garbage, of) in faults(algorithm) {
-            if is_serial && of == Of::Many && task != Task::Verify {
+            if is_serial && of == Scope::Batches && task != Task::Verify {
                 continue;
             }
-            let wrong = Wrong { inner: cpus().remove(0), task, garbage, of };
+            let wrong = WrongBackend { inner: cpus().remove(0), task, garbage, of };
             let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(wrong)];
             backends.extend(cpus().pop());
             let engine = Engine::with_backends(backends, &Config::default()).unwrap();
@@ -264,18 +265,18 @@ fn a_backend_that_gives_garbage_never_passes_its_self_test() {
     assert!(passed.is_empty(), "these faults were not found: {passed:#?}");
 }
 
-/// Randomness that ends after some draws, and leaves behind what it has filled so far.
-struct Ending {
+/// A source that ends after some draws, and leaves behind what it has filled so far.
+struct FiniteEntropy {
     left: AtomicUsize,
 }
 
-impl Ending {
+impl FiniteEntropy {
     fn after(draws: usize) -> Self {
-        Ending { left: AtomicUsize::new(draws) }
+        FiniteEntropy { left: AtomicUsize::new(draws) }
     }
 }
 
-impl Entropy for Ending {
+impl Entropy for FiniteEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         OsEntropy.fill(out)?;
         let left =
@@ -286,9 +287,9 @@ impl Entropy for Ending {
 
 /// Runs `operation` with randomness that ends at each draw in turn, until it has enough: before that
 /// it must say that there was none. Returns how many draws it took.
-fn starved(mut operation: impl FnMut(&Ending) -> Result<(), Error>) -> usize {
+fn starved(mut operation: impl FnMut(&FiniteEntropy) -> Result<(), Error>) -> usize {
     for draws in 0..200 {
-        match operation(&Ending::after(draws)) {
+        match operation(&FiniteEntropy::after(draws)) {
             Ok(()) => return draws,
             Err(error) => assert!(matches!(error, Error::Entropy(_)), "{error}"),
         }

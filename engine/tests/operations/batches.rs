@@ -216,11 +216,11 @@ fn keys_of_several_algorithms_are_misuse() {
     assert_eq!(status, [Status::NotRun; 2]);
 }
 
-/// Counts how often the operating system's generator is asked.
+/// A source that counts how often the operating system's generator is asked.
 #[derive(Default)]
-struct Counted(Cell<usize>);
+struct CountingEntropy(Cell<usize>);
 
-impl Entropy for Counted {
+impl Entropy for CountingEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         self.0.set(self.0.get() + 1);
         OsEntropy.fill(out)
@@ -231,8 +231,8 @@ impl Entropy for Counted {
 #[test]
 fn randomness_is_drawn_once_for_a_batch() {
     let engine = Engine::new(&Config::default()).unwrap();
-    let counted = |n: usize, run: &dyn Fn(usize, &Counted)| {
-        let entropy = Counted::default();
+    let counted = |n: usize, run: &dyn Fn(usize, &CountingEntropy)| {
+        let entropy = CountingEntropy::default();
         run(n, &entropy);
         entropy.0.get()
     };
@@ -243,7 +243,7 @@ fn randomness_is_drawn_once_for_a_batch() {
     };
     for algorithm in Algorithm::all().filter(quick) {
         let info = algorithm.info();
-        let generate = |n: usize, entropy: &Counted| {
+        let generate = |n: usize, entropy: &CountingEntropy| {
             let public: Vec<Vec<u8>> = match info.kind {
                 Kind::Signature => {
                     let keys = engine.signature_generate_many(algorithm, n, entropy).unwrap();
@@ -264,7 +264,7 @@ fn randomness_is_drawn_once_for_a_batch() {
         let one = counted(1, &generate);
         assert_eq!(one, 1, "{algorithm}: draws for a key");
         assert_eq!(counted(3, &generate), one, "{algorithm}: draws for three keys");
-        let operate = |n: usize, entropy: &Counted| {
+        let operate = |n: usize, entropy: &CountingEntropy| {
             let mut status = vec![Status::NotRun; n];
             let (mut out, fresh) = (vec![0; n * info.output.max()], Randomness::Fresh(entropy));
             match info.kind {
@@ -292,20 +292,20 @@ fn randomness_is_drawn_once_for_a_batch() {
     }
 }
 
-/// How hedging could be lost in a backend.
+/// The ways in which a backend could lose the randomness that hedges signatures.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Lost {
-    Nothing,
+enum HedgeLoss {
+    None,
     /// Signatures are deterministic.
-    Everything,
+    All,
     /// Every lane has the randomness of the first.
     Lanes,
 }
 
 /// A backend that loses what signatures are hedged with.
-struct Unhedged(Box<dyn Backend>, Lost);
+struct UnhedgedBackend(Box<dyn Backend>, HedgeLoss);
 
-impl Backend for Unhedged {
+impl Backend for UnhedgedBackend {
     fn name(&self) -> &'static str {
         "unhedged"
     }
@@ -316,9 +316,9 @@ impl Backend for Unhedged {
 
     fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
         let one = |random: &[u8], lanes: usize| match self.1 {
-            Lost::Nothing => random.to_vec(),
-            Lost::Everything => vec![0; random.len()],
-            Lost::Lanes => random[..random.len() / lanes].repeat(lanes),
+            HedgeLoss::None => random.to_vec(),
+            HedgeLoss::All => vec![0; random.len()],
+            HedgeLoss::Lanes => random[..random.len() / lanes].repeat(lanes),
         };
         // The self-tests, whose randomness is their own, are left alone.
         let is_tested = |random: &[u8]| random.len() > 1 && random[1..].iter().all(|&b| b < 2);
@@ -349,8 +349,8 @@ impl Backend for Unhedged {
     }
 }
 
-fn unhedged(lost: Lost) -> Arc<Engine> {
-    let backends = vec![Box::new(Unhedged(gabion_backend::cpus().remove(0), lost)) as _];
+fn unhedged(lost: HedgeLoss) -> Arc<Engine> {
+    let backends = vec![Box::new(UnhedgedBackend(gabion_backend::cpus().remove(0), lost)) as _];
     Arc::new(Engine::with_backends(backends, &Config::default()).unwrap())
 }
 
@@ -423,13 +423,13 @@ fn repeated(engine: &Arc<Engine>, (algorithm, front): (Algorithm, usize)) -> Has
 /// Two hedged signatures of one message differ, whichever way they came; what loses the hedge is noticed.
 #[test]
 fn hedged_signatures_of_one_message_differ() {
-    let engine = unhedged(Lost::Nothing);
+    let engine = unhedged(HedgeLoss::None);
     for algorithm in hedged() {
         assert_eq!(repeated(&engine, algorithm), HashSet::new(), "{algorithm:?}");
     }
     let everywhere = ["alone", "batch", "pieces", "queue", "tickets"].into();
     let in_lanes = HashSet::from(["batch", "pieces"]);
-    let (deterministic, alike) = (unhedged(Lost::Everything), unhedged(Lost::Lanes));
+    let (deterministic, alike) = (unhedged(HedgeLoss::All), unhedged(HedgeLoss::Lanes));
     for name in ["ML-DSA-44", "SLH-DSA-SHAKE-128f"] {
         let algorithm: Algorithm = name.parse().unwrap();
         assert_eq!(repeated(&deterministic, (algorithm, 16)), everywhere, "{algorithm}");

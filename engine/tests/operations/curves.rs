@@ -134,20 +134,20 @@ fn digests_of_any_hash_are_signed_without_context() {
     }
 }
 
-/// A generator that gives ones only: no scalar of P-256 or P-384 comes of that.
-struct Stuck;
+/// A source of ones only: no scalar of P-256 or P-384 comes of that.
+struct ConstantEntropy;
 
-impl Entropy for Stuck {
+impl Entropy for ConstantEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         out.fill(0xff);
         Ok(())
     }
 }
 
-/// A generator that fails.
-struct Closed;
+/// A source that fails.
+struct FailingEntropy;
 
-impl Entropy for Closed {
+impl Entropy for FailingEntropy {
     fn fill(&self, _: &mut [u8]) -> Result<(), EntropyError> {
         Err(EntropyError("closed".into()))
     }
@@ -157,14 +157,17 @@ impl Entropy for Closed {
 fn without_good_randomness_nothing_is_made() {
     let engine = Engine::new(&Config::default()).unwrap();
     for algorithm in algorithms(Kind::KeyExchange) {
-        assert!(engine.exchange_generate(algorithm, &Closed).is_err());
-        let stuck = engine.exchange_generate(algorithm, &Stuck);
+        assert!(engine.exchange_generate(algorithm, &FailingEntropy).is_err());
+        let stuck = engine.exchange_generate(algorithm, &ConstantEntropy);
         assert_eq!(stuck.is_err(), algorithm != Algorithm::X25519, "{algorithm}");
     }
     for algorithm in ECDSA {
-        assert!(matches!(engine.signature_generate(algorithm, &Closed), Err(Error::Entropy(_))));
+        assert!(matches!(
+            engine.signature_generate(algorithm, &FailingEntropy),
+            Err(Error::Entropy(_))
+        ));
         let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let message = Message::Pure { context: b"", message: b"m" };
-        assert!(matches!(engine.sign(&key, message, &Closed), Err(Error::Entropy(_))));
+        assert!(matches!(engine.sign(&key, message, &FailingEntropy), Err(Error::Entropy(_))));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, cpus};
 use gabion_engine::{
-    Algorithm, Config, Engine, Error, Message, OsEntropy, Served, Task, watch_devices,
+    Algorithm, Config, DeviceCounts, Engine, Error, Message, OsEntropy, Task, watch_devices,
 };
 
 /// A device that encapsulates and decapsulates ML-KEM-768, like portable code, and is lost when told.
@@ -56,7 +56,7 @@ fn exchange(engine: &Engine, algorithm: Algorithm) {
 
 /// Lanes and batches that were lost, by task.
 fn done(engine: &Engine, task: Task) -> (u64, u64) {
-    let served = engine.served();
+    let served = engine.device_counts();
     let mut of_task = served.iter().filter(|served| served.task == task);
     let done = of_task.next().map_or((0, 0), |served| {
         assert_eq!((served.backend, served.algorithm), ("small", Algorithm::MlKem768));
@@ -69,7 +69,7 @@ fn done(engine: &Engine, task: Task) -> (u64, u64) {
 #[test]
 fn what_a_named_device_serves_runs_there_and_the_rest_on_processors() {
     let (engine, _) = engine();
-    assert_eq!(engine.served(), []);
+    assert_eq!(engine.device_counts(), []);
     exchange(&engine, Algorithm::MlKem768);
     assert_eq!((done(&engine, Task::Encaps), done(&engine, Task::Decaps)), ((1, 0), (1, 0)));
     // Of others it is asked for nothing, except as parts.
@@ -81,7 +81,7 @@ fn what_a_named_device_serves_runs_there_and_the_rest_on_processors() {
     let message = Message::Pure { context: b"", message: b"m" };
     let signature = engine.sign(&key, message, &OsEntropy).unwrap();
     engine.verify(&key.public(), message, &signature).unwrap();
-    assert!(engine.served().iter().all(|served| served.algorithm == Algorithm::MlKem768));
+    assert!(engine.device_counts().iter().all(|served| served.algorithm == Algorithm::MlKem768));
     let first = |algorithm| engine.backend_first(algorithm).unwrap().name();
     assert_eq!(first(Algorithm::MlKem768), "small");
     assert_eq!(first(Algorithm::MlDsa44), cpus()[0].name());
@@ -100,7 +100,7 @@ fn what_a_named_device_loses_runs_on_processors() {
 #[test]
 fn who_asks_is_told_of_each_batch_on_a_device() {
     static LANES: AtomicU64 = AtomicU64::new(0);
-    watch_devices(|served: &Served| {
+    watch_devices(|served: &DeviceCounts| {
         assert!(served.batches + served.declined + served.lost == 1, "{served:?}");
         if served.task == Task::Encaps {
             LANES.fetch_add(served.lanes, Ordering::Relaxed);

@@ -6,7 +6,7 @@
 use std::num::NonZero;
 use std::sync::Arc;
 
-use gabion_engine::key_file::{self, Encoded, FileForm};
+use gabion_engine::key_file::{self, EncodedKey, FileForm};
 use gabion_engine::keys::PublicKey;
 use gabion_engine::{
     Algorithm, Config, Engine, Error, InputError, KeyCache, Kind, Limits, Message, OsEntropy,
@@ -14,8 +14,8 @@ use gabion_engine::{
 };
 use sha2::{Digest, Sha256};
 
-/// A key and a signature of a message, in HSS's encodings.
-struct Signed {
+/// A message with its key and signature, in HSS's encodings.
+struct SignedMessage {
     key: Vec<u8>,
     signature: Vec<u8>,
 }
@@ -28,7 +28,7 @@ fn hash(pieces: &[&[u8]]) -> [u8; 32] {
 }
 
 /// A bare LMS key and signature (RFC 8554, Algorithms 4b and 6a) whose bytes follow from `seed`.
-fn bare(seed: u8, message: &[u8]) -> Signed {
+fn bare(seed: u8, message: &[u8]) -> SignedMessage {
     let bytes = |at: u8| hash(&[&[seed, at]]);
     let (id, q) = (&bytes(0)[..16], u32::from(seed % 32));
     let at = |number: u32, what: u16| [id, &number.to_be_bytes()[..], &what.to_be_bytes()].concat();
@@ -56,19 +56,19 @@ fn bare(seed: u8, message: &[u8]) -> Signed {
         node /= 2;
         root = hash(&[&at(node, 0x8383), pair.as_flattened()]);
     }
-    Signed { key: [&SETS, id, &root].concat(), signature }
+    SignedMessage { key: [&SETS, id, &root].concat(), signature }
 }
 
 /// A message signed under a key of so many levels.
-fn signed(levels: u8, seed: u8, message: &[u8]) -> Signed {
+fn signed(levels: u8, seed: u8, message: &[u8]) -> SignedMessage {
     let mut below = bare(seed, message);
     for level in 1..levels {
         let above = bare(seed.wrapping_add(level.wrapping_mul(100)), &below.key);
         let signature = [above.signature, below.key, below.signature].concat();
-        below = Signed { key: above.key, signature };
+        below = SignedMessage { key: above.key, signature };
     }
     let (key, signature) = ([&[0, 0, 0, levels], &below.key[..]].concat(), below.signature);
-    Signed { key, signature: [&[0, 0, 0, levels - 1], &signature[..]].concat() }
+    SignedMessage { key, signature: [&[0, 0, 0, levels - 1], &signature[..]].concat() }
 }
 
 fn text(lane: usize) -> Vec<u8> {
@@ -98,7 +98,7 @@ fn every_door_gives_one_verdict() {
     let texts: Vec<_> = (0..n).map(text).collect();
     let lanes: Vec<_> =
         (0..n).map(|lane| signed(lane as u8 % 8 + 1, lane as u8, &texts[lane])).collect();
-    let key = |lane: &Signed| engine.signature_public(Algorithm::Hss, &lane.key).unwrap();
+    let key = |lane: &SignedMessage| engine.signature_public(Algorithm::Hss, &lane.key).unwrap();
     let keys: Vec<_> = lanes.iter().map(key).collect();
     let keys: Vec<_> = keys.iter().collect();
     let mut messages: Vec<_> = texts.iter().map(|text| pure(text)).collect();
@@ -211,7 +211,7 @@ fn keys_that_are_none_are_refused_with_the_reason() {
 #[test]
 fn a_cache_keeps_keys_by_their_bytes() {
     let (engine, cache) = (Engine::global().unwrap(), KeyCache::new(1 << 20));
-    let Signed { key, signature } = signed(2, 9, b"text");
+    let SignedMessage { key, signature } = signed(2, 9, b"text");
     for _ in 0..2 {
         let known = cache.signature_public(engine, Algorithm::Hss, &key).unwrap();
         engine.verify(&known, pure(b"text"), &signature).unwrap();
@@ -230,7 +230,7 @@ fn old_structures_of_public_keys_are_read_and_not_written() {
     let file = |bytes: &[u8]| key_file::encode_public(form, bytes, true).unwrap();
     let octets = |bytes: &[u8]| [&[4, bytes.len() as u8], bytes].concat();
     let read = |bytes: &[u8]| {
-        let encoded = Encoded::from_der(&file(bytes)).unwrap();
+        let encoded = EncodedKey::from_der(&file(bytes)).unwrap();
         let found = key_file::of_identifier(encoded.identifier(), Kind::Signature).unwrap();
         assert_eq!(found, Some(Algorithm::Hss));
         key_file::decode(engine, Algorithm::Hss, &encoded).map(|key| key.public())

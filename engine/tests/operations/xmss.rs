@@ -6,7 +6,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use gabion_backend::portable::Portable;
-use gabion_engine::key_file::{self, Encoded, FileForm, Identifier, Parameters};
+use gabion_engine::key_file::{self, EncodedKey, FileForm, Identifier, Parameters};
 use gabion_engine::keys::PublicKey;
 use gabion_engine::xmss::{Scheme, Set, testing_only_signed};
 use gabion_engine::{
@@ -210,7 +210,7 @@ fn old_structures_of_public_keys_are_read_and_not_written() {
                 key_file::encode_public(FileForm { oid, ..form }, bytes, true).unwrap()
             };
             let read = |der: &[u8]| {
-                let encoded = Encoded::from_der(der).unwrap();
+                let encoded = EncodedKey::from_der(der).unwrap();
                 let found = key_file::of_identifier(encoded.identifier(), Kind::Signature);
                 assert_eq!(found, Ok(Some(algorithm)));
                 key_file::decode(engine, algorithm, &encoded).map(|key| key.public())

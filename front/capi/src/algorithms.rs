@@ -180,7 +180,7 @@ pub unsafe extern "C" fn gabion_gpu_served(
         let counts = unsafe { filled.output("counts", counts, 1, GpuCounts::default()) }?;
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
-        let served = engine()?.served();
+        let served = engine()?.device_counts();
         let of_it = served.iter().filter(|served| served.algorithm == algorithm);
         counts[0] = GpuCounts::sum(of_it.map(|served| GpuCounts {
             operations: served.lanes,

@@ -79,7 +79,7 @@ impl From<Error> for Failure {
             Error::NoSuchBackend { .. }
             | Error::NoDevice { .. }
             | Error::NoBackend(_)
-            | Error::Unserved { .. } => code::BACKEND,
+            | Error::BackendUnavailable { .. } => code::BACKEND,
             Error::NoMemory(_) => code::MEMORY,
             Error::Ledger(LedgerError::RequestId) => code::INPUT,
             Error::Ledger(_) => code::STATE,

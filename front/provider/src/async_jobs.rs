@@ -153,7 +153,7 @@ impl PausedJobs {
                 | Error::Closed
                 | Error::Entropy(_)
                 | Error::Panicked { .. }
-                | Error::Unserved { .. },
+                | Error::BackendUnavailable { .. },
             )) => None,
             Ok(result) => Some(result),
         }

@@ -164,7 +164,9 @@ impl Failure {
             }
             Failure::Engine(Error::Entropy(_)) => ERROR_RETRIEVING_ENTROPY,
             Failure::Engine(
-                Error::NoSuchBackend { .. } | Error::NoDevice { .. } | Error::Unserved { .. },
+                Error::NoSuchBackend { .. }
+                | Error::NoDevice { .. }
+                | Error::BackendUnavailable { .. },
             ) => NOT_SUPPORTED,
             Failure::Engine(Error::Pairwise(_) | Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
             Failure::Engine(Error::Ledger(_)) => OPERATION_FAIL,

@@ -43,7 +43,7 @@ pub fn count_load() {
 }
 
 /// Counts a batch that a GPU was asked for. Those of hybrids and composites count for their parts.
-fn count_device(batch: &gabion_engine::Served) {
+fn count_device(batch: &gabion_engine::DeviceCounts) {
     let served = Served { algorithm: batch.algorithm, hash: None };
     if SERVED.contains(&served) {
         counter(served, Operation::Gpu).add(batch.lanes, batch.lost);

@@ -698,7 +698,7 @@ fn code_of_engine(error: &EngineError) -> Code {
         EngineError::NoMemory(_)
         | EngineError::Entropy(_)
         | EngineError::Busy
-        | EngineError::Unserved { .. } => Code::Busy,
+        | EngineError::BackendUnavailable { .. } => Code::Busy,
         // BadSignature is a verdict here, never an error; the rest are defects or a broken machine, as a pair of
         // which both halves were made and don't belong together.
         _ => Code::Internal,

@@ -2,7 +2,7 @@
 //! certificates.
 
 use gabion_cli::keys;
-use gabion_cli::keys::der::{self, Encoded, Forms};
+use gabion_cli::keys::der::{self, EncodedKey, Forms};
 use gabion_engine::keys::{Key, PrivateKey};
 use gabion_engine::{Algorithm, Kind, key_file};
 use zeroize::Zeroizing;
@@ -96,24 +96,24 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<Encoded, String> {
+fn decode(bytes: &[u8]) -> Result<EncodedKey, String> {
     let password = || Ok::<_, String>(Zeroizing::new(PASSWORD.to_vec()));
     der::decode(bytes, der::Half::Either, password).and_then(|inner| inner)
 }
 
 /// The key has the bytes that stand in the file.
-fn same(encoded: &Encoded, key: &Key) {
+fn same(encoded: &EncodedKey, key: &Key) {
     let algorithm = key.algorithm();
     match encoded {
         // Which may be in an OCTET STRING, and lack the word in front.
-        Encoded::Public(file) if algorithm == Algorithm::Hss => {
+        EncodedKey::Public(file) if algorithm == Algorithm::Hss => {
             assert!(file.bytes.ends_with(&key.public_bytes()[4..]), "{algorithm}");
         }
-        Encoded::Public(file) => assert_eq!(key.public_bytes(), file.bytes, "{algorithm}"),
-        Encoded::Private(file) => {
+        EncodedKey::Public(file) => assert_eq!(key.public_bytes(), file.bytes, "{algorithm}"),
+        EncodedKey::Private(file) => {
             let forms = key.private().expect("a private key").forms();
             let form = keys::file_form(algorithm).expect("it came out of a file");
-            let given = Forms::from_octets(form.inside, &file.octets).expect("it was decoded");
+            let given = Forms::from_octets(form.octet_form, &file.octets).expect("it was decoded");
             assert!(given.seed.is_none_or(|seed| forms.seed == Some(seed)), "another seed");
             let is_same = given.expanded.is_none_or(|bytes| forms.expanded == Some(bytes));
             assert!(is_same, "{algorithm}: another key");

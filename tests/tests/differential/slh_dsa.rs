@@ -119,7 +119,7 @@ fn compare<O: Others>(
     // Hedged in one batch, deterministic in the next.
     let rnd: Vec<_> = rounds.clone().flat_map(|round| bytes("rnd", round, n)).collect();
     let is_hedged = (rounds.start / LANES).is_multiple_of(2);
-    let randomness = if is_hedged { Randomness::Given(&rnd) } else { Randomness::Deterministic };
+    let randomness = if is_hedged { Randomness::Bytes(&rnd) } else { Randomness::Deterministic };
     let keys: Vec<SigningKey> =
         seeds.iter().map(|seed| engine.signature_from_seed(algorithm, seed).unwrap()).collect();
     let (count, room) = (rounds.len(), algorithm.info().output.max());

@@ -15,7 +15,7 @@ mod remote;
 use std::fmt;
 use std::sync::Arc;
 
-use gabion_engine::key_file::{self, Encoded, FileForm};
+use gabion_engine::key_file::{self, EncodedKey, FileForm};
 use gabion_engine::keys::{Key, PrivateKey};
 use gabion_engine::{Algorithm, Kind, Message, OsEntropy};
 use rustls::crypto::{KeyProvider, aws_lc_rs};
@@ -42,7 +42,7 @@ pub fn signing_key(der: &PrivateKeyDer<'_>) -> Result<Arc<dyn SigningKey>, Error
         // PKCS#1 is RSA's.
         _ => return aws_lc_rs::sign::any_supported_type(der),
     };
-    let encoded = Encoded::from_der(bytes).map_err(|reason| refused(&reason))?;
+    let encoded = EncodedKey::from_der(bytes).map_err(|reason| refused(&reason))?;
     let algorithm = key_file::of_identifier(encoded.identifier(), Kind::Signature);
     let algorithm = match algorithm.map_err(|reason| refused(&format!("holds {reason}")))? {
         Some(algorithm) if scheme_of(algorithm).is_some() => algorithm,

@@ -317,10 +317,10 @@ mod tests {
     /// The identifier of a SubjectPublicKeyInfo that has this one and any key.
     fn identifier(id: AlgorithmIdentifier) -> gabion_engine::key_file::Identifier {
         let spki = rustls::sign::public_key_to_spki(&id, [0; 4]);
-        let encoded = gabion_engine::key_file::Encoded::from_der(spki.as_ref()).unwrap();
+        let encoded = gabion_engine::key_file::EncodedKey::from_der(spki.as_ref()).unwrap();
         match encoded {
-            gabion_engine::key_file::Encoded::Public(key) => key.identifier,
-            gabion_engine::key_file::Encoded::Private(_) => panic!("a public key"),
+            gabion_engine::key_file::EncodedKey::Public(key) => key.identifier,
+            gabion_engine::key_file::EncodedKey::Private(_) => panic!("a public key"),
         }
     }
 }

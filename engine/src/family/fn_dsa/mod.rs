@@ -21,15 +21,15 @@ pub(crate) struct SigningKey(Arc<fn_dsa::SigningKey>);
 /// A public key.
 #[derive(Clone)]
 pub(crate) enum VerifyKey {
-    Alone(Arc<fn_dsa::VerifyKey>),
-    OfPair(Arc<fn_dsa::SigningKey>),
+    PublicOnly(Arc<fn_dsa::VerifyKey>),
+    Pair(Arc<fn_dsa::SigningKey>),
 }
 
 impl VerifyKey {
     fn decoded(&self) -> &fn_dsa::VerifyKey {
         match self {
-            VerifyKey::Alone(key) => key,
-            VerifyKey::OfPair(key) => key.verify_key(),
+            VerifyKey::PublicOnly(key) => key,
+            VerifyKey::Pair(key) => key.verify_key(),
         }
     }
 }
@@ -78,7 +78,7 @@ impl SigningPart for SigningKey {
     }
 
     fn public(&self) -> VerifyKey {
-        VerifyKey::OfPair(Arc::clone(&self.0))
+        VerifyKey::Pair(Arc::clone(&self.0))
     }
 
     fn public_bytes(&self) -> &[u8] {
@@ -144,7 +144,7 @@ impl VerifyPart for VerifyKey {
         let status = run_one(engine, FnDsa::DecodePublic { params, bytes, keys: &mut keys })?;
         let ([key], what) = (keys, (algorithm, Task::DecodePublic));
         key_of(what, (key, status), || fn_dsa::VerifyKey::decode(params, bytes))
-            .map(|key| VerifyKey::Alone(Arc::new(key)))
+            .map(|key| VerifyKey::PublicOnly(Arc::new(key)))
     }
 
     fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use gabion_backend::{Batch, Dsa, Keys, Operation};
 use gabion_scheme::ml_dsa::{self, Params, SEED_LEN, params};
 use gabion_scheme::{Algorithm, Status};
 
-use super::{Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart, decode_lanes};
+use super::{DecodedKeys, SignLanes, SigningPart, VerifyLanes, VerifyPart, decode_lanes};
 use crate::error::{Error, check_length, unknown};
 use crate::route::Engine;
 
@@ -19,15 +19,15 @@ pub(crate) struct SigningKey(pub(crate) Arc<ml_dsa::SigningKey>);
 /// A public key, expanded.
 #[derive(Clone)]
 pub(crate) enum VerifyKey {
-    Alone(Arc<ml_dsa::VerifyKey>),
-    OfPair(Arc<ml_dsa::SigningKey>),
+    PublicOnly(Arc<ml_dsa::VerifyKey>),
+    Pair(Arc<ml_dsa::SigningKey>),
 }
 
 impl VerifyKey {
     pub(crate) fn expanded(&self) -> &ml_dsa::VerifyKey {
         match self {
-            VerifyKey::Alone(key) => key,
-            VerifyKey::OfPair(key) => key.verify_key(),
+            VerifyKey::PublicOnly(key) => key,
+            VerifyKey::Pair(key) => key.verify_key(),
         }
     }
 }
@@ -52,7 +52,7 @@ impl SigningPart for SigningKey {
     }
 
     fn public(&self) -> VerifyKey {
-        VerifyKey::OfPair(Arc::clone(&self.0))
+        VerifyKey::Pair(Arc::clone(&self.0))
     }
 
     fn public_bytes(&self) -> &[u8] {
@@ -113,17 +113,17 @@ impl VerifyPart for VerifyKey {
         let mut keys = [ml_dsa::VerifyKey::blank(params)];
         engine.run_one(Operation::Dsa(Dsa::DecodePublic { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
-        Ok(VerifyKey::Alone(Arc::new(key)))
+        Ok(VerifyKey::PublicOnly(Arc::new(key)))
     }
 
-    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> DecodedKeys<Self> {
         let params = params_of(algorithm)?;
         decode_lanes(algorithm, WHAT, params.pk_len(), encoded, |bytes, status| {
             let mut keys: Vec<_> =
                 status.iter().map(|_| ml_dsa::VerifyKey::blank(params)).collect();
             let operation = Operation::Dsa(Dsa::DecodePublic { params, bytes, keys: &mut keys });
             engine.run(&mut Batch { operation, status })?;
-            Ok(keys.into_iter().map(|key| VerifyKey::Alone(Arc::new(key))).collect())
+            Ok(keys.into_iter().map(|key| VerifyKey::PublicOnly(Arc::new(key))).collect())
         })
     }
 

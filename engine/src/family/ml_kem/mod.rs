@@ -10,7 +10,7 @@ use gabion_scheme::{Algorithm, Status, ct};
 use sha3::{Digest, Sha3_256};
 use zeroize::Zeroizing;
 
-use super::{DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart, decode_lanes};
+use super::{DecapsLanes, DecapsPart, DecodedKeys, EncapsLanes, EncapsPart, decode_lanes};
 use crate::entropy::Randomness;
 use crate::error::{Error, check_length, lane_result, private_key, unknown};
 use crate::route::Engine;
@@ -22,15 +22,15 @@ pub(crate) struct PrivateKey(pub(crate) Arc<DecapsKey>);
 /// A public key, expanded.
 #[derive(Clone)]
 pub(crate) enum PublicKey {
-    Alone(Arc<EncapsKey>),
-    OfPair(Arc<DecapsKey>),
+    PublicOnly(Arc<EncapsKey>),
+    Pair(Arc<DecapsKey>),
 }
 
 impl PublicKey {
     pub(crate) fn expanded(&self) -> &EncapsKey {
         match self {
-            PublicKey::Alone(key) => key,
-            PublicKey::OfPair(key) => key.encaps_key(),
+            PublicKey::PublicOnly(key) => key,
+            PublicKey::Pair(key) => key.encaps_key(),
         }
     }
 }
@@ -58,7 +58,7 @@ impl PrivateKey {
         let mut secrets = Zeroizing::new([[0; SECRET_LEN]; 2]);
         let [sent, opened] = &mut *secrets;
         let mut status = [Status::NotRun];
-        let randomness = Randomness::Given(&m[..]);
+        let randomness = Randomness::Bytes(&m[..]);
         let lanes = EncapsLanes { randomness, ct: &mut ct, shared: sent, status: &mut status };
         PublicKey::encaps_many(engine, &[&self.public()], lanes)?;
         lane_result(algorithm, Task::Encaps, status[0])?;
@@ -89,7 +89,7 @@ impl DecapsPart for PrivateKey {
     }
 
     fn public(&self) -> PublicKey {
-        PublicKey::OfPair(Arc::clone(&self.0))
+        PublicKey::Pair(Arc::clone(&self.0))
     }
 
     fn public_bytes(&self) -> &[u8] {
@@ -154,16 +154,16 @@ impl EncapsPart for PublicKey {
         let mut keys = [EncapsKey::blank(params)];
         engine.run_one(Operation::Kem(Kem::DecodePublic { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
-        Ok(PublicKey::Alone(Arc::new(key)))
+        Ok(PublicKey::PublicOnly(Arc::new(key)))
     }
 
-    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> DecodedKeys<Self> {
         let params = params_of(algorithm)?;
         decode_lanes(algorithm, WHAT, params.ek_len(), encoded, |bytes, status| {
             let mut keys: Vec<_> = status.iter().map(|_| EncapsKey::blank(params)).collect();
             let operation = Operation::Kem(Kem::DecodePublic { params, bytes, keys: &mut keys });
             engine.run(&mut Batch { operation, status })?;
-            Ok(keys.into_iter().map(|key| PublicKey::Alone(Arc::new(key))).collect())
+            Ok(keys.into_iter().map(|key| PublicKey::PublicOnly(Arc::new(key))).collect())
         })
     }
 

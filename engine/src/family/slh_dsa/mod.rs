@@ -21,15 +21,15 @@ pub(crate) struct SigningKey(pub(crate) Arc<slh_dsa::SigningKey>);
 /// A public key.
 #[derive(Clone)]
 pub(crate) enum VerifyKey {
-    Alone(Arc<slh_dsa::VerifyKey>),
-    OfPair(Arc<slh_dsa::SigningKey>),
+    PublicOnly(Arc<slh_dsa::VerifyKey>),
+    Pair(Arc<slh_dsa::SigningKey>),
 }
 
 impl VerifyKey {
     fn expanded(&self) -> &slh_dsa::VerifyKey {
         match self {
-            VerifyKey::Alone(key) => key,
-            VerifyKey::OfPair(key) => key.verify_key(),
+            VerifyKey::PublicOnly(key) => key,
+            VerifyKey::Pair(key) => key.verify_key(),
         }
     }
 }
@@ -56,7 +56,7 @@ impl SigningPart for SigningKey {
     }
 
     fn public(&self) -> VerifyKey {
-        VerifyKey::OfPair(Arc::clone(&self.0))
+        VerifyKey::Pair(Arc::clone(&self.0))
     }
 
     fn public_bytes(&self) -> &[u8] {
@@ -144,7 +144,7 @@ impl VerifyPart for VerifyKey {
         let mut keys = [slh_dsa::VerifyKey::blank(params)];
         engine.run_one(Operation::Slh(Slh::DecodePublic { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
-        Ok(VerifyKey::Alone(Arc::new(key)))
+        Ok(VerifyKey::PublicOnly(Arc::new(key)))
     }
 
     /// All but a representative mu, which is ML-DSA's.

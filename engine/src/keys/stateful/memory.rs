@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::conformance::Bench;
 use super::{
-    Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, check_request_ids,
+    Entry, Holder, Ledger, LedgerError, LedgerRecord, Remaining, Reservation, check_request_ids,
 };
 
 /// Indexes `0..capacity`, in memory alone. A key that signs by it must never sign by another ledger, nor in
@@ -27,7 +27,7 @@ struct MemoryLedger(Arc<Mutex<State>>);
 struct State {
     next: u64,
     capacity: u64,
-    requests: HashMap<String, Recorded>,
+    requests: HashMap<String, LedgerRecord>,
 }
 
 impl MemoryLedger {
@@ -53,7 +53,7 @@ impl Ledger for MemoryLedger {
         Ok(Reservation::new(first..state.next, Box::new(self.clone())))
     }
 
-    fn recall(&self, request: &str) -> Result<Option<Recorded>, LedgerError> {
+    fn recall(&self, request: &str) -> Result<Option<LedgerRecord>, LedgerError> {
         Ok(self.state().requests.get(request).cloned())
     }
 
@@ -67,7 +67,7 @@ impl Ledger for MemoryLedger {
         for Entry { index, digest, request, signature } in entries {
             if let Some(id) = request {
                 let signature = signature.to_vec();
-                let recorded = Recorded { index: *index, digest: *digest, signature };
+                let recorded = LedgerRecord { index: *index, digest: *digest, signature };
                 state.requests.insert((*id).to_owned(), recorded);
             }
         }

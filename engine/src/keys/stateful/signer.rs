@@ -54,8 +54,8 @@ pub struct Progress<'a> {
 
 /// What a private key is, and how its scheme makes its trees and signs with them.
 pub trait Secret {
-    /// A key that is being made.
-    type Making;
+    /// The generation of a key's trees.
+    type Generation;
     /// A piece of it.
     type Piece<'a>: Send;
     /// A key that signs.
@@ -72,7 +72,7 @@ pub trait Secret {
     ///
     /// # Errors
     /// As the scheme's `Generation::new`.
-    fn begin(&self) -> Result<Self::Making, gabion_scheme::Error>;
+    fn begin(&self) -> Result<Self::Generation, gabion_scheme::Error>;
 
     /// How many signatures a key makes.
     fn signatures(key: &Self::Key) -> u64;
@@ -85,22 +85,22 @@ pub trait Secret {
     /// # Errors
     /// As that.
     fn resume(
-        making: Self::Making,
+        generation: Self::Generation,
         k: &dyn Kernels,
         row: &[u8],
-    ) -> Result<Self::Making, gabion_scheme::Error>;
+    ) -> Result<Self::Generation, gabion_scheme::Error>;
 
     /// As `Generation::progress`.
-    fn progress(making: &Self::Making) -> (u32, u32);
+    fn progress(generation: &Self::Generation) -> (u32, u32);
 
     /// As `Generation::row`.
-    fn row(making: &Self::Making) -> &[u8];
+    fn row(generation: &Self::Generation) -> &[u8];
 
     /// As `Generation::wave`.
-    fn wave(making: &mut Self::Making, count: usize) -> Vec<Self::Piece<'_>>;
+    fn wave(generation: &mut Self::Generation, count: usize) -> Vec<Self::Piece<'_>>;
 
     /// As `Generation::span`.
-    fn span(making: &mut Self::Making, count: usize) -> Option<Self::Piece<'_>>;
+    fn span(generation: &mut Self::Generation, count: usize) -> Option<Self::Piece<'_>>;
 
     /// What makes the nodes of a piece in a batch, and how many there are.
     fn batch<'a>(&self, piece: Self::Piece<'a>) -> (Operation<'a>, usize);
@@ -112,13 +112,13 @@ pub trait Secret {
     fn run(piece: Self::Piece<'_>, k: &dyn Kernels) -> Result<(), gabion_scheme::Error>;
 
     /// As `Generation::close`.
-    fn close(making: &mut Self::Making, k: &dyn Kernels, count: usize);
+    fn close(generation: &mut Self::Generation, k: &dyn Kernels, count: usize);
 
     /// As `Generation::finish`.
     ///
     /// # Errors
     /// As that.
-    fn finish(making: Self::Making) -> Result<Self::Key, gabion_scheme::Error>;
+    fn finish(generation: Self::Generation) -> Result<Self::Key, gabion_scheme::Error>;
 
     /// The public key of a key.
     fn public(key: &Self::Key) -> &Self::Public;
@@ -167,34 +167,34 @@ pub trait Secret {
 /// What every scheme's module has under one name.
 macro_rules! of_scheme {
     ($scheme:ident) => {
-        type Making = $scheme::Generation;
+        type Generation = $scheme::Generation;
         type Piece<'a> = $scheme::Piece<'a>;
         type Key = $scheme::SigningKey;
         type Public = $scheme::VerifyKey;
         type Scratch = $scheme::Scratch;
 
         fn resume(
-            making: Self::Making,
+            generation: Self::Generation,
             k: &dyn gabion_scheme::kernels::Kernels,
             row: &[u8],
-        ) -> Result<Self::Making, gabion_scheme::Error> {
-            making.resume(k, row)
+        ) -> Result<Self::Generation, gabion_scheme::Error> {
+            generation.resume(k, row)
         }
 
-        fn progress(making: &Self::Making) -> (u32, u32) {
-            making.progress()
+        fn progress(generation: &Self::Generation) -> (u32, u32) {
+            generation.progress()
         }
 
-        fn row(making: &Self::Making) -> &[u8] {
-            making.row()
+        fn row(generation: &Self::Generation) -> &[u8] {
+            generation.row()
         }
 
-        fn wave(making: &mut Self::Making, count: usize) -> Vec<Self::Piece<'_>> {
-            making.wave(count)
+        fn wave(generation: &mut Self::Generation, count: usize) -> Vec<Self::Piece<'_>> {
+            generation.wave(count)
         }
 
-        fn span(making: &mut Self::Making, count: usize) -> Option<Self::Piece<'_>> {
-            making.span(count)
+        fn span(generation: &mut Self::Generation, count: usize) -> Option<Self::Piece<'_>> {
+            generation.span(count)
         }
 
         fn run(
@@ -204,12 +204,16 @@ macro_rules! of_scheme {
             piece.run(k, &mut Self::Scratch::default())
         }
 
-        fn close(making: &mut Self::Making, k: &dyn gabion_scheme::kernels::Kernels, count: usize) {
-            making.close(k, count);
+        fn close(
+            generation: &mut Self::Generation,
+            k: &dyn gabion_scheme::kernels::Kernels,
+            count: usize,
+        ) {
+            generation.close(k, count);
         }
 
-        fn finish(making: Self::Making) -> Result<Self::Key, gabion_scheme::Error> {
-            making.finish()
+        fn finish(generation: Self::Generation) -> Result<Self::Key, gabion_scheme::Error> {
+            generation.finish()
         }
 
         fn public(key: &Self::Key) -> &Self::Public {
@@ -256,7 +260,7 @@ macro_rules! of_scheme {
 pub(super) use of_scheme;
 
 /// Has devices make the next pieces. Whether they did; if not, the pieces are as they were.
-fn made_by_devices<S: Secret>(engine: &Engine, secret: &S, made: &mut S::Making) -> bool {
+fn made_by_devices<S: Secret>(engine: &Engine, secret: &S, made: &mut S::Generation) -> bool {
     let Some(piece) = S::span(made, PIECES_OF_DEVICE) else { return false };
     let (operation, nodes) = secret.batch(piece);
     let mut status = vec![Status::NotRun; nodes];
@@ -336,7 +340,7 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         index: u64,
         threads: NonZero<usize>,
     ) -> Result<Self, Error> {
-        let kept: Vec<_> = Kepts(trees).collect();
+        let kept: Vec<_> = TreesView(trees).collect();
         let row = kept.iter().find(|kept| kept.level == 0).map_or(&[][..], |kept| kept.row);
         let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
         let mut made = Self::generate(engine, secret, row, threads, &mut go_on);
@@ -474,10 +478,10 @@ impl<S: Secret> fmt::Debug for StatefulKey<'_, S> {
     }
 }
 
-/// The trees of [`StatefulKey::trees`], as far as they are whole.
-struct Kepts<'a>(&'a [u8]);
+/// A view of the trees that [`StatefulKey::trees`] encoded, as far as they are whole.
+struct TreesView<'a>(&'a [u8]);
 
-impl<'a> Iterator for Kepts<'a> {
+impl<'a> Iterator for TreesView<'a> {
     type Item = Kept<'a>;
 
     fn next(&mut self) -> Option<Kept<'a>> {

@@ -7,7 +7,7 @@ use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Cpu, Task};
 use gabion_scheme::{Algorithm, Status};
 
-use super::{Double, Engine, Hand, Mood, Strings, encaps, engine};
+use super::{Behaviour, Double, DoubleControl, Engine, ManualClock, encaps, engine};
 use crate::error::Error;
 
 const KEMS: [Algorithm; 2] = [Algorithm::MlKem512, Algorithm::MlKem768];
@@ -24,19 +24,19 @@ impl Random {
         ((mixed ^ mixed >> 31) % n as u64) as usize
     }
 
-    /// A mood, mostly one that passes.
-    fn mood(&mut self) -> Mood {
+    /// A behaviour, mostly one that passes.
+    fn behaviour(&mut self) -> Behaviour {
         match self.below(24) {
-            0..8 => Mood::Sound,
-            8..11 => Mood::Declines,
-            11 => Mood::DeclinesTask(Task::Encaps),
-            12 => Mood::DeclinesTask(Task::Keygen),
-            13 => Mood::DeclinesUpTo(self.below(LANES_MAX)),
-            14..20 => Mood::Loses,
-            20 => Mood::LosesTests,
-            21 => Mood::LiesInTests,
-            22 => Mood::LeavesALane,
-            _ => Mood::Panics,
+            0..8 => Behaviour::Sound,
+            8..11 => Behaviour::Declines,
+            11 => Behaviour::DeclinesTask(Task::Encaps),
+            12 => Behaviour::DeclinesTask(Task::Keygen),
+            13 => Behaviour::DeclinesUpTo(self.below(LANES_MAX)),
+            14..20 => Behaviour::Loses,
+            20 => Behaviour::LosesTests,
+            21 => Behaviour::LiesInTests,
+            22 => Behaviour::LeavesALane,
+            _ => Behaviour::Panics,
         }
     }
 }
@@ -78,7 +78,10 @@ impl Answers {
 }
 
 /// Three doubles, two of which may know what they cost, and portable code behind them if wanted.
-fn three(random: &mut Random, has_portable: bool) -> (Engine, Hand, Vec<Arc<Strings>>) {
+fn three(
+    random: &mut Random,
+    has_portable: bool,
+) -> (Engine, ManualClock, Vec<Arc<DoubleControl>>) {
     let cost = |random: &mut Random| (random.below(2) == 0).then(|| 1 + random.below(9) as u64);
     let doubles = ["first", "second", "third"].map(|name| Double::costing(name, cost(random)));
     let (mut backends, strings): (Vec<Box<dyn Backend>>, Vec<_>) = doubles.into_iter().unzip();
@@ -90,21 +93,23 @@ fn three(random: &mut Random, has_portable: bool) -> (Engine, Hand, Vec<Arc<Stri
 }
 
 /// Insists on it that an error is the right one.
-fn is_due(engine: &Engine, doubles: &[Arc<Strings>], kem: Algorithm, error: &Error) {
+fn is_due(engine: &Engine, doubles: &[Arc<DoubleControl>], kem: Algorithm, error: &Error) {
     let unblamed = || engine.slots.iter().zip(doubles).filter(|(slot, _)| slot.is_unblamed(kem));
-    let is_sound = |double: &Strings| *double.mood.lock().unwrap() == Mood::Sound;
+    let is_sound = |double: &DoubleControl| *double.behaviour.lock().unwrap() == Behaviour::Sound;
     match error {
         Error::NoBackend(_) => assert_eq!(unblamed().count(), 0, "one is left"),
-        Error::Unserved { .. } => {
+        Error::BackendUnavailable { .. } => {
             assert!(unblamed().count() > 0, "none is left");
             let task = Task::Encaps;
             let fit = unblamed().find(|(slot, double)| {
-                is_sound(double) && !slot.is_aside() && slot.may_be_fit(kem, task)
+                is_sound(double) && !slot.is_quarantined() && slot.may_be_fit(kem, task)
             });
             assert!(fit.is_none(), "one could have run it");
         }
         Error::Panicked { .. } => {
-            let panics = |double: &Arc<Strings>| *double.mood.lock().unwrap() == Mood::Panics;
+            let panics = |double: &Arc<DoubleControl>| {
+                *double.behaviour.lock().unwrap() == Behaviour::Panics
+            };
             assert!(doubles.iter().any(panics));
         }
         other => unreachable!("{other:?}"),
@@ -120,8 +125,8 @@ fn whatever_three_doubles_do_what_comes_out_is_right_or_nothing() {
         let has_portable = seed % 3 == 0;
         let (engine, hand, doubles) = three(&mut random, has_portable);
         for _ in 0..40 {
-            let (double, mood) = (random.below(3), random.mood());
-            doubles[double].set(mood);
+            let (double, behaviour) = (random.below(3), random.behaviour());
+            doubles[double].set(behaviour);
             hand.wind([0, 0, 300, 700, 1000][random.below(5)]);
             match answers.check(&engine, &mut random) {
                 None => served += 1,
@@ -151,7 +156,7 @@ fn threads_that_use_doubles_at_once_get_right_answers_or_none() {
                     None => _ = served.fetch_add(1, Ordering::Relaxed),
                     Some((_, error)) => {
                         assert!(
-                            !has_portable && matches!(error, Error::Unserved { .. }),
+                            !has_portable && matches!(error, Error::BackendUnavailable { .. }),
                             "{error}"
                         );
                     }
@@ -167,7 +172,12 @@ fn threads_that_use_doubles_at_once_get_right_answers_or_none() {
                 std::thread::yield_now();
             }
             while !all_ended() {
-                let moods = [Mood::Sound, Mood::Loses, Mood::LosesTests, Mood::Declines];
+                let moods = [
+                    Behaviour::Sound,
+                    Behaviour::Loses,
+                    Behaviour::LosesTests,
+                    Behaviour::Declines,
+                ];
                 doubles[random.below(3)].set(moods[random.below(4)]);
                 hand.wind(random.below(700));
                 std::thread::yield_now();
@@ -177,7 +187,7 @@ fn threads_that_use_doubles_at_once_get_right_answers_or_none() {
         assert!(served > 0 && (!has_portable || served == 3 * BATCHES), "{served}");
         // Nobody gave a wrong answer: all come back, and nothing is left over of a test that a loss cut short.
         // Who declined both algorithms while it was aside isn't asked for them again: a third one brings it back.
-        doubles.iter().for_each(|double| double.set(Mood::Sound));
+        doubles.iter().for_each(|double| double.set(Behaviour::Sound));
         for _ in 0..2 {
             hand.wind(1000);
             for slot in &engine.slots {
@@ -185,6 +195,6 @@ fn threads_that_use_doubles_at_once_get_right_answers_or_none() {
                 assert!(all.all(|kem| slot.fit(kem, None).is_ok()));
             }
         }
-        assert!(engine.slots.iter().all(|slot| !slot.is_aside() && slot.reasons().is_none()));
+        assert!(engine.slots.iter().all(|slot| !slot.is_quarantined() && slot.reasons().is_none()));
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 
 pub use gabion_engine::key_file::{
-    Encoded, FileForm, Forms, Identifier, Inside, Parameters, Private, Public, Reason, Shape,
+    EncodedKey, FileForm, Forms, Identifier, OctetForm, Parameters, Private, Public, Reason, Shape,
     encode_private, encode_public,
 };
 use pkcs8::EncryptedPrivateKeyInfoRef;
@@ -71,7 +71,7 @@ pub fn decode<E>(
     bytes: &[u8],
     half: Half,
     password: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, E>,
-) -> Result<Result<Encoded, Reason>, E> {
+) -> Result<Result<EncodedKey, Reason>, E> {
     let der = match unwrap_pem(bytes, half) {
         Ok(der) => der,
         Err(reason) => return Ok(Err(reason)),
@@ -80,9 +80,9 @@ pub fn decode<E>(
         Some(Shape::Encrypted) => {
             let password = password()?;
             let clear = decrypt(&der, &password);
-            clear.and_then(|der| Private::from_der(&der)).map(Encoded::Private)
+            clear.and_then(|der| Private::from_der(&der)).map(EncodedKey::Private)
         }
-        _ => Encoded::from_der(&der),
+        _ => EncodedKey::from_der(&der),
     })
 }
 
@@ -206,9 +206,9 @@ mod tests {
     use pkcs8::der::{Encode, asn1::OctetStringRef};
 
     const OID: &str = "2.16.840.1.101.3.4.3.17";
-    const FORM: FileForm = FileForm { oid: OID, parameters: None, inside: Inside::Choice };
+    const FORM: FileForm = FileForm { oid: OID, parameters: None, octet_form: OctetForm::Choice };
 
-    fn decoded(bytes: &[u8]) -> Result<Encoded, Reason> {
+    fn decoded(bytes: &[u8]) -> Result<EncodedKey, Reason> {
         decode(bytes, Half::Either, || Err("encrypted".to_owned())).and_then(|inner| inner)
     }
 
@@ -225,15 +225,15 @@ mod tests {
         for (seed, expanded) in [(true, false), (false, true), (true, true)] {
             for as_der in [false, true] {
                 let file = encode_private(FORM, &forms(seed, expanded), as_der).unwrap();
-                let Ok(Encoded::Private(key)) = decoded(&file) else { panic!("not private") };
+                let Ok(EncodedKey::Private(key)) = decoded(&file) else { panic!("not private") };
                 assert_eq!(key.identifier.oid, OID);
-                let back = Forms::from_octets(Inside::Choice, &key.octets).unwrap();
+                let back = Forms::from_octets(OctetForm::Choice, &key.octets).unwrap();
                 assert_eq!(back.seed, forms(seed, expanded).seed);
                 assert_eq!(back.expanded, forms(seed, expanded).expanded);
             }
         }
         let file = encode_public(FORM, &[3; 50], false).unwrap();
-        let Ok(Encoded::Public(key)) = decoded(&file) else { panic!("not public") };
+        let Ok(EncodedKey::Public(key)) = decoded(&file) else { panic!("not public") };
         assert_eq!((key.identifier.oid.as_str(), key.bytes), (OID, vec![3; 50]));
     }
 
@@ -254,8 +254,8 @@ mod tests {
             for bit in 0..8 {
                 let mut garbled = der.to_vec();
                 garbled[at] ^= 1 << bit;
-                if let Ok(Encoded::Private(key)) = decoded(&garbled) {
-                    let _ = Forms::from_octets(Inside::Choice, &key.octets);
+                if let Ok(EncodedKey::Private(key)) = decoded(&garbled) {
+                    let _ = Forms::from_octets(OctetForm::Choice, &key.octets);
                 }
             }
         }
@@ -309,7 +309,7 @@ mod tests {
         let key = encode_public(FORM, &[3; 50], false).unwrap();
         let other = b"text\n-----BEGIN EC PARAMETERS-----\nAAAA\n-----END EC PARAMETERS-----\n";
         let both = [&other[..], &key].concat();
-        assert!(matches!(decoded(&both), Ok(Encoded::Public(_))));
+        assert!(matches!(decoded(&both), Ok(EncodedKey::Public(_))));
         let error = decoded(other).err().unwrap();
         assert!(error.contains("EC PARAMETERS"), "{error}");
     }
@@ -324,19 +324,19 @@ mod tests {
             decode(&blocks.concat(), half, || Err("encrypted".to_owned())).and_then(|inner| inner)
         };
         for blocks in [[&public[..], &private], [&private, &public]] {
-            assert!(matches!(read(&blocks, Half::Private), Ok(Encoded::Private(_))));
-            assert!(matches!(read(&blocks, Half::Either), Ok(Encoded::Public(_))));
+            assert!(matches!(read(&blocks, Half::Private), Ok(EncodedKey::Private(_))));
+            assert!(matches!(read(&blocks, Half::Either), Ok(EncodedKey::Public(_))));
         }
-        assert!(matches!(read(&[&public], Half::Private), Ok(Encoded::Public(_))));
-        assert!(matches!(read(&[&private], Half::Either), Ok(Encoded::Private(_))));
+        assert!(matches!(read(&[&public], Half::Private), Ok(EncodedKey::Public(_))));
+        assert!(matches!(read(&[&private], Half::Either), Ok(EncodedKey::Private(_))));
         for blocks in [[&public[..], rsa], [rsa, &public]] {
             let error = read(&blocks, Half::Private).err().unwrap();
             assert!(error.contains("openssl pkcs8"), "{error}");
-            assert!(matches!(read(&blocks, Half::Either), Ok(Encoded::Public(_))));
+            assert!(matches!(read(&blocks, Half::Either), Ok(EncodedKey::Public(_))));
         }
         let first =
             read(&[&private[..], &public, b"-----BEGIN CERTIFICATE-----\nA"], Half::Private);
-        assert!(matches!(first, Ok(Encoded::Private(_))), "what follows is of no interest");
+        assert!(matches!(first, Ok(EncodedKey::Private(_))), "what follows is of no interest");
     }
 
     #[test]
@@ -345,6 +345,6 @@ mod tests {
         let (begin, rest) = key.split_once('\n').unwrap();
         let (body, end) = rest.split_once("-----END").unwrap();
         let one_line = format!("{begin}\r\n{}\r\n-----END{end}", body.replace('\n', ""));
-        assert!(matches!(decoded(one_line.as_bytes()), Ok(Encoded::Public(_))));
+        assert!(matches!(decoded(one_line.as_bytes()), Ok(EncodedKey::Public(_))));
     }
 }

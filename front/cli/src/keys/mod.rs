@@ -22,7 +22,7 @@ pub use gabion_engine::key_file::of_identifier;
 
 use crate::failure::Failure;
 use crate::files;
-use der::{Encoded, FileForm, Half};
+use der::{EncodedKey, FileForm, Half};
 use passin::PassIn;
 
 /// `--key`, `--algorithm` and `--passin`: the same for every command that takes a key.
@@ -244,7 +244,7 @@ impl KeyArgs {
         note_draft(algorithm);
         let key = key_file::decode(engine, algorithm, &encoded).map_err(Failure::from);
         let key = key.map_err(of_file)?;
-        if matches!(&encoded, Encoded::Public(key) if key.from_certificate) {
+        if matches!(&encoded, EncodedKey::Public(key) if key.from_certificate) {
             eprintln!(
                 "note: only the public key is taken from the certificate {file}; its signature \
                  and validity are not checked"

@@ -12,7 +12,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
 
 use gabion_engine::host::CancellationGuard;
-use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
+use gabion_engine::key_file::{self, EncodedKey, FileForm, Private, Public};
 use gabion_engine::{Error, Family, keys};
 use once_cell::race::OnceBox;
 
@@ -331,7 +331,7 @@ impl Known {
                                   both (RFC 9881)";
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
-                let encoded = Encoded::Private(key);
+                let encoded = EncodedKey::Private(key);
                 Ok(key_file::decode(engine()?, served.algorithm, &encoded)?)
             }
             Known::Damaged(reason) => Err(Error::KeyFile(format!("the structure {reason}")).into()),

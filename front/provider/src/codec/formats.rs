@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 
 use gabion_engine::Family;
-use gabion_engine::key_file::{Forms, Inside, Private};
+use gabion_engine::key_file::{Forms, OctetForm, Private};
 
 use crate::error::Failure;
 use crate::key_types::Served;
@@ -104,7 +104,8 @@ pub fn is_foreign(algorithm: Served, key: &Private) -> bool {
     let is_standard = |forms: Forms<'_>| {
         forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key.max())
     };
-    is_listed(algorithm) && !Forms::from_octets(Inside::Choice, &key.octets).is_ok_and(is_standard)
+    is_listed(algorithm)
+        && !Forms::from_octets(OctetForm::Choice, &key.octets).is_ok_and(is_standard)
 }
 
 /// Whether a private key may be read that came in this form; one in no form at all may, for its
@@ -116,7 +117,7 @@ pub fn may_read(provider: &Provider, algorithm: Served, key: &Private) -> Result
     if !is_listed(algorithm) {
         return Ok(());
     }
-    let format = match Forms::from_octets(Inside::Choice, &key.octets) {
+    let format = match Forms::from_octets(OctetForm::Choice, &key.octets) {
         Ok(Forms { seed: Some(_), expanded: Some(_), .. }) => Format::SeedPriv,
         Ok(Forms { seed: Some(_), .. }) => Format::SeedOnly,
         Ok(_) => Format::PrivOnly,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gabion_engine::key_file::{Forms, Inside, Private};
+use gabion_engine::key_file::{Forms, OctetForm, Private};
 use pkcs8::SecretDocument;
 
 use gabion_provider_testing::libcrypto::{Context, Params, Written};
@@ -559,7 +559,7 @@ fn forms_in(place: &Place, pem: &str) -> (bool, bool) {
     let text = String::from_utf8(place.bytes(pem)).unwrap();
     let (_, der) = SecretDocument::from_pem(&text).unwrap();
     let key = Private::from_der(der.as_bytes()).unwrap();
-    let forms = Forms::from_octets(Inside::Choice, &key.octets).unwrap();
+    let forms = Forms::from_octets(OctetForm::Choice, &key.octets).unwrap();
     (forms.seed.is_some(), forms.expanded.is_some())
 }
 

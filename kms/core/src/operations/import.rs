@@ -198,7 +198,7 @@ impl Kms {
     /// The key of an algorithm that DER has.
     fn of_file(&self, algorithm: Algorithm, der: &[u8]) -> Result<AnyKey, Error> {
         let refused = |reason: String| Error::Parameter(format!("the key {reason}"));
-        let encoded = key_file::Encoded::from_der(der).map_err(refused)?;
+        let encoded = key_file::EncodedKey::from_der(der).map_err(refused)?;
         let kind = algorithm.info().kind;
         match key_file::of_identifier(encoded.identifier(), kind).map_err(refused)? {
             Some(found) if found == algorithm => {

@@ -16,7 +16,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use base64ct::{Base64, Encoding};
-use gabion_engine::key_file::{self, Encoded, FileForm};
+use gabion_engine::key_file::{self, EncodedKey, FileForm};
 use gabion_engine::keys::PublicKey;
 use gabion_engine::{Algorithm, Engine, KemPublicKey, Kind};
 use sha2::{Digest, Sha256};
@@ -187,13 +187,13 @@ impl Recipient {
         if let Ok(key) = rsa::PublicKey::of_spki(der) {
             return Self::of_rsa(key);
         }
-        let encoded = Encoded::from_der(der).map_err(|_| refused(expected))?;
+        let encoded = EncodedKey::from_der(der).map_err(|_| refused(expected))?;
         let of = key_file::of_identifier(encoded.identifier(), Kind::Kem);
         if of.map_err(|_| refused(expected))? != Some(Algorithm::XWing) {
             return Err(refused(expected));
         }
         match key_file::decode(engine, Algorithm::XWing, &encoded)?.public() {
-            PublicKey::Kem(key) if matches!(encoded, Encoded::Public(_)) => {
+            PublicKey::Kem(key) if matches!(encoded, EncodedKey::Public(_)) => {
                 let recipient = Self::of_x_wing(key)?;
                 match recipient.spki == der {
                     true => Ok(recipient),

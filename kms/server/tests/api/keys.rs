@@ -106,7 +106,7 @@ fn keys_are_listed_in_pages_and_shown_by_name_and_id() {
 /// What the service gives out is verified without it.
 #[test]
 fn versions_have_public_keys_that_verify_elsewhere() {
-    use gabion_engine::key_file::{Encoded, decode as decode_key};
+    use gabion_engine::key_file::{EncodedKey, decode as decode_key};
     use gabion_engine::keys::{Key, PublicKey};
     use gabion_engine::{Algorithm, Engine, Message};
     use gabion_kms_client::Client;
@@ -118,7 +118,7 @@ fn versions_have_public_keys_that_verify_elsewhere() {
             assert_eq!(versions.next, None);
             let pem = versions.versions[place].public_key.clone().unwrap();
             let base64: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
-            let encoded = Encoded::from_der(&decode(&base64).unwrap()).unwrap();
+            let encoded = EncodedKey::from_der(&decode(&base64).unwrap()).unwrap();
             let key = decode_key(engine, algorithm, &encoded).unwrap();
             let Key::Public(PublicKey::Signature(key)) = key else {
                 panic!("no key that verifies")

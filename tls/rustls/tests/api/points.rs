@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gabion_engine::Algorithm;
-use gabion_engine::key_file::{Encoded, FileForm, encode_public};
+use gabion_engine::key_file::{EncodedKey, FileForm, encode_public};
 use gabion_rustls::testing::{Chain, Key, chain_with};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
@@ -38,8 +38,8 @@ impl SigningKey for Compressed {
 
 /// The key with its point compressed (SEC 1, section 2.3.3). `flip` takes the other point with the same x.
 fn compress(key: Arc<dyn SigningKey>, flip: u8) -> Arc<dyn SigningKey> {
-    let encoded = Encoded::from_der(key.public_key().unwrap().as_ref()).unwrap();
-    let Encoded::Public(public) = encoded else { panic!("a public key") };
+    let encoded = EncodedKey::from_der(key.public_key().unwrap().as_ref()).unwrap();
+    let EncodedKey::Public(public) = encoded else { panic!("a public key") };
     let algorithm = match public.bytes.len() {
         65 => Algorithm::EcdsaP256,
         97 => Algorithm::EcdsaP384,

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys;
-use crate::keys::der::{self, FileForm, Format, Forms, Inside};
+use crate::keys::der::{self, FileForm, Format, Forms, OctetForm};
 
 /// Make a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
 ///
@@ -104,13 +104,13 @@ impl Encoded {
         let (algorithm, all) = (key.algorithm(), key.forms());
         // X-Wing's one form is its seed.
         let is_seed = algorithm.info().seed == Some(algorithm.info().private_key.max());
-        if format == Some(Format::Seed) && form.inside != Inside::Choice && !is_seed {
+        if format == Some(Format::Seed) && form.octet_form != OctetForm::Choice && !is_seed {
             return Err(Failure::Usage(format!(
                 "{algorithm} private keys have one form and no seed form; leave --format out"
             )));
         }
         let forms = match format.unwrap_or(Format::Seed) {
-            Format::Seed if all.seed.is_some() && form.inside == Inside::Choice => {
+            Format::Seed if all.seed.is_some() && form.octet_form == OctetForm::Choice => {
                 Forms { expanded: None, ..all }
             }
             Format::Expanded => Forms { seed: None, ..all },

@@ -190,7 +190,7 @@ fn of_backend(backend: &BackendReport, in_use: bool) -> Check {
             Check::new(name, Verdict::Broken, detail)
                 .mended_by("report this with the output of gabion doctor --json")
         }
-        BackendState::Aside => {
+        BackendState::Quarantined => {
             let detail = "set aside: it lost a batch of a self-test, and the next backend serves";
             Check::new(name, Verdict::Broken, detail)
                 .mended_by("see to the device that it runs on; it is asked again by itself")
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn a_backend_that_does_not_serve_says_why() {
         for (state, why) in [
-            (BackendState::Aside, "set aside"),
+            (BackendState::Quarantined, "set aside"),
             (BackendState::Untested, "not tested"),
             (BackendState::Withdrawn("lane 3 differs".to_owned()), "lane 3 differs"),
         ] {
