@@ -14,7 +14,7 @@
 //! closed with that, and a worker that comes later writes nowhere.
 //!
 //! Pausing takes two changes of thread, so an operation pauses only when others are on their way, or, now
-//! and then, to see whether others come meanwhile ([`Others`]). If anything is missing, full or fails, the
+//! and then, to see whether others come meanwhile ([`PausePolicy`]). If anything is missing, full or fails, the
 //! operation runs where it is, as outside of a job.
 
 use std::any::Any;
@@ -33,7 +33,7 @@ use gabion_engine::{
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::fibre::{Fibres, WaitCtx};
-use crate::process::{Inherited, PerProcess, Process, lock};
+use crate::process::{ForkAware, PerProcess, Process, lock};
 
 /// Operations of one kind that run as one batch: lanes are full, and nobody waits for too many others.
 const LANES_MAX: NonZero<usize> = NonZero::new(16).unwrap();
@@ -47,22 +47,22 @@ const PAUSES_MAX: usize = 4;
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Operations that run without a pause before the first one is tried, and at most between two tries.
-const ALONE_FIRST: u32 = 16;
-const ALONE_MAX: u32 = 255;
+const SKIPS_FIRST: u32 = 16;
+const SKIPS_MAX: u32 = 255;
 
-/// The paused operations of one loading of the provider.
-pub struct PausedJobs {
+/// The operations that paused an asynchronous job, of one loading of the provider.
+pub struct AsyncJobs {
     process: Arc<Process>,
     /// None where they are switched off, or libcrypto's functions were not found.
     fibres: Option<Fibres>,
     workers: PerProcess<Worker>,
 }
 
-impl PausedJobs {
+impl AsyncJobs {
     /// Nothing starts before an operation pauses.
     pub fn new(process: &Arc<Process>, fibres: Option<Fibres>) -> Self {
         let workers = PerProcess::new(process);
-        PausedJobs { process: Arc::clone(process), fibres, workers }
+        AsyncJobs { process: Arc::clone(process), fibres, workers }
     }
 
     /// [`Engine::encaps`] in a job that pauses. None where the caller has to do it itself. While the job
@@ -124,7 +124,7 @@ impl PausedJobs {
             return None;
         }
         let worker = self.workers.get(Worker::new)?;
-        if !worker.others.wants_a_pause() {
+        if !worker.policy.wants_a_pause() {
             return None;
         }
         let queue = worker.queue(engine)?;
@@ -140,11 +140,11 @@ impl PausedJobs {
             waiter.reset();
             return None;
         };
-        let before = worker.others.enter();
-        let delivery = Delivery { waiter: waiter.share(), others: Arc::clone(&worker.others) };
+        let before = worker.policy.enter();
+        let delivery = Delivery { waiter: waiter.share(), policy: Arc::clone(&worker.policy) };
         ticket.then(move |result: Result<T, Error>| delivery.deliver(Box::new(result)));
         let output = waiter.pause_until_done(fibres, held)?;
-        worker.others.leave(before);
+        worker.policy.leave(before);
         match output.downcast::<Result<T, Error>>().map(|result| *result) {
             // Nobody's input is to blame: it may succeed where it is, or says why not.
             Err(_)
@@ -174,11 +174,11 @@ struct Worker {
     queue: OnceLock<Queue>,
     is_starting: AtomicBool,
     randomness: Randomness,
-    others: Arc<Others>,
+    policy: Arc<PausePolicy>,
 }
 
 /// A child makes its own. What it inherits has no thread.
-impl Inherited for Worker {}
+impl ForkAware for Worker {}
 
 impl Worker {
     fn new() -> Self {
@@ -186,7 +186,7 @@ impl Worker {
             queue: OnceLock::new(),
             is_starting: AtomicBool::new(false),
             randomness: Randomness::new(),
-            others: Arc::new(Others::new()),
+            policy: Arc::new(PausePolicy::new()),
         }
     }
 
@@ -208,7 +208,7 @@ impl Worker {
         match queue.with_workers(NonZero::<usize>::MIN) {
             // What a caller before this one set stays, and this one goes.
             Ok(queue) => self.queue.set(queue).unwrap_or_else(Queue::detach),
-            Err(_) => self.others.is_not_served(),
+            Err(_) => self.policy.is_not_served(),
         }
         self.is_starting.store(false, Ordering::Release);
         self.queue.get()
@@ -225,8 +225,8 @@ impl Drop for Worker {
     }
 }
 
-/// Whether others are about: pausing alone only costs.
-struct Others {
+/// Decides when an operation pauses. Pausing pays only if others are under way: alone it only costs.
+struct PausePolicy {
     /// Operations that were handed in and are not done.
     busy: AtomicUsize,
     /// How many were handed in while others were busy.
@@ -236,13 +236,13 @@ struct Others {
     skipped: AtomicU32,
 }
 
-impl Others {
+impl PausePolicy {
     fn new() -> Self {
-        Others {
+        PausePolicy {
             busy: AtomicUsize::new(0),
             joined: AtomicU64::new(0),
-            skips: AtomicU32::new(ALONE_FIRST),
-            skipped: AtomicU32::new(ALONE_FIRST),
+            skips: AtomicU32::new(SKIPS_FIRST),
+            skipped: AtomicU32::new(SKIPS_FIRST),
         }
     }
 
@@ -255,7 +255,7 @@ impl Others {
         self.skips.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err()
     }
 
-    /// An operation was handed in. Gives what [`Others::leave`] wants.
+    /// An operation was handed in. Gives what [`PausePolicy::leave`] wants.
     fn enter(&self) -> u64 {
         if self.busy.fetch_add(1, Ordering::Relaxed) > 0 {
             self.joined.fetch_add(1, Ordering::Relaxed);
@@ -271,14 +271,14 @@ impl Others {
 
     /// There was no thread for an operation that wanted to pause: the next one that asks comes late.
     fn is_not_served(&self) {
-        self.skips.store(ALONE_MAX, Ordering::Relaxed);
+        self.skips.store(SKIPS_MAX, Ordering::Relaxed);
     }
 
     /// Its job goes on. One that came alone, and that nobody joined, makes pauses rarer.
     fn leave(&self, before: u64) {
         let was_alone = before == self.joined.load(Ordering::Relaxed);
         let skips = match was_alone {
-            true => (2 * self.skipped.load(Ordering::Relaxed) + 1).min(ALONE_MAX),
+            true => (2 * self.skipped.load(Ordering::Relaxed) + 1).min(SKIPS_MAX),
             false => 0,
         };
         self.skipped.store(skips, Ordering::Relaxed);
@@ -329,7 +329,7 @@ impl Entropy for Randomness {
 /// What a connection's wait context and the worker share: a descriptor, and the result of the one
 /// operation that the connection can wait for.
 struct Waiter {
-    /// An eventfd. The wait context's, which closes it; open as long as the state is not [`State::Gone`].
+    /// An eventfd. The wait context's, which closes it; open as long as the state is not [`State::Closed`].
     fd: c_int,
     state: Mutex<State>,
     changed: Condvar,
@@ -346,11 +346,11 @@ enum State {
     /// The operation was run where it is instead; the worker's result will be dropped.
     Abandoned,
     /// The wait context was freed, and the descriptor closed with it.
-    Gone,
+    Closed,
 }
 
-/// The waiter of the job that runs, which lives as long as its wait context.
-struct Waiting<'a>(&'a Waiter);
+/// The waiter of the current job. It lives as long as its wait context.
+struct ActiveWaiter<'a>(&'a Waiter);
 
 /// Names our descriptor in a wait context.
 static KEY: u8 = 0;
@@ -365,13 +365,13 @@ fn waiter_of<'a>(
     fibres: &Fibres,
     context: NonNull<WaitCtx>,
     process: &Arc<Process>,
-) -> Option<Waiting<'a>> {
+) -> Option<ActiveWaiter<'a>> {
     // SAFETY: the context of the job that runs; what `key` set is a waiter, and it stays as long as the
     // context, which stays as long as the job.
     if let Some(waiter) = unsafe { fibres.beside_fd(context, key()) } {
         // SAFETY: as above.
         let waiter = unsafe { waiter.cast::<Waiter>().as_ref() };
-        return (waiter.is_of_this_process() && waiter.is_free()).then_some(Waiting(waiter));
+        return (waiter.is_of_this_process() && waiter.is_free()).then_some(ActiveWaiter(waiter));
     }
     // SAFETY: no pointer is passed.
     let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
@@ -387,7 +387,7 @@ fn waiter_of<'a>(
             libc::close(fd);
             return None;
         }
-        Some(Waiting(&*raw))
+        Some(ActiveWaiter(&*raw))
     }
 }
 
@@ -406,7 +406,7 @@ unsafe extern "C" fn free(_: *mut WaitCtx, _: *const c_void, _: c_int, waiter: *
     }
 }
 
-impl Waiting<'_> {
+impl ActiveWaiter<'_> {
     /// From now on a result is expected.
     fn begin(&self) {
         let mut state = lock(&self.0.state);
@@ -477,7 +477,7 @@ impl Waiter {
             libc::close(self.fd);
         }
         if let Some(mut state) = state {
-            let left = std::mem::replace(&mut *state, State::Gone);
+            let left = std::mem::replace(&mut *state, State::Closed);
             drop(state);
             drop(left);
         }
@@ -551,13 +551,13 @@ impl Waiter {
 /// What the worker has of an operation.
 struct Delivery {
     waiter: Arc<Waiter>,
-    others: Arc<Others>,
+    policy: Arc<PausePolicy>,
 }
 
 impl Delivery {
     fn deliver(self, output: Box<dyn Any + Send>) {
         // First, or the connection's next operation would take this one for another.
-        self.others.done();
+        self.policy.done();
         self.waiter.deliver(output);
     }
 }
@@ -592,7 +592,7 @@ mod tests {
     fn a_descriptor_that_was_left_is_closed_and_never_written_to() {
         for is_delivered_first in [false, true] {
             let (waiter, copy) = waiter();
-            Waiting(&waiter).begin();
+            ActiveWaiter(&waiter).begin();
             if is_delivered_first {
                 waiter.deliver(Box::new(1));
                 assert!(is_readable(copy));
@@ -610,12 +610,12 @@ mod tests {
     #[test]
     fn a_result_that_nobody_waits_for_any_more_is_dropped() {
         let (waiter, copy) = waiter();
-        Waiting(&waiter).begin();
+        ActiveWaiter(&waiter).begin();
         assert!(waiter.wait(Duration::ZERO).is_none());
         assert!(!waiter.is_free(), "the next operation may not take this one's result");
         waiter.deliver(Box::new(1));
         assert!(waiter.is_free() && !is_readable(copy) && waiter.take().is_none());
-        Waiting(&waiter).begin();
+        ActiveWaiter(&waiter).begin();
         waiter.deliver(Box::new(2));
         assert!(is_readable(copy));
         let output = waiter.wait(Duration::ZERO).unwrap();

@@ -133,8 +133,8 @@ fn sequence_len(head: &[u8; HEAD]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A BIO that gives at most three bytes a call.
-    struct Slow<'a>(&'a [u8]);
+    /// A slow BIO: it gives at most three bytes a call.
+    struct SlowBio<'a>(&'a [u8]);
 
     unsafe extern "C" fn read(
         bio: *mut CoreBio,
@@ -142,9 +142,9 @@ mod tests {
         room: usize,
         got: *mut usize,
     ) -> c_int {
-        // SAFETY: the tests pass a `Slow` and room for a number.
+        // SAFETY: the tests pass a `SlowBio` and room for a number.
         unsafe {
-            let slow = &mut *bio.cast::<Slow<'_>>();
+            let slow = &mut *bio.cast::<SlowBio<'_>>();
             let len = room.min(3).min(slow.0.len());
             out.cast::<u8>().copy_from_nonoverlapping(slow.0.as_ptr(), len);
             slow.0 = &slow.0[len..];
@@ -155,7 +155,7 @@ mod tests {
 
     fn sequence(bytes: &[u8]) -> (Option<Vec<u8>>, usize) {
         let calls = BioCalls { read: Some(read), write: None };
-        let mut slow = Slow(bytes);
+        let mut slow = SlowBio(bytes);
         // SAFETY: the BIO is what `read` takes it for.
         let der = unsafe { calls.read_sequence((&raw mut slow).cast()) };
         (der.map(|der| der.to_vec()), slow.0.len())

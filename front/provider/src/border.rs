@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
     use crate::ffi::{CoreHandle, Dispatch, c_text, entry, function};
-    use crate::key_types::SERVED;
+    use crate::key_types::KEY_TYPES;
     use crate::names;
     use crate::stats::{self, Operation};
 
@@ -221,7 +221,7 @@ mod tests {
             panic!("100% wrong");
         });
         assert_eq!(answer, 0);
-        let counter = stats::counter(SERVED[5], Operation::Sign);
+        let counter = stats::counter(KEY_TYPES[5], Operation::Sign);
         let answer = counted(&provider, counter, 0, |_| -> Result<c_int, Failure> {
             panic!("{} wrong", "quite");
         });

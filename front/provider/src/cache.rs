@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gabion_engine::keys::PublicKey;
 use gabion_engine::{Algorithm, Engine, Error, KeyCache};
 
-use crate::process::{Inherited, PerProcess, Process};
+use crate::process::{ForkAware, PerProcess, Process};
 
 /// Bytes of expanded keys at most: 200 keys of ML-DSA-65, which take 39 KiB each.
 const CAPACITY: usize = 8 << 20;
@@ -21,7 +21,7 @@ pub struct PublicKeys {
 
 /// A child makes a cache of its own, since a thread that it did not inherit may have held a lock of its
 /// parent's.
-impl Inherited for KeyCache {}
+impl ForkAware for KeyCache {}
 
 impl PublicKeys {
     /// An empty cache.

@@ -7,7 +7,7 @@ use gabion_engine::{AlgorithmInfo, Family, Kind};
 
 use crate::error::Failure;
 use crate::ffi::{Callback, Param};
-use crate::key_types::{SERVED, Served};
+use crate::key_types::{KEY_TYPES, KeyType};
 use crate::provider::Provider;
 
 /// TLS 1.3 and whatever comes after it (0: no highest version); never DTLS.
@@ -18,9 +18,9 @@ const DTLS_NEVER: c_int = -1;
 const TLS_1_0: c_int = 0x0301;
 const DTLS_1_0: c_int = 0xfeff;
 
-/// What of the rows is reported.
+/// Which optional rows are reported.
 #[derive(Clone, Copy)]
-pub struct Offers {
+pub struct CapabilityFilter {
     /// The signature schemes without a settled codepoint, too.
     pub drafts: bool,
     /// The group of X25519 by itself. libssl takes a group from the provider only that serves its keys, and
@@ -28,10 +28,10 @@ pub struct Offers {
     pub x25519: bool,
 }
 
-impl Offers {
+impl CapabilityFilter {
     /// What a provider was told to offer.
     pub fn of(provider: &Provider) -> Self {
-        Offers { drafts: provider.tls_drafts, x25519: provider.x25519 }
+        CapabilityFilter { drafts: provider.tls_drafts, x25519: provider.x25519 }
     }
 
     fn has(self, info: &AlgorithmInfo) -> bool {
@@ -49,7 +49,7 @@ impl Offers {
 /// A text of the table that is no C string.
 pub fn report(
     name: &CStr,
-    offers: Offers,
+    offers: CapabilityFilter,
     callback: Callback,
     argument: *mut c_void,
 ) -> Result<c_int, Failure> {
@@ -59,10 +59,10 @@ pub fn report(
         () if is("TLS-SIGALG") => false,
         () => return Ok(1),
     };
-    let rows = SERVED
+    let rows = KEY_TYPES
         .into_iter()
-        .filter(|served| served.is_built() && served.hash.is_none())
-        .map(Served::info);
+        .filter(|key_type| key_type.is_built() && key_type.hash.is_none())
+        .map(KeyType::info);
     let is_asked = |info: &&AlgorithmInfo| (info.kind != Kind::Signature) == groups;
     for info in rows.filter(|info| is_asked(info) && offers.has(info)) {
         let going_on = match groups {
@@ -186,7 +186,7 @@ mod tests {
     fn a_capability_without_entries_is_no_failure() {
         let mut calls: c_int = 10;
         let mut ask = |name, drafts, x25519| {
-            let (before, offers) = (calls, Offers { drafts, x25519 });
+            let (before, offers) = (calls, CapabilityFilter { drafts, x25519 });
             let answer = report(name, offers, count, std::ptr::from_mut(&mut calls).cast());
             (answer, calls - before)
         };
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(ask(c"tls-sigalg", true, false), (Ok(1), 19));
         assert_eq!(ask(c"SOMETHING-NEW", true, true), (Ok(1), 0));
         calls = 0;
-        let offers = Offers { drafts: false, x25519: false };
+        let offers = CapabilityFilter { drafts: false, x25519: false };
         let answer = report(c"TLS-GROUP", offers, count, std::ptr::from_mut(&mut calls).cast());
         assert_eq!((answer, calls), (Ok(0), 2), "a callback that stops is heard");
     }

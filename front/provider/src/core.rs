@@ -8,7 +8,7 @@ use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy, clamp, memory};
 
 use crate::error::Failure;
 use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, c_text, function, name};
-use crate::stderr::say;
+use crate::stderr::print_line;
 
 type NewError = unsafe extern "C" fn(*const CoreHandle);
 type SetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_int, *const c_char);
@@ -207,10 +207,10 @@ impl Entropy for Core {
     }
 }
 
-/// Randomness for private keys of X25519, clamped as the default provider keeps them.
-pub struct Clamped<'a>(pub &'a dyn Entropy);
+/// A source of private keys of X25519, clamped as the default provider keeps them.
+pub struct ClampedEntropy<'a>(pub &'a dyn Entropy);
 
-impl Entropy for Clamped<'_> {
+impl Entropy for ClampedEntropy<'_> {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         self.0.fill(out)?;
         let (keys, _) = out.as_chunks_mut();
@@ -239,7 +239,7 @@ fn tell_once(failure: &Failure) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
         let text = "OpenSSL may go on with another provider (told once)";
-        say(&format!("gabion: {failure}; {text}\n"));
+        print_line(&format!("gabion: {failure}; {text}\n"));
     }
 }
 

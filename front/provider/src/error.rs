@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use gabion_engine::InputError as Input;
 
-use crate::key_types::Served;
+use crate::key_types::KeyType;
 
 /// Why an entry point did not do what it was asked. No message carries a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum Failure {
     #[error("{algorithm} takes no parameter `{key}`")]
     NoSuchParameter {
         /// The algorithm.
-        algorithm: Served,
+        algorithm: KeyType,
         /// The parameter's name.
         key: &'static str,
     },
@@ -36,7 +36,7 @@ pub enum Failure {
     )]
     NoFormat {
         /// The key's algorithm.
-        algorithm: Served,
+        algorithm: KeyType,
         /// The provider's parameter.
         list: &'static str,
     },
@@ -97,7 +97,7 @@ pub enum Failure {
     #[error("the {algorithm} key has no {part}; {operation} needs one")]
     MissingKey {
         /// The algorithm that was asked for.
-        algorithm: Served,
+        algorithm: KeyType,
         /// The part that is missing.
         part: &'static str,
         /// What was asked.

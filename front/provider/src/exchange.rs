@@ -14,7 +14,7 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, entry, function};
 use crate::key::Key;
-use crate::key_types::Served;
+use crate::key_types::KeyType;
 use crate::provider::ProviderRef;
 use crate::stats::{self, Operation};
 
@@ -44,7 +44,7 @@ type Gettable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 struct Context {
     provider: ProviderRef,
     /// Our key, which the default provider takes without its private half, too: a derivation says so.
-    key: Option<(Served, Option<ExchangePrivateKey>)>,
+    key: Option<(KeyType, Option<ExchangePrivateKey>)>,
     peer: Option<ExchangePublicKey>,
 }
 
@@ -126,7 +126,7 @@ unsafe extern "C" fn derive(
     counted(&provider, stats::counter(*algorithm, Operation::Derive), 0, |_| body())
 }
 
-fn missing(algorithm: Served, part: &'static str) -> Failure {
+fn missing(algorithm: KeyType, part: &'static str) -> Failure {
     Failure::MissingKey { algorithm, part, operation: "key exchange" }
 }
 

@@ -215,12 +215,12 @@ impl Context {
 /// secrets of some hybrids.
 enum Bytes {
     None,
-    Few([u8; Bytes::FEW], usize),
-    Many(Zeroizing<Vec<u8>>),
+    Inline([u8; Bytes::INLINE_MAX], usize),
+    Heap(Zeroizing<Vec<u8>>),
 }
 
 impl Bytes {
-    const FEW: usize = 64;
+    const INLINE_MAX: usize = 64;
 
     /// Takes what a parameter holds; an error leaves nothing.
     fn take(&mut self, key: &'static CStr, param: Option<&Param>) -> Result<(), Failure> {
@@ -234,10 +234,10 @@ impl Bytes {
     fn fill(&mut self, bytes: &[u8]) {
         *self = match bytes.len() {
             // Filled where it stays, so that no copy is left elsewhere.
-            len @ 0..=Bytes::FEW => Bytes::Few([0; Bytes::FEW], len),
-            _ => Bytes::Many(Zeroizing::new(bytes.to_vec())),
+            len @ 0..=Bytes::INLINE_MAX => Bytes::Inline([0; Bytes::INLINE_MAX], len),
+            _ => Bytes::Heap(Zeroizing::new(bytes.to_vec())),
         };
-        if let Bytes::Few(few, len) = self {
+        if let Bytes::Inline(few, len) = self {
             few[..*len].copy_from_slice(bytes);
         }
     }
@@ -245,15 +245,15 @@ impl Bytes {
     fn get(&self) -> Option<&[u8]> {
         match self {
             Bytes::None => None,
-            Bytes::Few(few, len) => few.get(..*len),
-            Bytes::Many(many) => Some(many),
+            Bytes::Inline(few, len) => few.get(..*len),
+            Bytes::Heap(many) => Some(many),
         }
     }
 }
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        if let Bytes::Few(few, len) = self {
+        if let Bytes::Inline(few, len) = self {
             ct::wipe(&mut few[..*len]);
         }
     }
@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn bytes_are_kept_whole() {
-        for len in [0, 1, Bytes::FEW, Bytes::FEW + 1, 300] {
+        for len in [0, 1, Bytes::INLINE_MAX, Bytes::INLINE_MAX + 1, 300] {
             let value: Vec<u8> = (0..len).map(|at| (at % 251) as u8 + 1).collect();
             let param = Param::octets(name::KEY, &value);
             let mut bytes = Bytes::None;

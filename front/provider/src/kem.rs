@@ -14,12 +14,12 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
 use crate::key::Key;
-use crate::key_types::{SERVED, Served, at, for_each_served};
+use crate::key_types::{KEY_TYPES, KeyType, at, for_each_key_type};
 use crate::provider::ProviderRef;
 use crate::stats::{self, Operation};
 
-/// The dispatch tables, in the order of [`SERVED`]; only rows of KEMs are registered.
-pub static TABLES: [[Dispatch; 12]; SERVED.len()] = for_each_served!(table);
+/// The dispatch tables, in the order of [`KEY_TYPES`]; only rows of KEMs are registered.
+pub static TABLES: [[Dispatch; 12]; KEY_TYPES.len()] = for_each_key_type!(table);
 
 const fn table<const PLACE: usize>() -> [Dispatch; 12] {
     use function as f;
@@ -64,7 +64,7 @@ type Settable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 #[derive(Clone)]
 struct Context {
     provider: ProviderRef,
-    algorithm: Served,
+    algorithm: KeyType,
     role: Role,
     /// Randomness for one encapsulation, given by a test.
     ikme: Option<Zeroizing<[u8; 32]>>,
@@ -193,7 +193,7 @@ unsafe fn claim(room: *mut usize, what: &'static str, expected: usize) -> Result
 ///
 /// # Safety
 /// `place` is null or points to a length.
-unsafe fn tell(place: *mut usize, len: usize) -> bool {
+unsafe fn write_len(place: *mut usize, len: usize) -> bool {
     if !place.is_null() {
         // SAFETY: as the caller vouches.
         unsafe { place.write(len) };
@@ -216,7 +216,10 @@ unsafe extern "C" fn encapsulate(
     if ciphertext.is_null() {
         // SAFETY: the caller's lengths are null or places for one.
         let told = unsafe {
-            [tell(ciphertext_len, info.output.max()), tell(secret_len, info.shared_secret)]
+            [
+                write_len(ciphertext_len, info.output.max()),
+                write_len(secret_len, info.shared_secret),
+            ]
         };
         return c_int::from(told.contains(&true));
     }
@@ -243,7 +246,7 @@ unsafe extern "C" fn encapsulate(
         let (made, shared) = match ikme {
             Some(m) => engine()?.encaps_with_randomness(key, &m[..])?,
             None => context.together_or_alone(
-                |engine| provider.paused.encaps(held, engine, &provider.core, key),
+                |engine| provider.async_jobs.encaps(held, engine, &provider.core, key),
                 |engine| engine.encaps(key, &provider.core),
             )?,
         };
@@ -270,7 +273,7 @@ unsafe extern "C" fn decapsulate(
     let info = context.algorithm.info();
     if secret.is_null() {
         // SAFETY: the caller's length is null or a place for one.
-        return c_int::from(unsafe { tell(secret_len, info.shared_secret) });
+        return c_int::from(unsafe { write_len(secret_len, info.shared_secret) });
     }
     counted(&context.provider, stats::counter(context.algorithm, Operation::Decaps), 0, |held| {
         let Role::Decapsulate(key) = &context.role else {
@@ -289,7 +292,7 @@ unsafe extern "C" fn decapsulate(
         }
         let provider = &context.provider;
         let shared = context.together_or_alone(
-            |engine| provider.paused.decaps(held, engine, &provider.core, key, ciphertext),
+            |engine| provider.async_jobs.decaps(held, engine, &provider.core, key, ciphertext),
             |engine| engine.decaps(key, ciphertext),
         )?;
         // SAFETY: the caller vouches for the room.

@@ -10,12 +10,12 @@ use gabion_engine::{
 };
 use zeroize::Zeroizing;
 
-use crate::core::{Clamped, engine};
+use crate::core::{ClampedEntropy, engine};
 use crate::error::Failure;
 use crate::ffi::select;
-use crate::key_types::Served;
+use crate::key_types::KeyType;
 use crate::provider::{Provider, ProviderRef};
-use crate::stateful::{Opened, Signer};
+use crate::stateful::{OpenedKey, Signer};
 use crate::stats::{self, Operation};
 
 /// Takes a key in whatever forms it came, which must belong together. `untested` where somebody has said
@@ -24,7 +24,7 @@ use crate::stats::{self, Operation};
 /// # Errors
 /// No form at all; a form of the wrong length or that fails the standard's checks; forms that
 /// do not belong together.
-pub fn import(algorithm: Served, forms: Forms<'_>, untested: bool) -> Result<keys::Key, Failure> {
+pub fn import(algorithm: KeyType, forms: Forms<'_>, untested: bool) -> Result<keys::Key, Failure> {
     let (engine, row) = (engine()?, algorithm.algorithm);
     let seed = forms.seed.zip(row.info().seed);
     if let Some((seed, expected)) = seed.filter(|(seed, expected)| seed.len() != *expected) {
@@ -47,7 +47,7 @@ pub fn import(algorithm: Served, forms: Forms<'_>, untested: bool) -> Result<key
 
 /// An SLH-DSA private key of which only the secret half came, with the public key behind it (FIPS 205,
 /// figure 15): a form that OpenSSL takes.
-fn joined(algorithm: Served, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
+fn joined(algorithm: KeyType, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
     let info = algorithm.info();
     let half =
         |bytes: &&[u8]| info.family == Family::SlhDsa && bytes.len() == info.private_key.max() / 2;
@@ -61,7 +61,7 @@ fn joined(algorithm: Served, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
 /// As [`import`].
 pub fn public_of(
     provider: &Provider,
-    algorithm: Served,
+    algorithm: KeyType,
     public: &[u8],
 ) -> Result<keys::Key, Failure> {
     let (engine, row) = (engine()?, algorithm.algorithm);
@@ -75,9 +75,9 @@ pub fn public_of(
 ///
 /// # Errors
 /// No randomness; no healthy backend.
-pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<keys::Key, Failure> {
+pub fn generate(algorithm: KeyType, provider: ProviderRef) -> Result<keys::Key, Failure> {
     let (engine, row) = (engine()?, algorithm.algorithm);
-    let clamped = Clamped(&provider.core);
+    let clamped = ClampedEntropy(&provider.core);
     let (is_pooled, entropy): (_, &dyn Entropy) = match row.info().kind {
         Kind::Kem => (true, &provider.core),
         Kind::KeyExchange => (true, &clamped),
@@ -125,7 +125,7 @@ pub struct Key {
     /// Where it came from.
     pub provider: ProviderRef,
     /// Its algorithm.
-    pub algorithm: Served,
+    pub algorithm: KeyType,
     material: OnceLock<Material>,
     /// What signs, where that uses the key up: the material is public then.
     signer: Option<Arc<Signer>>,
@@ -144,19 +144,19 @@ pub const WORD: usize = 4;
 
 impl Key {
     /// A key without material.
-    pub fn empty(provider: ProviderRef, algorithm: Served) -> Self {
+    pub fn empty(provider: ProviderRef, algorithm: KeyType) -> Self {
         Key { provider, algorithm, material: OnceLock::new(), signer: None }
     }
 
     /// A key with material.
-    pub fn with(provider: ProviderRef, algorithm: Served, material: keys::Key) -> Self {
+    pub fn with(provider: ProviderRef, algorithm: KeyType, material: keys::Key) -> Self {
         let material = Material { key: material, is_bare: false };
         Key { material: OnceLock::from(material), ..Key::empty(provider, algorithm) }
     }
 
     /// A key that signing uses up, or the public half of one.
-    pub fn stateful(provider: ProviderRef, opened: Opened) -> Self {
-        let algorithm = Served { algorithm: opened.algorithm, hash: None };
+    pub fn stateful(provider: ProviderRef, opened: OpenedKey) -> Self {
+        let algorithm = KeyType { algorithm: opened.algorithm, hash: None };
         let material = keys::Key::Public(opened.public);
         Key { signer: opened.signer, ..Key::with(provider, algorithm, material) }
     }

@@ -1,4 +1,4 @@
-//! What the provider serves: one list, from which the core's lists, the dispatch tables and the
+//! The provider's key types: one list, from which the core's lists, the dispatch tables and the
 //! counters follow.
 //!
 //! An entry is a row of the table of algorithms, or the pre-hash variant of one: OpenSSL knows
@@ -10,9 +10,9 @@ use std::fmt;
 use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Family, Kind, Prehash};
 use pkcs8::der::Encode;
 
-/// One thing that is served.
+/// A key type that the provider serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct KeyType {
     /// The row whose keys and operations it uses.
     pub algorithm: Algorithm,
     /// The hash whose digest is signed, where it is a pre-hash variant.
@@ -21,48 +21,48 @@ pub struct Served {
 
 /// The names of a pre-hash variant, the main one first, then the long and the short name of
 /// OpenSSL's table of objects.
-struct Hashed {
+struct PrehashNames {
     algorithm: Algorithm,
     names: [&'static str; 3],
 }
 
 /// The list: one line an algorithm; then one a pre-hash variant.
-macro_rules! served {
+macro_rules! key_types {
     (
         $($algorithm:ident,)*
         ; $($row:ident with $hash:ident, $name:literal, $long:literal, $short:literal;)*
     ) => {
-        /// How many things are served.
+        /// The number of key types.
         const LEN: usize =
             [$(Algorithm::$algorithm,)* $(Algorithm::$row,)*].len();
 
-        /// What is served, in the order of the provider's own tables.
-        pub const SERVED: [Served; LEN] = [
-            $(Served { algorithm: Algorithm::$algorithm, hash: None },)*
-            $(Served { algorithm: Algorithm::$row, hash: Some(Prehash::$hash) },)*
+        /// Every key type, in the order of the provider's own tables.
+        pub const KEY_TYPES: [KeyType; LEN] = [
+            $(KeyType { algorithm: Algorithm::$algorithm, hash: None },)*
+            $(KeyType { algorithm: Algorithm::$row, hash: Some(Prehash::$hash) },)*
         ];
 
-        static HASHED: &[Hashed] = &[
-            $(Hashed { algorithm: Algorithm::$row, names: [$name, $long, $short] },)*
+        static PREHASH_NAMES: &[PrehashNames] = &[
+            $(PrehashNames { algorithm: Algorithm::$row, names: [$name, $long, $short] },)*
         ];
 
-        /// Calls a `const fn` for each of [`SERVED`], with its place (see [`at`]) as its const
+        /// Calls a `const fn` for each of [`KEY_TYPES`], with its place (see [`at`]) as its const
         /// argument, and makes an array of what it gives.
-        macro_rules! for_each_served {
+        macro_rules! for_each_key_type {
             ($function:ident) => {
                 [
                     $($function::<{ gabion_engine::Algorithm::$algorithm as usize }>(),)*
                     $($function::<
-                        { $crate::key_types::HASHED_FROM + gabion_engine::Algorithm::$row as usize }
+                        { $crate::key_types::PREHASH_FROM + gabion_engine::Algorithm::$row as usize }
                     >(),)*
                 ]
             };
         }
-        pub(crate) use for_each_served;
+        pub(crate) use for_each_key_type;
     };
 }
 
-served! {
+key_types! {
     MlKem512,
     MlKem768,
     MlKem1024,
@@ -147,18 +147,18 @@ served! {
 }
 
 /// HSS, by which the store loader counts: what is at an address is known when it is read.
-pub const HSS: Served = Served { algorithm: Algorithm::Hss, hash: None };
+pub const HSS: KeyType = KeyType { algorithm: Algorithm::Hss, hash: None };
 
 /// The places of pre-hash variants begin here; below stand the rows of the table of algorithms.
-pub const HASHED_FROM: usize = ALGORITHMS.len();
+pub const PREHASH_FROM: usize = ALGORITHMS.len();
 
-/// The index in [`SERVED`] of what stands at a place; [`NONE`] where that is not served.
-const INDEXES: [u8; 2 * HASHED_FROM] = {
+/// The index in [`KEY_TYPES`] of what stands at a place; [`NONE`] where that is not served.
+const INDEXES: [u8; 2 * PREHASH_FROM] = {
     assert!(LEN < NONE as usize);
-    let mut indexes = [NONE; 2 * HASHED_FROM];
+    let mut indexes = [NONE; 2 * PREHASH_FROM];
     let mut index = 0;
     while index < LEN {
-        indexes[SERVED[index].place()] = index as u8;
+        indexes[KEY_TYPES[index].place()] = index as u8;
         index += 1;
     }
     indexes
@@ -167,18 +167,18 @@ const INDEXES: [u8; 2 * HASHED_FROM] = {
 const NONE: u8 = u8::MAX;
 
 /// What is served at a place: what a const argument stands for.
-pub fn at<const PLACE: usize>() -> Served {
-    SERVED[INDEXES[PLACE] as usize]
+pub fn at<const PLACE: usize>() -> KeyType {
+    KEY_TYPES[INDEXES[PLACE] as usize]
 }
 
-impl Served {
+impl KeyType {
     /// Where it stands among all that could be served.
     const fn place(self) -> usize {
-        let base = if self.hash.is_some() { HASHED_FROM } else { 0 };
+        let base = if self.hash.is_some() { PREHASH_FROM } else { 0 };
         base + self.algorithm as usize
     }
 
-    /// Its index in [`SERVED`]. Nobody makes one that is not there; it would share the first.
+    /// Its index in [`KEY_TYPES`]. Nobody makes one that is not there; it would share the first.
     pub fn index(self) -> usize {
         match INDEXES[self.place()] {
             NONE => 0,
@@ -191,14 +191,14 @@ impl Served {
         self.algorithm.info()
     }
 
-    fn hashed(self) -> Option<&'static Hashed> {
-        let of = |row: &&Hashed| self.hash.is_some() && row.algorithm == self.algorithm;
-        HASHED.iter().find(of)
+    fn prehash_names(self) -> Option<&'static PrehashNames> {
+        let of = |row: &&PrehashNames| self.hash.is_some() && row.algorithm == self.algorithm;
+        PREHASH_NAMES.iter().find(of)
     }
 
     /// The main name.
     pub fn name(self) -> &'static str {
-        self.hashed().map_or(self.info().name, |row| row.names[0])
+        self.prehash_names().map_or(self.info().name, |row| row.names[0])
     }
 
     /// The object identifier, dotted.
@@ -222,7 +222,7 @@ impl Served {
         let mut names: Vec<&'static str> = Vec::new();
         let tls = info.tls.map(|tls| tls.name);
         let others = [info.oid_name, tls, info.wolfssl, info.oqs];
-        match self.hashed() {
+        match self.prehash_names() {
             Some(row) => names.extend(row.names),
             None if !info.openssl.is_empty() => names.extend(info.openssl),
             None => names.extend([info.name].into_iter().chain(others.into_iter().flatten())),
@@ -266,7 +266,7 @@ impl Served {
     }
 }
 
-impl fmt::Display for Served {
+impl fmt::Display for KeyType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -274,8 +274,8 @@ impl fmt::Display for Served {
 
 /// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
 /// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }. None where there is no identifier.
-pub fn algorithm_identifier(served: Served) -> Option<Vec<u8>> {
-    let oid = pkcs8::ObjectIdentifier::new(served.oid()?).ok()?;
+pub fn algorithm_identifier(key_type: KeyType) -> Option<Vec<u8>> {
+    let oid = pkcs8::ObjectIdentifier::new(key_type.oid()?).ok()?;
     pkcs8::AlgorithmIdentifierRef { oid, parameters: None }.to_der().ok()
 }
 
@@ -283,8 +283,8 @@ pub fn algorithm_identifier(served: Served) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn plain(algorithm: Algorithm) -> Served {
-        Served { algorithm, hash: None }
+    fn plain(algorithm: Algorithm) -> KeyType {
+        KeyType { algorithm, hash: None }
     }
 
     #[test]
@@ -311,9 +311,9 @@ mod tests {
     #[test]
     fn no_name_stands_for_two_things() {
         let mut seen = std::collections::HashSet::new();
-        for served in SERVED {
-            assert_eq!(served.names()[0], served.name());
-            for name in served.names() {
+        for key_type in KEY_TYPES {
+            assert_eq!(key_type.names()[0], key_type.name());
+            for name in key_type.names() {
                 assert!(seen.insert(name.to_ascii_lowercase()), "{name}");
             }
         }
@@ -321,25 +321,25 @@ mod tests {
 
     #[test]
     fn places_lead_back_to_the_list() {
-        for (index, served) in SERVED.into_iter().enumerate() {
-            assert_eq!(served.index(), index, "{served}");
+        for (index, key_type) in KEY_TYPES.into_iter().enumerate() {
+            assert_eq!(key_type.index(), index, "{key_type}");
         }
         assert_eq!(at::<{ Algorithm::MlDsa65 as usize }>(), plain(Algorithm::MlDsa65));
-        let hashed = at::<{ HASHED_FROM + Algorithm::MlDsa65 as usize }>();
+        let hashed = at::<{ PREHASH_FROM + Algorithm::MlDsa65 as usize }>();
         assert_eq!(hashed.hash, Some(Prehash::Sha2_512));
         assert_eq!(hashed.oid(), Some("2.16.840.1.101.3.4.3.33"));
     }
 
     #[test]
     fn a_pre_hash_variant_names_the_hash_of_its_identifier() {
-        let hashed = SERVED.iter().filter(|served| served.hash.is_some());
+        let hashed = KEY_TYPES.iter().filter(|key_type| key_type.hash.is_some());
         assert_eq!(hashed.clone().count(), 15);
-        for served in hashed {
+        for key_type in hashed {
             let hash =
-                served.hash.unwrap().name().replace("SHA2-", "SHA").replace("SHAKE-", "SHAKE");
-            for name in &served.names()[..3] {
+                key_type.hash.unwrap().name().replace("SHA2-", "SHA").replace("SHAKE-", "SHAKE");
+            for name in &key_type.names()[..3] {
                 assert!(name.to_ascii_uppercase().ends_with(&format!("-WITH-{hash}")), "{name}");
-                assert!(name.to_ascii_lowercase().contains(&served.info().name.to_lowercase()));
+                assert!(name.to_ascii_lowercase().contains(&key_type.info().name.to_lowercase()));
             }
         }
     }
@@ -347,7 +347,9 @@ mod tests {
     #[test]
     fn algorithm_identifier_is_der() {
         let of = |name: &str| {
-            algorithm_identifier(*SERVED.iter().find(|served| served.name() == name).unwrap())
+            algorithm_identifier(
+                *KEY_TYPES.iter().find(|key_type| key_type.name() == name).unwrap(),
+            )
         };
         let der = b"\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12";
         assert_eq!(of("ML-DSA-65").as_deref(), Some(&der[..]));

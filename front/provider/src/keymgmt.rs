@@ -1,6 +1,6 @@
 //! Key management: the entry points behind EVP_PKEY.
 //!
-//! One set of functions serves every algorithm; [`TABLES`] binds a row of [`SERVED`] to
+//! One set of functions serves every algorithm; [`TABLES`] binds a row of [`KEY_TYPES`] to
 //! the two that are called before there is a key (`new` and `gen_init`).
 
 use std::borrow::Cow;
@@ -18,13 +18,13 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
 use crate::key::{self, Key, WORD};
-use crate::key_types::{SERVED, Served, at, for_each_served};
+use crate::key_types::{KEY_TYPES, KeyType, at, for_each_key_type};
 use crate::provider::{Provider, ProviderRef};
 use crate::stats::{self, Operation};
 use crate::transfer;
 
-/// The dispatch tables, in the order of [`SERVED`].
-pub static TABLES: [[Dispatch; 21]; SERVED.len()] = for_each_served!(table);
+/// The dispatch tables, in the order of [`KEY_TYPES`].
+pub static TABLES: [[Dispatch; 21]; KEY_TYPES.len()] = for_each_key_type!(table);
 
 /// The table of one algorithm, by its place in the table of algorithms.
 const fn table<const PLACE: usize>() -> [Dispatch; 21] {
@@ -137,7 +137,7 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
 /// A generation that was begun.
 struct Generation {
     provider: ProviderRef,
-    algorithm: Served,
+    algorithm: KeyType,
     selection: c_int,
     /// Used once: a second key from the same context is a fresh one.
     seed: Option<Zeroizing<Vec<u8>>>,
@@ -303,7 +303,7 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
 
 /// A raw public key in the form of its algorithm, and whether it is one of LMS that came bare, without the number of levels
 /// that HSS has in front.
-fn as_hss(algorithm: Served, public: &[u8]) -> (Cow<'_, [u8]>, bool) {
+fn as_hss(algorithm: KeyType, public: &[u8]) -> (Cow<'_, [u8]>, bool) {
     if algorithm.info().family != Family::Hss {
         return (Cow::Borrowed(public), false);
     }
@@ -413,7 +413,7 @@ const HKDF_WITH_SHA256: [u8; 15] = *b"\x30\x0d\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x
 
 /// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, also
 /// where it is part of a hybrid; the bits of an ML-DSA public key.
-fn bits(algorithm: Served, key_len: usize) -> i32 {
+fn bits(algorithm: KeyType, key_len: usize) -> i32 {
     let info = algorithm.info();
     match info.kind {
         Kind::Kem => {
@@ -454,8 +454,8 @@ unsafe extern "C" fn gettable_params<const PLACE: usize>(_: *mut c_void) -> *con
         ENCODED,
         Param::END,
     ];
-    let served = at::<PLACE>();
-    match (served.info().kind, served.keeps_seed()) {
+    let key_type = at::<PLACE>();
+    match (key_type.info().kind, key_type.keeps_seed()) {
         (Kind::Kem, true) => ML_KEM.as_ptr(),
         (Kind::Kem, false) => HYBRID.as_ptr(),
         (Kind::KeyExchange, _) => EXCHANGE.as_ptr(),

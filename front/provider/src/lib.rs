@@ -57,7 +57,7 @@ use std::ptr::null;
 use gabion_engine::{Engine, memory};
 
 use crate::border::{border, take_back};
-use crate::capabilities::Offers;
+use crate::capabilities::CapabilityFilter;
 use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{
@@ -188,17 +188,17 @@ unsafe extern "C" fn get_capabilities(
     let (provider, capability) = unsafe { (ProviderRef::new(context), c_text(capability)) };
     border(Some(&provider), 0, || match (capability, callback) {
         (Some(capability), Some(callback)) => {
-            capabilities::report(capability, Offers::of(&provider), callback, argument)
+            capabilities::report(capability, CapabilityFilter::of(&provider), callback, argument)
         }
         _ => Ok(1),
     })
 }
 
-/// Tests every algorithm that is served, if that was not done; the first that no backend passes.
+/// Tests every algorithm of a key type, if that was not done; the first that no backend passes.
 fn test_all() -> Result<(), Failure> {
     let engine = engine()?;
-    for served in served::SERVED.into_iter().filter(|served| served.is_built()) {
-        engine.backend_for(served.algorithm).map_err(Failure::from)?;
+    for key_type in key_types::KEY_TYPES.into_iter().filter(|key_type| key_type.is_built()) {
+        engine.backend_for(key_type.algorithm).map_err(Failure::from)?;
     }
     Ok(())
 }

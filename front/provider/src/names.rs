@@ -6,7 +6,7 @@ use gabion_engine::Kind;
 
 use crate::codec::{decoder, encoder};
 use crate::ffi::AlgorithmEntry;
-use crate::key_types::{SERVED, Served};
+use crate::key_types::{KEY_TYPES, KeyType};
 use crate::tables::{END, Names, Tables};
 use crate::{exchange, kdf, kem, keymgmt, signature, store};
 
@@ -15,14 +15,16 @@ const PROPERTIES: &CStr = c"provider=gabion";
 
 /// Makes the lists; those of key exchange are empty where they are not `exchanges`.
 pub fn tables(exchanges: bool) -> Tables {
-    let names: Vec<Names> = SERVED.into_iter().map(Names::of).collect();
+    let names: Vec<Names> = KEY_TYPES.into_iter().map(Names::of).collect();
     let list = |kind: Option<Kind>, table: fn(usize) -> *const crate::ffi::Dispatch| {
-        let mut entries: Vec<AlgorithmEntry> = SERVED
+        let mut entries: Vec<AlgorithmEntry> = KEY_TYPES
             .iter()
             .zip(&names)
             .enumerate()
-            .filter(|(_, (served, _))| served.is_built() && (exchanges || !served.is_exchange()))
-            .filter(|(_, (served, _))| kind.is_none_or(|kind| kind == served.info().kind))
+            .filter(|(_, (key_type, _))| {
+                key_type.is_built() && (exchanges || !key_type.is_exchange())
+            })
+            .filter(|(_, (key_type, _))| kind.is_none_or(|kind| kind == key_type.info().kind))
             .map(|(index, (_, names))| AlgorithmEntry {
                 names: names.all.as_ptr(),
                 properties: PROPERTIES.as_ptr(),
@@ -34,7 +36,8 @@ pub fn tables(exchanges: bool) -> Tables {
         entries
     };
     let (decoders, encoders) = (decoders(&names, exchanges), encoders(&names));
-    let has_stateful = SERVED.iter().any(|served| served.info().stateful && served.is_built());
+    let has_stateful =
+        KEY_TYPES.iter().any(|key_type| key_type.info().stateful && key_type.is_built());
     Tables {
         keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
         kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
@@ -54,9 +57,9 @@ fn decoders(names: &[Names], exchanges: bool) -> Vec<AlgorithmEntry> {
     const PRIVATE: &CStr = c"provider=gabion,input=der,structure=PrivateKeyInfo";
     decoder::prepare();
     let mut entries = Vec::new();
-    for (index, served) in SERVED.into_iter().enumerate() {
-        let is_left_out = served.is_exchange() && !exchanges;
-        if !served.is_built() || is_left_out || decoder::file_form(served).is_none() {
+    for (index, key_type) in KEY_TYPES.into_iter().enumerate() {
+        let is_left_out = key_type.is_exchange() && !exchanges;
+        if !key_type.is_built() || is_left_out || decoder::file_form(key_type).is_none() {
             continue;
         }
         for (properties, table) in
@@ -78,13 +81,13 @@ fn decoders(names: &[Names], exchanges: bool) -> Vec<AlgorithmEntry> {
 /// do where it has the others.
 fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     let mut entries = Vec::new();
-    for (served, names) in SERVED.into_iter().zip(names) {
+    for (key_type, names) in KEY_TYPES.into_iter().zip(names) {
         // Keys of a key exchange are the default provider's to write.
-        let is_left_out = served.is_exchange() || decoder::file_form(served).is_none();
-        if !served.is_built() || is_left_out {
+        let is_left_out = key_type.is_exchange() || decoder::file_form(key_type).is_none();
+        if !key_type.is_built() || is_left_out {
             continue;
         }
-        let encoders = match served.is_known_object() {
+        let encoders = match key_type.is_known_object() {
             true => std::slice::from_ref(&encoder::PARAMETERS),
             false => &encoder::ENCODERS[..],
         };
@@ -100,22 +103,22 @@ fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
 }
 
 impl Names {
-    fn of(served: Served) -> Self {
-        let mut names = served.names();
-        let is_stateful = served.info().stateful;
-        if served.hash.is_some() || is_stateful {
+    fn of(key_type: KeyType) -> Self {
+        let mut names = key_type.names();
+        let is_stateful = key_type.info().stateful;
+        if key_type.hash.is_some() || is_stateful {
             // CMS looks for the first name of a key among OpenSSL's objects, which have this one.
             names.swap(0, 1);
         }
         let all = names.join(":");
-        let description = format!("Gabion {served} ({})", served.info().standard);
+        let description = format!("Gabion {key_type} ({})", key_type.info().standard);
         // The table holds no zero byte; a test holds it to that.
         let c = |text: String| CString::new(text).unwrap_or_default();
-        let is_unknown = served.info().kind == Kind::Signature && !served.is_known_object();
-        let object = served.oid().filter(|_| is_unknown).map(|oid| {
-            let short = served.names().get(1).copied().unwrap_or(served.name());
+        let is_unknown = key_type.info().kind == Kind::Signature && !key_type.is_known_object();
+        let object = key_type.oid().filter(|_| is_unknown).map(|oid| {
+            let short = key_type.names().get(1).copied().unwrap_or(key_type.name());
             // OpenSSL 4.0 knows HSS by one name; XMSS, which no OpenSSL knows, is called by the same rule.
-            let long = if is_stateful { short } else { served.name() };
+            let long = if is_stateful { short } else { key_type.name() };
             [oid, short, long].map(|text| c(text.to_owned()))
         });
         Names { all: c(all), description: c(description), object }
@@ -129,24 +132,25 @@ mod tests {
 
     #[test]
     fn texts_of_the_table_are_c_strings() {
-        for served in SERVED {
-            assert!(served.info().category.is_some() != served.is_exchange());
-            let names = Names::of(served);
+        for key_type in KEY_TYPES {
+            assert!(key_type.info().category.is_some() != key_type.is_exchange());
+            let names = Names::of(key_type);
             assert!(!names.all.is_empty() && !names.description.is_empty());
             // A colon in a name would be two names.
             let count = names.all.to_bytes().split(|byte| *byte == b':').count();
-            assert_eq!(count, served.names().len());
+            assert_eq!(count, key_type.names().len());
         }
     }
 
     #[test]
     fn lists_end_and_hold_only_their_kind() {
-        let of = |kind: Kind| SERVED.iter().filter(|served| served.info().kind == kind).count();
+        let of =
+            |kind: Kind| KEY_TYPES.iter().filter(|key_type| key_type.info().kind == kind).count();
         for exchanges in [true, false] {
             let made = tables(exchanges);
             let absent = if exchanges { 0 } else { of(Kind::KeyExchange) };
             for (operation, len) in [
-                (operation::KEYMGMT, SERVED.len() - absent),
+                (operation::KEYMGMT, KEY_TYPES.len() - absent),
                 (operation::KEM, of(Kind::Kem)),
                 (operation::KEYEXCH, of(Kind::KeyExchange) - absent),
                 (operation::SIGNATURE, of(Kind::Signature)),

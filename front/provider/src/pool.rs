@@ -37,8 +37,8 @@ use gabion_engine::keys::PrivateKey;
 use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Kind, host};
 use zeroize::Zeroizing;
 
-use crate::core::Clamped;
-use crate::process::{Inherited, PerProcess, Process};
+use crate::core::ClampedEntropy;
+use crate::process::{ForkAware, PerProcess, Process};
 
 #[cfg(all(test, loom))]
 mod loom;
@@ -111,7 +111,7 @@ impl KeyPools {
 
 /// The pools of one process, and their thread.
 struct Pools {
-    shared: Arc<Shared>,
+    shared: Arc<PoolContext>,
     /// [`NONE`], [`STARTING`] or [`RUNNING`]. No lock: who starts a thread may have to wait for the
     /// loader's, which another caller may hold.
     thread: AtomicU8,
@@ -124,8 +124,8 @@ const STARTING: u8 = 1;
 /// It makes keys until the pools are dropped.
 const RUNNING: u8 = 2;
 
-/// What takers and the thread share.
-struct Shared {
+/// The context that takers and the thread share.
+struct PoolContext {
     engine: &'static Engine,
     shelves: Shelves<PrivateKey>,
 }
@@ -134,7 +134,7 @@ impl Pools {
     fn new(engine: &'static Engine, idle: Duration) -> Self {
         let sizes = Sizes { batch: BATCH, uses_min: USES_MIN, idle };
         let shelves = Shelves::new(POOLED.len(), sizes);
-        Pools { shared: Arc::new(Shared { engine, shelves }), thread: AtomicU8::new(NONE) }
+        Pools { shared: Arc::new(PoolContext { engine, shelves }), thread: AtomicU8::new(NONE) }
     }
 
     fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<PrivateKey> {
@@ -172,7 +172,7 @@ impl Pools {
     }
 }
 
-impl Inherited for Pools {
+impl ForkAware for Pools {
     /// Wipes the parent's keys in the memory of its child, but for those that a thread of the parent
     /// was putting on a shelf or taking off it at the fork.
     fn forget(&self) {
@@ -189,7 +189,7 @@ impl Drop for Pools {
     }
 }
 
-impl Shared {
+impl PoolContext {
     /// What the thread does until the pools are dropped.
     fn work(&self) {
         self.shelves.work(|place, bytes| self.make(POOLED[place], bytes));
@@ -198,7 +198,7 @@ impl Shared {
 
     /// Makes the keys of an order; none where that fails.
     fn make(&self, algorithm: Algorithm, bytes: Zeroizing<Vec<u8>>) -> Vec<PrivateKey> {
-        let entropy = Drawn { bytes, used: Cell::new(0) };
+        let entropy = EntropyBuffer { bytes, used: Cell::new(0) };
         let make = || make(self.engine, algorithm, &entropy);
         let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make));
         made.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
@@ -209,9 +209,9 @@ impl Shared {
 fn make(
     engine: &Engine,
     algorithm: Algorithm,
-    entropy: &Drawn,
+    entropy: &EntropyBuffer,
 ) -> Result<Vec<PrivateKey>, gabion_engine::Error> {
-    let clamped = Clamped(entropy);
+    let clamped = ClampedEntropy(entropy);
     let entropy: &dyn Entropy = match algorithm.info().kind {
         Kind::KeyExchange => &clamped,
         Kind::Kem | Kind::Signature => entropy,
@@ -219,13 +219,13 @@ fn make(
     PrivateKey::generate_many(engine, algorithm, BATCH, entropy)
 }
 
-/// Randomness that was drawn before.
-struct Drawn {
+/// A buffer of randomness that was drawn before.
+struct EntropyBuffer {
     bytes: Zeroizing<Vec<u8>>,
     used: Cell<usize>,
 }
 
-impl Entropy for Drawn {
+impl Entropy for EntropyBuffer {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         let (from, to) = (self.used.get(), self.used.get() + out.len());
         let bytes = self.bytes.get(from..to);
@@ -376,7 +376,7 @@ mod tests {
     fn a_batch_takes_just_the_randomness_that_was_drawn_for_it() {
         for algorithm in POOLED {
             let bytes = Zeroizing::new(vec![0x5a; BATCH * randomness(algorithm)]);
-            let entropy = Drawn { bytes, used: Cell::new(0) };
+            let entropy = EntropyBuffer { bytes, used: Cell::new(0) };
             assert_eq!(make(engine(), algorithm, &entropy).unwrap().len(), BATCH);
             assert_eq!(entropy.used.get(), entropy.bytes.len(), "{algorithm}");
             assert!(entropy.fill(&mut [0]).is_err());

@@ -15,25 +15,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use gabion_engine::forks::Process;
 
-/// What a forked child does with a value of its parent, which threads that it did not inherit may have
+/// A value that knows what a forked child does with its parent's copy, which threads that it did not inherit may have
 /// been changing: its locks may be held for ever.
-pub trait Inherited {
+pub trait ForkAware {
     /// Wipes what can be wiped without waiting. The value's memory stays.
     fn forget(&self) {}
 }
 
 /// A value for each process.
-pub struct PerProcess<T: Inherited> {
+pub struct PerProcess<T: ForkAware> {
     process: Arc<Process>,
-    current: AtomicPtr<Owned<T>>,
+    current: AtomicPtr<ProcessValue<T>>,
 }
 
-struct Owned<T> {
+struct ProcessValue<T> {
     token: u64,
     value: T,
 }
 
-impl<T: Inherited> PerProcess<T> {
+impl<T: ForkAware> PerProcess<T> {
     /// No value yet.
     pub fn new(process: &Arc<Process>) -> Self {
         PerProcess { process: Arc::clone(process), current: AtomicPtr::new(null_mut()) }
@@ -54,7 +54,7 @@ impl<T: Inherited> PerProcess<T> {
         {
             return &owned.value;
         }
-        let fresh = Box::into_raw(Box::new(Owned { token, value: make() }));
+        let fresh = Box::into_raw(Box::new(ProcessValue { token, value: make() }));
         let order = (Ordering::AcqRel, Ordering::Acquire);
         match self.current.compare_exchange(current, fresh, order.0, order.1) {
             Ok(_) => {
@@ -75,7 +75,7 @@ impl<T: Inherited> PerProcess<T> {
     }
 }
 
-impl<T: Inherited> Drop for PerProcess<T> {
+impl<T: ForkAware> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let current = std::mem::replace(self.current.get_mut(), null_mut());
         // SAFETY: null, or from the box in `of`; nobody uses a provider that is torn down.
@@ -102,16 +102,16 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    /// Counts how often it was forgotten and dropped.
-    struct Counted(Arc<[AtomicUsize; 2]>);
+    /// A value that counts how often it was forgotten and dropped.
+    struct CountingValue(Arc<[AtomicUsize; 2]>);
 
-    impl Inherited for Counted {
+    impl ForkAware for CountingValue {
         fn forget(&self) {
             self.0[0].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    impl Drop for Counted {
+    impl Drop for CountingValue {
         fn drop(&mut self) {
             self.0[1].fetch_add(1, Ordering::Relaxed);
         }
@@ -162,7 +162,7 @@ mod tests {
     fn a_child_forgets_what_it_inherits_and_makes_its_own() {
         let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
         let read = || [0, 1].map(|index| counts[index].load(Ordering::Relaxed));
-        let make = || Counted(Arc::clone(&counts));
+        let make = || CountingValue(Arc::clone(&counts));
         let value = PerProcess::new(&Arc::new(Process::new()));
         let mine = std::ptr::from_ref(value.get(make).unwrap());
         assert!(std::ptr::eq(mine, value.get(|| unreachable!()).unwrap()));
@@ -189,7 +189,8 @@ mod tests {
         let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
         let value = PerProcess::new(&Arc::new(Process::new()));
         let seen: Vec<usize> = std::thread::scope(|scope| {
-            let ask = || std::ptr::from_ref(value.get(|| Counted(counts.clone())).unwrap()).addr();
+            let ask =
+                || std::ptr::from_ref(value.get(|| CountingValue(counts.clone())).unwrap()).addr();
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });

@@ -1,10 +1,10 @@
-//! What is loaded: one provider in one library context, with its tables, pools, cache and switches.
+//! The provider: its state in one library context, with tables, pools, cache and switches.
 
 use std::ffi::c_void;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::async_jobs::PausedJobs;
+use crate::async_jobs::AsyncJobs;
 use crate::bio::BioCalls;
 use crate::cache::PublicKeys;
 use crate::core::Core;
@@ -28,7 +28,7 @@ pub struct Provider {
     /// Key pairs that were made ahead.
     pub key_pools: KeyPools,
     /// Operations in asynchronous jobs.
-    pub paused: PausedJobs,
+    pub async_jobs: AsyncJobs,
     /// Whether X25519 by itself is served.
     pub x25519: bool,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
@@ -81,7 +81,7 @@ impl Provider {
         let process = Arc::new(Process::new());
         let fibres = core.function().filter(|_| is_on(settings::ASYNC_JOBS));
         let key_pools = is_on(settings::KEY_POOLS);
-        let x25519 = settings::X25519.said(core.setting(settings::X25519.name));
+        let x25519 = settings::X25519.parse(core.setting(settings::X25519.name));
         // FIPS mode `only` has no place for it, whatever else was said.
         let x25519 = x25519.unwrap_or(key_pools) && !settings::is_fips_only();
         let tables = tables(x25519);
@@ -92,7 +92,7 @@ impl Provider {
             bio,
             public_keys: PublicKeys::new(&process),
             key_pools: KeyPools::new(&process, key_pools),
-            paused: PausedJobs::new(&process, fibres.and_then(Fibres::beside)),
+            async_jobs: AsyncJobs::new(&process, fibres.and_then(Fibres::beside)),
             tls_drafts: is_on(settings::TLS_DRAFTS),
             core,
         }

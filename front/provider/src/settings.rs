@@ -51,11 +51,11 @@ pub fn tests_at_load(configured: Option<&CStr>) -> bool {
 impl Switch {
     /// Whether it is on, by what the environment says, or else the configuration.
     pub fn is_on(&self, configured: Option<&CStr>) -> bool {
-        self.said(configured).unwrap_or(false)
+        self.parse(configured).unwrap_or(false)
     }
 
     /// What was said of it, if anything was.
-    pub fn said(&self, configured: Option<&CStr>) -> Option<bool> {
+    pub fn parse(&self, configured: Option<&CStr>) -> Option<bool> {
         self.word(configured).map(|(name, word)| switch(&name, &word))
     }
 
@@ -126,7 +126,7 @@ mod tests {
         // Nobody sets the variables for this program's tests.
         for switch in [TLS_DRAFTS, KEY_POOLS, X25519, ASYNC_JOBS] {
             assert!(!switch.is_on(None));
-            assert_eq!(switch.said(None), None);
+            assert_eq!(switch.parse(None), None);
             assert!(switch.is_on(Some(c"on")));
             assert!(!switch.is_on(Some(c"off")));
         }

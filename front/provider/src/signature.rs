@@ -24,14 +24,14 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, c_text, entry, function, name};
 use crate::key::{Key, WORD};
-use crate::key_types::{SERVED, Served, algorithm_identifier, at, for_each_served};
+use crate::key_types::{KEY_TYPES, KeyType, algorithm_identifier, at, for_each_key_type};
 use crate::provider::ProviderRef;
 use crate::stateful::Signer;
 use crate::stats::{self, Operation};
 
-/// The dispatch tables, in the order of [`SERVED`]; only rows of signatures are
+/// The dispatch tables, in the order of [`KEY_TYPES`]; only rows of signatures are
 /// registered.
-pub static TABLES: [[Dispatch; 20]; SERVED.len()] = for_each_served!(table);
+pub static TABLES: [[Dispatch; 20]; KEY_TYPES.len()] = for_each_key_type!(table);
 
 const fn table<const PLACE: usize>() -> [Dispatch; 20] {
     use function as f;
@@ -79,7 +79,7 @@ type Settable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 #[derive(Clone)]
 struct Context {
     provider: ProviderRef,
-    algorithm: Served,
+    algorithm: KeyType,
     role: Role,
     /// The context string of the standard.
     context: Vec<u8>,
@@ -91,23 +91,23 @@ struct Context {
     /// Randomness for signing, given by a test.
     test_entropy: Option<Zeroizing<Vec<u8>>>,
     /// What came by `update`; `None` before its first call.
-    gathered: Option<Gathered>,
+    buffer: Option<MessageBuffer>,
     /// The signature that `verify_final` will check.
     signature: Vec<u8>,
 }
 
-/// A message that came in pieces.
+/// A buffer for a message that comes in pieces.
 #[derive(Clone)]
-enum Gathered {
+enum MessageBuffer {
     /// All of it.
     Whole(Vec<u8>),
     /// The digest of a pre-hash variant, or mu.
     Hashed(Pieces),
 }
 
-/// A message as an operation is given it.
+/// The message of an operation.
 #[derive(Clone, Copy)]
-enum Given<'a> {
+enum MessageInput<'a> {
     /// In one piece.
     Whole(&'a [u8]),
     /// As the digest of a pre-hash variant, or mu, that it came to.
@@ -208,7 +208,7 @@ impl Context {
             None => before,
         };
         self.mu = false;
-        self.gathered = None;
+        self.buffer = None;
         self.set(params)?;
         self.role = role;
         Ok(1)
@@ -220,12 +220,12 @@ impl Context {
         if self.mu {
             return Err(Failure::Misuse("mu is given in one piece, with EVP_PKEY_sign or _verify"));
         }
-        if self.gathered.is_none() {
-            self.gathered = Some(self.nothing_yet()?);
+        if self.buffer.is_none() {
+            self.buffer = Some(self.nothing_yet()?);
         }
-        match &mut self.gathered {
-            Some(Gathered::Hashed(pieces)) => pieces.add(data),
-            Some(Gathered::Whole(message)) => {
+        match &mut self.buffer {
+            Some(MessageBuffer::Hashed(pieces)) => pieces.add(data),
+            Some(MessageBuffer::Whole(message)) => {
                 message.try_reserve(data.len()).map_err(|_| Error::NoMemory("a message"))?;
                 message.extend_from_slice(data);
             }
@@ -235,51 +235,51 @@ impl Context {
     }
 
     /// What the pieces of a message are gathered in.
-    fn nothing_yet(&self) -> Result<Gathered, Failure> {
+    fn nothing_yet(&self) -> Result<MessageBuffer, Failure> {
         if let Some(hash) = self.algorithm.hash {
-            let pieces = Pieces::to_digest(hash).map(Gathered::Hashed);
-            return Ok(pieces.unwrap_or(Gathered::Whole(Vec::new())));
+            let pieces = Pieces::to_digest(hash).map(MessageBuffer::Hashed);
+            return Ok(pieces.unwrap_or(MessageBuffer::Whole(Vec::new())));
         }
         let public = match (&self.role, self.algorithm.info().family) {
             (Role::Sign(key), Family::MlDsa) => key.public_bytes(),
             (Role::Verify(key), Family::MlDsa) => key.bytes(),
-            _ => return Ok(Gathered::Whole(Vec::new())),
+            _ => return Ok(MessageBuffer::Whole(Vec::new())),
         };
         let context = (!self.formatted).then_some(&self.context[..]);
-        Ok(Gathered::Hashed(Pieces::to_mu(public, context)?))
+        Ok(MessageBuffer::Hashed(Pieces::to_mu(public, context)?))
     }
 
     /// Whether pieces came that are hashed to mu.
     fn came_to_mu(&self) -> bool {
-        self.algorithm.hash.is_none() && matches!(self.gathered, Some(Gathered::Hashed(_)))
+        self.algorithm.hash.is_none() && matches!(self.buffer, Some(MessageBuffer::Hashed(_)))
     }
 
     /// Does something with the message that came in pieces.
     fn with_gathered<T>(
         &self,
         missing: &'static str,
-        use_it: impl FnOnce(Given<'_>) -> Result<T, Failure>,
+        use_it: impl FnOnce(MessageInput<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        match &self.gathered {
+        match &self.buffer {
             None => Err(Failure::Misuse(missing)),
-            Some(Gathered::Whole(message)) => use_it(Given::Whole(message)),
-            Some(Gathered::Hashed(pieces)) => use_it(Given::Hashed(&pieces.so_far())),
+            Some(MessageBuffer::Whole(message)) => use_it(MessageInput::Whole(message)),
+            Some(MessageBuffer::Hashed(pieces)) => use_it(MessageInput::Hashed(&pieces.so_far())),
         }
     }
 
     /// What of a message is signed; `digest` holds that of a pre-hash variant.
     fn message<'a>(
         &'a self,
-        message: Given<'a>,
+        message: MessageInput<'a>,
         digest: &'a mut Vec<u8>,
     ) -> Result<Message<'a>, Failure> {
         let context = &self.context;
         let message = match (message, self.algorithm.hash) {
-            (Given::Whole(message), _) => message,
-            (Given::Hashed(digest), Some(hash)) => {
+            (MessageInput::Whole(message), _) => message,
+            (MessageInput::Hashed(digest), Some(hash)) => {
                 return Ok(Message::Prehash { context, hash, digest });
             }
-            (Given::Hashed(mu), None) => {
+            (MessageInput::Hashed(mu), None) => {
                 let wrong = |_| Failure::length("the representative mu", 64, mu.len());
                 return Ok(Message::Mu(mu.try_into().map_err(wrong)?));
             }
@@ -308,10 +308,14 @@ impl Context {
         }
     }
 
-    fn sign(&self, held: &CancellationGuard, message: Given<'_>) -> Result<Vec<u8>, Failure> {
+    fn sign(
+        &self,
+        held: &CancellationGuard,
+        message: MessageInput<'_>,
+    ) -> Result<Vec<u8>, Failure> {
         let key = match (&self.role, message) {
             (Role::Sign(key), _) => key,
-            (Role::UseUp(key), Given::Whole(message)) => return key.sign(message),
+            (Role::UseUp(key), MessageInput::Whole(message)) => return key.sign(message),
             (Role::None | Role::UseUp(_) | Role::Verify(_) | Role::VerifyBare(_), _) => {
                 return Err(Failure::Misuse("signing was not initialised"));
             }
@@ -342,13 +346,13 @@ impl Context {
         }
         let (provider, randomness) = (&self.provider, entropy_len(self.algorithm));
         let signature =
-            provider.paused.sign(held, engine, &provider.core, randomness, key, message)?;
+            provider.async_jobs.sign(held, engine, &provider.core, randomness, key, message)?;
         stats::counter(self.algorithm, Operation::Paused).call();
         Some(signature)
     }
 
     /// 1 if the signature is good, 0 if not: that is an answer, not an error.
-    fn verify(&self, message: Given<'_>, signature: &[u8]) -> Result<c_int, Failure> {
+    fn verify(&self, message: MessageInput<'_>, signature: &[u8]) -> Result<c_int, Failure> {
         let (key, signature) = match &self.role {
             Role::Verify(key) => (key, Cow::Borrowed(signature)),
             // Before it is copied, which no length bounds.
@@ -386,7 +390,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(
             mu: false,
             deterministic: false,
             test_entropy: None,
-            gathered: None,
+            buffer: None,
             signature: Vec::new(),
         }))
     })
@@ -499,7 +503,7 @@ unsafe fn write_signature(
         let missing = "no message was given to sign";
         let made = match message {
             Some(message) => {
-                context.sign(held, Given::Whole(message.ok_or(Failure::Misuse(missing))?))?
+                context.sign(held, MessageInput::Whole(message.ok_or(Failure::Misuse(missing))?))?
             }
             None => context.with_gathered(missing, |message| context.sign(held, message))?,
         };
@@ -567,7 +571,7 @@ unsafe extern "C" fn verify(
     counted(&context.provider, stats::counter(context.algorithm, Operation::Verify), 0, |_| {
         let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
         let signature = signature.ok_or(Failure::Misuse("no signature was given"))?;
-        context.verify(Given::Whole(message), signature)
+        context.verify(MessageInput::Whole(message), signature)
     })
 }
 
@@ -631,13 +635,13 @@ static FORM: [Param; 4] = [
 ];
 
 /// How many of [`PARAMETERS`] an algorithm does not take.
-fn left_out(served: Served) -> usize {
+fn left_out(key_type: KeyType) -> usize {
     use Algorithm as A;
-    match served.info().family {
-        Family::MlDsa | Family::SlhDsa if served.hash.is_some() => 2,
+    match key_type.info().family {
+        Family::MlDsa | Family::SlhDsa if key_type.hash.is_some() => 2,
         Family::MlDsa => 0,
         Family::SlhDsa => 1,
-        Family::FnDsa => match served.algorithm {
+        Family::FnDsa => match key_type.algorithm {
             // Before FIPS 206 there is a message and nothing else.
             A::Falcon512 | A::Falcon1024 | A::FalconPadded512 | A::FalconPadded1024 => 5,
             _ => 4,
@@ -655,9 +659,9 @@ fn left_out(served: Served) -> usize {
 
 /// Bytes of randomness of one signature: rnd (FIPS 204, Algorithm 2), opt_rand of n bytes (FIPS 205,
 /// Algorithm 22).
-fn entropy_len(served: Served) -> usize {
-    let is_slh = served.info().family == Family::SlhDsa;
-    if is_slh { served.info().public_key.max() / 2 } else { 32 }
+fn entropy_len(key_type: KeyType) -> usize {
+    let is_slh = key_type.info().family == Family::SlhDsa;
+    if is_slh { key_type.info().public_key.max() / 2 } else { 32 }
 }
 
 #[cfg(test)]
@@ -667,8 +671,8 @@ mod tests {
     #[test]
     fn an_algorithm_takes_what_its_standard_has() {
         let takes = |name: &str| {
-            let served = SERVED.into_iter().find(|served| served.name() == name).unwrap();
-            let count = |key| PARAMETERS[left_out(served)..].iter().filter(|p| p.is(key)).count();
+            let key_type = KEY_TYPES.into_iter().find(|key_type| key_type.name() == name).unwrap();
+            let count = |key| PARAMETERS[left_out(key_type)..].iter().filter(|p| p.is(key)).count();
             [name::MU, name::MESSAGE_ENCODING, name::DETERMINISTIC, name::CONTEXT_STRING].map(count)
         };
         assert_eq!(takes("ML-DSA-44"), [1, 1, 1, 1]);

@@ -85,8 +85,8 @@ fn split_once(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..place], &bytes[place + 1..]))
 }
 
-/// A key that was opened.
-pub struct Opened {
+/// An opened key.
+pub struct OpenedKey {
     /// HSS, XMSS or XMSS^MT.
     pub algorithm: Algorithm,
     /// Its public half.
@@ -154,14 +154,14 @@ pub fn open(
     address: &Address,
     is_public: bool,
     password: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Failure>,
-) -> Result<Opened, Failure> {
+) -> Result<OpenedKey, Failure> {
     let engine = engine()?;
     let around = Surroundings::real();
     let file = KeyFile::read(&*around.disk, &address.key)?;
     let algorithm = file.sets().algorithm();
     let public = provider.public_keys.find(engine, algorithm, file.public())?;
     if is_public {
-        return Ok(Opened { algorithm, public, signer: None });
+        return Ok(OpenedKey { algorithm, public, signer: None });
     }
     let password = if file.is_encrypted() { Some(password()?) } else { None };
     let password = password.as_deref().map(Vec::as_slice);
@@ -174,7 +174,7 @@ pub fn open(
         gabion_state::Signer::of_file(&around, engine, &address.key, file, password, &opening)
     });
     let signer = opened.map_err(Error::from)??;
-    Ok(Opened { algorithm, public, signer: Some(Arc::new(Signer::new(signer))) })
+    Ok(OpenedKey { algorithm, public, signer: Some(Arc::new(Signer::new(signer))) })
 }
 
 #[cfg(test)]

@@ -6,28 +6,28 @@ use gabion_engine::{Kind, watch_devices};
 use gabion_provider_stats::{Counters, STATS_VARIABLE, Table};
 use once_cell::race::OnceBox;
 
-use crate::key_types::{SERVED, Served};
+use crate::key_types::{KEY_TYPES, KeyType};
 use crate::settings;
-use crate::stderr::say;
+use crate::stderr::print_line;
 
 pub use gabion_provider_stats::{Counter, Operation};
 
 /// Of each algorithm: keygen, import, export, and two of its kind.
 const OPERATIONS: usize = 5;
 /// Rows of key pairs from a pool follow those: one for each KEM and key exchange, which come first in
-/// [`SERVED`].
-const POOLED: usize = SERVED.len() * OPERATIONS;
+/// [`KEY_TYPES`].
+const POOLED: usize = KEY_TYPES.len() * OPERATIONS;
 const EPHEMERAL: usize = 11;
 /// Operations in paused jobs come next, a row for each algorithm.
 const PAUSED: usize = POOLED + EPHEMERAL;
 /// Operations on a GPU, a row for each algorithm.
-const GPU: usize = PAUSED + SERVED.len();
+const GPU: usize = PAUSED + KEY_TYPES.len();
 /// The key schedule of TLS 1.3, behind all algorithms.
-const KEY_SCHEDULE: usize = GPU + SERVED.len();
+const KEY_SCHEDULE: usize = GPU + KEY_TYPES.len();
 const ROWS: usize = KEY_SCHEDULE + 1;
 
 /// The counter of an operation.
-pub fn counter(algorithm: Served, operation: Operation) -> &'static Counter {
+pub fn counter(algorithm: KeyType, operation: Operation) -> &'static Counter {
     &counters().rows()[place(algorithm, operation)]
 }
 
@@ -44,9 +44,9 @@ pub fn count_load() {
 
 /// Counts a batch that a GPU was asked for. Those of hybrids and composites count for their parts.
 fn count_device(batch: &gabion_engine::DeviceCounts) {
-    let served = Served { algorithm: batch.algorithm, hash: None };
-    if SERVED.contains(&served) {
-        counter(served, Operation::Gpu).add(batch.lanes, batch.lost);
+    let key_type = KeyType { algorithm: batch.algorithm, hash: None };
+    if KEY_TYPES.contains(&key_type) {
+        counter(key_type, Operation::Gpu).add(batch.lanes, batch.lost);
     }
 }
 
@@ -63,7 +63,9 @@ fn counters() -> &'static Counters<ROWS> {
             Some(Ok(counters)) => counters,
             Some(Err(error)) => {
                 // Who asked for counters and gets none must hear of it; cryptography goes on.
-                say(&format!("gabion: {STATS_VARIABLE}: {error}; counting in memory only\n"));
+                print_line(&format!(
+                    "gabion: {STATS_VARIABLE}: {error}; counting in memory only\n"
+                ));
                 Counters::in_memory(&IN_MEMORY)
             }
         })
@@ -81,7 +83,7 @@ fn operations(kind: Kind) -> [Operation; OPERATIONS] {
 }
 
 /// The row of an operation.
-fn place(algorithm: Served, operation: Operation) -> usize {
+fn place(algorithm: KeyType, operation: Operation) -> usize {
     let of_algorithm = |place| algorithm.index() * OPERATIONS + place;
     match operation {
         Operation::Keygen => of_algorithm(0),
@@ -102,16 +104,16 @@ fn row(index: usize) -> (&'static str, &'static str) {
         return ("TLS13-KDF", "derive");
     }
     if index >= GPU {
-        return (SERVED[index - GPU].name(), Operation::Gpu.name());
+        return (KEY_TYPES[index - GPU].name(), Operation::Gpu.name());
     }
     if index >= PAUSED {
-        return (SERVED[index - PAUSED].name(), Operation::Paused.name());
+        return (KEY_TYPES[index - PAUSED].name(), Operation::Paused.name());
     }
     if index >= POOLED {
-        return (SERVED[index - POOLED].name(), Operation::Pooled.name());
+        return (KEY_TYPES[index - POOLED].name(), Operation::Pooled.name());
     }
-    let served = SERVED[index / OPERATIONS];
-    (served.name(), operations(served.info().kind)[index % OPERATIONS].name())
+    let key_type = KEY_TYPES[index / OPERATIONS];
+    (key_type.name(), operations(key_type.info().kind)[index % OPERATIONS].name())
 }
 
 #[cfg(test)]
@@ -122,17 +124,17 @@ mod tests {
 
     #[test]
     fn every_operation_has_its_own_row() {
-        for served in SERVED {
-            let all = operations(served.info().kind)
+        for key_type in KEY_TYPES {
+            let all = operations(key_type.info().kind)
                 .into_iter()
                 .chain([Operation::Paused, Operation::Gpu]);
             for operation in all {
-                assert_eq!(row(place(served, operation)), (served.name(), operation.name()));
+                assert_eq!(row(place(key_type, operation)), (key_type.name(), operation.name()));
             }
-            let is_ephemeral = matches!(served.info().kind, Kind::Kem | Kind::KeyExchange);
-            assert_eq!(is_ephemeral, served.index() < EPHEMERAL, "{served}");
+            let is_ephemeral = matches!(key_type.info().kind, Kind::Kem | Kind::KeyExchange);
+            assert_eq!(is_ephemeral, key_type.index() < EPHEMERAL, "{key_type}");
             if is_ephemeral {
-                assert_eq!(row(place(served, Operation::Pooled)), (served.name(), "pooled"));
+                assert_eq!(row(place(key_type, Operation::Pooled)), (key_type.name(), "pooled"));
             }
         }
         assert_eq!(row(ROWS - 1), ("TLS13-KDF", "derive"));

@@ -1,9 +1,9 @@
 //! Lines on standard error.
 
-/// Writes a line, as far as it gets. Not through the standard library: its lock asks for the thread's
+/// Prints a line, as far as it gets. Not through the standard library: its lock asks for the thread's
 /// number in thread-local storage, for which the dynamic loader allocates, and it ends the process where
 /// it can't; and `eprintln` panics where nobody reads stderr any more.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let mut bytes = line.as_bytes();
     while !bytes.is_empty() {
         // SAFETY: a slice's address and length.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gabion_provider_testing::libcrypto::{Context, Key, Libcrypto, Params};
 use gabion_provider_testing::libssl::{Connection, End, Libssl, Step};
-use gabion_provider_testing::{Place, Side};
+use gabion_provider_testing::{Side, TestFolder};
 
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| {
     let lib = Libcrypto::load(&gabion_provider_testing::prefix());
@@ -58,19 +58,19 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Both ends, in one library context of ours.
-struct Ends {
+/// The client's and the server's endpoint, in one library context of ours.
+struct Endpoints {
     // Before the context, which they use.
     client: End<'static>,
     server: End<'static>,
     _context: Context,
-    _place: Place,
+    _place: TestFolder,
 }
 
-impl Ends {
+impl Endpoints {
     /// With the switch as it is said; certificates with `algorithm`.
     fn new(algorithm: &str, switch: &str) -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.configure(&format!("async-jobs = {switch}"));
         let words = format!(
             "req -x509 -newkey {algorithm} -nodes -keyout leaf.key -out leaf.pem -subj /CN=leaf -days 2"
@@ -82,12 +82,12 @@ impl Ends {
         let client = SSL.end(&context, Some(GROUP), None).unwrap();
         client.set_async();
         server.set_async();
-        Ends { client, server, _context: context, _place: place }
+        Endpoints { client, server, _context: context, _place: place }
     }
 
     fn pair(&self) -> Pair {
         let sides = [SSL.connection(&self.client), SSL.connection(&self.server)];
-        Pair { sides, steps: [Step::Reads; 2] }
+        Pair { sides, steps: [Step::WantsRead; 2] }
     }
 }
 
@@ -180,7 +180,7 @@ fn all_agree(pairs: &[Pair]) {
 }
 
 /// Connections of which some are paused: on the way, and not to the end.
-fn half_way(ends: &Ends) -> Vec<Pair> {
+fn half_way(ends: &Endpoints) -> Vec<Pair> {
     for _ in 0..100 {
         let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
         for _ in 0..2 {
@@ -207,7 +207,7 @@ fn descriptors() -> usize {
 fn many_connections_pause_and_agree() {
     let _turn = turn();
     for (algorithm, waits) in [("ML-DSA-65", true), ("ML-DSA-44", false)] {
-        let ends = Ends::new(algorithm, "yes");
+        let ends = Endpoints::new(algorithm, "yes");
         let mut pauses = 0;
         for _ in 0..4 {
             let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
@@ -221,7 +221,7 @@ fn many_connections_pause_and_agree() {
 #[test]
 fn switched_off_nothing_pauses() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-44", "no");
+    let ends = Endpoints::new("ML-DSA-44", "no");
     let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
     assert_eq!(run(&mut pairs, true, &mut unchanged), 0);
     all_agree(&pairs);
@@ -231,7 +231,7 @@ fn switched_off_nothing_pauses() {
 #[test]
 fn a_program_that_wants_to_be_called_back_is_not_paused() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-44", "yes");
+    let ends = Endpoints::new("ML-DSA-44", "yes");
     ends.client.set_async_callback();
     ends.server.set_async_callback();
     let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
@@ -251,7 +251,7 @@ fn spoil(bytes: &mut [u8]) {
 #[test]
 fn a_bad_share_fails_its_own_connection() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-44", "yes");
+    let ends = Endpoints::new("ML-DSA-44", "yes");
     let mut pauses = 0;
     for _ in 0..4 {
         let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
@@ -274,7 +274,7 @@ fn a_bad_share_fails_its_own_connection() {
 #[test]
 fn connections_that_are_freed_while_they_wait_leave_nothing_open() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-65", "yes");
+    let ends = Endpoints::new("ML-DSA-65", "yes");
     let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
     run(&mut pairs, true, &mut unchanged);
     drop(pairs);
@@ -294,7 +294,7 @@ fn connections_that_are_freed_while_they_wait_leave_nothing_open() {
 #[test]
 fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-65", "yes");
+    let ends = Endpoints::new("ML-DSA-65", "yes");
     let mut copies = Vec::new();
     for round in 0..10 {
         let pairs = half_way(&ends);
@@ -321,7 +321,7 @@ fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
 #[test]
 fn where_there_is_no_descriptor_nothing_pauses_and_nothing_fails() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-44", "yes");
+    let ends = Endpoints::new("ML-DSA-44", "yes");
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: room for the limits; no descriptor is closed by that.
     unsafe { assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0) };
@@ -428,7 +428,7 @@ fn signed_side_by_side(key: &Key<'_>, deterministic: bool) -> (Vec<Vec<u8>>, usi
 #[test]
 fn hedged_signatures_of_one_message_differ() {
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     place.configure("async-jobs = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let key =
@@ -454,7 +454,7 @@ fn hedged_signatures_of_one_message_differ() {
 #[test]
 fn a_forked_child_goes_on_with_what_its_parent_paused() {
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     place.configure("async-jobs = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let key = context.generate(SLOW, gabion_provider_testing::OURS, &Params::default()).unwrap();
@@ -489,7 +489,7 @@ fn a_forked_child_goes_on_with_what_its_parent_paused() {
 #[test]
 fn a_forked_child_pauses_with_a_worker_of_its_own() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-44", "yes");
+    let ends = Endpoints::new("ML-DSA-44", "yes");
     let shake = || {
         let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
         let pauses = run(&mut pairs, true, &mut unchanged);

@@ -23,7 +23,7 @@ use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, entry, function, name, select};
 use crate::key::{self, Key};
-use crate::key_types::{SERVED, Served, at, for_each_served};
+use crate::key_types::{KEY_TYPES, KeyType, at, for_each_key_type};
 use crate::provider::{Provider, ProviderRef};
 use crate::stats::{self, Operation};
 use crate::transfer;
@@ -37,11 +37,11 @@ pub enum Structure {
     Private,
 }
 
-/// The dispatch tables for SubjectPublicKeyInfo, in the order of [`SERVED`].
-pub static PUBLIC_TABLES: [[Dispatch; 6]; SERVED.len()] = for_each_served!(public_table);
+/// The dispatch tables for SubjectPublicKeyInfo, in the order of [`KEY_TYPES`].
+pub static PUBLIC_TABLES: [[Dispatch; 6]; KEY_TYPES.len()] = for_each_key_type!(public_table);
 
-/// The dispatch tables for PrivateKeyInfo, in the order of [`SERVED`].
-pub static PRIVATE_TABLES: [[Dispatch; 6]; SERVED.len()] = for_each_served!(private_table);
+/// The dispatch tables for PrivateKeyInfo, in the order of [`KEY_TYPES`].
+pub static PRIVATE_TABLES: [[Dispatch; 6]; KEY_TYPES.len()] = for_each_key_type!(private_table);
 
 const fn public_table<const PLACE: usize>() -> [Dispatch; 6] {
     use function as f;
@@ -86,7 +86,7 @@ type ExportObject =
 /// A decoder of one structure of one algorithm.
 struct Decoder {
     provider: ProviderRef,
-    served: Served,
+    key_type: KeyType,
     structure: Structure,
 }
 
@@ -100,10 +100,10 @@ unsafe extern "C" fn new_private<const PLACE: usize>(context: *mut c_void) -> *m
     unsafe { new(context, at::<PLACE>(), Structure::Private) }
 }
 
-unsafe fn new(context: *mut c_void, served: Served, structure: Structure) -> *mut c_void {
+unsafe fn new(context: *mut c_void, key_type: KeyType, structure: Structure) -> *mut c_void {
     // SAFETY: as the caller vouches.
     let provider = unsafe { ProviderRef::new(context) };
-    border(Some(&provider), null_mut(), || Ok(hand_over(Decoder { provider, served, structure })))
+    border(Some(&provider), null_mut(), || Ok(hand_over(Decoder { provider, key_type, structure })))
 }
 
 unsafe extern "C" fn serves_public(_: *mut c_void, selection: c_int) -> c_int {
@@ -141,7 +141,7 @@ unsafe extern "C" fn decode(
     let Ok(decoder) = (unsafe { borrow::<Decoder>(decoder) }) else {
         return 0;
     };
-    let (provider, served) = (decoder.provider, decoder.served);
+    let (provider, key_type) = (decoder.provider, decoder.key_type);
     let known = border(Some(&provider), None, || {
         let (Some(callback), true) = (callback, decoder.structure.serves(selection)) else {
             return Ok(None);
@@ -158,11 +158,11 @@ unsafe extern "C" fn decode(
     // The default provider reads more forms of the keys that it has, and a fault of ours does not
     // keep it from them: OpenSSL then forgets our error, which is counted and told all the same.
     let mut goes_on = false;
-    let key = counted(&provider, stats::counter(served, Operation::Import), None, |_| {
-        let made = known.material(&provider, served).inspect_err(|failure| {
-            goes_on = served.is_known_object() && failure.is_others_business();
+    let key = counted(&provider, stats::counter(key_type, Operation::Import), None, |_| {
+        let made = known.material(&provider, key_type).inspect_err(|failure| {
+            goes_on = key_type.is_known_object() && failure.is_others_business();
         });
-        Ok(Some(Key::with(provider, served, made?)))
+        Ok(Some(Key::with(provider, key_type, made?)))
     });
     match key {
         None => c_int::from(goes_on),
@@ -177,9 +177,9 @@ unsafe extern "C" fn decode(
 /// The core's callback, with its argument.
 pub unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) -> c_int {
     let provider = key.provider;
-    let served = key.algorithm;
+    let key_type = key.algorithm;
     border(Some(&provider), 0, || {
-        let data_type = &data_types()[served.index()];
+        let data_type = &data_types()[key_type.index()];
         let mut key = hand_over(key);
         let place = &raw mut key;
         let params = [
@@ -199,12 +199,12 @@ pub unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) 
 /// OSSL_OBJECT_PKEY: what is decoded is a key.
 static OBJECT_PKEY: c_int = 2;
 
-/// The main names as C strings, in the order of [`SERVED`]. Made by every thread that is first, and one is
+/// The main names as C strings, in the order of [`KEY_TYPES`]. Made by every thread that is first, and one is
 /// kept: a forked child waits for nobody.
 fn data_types() -> &'static [CString] {
     static TYPES: OnceBox<Vec<CString>> = OnceBox::new();
-    let name = |served: &Served| CString::new(served.name()).unwrap_or_default();
-    TYPES.get_or_init(|| Box::new(SERVED.iter().map(name).collect()))
+    let name = |key_type: &KeyType| CString::new(key_type.name()).unwrap_or_default();
+    TYPES.get_or_init(|| Box::new(KEY_TYPES.iter().map(name).collect()))
 }
 
 /// Makes what decoders share, where the provider is loaded.
@@ -235,8 +235,8 @@ unsafe extern "C" fn export_object(
     unsafe { transfer::export(*reference.cast::<*mut c_void>(), selection, callback, argument) }
 }
 
-/// A structure that carries a key of the decoder's algorithm.
-enum Known {
+/// A key of the decoder's algorithm, decoded from its structure.
+enum DecodedKey {
     /// The bytes of a public key.
     Public(Vec<u8>),
     /// A private key.
@@ -263,78 +263,80 @@ impl Decoder {
     /// Whether somebody has told the default provider how to read private keys of this family: then
     /// it does, and they cross over.
     fn is_left_to_default(&self) -> bool {
-        let family = self.served.info().family;
+        let family = self.key_type.info().family;
         let is_told = |name: &&'static CStr| self.provider.core.setting(name).is_some();
         self.structure == Structure::Private
-            && self.served.is_known_object()
+            && self.key_type.is_known_object()
             && READING.iter().any(|(of, names)| *of == family && names.iter().any(is_told))
     }
 
     /// Whether this is an identifier of its public keys.
     fn names(&self, oid: &str) -> bool {
-        [self.served.oid(), self.served.oid_before()].contains(&Some(oid))
+        [self.key_type.oid(), self.key_type.oid_before()].contains(&Some(oid))
     }
 
     /// The structure, if it carries a key of this decoder's algorithm.
-    fn recognise(&self, der: &[u8]) -> Option<Known> {
-        let form = file_form(self.served)?;
+    fn recognise(&self, der: &[u8]) -> Option<DecodedKey> {
+        let form = file_form(self.key_type)?;
         match self.structure {
             Structure::Public => {
-                let prefix = &prefixes()[self.served.index()];
+                let prefix = &prefixes()[self.key_type.index()];
                 if let Some(key) = prefix.as_ref().and_then(|prefix| prefix.key(der)) {
-                    return Some(Known::Public(key.to_vec()));
+                    return Some(DecodedKey::Public(key.to_vec()));
                 }
                 match Public::from_der(der) {
                     Ok(key) if self.names(&key.identifier.oid) => {
-                        Some(Known::public(key, self.served))
+                        Some(DecodedKey::public(key, self.key_type))
                     }
                     Ok(_) => None,
                     // Whose it would be stands in its head all the same.
                     Err(reason) => {
                         let ours = prefix.as_ref().is_some_and(|prefix| prefix.is_head_of(der));
-                        ours.then_some(Known::Damaged(reason))
+                        ours.then_some(DecodedKey::Damaged(reason))
                     }
                 }
             }
             Structure::Private => {
                 let key = Private::from_der(der).ok()?;
-                (key.identifier.oid == form.oid).then_some(Known::Private(key))
+                (key.identifier.oid == form.oid).then_some(DecodedKey::Private(key))
             }
         }
     }
 }
 
-impl Known {
-    fn public(key: Public, served: Served) -> Known {
+impl DecodedKey {
+    fn public(key: Public, key_type: KeyType) -> DecodedKey {
         match key.identifier.parameters {
             key_file::Parameters::Absent => {
-                let bytes = key_file::of_old_form(served.algorithm, &key.bytes);
-                Known::Public(bytes.into_owned())
+                let bytes = key_file::of_old_form(key_type.algorithm, &key.bytes);
+                DecodedKey::Public(bytes.into_owned())
             }
-            _ => Known::Damaged(format!(
-                "holds parameters beside the {served} identifier; the standard has none there"
+            _ => DecodedKey::Damaged(format!(
+                "holds parameters beside the {key_type} identifier; the standard has none there"
             )),
         }
     }
 
-    fn material(self, provider: &Provider, served: Served) -> Result<keys::Key, Failure> {
+    fn material(self, provider: &Provider, key_type: KeyType) -> Result<keys::Key, Failure> {
         match self {
-            Known::Public(bytes) => key::public_of(provider, served, &bytes),
-            Known::Private(key) => {
+            DecodedKey::Public(bytes) => key::public_of(provider, key_type, &bytes),
+            DecodedKey::Private(key) => {
                 if key.identifier.parameters != key_file::Parameters::Absent {
                     let reason = "the private key has parameters; the standard has none there";
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
-                formats::may_read(provider, served, &key)?;
-                if formats::is_foreign(served, &key) {
+                formats::may_read(provider, key_type, &key)?;
+                if formats::is_foreign(key_type, &key) {
                     let reason = "the private key is in no form of the standard; expected seed, expandedKey or \
                                   both (RFC 9881)";
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
                 let encoded = EncodedKey::Private(key);
-                Ok(key_file::decode(engine()?, served.algorithm, &encoded)?)
+                Ok(key_file::decode(engine()?, key_type.algorithm, &encoded)?)
             }
-            Known::Damaged(reason) => Err(Error::KeyFile(format!("the structure {reason}")).into()),
+            DecodedKey::Damaged(reason) => {
+                Err(Error::KeyFile(format!("the structure {reason}")).into())
+            }
         }
     }
 }
@@ -348,9 +350,9 @@ impl Failure {
 }
 
 /// How the key files of an algorithm look, under the identifier that it is served with.
-pub fn file_form(served: Served) -> Option<FileForm> {
-    let form = FileForm::of(served.algorithm)?;
-    Some(FileForm { oid: served.oid()?, ..form })
+pub fn file_form(key_type: KeyType) -> Option<FileForm> {
+    let form = FileForm::of(key_type.algorithm)?;
+    Some(FileForm { oid: key_type.oid()?, ..form })
 }
 
 /// What stands before the key in a SubjectPublicKeyInfo, for keys of the one length that they have.
@@ -361,17 +363,18 @@ struct Prefix {
     identifier: std::ops::Range<usize>,
 }
 
-/// In the order of [`SERVED`]; none where a key cannot be written.
+/// In the order of [`KEY_TYPES`]; none where a key cannot be written.
 fn prefixes() -> &'static [Option<Prefix>] {
     static PREFIXES: OnceBox<Vec<Option<Prefix>>> = OnceBox::new();
-    PREFIXES.get_or_init(|| Box::new(SERVED.iter().map(|&served| Prefix::of(served)).collect()))
+    PREFIXES
+        .get_or_init(|| Box::new(KEY_TYPES.iter().map(|&key_type| Prefix::of(key_type)).collect()))
 }
 
 impl Prefix {
-    fn of(served: Served) -> Option<Prefix> {
-        let key_len = served.info().public_key.max();
+    fn of(key_type: KeyType) -> Option<Prefix> {
+        let key_len = key_type.info().public_key.max();
         let mut bytes =
-            key_file::encode_public(file_form(served)?, &vec![0; key_len], true).ok()?;
+            key_file::encode_public(file_form(key_type)?, &vec![0; key_len], true).ok()?;
         bytes.truncate(bytes.len() - key_len);
         // The head of the outer SEQUENCE, as long as its length says; then tag and length.
         let start = match bytes[1] {
@@ -416,26 +419,26 @@ mod tests {
     #[test]
     fn the_prefix_is_what_the_standard_writes() {
         // RFC 9881, appendix C: the first bytes of the ML-DSA-44 public key.
-        let served = SERVED.into_iter().find(|s| s.name() == "ML-DSA-44").unwrap();
-        let prefix = Prefix::of(served).unwrap();
+        let key_type = KEY_TYPES.into_iter().find(|s| s.name() == "ML-DSA-44").unwrap();
+        let prefix = Prefix::of(key_type).unwrap();
         let expected = [
             0x30, 0x82, 0x05, 0x32, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03,
             0x04, 0x03, 0x11, 0x03, 0x82, 0x05, 0x21, 0x00,
         ];
         assert_eq!(prefix.bytes, expected);
         assert_eq!(prefix.identifier, 4..17);
-        for served in SERVED {
-            let Some(prefix) = Prefix::of(served) else { continue };
-            assert!(prefix.is_head_of(&prefix.bytes), "{served}");
+        for key_type in KEY_TYPES {
+            let Some(prefix) = Prefix::of(key_type) else { continue };
+            assert!(prefix.is_head_of(&prefix.bytes), "{key_type}");
         }
     }
 
     #[test]
     fn every_algorithm_with_an_identifier_has_a_prefix() {
-        for served in SERVED {
-            let has = Prefix::of(served).is_some();
-            assert_eq!(has, served.oid().is_some(), "{served}");
+        for key_type in KEY_TYPES {
+            let has = Prefix::of(key_type).is_some();
+            assert_eq!(has, key_type.oid().is_some(), "{key_type}");
         }
-        assert_eq!(file_form(SERVED[0]).map(|form| form.oid), Algorithm::MlKem512.info().oid);
+        assert_eq!(file_form(KEY_TYPES[0]).map(|form| form.oid), Algorithm::MlKem512.info().oid);
     }
 }

@@ -11,7 +11,7 @@ use gabion_engine::Family;
 use gabion_engine::key_file::{Forms, OctetForm, Private};
 
 use crate::error::Failure;
-use crate::key_types::Served;
+use crate::key_types::KeyType;
 use crate::provider::Provider;
 
 /// A form of private key, by OpenSSL's name and in its order.
@@ -45,8 +45,8 @@ const INPUT: &CStr = c"ml-dsa.input_formats";
 
 /// Whether the lists are for keys of this algorithm: they have several forms, and no encoder or
 /// decoder of the default provider, which would follow the lists itself.
-fn is_listed(served: Served) -> bool {
-    served.info().family == Family::MlDsa && !served.is_known_object()
+fn is_listed(key_type: KeyType) -> bool {
+    key_type.info().family == Family::MlDsa && !key_type.is_known_object()
 }
 
 /// The formats that a list names, in its order. As OpenSSL reads it: names end at spaces, tabs and
@@ -80,7 +80,7 @@ fn chosen(provider: &Provider, setting: &'static CStr) -> Vec<Format> {
 /// None of those that were chosen.
 pub fn to_write<'a>(
     provider: &Provider,
-    algorithm: Served,
+    algorithm: KeyType,
     forms: Forms<'a>,
 ) -> Result<Forms<'a>, Failure> {
     if !is_listed(algorithm) {
@@ -100,7 +100,7 @@ fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
 
 /// Whether a private key came in one of the forms that no standard has. What they are for the default
 /// provider's keys, they are not for those that it lacks.
-pub fn is_foreign(algorithm: Served, key: &Private) -> bool {
+pub fn is_foreign(algorithm: KeyType, key: &Private) -> bool {
     let is_standard = |forms: Forms<'_>| {
         forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key.max())
     };
@@ -113,7 +113,7 @@ pub fn is_foreign(algorithm: Served, key: &Private) -> bool {
 ///
 /// # Errors
 /// It may not: somebody has chosen others.
-pub fn may_read(provider: &Provider, algorithm: Served, key: &Private) -> Result<(), Failure> {
+pub fn may_read(provider: &Provider, algorithm: KeyType, key: &Private) -> Result<(), Failure> {
     if !is_listed(algorithm) {
         return Ok(());
     }
@@ -129,14 +129,14 @@ pub fn may_read(provider: &Provider, algorithm: Served, key: &Private) -> Result
     }
 }
 
-fn refusal(algorithm: Served, list: &'static CStr) -> Failure {
+fn refusal(algorithm: KeyType, list: &'static CStr) -> Failure {
     Failure::NoFormat { algorithm, list: list.to_str().unwrap_or_default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key_types::SERVED;
+    use crate::key_types::KEY_TYPES;
 
     #[test]
     fn a_list_is_read_as_openssl_reads_it() {
@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn the_lists_are_for_the_pre_hash_variants_of_ml_dsa() {
-        let listed = SERVED.into_iter().filter(|served| is_listed(*served));
-        let names: Vec<_> = listed.map(Served::name).collect();
+        let listed = KEY_TYPES.into_iter().filter(|key_type| is_listed(*key_type));
+        let names: Vec<_> = listed.map(KeyType::name).collect();
         assert_eq!(names, [44, 65, 87].map(|set| format!("HashML-DSA-{set}-with-SHA512")));
     }
 }

@@ -50,11 +50,11 @@ pub struct Shelf<T> {
 enum Order {
     None,
     /// A taker draws its randomness.
-    Drawn,
+    AwaitingRandomness,
     /// The thread can begin.
     Ready(Zeroizing<Vec<u8>>),
     /// The thread has begun.
-    Made,
+    InProgress,
 }
 
 impl<T> Shelf<T> {
@@ -75,7 +75,7 @@ impl<T> Shelf<T> {
         let orders =
             self.is_filled && self.things.len() <= sizes.batch && matches!(self.order, Order::None);
         if orders {
-            self.order = Order::Drawn;
+            self.order = Order::AwaitingRandomness;
         }
         (thing, orders)
     }
@@ -181,7 +181,7 @@ impl<T> State<T> {
     fn next(&mut self) -> Option<(usize, Zeroizing<Vec<u8>>)> {
         let is_ready = |shelf: &Shelf<T>| matches!(shelf.order, Order::Ready(_));
         let place = self.shelves.iter().position(is_ready)?;
-        match std::mem::replace(&mut self.shelves[place].order, Order::Made) {
+        match std::mem::replace(&mut self.shelves[place].order, Order::InProgress) {
             Order::Ready(bytes) => Some((place, bytes)),
             _ => None,
         }

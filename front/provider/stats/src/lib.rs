@@ -171,8 +171,8 @@ impl<const ROWS: usize> Table<ROWS> {
     }
 }
 
-/// What a row counts: an algorithm and an operation, by their names.
-pub type Named = fn(usize) -> (&'static str, &'static str);
+/// Returns the names of a row's algorithm and operation.
+pub type RowNames = fn(usize) -> (&'static str, &'static str);
 
 /// The counters of this process: in the file, or in memory.
 pub struct Counters<const ROWS: usize> {
@@ -190,7 +190,7 @@ impl<const ROWS: usize> Counters<ROWS> {
     ///
     /// # Errors
     /// The file cannot be had, is something else, or is that of a build with other rows.
-    pub fn open(path: &Path, named: Named) -> Result<Self, StatsError> {
+    pub fn open(path: &Path, named: RowNames) -> Result<Self, StatsError> {
         let io = |cause| StatsError::Io { path: path.to_owned(), cause };
         let refused = |reason| StatsError::Refused { path: path.to_owned(), reason };
         check_place(path)?;
@@ -370,7 +370,7 @@ fn make_room(file: &File, len: u64, whole: usize) -> Result<(), std::io::Error> 
 }
 
 /// A new file's content.
-fn fresh_file<const ROWS: usize>(named: Named) -> Vec<u8> {
+fn fresh_file<const ROWS: usize>(named: RowNames) -> Vec<u8> {
     let mut file = Vec::with_capacity(size_of::<Table<ROWS>>());
     file.extend_from_slice(&MAGIC);
     for word in [VERSION, ROWS as u32, size_of::<Counter>() as u32, size_of::<Header>() as u32] {

@@ -162,7 +162,7 @@ pub fn with_openssls(test: &str, names: &[&str]) {
 }
 
 fn run_with(test: &str, prefixes: &[PathBuf], missing: impl Fn(&Path)) {
-    let place = Place::new();
+    let place = TestFolder::new();
     for (round, prefix) in prefixes.iter().enumerate() {
         if !prefix.join("lib/libssl.so").is_file() {
             missing(prefix);
@@ -182,8 +182,8 @@ fn run_with(test: &str, prefixes: &[PathBuf], missing: impl Fn(&Path)) {
 }
 
 /// A library context with both providers, ours preferred, and the folder that it is configured in.
-pub fn both() -> (Place, Context) {
-    let place = Place::new();
+pub fn both() -> (TestFolder, Context) {
+    let place = TestFolder::new();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     (place, context)
 }
@@ -198,16 +198,16 @@ pub fn none() -> Params {
     Params::default()
 }
 
-/// A folder of its own for one test, with the configuration in it.
-pub struct Place {
+/// A test's own folder, with the configuration in it.
+pub struct TestFolder {
     folder: tempfile::TempDir,
     prefix: PathBuf,
 }
 
-impl Place {
+impl TestFolder {
     #[allow(clippy::new_without_default)] // It makes a folder.
     pub fn new() -> Self {
-        let place = Place { folder: tempfile::tempdir().unwrap(), prefix: prefix() };
+        let place = TestFolder { folder: tempfile::tempdir().unwrap(), prefix: prefix() };
         // Below one that is the test's too, so that there is a beside.
         std::fs::create_dir(place.path("")).unwrap();
         std::fs::create_dir(place.path("modules")).unwrap();

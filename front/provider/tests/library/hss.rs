@@ -3,8 +3,8 @@
 
 use gabion_engine::Prehash;
 use gabion_provider_testing::hss::{NAME, Signer, W};
-use gabion_provider_testing::libcrypto::{Params, Written};
-use gabion_provider_testing::{OURS, Place, Side, all_text, both, none};
+use gabion_provider_testing::libcrypto::{KeyStructure, Params};
+use gabion_provider_testing::{OURS, Side, TestFolder, all_text, both, none};
 
 const CONTENT: &[u8] = b"an image of some firmware\n";
 
@@ -16,7 +16,7 @@ const SHAPES: [&[W]; 3] =
 const VERIFY: &str = "cms -verify -inform DER -in message -CAfile cert.pem -out content";
 
 /// A certificate, in files, and its key.
-fn certified(place: &Place, shape: &[W], seed: u8) -> (Signer, Vec<u8>) {
+fn certified(place: &TestFolder, shape: &[W], seed: u8) -> (Signer, Vec<u8>) {
     let mut signer = Signer::new(shape, seed);
     let certificate = signer.certificate();
     std::fs::write(place.path("cert.der"), &certificate).unwrap();
@@ -26,13 +26,13 @@ fn certified(place: &Place, shape: &[W], seed: u8) -> (Signer, Vec<u8>) {
 
 /// Whether messages that sign their content itself are verified: of the releases that are tried, from 4.0 on.
 /// Earlier ones have a digest to hand over and no content.
-fn knows_content_itself(place: &Place) -> bool {
+fn knows_content_itself(place: &TestFolder) -> bool {
     !place.openssl(Side::Stock, "version").contains("OpenSSL 3.")
 }
 
 #[test]
 fn messages_of_another_implementation_verify() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let digest = Prehash::Sha2_256.digest(CONTENT);
     for (seed, shape) in (1..).zip(SHAPES) {
         let (mut signer, certificate) = certified(&place, shape, seed);
@@ -74,7 +74,7 @@ fn messages_of_another_implementation_verify() {
 /// Cut off, grown and changed in bytes of every part: an error or a verdict, each time, and no crash.
 #[test]
 fn damaged_messages_are_refused() {
-    let folder = Place::new();
+    let folder = TestFolder::new();
     let (mut signer, certificate) = certified(&folder, &[W::LmotsW8, W::LmotsW8], 9);
     let digest = Prehash::Sha2_256.digest(CONTENT);
     let message = signer.message(&certificate, CONTENT, Some(&digest));
@@ -120,7 +120,7 @@ fn damaged_messages_are_refused() {
 }
 
 /// Runs the command, which must not crash, nor accept other content.
-fn accepted_or_refused(place: &Place, message: &[u8]) {
+fn accepted_or_refused(place: &TestFolder, message: &[u8]) {
     std::fs::write(place.path("message"), message).unwrap();
     let output = place.command(Side::Gabion, VERIFY).output().unwrap();
     assert!(output.status.code().is_some(), "{}: {}", output.status, all_text(&output));
@@ -136,21 +136,21 @@ fn damaged_keys_and_signatures_are_refused() {
     let mut signer = Signer::new(&[W::LmotsW8, W::LmotsW4], 3);
     let signature = signer.sign(CONTENT);
     let info = signer.subject_public_key_info();
-    let key = context.read(Written::Public, &info).unwrap();
+    let key = context.read(KeyStructure::Public, &info).unwrap();
     assert_eq!(key.provider(), "gabion");
-    assert_eq!(key.write(Written::Public).as_ref(), Some(&info));
+    assert_eq!(key.write(KeyStructure::Public).as_ref(), Some(&info));
     let verifies = |signature: &[u8]| key.verify(NAME, OURS, &none(), CONTENT, signature);
     assert!(verifies(&signature));
     for len in (0..info.len()).chain([info.len() + 1]) {
         let cut = [&info[..], &[0]].concat();
-        assert!(context.read(Written::Public, &cut[..len]).is_none(), "{len}");
+        assert!(context.read(KeyStructure::Public, &cut[..len]).is_none(), "{len}");
     }
     for at in 0..info.len() {
         let mut changed = info.clone();
         changed[at] ^= 1 << (at % 8);
-        let Some(read) = context.read(Written::Public, &changed) else { continue };
+        let Some(read) = context.read(KeyStructure::Public, &changed) else { continue };
         assert!(at >= info.len() - 60, "byte {at}");
-        assert_eq!(read.write(Written::Public), Some(changed), "byte {at}");
+        assert_eq!(read.write(KeyStructure::Public), Some(changed), "byte {at}");
         assert!(!read.verify(NAME, OURS, &none(), CONTENT, &signature), "byte {at}");
     }
     for len in (0..signature.len()).step_by(37).chain([signature.len() - 1]) {
@@ -184,7 +184,7 @@ fn a_bare_key_has_bare_signatures() {
         }
         assert!(!key.verify(NAME, OURS, &none(), CONTENT, endless()));
         // In files both are the same.
-        assert_eq!(key.write(Written::Public), Some(signer.subject_public_key_info()));
+        assert_eq!(key.write(KeyStructure::Public), Some(signer.subject_public_key_info()));
     }
 }
 

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use gabion_provider_testing::libcrypto::{Context, Params};
 use gabion_provider_testing::{
-    GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, SIGNATURES, STOCK, both, none, pattern,
+    GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, SIGNATURES, STOCK, TestFolder, both, none, pattern,
 };
 
 #[test]
@@ -86,7 +86,7 @@ fn every_mix_of_forms_is_imported_and_wrong_mixes_are_refused() {
 #[test]
 fn a_private_key_of_two_is_refused_as_by_the_default_provider() {
     let told = |value: &str| {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.configure(&format!("ml-kem.import_pct_type = {value}"));
         let config = std::fs::read_to_string(place.path("gabion.cnf")).unwrap();
         let line = format!("[def]\nml-kem.import_pct_type = {value}\n");
@@ -300,7 +300,7 @@ fn a_key_share_goes_into_an_empty_key_once() {
 
 #[test]
 fn serves_alone_in_a_library_context() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let context = Context::bare(&LIB);
     let modules = std::ffi::CString::new(place.path("modules").to_str().unwrap()).unwrap();
     // SAFETY: live objects and C strings.

@@ -11,12 +11,12 @@ use gabion_engine::Engine;
 use gabion_engine::keys::stateful::hss::Levels;
 use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_provider_testing::hss::{self, NAME};
-use gabion_provider_testing::libcrypto::{Context, Key, PkeyCtx, Written};
-use gabion_provider_testing::{LIB, OURS, Place, Side, none};
+use gabion_provider_testing::libcrypto::{Context, Key, KeyStructure, PkeyCtx};
+use gabion_provider_testing::{LIB, OURS, Side, TestFolder, none};
 use gabion_state::{Encoding, Generated, Making, Sets, Surroundings, status};
 
 /// Makes a key of trees of height 5 with w = 8, from an index on, with its anchor in another folder.
-fn make(place: &Place, name: &str, levels: usize, encoding: Encoding, first: u64) {
+fn make(place: &TestFolder, name: &str, levels: usize, encoding: Encoding, first: u64) {
     make_of(place, name, hss_sets(levels), encoding, first);
 }
 
@@ -27,7 +27,7 @@ fn hss_sets(levels: usize) -> Sets {
 }
 
 /// The same of other sets.
-fn make_of(place: &Place, name: &str, sets: Sets, encoding: Encoding, first: u64) {
+fn make_of(place: &TestFolder, name: &str, sets: Sets, encoding: Encoding, first: u64) {
     let around = Surroundings::real();
     let engine = Engine::global().unwrap();
     let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
@@ -51,14 +51,14 @@ fn make_of(place: &Place, name: &str, sets: Sets, encoding: Encoding, first: u64
 }
 
 /// How many indexes of a key are used, none of which was lost.
-fn used(place: &Place, name: &str) -> u64 {
+fn used(place: &TestFolder, name: &str) -> u64 {
     let status = status(&Surroundings::real(), &place.path(name)).unwrap();
     assert_eq!(status.remaining.burnt, 0, "{name}");
     status.index
 }
 
 /// Runs a command that must succeed and take so many indexes of the key `k`.
-fn takes(place: &Place, indexes: u64, words: &str) -> String {
+fn takes(place: &TestFolder, indexes: u64, words: &str) -> String {
     let before = used(place, "k");
     let text = place.openssl(Side::Gabion, words);
     assert_eq!(used(place, "k") - before, indexes, "{words}: {text}");
@@ -66,19 +66,19 @@ fn takes(place: &Place, indexes: u64, words: &str) -> String {
 }
 
 /// Runs a command that must fail and take none.
-fn takes_none(place: &Place, words: &str) -> String {
+fn takes_none(place: &TestFolder, words: &str) -> String {
     let before = used(place, "k");
     let text = place.openssl_refuses(Side::Gabion, words);
     assert_eq!(used(place, "k"), before, "{words}: {text}");
     text
 }
 
-fn with_key(levels: usize) -> Place {
+fn with_key(levels: usize) -> TestFolder {
     with_key_of(hss_sets(levels))
 }
 
-fn with_key_of(sets: Sets) -> Place {
-    let place = Place::new();
+fn with_key_of(sets: Sets) -> TestFolder {
+    let place = TestFolder::new();
     make_of(&place, "k", sets, Encoding::Hss, 0);
     std::fs::write(place.path("message"), b"an image of some firmware\n").unwrap();
     place
@@ -99,7 +99,7 @@ fn certificates_take_an_index_each() {
 }
 
 /// Certificates and what goes with them, under the name of the key's identifier.
-fn certificates(place: &Place, name: &str, family: &str) {
+fn certificates(place: &TestFolder, name: &str, family: &str) {
     let key = "gabion-hbs:k";
     takes(place, 1, &format!("req -x509 -new -key {key} -subj /CN=ca -days 2 -out ca.pem"));
     place.openssl(Side::Gabion, "verify -check_ss_sig -CAfile ca.pem ca.pem");
@@ -134,7 +134,7 @@ fn certificates(place: &Place, name: &str, family: &str) {
 }
 
 /// `openssl ca`, which has files of its own.
-fn authority(place: &Place, key: &str) {
+fn authority(place: &TestFolder, key: &str) {
     let text = "[ca]\ndefault_ca = a\n[a]\ndatabase = index.txt\nserial = serial\ncrlnumber = crl\n\
                 new_certs_dir = .\npolicy = p\ndefault_days = 2\ndefault_crl_days = 2\ndefault_md = default\n\
                 [p]\ncommonName = supplied\n";
@@ -162,7 +162,7 @@ fn messages_and_files_take_an_index_each() {
 }
 
 /// Files and messages: CMS has HSS alone, but OpenSSL makes it of any key.
-fn messages(place: &Place, family: &str, verifies: impl Fn(&[u8], &[u8], &[u8]) -> bool) {
+fn messages(place: &TestFolder, family: &str, verifies: impl Fn(&[u8], &[u8], &[u8]) -> bool) {
     let key = "gabion-hbs:k";
     takes(place, 1, &format!("req -x509 -new -key {key} -subj /CN=hss -days 2 -out cert.pem"));
     let message = "cms -sign -md sha256 -binary -nodetach -in message -outform DER -out cms";
@@ -214,7 +214,7 @@ fn messages(place: &Place, family: &str, verifies: impl Fn(&[u8], &[u8], &[u8]) 
 }
 
 /// Copies the files of a key.
-fn copy(place: &Place, from: &str, to: &str) {
+fn copy(place: &TestFolder, from: &str, to: &str) {
     for ending in ["", ".state", ".log", ".lock", ".trees"] {
         std::fs::copy(place.path(&format!("{from}{ending}")), place.path(&format!("{to}{ending}")))
             .unwrap();
@@ -260,14 +260,14 @@ fn an_index_is_taken_where_a_message_is_signed() {
         let next = || used(&place, name);
         assert_eq!(key.provider(), "gabion");
         assert!(key.part("priv").is_none());
-        let public = key.write(Written::Public).unwrap();
-        assert!(key.write(Written::Private).is_none());
+        let public = key.write(KeyStructure::Public).unwrap();
+        assert!(key.write(KeyStructure::Private).is_none());
         // SAFETY: live keys.
         let copied = unsafe { (LIB.EVP_PKEY_dup)(key.raw) };
         assert!(copied.is_null());
         assert!(key.data(KEYPAIR).is_none());
         assert_eq!(key.data(PUBLIC).map(|parts| parts.len()), Some(1));
-        let read = context.read(Written::Public, &public).unwrap();
+        let read = context.read(KeyStructure::Public, &public).unwrap();
         // SAFETY: live keys.
         assert_eq!(unsafe { (LIB.EVP_PKEY_eq)(key.raw, read.raw) }, 1);
         let one = begun(&key);

@@ -7,7 +7,9 @@ use std::sync::Barrier;
 
 use gabion_provider_testing::libcrypto::{Context, Params};
 use gabion_provider_testing::libssl::{Libssl, Step};
-use gabion_provider_testing::{GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, STOCK, Side, both};
+use gabion_provider_testing::{
+    GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, STOCK, Side, TestFolder, both,
+};
 
 const THREADS: usize = 24;
 const ROUNDS: usize = 60;
@@ -103,7 +105,7 @@ fn encapsulating_and_decapsulating_with_one_key() {
 #[test]
 fn handshakes_of_one_context() {
     const ROUNDS: usize = 4;
-    let place = Place::new();
+    let place = TestFolder::new();
     place.configure("tls-draft-signatures = yes");
     let words =
         "req -x509 -newkey ML-DSA-65 -nodes -keyout leaf.key -out leaf.pem -subj /CN=leaf -days 2";
@@ -120,7 +122,7 @@ fn handshakes_of_one_context() {
         for side in [0, 1, 0, 1] {
             match sides[side].advance() {
                 Step::Done => done[side] = true,
-                Step::Reads => {}
+                Step::WantsRead => {}
                 _ => return false,
             }
             let bytes = sides[side].sent();
@@ -138,7 +140,7 @@ fn handshakes_of_one_context() {
 /// The FIPS module, in the same way: 24 threads on one key, every result checked.
 #[test]
 fn one_key_in_the_fips_module() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let Some(conf) = place.fips_configuration() else { return };
     let context = Context::with_config(&LIB, &conf);
     for (name, rounds) in [("ML-DSA-65", 10), ("ML-DSA-87", 5), ("SLH-DSA-SHA2-128f", 1)] {

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 use gabion_engine::Algorithm;
 use gabion_provider_stats as stats;
 use gabion_provider_testing::libcrypto::{Context, Libcrypto, Params};
-use gabion_provider_testing::libssl::{End, Libssl, Outcome, Way};
+use gabion_provider_testing::libssl::{Direction, End, Libssl, Outcome};
 use gabion_provider_testing::{
-    EVERY_WAY, GROUPS, KEMS, OURS, PRIVATE_GROUPS, Place, STOCK, Side, both, lib_prefix,
+    EVERY_WAY, GROUPS, KEMS, OURS, PRIVATE_GROUPS, STOCK, Side, TestFolder, both, lib_prefix,
     started_again, with_every_openssl,
 };
 
@@ -23,7 +23,7 @@ static SSL: LazyLock<Libssl> = LazyLock::new(|| {
 
 /// Both sides' contexts, and a server's certificate.
 struct Sides {
-    place: Place,
+    place: TestFolder,
     stock: Context,
     gabion: Context,
 }
@@ -35,7 +35,7 @@ impl Sides {
 
     /// With a line in our provider's section of the configuration.
     fn with(line: &str) -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.configure(line);
         place.openssl(
             Side::Stock,
@@ -179,7 +179,7 @@ fn wrong_shares_of_x25519(sides: &Sides) {
     let one: Vec<u8> = (0..32).map(|at| u8::from(at == 0)).collect();
     let lengths = [0, 1, 31, 33, 65].map(|len| vec![9; len]);
     for share in lengths.into_iter().chain([vec![0; 32], one]) {
-        for way in [Way::ToServer, Way::ToClient] {
+        for way in [Direction::ToServer, Direction::ToClient] {
             let [ours, theirs] = [Side::Gabion, Side::Stock].map(|side| {
                 let (client, server) =
                     (sides.client(side, Some("x25519")), sides.server(side, Some("x25519")));
@@ -412,10 +412,10 @@ fn shares() {
         let info = group.parse::<Algorithm>().unwrap().info();
         let point = !group.contains("X25519");
         let kem = info.parts[usize::from(point)].algorithm().unwrap();
-        for way in [Way::ToServer, Way::ToClient] {
+        for way in [Direction::ToServer, Direction::ToClient] {
             let (whole, kem) = match way {
-                Way::ToServer => (info.public_key.max(), kem.info().public_key.max()),
-                Way::ToClient => (info.output.max(), kem.info().output.max()),
+                Direction::ToServer => (info.public_key.max(), kem.info().public_key.max()),
+                Direction::ToClient => (info.output.max(), kem.info().output.max()),
             };
             let curve = if point { 0..whole - kem } else { kem..whole };
             let run = |side: Side, change: &dyn Fn(&[u8]) -> Vec<u8>| {
@@ -433,7 +433,7 @@ fn shares() {
             let same = run(Side::Gabion, &<[u8]>::to_vec);
             assert_eq!(same, Outcome::Group(group.into()), "an unchanged share is taken");
             let mut tried = wrong_shares(&vec![7; whole], curve.clone(), point);
-            if way == Way::ToServer {
+            if way == Direction::ToServer {
                 // Coefficients that are not reduced: ML-KEM's check of its public key.
                 tried.push(("ML-KEM's part all ones".into(), Vec::new()));
             }

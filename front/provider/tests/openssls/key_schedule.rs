@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use gabion_provider_stats as stats;
 use gabion_provider_testing::libcrypto::{Context, Kdf, Libcrypto, Params};
-use gabion_provider_testing::libssl::{Libssl, Resumed};
+use gabion_provider_testing::libssl::{Libssl, Resumption};
 use gabion_provider_testing::{
-    EVERY_WAY, OURS, Place, STOCK, Side, lib_prefix, started_again, with_every_openssl,
+    EVERY_WAY, OURS, STOCK, Side, TestFolder, lib_prefix, started_again, with_every_openssl,
 };
 
 const NAME: &str = "TLS13-KDF";
@@ -26,8 +26,8 @@ fn counted() -> (u64, u64) {
     row.map(|row| (row.calls, row.errors)).unwrap()
 }
 
-fn both() -> (Place, Context) {
-    let place = Place::new();
+fn both() -> (TestFolder, Context) {
+    let place = TestFolder::new();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     (place, context)
 }
@@ -352,7 +352,7 @@ fn connections() {
             let to = to.with_suite(suite);
             let what = format!("{suite}: {client:?} -> {server:?}");
             let before = counted();
-            assert_eq!(ssl.resume(&from, &to), Resumed::WithEarlyData, "{what}");
+            assert_eq!(ssl.resume(&from, &to), Resumption::EarlyData, "{what}");
             let after = counted();
             let ours = [client, server].iter().filter(|&&side| side == Side::Gabion).count() as u64;
             // Two connections: some twenty derivations a side each.

@@ -4,8 +4,10 @@
 use std::sync::LazyLock;
 
 use gabion_provider_testing::hss::{NAME, Signer, W};
-use gabion_provider_testing::libcrypto::{Context, Key, Libcrypto, Params, Written};
-use gabion_provider_testing::{OURS, Place, STOCK, lib_prefix, none, started_again, with_openssls};
+use gabion_provider_testing::libcrypto::{Context, Key, KeyStructure, Libcrypto, Params};
+use gabion_provider_testing::{
+    OURS, STOCK, TestFolder, lib_prefix, none, started_again, with_openssls,
+};
 
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&lib_prefix()));
 
@@ -23,7 +25,7 @@ fn beside() {
     // SAFETY: no argument.
     let is_4 = unsafe { (LIB.OPENSSL_version_major)() } >= 4;
     for ours_first in [false, true] {
-        let place = Place::new();
+        let place = TestFolder::new();
         if ours_first {
             place.load_ours_first();
         }
@@ -111,7 +113,7 @@ fn names(context: &Context, signer: &Signer, is_4: bool) {
     }
     // Files under the object identifier are HSS, and ours.
     let info = signer.subject_public_key_info();
-    let read = context.read(Written::Public, &info).unwrap();
+    let read = context.read(KeyStructure::Public, &info).unwrap();
     assert_eq!((read.provider(), read.part("pub")), ("gabion".into(), Some(signer.public.clone())));
-    assert_eq!(read.write(Written::Public), Some(info));
+    assert_eq!(read.write(KeyStructure::Public), Some(info));
 }

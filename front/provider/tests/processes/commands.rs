@@ -1,11 +1,11 @@
 //! The provider through the `openssl` command, against the default provider both ways. The counters
 //! tell who did the work: OpenSSL goes on with another provider without a word.
 
-use gabion_provider_testing::{BOTH_WAYS, KEMS, Place, SIGNATURES, Side};
+use gabion_provider_testing::{BOTH_WAYS, KEMS, SIGNATURES, Side, TestFolder};
 
 #[test]
 fn lists_itself_and_serves_every_algorithm() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let providers = place.openssl(Side::Gabion, "list -providers");
     assert!(providers.contains("name: Gabion provider"), "{providers}");
     assert_eq!(providers.matches("status: active").count(), 2, "{providers}");
@@ -22,7 +22,7 @@ fn lists_itself_and_serves_every_algorithm() {
 
 #[test]
 fn keys_cross_in_every_form() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for (maker, reader) in BOTH_WAYS {
         for name in KEMS.iter().chain(&SIGNATURES) {
             let set = if name.starts_with("ML-KEM") { "ml-kem" } else { "ml-dsa" };
@@ -50,7 +50,7 @@ fn keys_cross_in_every_form() {
 }
 
 /// Uses the private key on one side and its public key on the other.
-fn use_key(place: &Place, side: Side, name: &str, key: &str) {
+fn use_key(place: &TestFolder, side: Side, name: &str, key: &str) {
     let other = if side == Side::Gabion { Side::Stock } else { Side::Gabion };
     std::fs::write(place.path("message"), format!("a message for {name}")).unwrap();
     if name.starts_with("ML-KEM") {
@@ -69,7 +69,7 @@ fn use_key(place: &Place, side: Side, name: &str, key: &str) {
 
 #[test]
 fn signatures_hold_their_context_and_digest_interface() {
-    let place = Place::new();
+    let place = TestFolder::new();
     std::fs::write(place.path("message"), vec![7; 100_000]).unwrap();
     for (signer, verifier) in BOTH_WAYS {
         for name in SIGNATURES {
@@ -106,7 +106,7 @@ fn signatures_hold_their_context_and_digest_interface() {
 
 #[test]
 fn certificates_are_signed_and_verified() {
-    let place = Place::new();
+    let place = TestFolder::new();
     std::fs::write(place.path("leaf.ext"), "basicConstraints = CA:FALSE\n").unwrap();
     for (issuer, verifier) in BOTH_WAYS {
         for name in SIGNATURES {
@@ -139,7 +139,7 @@ fn certificates_are_signed_and_verified() {
 
 #[test]
 fn a_wrong_ciphertext_length_is_an_error() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.openssl(Side::Gabion, "genpkey -algorithm ML-KEM-768 -out key.pem");
     std::fs::write(place.path("ct"), vec![0; 1087]).unwrap();
     let text = place.openssl_refuses(Side::Gabion, "pkeyutl -decap -inkey key.pem -in ct");
@@ -149,7 +149,7 @@ fn a_wrong_ciphertext_length_is_an_error() {
 
 #[test]
 fn a_fault_is_an_error_and_never_silent() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.openssl(Side::Stock, "genpkey -algorithm ML-DSA-65 -out key.pem");
     std::fs::write(place.path("message"), b"m").unwrap();
     let with = |words: &str| {
@@ -176,7 +176,7 @@ fn a_fault_is_an_error_and_never_silent() {
 
 #[test]
 fn counters_that_cannot_be_kept_are_told() {
-    let place = Place::new();
+    let place = TestFolder::new();
     std::fs::write(place.path("stats"), b"somebody's file").unwrap();
     let words = "genpkey -algorithm ML-KEM-512 -out key.pem";
     let text = place.openssl(Side::Gabion, words);

@@ -13,9 +13,9 @@ use gabion_engine::keys::stateful::Progress;
 use gabion_engine::xmss::{Scheme, Set};
 use gabion_engine::{Algorithm, Config, Engine, Family};
 use gabion_provider_testing::hss::{self, Signer, W};
-use gabion_provider_testing::libcrypto::{Context, Key, Params, Written};
+use gabion_provider_testing::libcrypto::{Context, Key, KeyStructure, Params};
 use gabion_provider_testing::{
-    GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, SIGNATURES, Side, all_text,
+    GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, SIGNATURES, Side, TestFolder, all_text,
 };
 use gabion_state::{Encoding, Generated, Making, Surroundings};
 
@@ -77,12 +77,12 @@ fn measure_signature(
     measure(format!("{name} keygen"), &mut || key = context.generate(name, ours, &none));
     let key = key.unwrap();
     // FN-DSA has no files yet.
-    let files = [Written::Private, Written::Public].map(|what| key.write(what));
+    let files = [KeyStructure::Private, KeyStructure::Public].map(|what| key.write(what));
     assert_eq!(files.iter().all(Option::is_some), !name.ends_with("-draft"), "{name}");
     let parts = Params::default().octets("pub", &key.part("pub").unwrap());
     let private = Params::default().octets("priv", &key.part("priv").unwrap());
     measure(format!("{name} read private"), &mut || match &files[0] {
-        Some(der) => assert!(context.read(Written::Private, der).is_some()),
+        Some(der) => assert!(context.read(KeyStructure::Private, der).is_some()),
         None => assert!(context.import(name, ours, &private).is_some()),
     });
     let mut signature = Vec::new();
@@ -94,7 +94,7 @@ fn measure_signature(
     // A key that is used more than twice is verified with in another way.
     measure(format!("{name} read public, verify"), &mut || {
         let public = match &files[1] {
-            Some(der) => context.read(Written::Public, der).unwrap(),
+            Some(der) => context.read(KeyStructure::Public, der).unwrap(),
             None => context.import(name, ours, &parts).unwrap(),
         };
         for _ in 0..5 {
@@ -139,7 +139,7 @@ fn measure_hss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut
         };
         // The first one tests the algorithm.
         measure(format!("HSS of {trees} trees, read public, verify"), &mut || {
-            verify(context.read(Written::Public, &info).unwrap());
+            verify(context.read(KeyStructure::Public, &info).unwrap());
         });
         measure(format!("HSS of {trees} trees, import public, verify"), &mut || {
             verify(context.import(hss::NAME, OURS, &parts).unwrap());
@@ -172,7 +172,7 @@ fn measure_xmss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMu
 
 /// Measures a private key of HSS by its address.
 fn measure_by_address(
-    place: &Place,
+    place: &TestFolder,
     context: &Context,
     measure: &mut dyn FnMut(String, &mut dyn FnMut()),
 ) {
@@ -243,7 +243,7 @@ fn operations_of_other_backends_fit_it_too() {
 
 #[test]
 fn operations_fit_the_stack_of_an_asynchronous_job() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.configure("x25519 = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     // What a thread has on its stack before it begins: its own data.
@@ -301,7 +301,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
 }
 
 /// A program that is built against this OpenSSL, beside what it reads.
-fn matrix(place: &Place) -> std::path::PathBuf {
+fn matrix(place: &TestFolder) -> std::path::PathBuf {
     let prefix = gabion_provider_testing::prefix();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/processes/matrix");
     let (program, plug) = (place.path("matrix"), place.path("plug.so"));
@@ -336,7 +336,7 @@ fn matrix(place: &Place) -> std::path::PathBuf {
 }
 
 /// Runs cells of the matrix; what it says of them.
-fn run_matrix(place: &Place, program: &Path, words: &[&str]) -> (bool, String) {
+fn run_matrix(place: &TestFolder, program: &Path, words: &[&str]) -> (bool, String) {
     let output = Command::new(program)
         .arg(place.path(""))
         .args(words)
@@ -350,7 +350,7 @@ fn run_matrix(place: &Place, program: &Path, words: &[&str]) -> (bool, String) {
 /// No thread, little stack, no memory, a fork, the loader's lock, cancellation: see matrix/matrix.c.
 #[test]
 fn where_a_process_has_nothing_to_give_answers_are_right_or_errors_that_pass() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let program = matrix(&place);
     for when in ["first", "later"] {
         let (good, text) = run_matrix(&place, &program, &[when]);
@@ -361,9 +361,9 @@ fn where_a_process_has_nothing_to_give_answers_are_right_or_errors_that_pass() {
 /// Without address space for a stack no self-test runs; where all ran at load, none is left to run.
 #[test]
 fn what_was_tested_at_load_needs_no_test_later() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let program = matrix(&place);
-    let untested = |place: &Place| {
+    let untested = |place: &TestFolder| {
         let (good, text) =
             run_matrix(place, &program, &["first", "1 MiB of address space, no error", "MLKEM768"]);
         (good, text)

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
-use gabion_provider_testing::{Place, Side};
+use gabion_provider_testing::{Side, TestFolder};
 
 /// A server that accepts a number of connections; ended when dropped.
 struct Server {
@@ -14,7 +14,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(place: &Place, side: Side, group: &str, options: &str) -> Self {
+    fn start(place: &TestFolder, side: Side, group: &str, options: &str) -> Self {
         let words = format!(
             "s_server -accept 127.0.0.1:0 -tls1_3 -groups {group} -cert chain.pem -key leaf.key \
              {options}"
@@ -47,7 +47,7 @@ impl Drop for Server {
 }
 
 /// One handshake; what the client says about it.
-fn connect(place: &Place, side: Side, server: &Server, group: &str, options: &str) -> String {
+fn connect(place: &TestFolder, side: Side, server: &Server, group: &str, options: &str) -> String {
     let words = format!(
         "s_client -connect 127.0.0.1:{} -tls1_3 -groups {group} -CAfile ca.pem -verify_return_error \
          -servername localhost -verify_hostname localhost {options}",
@@ -71,7 +71,7 @@ fn connect(place: &Place, side: Side, server: &Server, group: &str, options: &st
 }
 
 /// A chain of two certificates, made by the default provider where it can.
-fn certificates(place: &Place, algorithm: &str) {
+fn certificates(place: &TestFolder, algorithm: &str) {
     let side = if algorithm.starts_with("Falcon") { Side::Gabion } else { Side::Stock };
     let made = |words: &str| place.openssl(side, words);
     std::fs::write(place.path("leaf.ext"), "subjectAltName = DNS:localhost\n").unwrap();
@@ -93,7 +93,7 @@ fn either_side_alone_and_both() {
         ("MLKEM512", "ML-KEM-512", "ML-DSA-44"),
     ] {
         for (server_side, client_side) in [(Gabion, Stock), (Stock, Gabion), (Gabion, Gabion)] {
-            let place = Place::new();
+            let place = TestFolder::new();
             certificates(&place, algorithm);
             let server = Server::start(&place, server_side, group, "");
             for _ in 0..3 {
@@ -122,7 +122,7 @@ fn either_side_alone_and_both() {
 
 #[test]
 fn counters_outlive_a_killed_server() {
-    let place = Place::new();
+    let place = TestFolder::new();
     certificates(&place, "ML-DSA-44");
     let server = Server::start(&place, Side::Gabion, "MLKEM768", "");
     connect(&place, Side::Stock, &server, "MLKEM768", "");
@@ -139,7 +139,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     for (group, algorithm) in
         [("X25519MLKEM768", "ML-DSA-44"), ("MLKEM768", "ML-DSA-65"), ("MLKEM1024", "ML-DSA-87")]
     {
-        let place = Place::new();
+        let place = TestFolder::new();
         certificates(&place, algorithm);
         let server = Server::start(&place, Side::Gabion, group, "-async");
         for _ in 0..2 {
@@ -160,7 +160,7 @@ fn jobs_of_s_server_pause_where_the_switch_is_on() {
         ("MLKEM768", "ML-KEM-768", "ML-DSA-44"),
     ] {
         for switch in ["yes", "no"] {
-            let place = Place::new();
+            let place = TestFolder::new();
             certificates(&place, "ML-DSA-44");
             place.configure(&format!("async-jobs = {switch}"));
             let server = Server::start(&place, Side::Gabion, group, "-async");
@@ -176,7 +176,7 @@ fn jobs_of_s_server_pause_where_the_switch_is_on() {
 }
 
 /// The signature schemes of the ClientHello that a side sends, in its order.
-fn offered(place: &Place, side: Side, variable: Option<&str>) -> Vec<u16> {
+fn offered(place: &TestFolder, side: Side, variable: Option<&str>) -> Vec<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut command = place.command(side, &format!("s_client -connect 127.0.0.1:{port}"));
@@ -207,7 +207,7 @@ fn offered(place: &Place, side: Side, variable: Option<&str>) -> Vec<u16> {
 
 #[test]
 fn schemes_without_a_settled_codepoint_are_offered_only_on_request() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let stock = offered(&place, Side::Stock, None);
     assert!(stock.contains(&0x0905) && stock.contains(&0x0804), "{stock:x?}");
     assert_eq!(offered(&place, Side::Gabion, None), stock, "the default is the default provider's");
@@ -230,7 +230,7 @@ fn leaves_without_a_settled_codepoint_serve_behind_the_switch() {
         ("Falcon-padded-512", "falconpadded512"),
         ("Falcon-padded-1024", "falconpadded1024"),
     ] {
-        let place = Place::new();
+        let place = TestFolder::new();
         certificates(&place, algorithm);
         let refused = || {
             let server = place.command(

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gabion_provider_testing::libcrypto::{Context, Key, Params};
-use gabion_provider_testing::{LIB, Place};
+use gabion_provider_testing::{LIB, TestFolder};
 
 use crate::turn;
 
@@ -28,7 +28,7 @@ const OURS: [&str; 6] = [
 ];
 
 /// Our provider beside the default one; and the FIPS module, where this OpenSSL has it.
-fn modes(place: &Place) -> Vec<Mode> {
+fn modes(place: &TestFolder) -> Vec<Mode> {
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let ours = Mode { context, query: "provider=gabion", signatures: &OURS };
     let fips = place.fips_configuration().map(|conf| Mode {
@@ -44,8 +44,8 @@ fn rounds(name: &str, many: usize) -> usize {
     if name.starts_with("SLH-DSA") { many.div_ceil(20) } else { many }
 }
 
-/// A key, a message and its signature.
-struct Signed<'a> {
+/// A message with its key and signature.
+struct SignedMessage<'a> {
     name: &'static str,
     query: &'static str,
     key: Key<'a>,
@@ -53,15 +53,15 @@ struct Signed<'a> {
     signature: Vec<u8>,
 }
 
-impl<'a> Signed<'a> {
-    fn new(mode: &'a Mode, name: &'static str) -> Signed<'a> {
+impl<'a> SignedMessage<'a> {
+    fn new(mode: &'a Mode, name: &'static str) -> SignedMessage<'a> {
         let (query, none) = (mode.query, Params::default());
         let key = mode.context.generate(name, query, &none).expect(name);
         let provider = if query == "fips=yes" { "fips" } else { "gabion" };
         assert_eq!(key.provider(), provider, "{name}");
         let message = format!("a message for {name}").into_bytes();
         let signature = key.sign(name, query, &none, &message).expect(name);
-        Signed { name, query, key, message, signature }
+        SignedMessage { name, query, key, message, signature }
     }
 
     fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
@@ -110,10 +110,10 @@ fn growth(count: usize, rounds: impl Fn()) -> usize {
 #[test]
 fn a_call_leaves_no_context_behind() {
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     for mode in modes(&place) {
         for &name in mode.signatures {
-            let signed = Signed::new(&mode, name);
+            let signed = SignedMessage::new(&mode, name);
             let count = rounds(name, 200);
             // What is made once (scratch, caches) comes first.
             (0..count.min(20)).for_each(|_| signed.calls());
@@ -145,7 +145,7 @@ fn says_why(mode: &Mode) -> bool {
 }
 
 /// What libcrypto itself puts into the queue when the default provider's signature does not verify.
-fn libcryptos_own(place: &Place) -> usize {
+fn libcryptos_own(place: &TestFolder) -> usize {
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let (stock, none) = ("provider=default", Params::default());
     let key = context.generate("ML-DSA-44", stock, &none).unwrap();
@@ -158,14 +158,14 @@ fn libcryptos_own(place: &Place) -> usize {
 #[test]
 fn the_error_queue_is_empty_after_a_call_and_says_why_after_an_error() {
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     let own = libcryptos_own(&place);
     for mode in modes(&place) {
         let none = Params::default();
         LIB.take_errors();
         for &name in mode.signatures {
             let what = format!("{} {name}", mode.query);
-            let signed = Signed::new(&mode, name);
+            let signed = SignedMessage::new(&mode, name);
             assert_eq!(LIB.take_errors(), 0, "{what}: key generation and signing");
             assert!(signed.verifies(&signed.message, &signed.signature));
             assert_eq!(LIB.take_errors(), 0, "{what}: a signature that verifies");
@@ -207,10 +207,10 @@ fn the_error_queue_is_empty_after_a_call_and_says_why_after_an_error() {
 fn errors_of_one_thread_are_not_seen_by_another() {
     const EACH: usize = 12;
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     for mode in modes(&place) {
-        let all: Vec<Signed<'_>> =
-            mode.signatures.iter().map(|name| Signed::new(&mode, name)).collect();
+        let all: Vec<SignedMessage<'_>> =
+            mode.signatures.iter().map(|name| SignedMessage::new(&mode, name)).collect();
         let (begin, over) = (Barrier::new(2 * EACH), AtomicBool::new(false));
         let right: usize = std::thread::scope(|scope| {
             let (all, begin, over, mode) = (&all, &begin, &over, &mode);

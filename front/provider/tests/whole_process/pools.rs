@@ -7,7 +7,7 @@ use std::os::fd::FromRawFd;
 use std::time::Duration;
 
 use gabion_provider_testing::libcrypto::{Context, Params};
-use gabion_provider_testing::{LIB, OURS, Place, STOCK, Side};
+use gabion_provider_testing::{LIB, OURS, STOCK, Side, TestFolder};
 
 use crate::turn;
 
@@ -16,8 +16,8 @@ const GROUP: &str = "X25519MLKEM768";
 const GROUPS: [(&str, usize); 2] = [(GROUP, 1216), ("X25519", 32)];
 
 /// A place with pools.
-fn switched_on() -> Place {
-    let place = Place::new();
+fn switched_on() -> TestFolder {
+    let place = TestFolder::new();
     place.configure("key-pools = yes");
     place
 }
@@ -63,7 +63,7 @@ fn a_process_with_little_use_starts_no_thread() {
     }
     assert_eq!(threads(), 0);
     // Nor one that did not ask for it.
-    let place = Place::new();
+    let place = TestFolder::new();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     (0..64).for_each(|_| drop(generate(&context, GROUP)));
     assert_eq!(threads(), 0);
@@ -166,7 +166,7 @@ fn unloading_ends_the_thread() {
 #[test]
 fn what_comes_from_the_pool_is_counted() {
     let _turn = turn();
-    let pooled_of = |place: Place, group: &str| {
+    let pooled_of = |place: TestFolder, group: &str| {
         place.openssl(Side::Gabion, &format!("speed -seconds 1 {group}"));
         let (made, errors) = place.count(group, "keygen");
         assert!(made > 0 && errors == 0, "{group}: {made}, {errors} errors");
@@ -176,7 +176,7 @@ fn what_comes_from_the_pool_is_counted() {
     };
     for (group, _) in GROUPS {
         assert!(pooled_of(switched_on(), group) > 0, "{group}");
-        let place = Place::new();
+        let place = TestFolder::new();
         place.configure("x25519 = yes");
         assert_eq!(pooled_of(place, group), 0, "{group}");
     }

@@ -5,32 +5,32 @@ use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 
 use gabion_provider_testing::libcrypto::{Context, Key, Params};
-use gabion_provider_testing::{LIB, OURS, Place};
+use gabion_provider_testing::{LIB, OURS, TestFolder};
 
 use crate::turn;
 
 const MESSAGE: &[u8] = b"before, between and after";
 
-/// A provider that was loaded into a context by hand.
-struct Loaded<'a> {
+/// A provider loaded into a context by hand.
+struct LoadedProvider<'a> {
     raw: *mut c_void,
     _context: &'a Context,
 }
 
-impl<'a> Loaded<'a> {
-    fn new(context: &'a Context, name: &CStr) -> Loaded<'a> {
-        Loaded::with(context, name, &Params::default())
+impl<'a> LoadedProvider<'a> {
+    fn new(context: &'a Context, name: &CStr) -> LoadedProvider<'a> {
+        LoadedProvider::with(context, name, &Params::default())
     }
 
     /// With what would stand in the provider's section of a configuration file. A file would leave a few
     /// hundred bytes in libcrypto each time.
-    fn with(context: &'a Context, name: &CStr, settings: &Params) -> Loaded<'a> {
+    fn with(context: &'a Context, name: &CStr, settings: &Params) -> LoadedProvider<'a> {
         let mut list = settings.list();
         // SAFETY: a live context, a C string, a list with an end.
         let raw =
             unsafe { (LIB.OSSL_PROVIDER_load_ex)(context.raw, name.as_ptr(), list.as_mut_ptr()) };
         assert!(!raw.is_null(), "{name:?}: {}", LIB.last_error());
-        Loaded { raw, _context: context }
+        LoadedProvider { raw, _context: context }
     }
 
     fn unload(self) {
@@ -66,7 +66,7 @@ fn works(key: &Key<'_>, name: &str) {
 
 /// One life of the provider in a context that others may use too.
 fn cycle(context: &Context, name: &str) {
-    let gabion = Loaded::new(context, c"gabion");
+    let gabion = LoadedProvider::new(context, c"gabion");
     let key = generate(context, name);
     works(&key, name);
     gabion.unload();
@@ -103,12 +103,12 @@ fn on_a_thread(work: impl FnOnce() + Send) {
 #[test]
 fn keys_outlive_the_provider_that_made_them() {
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     let context = context(&place.path("modules"));
-    let stock = Loaded::new(&context, c"default");
+    let stock = LoadedProvider::new(&context, c"default");
     let mut kept = Vec::new();
     for round in 0..20 {
-        let gabion = Loaded::new(&context, c"gabion");
+        let gabion = LoadedProvider::new(&context, c"gabion");
         for name in ["ML-DSA-44", "ML-DSA-65", "Falcon-512", "ML-KEM-768", "X25519MLKEM768"] {
             let key = generate(&context, name);
             // Alternately freed before, right after, and only with the last one.
@@ -126,7 +126,7 @@ fn keys_outlive_the_provider_that_made_them() {
             }
         }
         LIB.take_errors();
-        let again = Loaded::new(&context, c"gabion");
+        let again = LoadedProvider::new(&context, c"gabion");
         for (_, name, key) in &kept {
             assert!(key.part("pub").is_some_and(|public| public.len() > 800), "{name}");
             if name.starts_with("ML-DSA") || name.starts_with("Falcon") {
@@ -144,23 +144,23 @@ fn keys_outlive_the_provider_that_made_them() {
 fn memory_stays_as_it_is_over_lives_of_the_provider() {
     const LIVES: usize = 200;
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     let modules = place.path("modules");
     // Loaded only, which maps and unmaps it; and used, in contexts of their own and in a common one.
     let loaded = || {
         let context = context(&modules);
-        Loaded::new(&context, c"gabion").unload();
+        LoadedProvider::new(&context, c"gabion").unload();
     };
     let used = || {
         let context = context(&modules);
-        let stock = Loaded::new(&context, c"default");
+        let stock = LoadedProvider::new(&context, c"default");
         cycle(&context, "ML-DSA-44");
         stock.unload();
     };
     let with_pools = || {
         let context = context(&modules);
         let switch = Params::default().text("key-pools", "yes");
-        let gabion = Loaded::with(&context, c"gabion", &switch);
+        let gabion = LoadedProvider::with(&context, c"gabion", &switch);
         // Enough for the thread that makes keys ahead, which ends with the provider. Nobody waits for it.
         for name in ["X25519MLKEM768", "X25519"] {
             (0..20).for_each(|_| drop(generate(&context, name)));
@@ -199,7 +199,7 @@ fn memory_stays_as_it_is_over_lives_of_the_provider() {
 #[test]
 fn what_is_left_may_be_freed_after_libcryptos_own_cleanup() {
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     let config = place.path("gabion.cnf");
     let life = |query: &str, key_goes_first: bool| {
         // SAFETY: the child ends by _exit; what it does is not its parent's.
@@ -297,7 +297,7 @@ __attribute__((destructor)) static void end(void) {
 "#;
 
 /// Compiles the plugin; `is_constructed` says whether it does its work in its constructor or destructor.
-fn plugin(place: &Place, is_constructed: bool) -> CString {
+fn plugin(place: &TestFolder, is_constructed: bool) -> CString {
     let (source, plugin) = (place.path("plugin.c"), place.path(&format!("{is_constructed}.so")));
     std::fs::write(&source, PLUGIN).unwrap();
     let prefix = gabion_provider_testing::prefix();
@@ -321,10 +321,10 @@ fn plugin(place: &Place, is_constructed: bool) -> CString {
 #[test]
 fn constructors_and_destructors_of_a_plugin_wait_for_no_thread() {
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     let here = context(&place.path("modules"));
-    let stock = Loaded::new(&here, c"default");
-    let gabion = Loaded::new(&here, c"gabion");
+    let stock = LoadedProvider::new(&here, c"default");
+    let gabion = LoadedProvider::new(&here, c"gabion");
     drop(generate(&here, "ML-KEM-512"));
     works(&generate(&here, "ML-DSA-44"), "ML-DSA-44");
     for is_constructed in [true, false] {
@@ -350,11 +350,11 @@ fn constructors_and_destructors_of_a_plugin_wait_for_no_thread() {
 fn threads_load_and_unload_while_others_work() {
     const EACH: usize = 6;
     let _turn = turn();
-    let place = Place::new();
+    let place = TestFolder::new();
     let modules = place.path("modules");
     let shared = context(&modules);
-    let stock = Loaded::new(&shared, c"default");
-    let gabion = Loaded::new(&shared, c"gabion");
+    let stock = LoadedProvider::new(&shared, c"default");
+    let gabion = LoadedProvider::new(&shared, c"gabion");
     let key = generate(&shared, "ML-DSA-65");
     std::thread::scope(|scope| {
         for thread in 0..EACH {
@@ -363,7 +363,7 @@ fn threads_load_and_unload_while_others_work() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     let own = context(modules);
-                    let stock = Loaded::new(&own, c"default");
+                    let stock = LoadedProvider::new(&own, c"default");
                     cycle(&own, if thread % 2 == 0 { "ML-DSA-44" } else { "Falcon-512" });
                     stock.unload();
                 }

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use gabion_provider_testing::{Place, all_text, prefix};
+use gabion_provider_testing::{TestFolder, all_text, prefix};
 
 /// Compiles a program of this folder.
-fn program(place: &Place, name: &str) -> PathBuf {
+fn program(place: &TestFolder, name: &str) -> PathBuf {
     let source =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/processes/process").join(name);
     let (lib, made) = (prefix().join("lib"), place.path("program"));
@@ -27,7 +27,7 @@ fn program(place: &Place, name: &str) -> PathBuf {
 }
 
 /// Runs a program with the provider, which has to end well.
-fn run(place: &Place, command: &mut Command) -> Output {
+fn run(place: &TestFolder, command: &mut Command) -> Output {
     command
         .env("OPENSSL_CONF", place.path("gabion.cnf"))
         .env("LD_LIBRARY_PATH", prefix().join("lib"));
@@ -38,7 +38,7 @@ fn run(place: &Place, command: &mut Command) -> Output {
 
 #[test]
 fn operations_work_where_threads_and_the_program_end() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let program = program(&place, "late.c");
     let ends = ["thread_local", "key", "key", "key", "thread_local of main", "atexit"];
     for (argument, first) in [("unused", &[][..]), ("used", &["main", "thread"][..])] {
@@ -64,7 +64,7 @@ const OPERATIONS: [&str; 9] = [
 
 #[test]
 fn memory_that_is_lacking_is_an_error_and_passes() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let program = program(&place, "memory.c");
     for how in ["each", "on", "new-thread"] {
         let output = run(&place, Command::new(&program).arg(how).args(OPERATIONS));
@@ -79,7 +79,7 @@ fn memory_that_is_lacking_is_an_error_and_passes() {
 
 #[test]
 fn memory_that_is_lacking_spoils_no_file_and_no_provider() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let program = program(&place, "memory.c");
     let files = ["ML-KEM-768", "ML-DSA-65", "MLDSA65-ECDSA-P384-SHA512-draft19"];
     run(&place, Command::new(&program).arg("files").args(files));
@@ -89,7 +89,7 @@ fn memory_that_is_lacking_spoils_no_file_and_no_provider() {
 
 #[test]
 fn a_file_of_counters_that_may_not_grow_is_done_without() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut command = Command::new("sh");
     command
         .args(["-c", "ulimit -f 1 && exec \"$0\" list -kem-algorithms -propquery provider=gabion"]);
@@ -100,7 +100,7 @@ fn a_file_of_counters_that_may_not_grow_is_done_without() {
 
 #[test]
 fn the_edges_of_the_interface_hold() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let program = program(&place, "edges.c");
     run(&place, &mut Command::new(&program));
 }
