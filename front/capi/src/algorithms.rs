@@ -7,7 +7,7 @@ use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind};
 use once_cell::race::OnceBox;
 
 use crate::border::{Code, Failure, border, code, engine};
-use crate::input::{self, Filled, Region};
+use crate::input::{self, OutputRegions, Region};
 
 /// `GABION_ABI` of gabion.h.
 const ABI: u32 = 1;
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn gabion_algorithm_sizes(
     border(|| {
         // SAFETY: the caller's condition.
         let name = unsafe { Region::text("algorithm", algorithm) };
-        let filled = Filled::new([Region::new("sizes", sizes, 1)]).and([name]);
+        let filled = OutputRegions::new([Region::new("sizes", sizes, 1)]).and([name]);
         // SAFETY: the caller's condition.
         let sizes = unsafe { filled.output("sizes", sizes, 1, Sizes::default()) }?;
         // SAFETY: the caller's condition.
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn gabion_backend(
     border(|| {
         // SAFETY: the caller's condition.
         let name = unsafe { Region::text("algorithm", algorithm) };
-        let filled = Filled::new([Region::new("name", text, room)]).and([name]);
+        let filled = OutputRegions::new([Region::new("name", text, room)]).and([name]);
         // SAFETY: the caller's condition; bytes and C's characters have one layout.
         let text = unsafe { filled.output("name", text.cast::<u8>(), room, 0) }?;
         // SAFETY: the caller's condition.
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn gabion_gpu_served(
     border(|| {
         // SAFETY: the caller's condition.
         let name = unsafe { Region::text("algorithm", algorithm) };
-        let filled = Filled::new([Region::new("counts", counts, 1)]).and([name]);
+        let filled = OutputRegions::new([Region::new("counts", counts, 1)]).and([name]);
         // SAFETY: the caller's condition.
         let counts = unsafe { filled.output("counts", counts, 1, GpuCounts::default()) }?;
         // SAFETY: the caller's condition.

@@ -89,13 +89,13 @@ impl Region {
     }
 }
 
-/// What a call fills, each with the first thing that it overlaps, if there is one. A function notes here
+/// The output regions of a call, each with the first region that it overlaps, if any. A function notes here
 /// all that it fills and reads before it writes anything: a buffer that is blanked may be its own message.
-pub struct Filled<const N: usize> {
+pub struct OutputRegions<const N: usize> {
     regions: [(Region, Option<&'static str>); N],
 }
 
-impl<const N: usize> Filled<N> {
+impl<const N: usize> OutputRegions<N> {
     /// All that a call fills, compared with each other.
     pub fn new(regions: [Region; N]) -> Self {
         let clash = |at: usize| {
@@ -103,7 +103,7 @@ impl<const N: usize> Filled<N> {
             others.map(|(_, other)| other).find(|other| regions[at].overlaps(other))
         };
         let with = |at: usize| (regions[at], clash(at).map(|other| other.what));
-        Filled { regions: std::array::from_fn(with) }
+        OutputRegions { regions: std::array::from_fn(with) }
     }
 
     /// Compares all of it with something that the call reads.
@@ -234,9 +234,11 @@ pub unsafe fn give<'a>(
     // SAFETY: the caller's condition is this function's.
     let len = unsafe { place("the length", len) }?;
     let room = if out.is_null() { 0 } else { *len };
-    let filled =
-        Filled::new([Region::new(what, out, room), Region::new("the length", place_of_len, 1)])
-            .and([from]);
+    let filled = OutputRegions::new([
+        Region::new(what, out, room),
+        Region::new("the length", place_of_len, 1),
+    ])
+    .and([from]);
     // SAFETY: the caller's condition; a NULL buffer has no bytes.
     let room = unsafe { filled.output(what, out, room, 0) };
     filled.check(place_of_len, 1)?;
@@ -280,7 +282,7 @@ mod tests {
         let far = data.wrapping_add(8);
         let near = data.wrapping_add(3);
         let regions = [(data, 4), (near, 4), (far, 4)].map(|(at, len)| Region::new("out", at, len));
-        let filled = Filled::new(regions);
+        let filled = OutputRegions::new(regions);
         // SAFETY: all three lie in `bytes`, which nobody else uses.
         let refused = unsafe {
             [(data, 4), (near, 4), (far, 4)]

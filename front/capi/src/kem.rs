@@ -3,7 +3,7 @@
 use gabion_engine::{Engine, KemPublicKey, OsEntropy, Randomness, SharedSecret, Status, memory};
 
 use crate::border::{Code, Failure, border, engine, of_lane};
-use crate::input::{self, Filled, Region, wrong_length};
+use crate::input::{self, OutputRegions, Region, wrong_length};
 use crate::keys::{PrivateKey, PublicKey, decaps_key, encaps_key};
 
 /// The ciphertexts and secrets of `n` lanes: each length of the caller's beside the one that fits.
@@ -39,7 +39,7 @@ unsafe fn encaps(
     make: impl FnOnce(&Engine, &KemPublicKey) -> Result<(Vec<u8>, SharedSecret), Failure>,
 ) -> Code {
     border(|| {
-        let filled = Filled::new([
+        let filled = OutputRegions::new([
             Region::new("ciphertext", ciphertext, ciphertext_len),
             Region::new("secret", secret, secret_len),
         ])
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn gabion_decaps(
     border(|| {
         let inputs =
             [Region::new("the key", key, 1), Region::new("ciphertext", ciphertext, ciphertext_len)];
-        let filled = Filled::new([Region::new("secret", secret, secret_len)]).and(inputs);
+        let filled = OutputRegions::new([Region::new("secret", secret, secret_len)]).and(inputs);
         // SAFETY: the caller's condition.
         let secret = unsafe { filled.output("secret", secret, secret_len, 0) }?;
         // SAFETY: the caller's condition, for both.
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn gabion_encaps_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
-        let mut filled = Filled::new([
+        let mut filled = OutputRegions::new([
             Region::new("ciphertexts", ciphertexts, ciphertexts_len),
             Region::new("secrets", secrets, secrets_len),
             Region::new("status", status, n),
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn gabion_encaps_many(
         let randomness = Randomness::Fresh(&OsEntropy);
         let engine = engine()?;
         engine.encaps_many(&keys, randomness, ciphertexts, secrets, &mut verdicts)?;
-        tell(status, &verdicts);
+        write_verdicts(status, &verdicts);
         Ok(())
     })
 }
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn gabion_decaps_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
-        let mut filled = Filled::new([
+        let mut filled = OutputRegions::new([
             Region::new("secrets", secrets, secrets_len),
             Region::new("status", status, n),
         ])
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn gabion_decaps_many(
         check(first.algorithm().info(), n, ciphertexts.len(), secrets.len())?;
         let mut verdicts = memory::filled(n, Status::NotRun)?;
         engine()?.decaps_many(&keys, ciphertexts, secrets, &mut verdicts)?;
-        tell(status, &verdicts);
+        write_verdicts(status, &verdicts);
         Ok(())
     })
 }
@@ -246,7 +246,7 @@ pub unsafe fn handles<'a, T>(keys: *const *const T, n: usize) -> Result<Vec<&'a 
 /// # Safety
 /// `keys` is NULL or has `n` pointers.
 pub unsafe fn read_handles<T, const N: usize>(
-    filled: &mut Filled<N>,
+    filled: &mut OutputRegions<N>,
     keys: *const *const T,
     n: usize,
 ) {
@@ -257,7 +257,7 @@ pub unsafe fn read_handles<T, const N: usize>(
 }
 
 /// Gives the lanes' verdicts to the caller.
-pub fn tell(status: &mut [Code], verdicts: &[Status]) {
+pub fn write_verdicts(status: &mut [Code], verdicts: &[Status]) {
     for (status, verdict) in status.iter_mut().zip(verdicts) {
         *status = of_lane(*verdict);
     }

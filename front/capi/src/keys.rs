@@ -10,7 +10,7 @@ use gabion_engine::{
 
 use crate::algorithms::name;
 use crate::border::{Code, Failure, border, code, engine, of_lane};
-use crate::input::{self, Filled, Region};
+use crate::input::{self, OutputRegions, Region};
 
 /// `gabion_private_key` and `gabion_public_key`.
 pub use gabion_engine::keys::{PrivateKey, PublicKey};
@@ -81,7 +81,7 @@ unsafe fn make<T>(
     body: impl FnOnce() -> Result<T, Failure>,
 ) -> Code {
     border(|| {
-        let filled = Filled::new([Region::new("the place of the key", out, 1)]).and(inputs);
+        let filled = OutputRegions::new([Region::new("the place of the key", out, 1)]).and(inputs);
         // SAFETY: the caller's condition.
         let out = unsafe { filled.output("key", out, 1, null_mut()) }?;
         out[0] = handle(body()?);
@@ -106,7 +106,7 @@ unsafe fn places<'a, T>(
 ) -> Result<(&'a mut [*mut T], &'a mut [Code]), Failure> {
     input::lanes(n)?;
     let regions = [Region::new("keys", keys, n), Region::new("status", status, n)];
-    let filled = Filled::new(regions).and(inputs);
+    let filled = OutputRegions::new(regions).and(inputs);
     // SAFETY: the caller's condition, for both.
     let (keys, status) = unsafe {
         (

@@ -5,8 +5,8 @@ use std::ffi::c_char;
 use gabion_engine::{OsEntropy, Prehash, Randomness, SigningKey, Size, Status, memory};
 
 use crate::border::{Code, Failure, border, code, engine, of_lane};
-use crate::input::{self, Filled, Region, wrong_length};
-use crate::kem::{handles, read_handles, tell};
+use crate::input::{self, OutputRegions, Region, wrong_length};
+use crate::kem::{handles, read_handles, write_verdicts};
 use crate::keys::{PrivateKey, PublicKey, signing_key, verify_key};
 
 /// `GABION_MU`: in place of a hash's name, the message is its representative mu (FIPS 204,
@@ -139,7 +139,7 @@ unsafe fn sign(
     let room = if signature.is_null() { 0 } else { *len };
     let regions =
         [Region::new("signature", signature, room), Region::new("its length", signature_len, 1)];
-    let mut filled = Filled::new(regions).and([Region::new("the key", key, 1), randomness]);
+    let mut filled = OutputRegions::new(regions).and([Region::new("the key", key, 1), randomness]);
     // SAFETY: the caller's condition.
     unsafe { read_messages(&mut filled, message, 1) };
     // SAFETY: the caller's condition; a NULL buffer has no bytes.
@@ -209,7 +209,7 @@ unsafe fn messages<'a>(
 /// # Safety
 /// `messages` is NULL or has `n` messages.
 unsafe fn read_messages<const N: usize>(
-    filled: &mut Filled<N>,
+    filled: &mut OutputRegions<N>,
     messages: *const Message,
     n: usize,
 ) {
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn gabion_sign_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
-        let mut filled = Filled::new([
+        let mut filled = OutputRegions::new([
             Region::new("signatures", signatures, signatures_len),
             Region::new("signature_lens", signature_lens, n),
             Region::new("status", status, n),
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn gabion_sign_many(
         let randomness = Randomness::Fresh(&OsEntropy);
         let engine = engine()?;
         engine.sign_many(&keys, &messages, randomness, signatures, lens, &mut verdicts)?;
-        tell(status, &verdicts);
+        write_verdicts(status, &verdicts);
         Ok(())
     })
 }
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn gabion_verify_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
-        let mut filled = Filled::new([Region::new("status", status, n)]).and([
+        let mut filled = OutputRegions::new([Region::new("status", status, n)]).and([
             Region::new("signatures", signatures, signatures_len),
             Region::new("signature_lens", signature_lens, n),
         ]);
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn gabion_verify_many(
         };
         let mut verdicts = memory::filled(n, Status::NotRun)?;
         engine()?.verify_many(&keys, &messages, signatures, lens, &mut verdicts)?;
-        tell(status, &verdicts);
+        write_verdicts(status, &verdicts);
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ use gabion_engine::{Error, memory, with_room};
 use gabion_state::{KeyFile, Opening, Signer, Surroundings};
 
 use crate::border::{Code, Failure, border, code, engine};
-use crate::input::{self, Filled, Region, wrong_length};
+use crate::input::{self, OutputRegions, Region, wrong_length};
 
 /// `gabion_stateful_key`: a key, open for signing, with the lock that keeps other processes out.
 pub struct StatefulKey(Signer);
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn gabion_stateful_key_open(
         // SAFETY: the caller's condition.
         let inputs =
             unsafe { [Region::text("path", path), Region::text("passphrase", passphrase)] };
-        let filled = Filled::new([Region::new("the place of the key", key, 1)]).and(inputs);
+        let filled = OutputRegions::new([Region::new("the place of the key", key, 1)]).and(inputs);
         // SAFETY: the caller's condition.
         let key = unsafe { filled.output("key", key, 1, null_mut()) }?;
         // SAFETY: the caller's condition, for both.
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn gabion_stateful_key_sign(
         let abouts = usize::from(!about.is_null());
         // SAFETY: the caller's condition.
         let id = unsafe { Region::text("request id", request_id) };
-        let filled = Filled::new([
+        let filled = OutputRegions::new([
             Region::new("the signature", signature, room),
             Region::new("the length", place_of_len, 1),
             Region::new("about", about, abouts),
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn gabion_stateful_key_status(
     border(|| {
         // SAFETY: the caller's condition.
         let inputs = unsafe { [Region::text("path", path)] };
-        let filled = Filled::new([Region::new("status", status, 1)]).and(inputs);
+        let filled = OutputRegions::new([Region::new("status", status, 1)]).and(inputs);
         // SAFETY: the caller's condition.
         let out = unsafe { filled.output("status", status, 1, StatefulStatus::default()) }?;
         // SAFETY: the caller's condition.
