@@ -24,7 +24,7 @@ pub struct Localhost {
 impl Localhost {
     /// Makes both certificates.
     pub fn make() -> Self {
-        let chain = |algorithm| testing::chain(Key::Ours(algorithm), 0);
+        let chain = |algorithm| testing::chain(Key::Engine(algorithm), 0);
         Localhost { ml_dsa: chain(Algorithm::MlDsa65), ecdsa: chain(Algorithm::EcdsaP256) }
     }
 

@@ -12,7 +12,7 @@
 //!   [`groups`].
 //! - Certificates may have keys of ML-DSA, Ed25519, ECDSA or RSA. A private key is read in every form of
 //!   Gabion's key files, is expanded once and stays so. One that is kept elsewhere is a
-//!   [`KeyElsewhere`](signing::KeyElsewhere).
+//!   [`RemoteKey`](signing::RemoteKey).
 //! - Names and chains are webpki's business.
 //! - No thread is started. What is global is rustls's own default, once [`install_default`] was called, and
 //!   the bounded cache of peers' public keys (see [`verification`]).

@@ -1,9 +1,9 @@
-//! Signing: private keys of this process, and keys that are elsewhere.
+//! Signing with private keys of this process and with remote keys.
 //!
 //! ```text
 //!   PKCS#8, SEC 1 --key_file--> ML-DSA, Ed25519, ECDSA --> OurKey      expanded once, shared by all handshakes
 //!   PKCS#8, PKCS#1 ---------> RSA, P-521 ----------------> aws-lc-rs's, as rustls has it
-//!   KeyElsewhere ------------------------------------------> Elsewhere   asked once a handshake
+//!   RemoteKey --------------------------------------------> RemoteSigningKey   asked once a handshake
 //! ```
 //!
 //! A key signs with the one scheme that belongs to it; one of RSA with six. A server with several certificates
@@ -28,7 +28,7 @@ use crate::error::{engine, ours};
 use crate::schemes::{algorithm_of, scheme_of};
 
 pub use first_usable::FirstUsable;
-pub use remote::{KeyElsewhere, key_elsewhere};
+pub use remote::{RemoteKey, remote_key};
 
 /// Reads a private key: PKCS#8 in every form that Gabion's key files have (of ML-DSA: seed, expanded key, both,
 /// and what OpenSSL reads besides), SEC 1 and PKCS#1. An encrypted file is its caller's to decrypt.

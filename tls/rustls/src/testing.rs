@@ -30,20 +30,20 @@ pub struct Chain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// A key of the engine.
-    Ours(Algorithm),
+    Engine(Algorithm),
     /// RSA with 2048 bits.
     Rsa,
 }
 
 /// Every key that a certificate of these tests has.
 pub const KEYS: [Key; 8] = [
-    Key::Ours(Algorithm::MlDsa44),
-    Key::Ours(Algorithm::MlDsa65),
-    Key::Ours(Algorithm::MlDsa87),
-    Key::Ours(Algorithm::Ed25519),
-    Key::Ours(Algorithm::EcdsaP256),
-    Key::Ours(Algorithm::EcdsaP384),
-    Key::Ours(Algorithm::EcdsaP521),
+    Key::Engine(Algorithm::MlDsa44),
+    Key::Engine(Algorithm::MlDsa65),
+    Key::Engine(Algorithm::MlDsa87),
+    Key::Engine(Algorithm::Ed25519),
+    Key::Engine(Algorithm::EcdsaP256),
+    Key::Engine(Algorithm::EcdsaP384),
+    Key::Engine(Algorithm::EcdsaP521),
     Key::Rsa,
 ];
 
@@ -51,7 +51,7 @@ impl Key {
     /// PKCS#8 of a fresh key.
     pub fn file(self) -> PrivateKeyDer<'static> {
         let der = match self {
-            Key::Ours(algorithm) => {
+            Key::Engine(algorithm) => {
                 use gabion_engine::key_file::{FileForm, encode_private};
                 use gabion_engine::keys::PrivateKey;
                 let engine = Engine::global().unwrap();
@@ -78,14 +78,14 @@ impl Key {
     /// The scheme of certificates that it signs.
     pub fn scheme(self) -> SignatureScheme {
         match self {
-            Key::Ours(Algorithm::MlDsa44) => SignatureScheme::ML_DSA_44,
-            Key::Ours(Algorithm::MlDsa65) => SignatureScheme::ML_DSA_65,
-            Key::Ours(Algorithm::MlDsa87) => SignatureScheme::ML_DSA_87,
-            Key::Ours(Algorithm::Ed25519) => SignatureScheme::ED25519,
-            Key::Ours(Algorithm::EcdsaP256) => SignatureScheme::ECDSA_NISTP256_SHA256,
-            Key::Ours(Algorithm::EcdsaP384) => SignatureScheme::ECDSA_NISTP384_SHA384,
-            Key::Ours(Algorithm::EcdsaP521) => SignatureScheme::ECDSA_NISTP521_SHA512,
-            Key::Ours(other) => panic!("{other} signs no certificate here"),
+            Key::Engine(Algorithm::MlDsa44) => SignatureScheme::ML_DSA_44,
+            Key::Engine(Algorithm::MlDsa65) => SignatureScheme::ML_DSA_65,
+            Key::Engine(Algorithm::MlDsa87) => SignatureScheme::ML_DSA_87,
+            Key::Engine(Algorithm::Ed25519) => SignatureScheme::ED25519,
+            Key::Engine(Algorithm::EcdsaP256) => SignatureScheme::ECDSA_NISTP256_SHA256,
+            Key::Engine(Algorithm::EcdsaP384) => SignatureScheme::ECDSA_NISTP384_SHA384,
+            Key::Engine(Algorithm::EcdsaP521) => SignatureScheme::ECDSA_NISTP521_SHA512,
+            Key::Engine(other) => panic!("{other} signs no certificate here"),
             Key::Rsa => SignatureScheme::RSA_PSS_SHA256,
         }
     }
@@ -134,13 +134,13 @@ pub fn chain_with(
     Chain { certificates, key: leaf.0, file, root, roots: Arc::new(roots) }
 }
 
-type Named = (Arc<dyn SigningKey>, String);
+type NamedKey = (Arc<dyn SigningKey>, String);
 
 /// A certificate of version 3 (RFC 5280, section 4.1), for this century.
 fn certificate(
     of_issuer: Key,
-    issuer: &Named,
-    subject: &Named,
+    issuer: &NamedKey,
+    subject: &NamedKey,
     is_ca: bool,
 ) -> CertificateDer<'static> {
     let identifier = of_issuer.identifier();

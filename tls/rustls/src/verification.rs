@@ -22,25 +22,37 @@ use webpki::aws_lc_rs as theirs;
 pub const CACHE_LEN: usize = 4 << 20;
 
 /// ML-DSA-44 (FIPS 204, RFC 9881).
-pub static ML_DSA_44: &dyn SignatureVerificationAlgorithm =
-    &Ours { algorithm: Algorithm::MlDsa44, key: alg_id::ML_DSA_44, signature: alg_id::ML_DSA_44 };
+pub static ML_DSA_44: &dyn SignatureVerificationAlgorithm = &EngineAlgorithm {
+    algorithm: Algorithm::MlDsa44,
+    key: alg_id::ML_DSA_44,
+    signature: alg_id::ML_DSA_44,
+};
 /// ML-DSA-65 (FIPS 204, RFC 9881).
-pub static ML_DSA_65: &dyn SignatureVerificationAlgorithm =
-    &Ours { algorithm: Algorithm::MlDsa65, key: alg_id::ML_DSA_65, signature: alg_id::ML_DSA_65 };
+pub static ML_DSA_65: &dyn SignatureVerificationAlgorithm = &EngineAlgorithm {
+    algorithm: Algorithm::MlDsa65,
+    key: alg_id::ML_DSA_65,
+    signature: alg_id::ML_DSA_65,
+};
 /// ML-DSA-87 (FIPS 204, RFC 9881).
-pub static ML_DSA_87: &dyn SignatureVerificationAlgorithm =
-    &Ours { algorithm: Algorithm::MlDsa87, key: alg_id::ML_DSA_87, signature: alg_id::ML_DSA_87 };
+pub static ML_DSA_87: &dyn SignatureVerificationAlgorithm = &EngineAlgorithm {
+    algorithm: Algorithm::MlDsa87,
+    key: alg_id::ML_DSA_87,
+    signature: alg_id::ML_DSA_87,
+};
 /// Ed25519 (RFC 8032, RFC 8410).
-pub static ED25519: &dyn SignatureVerificationAlgorithm =
-    &Ours { algorithm: Algorithm::Ed25519, key: alg_id::ED25519, signature: alg_id::ED25519 };
+pub static ED25519: &dyn SignatureVerificationAlgorithm = &EngineAlgorithm {
+    algorithm: Algorithm::Ed25519,
+    key: alg_id::ED25519,
+    signature: alg_id::ED25519,
+};
 /// ECDSA on P-256 with SHA-256 (FIPS 186-5, RFC 5758).
-pub static ECDSA_P256_SHA256: &dyn SignatureVerificationAlgorithm = &Ours {
+pub static ECDSA_P256_SHA256: &dyn SignatureVerificationAlgorithm = &EngineAlgorithm {
     algorithm: Algorithm::EcdsaP256,
     key: alg_id::ECDSA_P256,
     signature: alg_id::ECDSA_SHA256,
 };
 /// ECDSA on P-384 with SHA-384 (FIPS 186-5, RFC 5758).
-pub static ECDSA_P384_SHA384: &dyn SignatureVerificationAlgorithm = &Ours {
+pub static ECDSA_P384_SHA384: &dyn SignatureVerificationAlgorithm = &EngineAlgorithm {
     algorithm: Algorithm::EcdsaP384,
     key: alg_id::ECDSA_P384,
     signature: alg_id::ECDSA_SHA384,
@@ -101,15 +113,15 @@ pub static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
     ],
 };
 
-/// An algorithm of the engine, with the identifiers that certificates have for it.
+/// A signature algorithm of the engine, with the identifiers that certificates have for it.
 #[derive(Debug)]
-struct Ours {
+struct EngineAlgorithm {
     algorithm: Algorithm,
     key: AlgorithmIdentifier,
     signature: AlgorithmIdentifier,
 }
 
-impl SignatureVerificationAlgorithm for Ours {
+impl SignatureVerificationAlgorithm for EngineAlgorithm {
     fn verify_signature(
         &self,
         public_key: &[u8],
@@ -151,17 +163,17 @@ fn for_other_points(
     }
 }
 
-/// A cache, and the process that made it.
-struct Cached {
+/// A key cache with the process that made it.
+struct ProcessCache {
     process: Option<u64>,
     keys: KeyCache,
 }
 
 /// A peer's key: out of the cache, unless this is a child of the process that made it.
 fn expanded(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<VerifyKey, Error> {
-    static CACHE: OnceBox<Cached> = OnceBox::new();
+    static CACHE: OnceBox<ProcessCache> = OnceBox::new();
     let this = forks::token();
-    let make = || Box::new(Cached { process: this, keys: KeyCache::new(CACHE_LEN) });
+    let make = || Box::new(ProcessCache { process: this, keys: KeyCache::new(CACHE_LEN) });
     let cached = CACHE.get_or_init(make);
     // Where forks can't be told, any process may be a child.
     if this.is_some() && cached.process == this {

@@ -26,11 +26,11 @@ use tower::ServiceExt;
 /// How long a client may take for its handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// What the handshake of a request's connection agreed on.
+/// The group that the handshake of a request's connection negotiated.
 #[derive(Clone, Copy)]
-struct Agreed(Option<NamedGroup>);
+struct NegotiatedGroup(Option<NamedGroup>);
 
-async fn hello(Extension(Agreed(group)): Extension<Agreed>) -> String {
+async fn hello(Extension(NegotiatedGroup(group)): Extension<NegotiatedGroup>) -> String {
     format!("hello over {}\n", group.map_or("no group".into(), |group| format!("{group:?}")))
 }
 
@@ -38,7 +38,7 @@ async fn hello(Extension(Agreed(group)): Extension<Agreed>) -> String {
 async fn serve(tls: TlsAcceptor, socket: TcpStream, router: Router) -> Outcome<()> {
     let stream = tokio::time::timeout(HANDSHAKE_MAX, tls.accept(socket)).await??;
     let group = stream.get_ref().1.negotiated_key_exchange_group();
-    let agreed = Agreed(group.map(|group| group.name()));
+    let agreed = NegotiatedGroup(group.map(|group| group.name()));
     let service = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(agreed);
         router.clone().oneshot(request)

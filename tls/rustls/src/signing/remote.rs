@@ -1,4 +1,4 @@
-//! Keys that are elsewhere: in a device, in a service, in another process.
+//! Remote keys: in a device, in a service, in another process.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,7 +10,7 @@ use rustls::{Error, OtherError, SignatureAlgorithm, SignatureScheme};
 
 use crate::schemes::algorithm_of;
 
-/// A private key that this process does not have, and whoever signs with it.
+/// A private key that this process does not have: a remote signer.
 ///
 /// rustls asks on the thread that runs the handshake and waits for the answer: a server with an event loop gives
 /// connections whose key is far away a thread of their own.
@@ -18,13 +18,13 @@ use crate::schemes::algorithm_of;
 /// # Examples
 /// ```
 /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy, SigningKey};
-/// use gabion_rustls::signing::{KeyElsewhere, key_elsewhere};
+/// use gabion_rustls::signing::{RemoteKey, remote_key};
 /// use rustls::SignatureScheme;
 ///
 /// /// Stands for a service that signs.
 /// struct Service(SigningKey);
 ///
-/// impl KeyElsewhere for Service {
+/// impl RemoteKey for Service {
 ///     fn schemes(&self) -> &[SignatureScheme] {
 ///         &[SignatureScheme::ML_DSA_65]
 ///     }
@@ -40,13 +40,13 @@ use crate::schemes::algorithm_of;
 /// }
 ///
 /// let key = Engine::global()?.signature_generate(Algorithm::MlDsa65, &OsEntropy)?;
-/// let key = key_elsewhere(Service(key));
+/// let key = remote_key(Service(key));
 /// // With the chain of its certificate: rustls::sign::CertifiedKey::new(chain, key).
 /// assert!(key.choose_scheme(&[SignatureScheme::ED25519]).is_none());
 /// assert!(key.choose_scheme(&[SignatureScheme::ML_DSA_65]).is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait KeyElsewhere: Send + Sync {
+pub trait RemoteKey: Send + Sync {
     /// What the key can sign with, the preferred scheme first.
     fn schemes(&self) -> &[SignatureScheme];
 
@@ -68,7 +68,7 @@ pub trait KeyElsewhere: Send + Sync {
 }
 
 /// A closure that signs with one scheme: `(scheme, |message: &[u8]| ...)`.
-impl<F> KeyElsewhere for (SignatureScheme, F)
+impl<F> RemoteKey for (SignatureScheme, F)
 where
     F: Fn(&[u8]) -> Result<Vec<u8>, Box<dyn StdError + Send + Sync>> + Send + Sync,
 {
@@ -86,16 +86,16 @@ where
 }
 
 /// Such a key as one of rustls's, for [`CertifiedKey::new`](rustls::sign::CertifiedKey::new).
-pub fn key_elsewhere(key: impl KeyElsewhere + 'static) -> Arc<dyn SigningKey> {
-    Arc::new(Elsewhere(Arc::new(key)))
+pub fn remote_key(key: impl RemoteKey + 'static) -> Arc<dyn SigningKey> {
+    Arc::new(RemoteSigningKey(Arc::new(key)))
 }
 
-struct Elsewhere(Arc<dyn KeyElsewhere>);
+struct RemoteSigningKey(Arc<dyn RemoteKey>);
 
-impl SigningKey for Elsewhere {
+impl SigningKey for RemoteSigningKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         let scheme = *self.0.schemes().iter().find(|scheme| offered.contains(scheme))?;
-        Some(Box::new(Asked { key: Arc::clone(&self.0), scheme }))
+        Some(Box::new(RemoteSigner { key: Arc::clone(&self.0), scheme }))
     }
 
     fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
@@ -110,19 +110,19 @@ impl SigningKey for Elsewhere {
     }
 }
 
-impl fmt::Debug for Elsewhere {
+impl fmt::Debug for RemoteSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Elsewhere").field("schemes", &self.0.schemes()).finish()
     }
 }
 
-/// The key, for one handshake.
-struct Asked {
-    key: Arc<dyn KeyElsewhere>,
+/// A signer with a remote key, for one handshake.
+struct RemoteSigner {
+    key: Arc<dyn RemoteKey>,
     scheme: SignatureScheme,
 }
 
-impl Signer for Asked {
+impl Signer for RemoteSigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         let signed = self.key.sign(self.scheme, message);
         signed.map_err(|error| Error::Other(OtherError(error.into())))
@@ -133,7 +133,7 @@ impl Signer for Asked {
     }
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for RemoteSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asked").field("scheme", &self.scheme).finish_non_exhaustive()
     }

@@ -14,15 +14,16 @@ fn one_line_makes_it_the_default() {
         provider.kx_groups.iter().map(|group| group.name()).collect::<Vec<_>>()
     };
     // As many as aws-lc-rs does not have, from which it could come otherwise.
-    let ours: Vec<_> = gabion_rustls::groups::DEFAULT.iter().map(|group| group.name()).collect();
-    assert_eq!(names(installed), ours);
-    assert_eq!(names(config.crypto_provider()), ours);
+    let engine_provider: Vec<_> =
+        gabion_rustls::groups::DEFAULT.iter().map(|group| group.name()).collect();
+    assert_eq!(names(installed), engine_provider);
+    assert_eq!(names(config.crypto_provider()), engine_provider);
     let debug = format!("{:?} {:?}", installed.secure_random, installed.key_provider);
     assert_eq!(debug, "Random Keys");
     // A second one is handed back, and changes nothing.
     let refused = rustls::crypto::aws_lc_rs::default_provider().install_default();
     assert!(refused.is_err());
-    assert_eq!(names(CryptoProvider::get_default().unwrap()), ours);
+    assert_eq!(names(CryptoProvider::get_default().unwrap()), engine_provider);
 }
 
 /// Suites of TLS 1.3 protect QUIC as well, where they are those of rustls.

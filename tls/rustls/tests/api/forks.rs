@@ -9,7 +9,7 @@ use gabion_engine::Algorithm;
 use gabion_rustls::groups::DEFAULT;
 use gabion_rustls::testing::{Chain, Key, chain};
 
-use super::pair::{client, ends, ours, server, shake};
+use super::pair::{client, connect, engine_provider, server, shake};
 
 /// In a process of its own, which has no other thread that could be at work.
 #[test]
@@ -34,7 +34,7 @@ fn drawn(chain: &Chain) -> Vec<Vec<u8>> {
         all.push(group.start_and_complete(started.pub_key()).unwrap().pub_key);
         all.push(started.pub_key().to_vec());
     }
-    let provider = ours(DEFAULT);
+    let provider = engine_provider(DEFAULT);
     let mut random = [0; 32];
     provider.secure_random.fill(&mut random).unwrap();
     all.push(random.to_vec());
@@ -44,7 +44,7 @@ fn drawn(chain: &Chain) -> Vec<Vec<u8>> {
     signature.truncate(1024);
     all.push(signature);
     let (client, server) = (client(&provider, chain), server(&provider, chain));
-    let (mut hello, mut out) = (ends(&Arc::new(client), &Arc::new(server)).0, Vec::new());
+    let (mut hello, mut out) = (connect(&Arc::new(client), &Arc::new(server)).0, Vec::new());
     hello.write_tls(&mut out).unwrap();
     // Behind the heads of the record and the message and a version (RFC 8446, section 4.1.2). The rest is alike in both processes.
     all.push(out[11..76].to_vec());
@@ -52,8 +52,8 @@ fn drawn(chain: &Chain) -> Vec<Vec<u8>> {
 }
 
 fn fork_and_compare() {
-    let provider = ours(DEFAULT);
-    let chain = chain(Key::Ours(Algorithm::MlDsa65), 1);
+    let provider = engine_provider(DEFAULT);
+    let chain = chain(Key::Engine(Algorithm::MlDsa65), 1);
     let (client, server) =
         (Arc::new(client(&provider, &chain)), Arc::new(server(&provider, &chain)));
     // The parent has begun to use everything, its cache of public keys too.
@@ -81,14 +81,14 @@ fn fork_and_compare() {
     drop(to_parent);
     let own = drawn(&chain);
     shake(&client, &server).unwrap();
-    let mut theirs = Vec::new();
-    from_child.read_to_end(&mut theirs).unwrap();
+    let mut aws_lc_provider = Vec::new();
+    from_child.read_to_end(&mut aws_lc_provider).unwrap();
     let mut status = 0;
     // SAFETY: it is a child of this process that nobody has waited for.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status}");
-    assert_eq!(own.iter().map(Vec::len).sum::<usize>(), theirs.len());
-    let mut rest = &theirs[..];
+    assert_eq!(own.iter().map(Vec::len).sum::<usize>(), aws_lc_provider.len());
+    let mut rest = &aws_lc_provider[..];
     for (number, own) in own.iter().enumerate() {
         let (other, after) = rest.split_at(own.len());
         // No run of 16 bytes is equal at the same place.

@@ -8,7 +8,7 @@ use gabion_rustls::testing::{Chain, Key, chain};
 use rustls::crypto::SupportedKxGroup;
 use rustls::{AlertDescription, Error, HandshakeKind, NamedGroup, PeerIncompatible};
 
-use super::pair::{Both, client, ours, server, shake, theirs};
+use super::pair::{ConnectionPair, aws_lc_provider, client, engine_provider, server, shake};
 
 const PRIVATE: [&str; 6] = [
     "SecP256r1MLKEM512",
@@ -24,7 +24,7 @@ fn all() -> Vec<&'static dyn SupportedKxGroup> {
     groups::DEFAULT.iter().copied().chain(private).collect()
 }
 
-fn agreed((client, server): &Both) -> (NamedGroup, HandshakeKind) {
+fn agreed((client, server): &ConnectionPair) -> (NamedGroup, HandshakeKind) {
     let group = |group: Option<&'static dyn SupportedKxGroup>| group.unwrap().name();
     let both =
         [client.negotiated_key_exchange_group(), server.negotiated_key_exchange_group()].map(group);
@@ -34,14 +34,14 @@ fn agreed((client, server): &Both) -> (NamedGroup, HandshakeKind) {
 }
 
 fn cheap() -> Chain {
-    chain(Key::Ours(Algorithm::EcdsaP256), 0)
+    chain(Key::Engine(Algorithm::EcdsaP256), 0)
 }
 
 #[test]
 fn every_group_agrees_with_itself() {
     let chain = cheap();
     for group in all() {
-        let provider = ours(&[group]);
+        let provider = engine_provider(&[group]);
         let (client, server) = (client(&provider, &chain), server(&provider, &chain));
         let both = shake(&Arc::new(client), &Arc::new(server)).unwrap();
         assert_eq!(agreed(&both), (group.name(), HandshakeKind::Full));
@@ -50,13 +50,13 @@ fn every_group_agrees_with_itself() {
 
 #[test]
 fn groups_that_aws_lc_rs_has_agree_with_it_both_ways() {
-    let (chain, other) = (cheap(), theirs());
+    let (chain, other) = (cheap(), aws_lc_provider());
     let mut tried = 0;
     for group in all() {
-        if !other.kx_groups.iter().any(|theirs| theirs.name() == group.name()) {
+        if !other.kx_groups.iter().any(|aws_lc_provider| aws_lc_provider.name() == group.name()) {
             continue;
         }
-        let provider = ours(&[group]);
+        let provider = engine_provider(&[group]);
         let to_theirs =
             shake(&Arc::new(client(&provider, &chain)), &Arc::new(server(&other, &chain)));
         assert_eq!(agreed(&to_theirs.unwrap()), (group.name(), HandshakeKind::Full));
@@ -81,8 +81,8 @@ fn a_retry_leads_to_each_group() {
             NamedGroup::MLKEM512 => groups::MLKEM768,
             _ => groups::MLKEM512,
         };
-        let client = Arc::new(client(&ours(&[first, group]), &chain));
-        let both = shake(&client, &Arc::new(server(&ours(&[group]), &chain))).unwrap();
+        let client = Arc::new(client(&engine_provider(&[first, group]), &chain));
+        let both = shake(&client, &Arc::new(server(&engine_provider(&[group]), &chain))).unwrap();
         assert_eq!(agreed(&both), (group.name(), HandshakeKind::FullWithHelloRetryRequest));
     }
 }
@@ -94,8 +94,8 @@ fn a_server_that_has_only_the_curve_needs_no_retry() {
     let curves = [groups::X25519, groups::SECP256R1, groups::SECP384R1];
     let hybrids = [groups::X25519MLKEM768, groups::SECP256R1MLKEM768, groups::SECP384R1MLKEM1024];
     for (hybrid, curve) in hybrids.into_iter().zip(curves) {
-        let client = Arc::new(client(&ours(&[hybrid, curve]), &chain));
-        let both = shake(&client, &Arc::new(server(&ours(&[curve]), &chain))).unwrap();
+        let client = Arc::new(client(&engine_provider(&[hybrid, curve]), &chain));
+        let both = shake(&client, &Arc::new(server(&engine_provider(&[curve]), &chain))).unwrap();
         assert_eq!(agreed(&both), (curve.name(), HandshakeKind::Full));
     }
 }
@@ -104,17 +104,17 @@ fn a_server_that_has_only_the_curve_needs_no_retry() {
 #[test]
 fn the_clients_order_decides() {
     let chain = cheap();
-    let default = Arc::new(server(&ours(groups::DEFAULT), &chain));
+    let default = Arc::new(server(&engine_provider(groups::DEFAULT), &chain));
     for (offered, group, kind) in [
         (&[groups::X25519, groups::X25519MLKEM768][..], groups::X25519, HandshakeKind::Full),
         (&[groups::MLKEM512, groups::X25519MLKEM768], groups::MLKEM512, HandshakeKind::Full),
     ] {
-        let both = shake(&Arc::new(client(&ours(offered), &chain)), &default).unwrap();
+        let both = shake(&Arc::new(client(&engine_provider(offered), &chain)), &default).unwrap();
         assert_eq!(agreed(&both), (group.name(), kind));
     }
     // A share of the last group, and none of the one before it, which the server has.
-    let offered = ours(&[groups::SECP384R1, groups::MLKEM1024, groups::SECP256R1]);
-    let without = ours(&[groups::SECP256R1, groups::MLKEM1024]);
+    let offered = engine_provider(&[groups::SECP384R1, groups::MLKEM1024, groups::SECP256R1]);
+    let without = engine_provider(&[groups::SECP256R1, groups::MLKEM1024]);
     let both = shake(&Arc::new(client(&offered, &chain)), &Arc::new(server(&without, &chain)));
     let expected = (NamedGroup::MLKEM1024, HandshakeKind::FullWithHelloRetryRequest);
     assert_eq!(agreed(&both.unwrap()), expected);
@@ -124,8 +124,8 @@ fn the_clients_order_decides() {
 #[test]
 fn who_lists_no_curve_agrees_on_none() {
     let chain = cheap();
-    let curves = ours(&[groups::X25519, groups::SECP256R1, groups::SECP384R1]);
-    let strict = ours(groups::POST_QUANTUM);
+    let curves = engine_provider(&[groups::X25519, groups::SECP256R1, groups::SECP384R1]);
+    let strict = engine_provider(groups::POST_QUANTUM);
     for (a, b) in [(&strict, &curves), (&curves, &strict)] {
         let failed = shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain)));
         let failed = failed.err().unwrap();
@@ -134,8 +134,8 @@ fn who_lists_no_curve_agrees_on_none() {
         let heard = Error::AlertReceived(AlertDescription::HandshakeFailure);
         assert_eq!(failed.client, Some(heard));
     }
-    let theirs = theirs();
-    for (a, b) in [(&strict, &theirs), (&theirs, &strict)] {
+    let aws_lc_provider = aws_lc_provider();
+    for (a, b) in [(&strict, &aws_lc_provider), (&aws_lc_provider, &strict)] {
         let both = shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain)));
         assert_eq!(agreed(&both.unwrap()).0, NamedGroup::X25519MLKEM768);
     }
@@ -144,10 +144,15 @@ fn who_lists_no_curve_agrees_on_none() {
 /// What both have and both prefer is post-quantum, whichever side is ours.
 #[test]
 fn the_default_is_a_hybrid() {
-    let (chain, ours, theirs) = (cheap(), Arc::new(gabion_rustls::provider()), theirs());
-    for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+    let (chain, engine_provider, aws_lc_provider) =
+        (cheap(), Arc::new(gabion_rustls::provider()), aws_lc_provider());
+    for (a, b) in [
+        (&engine_provider, &engine_provider),
+        (&engine_provider, &aws_lc_provider),
+        (&aws_lc_provider, &engine_provider),
+    ] {
         let both = shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain))).unwrap();
         assert_eq!(agreed(&both), (NamedGroup::X25519MLKEM768, HandshakeKind::Full));
     }
-    assert!(!ours.fips());
+    assert!(!engine_provider.fips());
 }

@@ -8,27 +8,27 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, Error, ServerConfig, ServerConnection};
 
-/// What both sides came to: how it failed, of those that did.
+/// The errors of both sides of a failed handshake.
 #[derive(Debug, PartialEq)]
-pub struct Failed {
+pub struct HandshakeErrors {
     pub client: Option<Error>,
     pub server: Option<Error>,
 }
 
-pub type Both = (ClientConnection, ServerConnection);
+pub type ConnectionPair = (ClientConnection, ServerConnection);
 
 /// The engine's provider, with these groups.
-pub fn ours(groups: &[&'static dyn SupportedKxGroup]) -> Arc<CryptoProvider> {
+pub fn engine_provider(groups: &[&'static dyn SupportedKxGroup]) -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { kx_groups: groups.to_vec(), ..gabion_rustls::provider() })
 }
 
 /// rustls with aws-lc-rs, and all groups that it has.
-pub fn theirs() -> Arc<CryptoProvider> {
+pub fn aws_lc_provider() -> Arc<CryptoProvider> {
     let kx_groups = rustls::crypto::aws_lc_rs::ALL_KX_GROUPS.to_vec();
     Arc::new(CryptoProvider { kx_groups, ..rustls::crypto::aws_lc_rs::default_provider() })
 }
 
-pub fn certified(chain: &Chain) -> CertifiedKey {
+pub fn certified_key(chain: &Chain) -> CertifiedKey {
     CertifiedKey::new(chain.certificates.clone(), Arc::clone(&chain.key))
 }
 
@@ -37,7 +37,7 @@ pub fn server(provider: &Arc<CryptoProvider>, chain: &Chain) -> ServerConfig {
         .with_protocol_versions(&[&TLS13])
         .unwrap()
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(chain))))
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified_key(chain))))
 }
 
 pub fn client(provider: &Arc<CryptoProvider>, chain: &Chain) -> ClientConfig {
@@ -49,7 +49,7 @@ pub fn client(provider: &Arc<CryptoProvider>, chain: &Chain) -> ClientConfig {
 }
 
 /// Both ends of a connection that nothing was sent on.
-pub fn ends(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Both {
+pub fn connect(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> ConnectionPair {
     let name = "localhost".try_into().unwrap();
     (
         ClientConnection::new(Arc::clone(client), name).unwrap(),
@@ -58,8 +58,8 @@ pub fn ends(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Both {
 }
 
 /// Moves bytes until neither side has any: handshake, tickets, alerts.
-pub fn exchange((client, server): &mut Both) -> Result<(), Failed> {
-    let mut failed = Failed { client: None, server: None };
+pub fn exchange((client, server): &mut ConnectionPair) -> Result<(), HandshakeErrors> {
+    let mut failed = HandshakeErrors { client: None, server: None };
     let mut bytes = Vec::new();
     loop {
         let mut moved = false;
@@ -95,8 +95,11 @@ pub fn exchange((client, server): &mut Both) -> Result<(), Failed> {
 }
 
 /// A handshake, and what it came to.
-pub fn shake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Result<Both, Failed> {
-    let mut both = ends(client, server);
+pub fn shake(
+    client: &Arc<ClientConfig>,
+    server: &Arc<ServerConfig>,
+) -> Result<ConnectionPair, HandshakeErrors> {
+    let mut both = connect(client, server);
     exchange(&mut both)?;
     assert!(!both.0.is_handshaking() && !both.1.is_handshaking());
     Ok(both)

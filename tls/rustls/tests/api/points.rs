@@ -13,16 +13,16 @@ use rustls::{
     CertificateError, ClientConfig, Error, ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 
-use super::pair::{certified, ours, shake, theirs};
+use super::pair::{aws_lc_provider, certified_key, engine_provider, shake};
 
 /// A key whose certificates have its public key as a compressed point.
 #[derive(Debug)]
-struct Compressed {
+struct CompressedPointKey {
     key: Arc<dyn SigningKey>,
     public: Vec<u8>,
 }
 
-impl SigningKey for Compressed {
+impl SigningKey for CompressedPointKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         self.key.choose_scheme(offered)
     }
@@ -49,7 +49,7 @@ fn compress(key: Arc<dyn SigningKey>, flip: u8) -> Arc<dyn SigningKey> {
     let parity = (public.bytes[2 * half] & 1) ^ flip;
     let point = [&[2 | parity], &public.bytes[1..=half]].concat();
     let public = encode_public(FileForm::of(algorithm).unwrap(), &point, true).unwrap();
-    Arc::new(Compressed { key, public })
+    Arc::new(CompressedPointKey { key, public })
 }
 
 type Provider = Arc<CryptoProvider>;
@@ -61,7 +61,7 @@ fn outcome(client: &Provider, server: &Provider, chain: &Chain, is_tls12: bool) 
         .with_protocol_versions(versions)
         .unwrap()
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(chain))));
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified_key(chain))));
     let client = ClientConfig::builder_with_provider(Arc::clone(client))
         .with_protocol_versions(versions)
         .unwrap()
@@ -74,16 +74,17 @@ fn outcome(client: &Provider, server: &Provider, chain: &Chain, is_tls12: bool) 
 
 #[test]
 fn compressed_points_in_certificates_are_accepted_as_by_aws_lc_rs() {
-    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
+    let (engine_provider, aws_lc_provider) =
+        (engine_provider(gabion_rustls::groups::DEFAULT), aws_lc_provider());
     for algorithm in [Algorithm::EcdsaP256, Algorithm::EcdsaP384, Algorithm::EcdsaP521] {
-        let right = chain_with(Key::Ours(algorithm), 1, |key| compress(key, 0));
-        let wrong = chain_with(Key::Ours(algorithm), 1, |key| compress(key, 1));
+        let right = chain_with(Key::Engine(algorithm), 1, |key| compress(key, 0));
+        let wrong = chain_with(Key::Engine(algorithm), 1, |key| compress(key, 1));
         for is_tls12 in [true, false] {
-            for client in [&ours, &theirs] {
+            for client in [&engine_provider, &aws_lc_provider] {
                 let case = format!("{algorithm}, TLS 1.2 {is_tls12}, {:?}", client.kx_groups[0]);
-                assert_eq!(outcome(client, &ours, &right, is_tls12), None, "{case}");
+                assert_eq!(outcome(client, &engine_provider, &right, is_tls12), None, "{case}");
                 let refused = Some(Error::InvalidCertificate(CertificateError::BadSignature));
-                assert_eq!(outcome(client, &ours, &wrong, is_tls12), refused, "{case}");
+                assert_eq!(outcome(client, &engine_provider, &wrong, is_tls12), refused, "{case}");
             }
         }
     }

@@ -14,16 +14,16 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::pair::{ours, shake, theirs};
+use super::pair::{aws_lc_provider, engine_provider, shake};
 
-/// Takes one key.
+/// A verifier that accepts one pinned key.
 #[derive(Debug)]
-struct Known {
+struct PinnedKeyVerifier {
     key: SubjectPublicKeyInfoDer<'static>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Known {
+impl ServerCertVerifier for PinnedKeyVerifier {
     fn verify_server_cert(
         &self,
         key: &CertificateDer<'_>,
@@ -68,7 +68,8 @@ impl ServerCertVerifier for Known {
 }
 
 fn client(provider: &Arc<CryptoProvider>, known: &SubjectPublicKeyInfoDer<'_>) -> ClientConfig {
-    let verifier = Known { key: known.clone().into_owned(), provider: Arc::clone(provider) };
+    let verifier =
+        PinnedKeyVerifier { key: known.clone().into_owned(), provider: Arc::clone(provider) };
     ClientConfig::builder_with_provider(Arc::clone(provider))
         .with_protocol_versions(&[&TLS13])
         .unwrap()
@@ -92,9 +93,14 @@ fn server(provider: &Arc<CryptoProvider>, key: Key) -> (ServerConfig, Vec<u8>) {
 
 #[test]
 fn raw_keys_are_taken_both_ways() {
-    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
+    let (engine_provider, aws_lc_provider) =
+        (engine_provider(gabion_rustls::groups::DEFAULT), aws_lc_provider());
     for key in KEYS {
-        for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+        for (a, b) in [
+            (&engine_provider, &engine_provider),
+            (&engine_provider, &aws_lc_provider),
+            (&aws_lc_provider, &engine_provider),
+        ] {
             let (server, public) = server(b, key);
             let server = Arc::new(server);
             let known = SubjectPublicKeyInfoDer::from(&public[..]);

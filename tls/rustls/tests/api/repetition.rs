@@ -5,12 +5,12 @@ use std::sync::Arc;
 use gabion_engine::Algorithm;
 use gabion_rustls::testing::{Key, chain};
 
-use super::pair::{client, ours, server, shake};
+use super::pair::{client, engine_provider, server, shake};
 
 #[test]
 fn threads_share_a_configuration() {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
-    let chain = chain(Key::Ours(Algorithm::MlDsa65), 1);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
+    let chain = chain(Key::Engine(Algorithm::MlDsa65), 1);
     let (client, server) =
         (Arc::new(client(&provider, &chain)), Arc::new(server(&provider, &chain)));
     std::thread::scope(|scope| {
@@ -43,8 +43,8 @@ fn memory_stays_flat() {
 #[cfg(target_os = "linux")]
 fn shake_and_measure() {
     let count: usize = std::env::var("GABION_SOAK").map_or(300, |count| count.parse().unwrap());
-    let provider = ours(gabion_rustls::groups::DEFAULT);
-    let chain = chain(Key::Ours(Algorithm::MlDsa65), 1);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
+    let chain = chain(Key::Engine(Algorithm::MlDsa65), 1);
     // Full handshakes, and no store of sessions that fills up.
     let mut client = client(&provider, &chain);
     client.resumption = rustls::client::Resumption::disabled();

@@ -7,11 +7,11 @@ use gabion_engine::Algorithm;
 use gabion_rustls::testing::{Key, chain};
 use rustls::{ClientConfig, HandshakeKind, ServerConfig};
 
-use super::pair::{client, ends, exchange, ours, server, shake};
+use super::pair::{client, connect, engine_provider, exchange, server, shake};
 
 fn configs(early: u32) -> (ClientConfig, ServerConfig) {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
-    let chain = chain(Key::Ours(Algorithm::MlDsa44), 0);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
+    let chain = chain(Key::Engine(Algorithm::MlDsa44), 0);
     let (mut client, mut server) = (client(&provider, &chain), server(&provider, &chain));
     client.enable_early_data = true;
     server.max_early_data_size = early;
@@ -47,7 +47,7 @@ fn early_data_is_taken_or_refused() {
     let (taking, refusing) = (Arc::new(taking), Arc::new(refusing));
     for (server, is_taken) in [(&taking, true), (&refusing, false)] {
         shake(&client, &taking).unwrap();
-        let mut both = ends(&client, server);
+        let mut both = connect(&client, server);
         both.0.early_data().unwrap().write_all(b"early").unwrap();
         exchange(&mut both).unwrap();
         assert_eq!(both.0.is_early_data_accepted(), is_taken);

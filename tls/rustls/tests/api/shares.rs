@@ -12,12 +12,12 @@ use rustls::{AlertDescription, Error, NamedGroup, PeerMisbehaved};
 use rustls::{ClientConfig, ServerConfig, sign::SingleCertAndKey, version::TLS12};
 
 #[cfg(feature = "tls12")]
-use super::pair::certified;
-use super::pair::{Failed, client, ours, server, shake};
+use super::pair::certified_key;
+use super::pair::{HandshakeErrors, client, engine_provider, server, shake};
 
-/// A group that sends another share than its own, in both roles.
+/// A group that sends a forged share, in both roles.
 #[derive(Debug)]
-struct Forged {
+struct ForgedGroup {
     group: &'static dyn SupportedKxGroup,
     name: NamedGroup,
     change: Change,
@@ -29,7 +29,7 @@ enum Change {
     Length(usize),
     Bytes(usize, Vec<u8>),
     /// The last so many bytes come first.
-    Turned(usize),
+    Rotated(usize),
     Xor(usize, u8),
 }
 
@@ -39,16 +39,16 @@ impl Change {
         match self {
             Change::Length(len) => share.resize(*len, 0),
             Change::Bytes(at, bytes) => share[*at..at + bytes.len()].copy_from_slice(bytes),
-            Change::Turned(last) => share.rotate_right(*last),
+            Change::Rotated(last) => share.rotate_right(*last),
             Change::Xor(at, bits) => share[*at] ^= bits,
         }
         share
     }
 }
 
-struct Started(Box<dyn ActiveKeyExchange>, Vec<u8>, NamedGroup);
+struct ForgedExchange(Box<dyn ActiveKeyExchange>, Vec<u8>, NamedGroup);
 
-impl ActiveKeyExchange for Started {
+impl ActiveKeyExchange for ForgedExchange {
     fn complete(self: Box<Self>, share: &[u8]) -> Result<SharedSecret, Error> {
         self.0.complete(share)
     }
@@ -66,11 +66,11 @@ impl ActiveKeyExchange for Started {
     }
 }
 
-impl SupportedKxGroup for Forged {
+impl SupportedKxGroup for ForgedGroup {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         let started = self.group.start()?;
         let share = self.change.of(started.pub_key());
-        Ok(Box::new(Started(started, share, self.name)))
+        Ok(Box::new(ForgedExchange(started, share, self.name)))
     }
 
     fn start_and_complete(&self, share: &[u8]) -> Result<CompletedKeyExchange, Error> {
@@ -88,7 +88,7 @@ impl SupportedKxGroup for Forged {
 }
 
 fn cheap() -> Chain {
-    chain(Key::Ours(Algorithm::EcdsaP256), 0)
+    chain(Key::Engine(Algorithm::EcdsaP256), 0)
 }
 
 /// Where the parts of a group's share begin and end.
@@ -166,7 +166,7 @@ fn changes(row: &AlgorithmInfo, is_server: bool) -> Vec<Change> {
     if let [_, (_, start, end)] = parts[..]
         && !takes_all
     {
-        all.push(Change::Turned(end - start));
+        all.push(Change::Rotated(end - start));
     }
     all
 }
@@ -181,18 +181,18 @@ fn forged(
     group: &'static dyn SupportedKxGroup,
     name: NamedGroup,
     change: Change,
-) -> &'static Forged {
-    Box::leak(Box::new(Forged { group, name, change }))
+) -> &'static ForgedGroup {
+    Box::leak(Box::new(ForgedGroup { group, name, change }))
 }
 
 /// What is the peer's fault, said by the side that saw it and heard by the other.
-fn blamed(is_server: bool) -> Failed {
+fn blamed(is_server: bool) -> HandshakeErrors {
     let saw = Some(Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare));
     let heard = Some(Error::AlertReceived(AlertDescription::IllegalParameter));
     if is_server {
-        Failed { client: saw, server: heard }
+        HandshakeErrors { client: saw, server: heard }
     } else {
-        Failed { client: heard, server: saw }
+        HandshakeErrors { client: heard, server: saw }
     }
 }
 
@@ -200,15 +200,15 @@ fn blamed(is_server: bool) -> Failed {
 fn a_clients_malformed_shares_are_refused() {
     let chain = cheap();
     for (row, group) in groups() {
-        let server = Arc::new(server(&ours(&[group]), &chain));
+        let server = Arc::new(server(&engine_provider(&[group]), &chain));
         for change in changes(row, false) {
             let forged = forged(group, group.name(), change);
-            let client = Arc::new(client(&ours(&[forged]), &chain));
+            let client = Arc::new(client(&engine_provider(&[forged]), &chain));
             let failed = shake(&client, &server).err().map(|failed| format!("{failed:?}"));
             let expected = format!("{:?}", blamed(false));
             assert_eq!(failed, Some(expected), "{}: {:?}", row.name, forged.change);
         }
-        let client = Arc::new(client(&ours(&[group]), &chain));
+        let client = Arc::new(client(&engine_provider(&[group]), &chain));
         assert!(shake(&client, &server).is_ok(), "{}: the right share, after all these", row.name);
     }
 }
@@ -217,10 +217,10 @@ fn a_clients_malformed_shares_are_refused() {
 fn a_servers_malformed_shares_are_refused() {
     let chain = cheap();
     for (row, group) in groups() {
-        let client = Arc::new(client(&ours(&[group]), &chain));
+        let client = Arc::new(client(&engine_provider(&[group]), &chain));
         for change in changes(row, true) {
             let forged = forged(group, group.name(), change);
-            let server = Arc::new(server(&ours(&[forged]), &chain));
+            let server = Arc::new(server(&engine_provider(&[forged]), &chain));
             let failed = shake(&client, &server).err().unwrap();
             let expected = blamed(true);
             assert_eq!(failed.client, expected.client, "{}: {:?}", row.name, forged.change);
@@ -235,8 +235,9 @@ fn another_ciphertext_gives_another_secret() {
     let chain = cheap();
     let group = by_name("MLKEM768").unwrap();
     let forged = forged(group, group.name(), Change::Xor(7, 1));
-    let client = Arc::new(client(&ours(&[group]), &chain));
-    let failed = shake(&client, &Arc::new(server(&ours(&[forged]), &chain))).err().unwrap();
+    let client = Arc::new(client(&engine_provider(&[group]), &chain));
+    let failed =
+        shake(&client, &Arc::new(server(&engine_provider(&[forged]), &chain))).err().unwrap();
     assert_eq!(failed.client, Some(Error::DecryptError));
 }
 
@@ -252,8 +253,10 @@ fn mislabelled_shares_are_refused() {
                 continue;
             }
             let forged = forged(group, other.name(), Change::Xor(0, 0));
-            let client = Arc::new(client(&ours(&[forged]), &chain));
-            let failed = shake(&client, &Arc::new(server(&ours(&[other]), &chain))).err().unwrap();
+            let client = Arc::new(client(&engine_provider(&[forged]), &chain));
+            let failed = shake(&client, &Arc::new(server(&engine_provider(&[other]), &chain)))
+                .err()
+                .unwrap();
             assert_eq!(failed.server, blamed(false).server, "{} as {}", row.name, labelled.name);
         }
     }
@@ -265,14 +268,14 @@ fn mislabelled_shares_are_refused() {
 fn malformed_shares_of_tls_1_2_are_refused() {
     let chain = cheap();
     let client = |group| {
-        let config = ClientConfig::builder_with_provider(ours(&[group]));
+        let config = ClientConfig::builder_with_provider(engine_provider(&[group]));
         let config = config.with_protocol_versions(&[&TLS12]).unwrap();
         Arc::new(config.with_root_certificates(Arc::clone(&chain.roots)).with_no_client_auth())
     };
     let server = |group| {
-        let config = ServerConfig::builder_with_provider(ours(&[group]));
+        let config = ServerConfig::builder_with_provider(engine_provider(&[group]));
         let config = config.with_protocol_versions(&[&TLS12]).unwrap();
-        let resolver = Arc::new(SingleCertAndKey::from(certified(&chain)));
+        let resolver = Arc::new(SingleCertAndKey::from(certified_key(&chain)));
         Arc::new(config.with_no_client_auth().with_cert_resolver(resolver))
     };
     for (row, group) in groups().into_iter().filter(|(row, _)| row.kind == Kind::KeyExchange) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gabion_engine::Algorithm;
-use gabion_rustls::signing::{FirstUsable, key_elsewhere};
+use gabion_rustls::signing::{FirstUsable, remote_key};
 use gabion_rustls::testing::{Chain, KEYS, Key, chain};
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
@@ -14,24 +14,29 @@ use rustls::{
     ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 
-use super::pair::{certified, client, ours, server, shake, theirs};
+use super::pair::{aws_lc_provider, certified_key, client, engine_provider, server, shake};
 
 /// Certificates of each algorithm, with aws-lc-rs on either side.
 #[test]
 fn chains_of_every_algorithm_are_taken_both_ways() {
-    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
+    let (engine_provider, aws_lc_provider) =
+        (engine_provider(gabion_rustls::groups::DEFAULT), aws_lc_provider());
     for key in KEYS {
         let chain = chain(key, 1);
-        for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+        for (a, b) in [
+            (&engine_provider, &engine_provider),
+            (&engine_provider, &aws_lc_provider),
+            (&aws_lc_provider, &engine_provider),
+        ] {
             let both = shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain)));
             assert!(both.is_ok(), "{key:?}: {:?}", both.err());
         }
     }
 }
 
-/// A key that alters what another one signs, or says that it signed by another scheme.
+/// A lying key: it alters another key's signatures, or claims to have signed by another scheme.
 #[derive(Debug)]
-struct Lying {
+struct LyingKey {
     key: Arc<dyn SigningKey>,
     altered: bool,
     says: Option<SignatureScheme>,
@@ -40,7 +45,7 @@ struct Lying {
 #[derive(Debug)]
 struct LyingSigner(Box<dyn Signer>, bool, SignatureScheme);
 
-impl SigningKey for Lying {
+impl SigningKey for LyingKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         let signer = self.key.choose_scheme(offered)?;
         let says = self.says.unwrap_or(signer.scheme());
@@ -66,13 +71,13 @@ impl Signer for LyingSigner {
 }
 
 fn with_key(chain: &Chain, altered: bool, says: Option<SignatureScheme>) -> Chain {
-    let key = Arc::new(Lying { key: Arc::clone(&chain.key), altered, says });
+    let key = Arc::new(LyingKey { key: Arc::clone(&chain.key), altered, says });
     Chain { key, ..chain.clone() }
 }
 
 #[test]
 fn an_altered_signature_of_each_scheme_is_refused() {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
     for key in KEYS {
         let chain = chain(key, 0);
         let client = Arc::new(client(&provider, &chain));
@@ -87,7 +92,7 @@ fn an_altered_signature_of_each_scheme_is_refused() {
 
 #[test]
 fn an_altered_certificate_is_refused() {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
     for key in KEYS {
         let mut chain = chain(key, 1);
         let client = Arc::new(client(&provider, &chain));
@@ -104,7 +109,7 @@ fn an_altered_certificate_is_refused() {
 /// CertificateVerify whose scheme is not the key's: of every pair that TLS 1.3 offers, and one that it does not.
 #[test]
 fn a_scheme_that_is_not_the_keys_is_refused() {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
     for key in KEYS {
         let chain = chain(key, 0);
         let client = Arc::new(client(&provider, &chain));
@@ -133,10 +138,15 @@ fn a_scheme_that_is_not_the_keys_is_refused() {
 /// A chain of ML-DSA-87 that takes more than one record, and a key in each form of its file.
 #[test]
 fn a_chain_of_more_than_16_kib_is_taken() {
-    let chain = chain(Key::Ours(Algorithm::MlDsa87), 2);
+    let chain = chain(Key::Engine(Algorithm::MlDsa87), 2);
     assert!(chain.certificates.iter().map(|der| der.len()).sum::<usize>() > 16 << 10);
-    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
-    for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+    let (engine_provider, aws_lc_provider) =
+        (engine_provider(gabion_rustls::groups::DEFAULT), aws_lc_provider());
+    for (a, b) in [
+        (&engine_provider, &engine_provider),
+        (&engine_provider, &aws_lc_provider),
+        (&aws_lc_provider, &engine_provider),
+    ] {
         assert!(shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain))).is_ok());
     }
 }
@@ -145,8 +155,8 @@ fn a_chain_of_more_than_16_kib_is_taken() {
 /// root's; by an altered signature; and by none.
 #[test]
 fn clients_prove_themselves() {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
-    let of_server = chain(Key::Ours(Algorithm::EcdsaP256), 0);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
+    let of_server = chain(Key::Engine(Algorithm::EcdsaP256), 0);
     for key in KEYS {
         let (chain, other) = (chain(key, 0), chain(key, 0));
         let roots = Arc::clone(&chain.roots);
@@ -155,14 +165,14 @@ fn clients_prove_themselves() {
             .with_protocol_versions(&[&TLS13])
             .unwrap()
             .with_client_cert_verifier(verifier.build().unwrap())
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(&of_server))));
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified_key(&of_server))));
         let server = Arc::new(server);
         let with = |chain: &Chain| {
             let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
                 .with_protocol_versions(&[&TLS13])
                 .unwrap()
                 .with_root_certificates(Arc::clone(&of_server.roots))
-                .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified(chain))));
+                .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified_key(chain))));
             shake(&Arc::new(config), &server)
         };
         let both = with(&chain).unwrap();
@@ -183,13 +193,13 @@ fn clients_prove_themselves() {
 /// A closure signs, and one that fails takes the handshake with it, and nothing else.
 #[test]
 fn a_key_may_be_elsewhere() {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
-    let chain = chain(Key::Ours(Algorithm::MlDsa65), 0);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
+    let chain = chain(Key::Engine(Algorithm::MlDsa65), 0);
     let client = Arc::new(client(&provider, &chain));
     let scheme = SignatureScheme::ML_DSA_65;
     let signer = chain.key.choose_scheme(&[scheme]).unwrap();
-    let works = key_elsewhere((scheme, move |message: &[u8]| Ok(signer.sign(message)?)));
-    let fails = key_elsewhere((scheme, |_: &[u8]| Err("the service is away".into())));
+    let works = remote_key((scheme, move |message: &[u8]| Ok(signer.sign(message)?)));
+    let fails = remote_key((scheme, |_: &[u8]| Err("the service is away".into())));
     for (key, is_served) in [(works, true), (fails, false)] {
         let chain = Chain { key, ..chain.clone() };
         match shake(&client, &Arc::new(server(&provider, &chain))) {
@@ -206,13 +216,13 @@ fn a_key_may_be_elsewhere() {
 #[test]
 fn clients_get_the_first_certificate_that_they_can_check() {
     let kinds = [
-        Key::Ours(Algorithm::MlDsa65),
-        Key::Ours(Algorithm::Ed25519),
-        Key::Ours(Algorithm::EcdsaP256),
+        Key::Engine(Algorithm::MlDsa65),
+        Key::Engine(Algorithm::Ed25519),
+        Key::Engine(Algorithm::EcdsaP256),
     ];
     let chains = kinds.map(|kind| chain(kind, 0));
-    let all = ours(gabion_rustls::groups::DEFAULT);
-    let resolver = FirstUsable::new(chains.iter().map(certified));
+    let all = engine_provider(gabion_rustls::groups::DEFAULT);
+    let resolver = FirstUsable::new(chains.iter().map(certified_key));
     let server = ServerConfig::builder_with_provider(Arc::clone(&all))
         .with_protocol_versions(&[&TLS13])
         .unwrap()
@@ -246,7 +256,7 @@ fn clients_get_the_first_certificate_that_they_can_check() {
 /// The usual way into a configuration, by a file's bytes; a certificate of another key is refused.
 #[test]
 fn a_configuration_reads_keys_and_compares_them_with_certificates() {
-    let provider = ours(gabion_rustls::groups::DEFAULT);
+    let provider = engine_provider(gabion_rustls::groups::DEFAULT);
     for key in KEYS {
         let file = key.file();
         let made = gabion_rustls::signing::signing_key(&file).unwrap();
@@ -265,10 +275,15 @@ fn a_configuration_reads_keys_and_compares_them_with_certificates() {
 #[cfg(feature = "tls12")]
 fn peers_of_tls_1_2_are_served() {
     use rustls::version::TLS12;
-    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
+    let (engine_provider, aws_lc_provider) =
+        (engine_provider(gabion_rustls::groups::DEFAULT), aws_lc_provider());
     for key in KEYS {
         let chain = chain(key, 0);
-        for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+        for (a, b) in [
+            (&engine_provider, &engine_provider),
+            (&engine_provider, &aws_lc_provider),
+            (&aws_lc_provider, &engine_provider),
+        ] {
             let client = ClientConfig::builder_with_provider(Arc::clone(a))
                 .with_protocol_versions(&[&TLS12])
                 .unwrap()
@@ -278,10 +293,10 @@ fn peers_of_tls_1_2_are_served() {
                 .with_safe_default_protocol_versions()
                 .unwrap()
                 .with_no_client_auth()
-                .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(&chain))));
+                .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified_key(&chain))));
             let both = shake(&Arc::new(client), &Arc::new(server));
             let is_ml_dsa =
-                matches!(key, Key::Ours(algorithm) if algorithm.name().starts_with("ML-DSA"));
+                matches!(key, Key::Engine(algorithm) if algorithm.name().starts_with("ML-DSA"));
             assert_eq!(both.is_err(), is_ml_dsa, "{key:?}: {:?}", both.as_ref().err());
             let Ok((client, _)) = both else { continue };
             let group = client.negotiated_key_exchange_group().unwrap().name();

@@ -75,9 +75,9 @@ fn no_freed_memory_holds_a_secret() {
     }
     // Where the seed or the scalar stands in each file: behind the head of an OCTET STRING of 32 bytes.
     for (key, skipped) in [
-        (Key::Ours(Algorithm::MlDsa65), 30),
-        (Key::Ours(Algorithm::EcdsaP256), 36),
-        (Key::Ours(Algorithm::Ed25519), 16),
+        (Key::Engine(Algorithm::MlDsa65), 30),
+        (Key::Engine(Algorithm::EcdsaP256), 36),
+        (Key::Engine(Algorithm::Ed25519), 16),
     ] {
         let file = key.file();
         assert_eq!(file.secret_der()[skipped - 2..skipped], [4, 32], "{key:?}");
