@@ -143,12 +143,12 @@ fn check_metadata(metadata: &Value, findings: &mut Vec<String>) {
         };
         for dependency in member["dependencies"].as_array().into_iter().flatten() {
             let (on, kind) = (text(&dependency["name"]), text(&dependency["kind"]));
-            let is_of_tests = kind == "dev" && OF_TESTS.contains(&(&name, &on));
+            let is_test_only = kind == "dev" && OF_TESTS.contains(&(&name, &on));
             if is_product && kind != "dev" && is_of_bench(&on) {
                 findings
                     .push(format!("{name}: {on} is in bench/, which no product crate depends on"));
             }
-            if names.contains(&on) && !below.contains(&on.as_str()) && !is_of_tests {
+            if names.contains(&on) && !below.contains(&on.as_str()) && !is_test_only {
                 let table = if kind.is_empty() { String::new() } else { format!("{kind}-") };
                 findings
                     .push(format!("{name}: {on} is not below this station ({table}dependencies)"));

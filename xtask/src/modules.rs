@@ -89,7 +89,7 @@ impl Crate {
             match &tokens[at..] {
                 [Token::Mark('#'), Token::Group(Delimiter::Bracket, inner, _), rest @ ..] => {
                     at += 2;
-                    if tokens::is_of_tests(inner) {
+                    if tokens::is_test_only(inner) {
                         at += item_len(rest);
                     }
                 }

@@ -77,7 +77,7 @@ fn take_mark(rest: &mut Peekable<IntoIter>, wanted: char) -> bool {
 }
 
 /// Whether an attribute, by what is between its brackets, keeps an item for tests alone.
-pub fn is_of_tests(attribute: &[Token]) -> bool {
+pub fn is_test_only(attribute: &[Token]) -> bool {
     let [cfg, Token::Group(_, condition, _)] = attribute else { return false };
     cfg.is("cfg") && asks_for_test(condition)
 }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_is_for_tests_alone_is_told() {
-        let is = |attribute: &str| is_of_tests(&read(attribute).unwrap());
+        let is = |attribute: &str| is_test_only(&read(attribute).unwrap());
         assert!(is("cfg(test)") && is("cfg(all(test, loom))") && is("cfg(all(test, not(loom)))"));
         assert!(!is("cfg(not(test))") && !is("cfg(any(test, fuzzing))") && !is("test"));
         assert!(!is("cfg(all(not(test), loom))") && !is("cfg_attr(test, allow(x))"));

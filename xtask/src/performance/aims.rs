@@ -7,9 +7,9 @@ use gabion_rows::operations::{Key, Peer, Timing};
 
 use super::{named, number, ratio};
 
-/// What an operation is held against.
+/// The baseline that an operation is compared with.
 #[derive(Clone, Copy)]
-enum Than {
+enum Baseline {
     /// The libraries whose names begin so, with a fresh key: times fewer cycles.
     Fresh(&'static [&'static str], f64),
     /// The same with a known key, as the library expands it.
@@ -18,7 +18,7 @@ enum Than {
     Cycles(f64),
 }
 
-use Than::{Cycles, Fresh, Known};
+use Baseline::{Cycles, Fresh, Known};
 
 const ANY: &[&str] = &[""];
 const WOLFSSL: &[&str] = &["wolfssl"];
@@ -26,7 +26,7 @@ const HASHES: &[&str] = &["liboqs", "wolfssl", "slh-dsa"];
 const CRATES: &[&str] = &["ed25519-dalek", "ring", "graviola", "aws-lc-rs"];
 
 /// Algorithm (or how all of them begin), operation, key, batch, and the aim.
-type Aim = (&'static str, &'static str, &'static str, usize, Than);
+type Aim = (&'static str, &'static str, &'static str, usize, Baseline);
 
 const AIMS: &[Aim] = &[
     ("ML-KEM-512", "keygen", "fresh", 64, Fresh(WOLFSSL, 2.8)),
