@@ -128,6 +128,12 @@ impl Engine {
         slot.map(|slot| &*slot.backend).ok_or(Error::NoBackend(algorithm))
     }
 
+    /// Whether concurrent operations of an algorithm gain more by running as one batch than it costs to hand them to
+    /// another thread and back. For callers that may wait for others, such as asynchronous jobs.
+    pub fn batching_pays(&self, algorithm: Algorithm) -> bool {
+        matches!(algorithm.info().family, Family::Hybrid | Family::MlDsa | Family::SlhDsa)
+    }
+
     /// Runs every self-test and reports on every backend, best first.
     pub fn report(&self) -> Vec<BackendReport> {
         self.slots

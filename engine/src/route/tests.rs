@@ -484,3 +484,22 @@ fn the_clock_is_not_read_while_all_are_at_hand() {
     is_right(&engine, KEM, 1, 1);
     assert_eq!(hand.reads.load(Ordering::Relaxed), reads);
 }
+
+#[test]
+fn batching_pays_for_hybrids_and_for_signatures_of_many_hashes() {
+    let clock: Clock = Arc::new(Instant::now);
+    let engine = Engine::over(Vec::new(), TESTS, false, &clock);
+    for algorithm in [Algorithm::X25519MlKem768, Algorithm::MlDsa65, Algorithm::SlhDsaShake128f] {
+        assert!(engine.batching_pays(algorithm), "{algorithm}");
+    }
+    for algorithm in [
+        Algorithm::MlKem768,
+        Algorithm::X25519,
+        Algorithm::Ed25519,
+        Algorithm::EcdsaP256,
+        Algorithm::FnDsa512,
+        Algorithm::MlDsa65Ed25519Sha512,
+    ] {
+        assert!(!engine.batching_pays(algorithm), "{algorithm}");
+    }
+}

@@ -99,14 +99,14 @@ impl TakesParams for Context {
 
 impl Context {
     /// Does an operation: `together` with others where the thread is in an asynchronous job and that
-    /// pays, or else `alone`. ML-KEM without a curve costs less than a pause.
+    /// pays, or else `alone`.
     fn together_or_alone<T>(
         &self,
         together: impl FnOnce(&'static Engine) -> Option<Result<T, Error>>,
         alone: impl FnOnce(&'static Engine) -> Result<T, Error>,
     ) -> Result<T, Failure> {
         let engine = engine()?;
-        if self.algorithm.info().family == Family::Hybrid
+        if engine.batching_pays(self.algorithm.algorithm)
             && let Some(result) = together(engine)
         {
             stats::counter(self.algorithm, Operation::Paused).call();

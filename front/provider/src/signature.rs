@@ -341,7 +341,7 @@ impl Context {
         key: &SigningKey,
         message: Message<'_>,
     ) -> Option<Result<Vec<u8>, Error>> {
-        if !matches!(self.algorithm.info().family, Family::MlDsa | Family::SlhDsa) {
+        if !engine.batching_pays(self.algorithm.algorithm) {
             return None;
         }
         let (provider, randomness) = (&self.provider, entropy_len(self.algorithm));
