@@ -153,7 +153,7 @@ impl Server {
                 systemd::tell("READY=1");
                 tell()
             };
-            let asked = self.asked_to_end(tell);
+            let asked = self.wait_for_end_signal(tell);
             runtime.block_on(asked).map_err(Error::system("wait for signals"))?;
         }
         systemd::tell("STOPPING=1");
@@ -163,10 +163,10 @@ impl Server {
 
     /// Takes no new connection, answers the requests that are there, and ends.
     pub fn stop(mut self) {
-        self.ended();
+        self.shut_down();
     }
 
-    fn ended(&mut self) {
+    fn shut_down(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         self.state.drain();
         if let Some(rotation) = &self.rotation {
@@ -246,7 +246,7 @@ impl Drop for Ticker {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.ended();
+        self.shut_down();
     }
 }
 
@@ -285,7 +285,7 @@ const IGNORED: &[Signal] = &[
 ];
 
 impl Server {
-    async fn asked_to_end(&self, tell: impl FnOnce() -> bool) -> std::io::Result<()> {
+    async fn wait_for_end_signal(&self, tell: impl FnOnce() -> bool) -> std::io::Result<()> {
         let of = |one: Signal| signal(SignalKind::from_raw(one.as_raw()));
         let _ignored = IGNORED.iter().map(|one| of(*one)).collect::<Result<Vec<_>, _>>()?;
         let (mut term, mut int) = (of(Signal::TERM)?, of(Signal::INT)?);

@@ -117,7 +117,7 @@ impl ParsedItem {
             }
             ("verify", None) => return Err(missing("signature")),
             ("verify", Some(signature)) => {
-                let signature = marshaling.decoded(signature)?;
+                let signature = marshaling.decode(signature)?;
                 let signature = inward(call, marshaling, &selector, signature)?;
                 let key = service.kms().find(&selector.tenant, &selector.name);
                 let version = selector.version(service, item.version);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::route::{Access, Route};
 use super::{Call, Reply, transit, vault};
 use crate::parse::json;
-use crate::parse::query::decoded;
+use crate::parse::query::percent_decode;
 use crate::problem::Problem;
 
 /// Most paths of a request: each takes several decisions of policies.
@@ -55,11 +55,13 @@ fn capabilities(call: &Call, path: &str) -> Result<Vec<&'static str>, Problem> {
     for route in routes {
         let name = match route.key_part(&parts) {
             None => None,
-            Some(part) => match decoded(part).ok().and_then(|name| Label::new("key", &name).ok()) {
-                Some(name) => Some(name),
-                // No key is called so.
-                None => continue,
-            },
+            Some(part) => {
+                match percent_decode(part).ok().and_then(|name| Label::new("key", &name).ok()) {
+                    Some(name) => Some(name),
+                    // No key is called so.
+                    None => continue,
+                }
+            }
         };
         let (actions, word) = meant(route);
         if may(call, route, &actions, (&tenant, name.as_ref()))? {

@@ -73,7 +73,7 @@ impl Marshaling {
     ///
     /// # Errors
     /// `malformed`: it is not base64, or not base64url.
-    pub fn decoded(self, text: &str) -> Result<Vec<u8>, Problem> {
+    pub fn decode(self, text: &str) -> Result<Vec<u8>, Problem> {
         match self {
             Marshaling::Asn1 => bytes("signature", text),
             Marshaling::Jws => decode_url(text).ok_or_else(|| {

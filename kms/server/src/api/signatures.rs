@@ -70,7 +70,7 @@ fn to_verify(call: &Call) -> Result<(SingleRequest, Option<RsaDigest>), Problem>
     let asked: Verify = json::read(&call.body)?;
     let input = Input::read(&fields!(asked))?;
     let marshaling = Marshaling::named(MARSHALING, asked.marshaling.as_deref())?;
-    let signature = marshaling.decoded(&asked.signature)?;
+    let signature = marshaling.decode(&asked.signature)?;
     let selector = KeySelector::new(call, asked.tenant.as_deref(), &asked.key)?;
     let signature = inward(call, marshaling, &selector, signature)?;
     let revision = service.kms().revision();

@@ -32,7 +32,7 @@ pub fn metrics(call: &Call) -> Result<Reply, Problem> {
     let host = &call.state.host;
     let process = metrics::process(&host.status(), &host.disks());
     let text = counted.unwrap_or_default() + &call.state.metrics() + &process;
-    Ok(Reply::text(200, "text/plain; version=0.0.4", metrics::explained(&text)))
+    Ok(Reply::text(200, "text/plain; version=0.0.4", metrics::with_help(&text)))
 }
 
 /// What is served.

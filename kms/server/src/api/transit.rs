@@ -121,7 +121,7 @@ pub fn of_operation(problem: Problem) -> Problem {
 }
 
 /// The version and the bytes of `vault:vN:BASE64`.
-fn opened(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
+fn parse_versioned(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
     let text = text.ok_or_else(|| missing(field))?;
     let VersionedBytes { version, bytes } = text.parse().map_err(|_| no_version(field))?;
     Ok((version, bytes))
@@ -139,7 +139,7 @@ fn made(field: &str, by: &VersionId, bytes: &[u8]) -> Value {
 }
 
 /// The hash that a request or its path says: none, `none`, or one.
-fn said_hash(call: &Call, hashes: &[&Option<String>]) -> Result<Option<Option<Prehash>>, Problem> {
+fn parse_hash(call: &Call, hashes: &[&Option<String>]) -> Result<Option<Option<Prehash>>, Problem> {
     let in_path = call.parts.get(1);
     said_in(hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path).map(String::as_str))
 }
@@ -165,7 +165,7 @@ fn formatted(bytes: &[u8], format: &str) -> Result<String, Problem> {
 }
 
 /// Answers one item, or each of a batch by itself.
-fn answered<I: Default + PartialEq>(
+fn answer_items<I: Default + PartialEq>(
     call: &Call,
     (action, selector): (Action, &KeySelector),
     items: Option<Vec<I>>,

@@ -10,7 +10,7 @@ use super::routes::Route;
 use crate::api::{TENANT, transit};
 use crate::lifecycle::state::State;
 use crate::net::peer::ConnectionPeer;
-use crate::parse::query::{Query, decoded};
+use crate::parse::query::{Query, percent_decode};
 use crate::problem::Problem;
 
 /// What the head of a request says.
@@ -46,7 +46,7 @@ impl Head<'_> {
             Ok(()) => return Ok(()),
             Err(error) => Problem::from(error),
         };
-        let said = self.route.key(self.parts).and_then(|said| decoded(said).ok());
+        let said = self.route.key(self.parts).and_then(|said| percent_decode(said).ok());
         Err(match (key, said) {
             _ if self.route.is_vaults() => transit::of_operation(problem),
             (Some((_, name)), Some(said)) => problem.of_key(&name, &said),
@@ -56,7 +56,7 @@ impl Head<'_> {
 
     /// The key that the path names, if its name or id can be one.
     fn key(&self, service: &Service) -> Option<(Label, Label)> {
-        let said = decoded(self.route.key(self.parts)?).ok()?;
+        let said = percent_decode(self.route.key(self.parts)?).ok()?;
         if said.contains('/') && !self.route.is_vaults() {
             let id: KeyId = said.parse().ok()?;
             let name = service.kms().describe(&id).ok()?.name;

@@ -34,7 +34,7 @@ use crate::net::options::Options;
 use crate::net::peer::ConnectionPeer;
 use crate::parse::body::{forget, memory, read};
 use crate::parse::json;
-use crate::parse::query::{Query, decoded};
+use crate::parse::query::{Query, percent_decode};
 use crate::parse::trace;
 use crate::problem::Problem;
 
@@ -117,7 +117,7 @@ async fn reply(
         // What Vault's own client sends where there is nothing to say.
         whole = Bytes::new();
     }
-    let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>();
+    let parts = parts.iter().map(|part| percent_decode(part)).collect::<Result<_, _>>();
     let parts = parts.map_err(charged)?;
     let namespace = match route.is_health {
         true => None,

@@ -69,7 +69,7 @@ const HELP: &[(&str, &str)] = &[
 ];
 
 /// Puts a HELP line before each TYPE line.
-pub fn explained(text: &str) -> String {
+pub fn with_help(text: &str) -> String {
     let mut out = String::with_capacity(2 * text.len());
     for line in text.lines().filter(|line| !line.starts_with("# HELP ")) {
         let name = line.strip_prefix("# TYPE ").and_then(|rest| rest.split(' ').next());

@@ -21,7 +21,7 @@ impl Query {
         let parts = text.unwrap_or_default().split('&').filter(|part| !part.is_empty());
         for part in parts {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let (name, value) = (decoded(name)?, decoded(value)?);
+            let (name, value) = (percent_decode(name)?, percent_decode(value)?);
             if !known.contains(&name.as_str()) {
                 let expected = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(Problem::bad(format!(
@@ -42,7 +42,7 @@ impl Query {
         let parts = text.unwrap_or_default().split('&').filter(|part| !part.is_empty());
         let pair = |part: &str| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            Some((decoded(name).ok()?, decoded(value).ok()?))
+            Some((percent_decode(name).ok()?, percent_decode(value).ok()?))
         };
         Query(parts.filter_map(pair).collect())
     }
@@ -84,7 +84,7 @@ impl Query {
 ///
 /// # Errors
 /// An escape that is none; what is no UTF-8 then.
-pub fn decoded(text: &str) -> Result<String, Problem> {
+pub fn percent_decode(text: &str) -> Result<String, Problem> {
     let refused = || Problem::bad("the path or a parameter has an escape that is none");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

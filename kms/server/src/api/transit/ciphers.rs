@@ -15,8 +15,8 @@ use super::super::bytes::{optional, secret};
 use super::super::secrets::{RANDOM, datakey_len};
 use super::super::{Call, Reply, vault};
 use super::{
-    UnsupportedField, answered, batch, beside_batch, check_batch, formatted, made, missing, named,
-    of_operation, opened, select_key, version,
+    UnsupportedField, answer_items, batch, beside_batch, check_batch, formatted, made, missing,
+    named, of_operation, parse_versioned, select_key, version,
 };
 use crate::parse::json;
 use crate::problem::Problem;
@@ -83,7 +83,7 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
     let TransitDecrypt { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
     let read = |item: &TransitCipherItem| -> Result<_, Problem> {
         check(item)?;
-        let (by, ciphertext) = opened("ciphertext", item.ciphertext.as_deref())?;
+        let (by, ciphertext) = parse_versioned("ciphertext", item.ciphertext.as_deref())?;
         Ok((by, ciphertext, beside(item)?))
     };
     let together = |ready: &[&ToDecrypt]| {
@@ -129,7 +129,7 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
     let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
         check(item)?;
         let to = version(item.key_version)?.or(of_all);
-        let (by, ciphertext) = opened("ciphertext", item.ciphertext.as_deref())?;
+        let (by, ciphertext) = parse_versioned("ciphertext", item.ciphertext.as_deref())?;
         let beside = beside(item)?;
         let done = service.rewrap(&caller, &selector.key(), by, &ciphertext, &beside, to)?;
         Ok(made("ciphertext", &done.by, &done.ciphertext))
@@ -144,7 +144,7 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
         nonce,
         ..TransitCipherItem::default()
     };
-    answered(call, (Action::Rewrap, &selector), batch_input, item, named_item, one)
+    answer_items(call, (Action::Rewrap, &selector), batch_input, item, named_item, one)
 }
 
 /// A key for data: with its bytes where the path says `plaintext`, without them where it says `wrapped`.

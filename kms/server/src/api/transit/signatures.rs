@@ -21,7 +21,7 @@ use super::super::marshaling::Marshaling;
 use super::super::single::{Operation, Outcome, ResponseShape, SingleRequest};
 use super::super::{Call, KeySelector, Reply, vault};
 use super::{
-    UnsupportedField, batch, beside_batch, missing, no_version, of_operation, said_hash,
+    UnsupportedField, batch, beside_batch, missing, no_version, of_operation, parse_hash,
     select_key, tags, version,
 };
 use crate::parse::json;
@@ -269,7 +269,7 @@ impl InputForm {
         let (service, caller) = call.caller()?;
         let algorithm = service.algorithm(&caller, action, &selector.key(), 1);
         let algorithm = algorithm.map_err(|error| of_operation(error.into()))?;
-        let hash = said_hash(call, hashes)?;
+        let hash = parse_hash(call, hashes)?;
         let is_digest = prehashed.is_some_and(|flag| flag.0);
         if algorithm.rsa().is_some() {
             let rsa = Some(RsaScheme::new(hash, is_digest, of_rsa)?);
@@ -351,7 +351,7 @@ impl InputForm {
     ) -> Result<(u32, Vec<u8>), Problem> {
         let text = text.ok_or_else(|| missing("signature"))?;
         let (version, text) = VersionedBytes::split(text).ok_or_else(|| no_version("signature"))?;
-        Ok((version, marshaling.inward(self.algorithm, marshaling.decoded(text)?)?))
+        Ok((version, marshaling.inward(self.algorithm, marshaling.decode(text)?)?))
     }
 
     fn message<'a>(&self, input: &'a [u8]) -> Message<'a> {

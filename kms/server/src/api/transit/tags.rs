@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::super::bytes::{bytes, secret};
 use super::super::{Call, KeySelector, Reply};
 use super::{
-    UnsupportedField, answered, beside_batch, missing, opened, said_hash, select_key, version,
+    UnsupportedField, answer_items, beside_batch, missing, parse_hash, parse_versioned, select_key,
+    version,
 };
 use crate::parse::json;
 use crate::problem::Problem;
@@ -31,7 +32,7 @@ pub fn hmac(call: &Call) -> Result<Reply, Problem> {
     let input = beside_batch(asked.input, asked.batch_input.is_some());
     let item = TransitHmacItem { input, ..TransitHmacItem::default() };
     let named = |item: &TransitHmacItem| item.reference.clone();
-    answered(call, (Action::Hmac, &selector), asked.batch_input, item, named, one)
+    answer_items(call, (Action::Hmac, &selector), asked.batch_input, item, named, one)
 }
 
 /// Whether it is tags that are to be verified.
@@ -60,7 +61,7 @@ pub fn verify(call: &Call, selector: &KeySelector, asked: TransitVerify) -> Resu
             ));
         }
         let message = bytes("input", item.input.as_deref().ok_or_else(|| missing("input"))?)?;
-        let (by, tag) = opened("hmac", item.hmac.as_deref())?;
+        let (by, tag) = parse_versioned("hmac", item.hmac.as_deref())?;
         let valid = service.verify_hmac_by(&caller, (&selector.key(), by), hash, &message, &tag)?;
         Ok(json!({"valid": valid}))
     };
@@ -69,12 +70,12 @@ pub fn verify(call: &Call, selector: &KeySelector, asked: TransitVerify) -> Resu
         [input, signature, hmac, cmac].map(|of| beside_batch(of, batch_input.is_some()));
     let item = TransitVerifyItem { input, signature, hmac, cmac, ..TransitVerifyItem::default() };
     let named = |item: &TransitVerifyItem| item.reference.clone();
-    answered(call, (Action::Verify, selector), batch_input, item, named, one)
+    answer_items(call, (Action::Verify, selector), batch_input, item, named, one)
 }
 
 /// The hash of tags: SHA-256 where nothing is said, as with Vault.
 fn hash(call: &Call, hashes: &[&Option<String>]) -> Result<Hash, Problem> {
-    said_hash(call, hashes)?
+    parse_hash(call, hashes)?
         .unwrap_or(Some(Hash::Sha2_256))
         .ok_or_else(|| Problem::bad("tags need a hash; expected one such as sha2-256"))
 }
