@@ -15,8 +15,8 @@
 
 mod dsa;
 mod ed25519;
+mod generic;
 mod kem;
-mod many;
 mod slh;
 
 use std::sync::Barrier;
@@ -252,9 +252,9 @@ fn measure_case(
         | Family::Ecdsa
         | Family::Hybrid
         | Family::Composite => {
-            let inputs = many::Inputs::new(reference, case, config.batch)?;
-            many::check(engine, reference, &inputs, case)?;
-            side_by_side(config.threads, &plan, || many::call(engine, &inputs, case))
+            let inputs = generic::Inputs::new(reference, case, config.batch)?;
+            generic::check(engine, reference, &inputs, case)?;
+            side_by_side(config.threads, &plan, || generic::call(engine, &inputs, case))
         }
     }
 }

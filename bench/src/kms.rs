@@ -14,26 +14,26 @@
 //! of their own. Clients wait for answers before they ask again, but where requests are due: those come at random times, half as
 //! many as there can be, and one that is late is late from when it was due.
 
-mod around;
 mod cold;
 mod fill;
+mod machine_load;
 mod process;
 mod requests;
-mod served;
+mod server;
 
 use std::time::{Duration, Instant};
 
-use around::Watch;
 use gabion_kms_server::Coalesce;
 pub use gabion_rows::kms::Kms as Row;
 use gabion_rows::kms::{Around, Class, Latency, Request, Through};
+use machine_load::Watch;
 use regex::Regex;
 
 use crate::Error;
 use crate::machine::Machine;
 use requests::Asked;
-use served::Served;
-pub use served::serve;
+use server::Served;
+pub use server::serve;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -270,7 +270,7 @@ impl Side {
 
 /// Asks a server, in turns with requests that do nothing.
 fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Result<Row, Error> {
-    let on_own_core = || served::on_core(1, case.clients == 1);
+    let on_own_core = || server::on_core(1, case.clients == 1);
     let pinned = on_own_core();
     let is_durable = case.class == Some(Class::Durable);
     let slice = Duration::from_secs_f64(config.seconds / config.rounds as f64);
@@ -280,7 +280,7 @@ fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Re
         let written = Case { class: Some(Class::Written), ..*case };
         sides.push(Side::new(&written, server)?);
         if case.clients == 1 {
-            sides.push(Side { pause: served::PAUSE, ..Side::new(&written, server)? });
+            sides.push(Side { pause: server::PAUSE, ..Side::new(&written, server)? });
         }
     }
     // To get warm: keys, connections, threads.

@@ -3,7 +3,6 @@
 #[macro_use(eprint, eprintln)]
 extern crate gabion_cli;
 
-pub mod command;
 mod commands;
 pub mod engine;
 mod error;
@@ -13,6 +12,7 @@ pub mod hbs;
 pub mod kms;
 pub mod memory;
 pub mod offload;
+pub mod openssl_tool;
 mod ossl;
 mod outcome;
 mod pairs;

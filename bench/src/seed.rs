@@ -12,7 +12,7 @@
 //! spends in libssl; nobody waits for a network. `connect` is the handshake, both sides of it
 //! together being what one connection keeps a core busy with.
 
-mod elapsed;
+mod last_byte;
 mod old;
 mod table;
 
@@ -146,7 +146,7 @@ fn outcomes(
         for (pair, sums) in pairs.iter_mut().flatten() {
             pair.exchange(sums, part(0.5))?;
             pair.answer(sums, part(0.125))?;
-            elapsed::measure(pair, part(0.125), |ns| sums.elapsed.push(ns))?;
+            last_byte::measure(pair, part(0.125), |ns| sums.elapsed.push(ns))?;
             pair.side_by_side(sums, config.threads, part(0.25))?;
         }
     }

@@ -21,10 +21,10 @@ pub mod hbs;
 pub mod inputs;
 pub mod kms;
 pub mod operations;
-mod read;
+mod record;
 pub mod size;
 mod status;
 
 pub use gabion_machine as machine;
-pub use read::{OfEach, Origin, Place, Record, Row, RunFile, RunHandshakes, read};
+pub use record::{OfEach, Origin, Place, Record, Row, RunFile, RunHandshakes, read};
 pub use status::Status;

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::Status;
-use crate::command::{Openssl, pkeyutl, speed};
 use crate::machine::Machine;
+use crate::openssl_tool::{Openssl, pkeyutl, speed};
 use crate::tls::Provider;
 use clap::Parser;
 use gabion_engine::ALGORITHMS;

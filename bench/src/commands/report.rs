@@ -1,7 +1,7 @@
 //! `gabion report`: results as one page for a browser.
 
 mod chart;
-mod compared;
+mod comparisons;
 mod machines;
 mod page;
 mod rows;

@@ -6,8 +6,8 @@ use gabion_kms_wire::encode;
 use gabion_kms_wire::native::Sign;
 use gabion_rows::kms::{Latency, Request};
 
-use super::around::{Counts, Watch};
-use super::served::{Served, on_core};
+use super::machine_load::{Counts, Watch};
+use super::server::{Served, on_core};
 use super::{Case, Config, MESSAGE, Row, fill};
 use crate::machine::Machine;
 use crate::{Error, inputs};

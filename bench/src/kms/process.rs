@@ -9,8 +9,8 @@ use gabion_kms::seal::Sealer;
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_rows::kms::{Latency, Request};
 
-use super::around::Watch;
-use super::served::on_core;
+use super::machine_load::Watch;
+use super::server::on_core;
 use super::{Case, Config, MESSAGE, Row};
 use crate::Error;
 use crate::machine::Machine;

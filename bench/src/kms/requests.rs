@@ -12,7 +12,7 @@ use gabion_rows::kms::{Class, Request};
 use rustix::thread::set_current_timer_slack;
 use serde_json::{Value, json};
 
-use super::served::Served;
+use super::server::Served;
 use super::{Case, MESSAGE};
 use crate::{Error, inputs};
 

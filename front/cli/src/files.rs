@@ -4,7 +4,7 @@
 //! [`Output::prepare`] writes them beside that, [`commit`] gives them their names.
 
 mod place;
-mod unfinished;
+mod temporary;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::failure::{self, Failure};
 pub(crate) use place::Target;
 use place::{Id, Mark};
 pub use place::{Place, is_standard_input, mark_of_input};
-use unfinished::Unfinished;
+use temporary::Unfinished;
 
 /// Largest key, ciphertext or signature file that is read, 1 MiB: a hundred times the largest of
 /// any algorithm here, so that a mistyped name does not fill the memory.
@@ -207,7 +207,7 @@ pub fn places_of<'a>(
 /// [`Failure`] where one can't be.
 pub fn probe(places: &[Place], bytes: usize) -> Result<(), Failure> {
     let tried = |place: &Place| {
-        unfinished::probe(&place.target, bytes).map_err(|cause| cannot_write(&place.path, &cause))
+        temporary::probe(&place.target, bytes).map_err(|cause| cannot_write(&place.path, &cause))
     };
     places.iter().try_for_each(tried)
 }

@@ -9,7 +9,7 @@ use gabion_rows::size::Module;
 use gabion_rows::{Origin, Place, Record, Row, Status};
 
 use super::chart::Chart;
-use super::compared;
+use super::comparisons;
 use super::page::{Part, Section, table};
 use super::rows::{called, cell, count, distinct, handshake, helps_most, of_providers, text, word};
 
@@ -134,16 +134,16 @@ fn all<'r>(records: &[&'r Record]) -> Vec<Section> {
     [
         tls(&of!(records, Handshake), Stack::Openssl),
         tls(&of!(records, Handshake), Stack::Rustls),
-        compared::servers(&of!(records, Server)),
+        comparisons::servers(&of!(records, Server)),
         engine(&operations),
-        compared::libraries(&operations, &of!(records, Peer)),
-        compared::threads(&of!(records, Threads)),
+        comparisons::libraries(&operations, &of!(records, Peer)),
+        comparisons::threads(&of!(records, Threads)),
         wire(&of!(records, Wire)),
         memory(&of!(records, Memory)),
         connections(&of!(records, Connections)),
         speed(&of!(records, Speed)),
         pkeyutl(&of!(records, Pkeyutl)),
-        compared::switches(&of!(records, Switch)),
+        comparisons::switches(&of!(records, Switch)),
         size(&of!(records, Size)),
     ]
     .into_iter()

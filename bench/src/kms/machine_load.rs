@@ -4,7 +4,7 @@ use std::fs;
 
 pub use gabion_rows::kms::Around;
 
-use super::served::Served;
+use super::server::Served;
 use crate::Error;
 use crate::cpu_time::process_cpu_ns;
 

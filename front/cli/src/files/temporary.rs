@@ -234,7 +234,7 @@ mod tests {
             panic!("still here");
         }
         let this =
-            "files::unfinished::tests::a_signal_leaves_no_unfinished_file_and_ends_the_process";
+            "files::temporary::tests::a_signal_leaves_no_unfinished_file_and_ends_the_process";
         for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
             let home = tempfile::tempdir().unwrap();
             // What a shell starts in the background ignores INT, and so does what that starts.
