@@ -28,7 +28,7 @@ use gabion_cuda::{Cuda, Device, PinnedBuffer};
 pub use gabion_rows::gpu::{Gpu as Row, HostMemory, Profile};
 use regex::Regex;
 
-pub use card::{Card, Counted, Time};
+pub use card::{Card, InstrumentedCard, Time};
 pub use cases::Case;
 use lanes::Lanes;
 use pool::Pool;
@@ -149,7 +149,7 @@ pub fn measure_device(
 ) -> Result<(), Error> {
     config.check()?;
     let device = Nvidia::open(number).map_err(|why| Error::NotReady(why.to_string()))?;
-    measure(&Cuda::new(Counted::new(device), config.slot, AT_MOST), config, emit)
+    measure(&Cuda::new(InstrumentedCard::new(device), config.slot, AT_MOST), config, emit)
 }
 
 /// Measures what the filter picks on a device; `emit` gets each row as soon as it is there, and ends the measurement by `false`.
@@ -158,7 +158,7 @@ pub fn measure_device(
 /// `Usage` for a value out of range or a filter that picks nothing; `NotReady` if the device gives no memory; `Failed`
 /// when a result is not the processor's, or the device loses a batch.
 pub fn measure<D: Card>(
-    cuda: &Cuda<Counted<D>>,
+    cuda: &Cuda<InstrumentedCard<D>>,
     config: &Config,
     mut emit: impl FnMut(Event) -> bool,
 ) -> Result<(), Error> {
@@ -194,7 +194,7 @@ pub fn measure<D: Card>(
 }
 
 struct Bench<'b, D: Card> {
-    cuda: &'b Cuda<Counted<D>>,
+    cuda: &'b Cuda<InstrumentedCard<D>>,
     config: &'b Config,
     threads: usize,
     device: gabion_rows::gpu::Device,

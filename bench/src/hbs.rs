@@ -102,8 +102,8 @@ struct Bench {
     prices: [Option<f64>; 2],
 }
 
-/// What a row is of.
-struct What<'s> {
+/// The workload of a row.
+struct Workload<'s> {
     set: &'s Set,
     operation: Operation,
     batch: usize,
@@ -196,7 +196,7 @@ impl Bench {
             key(engine, secret, threads)?.testing_only_sign_at(0, &[b"first"])?;
             Ok(())
         })?;
-        let what = What { set, operation: Operation::Keygen, batch: 1, threads: threads.get() };
+        let what = Workload { set, operation: Operation::Keygen, batch: 1, threads: threads.get() };
         Ok(self.row(&what, &figures, &set.keygen(), None))
     }
 
@@ -214,7 +214,7 @@ impl Bench {
             |_| signer.borrow_mut().sign(),
         )?;
         let worst = signer.into_inner().worst(self.seconds)?;
-        let what = What { set, operation: Operation::Sign, batch, threads: 1 };
+        let what = Workload { set, operation: Operation::Sign, batch, threads: 1 };
         Ok(self.row(&what, &figures, &set.sign(), Some(worst)))
     }
 
@@ -242,13 +242,13 @@ impl Bench {
                 is_right.then_some(()).ok_or_else(|| Error::Failed("a signature is wrong".into()))
             })?
         };
-        let what = What { set, operation: Operation::Verify, batch, threads: 1 };
+        let what = Workload { set, operation: Operation::Verify, batch, threads: 1 };
         Ok(self.row(&what, &figures, &set.verify(batch), None))
     }
 
     fn row(
         &self,
-        What { set, operation, batch, threads }: &What<'_>,
+        Workload { set, operation, batch, threads }: &Workload<'_>,
         figures: &Figures,
         count: &Count,
         max_over_median: Option<f64>,

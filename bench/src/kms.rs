@@ -25,14 +25,14 @@ use std::time::{Duration, Instant};
 
 use gabion_kms_server::Coalesce;
 pub use gabion_rows::kms::Kms as Row;
-use gabion_rows::kms::{Around, Class, Latency, Request, Through};
+use gabion_rows::kms::{Durability, Latency, MachineLoad, Request, Transport};
 use machine_load::Watch;
 use regex::Regex;
 
 use crate::Error;
 use crate::machine::Machine;
-use requests::Asked;
-use server::Served;
+use requests::PreparedRequest;
+use server::ServerProcess;
 pub use server::serve;
 
 /// What to measure.
@@ -55,8 +55,8 @@ pub struct Config {
 struct Case {
     request: Request,
     algorithm: &'static str,
-    through: Through,
-    class: Option<Class>,
+    through: Transport,
+    class: Option<Durability>,
     clients: usize,
     /// Whether requests are due, rather than sent after the one before.
     is_due: bool,
@@ -80,7 +80,7 @@ impl Case {
             all.extend(what.iter().map(|(request, algorithm)| Case {
                 request: *request,
                 algorithm,
-                through: Through::Https,
+                through: Transport::Https,
                 class: Some(class),
                 clients,
                 is_due: clients == DUE_CLIENTS,
@@ -88,17 +88,22 @@ impl Case {
             }));
         };
         let both = [(Request::Sign, ED25519), (Request::Sign, ML_DSA), (Request::Verify, ML_DSA)];
-        https(Class::Written, 1, 1, &[(Request::Nothing, "")]);
-        https(Class::Written, 1, 1, &both);
-        https(Class::Written, 1, 64, &both[..2]);
-        https(Class::Durable, 1, 1, &both);
-        https(Class::Written, 8, 1, &both);
-        https(Class::Durable, 8, 1, &both);
-        https(Class::Written, DUE_CLIENTS, 1, &both);
-        https(Class::Durable, DUE_CLIENTS, 1, &both[..1]);
-        https(Class::Written, 1, 1, &[(Request::Start, ED25519), (Request::ColdSign, ED25519)]);
+        https(Durability::Written, 1, 1, &[(Request::HealthCheck, "")]);
+        https(Durability::Written, 1, 1, &both);
+        https(Durability::Written, 1, 64, &both[..2]);
+        https(Durability::Durable, 1, 1, &both);
+        https(Durability::Written, 8, 1, &both);
+        https(Durability::Durable, 8, 1, &both);
+        https(Durability::Written, DUE_CLIENTS, 1, &both);
+        https(Durability::Durable, DUE_CLIENTS, 1, &both[..1]);
+        https(
+            Durability::Written,
+            1,
+            1,
+            &[(Request::Start, ED25519), (Request::ColdSign, ED25519)],
+        );
         let mut process = |request, algorithm, batch| {
-            let (through, class) = (Through::Process, None);
+            let (through, class) = (Transport::Process, None);
             all.push(Case { request, algorithm, through, class, clients: 1, is_due: false, batch });
         };
         for batch in [1, 32, 64] {
@@ -111,7 +116,7 @@ impl Case {
     }
 
     fn name(&self) -> String {
-        let class = self.class.map_or("none", Class::word);
+        let class = self.class.map_or("none", Durability::word);
         let (request, through) = (self.request.word(), self.through.word());
         let due = if self.is_due { ":due" } else { "" };
         format!("{}:{request}:{class}:{through}{due}", self.algorithm)
@@ -154,7 +159,7 @@ impl Case {
             resident_kib: None,
             requests: 0,
             rounds: 0,
-            around: Around::default(),
+            around: MachineLoad::default(),
             machine: machine.clone(),
         }
     }
@@ -188,16 +193,17 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
         return Err(Error::Usage(text.to_owned()));
     }
     let machine = Machine::detect();
-    let mut server: Option<(Case, Served)> = None;
+    let mut server: Option<(Case, ServerProcess)> = None;
     let (many, others): (Vec<Case>, Vec<Case>) =
         cases.into_iter().partition(|case| case.is_of_many_keys());
     for case in others {
         let row = match case.through {
-            Through::Process => process::measured(&case, config, &machine)?,
-            Through::Https => {
+            Transport::Process => process::measured(&case, config, &machine)?,
+            Transport::Https => {
                 if !server.as_ref().is_some_and(|(of, _)| of.is_of_one_server(&case)) {
                     drop(server.take());
-                    server = Some((case, Served::start(case.clients == 1, 0, &config.coalesce)?));
+                    server =
+                        Some((case, ServerProcess::start(case.clients == 1, 0, &config.coalesce)?));
                 }
                 let Some((_, server)) = &server else {
                     return Err(Error::NotReady("there is no server".to_owned()));
@@ -227,7 +233,7 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
 
 /// What one side of the turns has come to.
 struct Side {
-    asked: Asked,
+    asked: PreparedRequest,
     /// Before each request.
     pause: Duration,
     ns: Vec<u64>,
@@ -237,8 +243,8 @@ struct Side {
 }
 
 impl Side {
-    fn new(case: &Case, server: &Served) -> Result<Self, Error> {
-        let asked = Asked::new(case, server)?;
+    fn new(case: &Case, server: &ServerProcess) -> Result<Self, Error> {
+        let asked = PreparedRequest::new(case, server)?;
         let (pause, took) = (Duration::ZERO, Duration::ZERO);
         Ok(Side { asked, pause, ns: Vec::new(), server_ns: 0, waited_ns: 0, took })
     }
@@ -249,7 +255,7 @@ impl Side {
         slice: Duration,
         due_per_s: Option<f64>,
         turn: u64,
-        server: &Served,
+        server: &ServerProcess,
     ) -> Result<(), Error> {
         let (cpu, waited) = (server.cpu_ns()?, server.waited_ns()?);
         let start = Instant::now();
@@ -269,15 +275,20 @@ impl Side {
 }
 
 /// Asks a server, in turns with requests that do nothing.
-fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Result<Row, Error> {
-    let on_own_core = || server::on_core(1, case.clients == 1);
+fn asked(
+    case: &Case,
+    config: &Config,
+    machine: &Machine,
+    server: &ServerProcess,
+) -> Result<Row, Error> {
+    let on_own_core = || server::pin_to_core(1, case.clients == 1);
     let pinned = on_own_core();
-    let is_durable = case.class == Some(Class::Durable);
+    let is_durable = case.class == Some(Durability::Durable);
     let slice = Duration::from_secs_f64(config.seconds / config.rounds as f64);
     let mut sides = vec![Side::new(case, server)?];
-    sides.push(Side::new(&Case { request: Request::Nothing, batch: 1, ..*case }, server)?);
+    sides.push(Side::new(&Case { request: Request::HealthCheck, batch: 1, ..*case }, server)?);
     if is_durable {
-        let written = Case { class: Some(Class::Written), ..*case };
+        let written = Case { class: Some(Durability::Written), ..*case };
         sides.push(Side::new(&written, server)?);
         if case.clients == 1 {
             sides.push(Side { pause: server::PAUSE, ..Side::new(&written, server)? });
@@ -320,7 +331,7 @@ fn asked(case: &Case, config: &Config, machine: &Machine, server: &Served) -> Re
 }
 
 /// Half as many requests a second as there can be.
-fn half_of_most(asked: &Asked, slice: Duration) -> Result<f64, Error> {
+fn half_of_most(asked: &PreparedRequest, slice: Duration) -> Result<f64, Error> {
     let start = Instant::now();
     let requests = asked.again_and_again(slice, Duration::ZERO)?.len();
     Ok(requests as f64 / start.elapsed().as_secs_f64() / 2.0)

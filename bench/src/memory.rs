@@ -35,7 +35,7 @@ use crate::outcome::{self, Outcome};
 use crate::pairs;
 use crate::tls::{self, Credentials, Provider};
 use crate::wire::{self, Mode, Table};
-use rows::Wanted;
+use rows::RowPlan;
 
 /// The library that counts, as build.rs compiled it.
 const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/heap-probe.so"));
@@ -150,7 +150,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Server and client of a row.
-    fn row(&self, wanted: &Wanted, provider: Provider) -> Result<Outcome<[Side; 2]>, Error> {
+    fn row(&self, wanted: &RowPlan, provider: Provider) -> Result<Outcome<[Side; 2]>, Error> {
         let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
             return Ok(outcome::no_successor());
         };
@@ -209,7 +209,7 @@ impl Bench<'_> {
             credentials: self.folder.to_path_buf(),
             port: listener.local_addr().map_err(broken)?.port(),
         };
-        let mut running = Running::start(self.config, self.folder, &task)?;
+        let mut running = ChildProcess::start(self.config, self.folder, &task)?;
         for _ in 0..child::CONNECTIONS {
             let socket = running.accept(&listener)?;
             let spoken = match role {
@@ -225,11 +225,11 @@ impl Bench<'_> {
     }
 }
 
-/// A child that is killed when nobody waits for it any more.
-struct Running(Child);
+/// A child process, killed when dropped.
+struct ChildProcess(Child);
 
-impl Running {
-    fn start(config: &Config, folder: &Path, task: &Task) -> Result<Running, Error> {
+impl ChildProcess {
+    fn start(config: &Config, folder: &Path, task: &Task) -> Result<ChildProcess, Error> {
         let not_started = |text: String| Error::NotReady(format!("a child of {text}"));
         let Some((program, arguments)) = config.child.split_first() else {
             return Err(not_started("no program cannot start".to_owned()));
@@ -244,7 +244,7 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map(Running)
+            .map(ChildProcess)
             .map_err(|cause| not_started(format!("{program} did not start: {cause}")))
     }
 
@@ -301,7 +301,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // It has ended, or has to.
         let _ = self.0.kill();

@@ -93,7 +93,7 @@ impl Openssl {
     }
 
     /// How the command has an algorithm that is called `name`, by the table of algorithms or by itself.
-    fn look_up(&self, name: &str) -> Result<Found, Error> {
+    fn look_up(&self, name: &str) -> Result<Support, Error> {
         let row = in_table(name);
         let main = row.and_then(|row| row.openssl.first().copied());
         let is_named = |own: &str| {
@@ -115,11 +115,11 @@ impl Openssl {
             }
         }
         if is_listed.contains(&true) {
-            return Ok(Found::Served { kem_only: is_listed == [true, false], names });
+            return Ok(Support::Served { kem_only: is_listed == [true, false], names });
         }
         let asked = self.provider.name();
         if row.is_some() {
-            return Ok(Found::NotServed(format!(
+            return Ok(Support::NotServed(format!(
                 "OpenSSL has no {name} with the provider {asked}"
             )));
         }
@@ -151,9 +151,9 @@ impl Openssl {
     }
 }
 
-/// What an `openssl` command has of an algorithm.
+/// An `openssl` command's support for an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Found {
+enum Support {
     /// Its names, of which the table's main one comes first; one at least.
     Served { kem_only: bool, names: Vec<String> },
     /// It stands in the table of algorithms, and no provider of the command has it: why.

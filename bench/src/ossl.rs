@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
-pub(crate) use connection::{Connection, Endpoint, Negotiated, Step, Wire};
+pub(crate) use connection::{Connection, Endpoint, Negotiation, Step, Wire};
 pub(crate) use pki::{Certificate, Key, KeyShape, Subject, derive_provider, kem_provider};
 
 use symbols::{Crypto, OsslLibCtx, OsslParam, OsslProvider, Tls};
@@ -192,27 +192,27 @@ impl Ossl {
         what: &str,
         object: *mut T,
         free: unsafe extern "C" fn(*mut T),
-    ) -> Result<Owned<T>, Error> {
+    ) -> Result<Handle<T>, Error> {
         match NonNull::new(object) {
-            Some(pointer) => Ok(Owned { pointer, free }),
+            Some(pointer) => Ok(Handle { pointer, free }),
             None => Err(self.call_error(what)),
         }
     }
 }
 
-/// An object of OpenSSL with the function that releases it.
-struct Owned<T> {
+/// An owned OpenSSL object with the function that frees it.
+struct Handle<T> {
     pointer: NonNull<T>,
     free: unsafe extern "C" fn(*mut T),
 }
 
-impl<T> Owned<T> {
+impl<T> Handle<T> {
     fn as_ptr(&self) -> *mut T {
         self.pointer.as_ptr()
     }
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
         // SAFETY: `Ossl::owned` is the only constructor, and it takes the one reference we hold.
         unsafe { (self.free)(self.pointer.as_ptr()) }
@@ -249,7 +249,7 @@ pub(crate) struct Context {
 struct ContextInner {
     ossl: &'static Ossl,
     providers: Vec<NonNull<OsslProvider>>,
-    raw: Owned<OsslLibCtx>,
+    raw: Handle<OsslLibCtx>,
 }
 
 // SAFETY: a library context is made for use by many threads at once; after `Context::new` has

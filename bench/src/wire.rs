@@ -32,8 +32,8 @@ use crate::pairs;
 use crate::tls::{self, Provider};
 use exchange::Parties;
 pub(crate) use exchange::{ask, serve};
-use relay::Counted;
-use rows::Wanted;
+use relay::ByteCounts;
+use rows::RowPlan;
 
 /// The cipher suite of every row: that of the tables that were published.
 pub const CIPHER: &str = "TLS_AES_256_GCM_SHA384";
@@ -99,7 +99,7 @@ impl Parts {
         self.key_shares + self.certificates + self.certificate_verify + records
     }
 
-    fn figures(&self, base: u64, counted: Counted) -> Figures {
+    fn figures(&self, base: u64, counted: ByteCounts) -> Figures {
         Figures {
             total: counted.c2s + counted.s2c,
             bytes_c2s: counted.c2s,
@@ -178,7 +178,7 @@ fn base(context: &Context, mode: Mode) -> Result<u64, Error> {
 }
 
 impl Bench {
-    fn connect(&mut self, wanted: &Wanted) -> Result<Outcome<Figures>, Error> {
+    fn connect(&mut self, wanted: &RowPlan) -> Result<Outcome<Figures>, Error> {
         let base = self.bases[wanted.mode.sides() as usize - 1];
         let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
             return Ok(outcome::no_successor());

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use gabion_rows::compare::{FAMILIES, compare, summary};
 use gabion_rows::handshakes::{Handshake, Provider, Stack};
-use gabion_rows::operations::{Floor, Peer, Recorded, RecordedKind, Subject, Threads, Timing};
+use gabion_rows::operations::{Floor, Peer, Reference, ReferenceKind, Subject, Threads, Timing};
 use serde::de::DeserializeOwned;
 
 /// Writes docs/performance.md where that is this machine's, and docs/performance-NAME.md for every other
@@ -38,7 +38,7 @@ fn page(results: &Path, name: &str) -> Result<String, String> {
     let peers: Vec<Peer> = rows(&file("peers"))?;
     let tls: Vec<Handshake> = rows(&file("tls"))?;
     let threads: Vec<Threads> = rows(&file("threads"))?;
-    let recorded: Vec<Recorded> = rows(&results.join("recorded.ndjson"))?;
+    let recorded: Vec<Reference> = rows(&results.join("recorded.ndjson"))?;
     let (aims, met) = aims::table(&engine, &peers);
     let mut page = include_str!("performance/page.md").to_owned();
     for (place, text) in [
@@ -154,14 +154,14 @@ fn ratio(value: f64) -> String {
 }
 
 /// How far each operation is from its floors, and from the libraries that only a record has.
-fn distances(engine: &[Timing], floors: &[Floor], recorded: &[Recorded]) -> String {
+fn distances(engine: &[Timing], floors: &[Floor], recorded: &[Reference]) -> String {
     let mut lines = String::new();
     for row in engine.iter().filter(|row| row.batch == 1) {
-        let of = |kind: RecordedKind| {
+        let of = |kind: ReferenceKind| {
             recorded.iter().find(|other| other.kind == kind && row.subject == other.subject)
         };
-        let (floor, counted) = (floor_of(row, floors), of(RecordedKind::Floor));
-        let peer = of(RecordedKind::Peer);
+        let (floor, counted) = (floor_of(row, floors), of(ReferenceKind::Floor));
+        let peer = of(ReferenceKind::Peer);
         if floor.is_nan() && counted.is_none() && peer.is_none() {
             continue;
         }
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn what_was_recorded_elsewhere_is_marked_so() {
-        let recorded = |kind: &str, name: &str, cycles: f64| -> Recorded {
+        let recorded = |kind: &str, name: &str, cycles: f64| -> Reference {
             row(json!({"kind": kind, "name": name, "core_cycles_per_op": cycles}))
         };
         let floor: Floor = row(json!({"floor_cycles": 40.0}));

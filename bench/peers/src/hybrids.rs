@@ -11,8 +11,8 @@ use rustls::crypto::{ActiveKeyExchange, SupportedKxGroup};
 use x_wing::{Decapsulate as _, Decapsulator as _, KeyExport as _};
 
 use crate::peer::{
-    Encapsulated, Error, Hybrid, HybridPair, HybridSet, Identity, Key, Operation, Peer, Randomness,
-    Result,
+    Encapsulation, Error, Hybrid, HybridPair, HybridSet, Identity, Key, Operation, Peer,
+    Randomness, Result,
 };
 
 const LIBCRUX: &str = "libcrux-kem";
@@ -100,10 +100,10 @@ fn kept<'a, T>(peer: &'static str, key: &'a Option<T>) -> Result<&'a T> {
     key.as_ref().ok_or_else(|| failed(peer, "load", "no key was loaded"))
 }
 
-/// A generator that gives the bytes it was made of, and then no more.
-struct Given<'a>(&'a [u8]);
+/// A random number generator that returns fixed bytes, and then fails.
+struct FixedRng<'a>(&'a [u8]);
 
-impl TryRng for Given<'_> {
+impl TryRng for FixedRng<'_> {
     type Error = std::fmt::Error;
 
     fn try_next_u32(&mut self) -> std::result::Result<u32, Self::Error> {
@@ -126,7 +126,7 @@ impl TryRng for Given<'_> {
     }
 }
 
-impl TryCryptoRng for Given<'_> {}
+impl TryCryptoRng for FixedRng<'_> {}
 
 struct Libcrux {
     algorithm: Algorithm,
@@ -135,7 +135,7 @@ struct Libcrux {
 }
 
 impl Libcrux {
-    fn encapsulate(key: &PublicKey, m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encapsulate(key: &PublicKey, m: &[u8; 64]) -> Result<Encapsulation> {
         let (secret, ct) = key
             .encapsulate_derand(m)
             .map_err(|error| failed(LIBCRUX, "PublicKey::encapsulate_derand", error))?;
@@ -159,7 +159,7 @@ impl Hybrid for Libcrux {
     }
 
     fn keygen(&mut self, seed: &[u8; 96]) -> Result<HybridPair> {
-        let (private, public) = libcrux_kem::key_gen(self.algorithm, &mut Given(seed))
+        let (private, public) = libcrux_kem::key_gen(self.algorithm, &mut FixedRng(seed))
             .map_err(|error| failed(LIBCRUX, "key_gen", error))?;
         let pair = HybridPair { public: public.encode(), private: Some(private.encode()) };
         self.private = Some(private);
@@ -172,13 +172,13 @@ impl Hybrid for Libcrux {
         Ok(())
     }
 
-    fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulation> {
         let key = PublicKey::decode(self.algorithm, public)
             .map_err(|error| failed(LIBCRUX, "PublicKey::decode", error))?;
         Self::encapsulate(&key, m)
     }
 
-    fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulation> {
         Self::encapsulate(kept(LIBCRUX, &self.public)?, m)
     }
 
@@ -233,7 +233,7 @@ impl Hybrid for Rustls {
         Ok(())
     }
 
-    fn encaps_fresh(&mut self, public: &[u8], _m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_fresh(&mut self, public: &[u8], _m: &[u8; 64]) -> Result<Encapsulation> {
         let done = self
             .group
             .start_and_complete(public)
@@ -242,7 +242,7 @@ impl Hybrid for Rustls {
         Ok((done.pub_key, secret))
     }
 
-    fn encaps_cached(&mut self, _m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_cached(&mut self, _m: &[u8; 64]) -> Result<Encapsulation> {
         Err(failed(RUSTLS, "start_and_complete", "no cached form of the key"))
     }
 
@@ -269,7 +269,7 @@ impl XWing {
             .map_err(|error| failed(X_WING, "EncapsulationKey::try_from", error))
     }
 
-    fn encapsulate(key: &x_wing::EncapsulationKey, m: &[u8; 64]) -> Encapsulated {
+    fn encapsulate(key: &x_wing::EncapsulationKey, m: &[u8; 64]) -> Encapsulation {
         let (ct, secret) = key.encapsulate_deterministic(&(*m).into());
         (ct.to_vec(), secret.to_vec())
     }
@@ -300,11 +300,11 @@ impl Hybrid for XWing {
         Ok(())
     }
 
-    fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulation> {
         Ok(Self::encapsulate(&Self::public(public)?, m))
     }
 
-    fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulation> {
         Ok(Self::encapsulate(kept(X_WING, &self.public)?, m))
     }
 

@@ -345,7 +345,7 @@ pub struct HybridPair {
 }
 
 /// A ciphertext and its shared secret.
-pub type Encapsulated = (Vec<u8>, Vec<u8>);
+pub type Encapsulation = (Vec<u8>, Vec<u8>);
 
 /// A hybrid KEM, with the pair that it made last. Not every library gives private keys out, so that the
 /// slot decapsulates with its own.
@@ -377,10 +377,10 @@ pub trait Hybrid {
 
     /// Encapsulates to the encoded key, with randomness `m` (ML-KEM's, then the scalar) where it is
     /// given.
-    fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulated>;
+    fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulation>;
 
     /// Encapsulates to the loaded key.
-    fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulated>;
+    fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulation>;
 
     /// Decapsulates with the encoded key.
     fn decaps_fresh(&mut self, private: &[u8], ct: &[u8]) -> Result<Vec<u8>>;

@@ -289,10 +289,10 @@ impl Default for Ratios {
     }
 }
 
-/// Whether a switch slows a connection that is alone, on one thread.
+/// The verdict on whether a switch slows a lone connection on one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Alone {
+pub enum LoneVerdict {
     /// Both ratios of p50 are within the bound.
     NotSlower,
     /// Neither is.
@@ -301,13 +301,13 @@ pub enum Alone {
     Undecided,
 }
 
-impl Alone {
+impl LoneVerdict {
     /// The verdict in words, for a table.
     pub fn name(self) -> &'static str {
         match self {
-            Alone::NotSlower => "not slower",
-            Alone::Slower => "slower",
-            Alone::Undecided => "undecided",
+            LoneVerdict::NotSlower => "not slower",
+            LoneVerdict::Slower => "slower",
+            LoneVerdict::Undecided => "undecided",
         }
     }
 }
@@ -347,7 +347,7 @@ pub struct Switch {
     pub of_medians: Ratios,
     /// Whether the switch slows a connection that is alone; none where more are under way.
     #[serde(default)]
-    pub alone: Option<Alone>,
+    pub alone: Option<LoneVerdict>,
     /// What it was measured on.
     #[serde(default)]
     pub machine: Machine,

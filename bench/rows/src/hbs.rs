@@ -39,7 +39,7 @@ pub struct Hbs {
     pub ratio: Option<f64>,
     /// Every one of them.
     #[serde(default)]
-    pub peers: Vec<Against>,
+    pub peers: Vec<PeerFigures>,
     /// What it was measured on.
     #[serde(default)]
     pub machine: Machine,
@@ -82,9 +82,9 @@ pub struct Durable {
     pub machine: Machine,
 }
 
-/// Another library beside a row.
+/// Another library's figures for the same operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Against {
+pub struct PeerFigures {
     /// Its name and version.
     pub name: String,
     /// Its core cycles of one operation.
@@ -96,7 +96,7 @@ pub struct Against {
 impl Hbs {
     /// Holds a row against those of other libraries that are of its set and operation. They are of the same processor,
     /// or they say nothing.
-    pub fn hold_against<'r>(&mut self, rows: impl Iterator<Item = &'r Peer>) {
+    pub fn compare_with_peers<'r>(&mut self, rows: impl Iterator<Item = &'r Peer>) {
         let Some(cycles) = self.core_cycles_per_op else { return };
         let name = peer_name(&self.set);
         let fits = |row: &&Peer| {
@@ -108,7 +108,7 @@ impl Hbs {
         };
         self.peers = rows
             .filter(fits)
-            .map(|row| Against {
+            .map(|row| PeerFigures {
                 name: row.timing.backend.clone(),
                 core_cycles_per_op: row.timing.cycles(),
                 ratio: row.timing.cycles() / cycles,
@@ -153,10 +153,10 @@ mod tests {
             peer("HSS-L2_H10_W4", "verify", "quick", 10.0, "this"),
             peer("HSS-L2_H10_W8", "sign", "quick", 10.0, "this"),
         ];
-        row.hold_against(others.iter());
+        row.compare_with_peers(others.iter());
         assert_eq!((row.peer.as_deref(), row.ratio), (Some("quick"), Some(4.0)));
         assert_eq!(row.peers.len(), 2);
-        row.hold_against([].iter());
+        row.compare_with_peers([].iter());
         assert_eq!((row.peer, row.ratio), (None, None));
         assert_eq!(peer_name("XMSS-SHA2_10_256"), "XMSS-SHA2_10_256");
     }

@@ -15,9 +15,9 @@ pub struct Kms {
     /// The key's algorithm, by the service's name; empty where there is no key.
     pub algorithm: String,
     /// How the service was reached.
-    pub through: Through,
+    pub through: Transport,
     /// When an answer is given: once the audit log has the use, or once the disk has it. In one process nothing is told.
-    pub class: Option<Class>,
+    pub class: Option<Durability>,
     /// Those who ask at the same time, each of whom waits for an answer before the next request.
     pub clients: usize,
     /// Whose requests the server ran together, of several clients: `any`, `tenant` or `off`.
@@ -73,26 +73,26 @@ pub struct Kms {
     pub rounds: usize,
     /// What else the machine did meanwhile.
     #[serde(default)]
-    pub around: Around,
+    pub around: MachineLoad,
     /// What it was measured on.
     #[serde(default)]
     pub machine: Machine,
 }
 
-/// What a machine did beside a measurement.
+/// The load that a machine had during a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Around {
+pub struct MachineLoad {
     /// The load average of one minute, at the end.
     pub load: f64,
     /// Share of the processors' time that the hypervisor gave to others.
     pub steal: f64,
     /// Share of the processors' time that other processes had.
     pub others: f64,
-    /// Turns in which both together were more than [`Around::OTHERS_MAX`].
+    /// Turns in which both together were more than [`MachineLoad::OTHERS_MAX`].
     pub disturbed: usize,
 }
 
-impl Around {
+impl MachineLoad {
     /// The share of the processors' time from which on a turn is marked.
     pub const OTHERS_MAX: f64 = 0.05;
 }
@@ -101,8 +101,9 @@ impl Around {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Nothing: whether it is there.
-    Nothing,
+    /// A health check, which does no work.
+    #[serde(rename = "nothing")]
+    HealthCheck,
     /// Signatures.
     Sign,
     /// Verdicts on signatures, of a key that was used before.
@@ -121,7 +122,7 @@ impl Request {
     /// The word in rows and filters.
     pub fn word(self) -> &'static str {
         match self {
-            Request::Nothing => "nothing",
+            Request::HealthCheck => "nothing",
             Request::Sign => "sign",
             Request::Verify => "verify",
             Request::Fresh => "fresh",
@@ -132,42 +133,42 @@ impl Request {
     }
 }
 
-/// How the service is reached.
+/// The transport between client and service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Through {
+pub enum Transport {
     /// TLS 1.3 on connections that are kept.
     Https,
     /// Calls within one process.
     Process,
 }
 
-impl Through {
+impl Transport {
     /// The word in rows and filters.
     pub fn word(self) -> &'static str {
         match self {
-            Through::Https => "https",
-            Through::Process => "process",
+            Transport::Https => "https",
+            Transport::Process => "process",
         }
     }
 }
 
-/// When a use is answered.
+/// How durable the audit record of a use is when the answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
-    /// Once the audit log has it.
+pub enum Durability {
+    /// The audit log has written it.
     Written,
-    /// Once the disk has it.
+    /// The disk has synced it.
     Durable,
 }
 
-impl Class {
+impl Durability {
     /// The word in rows and filters.
     pub fn word(self) -> &'static str {
         match self {
-            Class::Written => "written",
-            Class::Durable => "durable",
+            Durability::Written => "written",
+            Durability::Durable => "durable",
         }
     }
 }

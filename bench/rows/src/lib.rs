@@ -26,5 +26,5 @@ pub mod size;
 mod status;
 
 pub use gabion_machine as machine;
-pub use record::{OfEach, Origin, Place, Record, Row, RunFile, RunHandshakes, read};
+pub use record::{Host, Origin, PerProvider, Record, Row, RunFile, RunHandshakes, read};
 pub use status::Status;

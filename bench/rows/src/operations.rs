@@ -99,9 +99,9 @@ impl Timing {
     }
 }
 
-/// An operation of the engine in what `gabion run` writes.
+/// An operation of the engine, with OpenSSL's rate, as `gabion run` writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct RunOperation {
     /// The engine's row.
     #[serde(flatten)]
     pub timing: Timing,
@@ -211,11 +211,11 @@ pub struct Floor {
     pub floor_cycles: f64,
 }
 
-/// What was measured or counted elsewhere: a line of bench/results/recorded.ndjson.
+/// A reference figure from another machine or publication: a line of bench/results/recorded.ndjson.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct Reference {
     /// Which of both it is.
-    pub kind: RecordedKind,
+    pub kind: ReferenceKind,
     /// Who has it.
     pub name: String,
     /// Of what.
@@ -233,7 +233,7 @@ pub struct Recorded {
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum RecordedKind {
+pub enum ReferenceKind {
     /// A counted floor.
     Floor,
     /// A library that no registry of packages has.

@@ -11,7 +11,7 @@ use crate::handshakes::{Connections, Handshake, Provider, RowSpread, Server, Sta
 use crate::hbs::{Durable, Hbs};
 use crate::kms::Kms;
 use crate::machine::Machine;
-use crate::operations::{Beside, Floor, Peer, Recorded, Threads};
+use crate::operations::{Floor, Peer, Reference, RunOperation, Threads};
 use crate::size::Module;
 
 /// A row, and what it says of its making.
@@ -28,7 +28,7 @@ pub struct Record {
 pub struct Origin {
     /// On what it was measured.
     #[serde(default)]
-    pub machine: Place,
+    pub machine: Host,
     /// When: `2026-11-25T09:30:59Z`.
     pub date: Option<String>,
     /// When the run began that it is of; other libraries' rows say that.
@@ -41,10 +41,10 @@ pub struct Origin {
     pub openssl: Option<String>,
 }
 
-/// On what a row was measured.
+/// The host that a row was measured on.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(untagged)]
-pub enum Place {
+pub enum Host {
     /// A machine in full.
     Machine(Machine),
     /// A name that several may have.
@@ -68,7 +68,7 @@ pub struct RunFile {
     /// The handshakes with each provider.
     pub tls: RunHandshakes,
     /// The engine's operations.
-    pub engine: Vec<Beside>,
+    pub engine: Vec<RunOperation>,
 }
 
 /// A handshake of `gabion run`: who served it, and what it costs with each provider.
@@ -88,16 +88,16 @@ pub struct RunHandshakes {
     /// Who signed and verified.
     pub signature_provider: String,
     /// Handshakes for each second of CPU time.
-    pub handshakes_per_cpu_s: OfEach,
+    pub handshakes_per_cpu_s: PerProvider,
     /// CPU time of the server, in microseconds.
-    pub server_us: OfEach,
+    pub server_us: PerProvider,
     /// CPU time of the client, in microseconds.
-    pub client_us: OfEach,
+    pub client_us: PerProvider,
 }
 
-/// A figure of each provider.
+/// A figure for each provider.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct OfEach {
+pub struct PerProvider {
     /// OpenSSL's own.
     pub default: f64,
     /// Ours.
@@ -114,7 +114,7 @@ pub enum Row {
     /// bench/servers.
     Server(Server),
     /// `gabion bench engine`.
-    Engine(Beside),
+    Engine(RunOperation),
     /// bench/peers.
     Peer(Peer),
     /// `gabion bench engine --backend cuda`.
@@ -146,7 +146,7 @@ pub enum Row {
     /// The program `floors`.
     Floor(Floor),
     /// bench/results/recorded.ndjson.
-    Recorded(Recorded),
+    Reference(Reference),
     /// What nothing in Rust looks into.
     Other,
 }
@@ -180,7 +180,7 @@ impl Row {
         } else if has("ns_per_op") {
             Row::Engine(parse("bench engine", value)?)
         } else if has("kind") && has("core_cycles_per_op") {
-            Row::Recorded(parse("recorded", value)?)
+            Row::Reference(parse("recorded", value)?)
         } else if has("ops_per_s") && has("threads") {
             Row::Threads(parse("threads", value)?)
         } else if has("switch") {
@@ -223,9 +223,9 @@ impl RunFile {
     fn records(self) -> Vec<Record> {
         let RunFile { date, gabion, commit, openssl, tls, engine } = self;
         let machine = engine.first().map(|row| row.timing.machine.clone()).unwrap_or_default();
-        let place = Place::Machine(machine.clone());
+        let place = Host::Machine(machine.clone());
         let origin = Origin { machine: place, date, run: None, gabion, commit, openssl };
-        let each = |of: OfEach, provider| match provider {
+        let each = |of: PerProvider, provider| match provider {
             Provider::Default => of.default,
             _ => of.gabion,
         };
@@ -367,7 +367,7 @@ mod tests {
                     Row::Durable(row) => serde_json::to_value(row),
                     Row::Kms(row) => serde_json::to_value(row),
                     Row::Floor(row) => serde_json::to_value(row),
-                    Row::Recorded(row) => serde_json::to_value(row),
+                    Row::Reference(row) => serde_json::to_value(row),
                     // A script writes those of servers.
                     Row::Server(_) | Row::Other => continue,
                 };

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::gpu;
 use gabion_cli::failure::Failure;
-use gabion_cli::stamp::Stamped;
+use gabion_cli::stamp::StampedRow;
 
 /// Measure the engine's operations: time, core cycles and operations a second
 ///
@@ -84,7 +84,7 @@ fn measure(config: &Config, is_json: bool, is_first: &mut bool) -> Result<(), Fa
     let mut failed = None;
     engine::measure(config, |row| {
         let line = if is_json {
-            serde_json::to_string(&Stamped::now(&row)).map_err(|cause| cause.to_string())
+            serde_json::to_string(&StampedRow::now(&row)).map_err(|cause| cause.to_string())
         } else {
             let head = if std::mem::take(is_first) { head(&row, width) } else { String::new() };
             Ok(head + &table_line(&row, width))

@@ -6,7 +6,7 @@ use crate::gpu::{self, Config, Event, Profile, Row};
 use serde::Serialize;
 
 use gabion_cli::failure::Failure;
-use gabion_cli::stamp::Stamped;
+use gabion_cli::stamp::StampedRow;
 
 /// The backend whose rows these are.
 pub const BACKEND: &str = "cuda";
@@ -101,7 +101,7 @@ impl Table {
 }
 
 fn json<T: Serialize>(row: &T) -> Result<String, String> {
-    let line = serde_json::to_string(&Stamped::now(row)).map_err(|cause| cause.to_string())?;
+    let line = serde_json::to_string(&StampedRow::now(row)).map_err(|cause| cause.to_string())?;
     Ok(line + "\n")
 }
 

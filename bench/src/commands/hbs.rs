@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use gabion_cli::failure::Failure;
 use gabion_cli::files;
-use gabion_cli::stamp::Stamped;
+use gabion_cli::stamp::StampedRow;
 
 /// Measure keys, signatures and verifications of HSS, XMSS and XMSS^MT, and how far they are from their hashes
 ///
@@ -55,14 +55,14 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let Args { filter, seconds, json, .. } = args;
-    let mut printed = Printed { json, is_first: true, failed: None };
+    let mut printed = RowPrinter { json, is_first: true, failed: None };
     if args.durable {
         let config = durable::Config { filter, seconds, folder: args.folder };
         durable::measure(&config, |row| printed.print(&row, durable_head, durable_line))?;
     } else {
         let peers = peers(&args.peers)?;
         hbs::measure(&Config { filter, seconds }, |mut row| {
-            row.hold_against(peers.iter());
+            row.compare_with_peers(peers.iter());
             printed.print(&row, head, table_line)
         })?;
     }
@@ -72,14 +72,14 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
 }
 
-/// Prints each row as it comes: a run over everything takes minutes.
-struct Printed {
+/// A printer of rows, each as soon as it is measured: a run over everything takes minutes.
+struct RowPrinter {
     json: bool,
     is_first: bool,
     failed: Option<String>,
 }
 
-impl Printed {
+impl RowPrinter {
     /// Whether that worked.
     fn print<R: Serialize>(
         &mut self,
@@ -88,7 +88,7 @@ impl Printed {
         table_line: impl Fn(&R) -> String,
     ) -> bool {
         let line = if self.json {
-            serde_json::to_string(&Stamped::now(row)).map_err(|cause| cause.to_string())
+            serde_json::to_string(&StampedRow::now(row)).map_err(|cause| cause.to_string())
         } else {
             let is_first = std::mem::take(&mut self.is_first);
             let head = if is_first { head(row) } else { String::new() };

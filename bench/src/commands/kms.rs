@@ -4,11 +4,11 @@ use std::io::Write;
 
 use crate::kms::{self, Config, Row};
 use clap::Parser;
-use gabion_rows::kms::Class;
+use gabion_rows::kms::Durability;
 use regex::Regex;
 
 use gabion_cli::failure::Failure;
-use gabion_cli::stamp::Stamped;
+use gabion_cli::stamp::StampedRow;
 
 /// Measure requests to the key management service: time of who asks, and of the server's processors
 ///
@@ -63,7 +63,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (mut failed, mut first) = (Ok(()), true);
     kms::measure(&config, |row| {
         let line = if args.json {
-            serde_json::to_string(&Stamped::now(&row)).map_err(not_ready)
+            serde_json::to_string(&StampedRow::now(&row)).map_err(not_ready)
         } else {
             let head = if std::mem::take(&mut first) { head(&row) } else { String::new() };
             Ok(head + &table_line(&row))
@@ -115,7 +115,7 @@ fn table_line(row: &Row) -> String {
         if row.algorithm.is_empty() { "-" } else { &row.algorithm },
         row.request.word(),
         row.through.word(),
-        row.class.map_or("-", Class::word),
+        row.class.map_or("-", Durability::word),
         row.clients,
         row.batch,
         row.keys.map_or("-".to_owned(), |keys| keys.to_string()),

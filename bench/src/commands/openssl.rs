@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::setup::{ProviderName, print};
 use gabion_cli::failure::Failure;
-use gabion_cli::files::{self, Access, Existing, Output};
+use gabion_cli::files::{self, Access, Output, OverwritePolicy};
 use gabion_cli::table::{Align, Table};
 
 /// Measure algorithms by `openssl speed`, and compare SLH-DSA with ML-DSA.
@@ -39,7 +39,7 @@ pub struct SpeedArgs {
     #[arg(long, value_name = "N")]
     multi: Option<u32>,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
 }
 
 /// Measure signing and verifying by a process of `openssl pkeyutl` for each.
@@ -60,12 +60,12 @@ pub struct PkeyutlArgs {
     #[arg(long, value_name = "N", default_value_t = 100)]
     iterations: usize,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
 }
 
-/// What both commands take.
+/// Options of both commands.
 #[derive(clap::Args)]
-struct Common {
+struct CommonOptions {
     /// Algorithms, by any name of `gabion algorithms` or of openssl
     #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
     algorithm: Vec<String>,
@@ -83,7 +83,7 @@ struct Common {
     json: bool,
 }
 
-impl Common {
+impl CommonOptions {
     fn algorithms(&self, usual: &[&str]) -> Vec<String> {
         match self.algorithm.is_empty() {
             true => usual.iter().map(|name| (*name).to_owned()).collect(),
@@ -118,7 +118,7 @@ impl Common {
         &self,
         algorithms: &[String],
         mut measure: impl FnMut(&Openssl, Provider, &str) -> Result<R, Failure>,
-    ) -> Result<Measured<R>, Failure> {
+    ) -> Result<Measurements<R>, Failure> {
         let (mut rows, mut version, mut failures) = (Vec::new(), String::new(), Vec::new());
         let commands = self.commands()?;
         for algorithm in algorithms {
@@ -132,7 +132,7 @@ impl Common {
                 }
             }
         }
-        Ok(Measured { rows, version, failures })
+        Ok(Measurements { rows, version, failures })
     }
 
     /// Prints the result, of so many rows, and writes it where it is wanted; then come the failures.
@@ -161,17 +161,17 @@ impl Common {
         };
         if let Some(path) = &self.output_json {
             let text = serde_json::to_string_pretty(result).map_err(encode)? + "\n";
-            let [place] = files::places([("--output-json", path)], &[], Existing::Replace)?;
+            let [place] = files::places([("--output-json", path)], &[], OverwritePolicy::Replace)?;
             let output =
-                Output::prepare(place, text.as_bytes(), Access::Public, Existing::Replace)?;
+                Output::prepare(place, text.as_bytes(), Access::Public, OverwritePolicy::Replace)?;
             files::commit([output])?;
         }
         Ok(code)
     }
 }
 
-/// What was measured, and what was not.
-struct Measured<R> {
+/// The rows that were measured, and the failures of the others.
+struct Measurements<R> {
     rows: Vec<R>,
     /// The version of openssl.
     version: String,
@@ -199,7 +199,7 @@ pub fn run_speed(args: SpeedArgs) -> Result<u8, Failure> {
         }
         Ok(row)
     };
-    let Measured { rows, version, failures } = args.common.measure(&algorithms, measure)?;
+    let Measurements { rows, version, failures } = args.common.measure(&algorithms, measure)?;
     let result = Speed {
         openssl: version,
         seconds: args.seconds,
@@ -306,7 +306,7 @@ pub fn run_pkeyutl(args: PkeyutlArgs) -> Result<u8, Failure> {
     let measure = |openssl: &Openssl, _, algorithm: &str| {
         Ok(pkeyutl::measure(openssl, algorithm, counts, folder.path())?)
     };
-    let Measured { rows, version, failures } = args.common.measure(&algorithms, measure)?;
+    let Measurements { rows, version, failures } = args.common.measure(&algorithms, measure)?;
     let result = Pkeyutl { openssl: version, machine: Machine::detect(), results: rows };
     let table = pkeyutl_table(&result.openssl, &result.results);
     args.common.finish(&result, result.results.len(), &table, failures)

@@ -13,7 +13,7 @@ use clap::Parser;
 use gabion_rows::Record;
 
 use gabion_cli::failure::Failure;
-use gabion_cli::files::{self, Access, Existing, Output};
+use gabion_cli::files::{self, Access, Output, OverwritePolicy};
 use gabion_cli::stamp::Stamp;
 use gabion_cli::style;
 
@@ -45,7 +45,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let paths = if args.files.is_empty() { usual()? } else { args.files };
     let inputs: Vec<(&str, &Path)> = paths.iter().map(|path| ("FILE", path.as_path())).collect();
     // A page is made of files that are still there, and as often as wanted.
-    let [place] = files::places([("--out", &args.out)], &inputs, Existing::Replace)?;
+    let [place] = files::places([("--out", &args.out)], &inputs, OverwritePolicy::Replace)?;
     let (mut read_files, mut shown) = (Vec::new(), Vec::new());
     for path in &paths {
         let rows = read(path)?;
@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ));
     }
     let page = page::render(&parts, &made(&shown));
-    let page = Output::prepare(place, page.as_bytes(), Access::Public, Existing::Replace)?;
+    let page = Output::prepare(place, page.as_bytes(), Access::Public, OverwritePolicy::Replace)?;
     files::commit([page])?;
     if args.out.as_os_str() != "-" {
         let count: usize = parts.iter().map(|part| part.sections.len()).sum();

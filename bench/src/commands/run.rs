@@ -9,15 +9,15 @@ use crate::engine;
 use crate::machine::Machine;
 use crate::tls::{self, Provider};
 use gabion_engine::Algorithm;
-use gabion_rows::operations::{Beside, Key, Operation, Subject, Timing};
-use gabion_rows::{OfEach, RunFile, RunHandshakes};
+use gabion_rows::operations::{Key, Operation, RunOperation, Subject, Timing};
+use gabion_rows::{PerProvider, RunFile, RunHandshakes};
 use gabion_ship::environment::{FipsMode, Settings};
 use gabion_ship::preflight;
 use regex::Regex;
 
 use gabion_cli::failure::Failure;
 use gabion_cli::ffi;
-use gabion_cli::files::{self, Access, Existing, Output};
+use gabion_cli::files::{self, Access, Output, OverwritePolicy};
 use gabion_cli::keys;
 use gabion_cli::openssl::Openssl;
 use gabion_cli::stamp::Stamp;
@@ -184,12 +184,12 @@ fn write(
     openssl: Option<&str>,
 ) -> Result<(), Failure> {
     let encode = |cause: serde_json::Error| Failure::NotReady(format!("rows as JSON: {cause}"));
-    let beside = |timing: &Timing| Beside {
+    let beside = |timing: &Timing| RunOperation {
         timing: timing.clone(),
         // What OpenSSL's own code does of the same, one operation at a time.
         openssl_ops_per_s: stock.ops_per_s(&timing.subject.algorithm, timing.subject.operation),
     };
-    let of_each = |figure: fn(&tls::Row) -> f64| OfEach {
+    let of_each = |figure: fn(&tls::Row) -> f64| PerProvider {
         default: figure(&rows.default),
         gabion: figure(&rows.gabion),
     };
@@ -219,8 +219,8 @@ fn write(
 
 /// Results replace those of the last run.
 fn prepare(path: &std::path::Path, text: &[u8]) -> Result<Output, Failure> {
-    let [place] = files::places([("--out", path)], &[], Existing::Replace)?;
-    Output::prepare(place, text, Access::Public, Existing::Replace)
+    let [place] = files::places([("--out", path)], &[], OverwritePolicy::Replace)?;
+    Output::prepare(place, text, Access::Public, OverwritePolicy::Replace)
 }
 
 /// Makes the folder of `path` and refuses what can't be written there, before anything is measured.

@@ -9,7 +9,7 @@ use gabion_ship::environment::Settings;
 use serde::Serialize;
 
 use gabion_cli::failure::Failure;
-use gabion_cli::stamp::Stamped;
+use gabion_cli::stamp::StampedRow;
 
 /// Options that say which OpenSSL is measured.
 #[derive(clap::Args)]
@@ -77,7 +77,7 @@ impl From<TableName> for Table {
 pub fn lines<T: Serialize>(rows: &[T]) -> Result<String, Failure> {
     let mut text = String::new();
     for row in rows {
-        let line = serde_json::to_string(&Stamped::now(row))
+        let line = serde_json::to_string(&StampedRow::now(row))
             .map_err(|cause| Failure::NotReady(format!("a row as JSON: {cause}")))?;
         text.push_str(&line);
         text.push('\n');

@@ -1,6 +1,6 @@
 //! `gabion bench switches`: the same handshakes with a switch of the provider on and off.
 
-use crate::tls::switches::{ALONE_MAX, Alone, Config, Ratios, Row, USUAL, measure};
+use crate::tls::switches::{ALONE_MAX, Config, LoneVerdict, Ratios, Row, USUAL, measure};
 use clap::{Parser, ValueEnum};
 
 use super::setup::{Setup, lines, print};
@@ -166,7 +166,7 @@ fn render(rows: &[Row]) -> String {
             format!("{:.3} to {:.3}", row.p50_spread.p20, row.p50_spread.p80),
             both(|ratios| ratios.cpu_ratio),
             both(|ratios| ratios.rate_ratio),
-            row.alone.map_or("-", Alone::name).to_owned(),
+            row.alone.map_or("-", LoneVerdict::name).to_owned(),
         ]);
     }
     format!(
@@ -184,11 +184,11 @@ fn verdict(rows: &[Row]) -> Result<u8, Failure> {
         let ratios = format!("p50 {paired:.3} by rounds, {of_medians:.3} by medians");
         let what = format!("{}, {} with {}", row.switch, row.group, row.sig);
         match row.alone {
-            None | Some(Alone::NotSlower) => {}
-            Some(Alone::Slower) => faults.push(format!(
+            None | Some(LoneVerdict::NotSlower) => {}
+            Some(LoneVerdict::Slower) => faults.push(format!(
                 "{what}: one connection alone is slower: {ratios}; at most {ALONE_MAX} is expected"
             )),
-            Some(Alone::Undecided) => faults.push(format!(
+            Some(LoneVerdict::Undecided) => faults.push(format!(
                 "{what}: the two ratios do not agree whether one connection alone is slower than \
                  {ALONE_MAX}: {ratios}; measure again on a quiet machine, with more --rounds"
             )),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// The usual rows with these verdicts, by place.
-    fn rows(alone: impl Fn(usize) -> Option<Alone>) -> Vec<Row> {
+    fn rows(alone: impl Fn(usize) -> Option<LoneVerdict>) -> Vec<Row> {
         let figures = Figures { p50_us: 1.0, p99_us: 2.0, cpu_us: 1.0, handshakes_per_s: 1.0 };
         let ratios = Ratios { p50_ratio: 1.5, cpu_ratio: 1.0, rate_ratio: 1.0 };
         let row = |(place, config): (usize, Config)| Row {
@@ -272,11 +272,11 @@ mod tests {
     #[test]
     fn every_connection_alone_that_is_slower_is_said() {
         assert_eq!(verdict(&rows(|_| None)).unwrap(), 0);
-        assert_eq!(verdict(&rows(|_| Some(Alone::NotSlower))).unwrap(), 0);
+        assert_eq!(verdict(&rows(|_| Some(LoneVerdict::NotSlower))).unwrap(), 0);
         let failure = verdict(&rows(|place| match place {
-            1 => Some(Alone::Slower),
-            2 => Some(Alone::Undecided),
-            _ => Some(Alone::NotSlower),
+            1 => Some(LoneVerdict::Slower),
+            2 => Some(LoneVerdict::Undecided),
+            _ => Some(LoneVerdict::NotSlower),
         }));
         let Err(Failure::No(text)) = failure else { panic!("{failure:?}") };
         let lines: Vec<_> = text.lines().collect();

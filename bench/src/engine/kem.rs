@@ -24,13 +24,13 @@ pub struct Inputs {
     ek: Vec<u8>,
     dk: Vec<u8>,
     /// By item: ciphertext and secret under key `item % KEYS`, and under the first key.
-    to_each: Sent,
-    to_first: Sent,
+    to_each: Ciphertexts,
+    to_first: Ciphertexts,
 }
 
-/// Ciphertexts and their secrets, by item.
+/// Ciphertexts and their shared secrets, by item.
 #[derive(Default)]
-struct Sent {
+struct Ciphertexts {
     ct: Vec<u8>,
     shared: Vec<[u8; ml_kem::SECRET_LEN]>,
 }
@@ -55,8 +55,8 @@ impl Inputs {
             m: (0..items).map(inputs::kem_message).collect(),
             ek: Vec::new(),
             dk: Vec::new(),
-            to_each: Sent::default(),
-            to_first: Sent::default(),
+            to_each: Ciphertexts::default(),
+            to_first: Ciphertexts::default(),
         };
         for item in 0..items {
             let key = &keys[item % KEYS];
@@ -74,7 +74,7 @@ impl Inputs {
         Ok(made)
     }
 
-    fn sent(&self, key: Key) -> &Sent {
+    fn sent(&self, key: Key) -> &Ciphertexts {
         match key {
             Key::Fresh => &self.to_each,
             Key::Cached => &self.to_first,

@@ -35,19 +35,19 @@ pub trait Card: Device {
 /// How long a kernel may take that is timed.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// A device whose copies are counted, and whose kernels run one after the other while they are timed: events around a
+/// A card that counts its copies and runs its kernels one after the other while they are timed: events around a
 /// kernel that shares the device with another one say nothing of either.
-pub struct Counted<D> {
+pub struct InstrumentedCard<D> {
     device: D,
     is_timed: AtomicBool,
     to: AtomicU64,
     from: AtomicU64,
 }
 
-impl<D: Card> Counted<D> {
+impl<D: Card> InstrumentedCard<D> {
     /// A device of which nothing is counted yet.
     pub fn new(device: D) -> Self {
-        Counted {
+        InstrumentedCard {
             device,
             is_timed: AtomicBool::new(false),
             to: AtomicU64::new(0),
@@ -72,7 +72,7 @@ impl<D: Card> Counted<D> {
     }
 }
 
-impl<D: Card> Device for Counted<D> {
+impl<D: Card> Device for InstrumentedCard<D> {
     forward_device!(device: allocate, pin, clear, finish, restart);
 
     unsafe fn upload(

@@ -48,9 +48,9 @@ impl Column {
     }
 }
 
-/// Expanded keys of a case; empty but for those of its family.
+/// The expanded keys of a case; only its family's list has any.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct ExpandedKeys {
     pub(super) kem: Vec<ml_kem::DecapsKey>,
     pub(super) dsa: Vec<ml_dsa::SigningKey>,
     pub(super) slh: Vec<slh_dsa::SigningKey>,
@@ -60,7 +60,7 @@ pub(super) struct Known {
 /// What batches of a case are made of.
 pub struct Pool {
     pub(super) case: Case,
-    pub(super) known: Known,
+    pub(super) known: ExpandedKeys,
     pub(super) messages: Vec<[u8; inputs::MESSAGE_BYTES]>,
     /// Inputs, and what must come out.
     pub inputs: Vec<Column>,
@@ -81,7 +81,7 @@ impl Pool {
         if let Some(set) = case.set {
             return Self::stateful(case, set, messages);
         }
-        let known = Known::new(case, cpu)?;
+        let known = ExpandedKeys::new(case, cpu)?;
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
         let each = items.div_ceil(threads);
         let parts: Result<Vec<Part>, Error> = std::thread::scope(|scope| {
@@ -112,7 +112,7 @@ impl Pool {
         let texts: Vec<&[u8]> = messages.iter().map(|message| &message[..]).collect();
         let (public, signatures) = signed(set, &texts)?;
         let each = signatures.first().map_or(0, Vec::len);
-        let known = Known { stateful: Some(public), ..Known::default() };
+        let known = ExpandedKeys { stateful: Some(public), ..ExpandedKeys::default() };
         let inputs = vec![Column::new(each, signatures.concat())];
         Ok(Pool { case, known, messages, inputs, outputs: Vec::new() })
     }
@@ -123,9 +123,9 @@ impl Pool {
     }
 }
 
-impl Known {
+impl ExpandedKeys {
     fn new(case: Case, cpu: &dyn Backend) -> Result<Self, Error> {
-        let mut known = Known::default();
+        let mut known = ExpandedKeys::default();
         let set = case.algorithm;
         if let Some(params) = ml_kem::params(set) {
             known.kem = (0..KEYS).map(|_| ml_kem::DecapsKey::blank(params)).collect();
@@ -172,7 +172,7 @@ fn run(backend: &dyn Backend, lanes: usize, operation: Work<'_>) -> Result<(), E
 /// Makes some items, and what must come out.
 fn part(
     case: Case,
-    known: &Known,
+    known: &ExpandedKeys,
     messages: &[[u8; inputs::MESSAGE_BYTES]],
     range: Range<usize>,
     cpu: &dyn Backend,
@@ -197,7 +197,7 @@ pub(super) fn pure(message: &[u8; inputs::MESSAGE_BYTES]) -> Message<'_> {
 fn kem_part(
     case: Case,
     p: &'static ml_kem::Params,
-    known: &Known,
+    known: &ExpandedKeys,
     range: Range<usize>,
     cpu: &dyn Backend,
 ) -> Result<Part, Error> {
@@ -235,7 +235,7 @@ fn kem_part(
 fn dsa_part(
     case: Case,
     p: &'static ml_dsa::Params,
-    known: &Known,
+    known: &ExpandedKeys,
     messages: &[Message<'_>],
     range: Range<usize>,
     cpu: &dyn Backend,
@@ -272,7 +272,7 @@ fn dsa_part(
 fn slh_part(
     case: Case,
     p: &'static slh_dsa::Params,
-    known: &Known,
+    known: &ExpandedKeys,
     messages: &[Message<'_>],
     range: Range<usize>,
     cpu: &dyn Backend,

@@ -8,7 +8,7 @@ use gabion_rows::gpu::{self, Kernel};
 use gabion_rows::operations::{Key, Operation, Subject};
 use sha2::block_api::compress256;
 
-use super::card::{Card, Counted};
+use super::card::{Card, InstrumentedCard};
 use crate::Error;
 
 /// Steps of a launch; the first launch has fewer.
@@ -60,7 +60,7 @@ impl Raw {
     /// States that run together, and what a step takes.
     pub fn measure<D: Card>(
         &self,
-        device: &Counted<D>,
+        device: &InstrumentedCard<D>,
         info: &gpu::Device,
         seconds: f64,
     ) -> Result<(usize, Kernel), Error> {

@@ -10,8 +10,8 @@ use gabion_rows::gpu;
 
 use super::*;
 
-/// As if the processor timed its kernels; it may change a byte of what it gives back.
-struct Measured {
+/// A fake card that times kernels on the processor; it may change a byte of a result.
+struct FakeCard {
     launches: Mutex<Vec<String>>,
     energy: AtomicU64,
     /// Which copy from the device is wrong.
@@ -19,17 +19,17 @@ struct Measured {
     copies: AtomicU64,
 }
 
-fn cuda(slot_bytes: usize, wrong: Option<u64>) -> Cuda<Counted<HookedDevice<Measured>>> {
-    let measured = Measured {
+fn cuda(slot_bytes: usize, wrong: Option<u64>) -> Cuda<InstrumentedCard<HookedDevice<FakeCard>>> {
+    let card = FakeCard {
         launches: Mutex::default(),
         energy: AtomicU64::new(0),
         wrong,
         copies: AtomicU64::new(0),
     };
-    Cuda::new(Counted::new(HookedDevice::new(measured)), slot_bytes, Duration::from_secs(60))
+    Cuda::new(InstrumentedCard::new(HookedDevice::new(card)), slot_bytes, Duration::from_secs(60))
 }
 
-impl Card for HookedDevice<Measured> {
+impl Card for HookedDevice<FakeCard> {
     fn describe(&self) -> gpu::Device {
         gpu::Device {
             name: "hosted".into(),
@@ -64,7 +64,7 @@ impl Card for HookedDevice<Measured> {
     }
 }
 
-impl Hook for Measured {
+impl Hook for FakeCard {
     fn before(&self, _device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         if let Call::Launch(launch) = call {
             self.launches.lock().unwrap().push(launch.kernel.to_owned());
@@ -94,7 +94,7 @@ fn config(filter: &str, batches: &[usize]) -> Config {
 }
 
 fn events(
-    cuda: &Cuda<Counted<HookedDevice<Measured>>>,
+    cuda: &Cuda<InstrumentedCard<HookedDevice<FakeCard>>>,
     config: &Config,
 ) -> Result<Vec<Event>, Error> {
     let mut events = Vec::new();

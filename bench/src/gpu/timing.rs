@@ -8,7 +8,7 @@ use gabion_cuda::Cuda;
 use gabion_rows::clock::Percentiles;
 use gabion_rows::gpu::{EndToEnd, Kernel};
 
-use super::card::{Card, Counted, Time};
+use super::card::{Card, InstrumentedCard, Time};
 use super::lanes::Lanes;
 use super::pool::Pool;
 use crate::Error;
@@ -21,9 +21,9 @@ const TRIES: usize = 200;
 /// Shorter times tell nothing of energy: counters are renewed some ten times a second.
 const ENERGY_SECONDS: f64 = 0.4;
 
-/// What one thread did.
+/// One thread's batch times and how many outputs it compared.
 #[derive(Default)]
-struct Done {
+struct ThreadResult {
     ns: Vec<u64>,
     compared: u64,
 }
@@ -36,7 +36,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn now<D: Card>(cuda: &Cuda<Counted<D>>) -> Self {
+    fn now<D: Card>(cuda: &Cuda<InstrumentedCard<D>>) -> Self {
         Reading { at: Instant::now(), cpu: process_cpu_ns(), bytes: cuda.device().bytes() }
     }
 }
@@ -46,7 +46,7 @@ impl Reading {
 /// # Errors
 /// `Failed` for a wrong result or a lost batch.
 pub fn end_to_end<D: Card>(
-    cuda: &Cuda<Counted<D>>,
+    cuda: &Cuda<InstrumentedCard<D>>,
     pool: &Pool,
     lanes: usize,
     threads: usize,
@@ -65,7 +65,7 @@ pub fn end_to_end<D: Card>(
     let card = cuda.device().card();
     let start = Barrier::new(threads + 1);
     let (mut before, mut after, mut energy) = (Reading::now(cuda), Reading::now(cuda), None);
-    let done: Result<Vec<Done>, Error> = std::thread::scope(|scope| {
+    let done: Result<Vec<ThreadResult>, Error> = std::thread::scope(|scope| {
         let start = &start;
         let running: Vec<_> = batches
             .iter_mut()
@@ -131,12 +131,12 @@ fn batches<'a>(
 
 /// One batch after the other until the time is over.
 fn work<D: Card>(
-    cuda: &Cuda<Counted<D>>,
+    cuda: &Cuda<InstrumentedCard<D>>,
     batch: &mut Lanes<'_>,
     start: &Barrier,
     seconds: f64,
-) -> Result<Done, Error> {
-    let mut done = Done::default();
+) -> Result<ThreadResult, Error> {
+    let mut done = ThreadResult::default();
     // Whoever fails must not leave the others at a barrier.
     let first = checked(cuda, batch, true);
     start.wait();
@@ -167,7 +167,7 @@ fn declined() -> Error {
 }
 
 fn checked<D: Card>(
-    cuda: &Cuda<Counted<D>>,
+    cuda: &Cuda<InstrumentedCard<D>>,
     batch: &mut Lanes<'_>,
     is_whole: bool,
 ) -> Result<u64, Error> {
@@ -179,7 +179,7 @@ fn checked<D: Card>(
 }
 
 /// Runs a batch, again if there was no place for it; whether it was done.
-fn run<D: Card>(cuda: &Cuda<Counted<D>>, batch: &mut Lanes<'_>) -> Result<bool, Error> {
+fn run<D: Card>(cuda: &Cuda<InstrumentedCard<D>>, batch: &mut Lanes<'_>) -> Result<bool, Error> {
     for _ in 0..TRIES {
         match batch.run(cuda as &dyn Backend) {
             BatchOutcome::Done => return Ok(true),
@@ -203,7 +203,7 @@ fn percentile(sorted: &[u64], share: f64) -> f64 {
 /// # Errors
 /// As [`end_to_end`].
 pub fn kernels<D: Card>(
-    cuda: &Cuda<Counted<D>>,
+    cuda: &Cuda<InstrumentedCard<D>>,
     pool: &Pool,
     lanes: usize,
     seconds: f64,

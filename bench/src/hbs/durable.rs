@@ -104,7 +104,7 @@ fn rows<S: Secret + Sync>(
         let mut batches = vec![1, reserve];
         batches.dedup();
         for batch in batches {
-            let what = What { set, reserve, batch, seconds: config.seconds };
+            let what = Workload { set, reserve, batch, seconds: config.seconds };
             let row = what.row(&mut in_memory, &mut on_disk, &machine)?;
             if !emit(row) {
                 return Ok(ControlFlow::Break(()));
@@ -114,8 +114,8 @@ fn rows<S: Secret + Sync>(
     Ok(ControlFlow::Continue(()))
 }
 
-/// What a row is of.
-struct What<'s> {
+/// The workload of a row.
+struct Workload<'s> {
     set: &'s Set,
     reserve: usize,
     batch: usize,
@@ -132,7 +132,7 @@ struct Round {
     signatures: u64,
 }
 
-impl What<'_> {
+impl Workload<'_> {
     fn row<S: Secret>(
         &self,
         in_memory: &mut StatefulKey<'_, S>,
@@ -256,7 +256,7 @@ impl<'a> OnDisk<'a> {
     }
 
     /// Writes a new key, opens it, and signs one reservation with it, so that nothing of its beginning is timed.
-    fn open(&mut self, what: &What<'_>) -> Result<(), Error> {
+    fn open(&mut self, what: &Workload<'_>) -> Result<(), Error> {
         self.open = None;
         self.number += 1;
         let folder = self.folder.path().join(format!("keys-{}", self.number));
@@ -287,7 +287,7 @@ impl<'a> OnDisk<'a> {
     }
 
     /// Another key where one has too few signatures left for a round.
-    fn make_room(&mut self, what: &What<'_>) -> Result<(), Error> {
+    fn make_room(&mut self, what: &Workload<'_>) -> Result<(), Error> {
         let left = self.signer()?.remaining()?.left;
         if left < what.signatures_max() + what.reserve as u64 { self.open(what) } else { Ok(()) }
     }
@@ -297,7 +297,7 @@ impl<'a> OnDisk<'a> {
     }
 
     /// Seconds of one call, which signs a batch.
-    fn sign(&self, what: &What<'_>) -> Result<f64, Error> {
+    fn sign(&self, what: &Workload<'_>) -> Result<f64, Error> {
         let signer = self.signer()?;
         let start = Instant::now();
         let requests = self.messages.iter().map(|message| Request { message, id: None });

@@ -7,7 +7,7 @@ use gabion_kms_wire::native::Sign;
 use gabion_rows::kms::{Latency, Request};
 
 use super::machine_load::{Counts, Watch};
-use super::server::{Served, on_core};
+use super::server::{ServerProcess, pin_to_core};
 use super::{Case, Config, MESSAGE, Row, fill};
 use crate::machine::Machine;
 use crate::{Error, inputs};
@@ -25,8 +25,8 @@ pub fn measured(
     config: &Config,
     machine: &Machine,
 ) -> Result<Vec<Row>, Error> {
-    let mut server = Served::start(true, keys, &config.coalesce)?;
-    let _pinned = on_core(1, true);
+    let mut server = ServerProcess::start(true, keys, &config.coalesce)?;
+    let _pinned = pin_to_core(1, true);
     let time = Duration::from_secs_f64(config.seconds / config.rounds as f64);
     let (mut starts, mut uses) = (Vec::new(), Vec::new());
     let (mut starting, mut using) = (Watch::default(), Watch::default());
@@ -94,7 +94,7 @@ fn asked(place: usize) -> Sign {
     Sign { message: Some(encode(&[7; MESSAGE])), ..Sign::by(&fill::name(place)) }
 }
 
-fn sign(server: &Served, place: usize) -> Result<(), Error> {
+fn sign(server: &ServerProcess, place: usize) -> Result<(), Error> {
     server.client()?.sign(&asked(place)).map(drop).map_err(failed)
 }
 

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-pub use gabion_rows::kms::Around;
+pub use gabion_rows::kms::MachineLoad;
 
-use super::server::Served;
+use super::server::ServerProcess;
 use crate::Error;
 use crate::cpu_time::process_cpu_ns;
 
@@ -39,7 +39,7 @@ impl Watch {
     /// Runs a turn of this process and a server.
     pub fn turn<T>(
         &mut self,
-        server: Option<&Served>,
+        server: Option<&ServerProcess>,
         run: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let before = Counts::now(server)?;
@@ -49,29 +49,29 @@ impl Watch {
     }
 
     /// Counts a turn that began with such counts.
-    pub fn ended(&mut self, before: Counts, server: Option<&Served>) -> Result<(), Error> {
+    pub fn ended(&mut self, before: Counts, server: Option<&ServerProcess>) -> Result<(), Error> {
         let turn = Turn::between(before, Counts::now(server)?);
         self.all = self.all.and(turn);
-        if turn.share(turn.stolen + turn.others) > Around::OTHERS_MAX {
+        if turn.share(turn.stolen + turn.others) > MachineLoad::OTHERS_MAX {
             self.disturbed += 1;
         }
         Ok(())
     }
 
     /// What there was.
-    pub fn around(&self) -> Around {
+    pub fn around(&self) -> MachineLoad {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split_whitespace().next().and_then(|load| load.parse().ok());
         let Watch { all, disturbed } = *self;
         let (steal, others) = (all.share(all.stolen), all.share(all.others));
-        Around { load: load.unwrap_or(0.0), steal, others, disturbed }
+        MachineLoad { load: load.unwrap_or(0.0), steal, others, disturbed }
     }
 }
 
 impl Counts {
     /// At this moment, of this process and a server that there is already.
-    pub fn now(server: Option<&Served>) -> Result<Self, Error> {
-        let of_server = server.map_or(Ok(0), Served::cpu_ns)?;
+    pub fn now(server: Option<&ServerProcess>) -> Result<Self, Error> {
+        let of_server = server.map_or(Ok(0), ServerProcess::cpu_ns)?;
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let counts = Counts::of(&text).unwrap_or_default();
         Ok(Counts { own_ns: of_server + process_cpu_ns(), ..counts })

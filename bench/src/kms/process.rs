@@ -10,7 +10,7 @@ use gabion_kms::store::{MemoryStore, Store};
 use gabion_rows::kms::{Latency, Request};
 
 use super::machine_load::Watch;
-use super::server::on_core;
+use super::server::pin_to_core;
 use super::{Case, Config, MESSAGE, Row};
 use crate::Error;
 use crate::machine::Machine;
@@ -23,7 +23,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
 const KEYS: usize = 256;
 
 pub fn measured(case: &Case, config: &Config, machine: &Machine) -> Result<Row, Error> {
-    let _pinned = on_core(1, true);
+    let _pinned = pin_to_core(1, true);
     let is_cold = case.request == Request::Cold;
     let kms = service(if is_cold { 0 } else { Options::default().cache_bytes_max })?;
     let keys = if is_cold || case.request == Request::Fresh { KEYS } else { 1 };

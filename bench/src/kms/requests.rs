@@ -8,23 +8,24 @@ use std::time::{Duration, Instant};
 use gabion_kms_client::Client;
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{ConfigureKey, CreateKey, Sign, Verify};
-use gabion_rows::kms::{Class, Request};
+use gabion_rows::kms::{Durability, Request};
 use rustix::thread::set_current_timer_slack;
 use serde_json::{Value, json};
 
-use super::server::Served;
+use super::server::ServerProcess;
 use super::{Case, MESSAGE};
 use crate::{Error, inputs};
 
-/// A request that is ready to be sent.
-pub struct Asked {
+/// A request that is ready to send.
+pub struct PreparedRequest {
     client: Client,
     clients: usize,
-    what: What,
+    what: Payload,
 }
 
-enum What {
-    Nothing,
+/// The body of a request.
+enum Payload {
+    HealthCheck,
     Sign(Sign),
     Verify(Verify),
     /// By Vault's path, which has batches.
@@ -35,14 +36,14 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-impl Asked {
+impl PreparedRequest {
     /// Makes the key that it is about, where it is not there.
-    pub fn new(case: &Case, served: &Served) -> Result<Self, Error> {
+    pub fn new(case: &Case, served: &ServerProcess) -> Result<Self, Error> {
         let client = served.client()?;
-        let class = case.class.map_or("default", Class::word);
+        let class = case.class.map_or("default", Durability::word);
         let name = &format!("{}-{class}", case.algorithm);
         let message = encode(&[7; MESSAGE]);
-        if case.request != Request::Nothing && client.show(name).is_err() {
+        if case.request != Request::HealthCheck && client.show(name).is_err() {
             let algorithm = case.algorithm.to_owned();
             let key = CreateKey { name: name.to_owned(), algorithm, ..CreateKey::default() };
             client.create(&key).map_err(failed)?;
@@ -51,20 +52,20 @@ impl Asked {
         }
         let sign = || Sign { message: Some(message.clone()), ..Sign::by(name) };
         let what = match (case.request, case.batch) {
-            (Request::Nothing, _) => What::Nothing,
-            (Request::Sign, 1) => What::Sign(sign()),
+            (Request::HealthCheck, _) => Payload::HealthCheck,
+            (Request::Sign, 1) => Payload::Sign(sign()),
             (Request::Sign, many) => {
                 let items = vec![json!({"input": message}); many];
                 let body = json!({"batch_input": items});
-                What::SignMany(format!("/v1/transit/sign/{name}"), body)
+                Payload::SignMany(format!("/v1/transit/sign/{name}"), body)
             }
             (_, _) => {
                 let signature = client.sign(&sign()).map_err(failed)?.signature;
                 let (key, message) = (name.clone(), Some(message));
-                What::Verify(Verify { key, message, signature, ..Verify::default() })
+                Payload::Verify(Verify { key, message, signature, ..Verify::default() })
             }
         };
-        Ok(Asked { client, clients: case.clients, what })
+        Ok(PreparedRequest { client, clients: case.clients, what })
     }
 
     /// Asks for so long, with a pause before each request, and gives the nanoseconds of each.
@@ -120,13 +121,13 @@ impl Asked {
 
     fn once(&self) -> Result<(), Error> {
         match &self.what {
-            What::Nothing => self.client.get::<Value>("/healthz").map(drop).map_err(failed),
-            What::Sign(sign) => self.client.sign(sign).map(drop).map_err(failed),
-            What::Verify(verify) => match self.client.verify(verify).map_err(failed)?.valid {
+            Payload::HealthCheck => self.client.get::<Value>("/healthz").map(drop).map_err(failed),
+            Payload::Sign(sign) => self.client.sign(sign).map(drop).map_err(failed),
+            Payload::Verify(verify) => match self.client.verify(verify).map_err(failed)?.valid {
                 true => Ok(()),
                 false => Err(failed("the server says that its own signature is wrong")),
             },
-            What::SignMany(path, body) => {
+            Payload::SignMany(path, body) => {
                 let answer: Value = self.client.post(path, body).map_err(failed)?;
                 let all = answer["data"]["batch_results"].as_array();
                 let are_there = |all: &Vec<Value>| {

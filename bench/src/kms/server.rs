@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::fill;
 use crate::Error;
 
-/// A server, which ends with this.
-pub struct Served {
+/// A server process, killed when dropped.
+pub struct ServerProcess {
     child: Child,
     folder: tempfile::TempDir,
     task: Task,
@@ -38,9 +38,9 @@ struct Task {
     token: Option<String>,
 }
 
-/// What it says once it serves.
+/// The address and credentials that the process prints once it serves.
 #[derive(Serialize, Deserialize)]
-struct Said {
+struct ServerInfo {
     address: String,
     token: String,
     ca_file: PathBuf,
@@ -63,7 +63,7 @@ fn not_ready(error: impl std::fmt::Display) -> Error {
     Error::NotReady(error.to_string())
 }
 
-impl Served {
+impl ServerProcess {
     /// Starts this program once more, as a server, which makes so many keys first.
     pub fn start(has_core: bool, keys: usize, coalesce: &str) -> Result<Self, Error> {
         let folder = tempfile::tempdir().map_err(not_ready)?;
@@ -77,7 +77,7 @@ impl Served {
             timeout: Duration::from_secs(30),
         };
         // From here on it is ended whatever happens.
-        let mut served = Served { child: spawned(&task)?, folder, task, settings: nowhere };
+        let mut served = ServerProcess { child: spawned(&task)?, folder, task, settings: nowhere };
         served.hear()?;
         Ok(served)
     }
@@ -103,7 +103,7 @@ impl Served {
         let out = out.ok_or_else(|| not_ready("the server has no output"))?;
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).map_err(not_ready)?;
-        let said: Said = serde_json::from_str(&line)
+        let said: ServerInfo = serde_json::from_str(&line)
             .map_err(|_| not_ready("the server ended before it served"))?;
         self.settings.addresses = vec![said.address.parse().map_err(not_ready)?];
         self.settings.token = Some(said.token.into());
@@ -145,7 +145,7 @@ impl Served {
     pub fn sync_again_and_again(&self, times: usize, ns: &mut Vec<u64>) -> Result<(), Error> {
         use std::os::unix::fs::FileExt;
         const RECORD: usize = 640;
-        let _pinned = on_core(0, self.task.has_core);
+        let _pinned = pin_to_core(0, self.task.has_core);
         let path = self.folder.path().join("probe");
         let mut file = fs::OpenOptions::new();
         let file = file.create(true).truncate(false).read(true).write(true).open(path);
@@ -167,7 +167,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.end();
     }
@@ -193,7 +193,7 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
         .map_err(|cause| Error::Usage(format!("that is no task of `bench kms`: {cause}")))?;
     // Whoever measures may be killed, and nobody else would end this.
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(not_ready)?;
-    let _pinned = on_core(0, task.has_core);
+    let _pinned = pin_to_core(0, task.has_core);
     let config = configured(&task.folder)?;
     let token = match task.token {
         Some(token) => token.into(),
@@ -218,7 +218,7 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
     let coalesce = task.coalesce.parse().map_err(failed)?;
     let server = Dev::over(([127, 0, 0, 1], 0).into(), host, token, coalesce);
     let server = server.map_err(not_ready)?;
-    let said = Said {
+    let said = ServerInfo {
         address: server.address().to_owned(),
         token: server.token().to_owned(),
         ca_file: server.authorities().to_owned(),
@@ -254,11 +254,11 @@ fn private(path: &Path, text: &str) -> std::io::Result<()> {
     options.write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }
 
-/// That this thread, and those that it starts, run on one core only. It ends with this.
-pub struct OnCore(Option<CpuSet>);
+/// Keeps this thread, and threads that it starts, on one core until dropped.
+pub struct CorePin(Option<CpuSet>);
 
-/// Goes to a core, where that is wanted and there are several.
-pub fn on_core(core: usize, is_wanted: bool) -> OnCore {
+/// Pins this thread to a core if `is_wanted` and there are several.
+pub fn pin_to_core(core: usize, is_wanted: bool) -> CorePin {
     let all = sched_getaffinity(None).ok().filter(|all| is_wanted && all.count() > 1);
     let mut one = CpuSet::new();
     let cores = 0..CpuSet::MAX_CPU;
@@ -266,13 +266,13 @@ pub fn on_core(core: usize, is_wanted: bool) -> OnCore {
     if let Some(wanted) = wanted {
         one.set(wanted);
         if sched_setaffinity(None, &one).is_ok() {
-            return OnCore(all);
+            return CorePin(all);
         }
     }
-    OnCore(None)
+    CorePin(None)
 }
 
-impl Drop for OnCore {
+impl Drop for CorePin {
     fn drop(&mut self) {
         if let Some(all) = &self.0 {
             let _ = sched_setaffinity(None, all);

@@ -13,9 +13,9 @@ pub(super) struct Old {
     pub(super) client: Usage,
 }
 
-/// A row to measure; a name that is missing has no successor.
+/// A planned row; a missing name has no successor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RowPlan {
     pub(super) table: Table,
     pub(super) old: Option<Old>,
     pub(super) signature: Option<&'static str>,
@@ -24,11 +24,11 @@ pub(super) struct Wanted {
     pub(super) note: Option<&'static str>,
 }
 
-/// Stack, allocations, heap in all and at most: the order of the published listing.
-type Listed = [u64; 4];
+/// Published figures in the order of the listing: stack, allocations, total heap, peak heap.
+type PublishedFigures = [u64; 4];
 
 /// Rows of algorithms that differ in nothing the listing shows have the same figures there, too.
-const OLD: [(&str, &str, Listed, Listed); 19] = [
+const OLD: [(&str, &str, PublishedFigures, PublishedFigures); 19] = [
     (FALCON_1, P256, [48960, 250, 113548, 40990], [29935, 768, 179427, 41765]),
     (FALCON_5, P256, [89088, 250, 125232, 45630], [29935, 768, 191365, 47469]),
     ("DILITHIUM_LEVEL2", P256, [56328, 243, 128153, 50250], [30856, 805, 206412, 56299]),
@@ -59,13 +59,20 @@ const FALCON_5: &str = "FALCON_LEVEL5";
 const RSA: &str = "RSA 2048";
 const ECDSA: &str = "ECDSA SECP256R1";
 const P256: &str = "ECC SECP256R1";
-const CURVE: (Listed, Listed) = ([52896, 253, 121784, 39573], [54640, 897, 202472, 41760]);
-const KYBER_1: (Listed, Listed) = ([52896, 206, 66864, 28474], [54640, 879, 147235, 44538]);
-const KYBER_3: (Listed, Listed) = ([52896, 206, 67888, 28794], [54640, 879, 149411, 46010]);
-const KYBER_5: (Listed, Listed) = ([52896, 206, 69232, 29274], [54640, 879, 151907, 47642]);
-const HYBRID_1: (Listed, Listed) = ([52896, 223, 118940, 37652], [54640, 896, 199376, 48932]);
-const HYBRID_3: (Listed, Listed) = ([52896, 223, 120108, 38468], [54640, 896, 201728, 50468]);
-const HYBRID_5: (Listed, Listed) = ([52896, 223, 121614, 39458], [54640, 896, 204422, 52172]);
+const CURVE: (PublishedFigures, PublishedFigures) =
+    ([52896, 253, 121784, 39573], [54640, 897, 202472, 41760]);
+const KYBER_1: (PublishedFigures, PublishedFigures) =
+    ([52896, 206, 66864, 28474], [54640, 879, 147235, 44538]);
+const KYBER_3: (PublishedFigures, PublishedFigures) =
+    ([52896, 206, 67888, 28794], [54640, 879, 149411, 46010]);
+const KYBER_5: (PublishedFigures, PublishedFigures) =
+    ([52896, 206, 69232, 29274], [54640, 879, 151907, 47642]);
+const HYBRID_1: (PublishedFigures, PublishedFigures) =
+    ([52896, 223, 118940, 37652], [54640, 896, 199376, 48932]);
+const HYBRID_3: (PublishedFigures, PublishedFigures) =
+    ([52896, 223, 120108, 38468], [54640, 896, 201728, 50468]);
+const HYBRID_5: (PublishedFigures, PublishedFigures) =
+    ([52896, 223, 121614, 39458], [54640, 896, 204422, 52172]);
 
 const TODAY: [(&str, &str); 8] = [
     ("ECDSA-P-256", "x25519"),
@@ -79,7 +86,7 @@ const TODAY: [(&str, &str); 8] = [
 ];
 
 /// The rows of `table`, in the order in which they are printed.
-pub(super) fn wanted(table: Table) -> Vec<Wanted> {
+pub(super) fn wanted(table: Table) -> Vec<RowPlan> {
     match table {
         Table::Seed => seed(),
         Table::Today => today(),
@@ -87,14 +94,19 @@ pub(super) fn wanted(table: Table) -> Vec<Wanted> {
     }
 }
 
-fn seed() -> Vec<Wanted> {
-    let usage = |[stack, allocations, heap_total, heap_peak]: Listed| Usage {
+fn seed() -> Vec<RowPlan> {
+    let usage = |[stack, allocations, heap_total, heap_peak]: PublishedFigures| Usage {
         allocations,
         heap_total,
         heap_peak,
         stack: Some(stack),
     };
-    let row = |&(authentication, key_exchange, server, client): &(_, _, Listed, Listed)| Wanted {
+    let row = |&(authentication, key_exchange, server, client): &(
+        _,
+        _,
+        PublishedFigures,
+        PublishedFigures,
+    )| RowPlan {
         table: Table::Seed,
         signature: pairs::successor(authentication),
         group: pairs::successor(key_exchange),
@@ -109,8 +121,8 @@ fn seed() -> Vec<Wanted> {
     OLD.iter().map(row).collect()
 }
 
-fn today() -> Vec<Wanted> {
-    let row = |&(signature, group)| Wanted {
+fn today() -> Vec<RowPlan> {
+    let row = |&(signature, group)| RowPlan {
         table: Table::Today,
         old: None,
         signature: Some(signature),

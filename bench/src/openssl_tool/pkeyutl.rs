@@ -7,7 +7,7 @@ use std::time::Instant;
 use gabion_engine::Kind;
 pub use gabion_rows::commands::{PkeyutlRow as Row, Times};
 
-use super::{Found, Openssl, in_table, tenths};
+use super::{Openssl, Support, in_table, tenths};
 use crate::Error;
 use crate::Status;
 
@@ -69,14 +69,14 @@ pub fn measure(
         process: None,
     };
     match openssl.look_up(algorithm)? {
-        Found::Served { kem_only: true, .. } => {
+        Support::Served { kem_only: true, .. } => {
             return Err(Error::Failed(signs_nothing(algorithm, Kind::Kem)));
         }
-        Found::Served { names, .. } => {
+        Support::Served { names, .. } => {
             let main = in_table(algorithm).and(names.into_iter().next());
             row.algorithm = main.unwrap_or_else(|| algorithm.to_owned());
         }
-        Found::NotServed(note) => {
+        Support::NotServed(note) => {
             return Ok(Row { status: Status::NotServed, note: Some(note), ..row });
         }
     }

@@ -2,7 +2,7 @@
 
 pub use gabion_rows::commands::{Ratio, SpeedRow as Row};
 
-use super::{Found, Openssl, tenths};
+use super::{Openssl, Support, tenths};
 use crate::Error;
 use crate::Status;
 use crate::tls::Provider;
@@ -40,8 +40,8 @@ pub fn measure(
         arguments.extend(["-multi".to_owned(), multi.to_string()]);
     }
     let names = match openssl.look_up(algorithm)? {
-        Found::Served { names, .. } => names,
-        Found::NotServed(note) => {
+        Support::Served { names, .. } => names,
+        Support::NotServed(note) => {
             let status = Status::NotServed;
             return Ok(Row { status, note: Some(note), ..empty(algorithm, openssl.provider) });
         }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::ptr;
 
 use super::symbols::{Bio, Ssl, SslCtx};
-use super::{Certificate, Context, Error, Key, Ossl, Owned, c_string};
+use super::{Certificate, Context, Error, Handle, Key, Ossl, c_string};
 
 const TLS1_3_VERSION: c_long = 0x0304;
 const SSL_CTRL_MODE: c_int = 33;
@@ -35,7 +35,7 @@ pub(crate) enum Role {
 
 /// What both ends of a connection share before the first byte: an `SSL_CTX`.
 pub(crate) struct Endpoint {
-    raw: Owned<SslCtx>,
+    raw: Handle<SslCtx>,
     pub(super) role: Role,
     pub(super) context: Context,
 }
@@ -181,8 +181,8 @@ impl Endpoint {
 /// A BIO counts the bytes that pass, so the counts are what a network would have carried, record
 /// headers included.
 pub(crate) struct Wire {
-    to_server: Owned<Bio>,
-    to_client: Owned<Bio>,
+    to_server: Handle<Bio>,
+    to_client: Handle<Bio>,
     ossl: &'static Ossl,
 }
 
@@ -219,9 +219,9 @@ pub(crate) enum Step {
     Finished,
 }
 
-/// What two sides agreed on, in OpenSSL's words.
+/// The outcome of a negotiation, in OpenSSL's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Negotiated {
+pub(crate) struct Negotiation {
     /// `TLSv1.3`.
     pub(crate) version: String,
     /// Key exchange group.
@@ -238,7 +238,7 @@ pub(crate) struct Negotiated {
 
 /// One side of one connection.
 pub(crate) struct Connection<'e> {
-    pub(super) raw: Owned<Ssl>,
+    pub(super) raw: Handle<Ssl>,
     pub(super) endpoint: &'e Endpoint,
 }
 
@@ -343,7 +343,7 @@ impl<'e> Connection<'e> {
     }
 
     /// What the finished handshake agreed on; meant for the client, who sees the signature.
-    pub(crate) fn negotiated(&mut self) -> Negotiated {
+    pub(crate) fn negotiated(&mut self) -> Negotiation {
         let tls = &self.endpoint.context.ossl().tls;
         let raw = self.raw.as_ptr();
         // SAFETY: a live connection; every text is null or belongs to it or to static tables.
@@ -352,7 +352,7 @@ impl<'e> Connection<'e> {
             let (command, out) = (SSL_CTRL_GET_PEER_SIGNATURE_NAME, &raw mut signature);
             (tls.SSL_ctrl)(raw, command, 0, out.cast::<c_void>());
             let cipher = (tls.SSL_get_current_cipher)(raw);
-            Negotiated {
+            Negotiation {
                 version: text((tls.SSL_get_version)(raw)),
                 group: text((tls.SSL_get0_group_name)(raw)),
                 signature: text(signature),

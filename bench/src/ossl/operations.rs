@@ -4,10 +4,10 @@ use std::ptr;
 
 use super::pki::Key;
 use super::symbols::EvpPkeyCtx;
-use super::{Error, Owned};
+use super::{Error, Handle};
 
 impl Key {
-    fn operation(&self, what: &str) -> Result<Owned<EvpPkeyCtx>, Error> {
+    fn operation(&self, what: &str) -> Result<Handle<EvpPkeyCtx>, Error> {
         let (ossl, key) = (self.context.ossl(), self.raw.as_ptr());
         // SAFETY: live context and key; no property query.
         let raw = unsafe {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_long, c_uchar};
 use std::ptr;
 
 use super::symbols::{EvpMd, EvpPkey, EvpPkeyCtx, OsslProvider, X509};
-use super::{Context, Error, Owned, c_string};
+use super::{Context, Error, Handle, c_string};
 
 /// `MBSTRING_ASC`: the name's characters are ASCII.
 const MBSTRING_ASC: c_int = 0x1001;
@@ -27,7 +27,7 @@ pub(crate) enum KeyShape {
 
 /// A private key in one library context.
 pub(crate) struct Key {
-    pub(super) raw: Owned<EvpPkey>,
+    pub(super) raw: Handle<EvpPkey>,
     pub(super) context: Context,
 }
 
@@ -98,7 +98,7 @@ impl Key {
 
 /// A certificate in one library context.
 pub(crate) struct Certificate {
-    pub(super) raw: Owned<X509>,
+    pub(super) raw: Handle<X509>,
     context: Context,
 }
 
@@ -278,7 +278,7 @@ fn exchange_provider(
     provider_of(context, operation.as_ptr())
 }
 
-fn new_pkey_ctx(context: &Context, algorithm: &str) -> Result<Owned<EvpPkeyCtx>, Error> {
+fn new_pkey_ctx(context: &Context, algorithm: &str) -> Result<Handle<EvpPkeyCtx>, Error> {
     let ossl = context.ossl();
     let name = c_string(algorithm)?;
     // SAFETY: live context, terminated name, no property query beside the context's own.
@@ -288,7 +288,7 @@ fn new_pkey_ctx(context: &Context, algorithm: &str) -> Result<Owned<EvpPkeyCtx>,
     ossl.owned(&format!("finding {algorithm}"), raw, ossl.crypto.EVP_PKEY_CTX_free)
 }
 
-fn fetch_digest(context: &Context, name: &str) -> Result<Owned<EvpMd>, Error> {
+fn fetch_digest(context: &Context, name: &str) -> Result<Handle<EvpMd>, Error> {
     let ossl = context.ossl();
     let c_name = c_string(name)?;
     // SAFETY: live context, terminated name, no property query beside the context's own.

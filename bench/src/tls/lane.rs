@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 use super::credentials::{Credentials, HOST};
 use super::names::Exchange;
 use super::remote::Remote;
-use super::rustls::Ends;
+use super::rustls::ConfigPair;
 use super::slice::{Handshake, Slice, TURNS_MAX};
 use super::{Config, Plan, Probe, Provider, Stack, Witness};
 use crate::Error;
 use crate::cpu_time::thread_cpu_ns;
 use crate::ossl::{
-    self, Certificate, Connection, Context, Endpoint, Key, Negotiated, Ossl, Step, Wire,
+    self, Certificate, Connection, Context, Endpoint, Key, Negotiation, Ossl, Step, Wire,
 };
 
 /// One provider, ready to shake hands.
 pub(super) struct Lane {
-    place: Place,
+    place: Location,
     /// The checked handshake, whose parameters every later one has to repeat.
     pub(super) probe: Probe,
 }
 
-/// Where a lane's handshakes are made.
-enum Place {
-    Here { server: Endpoint, client: Endpoint },
-    There(Remote),
-    Rustls(Ends),
+/// The location of a lane's handshakes: this process, another one, or rustls in this one.
+enum Location {
+    Local { server: Endpoint, client: Endpoint },
+    Remote(Remote),
+    Rustls(ConfigPair),
 }
 
 impl Lane {
@@ -38,8 +38,8 @@ impl Lane {
         plan: &Plan,
         credentials: &Credentials,
     ) -> Result<Lane, Error> {
-        let (ends, probe) = Ends::open(provider, plan, credentials)?;
-        let mut lane = Lane { place: Place::Rustls(ends), probe };
+        let (ends, probe) = ConfigPair::open(provider, plan, credentials)?;
+        let mut lane = Lane { place: Location::Rustls(ends), probe };
         lane.check(plan)?;
         Ok(lane)
     }
@@ -69,14 +69,14 @@ impl Lane {
             Error::Usage("the provider `offload` needs a program that serves its lane".into())
         })?;
         let (remote, probe) = Remote::start(program, prefix, plan, credentials)?;
-        Ok(Lane { place: Place::There(remote), probe })
+        Ok(Lane { place: Location::Remote(remote), probe })
     }
 
     /// Ends what the lane has elsewhere, which has to show that it did these handshakes.
     pub(super) fn finish(self, plan: &Plan, handshakes: u64) -> Result<(), Error> {
         match self.place {
-            Place::Here { .. } | Place::Rustls(_) => Ok(()),
-            Place::There(remote) => remote.finish(plan, handshakes),
+            Location::Local { .. } | Location::Rustls(_) => Ok(()),
+            Location::Remote(remote) => remote.finish(plan, handshakes),
         }
     }
 
@@ -114,7 +114,7 @@ impl Lane {
             bytes_c2s: 0,
             bytes_s2c: 0,
         };
-        let mut lane = Lane { place: Place::Here { server, client }, probe };
+        let mut lane = Lane { place: Location::Local { server, client }, probe };
         lane.check_serving(plan)?;
         witness.before(provider).map_err(Error::Failed)?;
         lane.check(plan)?;
@@ -144,11 +144,11 @@ impl Lane {
     }
 
     /// One full handshake; with `tell`, also what it agreed on.
-    fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiated>), Error> {
+    fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiation>), Error> {
         match &self.place {
-            Place::Here { server, client } => shake(server, client, tell),
-            Place::Rustls(ends) => ends.shake(tell),
-            Place::There(_) => {
+            Location::Local { server, client } => shake(server, client, tell),
+            Location::Rustls(ends) => ends.shake(tell),
+            Location::Remote(_) => {
                 Err(Error::Failed("the lane's handshakes are made elsewhere".into()))
             }
         }
@@ -177,7 +177,7 @@ pub(super) fn shake(
     server: &Endpoint,
     client: &Endpoint,
     tell: bool,
-) -> Result<(Handshake, Option<Negotiated>), Error> {
+) -> Result<(Handshake, Option<Negotiation>), Error> {
     let wire = Wire::new(client)?;
     let mut client = Connection::new(client, &wire, HOST)?;
     let mut server = Connection::new(server, &wire, HOST)?;
@@ -208,7 +208,7 @@ pub(super) fn shake(
 fn check_negotiated(
     provider: Provider,
     plan: &Plan,
-    found: Option<&Negotiated>,
+    found: Option<&Negotiation>,
 ) -> Result<(), Error> {
     let Some(found) = found else {
         return Err(Error::Failed("a finished handshake told nothing about itself".into()));
@@ -292,10 +292,12 @@ pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Er
                 continue;
             }
             let measured = match &lanes[turn.lane].place {
-                Place::Here { .. } | Place::Rustls(_) => lanes[turn.lane].slice(plan, length),
+                Location::Local { .. } | Location::Rustls(_) => {
+                    lanes[turn.lane].slice(plan, length)
+                }
                 // That process has threads of its own; here, one waits for it and the others too.
-                Place::There(remote) if thread == 0 => remote.slice(),
-                Place::There(_) => continue,
+                Location::Remote(remote) if thread == 0 => remote.slice(),
+                Location::Remote(_) => continue,
             };
             match measured {
                 Ok(slice) => {
@@ -356,8 +358,8 @@ mod tests {
     use super::*;
     use crate::tls::Config;
 
-    fn negotiated() -> Negotiated {
-        Negotiated {
+    fn negotiated() -> Negotiation {
+        Negotiation {
             version: "TLSv1.3".into(),
             group: "X25519MLKEM768".into(),
             signature: "mldsa65".into(),
@@ -374,9 +376,9 @@ mod tests {
             ..Config::new("/nowhere".into())
         })
         .unwrap();
-        let check = |found: &Negotiated| check_negotiated(Provider::Gabion, &plan, Some(found));
+        let check = |found: &Negotiation| check_negotiated(Provider::Gabion, &plan, Some(found));
         assert_eq!(check(&negotiated()), Ok(()));
-        type Change = fn(&mut Negotiated);
+        type Change = fn(&mut Negotiation);
         let change: [(Change, &str); 6] = [
             (|found| found.version = "TLSv1.2".into(), "TLSv1.2 was negotiated; TLSv1.3 was"),
             (|found| found.group = "x25519".into(), "x25519 was negotiated; X25519MLKEM768 was"),

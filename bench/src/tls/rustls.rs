@@ -23,25 +23,25 @@ use super::slice::{Handshake, TURNS_MAX};
 use super::{Plan, Probe, Provider, Stack};
 use crate::Error;
 use crate::cpu_time::thread_cpu_ns;
-use crate::ossl::Negotiated;
+use crate::ossl::Negotiation;
 
 /// Bytes of a flight at most: a server's, with two certificates of ML-DSA-87.
 const FLIGHT_LEN: usize = 32 << 10;
 
-/// Both configurations of a provider.
-pub(super) struct Ends {
+/// The client and server configuration of a provider.
+pub(super) struct ConfigPair {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     scheme: &'static str,
 }
 
-impl Ends {
+impl ConfigPair {
     /// Configurations with the plan's group, suite and signature alone, as libssl gets them.
     pub(super) fn open(
         provider: Provider,
         plan: &Plan,
         credentials: &Credentials,
-    ) -> Result<(Ends, Probe), Error> {
+    ) -> Result<(ConfigPair, Probe), Error> {
         let cannot = |why: String| {
             Error::NotReady(format!(
                 "rustls with the provider `{}` cannot serve this handshake: {why}; nothing was measured",
@@ -70,11 +70,11 @@ impl Ends {
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let (client, server) = (Arc::new(client), Arc::new(server));
-        Ok((Ends { client, server, scheme: plan.signature.scheme }, probe(provider, plan)))
+        Ok((ConfigPair { client, server, scheme: plan.signature.scheme }, probe(provider, plan)))
     }
 
     /// One full handshake over memory; with `tell`, also what it agreed on.
-    pub(super) fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiated>), Error> {
+    pub(super) fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiation>), Error> {
         let failed =
             |error: rustls::Error| Error::Failed(format!("a handshake of rustls: {error}"));
         let host = HOST.to_str().ok().and_then(|host| host.try_into().ok());
@@ -107,10 +107,10 @@ impl Ends {
         )))
     }
 
-    fn negotiated(&self, client: &ClientConnection) -> Negotiated {
+    fn negotiated(&self, client: &ClientConnection) -> Negotiation {
         let group = client.negotiated_key_exchange_group().map(|group| u16::from(group.name()));
         let suite = client.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
-        Negotiated {
+        Negotiation {
             version: match client.protocol_version() {
                 Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3".into(),
                 other => format!("{other:?}"),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-pub use gabion_rows::handshakes::{Alone, Ratios, Switch as Row, SwitchFigures as Figures};
+pub use gabion_rows::handshakes::{LoneVerdict, Ratios, Switch as Row, SwitchFigures as Figures};
 
 use super::Spread;
 use super::credentials::{Credentials, HOST};
@@ -275,15 +275,15 @@ fn over(slices: &[Figures]) -> Figures {
 }
 
 /// The verdict on a connection that is alone; none where more are under way.
-fn alone(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<Alone> {
+fn alone(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<LoneVerdict> {
     if config.threads != 1 || config.connections > 1 {
         return None;
     }
     let within = [paired, of_medians].map(|ratios| ratios.p50_ratio <= ALONE_MAX);
     Some(match within {
-        [true, true] => Alone::NotSlower,
-        [false, false] => Alone::Slower,
-        _ => Alone::Undecided,
+        [true, true] => LoneVerdict::NotSlower,
+        [false, false] => LoneVerdict::Slower,
+        _ => LoneVerdict::Undecided,
     })
 }
 
@@ -345,19 +345,19 @@ mod tests {
         assert_eq!(spread, Spread { p20: 1.0, p80: 1.0 });
         let of_medians = ratios(&over(&on), &over(&off), rounded);
         assert_eq!(of_medians, Ratios { p50_ratio: 1.3333, cpu_ratio: 2.0, rate_ratio: 1.0 });
-        assert_eq!(alone(&config(1, 0), &paired, &of_medians), Some(Alone::Undecided));
+        assert_eq!(alone(&config(1, 0), &paired, &of_medians), Some(LoneVerdict::Undecided));
     }
 
     #[test]
     fn a_connection_alone_is_slower_above_the_bound_by_both_ratios() {
         let ratios = |p50_ratio| Ratios { p50_ratio, cpu_ratio: 9.0, rate_ratio: 0.1 };
         for (paired, of_medians, expected) in [
-            (1.02, 1.02, Alone::NotSlower),
-            (0.5, 1.0, Alone::NotSlower),
-            (1.0201, 1.3, Alone::Slower),
-            (1.0, 1.0201, Alone::Undecided),
-            (1.0201, 1.0, Alone::Undecided),
-            (f64::NAN, f64::NAN, Alone::Slower),
+            (1.02, 1.02, LoneVerdict::NotSlower),
+            (0.5, 1.0, LoneVerdict::NotSlower),
+            (1.0201, 1.3, LoneVerdict::Slower),
+            (1.0, 1.0201, LoneVerdict::Undecided),
+            (1.0201, 1.0, LoneVerdict::Undecided),
+            (f64::NAN, f64::NAN, LoneVerdict::Slower),
         ] {
             let alone = alone(&config(1, 1), &ratios(paired), &ratios(of_medians));
             assert_eq!(alone, Some(expected), "{paired} {of_medians}");

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
 
-use super::relay::{Counted, Relay};
+use super::relay::{ByteCounts, Relay};
 use super::{CIPHER, MESSAGES, Mode, TIMEOUT};
 use crate::ossl::{Certificate, Connection, Context, Endpoint, Error, Key};
 use crate::pairs;
@@ -29,7 +29,7 @@ impl Parties {
         group: &str,
         signature: &str,
         mode: Mode,
-    ) -> Result<(Counted, Vec<usize>), Error> {
+    ) -> Result<(ByteCounts, Vec<usize>), Error> {
         let signature = pairs::signature(signature)
             .ok_or_else(|| Error::Call(format!("no signature is called {signature}")))?;
         if !self.made.contains_key(signature.name) {
@@ -53,7 +53,7 @@ impl Parties {
 }
 
 /// Carries one connection from the first byte to the last.
-fn converse(server: &Endpoint, client: &Endpoint) -> Result<Counted, Error> {
+fn converse(server: &Endpoint, client: &Endpoint) -> Result<ByteCounts, Error> {
     let broken = |cause: std::io::Error| Error::Call(format!("a loopback socket failed: {cause}"));
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(broken)?;
     let relay = Relay::start(listener.local_addr().map_err(broken)?).map_err(broken)?;

@@ -6,9 +6,9 @@ use std::thread::{self, JoinHandle};
 
 use super::TIMEOUT;
 
-/// Bytes of one connection.
+/// The byte counts of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct ByteCounts {
     /// From client to server.
     pub(super) c2s: u64,
     /// From server to client.
@@ -18,7 +18,7 @@ pub(super) struct Counted {
 /// One connection's relay, at work in a thread of its own.
 pub(super) struct Relay {
     address: SocketAddr,
-    thread: JoinHandle<io::Result<Counted>>,
+    thread: JoinHandle<io::Result<ByteCounts>>,
 }
 
 impl Relay {
@@ -36,12 +36,12 @@ impl Relay {
     }
 
     /// What has passed, once both sides are done.
-    pub(super) fn finish(self) -> io::Result<Counted> {
+    pub(super) fn finish(self) -> io::Result<ByteCounts> {
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the relay's thread failed")))
     }
 }
 
-fn carry(listener: &TcpListener, server: SocketAddr) -> io::Result<Counted> {
+fn carry(listener: &TcpListener, server: SocketAddr) -> io::Result<ByteCounts> {
     let (client, _) = listener.accept()?;
     let server = TcpStream::connect_timeout(&server, TIMEOUT)?;
     for socket in [&client, &server] {
@@ -52,7 +52,7 @@ fn carry(listener: &TcpListener, server: SocketAddr) -> io::Result<Counted> {
     let back = thread::spawn(move || copy(from_server, to_client));
     let c2s = copy(client, server)?;
     let s2c = back.join().unwrap_or_else(|_| Err(io::Error::other("the way back failed")))?;
-    Ok(Counted { c2s, s2c })
+    Ok(ByteCounts { c2s, s2c })
 }
 
 /// Copies until the sender is done, tells the receiver so, and returns the number of bytes.
@@ -95,6 +95,6 @@ mod tests {
         drop(socket);
         assert_eq!(client.join().unwrap(), b"done");
         assert_eq!(asked, [7; 40_000]);
-        assert_eq!(relay.finish().unwrap(), Counted { c2s: 40_000, s2c: 4 });
+        assert_eq!(relay.finish().unwrap(), ByteCounts { c2s: 40_000, s2c: 4 });
     }
 }

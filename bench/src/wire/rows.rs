@@ -11,9 +11,9 @@ pub(super) struct Old {
     pub(super) total: u64,
 }
 
-/// A row to measure; a name that is missing has no successor.
+/// A planned row; a missing name has no successor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RowPlan {
     pub(super) table: Table,
     pub(super) old: Option<Old>,
     pub(super) signature: Option<&'static str>,
@@ -70,7 +70,7 @@ const SIGNATURES: [&str; 5] = ["ECDSA-P-256", "RSA-2048", "ML-DSA-44", "ML-DSA-6
 const DRAFTS_GROUP: &str = "X25519MLKEM768";
 
 /// The rows of `table`, in the order in which they are printed.
-pub(super) fn wanted(table: Table) -> Vec<Wanted> {
+pub(super) fn wanted(table: Table) -> Vec<RowPlan> {
     match table {
         Table::Seed => seed(),
         Table::Today => today(),
@@ -78,10 +78,10 @@ pub(super) fn wanted(table: Table) -> Vec<Wanted> {
     }
 }
 
-fn seed() -> Vec<Wanted> {
+fn seed() -> Vec<RowPlan> {
     let row = |&(authentication, key_exchange, total): &(&'static str, &'static str, u64)| {
         let server_only = authentication.starts_with("DILITHIUM");
-        Wanted {
+        RowPlan {
             table: Table::Seed,
             old: Some(Old { authentication, key_exchange, total }),
             signature: pairs::successor(authentication),
@@ -92,13 +92,13 @@ fn seed() -> Vec<Wanted> {
     OLD.iter().map(row).collect()
 }
 
-fn today() -> Vec<Wanted> {
+fn today() -> Vec<RowPlan> {
     let mut rows = Vec::new();
     for mode in [Mode::Server, Mode::Mutual] {
         let settled =
             SIGNATURES.iter().flat_map(|sig| GROUPS.iter().map(move |group| (*sig, *group)));
         let drafts = pairs::drafts_in_tls().map(|signature| (signature, DRAFTS_GROUP));
-        rows.extend(settled.chain(drafts).map(|(signature, group)| Wanted {
+        rows.extend(settled.chain(drafts).map(|(signature, group)| RowPlan {
             table: Table::Today,
             old: None,
             signature: Some(signature),

@@ -1,6 +1,6 @@
 //! `gabion bench engine`, as a script sees it.
 
-use gabion_cli_testing::{Done, Work, program};
+use gabion_cli_testing::{CommandResult, Work, program};
 use serde_json::Value;
 
 #[test]
@@ -68,5 +68,5 @@ fn a_full_disk_is_reported() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = work.bench_command(&["size", "--module"]);
     let output = command.arg(program("gabion-bench")).stdout(full).output().unwrap();
-    Done::of(output).fails(3).says("cannot write to standard output");
+    CommandResult::of(output).fails(3).says("cannot write to standard output");
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use gabion_cli_testing::{Done, Work, commands, example, program, runs_long_checks};
+use gabion_cli_testing::{CommandResult, Work, commands, example, program, runs_long_checks};
 
 /// Stands for `gabion`, which the examples call.
 const GABION: &str = "#!/bin/sh\n[ \"$1\" != bench ] || shift\nexec gabion-bench \"$@\"\n";
@@ -25,8 +25,10 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         }
         let place = Work::new();
         place.write("gabion", GABION);
-        Done::of(Command::new("chmod").args(["+x"]).arg(place.path("gabion")).output().unwrap())
-            .ok();
+        CommandResult::of(
+            Command::new("chmod").args(["+x"]).arg(place.path("gabion")).output().unwrap(),
+        )
+        .ok();
         let bench = program("gabion-bench");
         let folders = [place.folder(), bench.parent().unwrap().to_path_buf()]
             .map(|folder| folder.display().to_string());
@@ -34,7 +36,7 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         shell.args(["-e", "-c", &script]).current_dir(place.folder());
         shell.env("PATH", format!("{}:{}", folders.join(":"), std::env::var("PATH").unwrap()));
         shell.env("XDG_STATE_HOME", place.state_home());
-        Done::of(shell.output().unwrap()).ok();
+        CommandResult::of(shell.output().unwrap()).ok();
     }
     work.bench(&["no-such-command"]).fails(2);
     work.bench(&["tls", "--no-such-option"]).fails(2);
@@ -50,7 +52,7 @@ fn usage_repeats_the_name_that_the_program_was_started_under() {
     ] {
         let output =
             Command::new(program("gabion-bench")).arg0(name).args(arguments).output().unwrap();
-        let help = Done::of(output).ok().text();
+        let help = CommandResult::of(output).ok().text();
         assert!(help.contains(usage), "{help}");
     }
 }

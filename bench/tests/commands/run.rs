@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use gabion_cli_testing::{Done, Work, bundle};
+use gabion_cli_testing::{CommandResult, Work, bundle};
 use serde_json::Value;
 
 #[test]
@@ -86,12 +86,12 @@ fn run_without_a_bundle_is_not_ready() {
     let work = Work::new();
     let mut command = work.bench_command(&["run"]);
     command.env("GABION_OPENSSL_PREFIX", work.path("nothing"));
-    Done::of(command.output().unwrap()).fails(3).says("gabion bundle build");
+    CommandResult::of(command.output().unwrap()).fails(3).says("gabion bundle build");
     assert!(!work.has("out"));
     if bundle().is_some() {
         let mut command = work.bench_command(&["run"]);
         command.env("GABION_OPENSSL_FIPS_MODE", "only");
-        Done::of(command.output().unwrap()).fails(3).says("no FIPS module");
+        CommandResult::of(command.output().unwrap()).fails(3).says("no FIPS module");
     }
 }
 

@@ -18,7 +18,7 @@ fn a_missing_bundle_exits_3_and_says_how_to_build_one() {
     for command in ["wire", "memory"] {
         let mut command = work.bench_command(&[command]);
         command.env("GABION_OPENSSL_PREFIX", "/nonexistent/bundle");
-        let done = gabion_cli_testing::Done::of(command.output().unwrap()).fails(3);
+        let done = gabion_cli_testing::CommandResult::of(command.output().unwrap()).fails(3);
         done.says("/nonexistent/bundle").says("gabion bundle build");
     }
 }

@@ -148,10 +148,11 @@ pub fn when_interrupted(clean_up: impl FnOnce() + Send + 'static) -> std::io::Re
 const REMOVALS: usize = 4;
 
 /// What is to be removed; entries are never freed, since a handler may be reading one.
-static TO_REMOVE: [AtomicPtr<Named>; REMOVALS] = [const { AtomicPtr::new(null_mut()) }; REMOVALS];
+static TO_REMOVE: [AtomicPtr<FolderEntry>; REMOVALS] =
+    [const { AtomicPtr::new(null_mut()) }; REMOVALS];
 
-/// A name in an open folder.
-struct Named {
+/// The name of a file in an open folder.
+struct FolderEntry {
     folder: RawFd,
     name: CString,
 }
@@ -159,7 +160,7 @@ struct Named {
 /// Has a file removed when a signal ends this process.
 #[derive(Debug)]
 pub struct Removal {
-    entry: *mut Named,
+    entry: *mut FolderEntry,
 }
 
 impl Removal {
@@ -174,7 +175,7 @@ impl Removal {
                 handle(signal);
             }
         });
-        let entry = Box::into_raw(Box::new(Named { folder, name }));
+        let entry = Box::into_raw(Box::new(FolderEntry { folder, name }));
         for place in &TO_REMOVE {
             let free =
                 place.compare_exchange(null_mut(), entry, Ordering::AcqRel, Ordering::Relaxed);
@@ -195,7 +196,7 @@ impl Removal {
 }
 
 /// Removes what is unfinished; for handlers of signals, that of [`Removal`] and others.
-pub fn remove_unfinished() {
+pub fn remove_temporary_files() {
     for place in &TO_REMOVE {
         let entry = place.swap(null_mut(), Ordering::AcqRel);
         if entry.is_null() {
@@ -212,7 +213,7 @@ pub fn remove_unfinished() {
 /// Puts our handler where the signal would end the process; what is ignored or handled stays so.
 fn handle(signal: libc::c_int) {
     extern "C" fn remove_and_end(signal: libc::c_int) {
-        remove_unfinished();
+        remove_temporary_files();
         // SAFETY: both may be called in a handler. The signal comes again when this one returns, and ends
         // the process as it would have without us.
         unsafe {

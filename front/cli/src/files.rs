@@ -17,7 +17,7 @@ use crate::failure::{self, Failure};
 pub(crate) use place::Target;
 use place::{Id, Mark};
 pub use place::{Place, is_standard_input, mark_of_input};
-use temporary::Unfinished;
+use temporary::TemporaryFile;
 
 /// Largest key, ciphertext or signature file that is read, 1 MiB: a hundred times the largest of
 /// any algorithm here, so that a mistyped name does not fill the memory.
@@ -63,8 +63,8 @@ pub fn read(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(bytes)
 }
 
-/// What is read of a file, or of standard input.
-pub enum Opened {
+/// The input from a file or from standard input.
+pub enum Input {
     /// All of it.
     Short(Zeroizing<Vec<u8>>),
     /// There is more of it than was asked for: a reader of all of it, and how many bytes it has, where that is known.
@@ -75,7 +75,7 @@ pub enum Opened {
 ///
 /// # Errors
 /// [`Failure::Usage`] when it cannot be read.
-pub fn open(path: &Path, short: u64) -> Result<Opened, Failure> {
+pub fn open(path: &Path, short: u64) -> Result<Input, Failure> {
     let name = shown(path, "standard input");
     let cannot =
         |cause: std::io::Error| Failure::Usage(format!("cannot read {name}: {}", words(&cause)));
@@ -89,20 +89,20 @@ pub fn open(path: &Path, short: u64) -> Result<Opened, Failure> {
     let mut bytes = Zeroizing::new(Vec::new());
     source.by_ref().take(short + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if bytes.len() as u64 <= short {
-        return Ok(Opened::Short(bytes));
+        return Ok(Input::Short(bytes));
     }
     // What has no length of its own says 0 (a file of /proc).
     let length = length.filter(|length| *length > short);
     let first = std::io::Cursor::new(std::mem::take(&mut *bytes));
-    Ok(Opened::Long(Box::new(first.chain(source)), length))
+    Ok(Input::Long(Box::new(first.chain(source)), length))
 }
 
-impl Opened {
+impl Input {
     /// Returns a reader of all of it.
     pub fn into_reader(self) -> Box<dyn Read> {
         match self {
-            Opened::Short(bytes) => Box::new(std::io::Cursor::new(bytes)),
-            Opened::Long(reader, _) => reader,
+            Input::Short(bytes) => Box::new(std::io::Cursor::new(bytes)),
+            Input::Long(reader, _) => reader,
         }
     }
 }
@@ -122,9 +122,9 @@ pub enum Access {
     Public,
 }
 
-/// What happens to a file that is there already.
+/// What happens to an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum OverwritePolicy {
     /// It stays, and the command fails; `--force` is what changes that.
     Keep,
     /// It is replaced, and stays where the new one can't be written.
@@ -141,8 +141,8 @@ pub struct Force {
 
 impl Force {
     /// What happens to a file that is there.
-    pub fn existing(self) -> Existing {
-        if self.force { Existing::Replace } else { Existing::Keep }
+    pub fn existing(self) -> OverwritePolicy {
+        if self.force { OverwritePolicy::Replace } else { OverwritePolicy::Keep }
     }
 }
 
@@ -154,7 +154,7 @@ impl Force {
 pub fn places<const N: usize>(
     outputs: [(&'static str, &Path); N],
     inputs: &[(&str, &Path)],
-    existing: Existing,
+    existing: OverwritePolicy,
 ) -> Result<[Place; N], Failure> {
     let places = places_of(outputs, inputs, &[], existing)?;
     // As many as there were outputs.
@@ -170,7 +170,7 @@ pub fn places_of<'a>(
     outputs: impl IntoIterator<Item = (&'static str, &'a Path)>,
     inputs: &[(&str, &Path)],
     taken: &[(&str, &Path)],
-    existing: Existing,
+    existing: OverwritePolicy,
 ) -> Result<Vec<Place>, Failure> {
     let mut known: HashMap<Mark, String> = HashMap::new();
     for (option, path) in inputs.iter().chain(taken) {
@@ -192,7 +192,7 @@ pub fn places_of<'a>(
         places.push(place);
     }
     for place in &places {
-        if existing == Existing::Keep
+        if existing == OverwritePolicy::Keep
             && matches!(&place.target, Target::Slot(slot) if slot.is_taken())
         {
             return Err(exists(&place.path));
@@ -225,13 +225,13 @@ fn same(place: &Place, other: &str) -> Failure {
 pub struct Output {
     place: Place,
     content: Content,
-    existing: Existing,
+    existing: OverwritePolicy,
 }
 
 #[derive(Debug)]
 enum Content {
     /// Beside where it will be.
-    File(Unfinished),
+    File(TemporaryFile),
     /// For standard output, a device or a pipe: written when committed.
     Stream(Zeroizing<Vec<u8>>),
 }
@@ -247,7 +247,7 @@ impl Output {
         place: Place,
         bytes: &[u8],
         access: Access,
-        existing: Existing,
+        existing: OverwritePolicy,
     ) -> Result<Output, Failure> {
         let content = match &place.target {
             // A device or a pipe is written to; replacing /dev/null by a file would be a bad surprise.
@@ -259,7 +259,7 @@ impl Output {
                     Access::Secret => 0o600,
                     Access::Public => 0o666,
                 };
-                let written = Unfinished::write(slot, mode, bytes);
+                let written = TemporaryFile::write(slot, mode, bytes);
                 Content::File(written.map_err(|cause| cannot_write(&place.path, &cause))?)
             }
         };
@@ -267,7 +267,7 @@ impl Output {
     }
 
     /// Gives a file its name; `made` are those that were given theirs just now.
-    fn put(&mut self, made: &[Made]) -> Result<Option<Made>, Failure> {
+    fn put(&mut self, made: &[CommittedFile]) -> Result<Option<CommittedFile>, Failure> {
         let (Content::File(file), Target::Slot(slot)) = (&mut self.content, &self.place.target)
         else {
             return Ok(None);
@@ -279,12 +279,14 @@ impl Output {
             return Err(same(&self.place, made.option));
         }
         let put = match self.existing {
-            Existing::Replace => file.replace(slot),
+            OverwritePolicy::Replace => file.replace(slot),
             // Refuses atomically, also when the file came into being after the check.
-            Existing::Keep => file.place(slot),
+            OverwritePolicy::Keep => file.place(slot),
         };
         put.and_then(|()| file.id())
-            .map(|id| Some(Made { option: self.place.option, id, replaced: there.is_some() }))
+            .map(|id| {
+                Some(CommittedFile { option: self.place.option, id, replaced: there.is_some() })
+            })
             .map_err(|cause| match cause.kind() {
                 std::io::ErrorKind::AlreadyExists => exists(path),
                 _ => cannot_write(path, &cause),
@@ -312,8 +314,8 @@ impl Output {
     }
 }
 
-/// A file that was put in its place.
-struct Made {
+/// An output that was committed.
+struct CommittedFile {
     option: &'static str,
     id: Id,
     replaced: bool,
@@ -326,7 +328,7 @@ struct Made {
 /// was replaced is gone, and what replaced it stays.
 pub fn commit(outputs: impl IntoIterator<Item = Output>) -> Result<(), Failure> {
     let mut outputs: Vec<Output> = outputs.into_iter().collect();
-    let mut made: Vec<Made> = Vec::new();
+    let mut made: Vec<CommittedFile> = Vec::new();
     let mut places: Vec<usize> = Vec::new();
     let mut go = || -> Result<(), Failure> {
         for (at, output) in outputs.iter_mut().enumerate() {
@@ -405,7 +407,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn one(path: &Path, existing: Existing) -> Result<Place, Failure> {
+    fn one(path: &Path, existing: OverwritePolicy) -> Result<Place, Failure> {
         places([("--out", path)], &[], existing).map(|[place]| place)
     }
 
@@ -422,10 +424,10 @@ mod tests {
             assert_eq!(names(folder.path()), usize::from(path.exists()), "it has no name yet");
             commit([output])
         };
-        write(b"one", Existing::Keep).unwrap();
-        assert!(matches!(write(b"two", Existing::Keep), Err(Failure::Usage(_))));
+        write(b"one", OverwritePolicy::Keep).unwrap();
+        assert!(matches!(write(b"two", OverwritePolicy::Keep), Err(Failure::Usage(_))));
         assert_eq!(std::fs::read(&path).unwrap(), b"one");
-        write(b"three", Existing::Replace).unwrap();
+        write(b"three", OverwritePolicy::Replace).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"three");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(names(folder.path()), 1, "no temporary file");
@@ -449,8 +451,9 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let (key, public) = (at("key"), at("pub"));
         let outputs = || {
-            let places = places([("--out", &key), ("--pub", &public)], &[], Existing::Keep)?;
-            let prepare = |place| Output::prepare(place, b"new", Access::Public, Existing::Keep);
+            let places = places([("--out", &key), ("--pub", &public)], &[], OverwritePolicy::Keep)?;
+            let prepare =
+                |place| Output::prepare(place, b"new", Access::Public, OverwritePolicy::Keep);
             places.into_iter().map(prepare).collect::<Result<Vec<Output>, Failure>>()
         };
         let pair = outputs().unwrap();
@@ -470,7 +473,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let places = [("--out", &at("k")), ("--pub", &at("K"))]
             .map(|(option, path)| Place::find(option, path).unwrap());
-        let prepare = |place| Output::prepare(place, b"new", Access::Public, Existing::Replace);
+        let prepare =
+            |place| Output::prepare(place, b"new", Access::Public, OverwritePolicy::Replace);
         let [mut first, mut second] = places.map(|place| prepare(place).unwrap());
         let made = first.put(&[]).unwrap().unwrap();
         std::fs::hard_link(at("k"), at("K")).unwrap();
@@ -483,8 +487,8 @@ mod tests {
     fn devices_stay_devices_and_links_stay_links() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &Path| {
-            let place = one(path, Existing::Replace).unwrap();
-            let output = Output::prepare(place, b"new", Access::Public, Existing::Replace);
+            let place = one(path, OverwritePolicy::Replace).unwrap();
+            let output = Output::prepare(place, b"new", Access::Public, OverwritePolicy::Replace);
             commit(output).unwrap();
         };
         write(Path::new("/dev/null"));
@@ -506,10 +510,12 @@ mod tests {
         std::fs::write(&path, b"key").unwrap();
         let other = folder.path().join(".").join("key");
         let dash = Path::new("-");
-        let find = |out, input| places([("--out", out)], &[input], Existing::Replace);
+        let find = |out, input| places([("--out", out)], &[input], OverwritePolicy::Replace);
         assert!(find(&other, ("--key", path.as_path())).is_err());
         assert!(find(dash, ("FILE", dash)).is_ok());
-        assert!(places([("--out", dash), ("--secret", dash)], &[], Existing::Replace).is_err());
+        assert!(
+            places([("--out", dash), ("--secret", dash)], &[], OverwritePolicy::Replace).is_err()
+        );
         assert!(one_standard_input(&[("--key", true), ("FILE", true)]).is_err());
         assert!(one_standard_input(&[("--key", true), ("FILE", false)]).is_ok());
         assert!(is_standard_input(Path::new("/dev/stdin")) && !is_standard_input(&path));

@@ -26,8 +26,8 @@ pub struct Openssl<'a> {
     folder: tempfile::TempDir,
 }
 
-/// What a finished command said.
-pub struct Finished {
+/// The output of a finished command.
+pub struct CommandOutput {
     /// Whether it ended with status 0.
     pub ok: bool,
     /// Its standard output.
@@ -100,37 +100,37 @@ impl<'a> Openssl<'a> {
     ///
     /// # Errors
     /// A sentence, when it does not start.
-    pub fn ask(&self, arguments: &[&str], limit: Duration) -> Result<Finished, String> {
+    pub fn ask(&self, arguments: &[&str], limit: Duration) -> Result<CommandOutput, String> {
         let mut running = self.start_client(arguments)?;
         let (ok, err) = match running.wait(limit) {
             Ok(status) => (status.success(), running.err()),
             Err(_) => (false, format!("no answer within {} s", limit.as_secs())),
         };
-        Ok(Finished { ok, out: running.out(), err })
+        Ok(CommandOutput { ok, out: running.out(), err })
     }
 
     /// Starts the command in the environment of the mode that is set, and leaves it running.
     ///
     /// # Errors
     /// A sentence, when it does not start.
-    pub fn start_client(&self, arguments: &[&str]) -> Result<Running, String> {
+    pub fn start_client(&self, arguments: &[&str]) -> Result<RunningCommand, String> {
         let mut command = self.command(arguments, None);
         command.envs(self.settings.variables(self.settings.mode));
-        Running::start(command, &self.file("client"))
+        RunningCommand::start(command, &self.file("client"))
     }
 
-    fn finish(&self, command: Command, limit: Duration) -> Result<Finished, String> {
-        let mut running = Running::start(command, &self.file("command"))?;
+    fn finish(&self, command: Command, limit: Duration) -> Result<CommandOutput, String> {
+        let mut running = RunningCommand::start(command, &self.file("command"))?;
         let ok = running.wait(limit)?.success();
-        Ok(Finished { ok, out: running.out(), err: running.err() })
+        Ok(CommandOutput { ok, out: running.out(), err: running.err() })
     }
 
     /// Starts the command and leaves it running.
     ///
     /// # Errors
     /// A sentence, when it does not start.
-    pub fn start(&self, arguments: &[&str], stats: &str) -> Result<Running, String> {
-        Running::start(self.command(arguments, Some(stats)), &self.file("server"))
+    pub fn start(&self, arguments: &[&str], stats: &str) -> Result<RunningCommand, String> {
+        RunningCommand::start(self.command(arguments, Some(stats)), &self.file("server"))
     }
 
     /// What commands counted into the file `name`; zeros when none of them loaded our provider.
@@ -172,7 +172,7 @@ fn remove_when_interrupted(folder: &Path) {
     HANDLER.call_once(|| {
         let clean_up = || {
             INTERRUPTED.store(true, Ordering::Release);
-            ffi::remove_unfinished();
+            ffi::remove_temporary_files();
             for folder in FOLDERS.lock().iter().flat_map(|folders| folders.iter()) {
                 // A command that still runs may put a file there in the middle of it.
                 for _ in 0..50 {
@@ -200,15 +200,15 @@ fn last_words(text: &str) -> String {
 }
 
 /// A command that runs; killed and reaped when dropped, and by the kernel when we are killed.
-pub struct Running {
+pub struct RunningCommand {
     child: Child,
     out: PathBuf,
     err: PathBuf,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts a command whose output goes to files: a pipe that nobody empties would stop it.
-    fn start(mut command: Command, place: &Path) -> Result<Running, String> {
+    fn start(mut command: Command, place: &Path) -> Result<RunningCommand, String> {
         hold_if_interrupted();
         let (out, err) = (place.with_extension("out"), place.with_extension("err"));
         let program = command.get_program().to_string_lossy().into_owned();
@@ -218,7 +218,7 @@ impl Running {
         command.stdout(out_file).stderr(err_file);
         ffi::die_with_parent(&mut command);
         let child = command.spawn().map_err(cannot)?;
-        Ok(Running { child, out, err })
+        Ok(RunningCommand { child, out, err })
     }
 
     /// Its standard output so far.
@@ -267,7 +267,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         // Both fail only for a child that has ended and was waited for.
         let _ = self.child.kill();
@@ -283,10 +283,10 @@ fn read(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, place: &Path) -> Running {
+    fn shell(script: &str, place: &Path) -> RunningCommand {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Running::start(command, place).unwrap()
+        RunningCommand::start(command, place).unwrap()
     }
 
     #[test]

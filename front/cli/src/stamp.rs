@@ -33,19 +33,19 @@ impl Stamp {
     }
 }
 
-/// A row with its stamp behind it.
+/// A row followed by its stamp.
 #[derive(Serialize)]
-pub struct Stamped<'r, T> {
+pub struct StampedRow<'r, T> {
     #[serde(flatten)]
     row: &'r T,
     #[serde(flatten)]
     stamp: Stamp,
 }
 
-impl<'r, T: Serialize> Stamped<'r, T> {
+impl<'r, T: Serialize> StampedRow<'r, T> {
     /// A row that was measured just now.
-    pub fn now(row: &'r T) -> Stamped<'r, T> {
-        Stamped { row, stamp: Stamp::now() }
+    pub fn now(row: &'r T) -> StampedRow<'r, T> {
+        StampedRow { row, stamp: Stamp::now() }
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
             z: u8,
             a: u8,
         }
-        let text = serde_json::to_string(&Stamped::now(&Row { z: 1, a: 2 })).unwrap();
+        let text = serde_json::to_string(&StampedRow::now(&Row { z: 1, a: 2 })).unwrap();
         assert!(text.starts_with("{\"z\":1,\"a\":2,\"date\":\"2"), "{text}");
         let row: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(row["gabion"], env!("CARGO_PKG_VERSION"));

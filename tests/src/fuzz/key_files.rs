@@ -98,7 +98,7 @@ pub fn run(data: &[u8]) {
 
 fn decode(bytes: &[u8]) -> Result<EncodedKey, String> {
     let password = || Ok::<_, String>(Zeroizing::new(PASSWORD.to_vec()));
-    der::decode(bytes, der::Half::Either, password).and_then(|inner| inner)
+    der::decode(bytes, der::Half::Public, password).and_then(|inner| inner)
 }
 
 /// The key has the bytes that stand in the file.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gabion_rows::kms::{Around, Class, Kms, Request, Through};
+use gabion_rows::kms::{Durability, Kms, MachineLoad, Request, Transport};
 
 use super::{put, ratio, rows};
 
@@ -34,7 +34,7 @@ fn page(results: &Path, name: &str) -> Result<String, String> {
         ("{cores}", &machine.cores.to_string()),
         ("{avx512}", if has_avx512 { "with" } else { "without" }),
         ("{rounds}", &rounds.to_string()),
-        ("{others_max}", &format!("{:.0}", Around::OTHERS_MAX * 100.0)),
+        ("{others_max}", &format!("{:.0}", MachineLoad::OTHERS_MAX * 100.0)),
         ("{load}", &format!("{load:.1}")),
         ("{alone}\n", &alone(&rows)),
         ("{durable}\n", &durable(&rows)),
@@ -69,7 +69,7 @@ impl Goal {
         let none = Goal::default();
         let (is_ed25519, batch) = (row.algorithm == "ed25519", row.batch);
         match (row.through, row.class, row.clients, row.due_per_s) {
-            (Through::Https, Some(Class::Written), 1, None) => {
+            (Transport::Https, Some(Durability::Written), 1, None) => {
                 let (us, per_s) = match (row.request, is_ed25519, batch) {
                     (Request::Sign, true, 1) => (Some(120.0), None),
                     (Request::Sign, false, 1) => (Some(170.0), None),
@@ -80,14 +80,14 @@ impl Goal {
                 };
                 Goal { us, server_us: us.map(|_| 100.0), per_s }
             }
-            (Through::Https, Some(Class::Durable), 1, None) => {
+            (Transport::Https, Some(Durability::Durable), 1, None) => {
                 let both = row.written_us.zip(row.fdatasync_us);
                 Goal { us: both.map(|(written, sync)| written + sync + DURABLE_US), ..none }
             }
-            (Through::Https, Some(Class::Written), 8, None) => {
+            (Transport::Https, Some(Durability::Written), 8, None) => {
                 Goal { per_s: Some(EIGHT_PER_S), ..none }
             }
-            (Through::Process, ..) if is_ed25519 => Goal {
+            (Transport::Process, ..) if is_ed25519 => Goal {
                 us: match (row.request, batch) {
                     (Request::Sign, 1) => Some(9.0),
                     (Request::Verify, 1) => Some(11.0),
@@ -122,8 +122,8 @@ impl Goal {
 /// Of a request over HTTPS its time; within a process that of an item.
 fn item_us(row: &Kms) -> f64 {
     match row.through {
-        Through::Https => row.us.p50,
-        Through::Process => row.us.p50 / row.batch as f64,
+        Transport::Https => row.us.p50,
+        Transport::Process => row.us.p50 / row.batch as f64,
     }
 }
 
@@ -158,7 +158,7 @@ fn or_none(value: Option<f64>) -> f64 {
 }
 
 fn others(row: &Kms) -> String {
-    let Around { steal, others, disturbed, .. } = row.around;
+    let MachineLoad { steal, others, disturbed, .. } = row.around;
     format!("{:.0} % ({disturbed})", (steal + others) * 100.0)
 }
 
@@ -168,14 +168,14 @@ fn named(row: &Kms) -> String {
 }
 
 fn class(row: &Kms) -> &'static str {
-    row.class.map_or("-", Class::word)
+    row.class.map_or("-", Durability::word)
 }
 
 /// Rows over HTTPS that clients wait for: by their number, and whether they are of batches.
 fn https(rows: &[Kms], is_it: impl Fn(&Kms) -> bool) -> impl Iterator<Item = &Kms> {
     let is_such = |row: &&Kms| {
         let is_start = matches!(row.request, Request::Start | Request::ColdSign);
-        row.through == Through::Https && row.due_per_s.is_none() && !is_start
+        row.through == Transport::Https && row.due_per_s.is_none() && !is_start
     };
     rows.iter().filter(is_such).filter(move |row| is_it(row))
 }
@@ -201,7 +201,7 @@ fn alone(rows: &[Kms]) -> String {
 
 fn durable(rows: &[Kms]) -> String {
     let mut lines = String::new();
-    let is_durable = |row: &Kms| row.class == Some(Class::Durable) && row.clients == 1;
+    let is_durable = |row: &Kms| row.class == Some(Durability::Durable) && row.clients == 1;
     for row in https(rows, is_durable) {
         let _ = writeln!(
             lines,
@@ -282,7 +282,7 @@ fn cold(rows: &[Kms]) -> String {
 
 fn process(rows: &[Kms]) -> String {
     let mut lines = String::new();
-    for row in rows.iter().filter(|row| row.through == Through::Process) {
+    for row in rows.iter().filter(|row| row.through == Transport::Process) {
         let _ = writeln!(
             lines,
             "| {} | {} | {} | {} | {} |",
@@ -298,11 +298,12 @@ fn process(rows: &[Kms]) -> String {
 
 fn parts(rows: &[Kms]) -> String {
     let mut lines = String::new();
-    let is_it = |row: &Kms| row.clients == 1 && row.batch == 1 && row.request != Request::Nothing;
+    let is_it =
+        |row: &Kms| row.clients == 1 && row.batch == 1 && row.request != Request::HealthCheck;
     for row in https(rows, is_it) {
         let verb = rows.iter().find(|other| {
             let of = |row: &Kms| (row.request, row.batch, row.algorithm.clone());
-            other.through == Through::Process && of(other) == of(row)
+            other.through == Transport::Process && of(other) == of(row)
         });
         let (verb, floor) = (verb.map_or(f64::NAN, item_us), or_none(row.floor_us));
         let sync = row.fdatasync_us.unwrap_or(0.0);
@@ -358,9 +359,9 @@ fn goals(rows: &[Kms]) -> [String; 2] {
         .flat_map(|row| Goal::of(row).missed(row).into_iter().map(move |missed| (row, missed)))
         .map(|(row, (what, is, goal))| {
             let through = match (row.through, row.class) {
-                (Through::Https, Some(class)) => format!("{} over HTTPS", class.word()),
-                (Through::Https, None) => "over HTTPS".to_owned(),
-                (Through::Process, _) => "in one process".to_owned(),
+                (Transport::Https, Some(class)) => format!("{} over HTTPS", class.word()),
+                (Transport::Https, None) => "over HTTPS".to_owned(),
+                (Transport::Process, _) => "in one process".to_owned(),
             };
             let more = match (row.clients, row.batch) {
                 (1, 1) => String::new(),

@@ -2,7 +2,7 @@
 
 use super::{ROUNDS, Slot, disagree};
 use crate::peer::{
-    Encapsulated, Exchange, Form, Hybrid, HybridPair, HybridSet, Identity, Kem, Key, Operation,
+    Encapsulation, Exchange, Form, Hybrid, HybridPair, HybridSet, Identity, Kem, Key, Operation,
     Peer, Randomness, Result,
 };
 use gabion_rows::inputs;
@@ -47,7 +47,7 @@ impl Parts<'_> {
         set: &HybridSet,
         public: &[u8],
         (turn, round): (usize, usize),
-    ) -> Result<(String, Encapsulated)> {
+    ) -> Result<(String, Encapsulation)> {
         let (kems, exchanges) = (self.kems.len(), self.exchanges.len());
         let (Identity { name: kem_name, .. }, kem) = &mut self.kems[turn % kems];
         let (Identity { name: curve_name, .. }, exchange) = &mut self.exchanges[turn % exchanges];
@@ -148,7 +148,7 @@ fn encapsulate(
     pair: &HybridPair,
     key: Key,
     round: usize,
-) -> Result<Option<Encapsulated>> {
+) -> Result<Option<Encapsulation>> {
     if !slot.does(Operation::Encaps, key) {
         return Ok(None);
     }
@@ -172,7 +172,7 @@ fn decapsulate(
     set: &HybridSet,
     peers: &mut [Slot<'_, dyn Hybrid>],
     (maker, pair): (usize, &HybridPair),
-    (sender, (ct, secret)): (&str, &Encapsulated),
+    (sender, (ct, secret)): (&str, &Encapsulation),
 ) -> Result<()> {
     let mut changed = ct.clone();
     changed[set.offsets(set.kem.ct, set.point).0] ^= 1;
@@ -308,7 +308,7 @@ mod tests {
             self.0.load(public)
         }
 
-        fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulated> {
+        fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulation> {
             let result = self.0.encaps_fresh(public, m);
             let (mut ct, mut secret) = self.or_taken(result, (vec![], vec![]))?;
             match self.1 {
@@ -319,7 +319,7 @@ mod tests {
             Ok((ct, secret))
         }
 
-        fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulated> {
+        fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulation> {
             self.0.encaps_cached(m)
         }
 

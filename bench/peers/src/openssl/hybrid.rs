@@ -13,7 +13,7 @@ use super::{
     encapsulating, loaded,
 };
 use crate::peer::{
-    Encapsulated, Error, Form, Hybrid, HybridPair, HybridSet, Key, Operation, Randomness, Result,
+    Encapsulation, Error, Form, Hybrid, HybridPair, HybridSet, Key, Operation, Randomness, Result,
 };
 
 /// The slot for a set; X-Wing the library does not have.
@@ -39,7 +39,7 @@ impl EvpHybrid {
         self.set.exchange == "X25519"
     }
 
-    fn encapsulate(&self, context: &Context) -> Result<Encapsulated> {
+    fn encapsulate(&self, context: &Context) -> Result<Encapsulation> {
         let (mut ct, mut secret) = (vec![0; self.set.ct()], vec![0; self.set.secret()]);
         encapsulate(context, &mut ct, &mut secret)?;
         Ok((ct, secret))
@@ -101,11 +101,11 @@ impl Hybrid for EvpHybrid {
         Ok(())
     }
 
-    fn encaps_fresh(&mut self, public: &[u8], _m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_fresh(&mut self, public: &[u8], _m: &[u8; 64]) -> Result<Encapsulation> {
         self.encapsulate(&encapsulating(self.generator.import(true, public)?)?)
     }
 
-    fn encaps_cached(&mut self, _m: &[u8; 64]) -> Result<Encapsulated> {
+    fn encaps_cached(&mut self, _m: &[u8; 64]) -> Result<Encapsulation> {
         self.encapsulate(loaded(&self.public)?)
     }
 

@@ -18,8 +18,8 @@ const SAVED: c_int = 4;
 /// What one answers that has read it: `WC_XMSS_RC_READ_TO_MEMORY`.
 const READ: c_int = 5;
 
-type Write = unsafe extern "C" fn(*const c_uchar, u32, *mut c_void) -> c_int;
-type Read = unsafe extern "C" fn(*mut c_uchar, u32, *mut c_void) -> c_int;
+type WriteFn = unsafe extern "C" fn(*const c_uchar, u32, *mut c_void) -> c_int;
+type ReadFn = unsafe extern "C" fn(*mut c_uchar, u32, *mut c_void) -> c_int;
 
 /// How a key is told its set.
 enum SetParameters {
@@ -28,7 +28,7 @@ enum SetParameters {
     /// The standard's name. A key of XMSS is read again where it signs.
     Xmss {
         name: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
-        read: unsafe extern "C" fn(*mut c_void, Read) -> c_int,
+        read: unsafe extern "C" fn(*mut c_void, ReadFn) -> c_int,
         context: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
     },
 }
@@ -40,7 +40,7 @@ struct Functions {
     init: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int,
     free: unsafe extern "C" fn(*mut c_void),
     set_parameters: SetParameters,
-    set_write: unsafe extern "C" fn(*mut c_void, Write) -> c_int,
+    set_write: unsafe extern "C" fn(*mut c_void, WriteFn) -> c_int,
     make: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
     left: unsafe extern "C" fn(*mut c_void) -> c_int,
     signature_size: unsafe extern "C" fn(*const c_void, *mut u32) -> c_int,

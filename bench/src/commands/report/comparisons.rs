@@ -3,7 +3,7 @@
 
 use gabion_rows::compare::{self, Comparison, FAMILIES, compare};
 use gabion_rows::handshakes::{Provider, Ratios, Server, Switch};
-use gabion_rows::operations::{Beside, Key, Peer, Subject, Threads, Timing};
+use gabion_rows::operations::{Key, Peer, RunOperation, Subject, Threads, Timing};
 
 use super::chart::Chart;
 use super::page::{Section, shown, table};
@@ -30,7 +30,7 @@ fn times(value: f64) -> String {
 }
 
 /// Core cycles of the engine beside the best of the other libraries, operation by operation.
-pub fn libraries(engine: &[&Beside], peers: &[&Peer]) -> Option<Section> {
+pub fn libraries(engine: &[&RunOperation], peers: &[&Peer]) -> Option<Section> {
     peers.first()?;
     let engine: Vec<&Timing> =
         engine.iter().map(|row| &row.timing).filter(|row| row.threads == 1).collect();
@@ -351,7 +351,7 @@ mod tests {
             row("quick", "cached", 1, 70.0),
             row("quick", "cached", 1, 100.0),
         ];
-        let (engine, others): (Vec<&Beside>, Vec<&Peer>) =
+        let (engine, others): (Vec<&RunOperation>, Vec<&Peer>) =
             (engine.iter().collect(), others.iter().collect());
         let section = libraries(&engine, &others).unwrap();
         let body = &section.body;

@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
-use gabion_rows::{Place, Record};
+use gabion_rows::{Host, Record};
 
 /// Gives every row that names no machine in full the one that the rows around it name. Where none does, a
 /// name that may be several machines' gets the end of its file's name behind it.
 pub fn name(files: &mut [(&Path, Vec<Record>)]) {
-    let is_machine = |place: &&Place| matches!(place, Place::Machine(_));
-    let of_files: Vec<Option<Place>> = files
+    let is_machine = |place: &&Host| matches!(place, Host::Machine(_));
+    let of_files: Vec<Option<Host>> = files
         .iter()
         .map(|(_, rows)| rows.iter().map(|row| &row.origin.machine).find(is_machine).cloned())
         .collect();
@@ -25,10 +25,10 @@ pub fn name(files: &mut [(&Path, Vec<Record>)]) {
         for row in &mut files[at].1 {
             let place = &mut row.origin.machine;
             match (&machine, &*place, &end) {
-                (_, Place::Machine(_), _) => {}
+                (_, Host::Machine(_), _) => {}
                 (Some(machine), ..) => *place = machine.clone(),
-                (None, Place::Name(name), Some(end)) => {
-                    *place = Place::Name(format!("{name} ({end})"));
+                (None, Host::Name(name), Some(end)) => {
+                    *place = Host::Name(format!("{name} ({end})"));
                 }
                 _ => {}
             }
@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     fn rows_have_the_machine_of_the_rows_around_them() {
-        let row = |machine: &Place| Record {
+        let row = |machine: &Host| Record {
             origin: Origin { machine: machine.clone(), ..Origin::default() },
             row: Row::Other,
         };
-        let named = Place::Machine(Machine { cpu: "one".into(), ..Machine::default() });
-        let (coarse, none) = (Place::Name("AMD EPYC".into()), Place::Unknown);
+        let named = Host::Machine(Machine { cpu: "one".into(), ..Machine::default() });
+        let (coarse, none) = (Host::Name("AMD EPYC".into()), Host::Unknown);
         let mut files = [
             (Path::new("x/nginx-zen4.ndjson"), vec![row(&coarse), row(&none)]),
             (Path::new("y/tls-zen4.ndjson"), vec![row(&none), row(&named)]),
@@ -64,12 +64,12 @@ mod tests {
             (Path::new("size.json"), vec![row(&none)]),
         ];
         name(&mut files);
-        let machines = |at: usize| -> Vec<Place> {
+        let machines = |at: usize| -> Vec<Host> {
             files[at].1.iter().map(|row| row.origin.machine.clone()).collect()
         };
         assert_eq!(machines(0), [named.clone(), named.clone()]);
         assert_eq!(machines(1), [named.clone(), named.clone()]);
-        assert_eq!(machines(2), [Place::Name("AMD EPYC (zen3)".into()), Place::Unknown]);
-        assert_eq!(machines(3), [Place::Unknown]);
+        assert_eq!(machines(2), [Host::Name("AMD EPYC (zen3)".into()), Host::Unknown]);
+        assert_eq!(machines(3), [Host::Unknown]);
     }
 }

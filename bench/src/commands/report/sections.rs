@@ -4,9 +4,9 @@ use gabion_rows::commands::{Pkeyutl, Speed, Times};
 use gabion_rows::connections::{Memory, Mode, Side, Table, Usage, Wire};
 use gabion_rows::handshakes::{Connections, Handshake, Provider, Stack};
 use gabion_rows::machine::Machine;
-use gabion_rows::operations::{Beside, Key, Operation};
+use gabion_rows::operations::{Key, Operation, RunOperation};
 use gabion_rows::size::Module;
-use gabion_rows::{Origin, Place, Record, Row, Status};
+use gabion_rows::{Host, Origin, Record, Row, Status};
 
 use super::chart::Chart;
 use super::comparisons;
@@ -17,7 +17,12 @@ use super::rows::{called, cell, count, distinct, handshake, helps_most, of_provi
 pub fn is_shown(record: &Record) -> bool {
     !matches!(
         record.row,
-        Row::Floor(_) | Row::Hbs(_) | Row::Durable(_) | Row::Kms(_) | Row::Recorded(_) | Row::Other
+        Row::Floor(_)
+            | Row::Hbs(_)
+            | Row::Durable(_)
+            | Row::Kms(_)
+            | Row::Reference(_)
+            | Row::Other
     )
 }
 
@@ -25,7 +30,7 @@ pub fn is_shown(record: &Record) -> bool {
 /// never stand in one chart. Rows that name no machine come last. Other libraries may have been measured on
 /// fewer cores than the rest of a machine's rows, on one of their own: no machine is apart for that.
 pub fn parts(records: &[Record]) -> Vec<Part> {
-    let mut machines: Vec<(&Place, Vec<&Record>)> = Vec::new();
+    let mut machines: Vec<(&Host, Vec<&Record>)> = Vec::new();
     let is_peer = |record: &Record| matches!(record.row, Row::Peer(_));
     let (others, records): (Vec<&Record>, Vec<&Record>) =
         records.iter().filter(|record| is_shown(record)).partition(|record| is_peer(record));
@@ -38,7 +43,7 @@ pub fn parts(records: &[Record]) -> Vec<Part> {
             None => machines.push((place, vec![record])),
         }
     }
-    machines.sort_by_key(|(place, _)| **place == Place::Unknown);
+    machines.sort_by_key(|(place, _)| **place == Host::Unknown);
     machines
         .into_iter()
         .map(|(place, records)| Part {
@@ -50,9 +55,9 @@ pub fn parts(records: &[Record]) -> Vec<Part> {
 }
 
 /// Whether two places are one machine, whatever kernel and compiler it had.
-fn is_same(one: &Place, other: &Place, with_cores: bool) -> bool {
+fn is_same(one: &Host, other: &Host, with_cores: bool) -> bool {
     match (one, other) {
-        (Place::Machine(one), Place::Machine(other)) => {
+        (Host::Machine(one), Host::Machine(other)) => {
             (&one.cpu, &one.features) == (&other.cpu, &other.features)
                 && (!with_cores || one.cores == other.cores)
         }
@@ -61,11 +66,11 @@ fn is_same(one: &Place, other: &Place, with_cores: bool) -> bool {
 }
 
 /// A machine's name, with the widest registers that its results may have used.
-fn name(place: &Place) -> String {
+fn name(place: &Host) -> String {
     let Machine { cpu, cores, features, .. } = match place {
-        Place::Unknown => return "Results that name no machine".to_owned(),
-        Place::Name(name) => return name.clone(),
-        Place::Machine(machine) => machine,
+        Host::Unknown => return "Results that name no machine".to_owned(),
+        Host::Name(name) => return name.clone(),
+        Host::Machine(machine) => machine,
     };
     let widest = [("avx512f", ", AVX-512"), ("avx2", ", AVX2")];
     let has = |name: &str| features.iter().any(|feature| feature == name);
@@ -105,8 +110,8 @@ fn versions(records: &[&Record]) -> String {
 /// The kernels and compilers of a machine's rows, in a sentence, and what else they say of their making.
 fn systems(records: &[&Record]) -> String {
     let systems = distinct(records.iter().filter_map(|record| match &record.origin.machine {
-        Place::Machine(machine) => Some(format!("{}, {}", machine.kernel, machine.compiler)),
-        Place::Name(_) | Place::Unknown => None,
+        Host::Machine(machine) => Some(format!("{}, {}", machine.kernel, machine.compiler)),
+        Host::Name(_) | Host::Unknown => None,
     }));
     let versions = versions(records);
     match (systems.is_empty(), versions.is_empty()) {
@@ -257,7 +262,7 @@ fn tls(rows: &[&Handshake], stack: Stack) -> Option<Section> {
     })
 }
 
-fn engine(rows: &[&Beside]) -> Option<Section> {
+fn engine(rows: &[&RunOperation]) -> Option<Section> {
     rows.first()?;
     let is_beside = rows.iter().any(|row| row.openssl_ops_per_s.is_some());
     let mut body = String::new();
@@ -272,7 +277,7 @@ fn engine(rows: &[&Beside]) -> Option<Section> {
         for name in names.into_iter().filter(|name| name.starts_with(key)) {
             for operation in operations {
                 let of = |batch: usize| {
-                    rows.iter().rfind(|Beside { timing, .. }| {
+                    rows.iter().rfind(|RunOperation { timing, .. }| {
                         let subject = &timing.subject;
                         (&subject.algorithm, subject.operation, subject.key, timing.threads)
                             == (name, operation, Key::Cached, 1)
@@ -280,7 +285,7 @@ fn engine(rows: &[&Beside]) -> Option<Section> {
                     })
                 };
                 let (Some(one), many) = (of(1), of(64)) else { continue };
-                let rate = |row: &&Beside| row.timing.figures.ops_per_s;
+                let rate = |row: &&RunOperation| row.timing.figures.ops_per_s;
                 let mut bars = vec![Some(rate(one)), many.map(rate)];
                 if is_beside {
                     bars.push(one.openssl_ops_per_s);
@@ -313,9 +318,9 @@ fn engine(rows: &[&Beside]) -> Option<Section> {
 }
 
 /// A line for each operation.
-fn engine_cells(rows: &[&Beside], is_beside: bool) -> Vec<Vec<String>> {
+fn engine_cells(rows: &[&RunOperation], is_beside: bool) -> Vec<Vec<String>> {
     rows.iter()
-        .map(|Beside { timing, openssl_ops_per_s }| {
+        .map(|RunOperation { timing, openssl_ops_per_s }| {
             let subject = &timing.subject;
             let mut cells = vec![
                 subject.algorithm.clone(),

@@ -2,10 +2,10 @@
 
 use gabion_engine::{Engine, Message, Prehash};
 
-use super::{Answer, Test, Trouble, answer, passed, upper_hex};
+use super::{Answer, Test, VectorError, answer, passed, upper_hex};
 
 /// `seed` to `pk`, `sk`.
-pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let key = engine.signature_from_seed(test.parameter_set()?, &test.bytes("seed")?)?;
     Ok(answer([("pk", upper_hex(key.public().bytes())), ("sk", upper_hex(key.bytes()))]))
 }
@@ -21,7 +21,7 @@ enum Input {
 impl Input {
     /// By `signatureInterface`, `preHash` and `externalMu`. Files from before there was a choice of
     /// interface name none: they test the internal functions (FIPS 204, Algorithms 7 and 8).
-    fn read(test: &Test<'_>) -> Result<Input, Trouble> {
+    fn read(test: &Test<'_>) -> Result<Input, VectorError> {
         let external = test.has("signatureInterface")
             && test.is_first("signatureInterface", ["external", "internal"])?;
         // Whatever the interface: mu has message, context and how they were hashed in it.
@@ -38,7 +38,7 @@ impl Input {
         }
         let name = test.text("hashAlg")?;
         let hash: Prehash =
-            name.parse().map_err(|_| Trouble::File(format!("unknown hashAlg `{name}`")))?;
+            name.parse().map_err(|_| VectorError::File(format!("unknown hashAlg `{name}`")))?;
         Ok(Input::Prehash { context, hash, digest: hash.digest(&message) })
     }
 
@@ -55,7 +55,7 @@ impl Input {
 }
 
 /// `sk` and a message to `signature`.
-pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let algorithm = test.parameter_set()?;
     let input = Input::read(test)?;
     // A group may hand the key over as its seed.
@@ -73,7 +73,7 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
 }
 
 /// `pk`, a message and `signature` to a verdict.
-pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let input = Input::read(test)?;
     let signature = test.bytes("signature")?;
     let verdict = engine

@@ -3,16 +3,16 @@
 use gabion_engine::Engine;
 use serde_json::Value;
 
-use super::{Answer, Test, Trouble, answer, passed, upper_hex};
+use super::{Answer, Test, VectorError, answer, passed, upper_hex};
 
 /// `d`, `z` to `ek`, `dk`.
-pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let key = engine.kem_from_seed(test.parameter_set()?, &seed(test)?)?;
     Ok(answer([("ek", upper_hex(key.public().bytes())), ("dk", upper_hex(key.bytes()))]))
 }
 
 /// d || z (FIPS 203, Algorithm 16).
-fn seed(test: &Test<'_>) -> Result<Vec<u8>, Trouble> {
+fn seed(test: &Test<'_>) -> Result<Vec<u8>, VectorError> {
     let mut seed = test.array::<32>("d")?.to_vec();
     seed.extend_from_slice(&test.array::<32>("z")?);
     Ok(seed)
@@ -28,7 +28,7 @@ pub fn encap_decap_answers(test: &Test<'_>) -> &'static [&'static str] {
 }
 
 /// What the group's `function` says.
-pub fn encap_decap(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn encap_decap(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let algorithm = test.parameter_set()?;
     match test.text("function")? {
         "encapsulation" => {
@@ -51,7 +51,7 @@ pub fn encap_decap(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> 
         "decapsulationKeyCheck" => {
             passed(engine.kem_private(algorithm, &test.bytes("dk")?).map(drop))
         }
-        other => Err(Trouble::File(format!(
+        other => Err(VectorError::File(format!(
             "unknown function `{other}`; expected encapsulation, decapsulation, \
              encapsulationKeyCheck or decapsulationKeyCheck"
         ))),

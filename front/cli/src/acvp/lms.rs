@@ -13,16 +13,16 @@ use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms};
 use gabion_engine::{Algorithm, Engine, Message, OsEntropy};
 use serde_json::{Map, Value};
 
-use super::{Answer, Id, Test, Trouble, answer, passed, upper_hex};
+use super::{Answer, Id, Test, VectorError, answer, passed, upper_hex};
 use crate::failure::Failure;
 
 /// `seed` and `i` to `publicKey`.
-pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let levels = levels(test)?;
     let (id, seed) = (test.array("i")?, test.bytes("seed")?);
     if seed.len() != levels.n() {
         let text = format!("field `seed` has {} bytes; expected {}", seed.len(), levels.n());
-        return Err(Trouble::File(text));
+        return Err(VectorError::File(text));
     }
     let key = generate(engine, &HssSecret::new(levels, id, &seed)?)?;
     Ok(answer([("publicKey", bare(key.verify_key().bytes()))]))
@@ -36,7 +36,7 @@ pub struct GroupKey<'e> {
 }
 
 impl<'e> GroupKey<'e> {
-    fn draw(engine: &'e Engine, levels: Levels) -> Result<Self, Trouble> {
+    fn draw(engine: &'e Engine, levels: Levels) -> Result<Self, VectorError> {
         let key = generate(engine, &HssSecret::draw(levels.clone(), &OsEntropy)?)?;
         let ledger = Box::new(testing_only_ledger(key.signatures()));
         Ok(GroupKey { levels, key, ledger })
@@ -53,19 +53,19 @@ pub fn siggen<'e>(
     engine: &'e Engine,
     test: &Test<'_>,
     key: &mut Option<GroupKey<'e>>,
-) -> Result<Answer, Trouble> {
+) -> Result<Answer, VectorError> {
     let (levels, message) = (levels(test)?, test.bytes("message")?);
     let key = match key {
         Some(key) if key.levels == levels => key,
         // A test is free to name sets of its own; the group has one key.
-        Some(_) => return Err(Trouble::File("its sets are not those of its group".to_owned())),
+        Some(_) => return Err(VectorError::File("its sets are not those of its group".to_owned())),
         None => key.insert(GroupKey::draw(engine, levels)?),
     };
     let request = Request { message: &message, id: None };
     let signed = match sign_requests(&*key.ledger, &mut key.key, &[request]) {
         // Its tree has no leaf left.
         Err(gabion_engine::Error::Ledger(error)) => {
-            return Err(Trouble::Refused(error.to_string()));
+            return Err(VectorError::Refused(error.to_string()));
         }
         signed => signed?,
     };
@@ -121,8 +121,8 @@ fn fault(
     match sigver(engine, &test) {
         Ok(verdict) if verdict.get("testPassed") == Some(&true.into()) => Ok(None),
         Ok(_) => Ok(Some("`signature` does not verify under `publicKey`".to_owned())),
-        Err(Trouble::File(text) | Trouble::Refused(text)) => Ok(Some(text)),
-        Err(Trouble::Machine(error)) => Err(error.into()),
+        Err(VectorError::File(text) | VectorError::Refused(text)) => Ok(Some(text)),
+        Err(VectorError::Machine(error)) => Err(error.into()),
     }
 }
 
@@ -143,7 +143,7 @@ fn reused(
 }
 
 /// sigVer, in either revision.
-pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let key = test.bytes("publicKey")?;
     let (message, signature) = (test.bytes("message")?, test.bytes("signature")?);
     check_sets(test, &key)?;
@@ -158,7 +158,7 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
 }
 
 /// The group's sets are there, and those of its key.
-fn check_sets(test: &Test<'_>, key: &[u8]) -> Result<(), Trouble> {
+fn check_sets(test: &Test<'_>, key: &[u8]) -> Result<(), VectorError> {
     let number = |at: usize| key.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
     let tree = number(0).and_then(Lms::of_typecode).map(|set| set.name);
     let one_time = number(4).and_then(LmOts::of_typecode).map(|set| set.name);
@@ -167,29 +167,30 @@ fn check_sets(test: &Test<'_>, key: &[u8]) -> Result<(), Trouble> {
         if of_key != Some(named) {
             let of_key = of_key.unwrap_or("none that is known");
             let text = format!("field `{field}` is `{named}`; the set of `publicKey` is {of_key}");
-            return Err(Trouble::File(text));
+            return Err(VectorError::File(text));
         }
     }
     Ok(())
 }
 
 /// The sets that a test or its group names, as one level.
-fn levels(test: &Test<'_>) -> Result<Levels, Trouble> {
-    let unknown = |field: &str, name: &str| Trouble::File(format!("unknown {field} `{name}`"));
+fn levels(test: &Test<'_>) -> Result<Levels, VectorError> {
+    let unknown = |field: &str, name: &str| VectorError::File(format!("unknown {field} `{name}`"));
     let (tree, one_time) = (test.text("lmsMode")?, test.text("lmOtsMode")?);
     let lms = LMS.iter().find(|set| set.name == tree).ok_or_else(|| unknown("lmsMode", tree))?;
     let ots = LM_OTS.iter().find(|set| set.name == one_time);
     let ots = ots.ok_or_else(|| unknown("lmOtsMode", one_time))?;
-    let other_hash = |_| Trouble::File(format!("`{tree}` and `{one_time}` are not of one hash"));
+    let other_hash =
+        |_| VectorError::File(format!("`{tree}` and `{one_time}` are not of one hash"));
     Levels::new(&[(lms, ots)]).map_err(other_hash)
 }
 
 /// Makes a key on all cores.
-fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e>, Trouble> {
+fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e>, VectorError> {
     let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let key =
         StatefulKey::generate(engine, secret, &[], threads, &mut |_| ControlFlow::Continue(()))?;
-    key.ok_or(Trouble::Machine(gabion_engine::Error::Lost))
+    key.ok_or(VectorError::Machine(gabion_engine::Error::Lost))
 }
 
 /// A key or a signature without the word that HSS has in front.

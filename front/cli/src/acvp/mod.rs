@@ -26,9 +26,9 @@ use crate::failure::Failure;
 /// The answer to one test: its fields besides `tcId`.
 pub type Answer = Map<String, Value>;
 
-/// Why a test has no answer.
+/// The error that leaves a test vector without an answer.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum VectorError {
     /// The file is not what its header says: a field is missing or malformed.
     File(String),
     /// The operation was refused: no answer, but the next test may have one.
@@ -37,15 +37,15 @@ pub enum Trouble {
     Machine(gabion_engine::Error),
 }
 
-impl From<gabion_engine::Error> for Trouble {
-    fn from(error: gabion_engine::Error) -> Trouble {
+impl From<gabion_engine::Error> for VectorError {
+    fn from(error: gabion_engine::Error) -> VectorError {
         if let gabion_engine::Error::WrongAlgorithm { .. } = error {
-            return Trouble::File(error.to_string());
+            return VectorError::File(error.to_string());
         }
         match Failure::from(error.clone()) {
-            Failure::NotReady(_) => Trouble::Machine(error),
+            Failure::NotReady(_) => VectorError::Machine(error),
             Failure::No(text) | Failure::Usage(text) | Failure::Refused(text) => {
-                Trouble::Refused(text)
+                VectorError::Refused(text)
             }
         }
     }
@@ -66,15 +66,18 @@ struct Mode {
 /// How a mode runs one test.
 #[derive(Clone, Copy)]
 enum Run {
-    /// By itself: the answer is one alone.
-    Alone(fn(&Engine, &Test<'_>) -> Result<Answer, Trouble>),
+    /// Without a key of the group.
+    Single(fn(&Engine, &Test<'_>) -> Result<Answer, VectorError>),
     /// With a fresh key, which the first test of a group makes for all of them.
     Signing(Sign),
 }
 
 /// Signs with the key of a group.
-type Sign =
-    for<'e> fn(&'e Engine, &Test<'_>, &mut Option<lms::GroupKey<'e>>) -> Result<Answer, Trouble>;
+type Sign = for<'e> fn(
+    &'e Engine,
+    &Test<'_>,
+    &mut Option<lms::GroupKey<'e>>,
+) -> Result<Answer, VectorError>;
 
 /// Everything that can be run.
 const MODES: [Mode; 13] = [
@@ -83,7 +86,7 @@ const MODES: [Mode; 13] = [
         family: Family::MlKem,
         mode: "keyGen",
         revision: "FIPS203",
-        run: Run::Alone(kem::keygen),
+        run: Run::Single(kem::keygen),
         answers: |_| &["ek", "dk"],
     },
     Mode {
@@ -91,7 +94,7 @@ const MODES: [Mode; 13] = [
         family: Family::MlKem,
         mode: "encapDecap",
         revision: "FIPS203",
-        run: Run::Alone(kem::encap_decap),
+        run: Run::Single(kem::encap_decap),
         answers: kem::encap_decap_answers,
     },
     Mode {
@@ -99,7 +102,7 @@ const MODES: [Mode; 13] = [
         family: Family::MlDsa,
         mode: "keyGen",
         revision: "FIPS204",
-        run: Run::Alone(dsa::keygen),
+        run: Run::Single(dsa::keygen),
         answers: |_| &["pk", "sk"],
     },
     Mode {
@@ -107,7 +110,7 @@ const MODES: [Mode; 13] = [
         family: Family::MlDsa,
         mode: "sigGen",
         revision: "FIPS204",
-        run: Run::Alone(dsa::siggen),
+        run: Run::Single(dsa::siggen),
         answers: |_| &["signature"],
     },
     Mode {
@@ -115,7 +118,7 @@ const MODES: [Mode; 13] = [
         family: Family::MlDsa,
         mode: "sigVer",
         revision: "FIPS204",
-        run: Run::Alone(dsa::sigver),
+        run: Run::Single(dsa::sigver),
         answers: |_| &["testPassed"],
     },
     Mode {
@@ -123,7 +126,7 @@ const MODES: [Mode; 13] = [
         family: Family::SlhDsa,
         mode: "keyGen",
         revision: "FIPS205",
-        run: Run::Alone(slh::keygen),
+        run: Run::Single(slh::keygen),
         answers: |_| &["pk", "sk"],
     },
     Mode {
@@ -131,7 +134,7 @@ const MODES: [Mode; 13] = [
         family: Family::SlhDsa,
         mode: "sigGen",
         revision: "FIPS205",
-        run: Run::Alone(slh::siggen),
+        run: Run::Single(slh::siggen),
         answers: |_| &["signature"],
     },
     Mode {
@@ -139,7 +142,7 @@ const MODES: [Mode; 13] = [
         family: Family::SlhDsa,
         mode: "sigVer",
         revision: "FIPS205",
-        run: Run::Alone(slh::sigver),
+        run: Run::Single(slh::sigver),
         answers: |_| &["testPassed"],
     },
     Mode {
@@ -147,7 +150,7 @@ const MODES: [Mode; 13] = [
         family: Family::Hss,
         mode: "keyGen",
         revision: "1.0",
-        run: Run::Alone(lms::keygen),
+        run: Run::Single(lms::keygen),
         answers: |_| &["publicKey"],
     },
     Mode {
@@ -171,7 +174,7 @@ const MODES: [Mode; 13] = [
         family: Family::Hss,
         mode: "sigVer",
         revision: "1.0",
-        run: Run::Alone(lms::sigver),
+        run: Run::Single(lms::sigver),
         answers: |_| &["testPassed"],
     },
     Mode {
@@ -179,7 +182,7 @@ const MODES: [Mode; 13] = [
         family: Family::Hss,
         mode: "sigVer",
         revision: "SP800-208",
-        run: Run::Alone(lms::sigver),
+        run: Run::Single(lms::sigver),
         answers: |_| &["testPassed"],
     },
 ];
@@ -197,8 +200,8 @@ impl<'a> Test<'a> {
         self.test.get(name).or_else(|| self.group.get(name)).filter(|value| !value.is_null())
     }
 
-    fn missing(&self, name: &str, expected: &str) -> Trouble {
-        Trouble::File(format!("no field `{name}`; expected {expected}"))
+    fn missing(&self, name: &str, expected: &str) -> VectorError {
+        VectorError::File(format!("no field `{name}`; expected {expected}"))
     }
 
     /// A field as `as_type` gives it, if it is there. One of another type is not taken for a missing one:
@@ -208,7 +211,7 @@ impl<'a> Test<'a> {
         name: &str,
         expected: &str,
         as_type: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, Trouble> {
+    ) -> Result<Option<T>, VectorError> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let typed = as_type(value);
         let got = match value {
@@ -219,12 +222,12 @@ impl<'a> Test<'a> {
             Value::Array(_) => "an array",
             Value::Object(_) => "an object",
         };
-        let wrong = || Trouble::File(format!("field `{name}` is {got}; expected {expected}"));
+        let wrong = || VectorError::File(format!("field `{name}` is {got}; expected {expected}"));
         typed.ok_or_else(wrong).map(Some)
     }
 
     /// A text field.
-    fn text(&self, name: &str) -> Result<&'a str, Trouble> {
+    fn text(&self, name: &str) -> Result<&'a str, VectorError> {
         let text = self.optional(name, "a text", Value::as_str)?;
         text.ok_or_else(|| self.missing(name, "a text"))
     }
@@ -235,51 +238,53 @@ impl<'a> Test<'a> {
     }
 
     /// Whether a text field says the first of two things, or the second; anything else is an error.
-    fn is_first(&self, name: &str, [first, second]: [&str; 2]) -> Result<bool, Trouble> {
+    fn is_first(&self, name: &str, [first, second]: [&str; 2]) -> Result<bool, VectorError> {
         match self.text(name)? {
             text if text == first => Ok(true),
             text if text == second => Ok(false),
-            other => Err(Trouble::File(format!(
+            other => Err(VectorError::File(format!(
                 "field `{name}` is `{other}`; expected {first} or {second}"
             ))),
         }
     }
 
     /// A truth value; false when it is not there.
-    fn flag(&self, name: &str) -> Result<bool, Trouble> {
+    fn flag(&self, name: &str) -> Result<bool, VectorError> {
         Ok(self.optional(name, "true or false", Value::as_bool)?.unwrap_or(false))
     }
 
     /// A byte string in hexadecimal.
-    fn bytes(&self, name: &str) -> Result<Vec<u8>, Trouble> {
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, VectorError> {
         self.optional_bytes(name)?.ok_or_else(|| self.missing(name, "bytes in hexadecimal"))
     }
 
     /// A byte string in hexadecimal, if it is there.
-    fn optional_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    fn optional_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, VectorError> {
         let text = self.optional(name, "bytes in hexadecimal", Value::as_str)?;
         let Some(text) = text else { return Ok(None) };
         let bytes = base16ct::mixed::decode_vec(text);
-        let not_hex = |_| Trouble::File(format!("field `{name}` is not hexadecimal"));
+        let not_hex = |_| VectorError::File(format!("field `{name}` is not hexadecimal"));
         bytes.map(Some).map_err(not_hex)
     }
 
     /// A byte string of a fixed length.
-    fn array<const N: usize>(&self, name: &str) -> Result<[u8; N], Trouble> {
+    fn array<const N: usize>(&self, name: &str) -> Result<[u8; N], VectorError> {
         let bytes = self.bytes(name)?;
         bytes.try_into().map_err(|bytes: Vec<u8>| {
-            Trouble::File(format!("field `{name}` has {} bytes; expected {N}", bytes.len()))
+            VectorError::File(format!("field `{name}` has {} bytes; expected {N}", bytes.len()))
         })
     }
 
     /// The parameter set, which must belong to the file's algorithm.
-    fn parameter_set(&self) -> Result<Algorithm, Trouble> {
+    fn parameter_set(&self) -> Result<Algorithm, VectorError> {
         let name = self.text("parameterSet")?;
         let of_family = || Algorithm::all().filter(|found| found.info().family == self.family);
         of_family().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
             let known: Vec<&str> = of_family().map(Algorithm::name).collect();
             let known = known.join(", ");
-            Trouble::File(format!("parameter set `{name}` is not of this file; expected {known}"))
+            VectorError::File(format!(
+                "parameter set `{name}` is not of this file; expected {known}"
+            ))
         })
     }
 }
@@ -295,10 +300,10 @@ fn answer<const N: usize>(fields: [(&str, Value); N]) -> Answer {
 }
 
 /// Turns a verdict into the answer `testPassed`; only a machine that can't run is no verdict.
-fn passed(verdict: Result<(), gabion_engine::Error>) -> Result<Answer, Trouble> {
-    match verdict.map_err(Trouble::from) {
+fn passed(verdict: Result<(), gabion_engine::Error>) -> Result<Answer, VectorError> {
+    match verdict.map_err(VectorError::from) {
         Ok(()) => Ok(answer([("testPassed", true.into())])),
-        Err(Trouble::Refused(_)) => Ok(answer([("testPassed", false.into())])),
+        Err(VectorError::Refused(_)) => Ok(answer([("testPassed", false.into())])),
         Err(other) => Err(other),
     }
 }
@@ -361,14 +366,14 @@ fn body(file: &Value) -> Result<&Map<String, Value>, String> {
 }
 
 /// An object of an array with the number that names it.
-type Numbered<'a> = (u64, &'a Map<String, Value>);
+type NumberedObject<'a> = (u64, &'a Map<String, Value>);
 
 /// The elements of an array of objects, with the number that `id` names.
 fn objects<'a>(
     holder: &'a Map<String, Value>,
     name: &str,
     id: &str,
-) -> Result<Vec<Numbered<'a>>, String> {
+) -> Result<Vec<NumberedObject<'a>>, String> {
     let list = holder.get(name).and_then(Value::as_array);
     let list = list.ok_or_else(|| format!("no array `{name}`"))?;
     let mut seen = BTreeSet::new();
@@ -451,7 +456,7 @@ fn run_test<'e>(
     let mut result = Answer::new();
     result.insert("tcId".to_owned(), id.1.into());
     let ran = match mode.run {
-        Run::Alone(run) => run(engine, test),
+        Run::Single(run) => run(engine, test),
         Run::Signing(run) => {
             let signed = outcome.signed.get_or_insert_default();
             signed.insert(id, lms::what_is_signed(test));
@@ -463,9 +468,9 @@ fn run_test<'e>(
             result.extend(answer.clone());
             outcome.answers.insert(id, answer);
         }
-        Err(Trouble::Refused(reason)) => outcome.refused.push((id, reason)),
-        Err(Trouble::Machine(error)) => return Err(Failure::from(error)),
-        Err(Trouble::File(text)) => {
+        Err(VectorError::Refused(reason)) => outcome.refused.push((id, reason)),
+        Err(VectorError::Machine(error)) => return Err(Failure::from(error)),
+        Err(VectorError::File(text)) => {
             return Err(Failure::Usage(format!("tgId {}, tcId {}: {text}", id.0, id.1)));
         }
     }

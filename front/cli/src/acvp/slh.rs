@@ -2,10 +2,10 @@
 
 use gabion_engine::{Engine, Message, Prehash};
 
-use super::{Answer, Test, Trouble, answer, passed, upper_hex};
+use super::{Answer, Test, VectorError, answer, passed, upper_hex};
 
 /// `skSeed`, `skPrf` and `pkSeed` to `pk`, `sk`.
-pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let mut seed = Vec::new();
     for name in ["skSeed", "skPrf", "pkSeed"] {
         seed.extend(test.bytes(name)?);
@@ -25,7 +25,7 @@ struct Input {
 impl Input {
     /// By `signatureInterface` and `preHash`. Files from before there was a choice of interface name
     /// none: they test the internal functions (FIPS 205, Algorithms 19 and 20).
-    fn read(test: &Test<'_>) -> Result<Input, Trouble> {
+    fn read(test: &Test<'_>) -> Result<Input, VectorError> {
         let internal = !test.has("signatureInterface")
             || test.is_first("signatureInterface", ["internal", "external"])?;
         let context = test.optional_bytes("context")?.unwrap_or_default();
@@ -35,7 +35,7 @@ impl Input {
         }
         let name = test.text("hashAlg")?;
         let hash: Prehash =
-            name.parse().map_err(|_| Trouble::File(format!("unknown hashAlg `{name}`")))?;
+            name.parse().map_err(|_| VectorError::File(format!("unknown hashAlg `{name}`")))?;
         let prehash = Some((hash, hash.digest(&message)));
         Ok(Input { internal, context, message, prehash })
     }
@@ -51,7 +51,7 @@ impl Input {
 }
 
 /// `sk` and a message to `signature`.
-pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let input = Input::read(test)?;
     let key = engine.signature_private(test.parameter_set()?, &test.bytes("sk")?)?;
     let signature = if test.flag("deterministic")? {
@@ -64,7 +64,7 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
 }
 
 /// `pk`, a message and `signature` to a verdict.
-pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let input = Input::read(test)?;
     let signature = test.bytes("signature")?;
     let verdict = engine

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::keys;
-use crate::stamp::Stamped;
+use crate::stamp::StampedRow;
 
 /// Measure algorithms, one operation at a time and in batches, as `openssl speed` does
 ///
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         if json {
             let backend = engine.backend_for(algorithm)?.name();
             let row = as_json(algorithm, backend, seconds, &rates);
-            let text = serde_json::to_string(&Stamped::now(&row));
+            let text = serde_json::to_string(&StampedRow::now(&row));
             say!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
         } else {
             say!("{}", line(algorithm, &rates));

@@ -17,37 +17,37 @@ use rustix::io::Errno;
 use super::place::{Id, Slot, Target};
 use crate::ffi;
 
-/// The file.
+/// A temporary file that becomes an output.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct TemporaryFile {
     file: File,
     name: Option<Name>,
 }
 
-impl Unfinished {
+impl TemporaryFile {
     /// Writes bytes into the folder of a slot.
-    pub fn write(slot: &Slot, mode: u32, bytes: &[u8]) -> io::Result<Unfinished> {
-        let mut unfinished = Unfinished::new(slot, mode)?;
+    pub fn write(slot: &Slot, mode: u32, bytes: &[u8]) -> io::Result<TemporaryFile> {
+        let mut unfinished = TemporaryFile::new(slot, mode)?;
         unfinished.file.write_all(bytes)?;
         unfinished.file.sync_all()?;
         Ok(unfinished)
     }
 
-    fn new(slot: &Slot, mode: u32) -> io::Result<Unfinished> {
+    fn new(slot: &Slot, mode: u32) -> io::Result<TemporaryFile> {
         match unnamed(slot, mode) {
-            Some(file) => Ok(Unfinished { file, name: None }),
-            None => Unfinished::named(slot, mode),
+            Some(file) => Ok(TemporaryFile { file, name: None }),
+            None => TemporaryFile::named(slot, mode),
         }
     }
 
     /// A file with a name, for file systems without those that have none.
-    fn named(slot: &Slot, mode: u32) -> io::Result<Unfinished> {
+    fn named(slot: &Slot, mode: u32) -> io::Result<TemporaryFile> {
         let name = Name::new(slot)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file =
             rustix::fs::openat(&slot.folder, &name.name, flags, Mode::from_raw_mode(mode as _))?;
-        Ok(Unfinished { file: File::from(file), name: Some(name) })
+        Ok(TemporaryFile { file: File::from(file), name: Some(name) })
     }
 
     /// What it will be known by.
@@ -83,7 +83,7 @@ impl Unfinished {
 /// Whether a place can be written to, so many bytes and more than that: a file in its folder is, and goes again.
 pub fn probe(target: &Target, bytes: usize) -> io::Result<()> {
     match target {
-        Target::Slot(slot) => Unfinished::new(slot, 0o600)?.file.write_all(&vec![0; bytes]),
+        Target::Slot(slot) => TemporaryFile::new(slot, 0o600)?.file.write_all(&vec![0; bytes]),
         // What is written to a pipe or a device can't be taken back.
         Target::Descriptor { .. } | Target::Device { .. } => Ok(()),
     }
@@ -199,10 +199,10 @@ mod tests {
     fn a_named_file_is_placed_and_replaces_as_one_without_a_name_does() {
         let home = tempfile::tempdir().unwrap();
         let slot = slot(&home.path().join("out"));
-        type Make = fn(&Slot) -> Unfinished;
+        type Make = fn(&Slot) -> TemporaryFile;
         let makes: [Make; 2] = [
-            |slot| Unfinished::write(slot, 0o600, b"").unwrap(),
-            |slot| Unfinished::named(slot, 0o600).unwrap(),
+            |slot| TemporaryFile::write(slot, 0o600, b"").unwrap(),
+            |slot| TemporaryFile::named(slot, 0o600).unwrap(),
         ];
         for make in makes {
             let mut first = make(&slot);
@@ -225,7 +225,7 @@ mod tests {
     fn a_signal_leaves_no_unfinished_file_and_ends_the_process() {
         if let Some(folder) = std::env::var_os(CHILD) {
             let slot = slot(&Path::new(&folder).join("key"));
-            let mut unfinished = Unfinished::named(&slot, 0o600).unwrap();
+            let mut unfinished = TemporaryFile::named(&slot, 0o600).unwrap();
             unfinished.file.write_all(b"secret").unwrap();
             let signal = std::env::var("GABION_TEST_SIGNAL").unwrap();
             let id = std::process::id().to_string();

@@ -41,8 +41,8 @@ const LABELS: [&str; 5] =
 pub enum Half {
     /// The private key.
     Private,
-    /// The public key, which the private one gives, too.
-    Either,
+    /// The public key, which a private key also gives.
+    Public,
 }
 
 impl Half {
@@ -209,7 +209,7 @@ mod tests {
     const FORM: FileForm = FileForm { oid: OID, parameters: None, octet_form: OctetForm::Choice };
 
     fn decoded(bytes: &[u8]) -> Result<EncodedKey, Reason> {
-        decode(bytes, Half::Either, || Err("encrypted".to_owned())).and_then(|inner| inner)
+        decode(bytes, Half::Public, || Err("encrypted".to_owned())).and_then(|inner| inner)
     }
 
     fn forms(seed: bool, expanded: bool) -> Forms<'static> {
@@ -325,14 +325,14 @@ mod tests {
         };
         for blocks in [[&public[..], &private], [&private, &public]] {
             assert!(matches!(read(&blocks, Half::Private), Ok(EncodedKey::Private(_))));
-            assert!(matches!(read(&blocks, Half::Either), Ok(EncodedKey::Public(_))));
+            assert!(matches!(read(&blocks, Half::Public), Ok(EncodedKey::Public(_))));
         }
         assert!(matches!(read(&[&public], Half::Private), Ok(EncodedKey::Public(_))));
-        assert!(matches!(read(&[&private], Half::Either), Ok(EncodedKey::Private(_))));
+        assert!(matches!(read(&[&private], Half::Public), Ok(EncodedKey::Private(_))));
         for blocks in [[&public[..], rsa], [rsa, &public]] {
             let error = read(&blocks, Half::Private).err().unwrap();
             assert!(error.contains("openssl pkcs8"), "{error}");
-            assert!(matches!(read(&blocks, Half::Either), Ok(EncodedKey::Public(_))));
+            assert!(matches!(read(&blocks, Half::Public), Ok(EncodedKey::Public(_))));
         }
         let first =
             read(&[&private[..], &public, b"-----BEGIN CERTIFICATE-----\nA"], Half::Private);

@@ -166,7 +166,7 @@ fn name_of(path: &Path) -> String {
 /// The public key of signatures in a PEM text, if that is one.
 #[cfg(feature = "kms")]
 pub fn verify_key_of_pem(pem: &str) -> Option<VerifyKey> {
-    let encoded = der::decode(pem.as_bytes(), Half::Either, || Err(())).ok()?.ok()?;
+    let encoded = der::decode(pem.as_bytes(), Half::Public, || Err(())).ok()?.ok()?;
     let algorithm = of_identifier(encoded.identifier(), Kind::Signature).ok()??;
     match key_file::decode(engine().ok()?, algorithm, &encoded).ok()?.public() {
         PublicKey::Signature(key) => Some(key),
@@ -288,7 +288,7 @@ impl KeyArgs {
                     return Err(self.not_private(algorithm, what));
                 }
                 Half::Private => format!("the private key has {at_most}{}", info.private_key.max()),
-                Half::Either => format!(
+                Half::Public => format!(
                     "the public key has {}, the private key {at_most}{}",
                     info.public_key.max(),
                     info.private_key.max()
@@ -404,7 +404,7 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`].
     pub fn public(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PublicKey, Failure> {
-        self.load(engine, what, (kind, Half::Either)).map(|key| key.public())
+        self.load(engine, what, (kind, Half::Public)).map(|key| key.public())
     }
 
     /// `found` is a key of another kind, with its article.

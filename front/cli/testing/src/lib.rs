@@ -14,17 +14,17 @@ pub fn is_kem(algorithm: &str) -> bool {
     algorithm.starts_with("ML-KEM")
 }
 
-/// What a command did.
+/// The exit code and output of a command.
 #[derive(Debug)]
-pub struct Done {
+pub struct CommandResult {
     pub code: Option<i32>,
     pub out: Vec<u8>,
     pub err: String,
 }
 
-impl Done {
-    pub fn of(output: Output) -> Done {
-        Done {
+impl CommandResult {
+    pub fn of(output: Output) -> CommandResult {
+        CommandResult {
             code: output.status.code(),
             out: output.stdout,
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -32,21 +32,21 @@ impl Done {
     }
 
     #[track_caller]
-    pub fn ok(self) -> Done {
+    pub fn ok(self) -> CommandResult {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
     /// Checks the exit code, and that the message is one and not a panic.
     #[track_caller]
-    pub fn fails(self, code: i32) -> Done {
+    pub fn fails(self, code: i32) -> CommandResult {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert!(self.err.contains("error:") && !self.err.contains("panicked"), "{self:?}");
         self
     }
 
     #[track_caller]
-    pub fn says(self, words: &str) -> Done {
+    pub fn says(self, words: &str) -> CommandResult {
         assert!(self.err.contains(words), "no `{words}` in {:?}", self.err);
         self
     }
@@ -120,30 +120,30 @@ impl Work {
         command
     }
 
-    pub fn gabion<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
-        Done::of(self.command(arguments).output().unwrap())
+    pub fn gabion<S: AsRef<OsStr>>(&self, arguments: &[S]) -> CommandResult {
+        CommandResult::of(self.command(arguments).output().unwrap())
     }
 
-    pub fn bench<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
-        Done::of(self.bench_command(arguments).output().unwrap())
+    pub fn bench<S: AsRef<OsStr>>(&self, arguments: &[S]) -> CommandResult {
+        CommandResult::of(self.bench_command(arguments).output().unwrap())
     }
 
     /// `gabion` with something on its standard input.
-    pub fn gabion_fed<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Done {
+    pub fn gabion_fed<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> CommandResult {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // It may end before it has read everything; that is for the caller to judge.
         let _ = child.stdin.take().unwrap().write_all(input);
-        Done::of(child.wait_with_output().unwrap())
+        CommandResult::of(child.wait_with_output().unwrap())
     }
 
     /// The bundle's own openssl, without our provider.
-    pub fn openssl(&self, arguments: &[&str]) -> Done {
+    pub fn openssl(&self, arguments: &[&str]) -> CommandResult {
         let mut command = Command::new(bundle().unwrap().join("bin/openssl"));
         command.args(arguments).current_dir(self.folder()).stdin(Stdio::null());
         command.env_remove("OPENSSL_CONF").env_remove("OPENSSL_MODULES");
-        Done::of(command.output().unwrap())
+        CommandResult::of(command.output().unwrap())
     }
 }
 
@@ -156,7 +156,7 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 /// Returns every command, found as a user finds them: by the help of the one above. `run` runs one.
-pub fn commands(run: &dyn Fn(&[String]) -> Done, above: &[String]) -> Vec<Vec<String>> {
+pub fn commands(run: &dyn Fn(&[String]) -> CommandResult, above: &[String]) -> Vec<Vec<String>> {
     let help = run(&[above, &["--help".to_owned()]].concat()).ok().text();
     let mut all = vec![above.to_vec()];
     let Some((_, list)) = help.split_once("\nCommands:\n") else {

@@ -115,8 +115,9 @@ fn portable_is_right_too() {
     let work = Work::new();
     let path = file(&folder, "internalProjection").unwrap();
     let mut command = work.command(&["acvp", path.to_str().unwrap()]);
-    let done =
-        crate::harness::Done::of(command.env("GABION_BACKEND", "portable").output().unwrap());
+    let done = crate::harness::CommandResult::of(
+        command.env("GABION_BACKEND", "portable").output().unwrap(),
+    );
     assert!(done.ok().err.contains(" right"));
 }
 

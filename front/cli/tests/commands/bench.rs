@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::Done;
+use crate::harness::CommandResult;
 
 /// A folder with `gabion` alone, on the same disk as the program, which can so be linked.
 fn folder() -> tempfile::TempDir {
@@ -14,9 +14,11 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn gabion(folder: &Path, line: &str) -> Done {
+fn gabion(folder: &Path, line: &str) -> CommandResult {
     let mut command = Command::new(folder.join("gabion"));
-    Done::of(command.args(line.split(' ')).env("GABION_TEST", "passed on").output().unwrap())
+    CommandResult::of(
+        command.args(line.split(' ')).env("GABION_TEST", "passed on").output().unwrap(),
+    )
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 
 const SET: &str = "LMS_SHA256_M32_H5:LMOTS_SHA256_N32_W8";
 
@@ -21,14 +21,14 @@ fn with_key(options: &[&str]) -> Work {
 
 /// Commands and files of a key `k` in the folder.
 trait HbsKey {
-    fn hbs(&self, arguments: &[&str]) -> Done;
+    fn hbs(&self, arguments: &[&str]) -> CommandResult;
     fn status(&self) -> Value;
     fn files(&self, folder: &str) -> Vec<(String, Vec<u8>)>;
     fn copy(&self, to: &str);
 }
 
 impl HbsKey for Work {
-    fn hbs(&self, arguments: &[&str]) -> Done {
+    fn hbs(&self, arguments: &[&str]) -> CommandResult {
         self.gabion(&[&["hbs"], arguments].concat())
     }
 
@@ -111,7 +111,7 @@ fn copies_and_old_files_are_refused() {
     work.copy("copy");
     let mut elsewhere = work.command(&["hbs", "sign", "--key", "copy/k", "--out", "copy/s", "f"]);
     elsewhere.env("XDG_STATE_HOME", work.path("another-home"));
-    Done::of(elsewhere.output().unwrap()).fails(4).says("no anchor");
+    CommandResult::of(elsewhere.output().unwrap()).fails(4).says("no anchor");
     let copied = work.hbs(&["sign", "--key", "copy/k", "--json", "--out", "s1", "f"]).ok();
     assert_eq!(copied.json()["index"], 1);
     let before = work.files(".");
@@ -274,7 +274,7 @@ fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
     keygen(&["--out", "n", "--anchor", "../a", "--pub", "../a"], "same file");
     let mut homeless = work.command(&["hbs", "keygen", SET, "--out", "n"]);
     homeless.env_remove("XDG_STATE_HOME").env_remove("HOME");
-    Done::of(homeless.output().unwrap()).fails(2).says("set HOME");
+    CommandResult::of(homeless.output().unwrap()).fails(2).says("set HOME");
     let import = ["--pub", "q", "--next", "0", "--margin", "0", "--i-have-destroyed-the-original"];
     let twice = ["hbs", "import", "-", "--out", "n", "--passin", "stdin"];
     work.gabion_fed(&[&twice[..], &import].concat(), b"").fails(2).says("standard input");
@@ -374,7 +374,7 @@ fn a_lost_log_is_recovered() {
 }
 
 /// What a refusal says to type next.
-fn typed_next(refused: &Done) -> Vec<String> {
+fn typed_next(refused: &CommandResult) -> Vec<String> {
     let said = refused.err.split('`').skip(1).step_by(2).map(str::to_owned);
     said.filter(|said| said.starts_with("gabion hbs ")).collect()
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 
 const SET: &str = "LMS_SHA256_M32_H5:LMOTS_SHA256_N32_W8";
 
@@ -51,7 +51,7 @@ fn standard_input_by_any_name_is_signed_where_its_signature_has_a_name() {
     work.gabion_fed(&twice, b"an image\n").fails(2);
     // What a shell makes of <(command).
     let other = in_shell(&work, "exec 7<f;", &["hbs", "sign", "--key", "k", "/dev/fd/7"]);
-    Done::of({ other }.output().unwrap()).fails(2).says("/dev/fd/7.sig");
+    CommandResult::of({ other }.output().unwrap()).fails(2).says("/dev/fd/7.sig");
     assert_eq!(index(&work), 4);
 }
 
@@ -64,7 +64,7 @@ fn a_pipe_is_read_before_the_key_is_held() {
     let waits = waits.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     work.gabion(&["hbs", "sign", "--key", "k", "--wait", "0", "f"]).ok();
     fs::write(work.path("pipe"), "an image\n").unwrap();
-    Done::of(waits.wait_with_output().unwrap()).ok();
+    CommandResult::of(waits.wait_with_output().unwrap()).ok();
     verifies(&work, "pipe.sig", "f");
     // As a key it is none, and nobody waits for whoever may write into it.
     work.gabion(&["hbs", "sign", "--key", "pipe", "--out", "s", "f"]).fails(2).says("regular file");
@@ -144,7 +144,7 @@ fn what_is_secret_is_its_owners_whatever_the_umask() {
     work.write("f", "an image\n");
     let gabion = |words: &str| {
         let words: Vec<&str> = words.split(' ').collect();
-        Done::of(in_shell(&work, "umask 0;", &words).output().unwrap()).ok();
+        CommandResult::of(in_shell(&work, "umask 0;", &words).output().unwrap()).ok();
     };
     gabion(&format!("hbs keygen {SET} --out k --pub p"));
     gabion("hbs sign --key k f");
@@ -193,7 +193,7 @@ fn a_limit_on_files_uses_no_index_twice() {
         let _ = fs::remove_file(work.path("s"));
         let sign = ["hbs", "sign", "--key", "k", "--json", "--out", "s", "f"];
         let limited = in_shell(&work, &format!("ulimit -f {blocks};"), &sign);
-        let done = Done::of({ limited }.output().unwrap());
+        let done = CommandResult::of({ limited }.output().unwrap());
         assert!(!done.err.contains("panicked"), "{blocks}: {done:?}");
         let before = next;
         next = index(&work);

@@ -4,27 +4,27 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 
 const SET: &str = "LMS_SHA256_M32_H5:LMOTS_SHA256_N32_W4";
 
 /// Commands in several homes, and changes to files.
 trait Homes {
-    fn in_home(&self, home: &str, arguments: &[&str]) -> Done;
-    fn audit(&self, sources: &[&str]) -> Done;
+    fn in_home(&self, home: &str, arguments: &[&str]) -> CommandResult;
+    fn audit(&self, sources: &[&str]) -> CommandResult;
     fn copy_key(&self, from: &str, to: &str);
     fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>));
 }
 
 impl Homes for Work {
     /// Runs `gabion hbs` in a home of its own.
-    fn in_home(&self, home: &str, arguments: &[&str]) -> Done {
+    fn in_home(&self, home: &str, arguments: &[&str]) -> CommandResult {
         let mut command = self.command(&[&["hbs"], arguments].concat());
         command.env("XDG_STATE_HOME", self.path(home));
-        Done::of(command.output().unwrap())
+        CommandResult::of(command.output().unwrap())
     }
 
-    fn audit(&self, sources: &[&str]) -> Done {
+    fn audit(&self, sources: &[&str]) -> CommandResult {
         self.in_home("A", &[&["audit"], sources].concat())
     }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 
 const SET: &str = "LMS_SHA256_M32_H5_W4";
 
@@ -15,15 +15,15 @@ fn with_key(set: &str, options: &[&str]) -> Work {
     work
 }
 
-fn hbs(work: &Work, arguments: &str) -> Done {
+fn hbs(work: &Work, arguments: &str) -> CommandResult {
     work.gabion(&[vec!["hbs"], arguments.split(' ').collect()].concat())
 }
 
 /// The same by another user, or on another machine without a name.
-fn hbs_elsewhere(work: &Work, arguments: &str) -> Done {
+fn hbs_elsewhere(work: &Work, arguments: &str) -> CommandResult {
     let arguments = [vec!["hbs"], arguments.split(' ').collect()].concat();
     let mut command = work.command(&arguments);
-    Done::of(command.env("XDG_STATE_HOME", work.path("other-home")).output().unwrap())
+    CommandResult::of(command.env("XDG_STATE_HOME", work.path("other-home")).output().unwrap())
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_key_that_is_handed_over_signs_on_the_other_host_alone() {
     // Without a home nobody knows whether the key left it.
     let mut homeless = work.command(&["hbs", "backup", "k", "--out", "b2"]);
     homeless.env_remove("HOME").env_remove("XDG_STATE_HOME");
-    Done::of(homeless.output().unwrap()).fails(4).says("HOME");
+    CommandResult::of(homeless.output().unwrap()).fails(4).says("HOME");
     hbs(&work, "backup k --out b --hand-over").ok().says("no longer signs here");
     let refused = hbs(&work, "sign --key k --out s1 f").fails(4);
     refused.says("handed over to another host").says("--i-have-destroyed-every-other-copy");

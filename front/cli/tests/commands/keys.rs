@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::harness::{ALGORITHMS, Done, Work, bundle, is_kem, vectors};
+use crate::harness::{ALGORITHMS, CommandResult, Work, bundle, is_kem, vectors};
 
 const FORMATS: [&str; 3] = ["seed", "expanded", "both"];
 
@@ -141,7 +141,9 @@ fn two_outputs_that_are_one_file_are_refused_however_they_are_spelt() {
     // Standard output is a file, too, where the shell made it one.
     let into = std::fs::File::create(work.path("k")).unwrap();
     let keygen = ["keygen", "ML-DSA-44", "--force", "--out", "-", "--pub", "k"];
-    Done::of(work.command(&keygen).stdout(into).output().unwrap()).fails(2).says("same file");
+    CommandResult::of(work.command(&keygen).stdout(into).output().unwrap())
+        .fails(2)
+        .says("same file");
     // Two files are two, whatever their names have in common, and one of no file is none.
     work.gabion(&["keygen", "ML-DSA-44", "--out", "here/x", "--pub", "folder/x"]).ok();
     work.gabion(&["keygen", "ML-DSA-44", "--out", "/dev/null", "--pub", "/dev/null"]).ok();
@@ -177,7 +179,7 @@ fn an_output_never_is_an_input_and_replaces_a_file_only_when_told_to() {
     same(&["derive", "--key", "mine", "--peer", "mine.pub", "--secret"], "mine.pub", "--peer");
     let mut sign = work.command(&["sign", "--force", "--key", "-", "--out", "key", "word"]);
     let key = std::fs::File::open(work.path("key")).unwrap();
-    Done::of(sign.stdin(key).output().unwrap()).fails(2).says("same file");
+    CommandResult::of(sign.stdin(key).output().unwrap()).fails(2).says("same file");
     let before = work.names().len();
     for command in [
         &["sign", "--key", "key", "ct", "--out", "word"][..],
@@ -274,7 +276,7 @@ fn a_full_disk_is_told_apart_from_a_wrong_command_everywhere() {
         &["encaps", "--key", "kem", "--out", "ct", "--secret", "-"],
         &["encaps", "--key", "kem", "--out", "/dev/full", "--secret", "ss"],
     ] {
-        let done = Done::of(work.command(command).stdout(full()).output().unwrap());
+        let done = CommandResult::of(work.command(command).stdout(full()).output().unwrap());
         done.fails(3).says("No space left on device");
         assert!(!work.has("ct") && !work.has("ss"), "half a pair of outputs");
     }
@@ -316,7 +318,7 @@ fn bytes_are_not_written_to_a_terminal() {
     let on_terminal = |arguments: &[&str]| {
         // The controlling side of a new terminal is one too.
         let terminal = std::fs::File::options().read(true).write(true).open("/dev/ptmx").unwrap();
-        Done::of(work.command(arguments).stdout(terminal).output().unwrap())
+        CommandResult::of(work.command(arguments).stdout(terminal).output().unwrap())
     };
     for (arguments, option) in [
         (&["sign", "--force", "--key", "key"][..], "--out"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 
 /// `gabion kms dev`, which ends with the test.
 pub struct Server {
@@ -83,9 +83,9 @@ pub fn dev(work: &Work) -> (Server, Caller<'_>) {
 }
 
 /// `gabion kms serve`, which ends with the test.
-pub struct Serving;
+pub struct ServeCommand;
 
-impl Serving {
+impl ServeCommand {
     /// Starts it, and waits until it answers.
     pub fn start(caller: &Caller<'_>) -> Server {
         let mut command = caller.work.command(&["kms", "serve", "--config", "kms.toml"]);
@@ -149,8 +149,8 @@ impl<'a> Caller<'a> {
         }
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Done {
-        Done::of(self.command(arguments).output().unwrap())
+    pub fn run(&self, arguments: &[&str]) -> CommandResult {
+        CommandResult::of(self.command(arguments).output().unwrap())
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
@@ -182,7 +182,7 @@ fn the_commands_that_a_server_prints_work_when_pasted() {
     let mut shell = Command::new("sh");
     shell.args(["-ec", &commands.concat()]).current_dir(work.folder());
     shell.env("PATH", format!("{}:{path}", folder.display()));
-    let done = Done::of(shell.output().unwrap()).ok();
+    let done = CommandResult::of(shell.output().unwrap()).ok();
     assert!(
         done.text().contains("the signature verifies, by default/transit/ml-dsa-65/"),
         "{done:?}"
@@ -255,7 +255,7 @@ fn a_store_is_sealed_served_copied_and_restored() {
     work.gabion(&["kms", "init", "--config", "kms.toml"]).fails(3);
     assert_eq!(shares.len(), 3);
     work.write("shares", format!("{}\n\n{}\n", shares[2], shares[0]));
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     assert_eq!(caller.run(&["status", "--json"]).json()["sealed"], true);
     caller.run(&["key", "list"]).fails(3).says("sealed");
     caller.run(&["unseal", "shares"]).ok();
@@ -277,7 +277,7 @@ fn a_store_is_sealed_served_copied_and_restored() {
     assert_eq!(server.end(), Some(0));
     work.write("kms.toml", config(&work, "restored", &of_backups));
     work.gabion(&["kms", "restore", "--config", "kms.toml", backup.trim()]).ok();
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     // As `init` prints them, with what stands beside them.
     work.write("shares", format!("share  {}\nshare  {}\ntoken  gbk1.x\n", shares[2], shares[0]));
     caller.run(&["unseal", "shares"]).ok();
@@ -303,7 +303,7 @@ fn tokens_say_when_they_end() {
     assert!(ends.starts_with("20") && ends.ends_with('Z') && ends.len() >= 20, "{ends}");
     work.write("shares", line("share "));
     let caller = Caller::nobody(&work).with(&token);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "shares"]).ok();
     let create = |lifetime| caller.run(&["token", "create", "ci", "--lifetime", lifetime]);
     let made = create("30d").ok().says("the token ends at 20");

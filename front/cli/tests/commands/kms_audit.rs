@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Done, Work};
-use crate::kms::{Caller, Serving, config};
+use crate::harness::{CommandResult, Work};
+use crate::kms::{Caller, ServeCommand, config};
 
 /// How long whatever is waited for may take.
 const LONG: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ fn place(work: &Work) -> Caller<'_> {
 fn a_log_is_shown_proved_and_verified_and_go_agrees() {
     let work = Work::new();
     let caller = place(&work);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
     for _ in 0..5 {
         caller.run(&["sign", "--key", "k", "--out", "sig", "kms.toml"]).ok();
@@ -102,7 +102,7 @@ fn a_log_is_shown_proved_and_verified_and_go_agrees() {
 fn full_segments_go_to_the_archive_and_the_log_verifies_with_and_without() {
     let work = Work::new();
     let caller = place(&work);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     let done = caller.run(&["audit", "archive", "--json"]).ok().json();
     assert_eq!(done["files"].as_array().unwrap().len(), 0);
     // Two segments of 1 MiB, and a bundle of entries behind their ends.
@@ -142,7 +142,7 @@ fn full_segments_go_to_the_archive_and_the_log_verifies_with_and_without() {
         go.verify(&work).ok();
     }
     // It opens again with what is left.
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["audit", "verify"]).ok();
     assert_eq!(server.end(), Some(0));
 }
@@ -153,7 +153,7 @@ fn a_deleted_or_replaced_log_stops_the_service() {
     for replaced in [false, true] {
         let work = Work::new();
         let caller = place(&work);
-        let server = Serving::start(&caller);
+        let server = ServeCommand::start(&caller);
         caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
         caller.run(&["sign", "--key", "k", "--out", "sig", "kms.toml"]).ok();
         let segment = work.path("audit").join("segment-00000000");
@@ -177,7 +177,7 @@ fn a_deleted_or_replaced_log_stops_the_service() {
 fn what_is_followed_comes_once_and_following_alone_writes_nothing() {
     let work = Work::new();
     let caller = place(&work);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     let mut command = caller.command(&["audit", "tail", "--follow", "--lines", "1", "--json"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
@@ -246,9 +246,9 @@ impl Go {
         None
     }
 
-    fn verify(&self, work: &Work) -> Done {
+    fn verify(&self, work: &Work) -> CommandResult {
         let mut command = Command::new(work.path("auditlog"));
         command.args(["audit", "vkeys"]).current_dir(work.folder());
-        Done::of(command.output().unwrap())
+        CommandResult::of(command.output().unwrap())
     }
 }

@@ -1,7 +1,7 @@
 //! Backups by the command line: sealed by a period's key, restored, and expired with a key.
 
 use crate::harness::Work;
-use crate::kms::{Caller, Serving, config};
+use crate::kms::{Caller, ServeCommand, config};
 
 /// A store that one share opens, and a server's configuration with backups.
 fn place(work: &Work) -> Caller<'_> {
@@ -26,7 +26,7 @@ fn names(work: &Work, folder: &str) -> Vec<String> {
 fn a_key_is_destroyed_with_its_backups_and_others_are_restored() {
     let work = Work::new();
     let caller = place(&work);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "share"]).ok();
     for name in ["k", "stays"] {
         caller.run(&["key", "create", name, "--algorithm", "ed25519"]).ok();
@@ -72,7 +72,7 @@ fn a_key_is_destroyed_with_its_backups_and_others_are_restored() {
     let copy = second["file"].as_str().unwrap();
     work.gabion(&[&restore[..], &["missing.backup"]].concat()).fails(1).says("missing.backup");
     work.gabion(&[&restore[..], &[copy]].concat()).ok();
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "share"]).ok();
     let list = caller.run(&["key", "list"]).ok().text();
     assert!(list.contains("stays") && list.lines().count() == 1, "{list}");

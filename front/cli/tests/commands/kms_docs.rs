@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 use crate::kms::for_examples;
 
 /// The blocks of a page with lines of curl, as they stand there.
@@ -44,7 +44,7 @@ fn every_line_of_curl_on_the_pages_is_answered() {
         shell.args(["-ec", &blocks.concat()]).current_dir(work.folder());
         shell.env("CURL_HOME", work.folder());
         let _server = for_examples(&work, &mut shell);
-        let done = Done::of(shell.output().unwrap()).ok();
+        let done = CommandResult::of(shell.output().unwrap()).ok();
         let answered = done.text().lines().filter(|line| *line == "200").count();
         assert_eq!(answered, count, "{page}: {done:?}");
     }

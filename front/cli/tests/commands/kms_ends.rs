@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::Work;
-use crate::kms::{Caller, Serving, config, ended, terminate};
+use crate::kms::{Caller, ServeCommand, config, ended, terminate};
 
 /// How long whatever is waited for may take.
 const LONG: Duration = Duration::from_secs(30);
@@ -174,7 +174,7 @@ fn who_hangs_up_early_ends_no_server() {
 fn shares_replace_a_lost_administrator() {
     let work = Work::new();
     let caller = place(&work);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "shares"]).ok();
     caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
     let shares = String::from_utf8(work.read("shares")).unwrap();
@@ -207,7 +207,7 @@ fn shares_replace_a_lost_administrator() {
 fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     let work = Work::new();
     let caller = place(&work);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "shares"]).ok();
     caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
     work.write("m", "a message");
@@ -243,7 +243,7 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     work.write("new", new[1..].join("\n"));
     // The old ones do no more, not even for another set.
     work.gabion(&[&reseal[..], &["shares"]].concat()).fails(1);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "shares"]).fails(1).says("unseal_failed");
     caller.run(&["unseal", "--reset"]).ok();
     caller.run(&["unseal", "new"]).ok();
@@ -306,7 +306,7 @@ fn a_server_ends_in_time_under_work_that_takes_longer() {
         assert!(body.len() < length || body.ends_with('}'), "{head}");
     }
     // The store and the log open again.
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "shares"]).ok();
     assert!(caller.run(&["key", "list"]).ok().text().contains("slow"));
     caller.run(&["audit", "verify"]).ok();
@@ -369,7 +369,7 @@ fn a_limit_on_files_is_a_full_disk_and_no_end() {
     terminate(&child);
     assert_eq!(ended(&mut child), Some(0));
     // All that was answered is there where there is room again.
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "shares"]).ok();
     let key = caller.run(&["key", "show", "k", "--json"]).ok().json();
     assert!(key["key"]["latest"].as_u64().unwrap() > made as u64, "{key}");
@@ -383,7 +383,7 @@ fn a_limit_on_files_is_a_full_disk_and_no_end() {
 fn shares_are_forgotten_by_who_has_one() {
     let work = Work::new();
     let caller = place(&work);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     let shares = String::from_utf8(work.read("shares")).unwrap();
     let one = |n: usize| shares.lines().nth(n).unwrap();
     work.write("one", one(0));

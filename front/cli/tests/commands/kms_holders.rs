@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::harness::Work;
-use crate::kms::{Caller, Serving, config};
+use crate::kms::{Caller, ServeCommand, config};
 
 const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
 
@@ -57,7 +57,7 @@ fn wrapped_shares_open_the_seal_by_their_holders_alone() {
         work.write(&format!("{name}.wrapped"), format!("{share}\n"));
     }
     caller.token = said.lines().find_map(|line| line.strip_prefix("token  ")).unwrap().to_owned();
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     // Whoever gives it as it came is told what to do, and nothing is counted.
     caller.run(&["unseal", "alice.wrapped"]).fails(1).says("gabion kms share open --key PRIVATE");
     caller.run(&["recover-admin", "alice.wrapped"]).fails(1).says("gabion kms share open");
@@ -93,7 +93,7 @@ fn wrapped_shares_open_the_seal_by_their_holders_alone() {
         new += &format!("{}\n", opened["share"].as_str().unwrap());
     }
     work.write("new", new);
-    let server = Serving::start(&caller);
+    let server = ServeCommand::start(&caller);
     caller.run(&["unseal", "given"]).fails(1);
     caller.run(&["unseal", "new"]).ok();
     assert!(caller.run(&["key", "list"]).ok().text().contains('k'));

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 use crate::kms::{Caller, dev};
 
 /// Files of more bytes than that are sent as they are.
 const SHORT_MAX: usize = 512 << 10;
 
 /// Runs a command with standard input.
-fn fed(caller: &Caller<'_>, arguments: &[&str], input: &[u8]) -> Done {
+fn fed(caller: &Caller<'_>, arguments: &[&str], input: &[u8]) -> CommandResult {
     let mut command = caller.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -18,7 +18,7 @@ fn fed(caller: &Caller<'_>, arguments: &[&str], input: &[u8]) -> Done {
     // Who is refused reads no more.
     let _ = feeds.write_all(input);
     drop(feeds);
-    Done::of(child.wait_with_output().unwrap())
+    CommandResult::of(child.wait_with_output().unwrap())
 }
 
 #[test]

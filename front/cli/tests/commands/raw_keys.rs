@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::harness::{Done, Work};
+use crate::harness::{CommandResult, Work};
 use gabion_engine::{Algorithm, Kind};
 
 /// Makes a raw key pair in `name` and `name.pub`.
@@ -15,7 +15,7 @@ fn make(work: &Work, algorithm: &str, name: &str) {
 }
 
 /// A command with the algorithm named.
-fn named(work: &Work, algorithm: &str, command: &[&str]) -> Done {
+fn named(work: &Work, algorithm: &str, command: &[&str]) -> CommandResult {
     work.gabion(&[command, &["--algorithm", algorithm]].concat())
 }
 

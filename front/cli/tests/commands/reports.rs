@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use crate::harness::{ALGORITHMS, Done, Work, bundle, commands, example};
+use crate::harness::{ALGORITHMS, CommandResult, Work, bundle, commands, example};
 use serde_json::Value;
 
 #[test]
@@ -104,7 +104,7 @@ fn old_names_are_listed_with_what_followed() {
 fn a_backend_that_is_not_there_is_no_ready_environment() {
     let work = Work::new();
     let mut command = work.command(&["algorithms"]);
-    let done = Done::of(command.env("GABION_BACKEND", "abacus").output().unwrap());
+    let done = CommandResult::of(command.env("GABION_BACKEND", "abacus").output().unwrap());
     done.fails(3).says("abacus").says("portable");
 }
 
@@ -114,7 +114,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     let mut command = work.command(&["algorithms", "--json"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    let done = Done::of(child.wait_with_output().unwrap());
+    let done = CommandResult::of(child.wait_with_output().unwrap());
     assert!(done.err.is_empty(), "{done:?}");
 }
 
@@ -123,7 +123,7 @@ fn a_disk_that_is_full_is_said() {
     let work = Work::new();
     for arguments in [&["algorithms"][..], &["algorithms", "--json"], &["doctor"]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let done = Done::of(work.command(arguments).stdout(full).output().unwrap());
+        let done = CommandResult::of(work.command(arguments).stdout(full).output().unwrap());
         done.fails(3).says("cannot write to standard output");
     }
 }
@@ -140,7 +140,7 @@ fn doctor_without_a_bundle_says_how_to_get_one() {
     let place = work.path("nothing");
     let doctor = |arguments: &[&str]| {
         let mut command = work.command(arguments);
-        Done::of(command.env("GABION_OPENSSL_PREFIX", &place).output().unwrap())
+        CommandResult::of(command.env("GABION_OPENSSL_PREFIX", &place).output().unwrap())
     };
     let report = doctor(&["doctor", "--json"]).ok().json();
     let all = names_and_verdicts(&report);
@@ -162,7 +162,7 @@ fn doctor_says_why_there_is_no_gpu() {
     let doctor = |arguments: &[&str], variables: &[(&str, &str)]| {
         let mut command = work.command(arguments);
         command.env("GABION_OPENSSL_PREFIX", work.path("nothing")).envs(variables.iter().copied());
-        Done::of(command.output().unwrap())
+        CommandResult::of(command.output().unwrap())
     };
     let off = ("GABION_GPU", "off");
     let report = doctor(&["doctor", "--json"], &[off]).ok().json();
@@ -191,7 +191,7 @@ fn doctor_names_the_variable_that_is_the_cause() {
     let doctor = |name: &str, value: &str| {
         let mut command = work.command(&["doctor"]);
         command.env("GABION_OPENSSL_PREFIX", &prefix).env(name, value);
-        Done::of(command.output().unwrap())
+        CommandResult::of(command.output().unwrap())
     };
     for (name, mend) in [
         ("TMPDIR", "set TMPDIR"),
@@ -204,13 +204,14 @@ fn doctor_names_the_variable_that_is_the_cause() {
         assert!(text.lines().all(|line| line.len() < 260), "{name}: {text}");
     }
     let mut command = work.command(&["doctor"]);
-    let done =
-        Done::of(command.env_remove("HOME").env_remove("GABION_OPENSSL_PREFIX").output().unwrap());
+    let done = CommandResult::of(
+        command.env_remove("HOME").env_remove("GABION_OPENSSL_PREFIX").output().unwrap(),
+    );
     assert!(done.text().contains("mend it: set HOME, or GABION_OPENSSL_PREFIX"), "{done:?}");
     // The last words of preflight are no second advice beside the first.
     let mut command = work.command(&["preflight"]);
     command.env("GABION_OPENSSL_PREFIX", "/nonexistent");
-    let done = Done::of(command.output().unwrap());
+    let done = CommandResult::of(command.output().unwrap());
     assert!(done.err.contains("gabion bundle build") && !done.err.contains("--repair"), "{done:?}");
 }
 
@@ -236,7 +237,9 @@ fn doctor_warns_of_an_old_bundle() {
     let bundle = |version: &str| {
         work.write("gabion-bundle.json", manifest(version).to_string());
         let mut command = work.command(&["doctor", "--json"]);
-        let done = Done::of(command.env("GABION_OPENSSL_PREFIX", work.folder()).output().unwrap());
+        let done = CommandResult::of(
+            command.env("GABION_OPENSSL_PREFIX", work.folder()).output().unwrap(),
+        );
         let report = done.json();
         let checks = report["checks"].as_array().unwrap();
         checks.iter().find(|check| check["name"] == "OpenSSL bundle").unwrap().clone()
@@ -289,7 +292,7 @@ fn doctor_finds_who_serves_and_reads_counters() {
         .arg(work.path("key"))
         .env("OPENSSL_CONF", prefix.join("ssl/openssl-gabion.cnf"))
         .env("GABION_STATS", work.path("stats"));
-    Done::of(command.output().unwrap()).ok();
+    CommandResult::of(command.output().unwrap()).ok();
     let counted = work.gabion(&["doctor", "--stats", "stats", "--json"]).ok().json();
     let keygen = |row: &&Value| row["algorithm"] == "ML-DSA-44" && row["operation"] == "keygen";
     let row = counted["counters"].as_array().unwrap().iter().find(keygen).unwrap();
@@ -356,7 +359,7 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
             [kms, ..] if kms == "kms" => Some(crate::kms::for_examples(&place, &mut shell)),
             _ => None,
         };
-        Done::of(shell.output().unwrap()).ok();
+        CommandResult::of(shell.output().unwrap()).ok();
     }
     work.gabion(&["no-such-command"]).fails(2);
     work.gabion(&["keygen", "--no-such-option"]).fails(2);

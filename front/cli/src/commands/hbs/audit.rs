@@ -40,9 +40,9 @@ pub struct Args {
 /// An index that was used, where, and for what.
 type Use = (String, u64, [u8; 32]);
 
-/// What was seen.
+/// The evidence that the sources contain.
 #[derive(Default)]
-struct Seen {
+struct Evidence {
     /// By digests of messages.
     messages: Vec<Use>,
     /// What may be signatures. How the index stands in one, the key says.
@@ -67,7 +67,7 @@ struct Key {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let mut seen = Seen::default();
+    let mut seen = Evidence::default();
     for path in &args.sources {
         // What the others say counts, whatever is wrong with one.
         if let Err(problem) = seen.add(path) {
@@ -127,7 +127,7 @@ fn incomplete(name: &str, why: impl Display) -> Failure {
     Failure::Refused(format!("{name}: {why}; uses may be missing from this audit"))
 }
 
-impl Seen {
+impl Evidence {
     fn add(&mut self, path: &Path) -> Result<(), Failure> {
         let name = files::shown(path, "standard input");
         let bytes = files::read(path, files::LARGE_MAX).map_err(|why| incomplete(&name, why))?;
@@ -225,7 +225,7 @@ impl Seen {
 
     /// Uses by messages, and by signatures: one index and message have one of these. Besides, why some may be missing.
     fn uses(self) -> (Vec<Use>, Vec<Use>, Vec<Failure>) {
-        let Seen { mut messages, signatures, key, mut problems } = self;
+        let Evidence { mut messages, signatures, key, mut problems } = self;
         let mut uses = Vec::new();
         for signature in signatures {
             let name = files::shown(&signature.path, "standard input");

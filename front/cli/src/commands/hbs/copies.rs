@@ -6,7 +6,7 @@ use gabion_state::{Lifecycle, Surroundings, status};
 
 use super::{KeyPath, key_file, named_file};
 use crate::failure::Failure;
-use crate::files::{self, Existing};
+use crate::files::{self, OverwritePolicy};
 
 /// Write a key and its state into one file, for the day that the disk is lost
 ///
@@ -76,8 +76,8 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
     let goes_on =
         args.hand_over && status(&around, &args.key.key)?.lifecycle == Lifecycle::HandingOver;
     let existing = match goes_on {
-        true => Existing::Replace,
-        false => is_free("--out", &args.out).map(|()| Existing::Keep)?,
+        true => OverwritePolicy::Replace,
+        false => is_free("--out", &args.out).map(|()| OverwritePolicy::Keep)?,
     };
     let files = gabion_state::files(&around, &args.key.key)?;
     let taken: Vec<_> = files.iter().map(|file| ("a file of the key", file.as_path())).collect();

@@ -67,8 +67,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     let key = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
     let encoded = match form {
-        None => Encoded::raw(&key),
-        Some(form) => Encoded::by(form, &key, args.format, args.der)?,
+        None => KeyFiles::raw(&key),
+        Some(form) => KeyFiles::by(form, &key, args.format, args.der)?,
     };
     let private = Output::prepare(private, &encoded.private, Access::Secret, existing)?;
     // Both files are complete on disk before the first one gets its name.
@@ -80,17 +80,17 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What goes into the two files.
-struct Encoded {
+/// The contents of the two key files.
+struct KeyFiles {
     private: Zeroizing<Vec<u8>>,
     public: Vec<u8>,
 }
 
-impl Encoded {
+impl KeyFiles {
     /// The bytes alone.
-    fn raw(key: &PrivateKey) -> Encoded {
+    fn raw(key: &PrivateKey) -> KeyFiles {
         let private = Zeroizing::new(key.bytes().to_vec());
-        Encoded { private, public: key.public_bytes().to_vec() }
+        KeyFiles { private, public: key.public_bytes().to_vec() }
     }
 
     /// The structures that standards have for them.
@@ -99,7 +99,7 @@ impl Encoded {
         key: &PrivateKey,
         format: Option<Format>,
         as_der: bool,
-    ) -> Result<Encoded, Failure> {
+    ) -> Result<KeyFiles, Failure> {
         let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
         let (algorithm, all) = (key.algorithm(), key.forms());
         // X-Wing's one form is its seed.
@@ -116,7 +116,7 @@ impl Encoded {
             Format::Expanded => Forms { seed: None, ..all },
             _ => all,
         };
-        Ok(Encoded {
+        Ok(KeyFiles {
             private: der::encode_private(form, &forms, as_der).map_err(encoding)?,
             public: der::encode_public(form, key.public_bytes(), as_der).map_err(encoding)?,
         })

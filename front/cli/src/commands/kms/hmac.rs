@@ -9,7 +9,7 @@ use gabion_kms_wire::native::{Hmac, HmacVerify, Tagged};
 use super::outcome::{OutputArgs, OutputForm, line, read_line};
 use super::{SHORT_MAX, client, say_json};
 use crate::failure::Failure;
-use crate::files::{self, Opened};
+use crate::files::{self, Input};
 
 /// Make the tag of a file or standard input by a key of the service, or verify one
 ///
@@ -45,11 +45,11 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         let ask = || {
             let (key, version, tenant) = (args.key.clone(), args.number, None);
             Ok(match files::open(&args.file, SHORT_MAX)? {
-                Opened::Short(message) => {
+                Input::Short(message) => {
                     let message = Secret::of_bytes(&message);
                     client()?.hmac(&Hmac { key, tenant, version, message })?
                 }
-                Opened::Long(mut message, length) => {
+                Input::Long(mut message, length) => {
                     let what = StreamRequest { key, version, ..StreamRequest::default() };
                     client()?.hmac_stream(&what, &mut message, length)?
                 }
@@ -65,11 +65,11 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (version, tag) = read_line(tag)?;
     let (key, version, tenant) = (args.key, Some(version), None);
     let verified = match files::open(&args.file, SHORT_MAX)? {
-        Opened::Short(message) => {
+        Input::Short(message) => {
             let message = Secret::of_bytes(&message);
             client()?.verify_hmac(&HmacVerify { key, tenant, version, message, tag })?
         }
-        Opened::Long(mut message, length) => {
+        Input::Long(mut message, length) => {
             let what = StreamRequest { key, version, ..StreamRequest::default() };
             client()?.verify_hmac_stream(&what, &tag, &mut message, length)?
         }

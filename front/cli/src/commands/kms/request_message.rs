@@ -10,7 +10,7 @@ use super::SHORT_MAX;
 use crate::commands::keys::message::{MessageArgs, MuArgs};
 use crate::commands::keys::mu;
 use crate::failure::Failure;
-use crate::files::{self, Opened};
+use crate::files::{self, Input};
 use crate::keys;
 
 /// Options that say what is sent of a message.
@@ -67,20 +67,20 @@ impl RequestMessage {
             };
         }
         let sent = match (files::open(file, SHORT_MAX)?, mode.prehash()) {
-            (Opened::Short(message), None) => {
+            (Input::Short(message), None) => {
                 InlineMessage::of(Message::Pure { context, message: &message })
             }
-            (Opened::Short(message), Some(hash)) => InlineMessage::of(Message::Prehash {
+            (Input::Short(message), Some(hash)) => InlineMessage::of(Message::Prehash {
                 context,
                 hash,
                 digest: &hash.digest(&message),
             }),
-            (Opened::Long(mut message, _), Some(hash)) => {
+            (Input::Long(mut message, _), Some(hash)) => {
                 let pieces = Pieces::to_digest(hash).ok_or_else(|| no_pieces(hash))?;
                 let digest = mu::finished(pieces, &mut message, file)?;
                 InlineMessage::of(Message::Prehash { context, hash, digest: &digest })
             }
-            (Opened::Long(mut message, length), None) => {
+            (Input::Long(mut message, length), None) => {
                 match Signer::fetch(client, key, version) {
                     Ok(Signer::MlDsa(public, version)) => {
                         let mu = mu::of(&public, context, &mut message, file)?;

@@ -52,12 +52,12 @@ fn by_name(address: &str) -> String {
     address.replace("127.0.0.1", "localhost")
 }
 
-/// Whether a box passes a hello on.
-type Likes = fn(&[u8]) -> bool;
+/// Returns whether a box passes a hello on.
+type HelloFilter = fn(&[u8]) -> bool;
 
 /// A box before a server. It passes a connection on where it likes the hello; else it says nothing and
 /// waits, or hangs up.
-fn box_before(server: &str, mute: bool, likes: Likes) -> String {
+fn box_before(server: &str, mute: bool, likes: HelloFilter) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = server.to_owned();
@@ -113,7 +113,7 @@ fn plain_before(server: Option<&str>, (greeting, steps): Dialogue) -> String {
     address
 }
 
-fn pass_on(mut client: TcpStream, server: &str, mute: bool, likes: Likes) {
+fn pass_on(mut client: TcpStream, server: &str, mute: bool, likes: HelloFilter) {
     let mut hello = vec![0; 5];
     if client.read_exact(&mut hello).is_err() {
         return; // it only wanted to know whether somebody listens
@@ -191,7 +191,7 @@ fn a_probe_finds_what_the_way_does_not_survive() {
     let server = place.server(&["-groups", "X25519MLKEM768:P-256"]);
     // Each as many bytes as chance does not make: mldsa65 before a neighbour, X25519MLKEM768 behind P-256, and
     // the extension that offers TLS 1.3.
-    let boxes: [(bool, Likes, &str, usize); 4] = [
+    let boxes: [(bool, HelloFilter, &str, usize); 4] = [
         (true, |hello| !has(hello, &[9, 5, 9, 6]), "signature_algorithms", 2),
         (false, |hello| hello.len() < 1000, "key_share", 3),
         (

@@ -19,7 +19,7 @@ use gabion_ship::environment::Settings;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::openssl::{Finished, Openssl};
+use crate::openssl::{CommandOutput, Openssl};
 
 /// How often a listener is looked at.
 const POLL: Duration = Duration::from_millis(2);
@@ -65,7 +65,7 @@ impl StartTls {
 
     /// Returns whether the server answered the command without starting TLS. `s_client` ends
     /// without a message if PostgreSQL refuses, and sends its hello if another server does.
-    fn is_refused(self, said: &Finished) -> bool {
+    fn is_refused(self, said: &CommandOutput) -> bool {
         let err = said.err.trim();
         match self {
             StartTls::Smtp | StartTls::Imap => err.contains("find STARTTLS in server response"),
@@ -255,9 +255,9 @@ fn reach(question: &Question) -> Result<(), String> {
     Err(last)
 }
 
-/// What `s_client` printed, and whether the handshake was completed.
-struct Said {
-    finished: Finished,
+/// The response to a hello: `s_client`'s output, and whether the handshake was completed.
+struct Response {
+    finished: CommandOutput,
     worked: bool,
 }
 
@@ -266,7 +266,7 @@ fn attempt(
     openssl: &Openssl<'_>,
     question: &Question,
     hello: &Hello,
-) -> Result<(Attempt, Said), Failure> {
+) -> Result<(Attempt, Response), Failure> {
     let shared = question.options();
     let mut options: Vec<&str> = shared.iter().map(String::as_str).collect();
     options.extend_from_slice(hello.options);
@@ -279,7 +279,7 @@ fn attempt(
     let worked =
         finished.ok && find(&finished.out, "New, ").is_some_and(|new| !new.starts_with("(NONE)"));
     let error = (!worked).then(|| reason(&finished));
-    Ok((Attempt { hello: hello.name, bytes, error }, Said { finished, worked }))
+    Ok((Attempt { hello: hello.name, bytes, error }, Response { finished, worked }))
 }
 
 fn connect<'a>(target: &'a str, options: &[&'a str]) -> Vec<&'a str> {
@@ -315,7 +315,7 @@ fn messages(err: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Why there was no handshake, of OpenSSL's words the reason.
-fn reason(said: &Finished) -> String {
+fn reason(said: &CommandOutput) -> String {
     let line = said.err.lines().rfind(|line| line.contains(":error:"));
     let of_queue = line.and_then(|line| line.split(":error:").nth(1)?.split(':').nth(3));
     let words = messages(&said.err).last();
