@@ -63,8 +63,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The cases that the filter picks.
-    pub fn wanted(&self) -> impl Iterator<Item = Case> {
+    /// Returns the cases that the filter selects.
+    pub fn selected(&self) -> impl Iterator<Item = Case> {
         let picks = move |case: &Case| {
             self.filter.as_ref().is_none_or(|filter| filter.is_match(&case.name()))
         };
@@ -148,7 +148,7 @@ pub fn measure_on(
     mut emit: impl FnMut(Row) -> bool,
 ) -> Result<(), Error> {
     check_ranges(config)?;
-    let cases: Vec<Case> = config.wanted().collect();
+    let cases: Vec<Case> = config.selected().collect();
     if cases.is_empty() {
         let filter = config.filter.as_ref().map_or("", Regex::as_str);
         return Err(Error::Usage(format!(
@@ -308,7 +308,7 @@ fn all_ok(status: &[Status]) -> Result<(), Error> {
 }
 
 /// Refuses a result that is not the portable backend's.
-fn same(case: Case, what: &str, got: &[u8], expected: &[u8]) -> Result<(), Error> {
+fn check_equal(case: Case, what: &str, got: &[u8], expected: &[u8]) -> Result<(), Error> {
     if got == expected {
         return Ok(());
     }
@@ -317,7 +317,7 @@ fn same(case: Case, what: &str, got: &[u8], expected: &[u8]) -> Result<(), Error
 }
 
 /// Refuses a spoilt signature that verifies; `ran` and `status` are what became of its lane.
-fn refused(case: Case, ran: Result<(), Error>, status: Status) -> Result<(), Error> {
+fn check_refused(case: Case, ran: Result<(), Error>, status: Status) -> Result<(), Error> {
     if ran.is_err() && status == Status::InvalidSignature {
         return Ok(());
     }

@@ -90,8 +90,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether the filter picks a name.
-    fn wants(&self, name: &str) -> bool {
+    /// Returns whether the filter selects a name.
+    fn selects(&self, name: &str) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.is_match(name))
     }
 
@@ -163,8 +163,9 @@ pub fn measure<D: Card>(
     mut emit: impl FnMut(Event) -> bool,
 ) -> Result<(), Error> {
     let threads = config.check()?;
-    let cases: Vec<Case> = Case::all().filter(|case| config.wants(&case.name())).collect();
-    let raw: Vec<raw::Raw> = raw::ALL.into_iter().filter(|raw| config.wants(&raw.name())).collect();
+    let cases: Vec<Case> = Case::all().filter(|case| config.selects(&case.name())).collect();
+    let raw: Vec<raw::Raw> =
+        raw::ALL.into_iter().filter(|raw| config.selects(&raw.name())).collect();
     if cases.is_empty() && raw.is_empty() {
         let text = "--filter matches no row; rows are named like ML-KEM-768:encaps:cached";
         return Err(Error::Usage(text.to_owned()));
@@ -269,7 +270,7 @@ impl<D: Card> Bench<'_, D> {
         let threads = self.threads.min(config.memory / batch.max(1)).max(1);
         let mut ordinary;
         let memory = match host {
-            HostMemory::Pinned => self.pinned(threads * batch)?,
+            HostMemory::Pinned => self.pinned_memory(threads * batch)?,
             HostMemory::Ordinary => {
                 ordinary = Memory::Ordinary(vec![0; threads * batch]);
                 &mut ordinary
@@ -341,8 +342,8 @@ impl<D: Card> Bench<'_, D> {
         })
     }
 
-    /// Pinned memory of so many bytes at least.
-    fn pinned(&mut self, bytes: usize) -> Result<&mut Memory, Error> {
+    /// Returns pinned memory of at least `bytes` bytes.
+    fn pinned_memory(&mut self, bytes: usize) -> Result<&mut Memory, Error> {
         let has = self.pinned.as_mut().map_or(0, |memory| memory.bytes().len());
         if has < bytes {
             // First back, then anew: both at once may be too much.

@@ -198,7 +198,7 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
         cases.into_iter().partition(|case| case.is_of_many_keys());
     for case in others {
         let row = match case.through {
-            Transport::Process => process::measured(&case, config, &machine)?,
+            Transport::Process => process::measure(&case, config, &machine)?,
             Transport::Https => {
                 if !server.as_ref().is_some_and(|(of, _)| of.is_of_one_server(&case)) {
                     drop(server.take());
@@ -208,7 +208,7 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
                 let Some((_, server)) = &server else {
                     return Err(Error::NotReady("there is no server".to_owned()));
                 };
-                asked(&case, config, &machine, server)?
+                measure_case(&case, config, &machine, server)?
             }
         };
         if !emit(row) {
@@ -222,7 +222,7 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
     // With one key first: what a start takes that has nothing to do with how many there are.
     let sizes: &[usize] = if config.keys > 1 { &[1, config.keys] } else { &[1] };
     for keys in sizes {
-        for row in cold::measured(&many, *keys, config, &machine)? {
+        for row in cold::measure(&many, *keys, config, &machine)? {
             if row.requests > 0 && !emit(row) {
                 return Ok(());
             }
@@ -274,8 +274,8 @@ impl Side {
     }
 }
 
-/// Asks a server, in turns with requests that do nothing.
-fn asked(
+/// Measures a case against a server, in turns with health checks.
+fn measure_case(
     case: &Case,
     config: &Config,
     machine: &Machine,
@@ -324,10 +324,10 @@ fn asked(
     if config.rounds.is_multiple_of(2) {
         sides.reverse();
     }
-    let (around, rounds) = (watch.around(), config.rounds);
+    let (around, rounds) = (watch.load(), config.rounds);
     let coalesce = Some(config.coalesce.clone()).filter(|_| case.clients > 1);
     let row = Row { coalesce, due_per_s, around, rounds, ..case.row(machine) };
-    Ok(filled(case, &sides, disk, row))
+    Ok(complete_row(case, &sides, disk, row))
 }
 
 /// Half as many requests a second as there can be.
@@ -337,8 +337,8 @@ fn half_of_most(asked: &PreparedRequest, slice: Duration) -> Result<f64, Error> 
     Ok(requests as f64 / start.elapsed().as_secs_f64() / 2.0)
 }
 
-/// The row of sides: the case, what does nothing, and the case once it is written, without pauses and with them.
-fn filled(case: &Case, sides: &[Side], disk: Vec<u64>, row: Row) -> Row {
+/// Completes a row from its sides: the case, health checks, and the written case without pauses and with them.
+fn complete_row(case: &Case, sides: &[Side], disk: Vec<u64>, row: Row) -> Row {
     let turns = &sides[0];
     let requests = turns.ns.len();
     let of_all = (requests * case.batch) as f64;

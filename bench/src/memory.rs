@@ -110,7 +110,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
         .map_err(|cause| Error::NotReady(format!("no place for temporary files: {cause}")))?;
     let machine = Machine::detect();
     let mut rows = Vec::new();
-    for wanted in rows::wanted(config.table) {
+    for wanted in rows::planned(config.table) {
         for provider in &config.providers {
             let drafts = wanted.signature.is_some_and(pairs::is_draft_in_tls);
             let context = tls::context_for(*provider, ossl, config.modules.as_deref(), drafts)?;

@@ -175,7 +175,7 @@ pub fn compare_watched(config: &Config, witness: &mut dyn Witness) -> Result<Vec
         lanes.push(match (stack, provider) {
             (Stack::Rustls, _) => Lane::rustls(*provider, &plan, &credentials)?,
             (Stack::Openssl, Provider::Offload) => {
-                Lane::elsewhere(config, &prefix, &plan, &credentials)?
+                Lane::in_process(config, &prefix, &plan, &credentials)?
             }
             (Stack::Openssl, _) => Lane::open(ossl, *provider, &plan, &credentials, witness)?,
         });

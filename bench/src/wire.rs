@@ -132,7 +132,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     let (mut settled, mut drafts) = (bench(false)?, bench(true)?);
     let machine = Machine::detect();
     let mut rows = Vec::new();
-    for wanted in rows::wanted(config.table) {
+    for wanted in rows::planned(config.table) {
         let is_draft = wanted.signature.is_some_and(pairs::is_draft_in_tls);
         let bench = if is_draft { &mut drafts } else { &mut settled };
         let (status, note, figures) = outcome::fields(bench.connect(&wanted)?);

@@ -80,7 +80,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 
 /// The rows of one size of a batch.
 fn measure(config: &Config, is_json: bool, is_first: &mut bool) -> Result<(), Failure> {
-    let width = config.wanted().map(|case| case.algorithm.name().len()).max().unwrap_or(0).max(12);
+    let width =
+        config.selected().map(|case| case.algorithm.name().len()).max().unwrap_or(0).max(12);
     let mut failed = None;
     engine::measure(config, |row| {
         let line = if is_json {

@@ -89,12 +89,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         let row = offload::measure(&config(way, &prefix))?;
         return setup::print(&setup::lines(&[row])?);
     }
-    let patched = args.offload_prefix.unwrap_or_else(|| beside(&prefix));
+    let patched = args.offload_prefix.unwrap_or_else(|| patched_prefix(&prefix));
     let ways = if named.is_empty() { Way::ALL.to_vec() } else { named.clone() };
     let mut rows = Vec::new();
     for way in ways {
         let prefix = if way == Way::Offload { &patched } else { &prefix };
-        match alone(&config(way, prefix)) {
+        match measure_in_child(&config(way, prefix)) {
             Ok((row, line)) => {
                 if args.json {
                     setup::print(&line)?;
@@ -113,15 +113,15 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if args.json { Ok(0) } else { setup::print(&table(&rows)) }
 }
 
-/// The folder of the bundle with the core patch.
-fn beside(prefix: &Path) -> PathBuf {
+/// Returns the folder of the bundle with the core patch.
+fn patched_prefix(prefix: &Path) -> PathBuf {
     let mut name = prefix.file_name().unwrap_or_default().to_owned();
     name.push("-offload");
     prefix.with_file_name(name)
 }
 
-/// One way in a process of its own: its row, and the line that it printed.
-fn alone(config: &Config) -> Result<(Row, String), Failure> {
+/// Measures one way in a child process; returns its row and the line that it printed.
+fn measure_in_child(config: &Config) -> Result<(Row, String), Failure> {
     let not_started = |cause: std::io::Error| {
         Failure::NotReady(format!("a process for the jobs does not start: {cause}"))
     };
@@ -208,7 +208,10 @@ mod tests {
         for bad in [&["--way", "gpu"], &["--algorithm", "ML-KEM-100"], &["--jobs", "many"]] {
             assert!(Args::try_parse_from([&["offload"], &bad[..]].concat()).is_err(), "{bad:?}");
         }
-        assert_eq!(beside(Path::new("/a/bundle-3.5.7")), Path::new("/a/bundle-3.5.7-offload"));
+        assert_eq!(
+            patched_prefix(Path::new("/a/bundle-3.5.7")),
+            Path::new("/a/bundle-3.5.7-offload")
+        );
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 .into(),
         ));
     }
-    let page = page::render(&parts, &made(&shown));
+    let page = page::render(&parts, &imprint(&shown));
     let page = Output::prepare(place, page.as_bytes(), Access::Public, OverwritePolicy::Replace)?;
     files::commit([page])?;
     if args.out.as_os_str() != "-" {
@@ -77,8 +77,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Who made the page, when, and of what.
-fn made(paths: &[&Path]) -> String {
+/// Returns the imprint of a page: program, date and input files.
+fn imprint(paths: &[&Path]) -> String {
     let stamp = Stamp::now();
     let name = |path: &&Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let names: Vec<String> = paths.iter().filter_map(name).collect();

@@ -5,7 +5,7 @@ use gabion_engine::{
     Batch, Dsa, Engine, Keys, Message, Operation as Work, SigningKey as Pair, Status,
 };
 
-use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, refused, same};
+use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, check_equal, check_refused};
 use crate::Error;
 use crate::inputs;
 
@@ -170,18 +170,18 @@ pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> 
         lanes.run(engine, case, number, &inputs.sigs)?;
         match case.operation {
             Operation::Keygen => {
-                same(case, "pk", &lanes.pk, part(&inputs.pk, number, batch, p.pk_len()))?;
-                same(case, "sk", &lanes.sk, part(&inputs.sk, number, batch, p.sk_len()))?;
+                check_equal(case, "pk", &lanes.pk, part(&inputs.pk, number, batch, p.pk_len()))?;
+                check_equal(case, "sk", &lanes.sk, part(&inputs.sk, number, batch, p.sk_len()))?;
             }
             Operation::Sign => {
                 let expected = part(&inputs.sigs, number, batch, p.sig_len());
-                same(case, "the signature", &lanes.sig, expected)?;
+                check_equal(case, "the signature", &lanes.sig, expected)?;
             }
             _ => {
                 let mut spoilt = inputs.sigs.clone();
                 spoilt[number * batch * p.sig_len()] ^= 1;
                 let ran = lanes.run(engine, case, number, &spoilt);
-                refused(case, ran, lanes.status[0])?;
+                check_refused(case, ran, lanes.status[0])?;
             }
         }
     }

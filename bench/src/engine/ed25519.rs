@@ -4,7 +4,7 @@
 use gabion_engine::ed25519::{Rules, SigningKey, VerifyKey};
 use gabion_engine::{Algorithm, Batch, Ed25519, Engine, Keys, Message, Operation as Work, Status};
 
-use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, refused, same};
+use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, check_equal, check_refused};
 use crate::Error;
 use crate::inputs;
 
@@ -163,17 +163,22 @@ pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> 
         match case.operation {
             Operation::Keygen => {
                 let made: Vec<u8> = lanes.made.iter().flat_map(|key| *key.public()).collect();
-                same(case, "the public key", &made, part(&inputs.public, number, batch, 32))?;
+                check_equal(
+                    case,
+                    "the public key",
+                    &made,
+                    part(&inputs.public, number, batch, 32),
+                )?;
             }
             Operation::Sign => {
                 let expected = part(&inputs.sigs, number, batch, 64);
-                same(case, "the signature", &lanes.sig, expected)?;
+                check_equal(case, "the signature", &lanes.sig, expected)?;
             }
             _ => {
                 let mut spoilt = inputs.sigs.clone();
                 spoilt[number * batch * 64] ^= 1;
                 let ran = lanes.run(engine, case, number, &spoilt);
-                refused(case, ran, lanes.status[0])?;
+                check_refused(case, ran, lanes.status[0])?;
             }
         }
     }

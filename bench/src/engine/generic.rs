@@ -12,7 +12,7 @@ use gabion_engine::{
     Kind, Message, Randomness, SigningKey, Status, VerifyKey,
 };
 
-use super::{Call, Case, Key, Operation, all_ok, batches, same};
+use super::{Call, Case, Key, Operation, all_ok, batches, check_equal};
 use crate::Error;
 use crate::inputs;
 
@@ -327,15 +327,15 @@ pub fn check(
                 (Pairs::Kem(keys), Operation::Encaps) => {
                     let ct = &out.out[lane * info.output.max()..][..info.output.max()];
                     let opened = reference.decaps(&keys[index], ct)?;
-                    same(case, "the shared secret", secret, &opened)?;
+                    check_equal(case, "the shared secret", secret, &opened)?;
                 }
                 (Pairs::Kem(_), Operation::Decaps) => {
                     let sent = part(&inputs.secrets, item, 1, info.shared_secret);
-                    same(case, "the shared secret", secret, sent)?;
+                    check_equal(case, "the shared secret", secret, sent)?;
                 }
                 (Pairs::Exchange(keys), Operation::Derive) => {
                     let derived = reference.derive(&keys[index], &keys[item % KEYS].public())?;
-                    same(case, "the shared secret", secret, &derived)?;
+                    check_equal(case, "the shared secret", secret, &derived)?;
                 }
                 _ => {}
             }

@@ -5,7 +5,7 @@ use gabion_engine::{
     Algorithm, Batch, Engine, Kem, KemPrivateKey, Keys, Operation as Work, Status,
 };
 
-use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, same};
+use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, check_equal};
 use crate::Error;
 use crate::inputs;
 
@@ -174,16 +174,21 @@ pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> 
     for number in 0..inputs.batches {
         run(engine, inputs, case, (&encaps, &decaps), number, &mut out)?;
         if case.operation == Operation::Keygen {
-            same(case, "ek", &out.ek, part(&inputs.ek, number, batch, p.ek_len()))?;
-            same(case, "dk", &out.dk, part(&inputs.dk, number, batch, p.dk_len()))?;
+            check_equal(case, "ek", &out.ek, part(&inputs.ek, number, batch, p.ek_len()))?;
+            check_equal(case, "dk", &out.dk, part(&inputs.dk, number, batch, p.dk_len()))?;
             continue;
         }
         let sent = inputs.sent(case.key);
         if case.operation == Operation::Encaps {
-            same(case, "the ciphertext", &out.ct, part(&sent.ct, number, batch, p.ct_len()))?;
+            check_equal(
+                case,
+                "the ciphertext",
+                &out.ct,
+                part(&sent.ct, number, batch, p.ct_len()),
+            )?;
         }
         let shared = part(&sent.shared, number, batch, 1).as_flattened();
-        same(case, "the shared secret", out.shared.as_flattened(), shared)?;
+        check_equal(case, "the shared secret", out.shared.as_flattened(), shared)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use gabion_engine::slh_dsa::{self, Params, SigningKey, VerifyKey};
 use gabion_engine::{Batch, Engine, Keys, Message, Operation as Work, Slh, Status};
 
-use super::{Call, Case, Key, Operation, all_ok, refused, same};
+use super::{Call, Case, Key, Operation, all_ok, check_equal, check_refused};
 use crate::Error;
 use crate::inputs;
 
@@ -66,7 +66,7 @@ impl Inputs {
             reference.verify(&by_item(item).public(), message, &sig)?;
             if item == 0 && case.operation == Operation::Sign {
                 let expected = reference.sign_deterministic(by_item(0), message)?;
-                same(case, "the signature", &sig, &expected)?;
+                check_equal(case, "the signature", &sig, &expected)?;
             }
             made.sigs.extend(sig);
         }
@@ -177,17 +177,22 @@ pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> 
             Operation::Keygen => {
                 let made: Vec<u8> =
                     lanes.made.iter().flat_map(|key| key.bytes().to_vec()).collect();
-                same(case, "the key", &made, part(&inputs.sk, number, batch, params.sk_len()))?;
+                check_equal(
+                    case,
+                    "the key",
+                    &made,
+                    part(&inputs.sk, number, batch, params.sk_len()),
+                )?;
             }
             Operation::Sign => {
                 let expected = part(&inputs.sigs, number, batch, params.sig_len());
-                same(case, "the signature", &lanes.sig, expected)?;
+                check_equal(case, "the signature", &lanes.sig, expected)?;
             }
             _ => {
                 let mut spoilt = inputs.sigs.clone();
                 spoilt[number * batch * params.sig_len()] ^= 1;
                 let ran = lanes.run(engine, case, number, &spoilt);
-                refused(case, ran, lanes.status[0])?;
+                check_refused(case, ran, lanes.status[0])?;
             }
         }
     }

@@ -138,7 +138,7 @@ fn work<D: Card>(
 ) -> Result<ThreadResult, Error> {
     let mut done = ThreadResult::default();
     // Whoever fails must not leave the others at a barrier.
-    let first = checked(cuda, batch, true);
+    let first = run_checked(cuda, batch, true);
     start.wait();
     start.wait();
     let worked = first.and_then(|compared| {
@@ -150,7 +150,7 @@ fn work<D: Card>(
             let ran = run(cuda, batch)?;
             done.ns.push(called.elapsed().as_nanos() as u64);
             if !ran {
-                return Err(declined());
+                return Err(declined_error());
             }
             done.compared += batch.check(false)?;
         }
@@ -162,11 +162,13 @@ fn work<D: Card>(
     Ok(done)
 }
 
-fn declined() -> Error {
+/// Returns the error for a batch that the device declines after it ran one.
+fn declined_error() -> Error {
     Error::Failed("the device declines what it did before".to_owned())
 }
 
-fn checked<D: Card>(
+/// Runs a batch and checks its results.
+fn run_checked<D: Card>(
     cuda: &Cuda<InstrumentedCard<D>>,
     batch: &mut Lanes<'_>,
     is_whole: bool,
@@ -174,7 +176,7 @@ fn checked<D: Card>(
     batch.forget();
     match run(cuda, batch)? {
         true => batch.check(is_whole),
-        false => Err(declined()),
+        false => Err(declined_error()),
     }
 }
 
@@ -215,7 +217,7 @@ pub fn kernels<D: Card>(
     cuda.device().profile(true);
     let (begun, mut batches) = (Instant::now(), 0u64);
     let ran = loop {
-        match checked(cuda, &mut batch, false) {
+        match run_checked(cuda, &mut batch, false) {
             Ok(_) => batches += 1,
             Err(error) => break Err(error),
         }

@@ -145,19 +145,19 @@ impl Workload<'_> {
         let rounds = (0..ROUNDS).map(|_| {
             on_disk.make_room(self)?;
             let before = on_disk.syncs();
-            let (durable, signatures) = self.timed(|| on_disk.sign(self))?;
+            let (durable, signatures) = self.time_signatures(|| on_disk.sign(self))?;
             let syncs = (on_disk.syncs() - before) as f64 / signatures as f64;
-            let (in_memory, _) = self.timed(|| signed(&mut memory))?;
+            let (in_memory, _) = self.time_signatures(|| time_in_memory(&mut memory))?;
             // Syncs that a call's signatures have not had yet.
             let mut owed = 0.0;
-            let (expected, _) = self.timed(|| {
+            let (expected, _) = self.time_signatures(|| {
                 owed += syncs * self.batch as f64;
                 let mut took = 0.0;
                 while owed >= 1.0 {
-                    took += on_disk.synced(&mut probe)?;
+                    took += on_disk.time_sync(&mut probe)?;
                     owed -= 1.0;
                 }
-                Ok(took + signed(&mut memory)?)
+                Ok(took + time_in_memory(&mut memory)?)
             })?;
             let probe = probe.of_one();
             Ok(Round { probe, memory: in_memory, expected, durable, syncs, signatures })
@@ -196,8 +196,11 @@ impl Workload<'_> {
         })
     }
 
-    /// Seconds of a signature, and how many were made: whole reservations, until the time is over.
-    fn timed(&self, mut call: impl FnMut() -> Result<f64, Error>) -> Result<(f64, u64), Error> {
+    /// Times signatures: returns seconds a signature and how many were made, in whole reservations, until the time is over.
+    fn time_signatures(
+        &self,
+        mut call: impl FnMut() -> Result<f64, Error>,
+    ) -> Result<(f64, u64), Error> {
         let (mut took, mut made) = (0.0, 0);
         while made == 0 || took < self.seconds / ROUNDS as f64 && made < self.signatures_max() {
             for _ in 0..self.reserve / self.batch {
@@ -329,8 +332,8 @@ impl<'a> OnDisk<'a> {
         Ok(Probe { files: [one?, other?], synced: 0, took: 0.0 })
     }
 
-    /// Seconds of one sync, by the files in turn.
-    fn synced(&self, probe: &mut Probe) -> Result<f64, Error> {
+    /// Times one sync in seconds, of the files in turn.
+    fn time_sync(&self, probe: &mut Probe) -> Result<f64, Error> {
         probe.sync().map_err(|cause| self.failed(&cause))
     }
 
@@ -367,8 +370,8 @@ impl Probe {
     }
 }
 
-/// Seconds of a call that signs by a ledger in memory.
-fn signed<S: Secret>(memory: &mut Signer<'_, '_, S>) -> Result<f64, Error> {
+/// Times a call that signs with a ledger in memory, in seconds.
+fn time_in_memory<S: Secret>(memory: &mut Signer<'_, '_, S>) -> Result<f64, Error> {
     memory.prepare()?;
     let start = Instant::now();
     memory.sign()?;

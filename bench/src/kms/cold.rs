@@ -15,11 +15,11 @@ use crate::{Error, inputs};
 /// Most keys that are used for the first time in a turn.
 const USED_MAX: usize = 1 << 12;
 
-/// The rows of one store: starts, and first uses.
+/// Measures the rows of one store: starts, and first uses.
 ///
 /// Each turn starts a server, asks it for one signature, and then for one by each of some keys, all of which are other ones than
 /// those before in the same turn. A start has the passphrase's work in it, which is the same for every store.
-pub fn measured(
+pub fn measure(
     cases: &[Case],
     keys: usize,
     config: &Config,
@@ -36,10 +36,10 @@ pub fn measured(
         server.end();
         // All that the server has done by the end of it is of this turn.
         let (counts, begun) = (Counts::now(None)?, Instant::now());
-        server.again()?;
+        server.restart()?;
         sign(&server, order[0])?;
         starts.push(begun.elapsed().as_nanos() as u64);
-        starting.ended(counts, Some(&server))?;
+        starting.record_turn(counts, Some(&server))?;
         let before = server.cpu_ns()?;
         let begun = Instant::now();
         using.turn(Some(&server), || {
@@ -48,7 +48,7 @@ pub fn measured(
                 if begun.elapsed() >= time {
                     break;
                 }
-                let asked = asked(*place);
+                let asked = sign_request(*place);
                 let start = Instant::now();
                 client.sign(&asked).map_err(failed)?;
                 uses.push(start.elapsed().as_nanos() as u64);
@@ -79,7 +79,7 @@ pub fn measured(
             resident_kib,
             requests,
             rounds: config.rounds,
-            around: watch.around(),
+            around: watch.load(),
             ..case.row(machine)
         }
     };
@@ -90,12 +90,13 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-fn asked(place: usize) -> Sign {
+/// Returns a request for a signature by the key at `place`.
+fn sign_request(place: usize) -> Sign {
     Sign { message: Some(encode(&[7; MESSAGE])), ..Sign::by(&fill::name(place)) }
 }
 
 fn sign(server: &ServerProcess, place: usize) -> Result<(), Error> {
-    server.client()?.sign(&asked(place)).map(drop).map_err(failed)
+    server.client()?.sign(&sign_request(place)).map(drop).map_err(failed)
 }
 
 /// Keys in an order that jumps about, none twice: those of a turn, at most so many.

@@ -44,12 +44,16 @@ impl Watch {
     ) -> Result<T, Error> {
         let before = Counts::now(server)?;
         let ran = run()?;
-        self.ended(before, server)?;
+        self.record_turn(before, server)?;
         Ok(ran)
     }
 
-    /// Counts a turn that began with such counts.
-    pub fn ended(&mut self, before: Counts, server: Option<&ServerProcess>) -> Result<(), Error> {
+    /// Records a turn that began with the counts `before`.
+    pub fn record_turn(
+        &mut self,
+        before: Counts,
+        server: Option<&ServerProcess>,
+    ) -> Result<(), Error> {
         let turn = Turn::between(before, Counts::now(server)?);
         self.all = self.all.and(turn);
         if turn.share(turn.stolen + turn.others) > MachineLoad::OTHERS_MAX {
@@ -58,8 +62,8 @@ impl Watch {
         Ok(())
     }
 
-    /// What there was.
-    pub fn around(&self) -> MachineLoad {
+    /// Returns the load of all recorded turns.
+    pub fn load(&self) -> MachineLoad {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split_whitespace().next().and_then(|load| load.parse().ok());
         let Watch { all, disturbed } = *self;
@@ -141,7 +145,7 @@ mod tests {
             Ok(())
         };
         watch.turn(None, spin).unwrap();
-        let around = watch.around();
+        let around = watch.load();
         // Other tests run beside it.
         assert!((0.0..=1.0).contains(&around.others) && (0.0..=1.0).contains(&around.steal));
         assert!(watch.all.total >= 10.0, "{}", watch.all.total);

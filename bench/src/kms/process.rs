@@ -22,7 +22,8 @@ fn failed(error: impl std::fmt::Display) -> Error {
 /// Keys that are used in turn.
 const KEYS: usize = 256;
 
-pub fn measured(case: &Case, config: &Config, machine: &Machine) -> Result<Row, Error> {
+/// Measures a case by calls within this process.
+pub fn measure(case: &Case, config: &Config, machine: &Machine) -> Result<Row, Error> {
     let _pinned = pin_to_core(1, true);
     let is_cold = case.request == Request::Cold;
     let kms = service(if is_cold { 0 } else { Options::default().cache_bytes_max })?;
@@ -84,7 +85,7 @@ pub fn measured(case: &Case, config: &Config, machine: &Machine) -> Result<Row, 
         ops_per_s: (requests * case.batch) as f64 / took.as_secs_f64(),
         requests,
         rounds: config.rounds,
-        around: watch.around(),
+        around: watch.load(),
         ..case.row(machine)
     })
 }

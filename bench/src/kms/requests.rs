@@ -77,7 +77,7 @@ impl PreparedRequest {
                     thread::sleep(pause);
                 }
                 let start = Instant::now();
-                self.once()?;
+                self.send()?;
                 ns.push(start.elapsed().as_nanos() as u64);
             }
             Ok(ns)
@@ -88,7 +88,7 @@ impl PreparedRequest {
     /// Asks so many times a second for so long, at random times (a Poisson process), and gives the nanoseconds from when
     /// each request was due. One that is due while all clients wait is late, and that is counted.
     pub fn when_due(&self, per_s: f64, time: Duration, turn: u64) -> Result<Vec<u64>, Error> {
-        let (due, next) = (due(per_s, time, turn), AtomicUsize::new(0));
+        let (due, next) = (due_times(per_s, time, turn), AtomicUsize::new(0));
         let begun = Instant::now();
         let alone = || -> Result<Vec<u64>, Error> {
             // Or a sleep ends 50 us late.
@@ -96,7 +96,7 @@ impl PreparedRequest {
             let mut ns = Vec::new();
             while let Some(due) = due.get(next.fetch_add(1, Ordering::Relaxed)) {
                 thread::sleep(due.saturating_sub(begun.elapsed()));
-                self.once()?;
+                self.send()?;
                 ns.push(begun.elapsed().saturating_sub(*due).as_nanos() as u64);
             }
             Ok(ns)
@@ -119,7 +119,8 @@ impl PreparedRequest {
         })
     }
 
-    fn once(&self) -> Result<(), Error> {
+    /// Sends the request and checks the answer.
+    fn send(&self) -> Result<(), Error> {
         match &self.what {
             Payload::HealthCheck => self.client.get::<Value>("/healthz").map(drop).map_err(failed),
             Payload::Sign(sign) => self.client.sign(sign).map(drop).map_err(failed),
@@ -142,9 +143,9 @@ impl PreparedRequest {
     }
 }
 
-/// When requests are due, from a beginning: gaps that are exponentially distributed, the same ones for each turn of a number.
+/// Returns when requests are due, from the start of a turn: gaps are exponentially distributed, and the same for each `turn` number.
 /// One is due also where the time is too short for any.
-fn due(per_s: f64, time: Duration, turn: u64) -> Vec<Duration> {
+fn due_times(per_s: f64, time: Duration, turn: u64) -> Vec<Duration> {
     let gap = |place: u64| {
         // In (0, 1]: 53 bits.
         let random = u64::from_le_bytes(inputs::bytes(turn, place)) >> 11;
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn requests_are_due_as_often_as_they_should_be_and_at_random() {
         let (per_s, time) = (5_000.0, Duration::from_secs(4));
-        let all = due(per_s, time, 7);
+        let all = due_times(per_s, time, 7);
         // Twenty thousand, and four standard deviations.
         assert!((19_434..=20_566).contains(&all.len()), "{}", all.len());
         assert!(all.is_sorted() && all.iter().all(|at| *at < time));
@@ -182,8 +183,8 @@ mod tests {
             let wanted = 1.0 - (-most).exp();
             assert!((part(most) - wanted).abs() < 0.02, "{most}: {} {wanted}", part(most));
         }
-        assert_eq!(all, due(per_s, time, 7));
-        assert_ne!(all, due(per_s, time, 8));
-        assert_eq!(due(1e-6, time, 7), [time]);
+        assert_eq!(all, due_times(per_s, time, 7));
+        assert_ne!(all, due_times(per_s, time, 8));
+        assert_eq!(due_times(1e-6, time, 7), [time]);
     }
 }

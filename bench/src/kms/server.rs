@@ -77,7 +77,8 @@ impl ServerProcess {
             timeout: Duration::from_secs(30),
         };
         // From here on it is ended whatever happens.
-        let mut served = ServerProcess { child: spawned(&task)?, folder, task, settings: nowhere };
+        let mut served =
+            ServerProcess { child: spawn_server(&task)?, folder, task, settings: nowhere };
         served.hear()?;
         Ok(served)
     }
@@ -89,11 +90,11 @@ impl ServerProcess {
         let _ = self.child.wait();
     }
 
-    /// Starts another one over the same store, once it has ended.
-    pub fn again(&mut self) -> Result<(), Error> {
+    /// Restarts the server over the same store.
+    pub fn restart(&mut self) -> Result<(), Error> {
         let token = self.settings.token.as_ref().map(|token| token.to_string());
         self.task = Task { keys: 0, token, ..self.task.clone() };
-        self.child = spawned(&self.task)?;
+        self.child = spawn_server(&self.task)?;
         self.hear()
     }
 
@@ -173,8 +174,8 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Starts this program once more.
-fn spawned(task: &Task) -> Result<Child, Error> {
+/// Starts this program as a server.
+fn spawn_server(task: &Task) -> Result<Child, Error> {
     let text = serde_json::to_string(task).map_err(failed)?;
     let program = std::env::current_exe().map_err(not_ready)?;
     let mut command = Command::new(program);
@@ -194,7 +195,7 @@ pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
     // Whoever measures may be killed, and nobody else would end this.
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(not_ready)?;
     let _pinned = pin_to_core(0, task.has_core);
-    let config = configured(&task.folder)?;
+    let config = configuration(&task.folder)?;
     let token = match task.token {
         Some(token) => token.into(),
         None => {
@@ -235,7 +236,8 @@ fn passphrase_file(folder: &Path) -> PathBuf {
     folder.join("passphrase")
 }
 
-fn configured(folder: &Path) -> Result<Config, Error> {
+/// Returns the configuration of a server whose files are in `folder`.
+fn configuration(folder: &Path) -> Result<Config, Error> {
     let at = |name: &str| format!("{:?}", folder.join(name));
     let passphrase = passphrase_file(folder);
     let text = format!(

@@ -89,7 +89,7 @@ fn measure(task: &Task, probe: &Probe, start: &Heap) -> Result<Answer, Error> {
     for _ in 0..CONNECTIONS {
         before = probe.take();
         peak = peak.max(before.peak);
-        let (spoken, used) = stack::used(|| speak(task, &endpoint));
+        let (spoken, used) = stack::measure(|| speak(task, &endpoint));
         connection = probe.take();
         peak = peak.max(connection.peak);
         stack = used;

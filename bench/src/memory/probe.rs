@@ -62,7 +62,8 @@ pub extern "C" fn gabion_heap_mark() {
     PEAK.store(LIVE.load(Relaxed), Relaxed);
 }
 
-fn came(block: *mut c_void) -> *mut c_void {
+/// Counts an allocated block and returns it.
+fn count_allocation(block: *mut c_void) -> *mut c_void {
     if !block.is_null() {
         // SAFETY: a block of this malloc.
         let size = unsafe { malloc_usable_size(block) };
@@ -74,7 +75,8 @@ fn came(block: *mut c_void) -> *mut c_void {
     block
 }
 
-fn goes(block: *mut c_void) {
+/// Counts a block that is about to be freed.
+fn count_release(block: *mut c_void) {
     if !block.is_null() {
         // SAFETY: a block of this malloc, not freed yet.
         let size = unsafe { malloc_usable_size(block) };
@@ -87,7 +89,7 @@ fn goes(block: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     // SAFETY: passed on.
-    came(unsafe { __libc_malloc(size) })
+    count_allocation(unsafe { __libc_malloc(size) })
 }
 
 /// # Safety
@@ -95,7 +97,7 @@ pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     // SAFETY: passed on.
-    came(unsafe { __libc_calloc(count, size) })
+    count_allocation(unsafe { __libc_calloc(count, size) })
 }
 
 /// # Safety
@@ -110,14 +112,14 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     if !moved.is_null() || size == 0 {
         LIVE.fetch_sub(before as i64, Relaxed);
     }
-    came(moved)
+    count_allocation(moved)
 }
 
 /// # Safety
 /// As free(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
-    goes(block);
+    count_release(block);
     // SAFETY: passed on.
     unsafe { __libc_free(block) }
 }
@@ -127,7 +129,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
     // SAFETY: passed on.
-    came(unsafe { __libc_memalign(alignment, size) })
+    count_allocation(unsafe { __libc_memalign(alignment, size) })
 }
 
 /// # Safety
@@ -135,7 +137,7 @@ pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
     // SAFETY: passed on.
-    came(unsafe { __libc_memalign(alignment, size) })
+    count_allocation(unsafe { __libc_memalign(alignment, size) })
 }
 
 /// # Safety
@@ -147,7 +149,7 @@ pub unsafe extern "C" fn posix_memalign(
     size: usize,
 ) -> c_int {
     // SAFETY: passed on.
-    let block = came(unsafe { __libc_memalign(alignment, size) });
+    let block = count_allocation(unsafe { __libc_memalign(alignment, size) });
     if block.is_null() {
         return ENOMEM;
     }

@@ -85,8 +85,8 @@ const TODAY: [(&str, &str); 8] = [
     ("ML-DSA-87", "SecP384r1MLKEM1024"),
 ];
 
-/// The rows of `table`, in the order in which they are printed.
-pub(super) fn wanted(table: Table) -> Vec<RowPlan> {
+/// Returns the planned rows of `table`, in the order in which they are printed.
+pub(super) fn planned(table: Table) -> Vec<RowPlan> {
     match table {
         Table::Seed => seed(),
         Table::Today => today(),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn published_rows_keep_their_order_and_find_their_successors() {
-        let rows = wanted(Table::Seed);
+        let rows = planned(Table::Seed);
         assert_eq!(rows.len(), 19);
         assert_eq!(rows[0].signature, Some("Falcon-512"));
         assert_eq!((rows[4].signature, rows[4].group), (Some("ML-DSA-87"), Some("secp256r1")));

@@ -15,7 +15,7 @@ const MARGIN: usize = 2048;
 /// The thread has to have [`THREAD`] bytes of stack, and nothing else may run on it: no signal
 /// handler, no coroutine.
 #[inline(never)]
-pub(super) fn used<T>(work: impl FnOnce() -> T) -> (T, usize) {
+pub(super) fn measure<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let marker = 0u64;
     let top = std::ptr::from_ref(&marker) as usize & !7;
     paint(top);
@@ -50,7 +50,7 @@ mod tests {
     fn in_thread(work: fn()) -> usize {
         std::thread::Builder::new()
             .stack_size(THREAD)
-            .spawn(move || used(work).1)
+            .spawn(move || measure(work).1)
             .unwrap()
             .join()
             .unwrap()

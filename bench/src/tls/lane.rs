@@ -59,7 +59,7 @@ impl Lane {
     }
 
     /// Starts a process with the core patch's switch on, which makes and checks one handshake.
-    pub(super) fn elsewhere(
+    pub(super) fn in_process(
         config: &Config,
         prefix: &Path,
         plan: &Plan,
@@ -92,8 +92,8 @@ impl Lane {
         let key = Key::from_der(&context, &credentials.leaf_key)?;
         let leaf = Certificate::from_der(&context, &credentials.leaf)?;
         let root = Certificate::from_der(&context, &credentials.root)?;
-        let (kem_provider, signature_provider) =
-            serving(&context, plan, &key, &root).map_err(|error| cannot_serve(provider, error))?;
+        let (kem_provider, signature_provider) = serving_providers(&context, plan, &key, &root)
+            .map_err(|error| cannot_serve(provider, error))?;
         let (group, cipher) = (plan.group.list(), plan.cipher.as_deref());
         let setup = |error: ossl::Error| match error {
             // OpenSSL knows every group of our table, so what is wrong is the suite.
@@ -237,8 +237,8 @@ fn check_negotiated(
     Ok(())
 }
 
-/// Names who serves the key exchange and the signatures in `context`.
-fn serving(
+/// Returns the names of the providers that serve the key exchange and the signatures in `context`.
+fn serving_providers(
     context: &Context,
     plan: &Plan,
     key: &Key,

@@ -128,7 +128,7 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         }
     }
     let [on, off] = slices;
-    let (paired, p50_spread) = paired(&on, &off);
+    let (paired, p50_spread) = paired_ratios(&on, &off);
     let (on, off) = (over(&on), over(&off));
     let of_medians = ratios(&on, &off, rounded);
     Ok(Row {
@@ -143,7 +143,7 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         paired,
         p50_spread,
         of_medians,
-        alone: alone(config, &paired, &of_medians),
+        alone: lone_verdict(config, &paired, &of_medians),
         machine: Machine::detect(),
         openssl: ossl.version().into(),
     })
@@ -274,8 +274,8 @@ fn over(slices: &[Figures]) -> Figures {
     }
 }
 
-/// The verdict on a connection that is alone; none where more are under way.
-fn alone(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<LoneVerdict> {
+/// Returns the verdict on a lone connection, or `None` if several are under way.
+fn lone_verdict(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<LoneVerdict> {
     if config.threads != 1 || config.connections > 1 {
         return None;
     }
@@ -287,8 +287,8 @@ fn alone(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<LoneVe
     })
 }
 
-/// Medians of the rounds' ratios, and how far those of p50 lie apart.
-fn paired(on: &[Figures], off: &[Figures]) -> (Ratios, Spread) {
+/// Returns the medians of the rounds' ratios, and the spread of those of p50.
+fn paired_ratios(on: &[Figures], off: &[Figures]) -> (Ratios, Spread) {
     let rounds: Vec<Ratios> =
         on.iter().zip(off).map(|(on, off)| ratios(on, off, |ratio| ratio)).collect();
     let of = |field: fn(&Ratios) -> f64| sorted(rounds.iter().map(field));
@@ -340,12 +340,12 @@ mod tests {
     fn rounds_and_medians_may_contradict_and_then_nothing_is_decided() {
         let on: Vec<_> = [300.0, 400.0, 400.0, 300.0, 400.0].map(|p50| slice(p50, 2.0)).into();
         let off: Vec<_> = [300.0, 400.0, 300.0, 300.0, 400.0].map(|p50| slice(p50, 1.0)).into();
-        let (paired, spread) = paired(&on, &off);
+        let (paired, spread) = paired_ratios(&on, &off);
         assert_eq!(paired, Ratios { p50_ratio: 1.0, cpu_ratio: 2.0, rate_ratio: 1.0 });
         assert_eq!(spread, Spread { p20: 1.0, p80: 1.0 });
         let of_medians = ratios(&over(&on), &over(&off), rounded);
         assert_eq!(of_medians, Ratios { p50_ratio: 1.3333, cpu_ratio: 2.0, rate_ratio: 1.0 });
-        assert_eq!(alone(&config(1, 0), &paired, &of_medians), Some(LoneVerdict::Undecided));
+        assert_eq!(lone_verdict(&config(1, 0), &paired, &of_medians), Some(LoneVerdict::Undecided));
     }
 
     #[test]
@@ -359,11 +359,11 @@ mod tests {
             (1.0201, 1.0, LoneVerdict::Undecided),
             (f64::NAN, f64::NAN, LoneVerdict::Slower),
         ] {
-            let alone = alone(&config(1, 1), &ratios(paired), &ratios(of_medians));
+            let alone = lone_verdict(&config(1, 1), &ratios(paired), &ratios(of_medians));
             assert_eq!(alone, Some(expected), "{paired} {of_medians}");
         }
         for (threads, connections) in [(1, 2), (2, 0), (2, 1)] {
-            let alone = alone(&config(threads, connections), &ratios(2.0), &ratios(2.0));
+            let alone = lone_verdict(&config(threads, connections), &ratios(2.0), &ratios(2.0));
             assert_eq!(alone, None, "{threads} threads, {connections} connections");
         }
     }

@@ -69,8 +69,8 @@ const SIGNATURES: [&str; 5] = ["ECDSA-P-256", "RSA-2048", "ML-DSA-44", "ML-DSA-6
 /// The group of the signatures without a settled codepoint.
 const DRAFTS_GROUP: &str = "X25519MLKEM768";
 
-/// The rows of `table`, in the order in which they are printed.
-pub(super) fn wanted(table: Table) -> Vec<RowPlan> {
+/// Returns the planned rows of `table`, in the order in which they are printed.
+pub(super) fn planned(table: Table) -> Vec<RowPlan> {
     match table {
         Table::Seed => seed(),
         Table::Today => today(),
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn published_rows_keep_their_order_and_find_their_successors() {
-        let rows = wanted(Table::Seed);
+        let rows = planned(Table::Seed);
         assert_eq!(rows.len(), 22);
         let names: Vec<_> = rows.iter().map(|row| (row.signature, row.group, row.mode)).collect();
         assert_eq!(names[0], (Some("RSA-2048"), Some("secp256r1"), Mode::Mutual));
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn all_is_both() {
-        assert_eq!(wanted(Table::All).len(), 22 + wanted(Table::Today).len());
+        assert_eq!(planned(Table::All).len(), 22 + planned(Table::Today).len());
         // Each mode has 12 groups with 5 signatures, and one group with 12 SLH-DSA and 4 Falcon.
-        assert_eq!(wanted(Table::Today).len(), 2 * (12 * 5 + 16));
+        assert_eq!(planned(Table::Today).len(), 2 * (12 * 5 + 16));
     }
 }

@@ -186,7 +186,7 @@ pub fn places_of<'a>(
         let place = Place::find(option, path)?;
         let marks = place.marks();
         if let Some(other) = marks.iter().find_map(|mark| known.get(mark)) {
-            return Err(same(&place, other));
+            return Err(same_file(&place, other));
         }
         known.extend(marks.into_iter().map(|mark| (mark, option.to_owned())));
         places.push(place);
@@ -212,7 +212,8 @@ pub fn probe(places: &[Place], bytes: usize) -> Result<(), Failure> {
     places.iter().try_for_each(tried)
 }
 
-fn same(place: &Place, other: &str) -> Failure {
+/// Returns the failure for two options that name the same file.
+fn same_file(place: &Place, other: &str) -> Failure {
     let (option, path) = (place.option, shown(&place.path, "standard output"));
     Failure::Usage(match option == other {
         true => format!("{path} is named twice, by {option}; expected it once"),
@@ -266,8 +267,8 @@ impl Output {
         Ok(Output { place, content, existing })
     }
 
-    /// Gives a file its name; `made` are those that were given theirs just now.
-    fn put(&mut self, made: &[CommittedFile]) -> Result<Option<CommittedFile>, Failure> {
+    /// Commits the output; `made` are the files that were committed just before.
+    fn commit(&mut self, made: &[CommittedFile]) -> Result<Option<CommittedFile>, Failure> {
         let (Content::File(file), Target::Slot(slot)) = (&mut self.content, &self.place.target)
         else {
             return Ok(None);
@@ -276,7 +277,7 @@ impl Output {
         let there = slot.now();
         // Where case or accents do not count in names, only the file that was made shows that both are one.
         if let Some(made) = made.iter().find(|made| Some(made.id) == there) {
-            return Err(same(&self.place, made.option));
+            return Err(same_file(&self.place, made.option));
         }
         let put = match self.existing {
             OverwritePolicy::Replace => file.replace(slot),
@@ -332,7 +333,7 @@ pub fn commit(outputs: impl IntoIterator<Item = Output>) -> Result<(), Failure> 
     let mut places: Vec<usize> = Vec::new();
     let mut go = || -> Result<(), Failure> {
         for (at, output) in outputs.iter_mut().enumerate() {
-            if let Some(file) = output.put(&made)? {
+            if let Some(file) = output.commit(&made)? {
                 made.push(file);
                 places.push(at);
             }
@@ -476,9 +477,9 @@ mod tests {
         let prepare =
             |place| Output::prepare(place, b"new", Access::Public, OverwritePolicy::Replace);
         let [mut first, mut second] = places.map(|place| prepare(place).unwrap());
-        let made = first.put(&[]).unwrap().unwrap();
+        let made = first.commit(&[]).unwrap().unwrap();
         std::fs::hard_link(at("k"), at("K")).unwrap();
-        let error = second.put(&[made]).err().unwrap().to_string();
+        let error = second.commit(&[made]).err().unwrap().to_string();
         assert!(error.starts_with("--pub and --out name the same file"), "{error}");
         assert_eq!(std::fs::read(at("k")).unwrap(), b"new");
     }

@@ -133,11 +133,11 @@ impl<'a> Openssl<'a> {
         RunningCommand::start(self.command(arguments, Some(stats)), &self.file("server"))
     }
 
-    /// What commands counted into the file `name`; zeros when none of them loaded our provider.
+    /// Reads the counters in the file `name`; they are zero if no command loaded our provider.
     ///
     /// # Errors
     /// A sentence, when the file is damaged.
-    pub fn counted(&self, name: &str) -> Result<Snapshot, String> {
+    pub fn counters(&self, name: &str) -> Result<Snapshot, String> {
         let file = self.file(name);
         if !file.exists() {
             return Ok(Snapshot::default());

@@ -8,7 +8,7 @@ use gabion_rows::operations::{Key, Peer, RunOperation, Subject, Threads, Timing}
 use super::chart::Chart;
 use super::page::{Section, shown, table};
 use super::rows::{
-    called, cell, count, distinct, handshake, helps_most, latest, of_providers, text, word,
+    cell, count, distinct, handshake, helps_most, latest, of_providers, provider_name, text, word,
 };
 
 /// What stands in the plot against other libraries: the operations of these, with a key that is known
@@ -144,7 +144,7 @@ pub fn servers(rows: &[&Server]) -> Option<Section> {
         for row in latest(&of_it, |row| (shaken(row), row.provider)) {
             let names = [&row.server, &row.group, &row.sig, &row.cipher];
             let mut cells = names.map(String::clone).to_vec();
-            cells.push(called(row.provider).to_owned());
+            cells.push(provider_name(row.provider).to_owned());
             let figures = [
                 row.worker_us_per_connection,
                 row.spread.p20,

@@ -44,8 +44,8 @@ pub fn word(value: &impl Serialize) -> String {
     text(word.as_ref().and_then(serde_json::Value::as_str))
 }
 
-/// Whose code a provider's rows are of.
-pub fn called(provider: Provider) -> &'static str {
+/// Returns the display name of a provider.
+pub fn provider_name(provider: Provider) -> &'static str {
     match provider {
         Provider::Default => "OpenSSL alone",
         Provider::Gabion => "with Gabion",
@@ -57,7 +57,7 @@ pub fn called(provider: Provider) -> &'static str {
 
 /// A chart with a series for each of these providers.
 pub fn of_providers(title: &str, providers: &[Provider]) -> Chart {
-    let names: Vec<&str> = providers.iter().map(|provider| called(*provider)).collect();
+    let names: Vec<&str> = providers.iter().map(|provider| provider_name(*provider)).collect();
     Chart::new(title, &names)
 }
 

@@ -11,7 +11,9 @@ use gabion_rows::{Host, Origin, Record, Row, Status};
 use super::chart::Chart;
 use super::comparisons;
 use super::page::{Part, Section, table};
-use super::rows::{called, cell, count, distinct, handshake, helps_most, of_providers, text, word};
+use super::rows::{
+    cell, count, distinct, handshake, helps_most, of_providers, provider_name, text, word,
+};
 
 /// Whether a row has a place in the page.
 pub fn is_shown(record: &Record) -> bool {
@@ -227,7 +229,7 @@ fn tls(rows: &[&Handshake], stack: Stack) -> Option<Section> {
             let [c2s, s2c] = [row.map(|row| row.bytes_c2s), row.map(|row| row.bytes_s2c)];
             // `gabion run` does not write them.
             let bytes = |bytes: Option<u64>| count(bytes.filter(|bytes| *bytes > 0));
-            let who = called(*provider).to_owned();
+            let who = provider_name(*provider).to_owned();
             table_rows.push(vec![
                 label.clone(),
                 who,
@@ -271,7 +273,7 @@ fn engine(rows: &[&RunOperation]) -> Option<Section> {
         ("ML-DSA, key already expanded", "ML-DSA-", [Operation::Sign, Operation::Verify]),
     ] {
         let title = format!("{title}: operations a second, one core");
-        let series = ["one at a time", "64 at a time", called(Provider::Default)];
+        let series = ["one at a time", "64 at a time", provider_name(Provider::Default)];
         let mut chart = Chart::new(&title, if is_beside { &series } else { &series[..2] });
         let names = distinct(rows.iter().map(|row| &row.timing.subject.algorithm));
         for name in names.into_iter().filter(|name| name.starts_with(key)) {
@@ -456,7 +458,7 @@ fn memory_cells(rows: &[&Memory]) -> Vec<Vec<String>> {
             let side = side.as_ref();
             let names = [&row.authentication, &row.key_exchange];
             let mut cells = names.map(|name| text(name.as_deref())).to_vec();
-            cells.extend([called(row.provider).into(), word(&row.status), name.into()]);
+            cells.extend([provider_name(row.provider).into(), word(&row.status), name.into()]);
             cells.extend(counts(side.map(|side: &Side| &side.connection)));
             cells.push(count(side.map(|side| side.process.heap_peak)));
             let names = [&row.old_authentication, &row.old_key_exchange];
@@ -524,7 +526,7 @@ fn connection_cells(rows: &[&Connections]) -> Vec<Vec<String>> {
         ];
         for (name, side, old) in sides {
             let mut cells = vec![text(row.group.as_deref()), row.sig.clone()];
-            cells.extend([called(row.provider).into(), word(&row.status), name.into()]);
+            cells.extend([provider_name(row.provider).into(), word(&row.status), name.into()]);
             cells.push(count(figures.map(|figures| figures.connections)));
             let means = side.map(|side| [side.connect_avg_ms, side.rx_mb_s, side.tx_mb_s]);
             cells.extend([0, 1, 2].map(|at| cell(means.map(|means| means[at]))));
@@ -556,7 +558,8 @@ fn speed(rows: &[&Speed]) -> Option<Section> {
                 Status::NotServed => word(&result.status),
                 Status::Measured | Status::NoSuccessor => served_by(result.served_by),
             };
-            let mut cells = vec![result.algorithm.clone(), called(result.provider).into(), who];
+            let mut cells =
+                vec![result.algorithm.clone(), provider_name(result.provider).into(), who];
             cells.extend(
                 [
                     result.keygen_per_s,
@@ -571,7 +574,7 @@ fn speed(rows: &[&Speed]) -> Option<Section> {
         }
         for ratio in &row.ratios {
             let mut cells = vec![ratio.slh_dsa.clone(), ratio.ml_dsa.clone()];
-            cells.push(called(ratio.provider).into());
+            cells.push(provider_name(ratio.provider).into());
             cells.extend([ratio.keygen, ratio.sign, ratio.verify].map(|it| cell(Some(it))));
             ratio_rows.push(cells);
         }
@@ -603,8 +606,9 @@ fn pkeyutl(rows: &[&Pkeyutl]) -> Option<Section> {
     rows.first()?;
     let mut table_rows = Vec::new();
     for result in rows.iter().flat_map(|row| &row.results) {
-        let head =
-            |what: String| vec![result.algorithm.clone(), called(result.provider).to_owned(), what];
+        let head = |what: String| {
+            vec![result.algorithm.clone(), provider_name(result.provider).to_owned(), what]
+        };
         if result.status == Status::NotServed {
             let mut cells = head(word(&result.status));
             cells.resize(11, cell(None));

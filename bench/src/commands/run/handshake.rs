@@ -69,7 +69,7 @@ pub fn shake_hands(
     ];
     let said = openssl.run(&connect, Some("client.stats")).map_err(Failure::No)?;
     drop(server);
-    let counted = |name: &str| openssl.counted(name).map_err(Failure::NotReady);
+    let counted = |name: &str| openssl.counters(name).map_err(Failure::NotReady);
     let (server, client) = (counted("server.stats")?, counted("client.stats")?);
     let shaken = read(&said, certificate, &server, &client).map_err(Failure::No)?;
     if shaken.group != group || shaken.version != "TLSv1.3" {

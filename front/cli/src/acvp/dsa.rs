@@ -2,7 +2,7 @@
 
 use gabion_engine::{Engine, Message, Prehash};
 
-use super::{Answer, Test, VectorError, answer, passed, upper_hex};
+use super::{Answer, Test, VectorError, answer, test_passed, upper_hex};
 
 /// `seed` to `pk`, `sk`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
@@ -62,7 +62,7 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let key = match (test.optional_bytes("sk")?, test.optional_bytes("seed")?) {
         (Some(sk), _) => engine.signature_private(algorithm, &sk)?,
         (None, Some(seed)) => engine.signature_from_seed(algorithm, &seed)?,
-        (None, None) => return Err(test.missing("sk", "bytes in hexadecimal, or a `seed`")),
+        (None, None) => return Err(test.missing_field("sk", "bytes in hexadecimal, or a `seed`")),
     };
     let signature = if test.flag("deterministic")? {
         engine.sign_deterministic(&key, input.message())?
@@ -79,5 +79,5 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let verdict = engine
         .signature_public(test.parameter_set()?, &test.bytes("pk")?)
         .and_then(|key| engine.verify(&key, input.message(), &signature));
-    passed(verdict)
+    test_passed(verdict)
 }

@@ -13,7 +13,7 @@ use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms};
 use gabion_engine::{Algorithm, Engine, Message, OsEntropy};
 use serde_json::{Map, Value};
 
-use super::{Answer, Id, Test, VectorError, answer, passed, upper_hex};
+use super::{Answer, Id, Test, VectorError, answer, test_passed, upper_hex};
 use crate::failure::Failure;
 
 /// `seed` and `i` to `publicKey`.
@@ -98,7 +98,7 @@ pub fn judge(
             (None, _) => Some("no signature was asked for".to_owned()),
             (_, None) => Some("it has no answer".to_owned()),
             (Some(signed), Some(answer)) => match fault(engine, signed, answer)? {
-                None => reused(&mut leaves, signed, answer),
+                None => check_reuse(&mut leaves, signed, answer),
                 fault => fault,
             },
         };
@@ -129,8 +129,8 @@ fn fault(
 /// A leaf of a key: the key, and the first word of the signature.
 type Leaf = (String, String);
 
-/// Whether another message was signed by the leaf of a good signature, which is noted.
-fn reused(
+/// Checks that the leaf of a good signature signed no other message, and notes it.
+fn check_reuse(
     leaves: &mut BTreeMap<Leaf, Value>,
     signed: &Map<String, Value>,
     theirs: &Answer,
@@ -154,7 +154,7 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
         let key = engine.signature_public(Algorithm::Hss, &key)?;
         engine.verify(&key, Message::Pure { context: b"", message: &message }, &signature)
     };
-    passed(verify())
+    test_passed(verify())
 }
 
 /// The group's sets are there, and those of its key.

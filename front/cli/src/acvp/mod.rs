@@ -200,7 +200,8 @@ impl<'a> Test<'a> {
         self.test.get(name).or_else(|| self.group.get(name)).filter(|value| !value.is_null())
     }
 
-    fn missing(&self, name: &str, expected: &str) -> VectorError {
+    /// Returns the error for a missing field.
+    fn missing_field(&self, name: &str, expected: &str) -> VectorError {
         VectorError::File(format!("no field `{name}`; expected {expected}"))
     }
 
@@ -229,7 +230,7 @@ impl<'a> Test<'a> {
     /// A text field.
     fn text(&self, name: &str) -> Result<&'a str, VectorError> {
         let text = self.optional(name, "a text", Value::as_str)?;
-        text.ok_or_else(|| self.missing(name, "a text"))
+        text.ok_or_else(|| self.missing_field(name, "a text"))
     }
 
     /// Whether the test or its group has the field.
@@ -255,7 +256,7 @@ impl<'a> Test<'a> {
 
     /// A byte string in hexadecimal.
     fn bytes(&self, name: &str) -> Result<Vec<u8>, VectorError> {
-        self.optional_bytes(name)?.ok_or_else(|| self.missing(name, "bytes in hexadecimal"))
+        self.optional_bytes(name)?.ok_or_else(|| self.missing_field(name, "bytes in hexadecimal"))
     }
 
     /// A byte string in hexadecimal, if it is there.
@@ -300,7 +301,7 @@ fn answer<const N: usize>(fields: [(&str, Value); N]) -> Answer {
 }
 
 /// Turns a verdict into the answer `testPassed`; only a machine that can't run is no verdict.
-fn passed(verdict: Result<(), gabion_engine::Error>) -> Result<Answer, VectorError> {
+fn test_passed(verdict: Result<(), gabion_engine::Error>) -> Result<Answer, VectorError> {
     match verdict.map_err(VectorError::from) {
         Ok(()) => Ok(answer([("testPassed", true.into())])),
         Err(VectorError::Refused(_)) => Ok(answer([("testPassed", false.into())])),

@@ -2,7 +2,7 @@
 
 use gabion_engine::{Engine, Message, Prehash};
 
-use super::{Answer, Test, VectorError, answer, passed, upper_hex};
+use super::{Answer, Test, VectorError, answer, test_passed, upper_hex};
 
 /// `skSeed`, `skPrf` and `pkSeed` to `pk`, `sk`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
@@ -70,5 +70,5 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let verdict = engine
         .signature_public(test.parameter_set()?, &test.bytes("pk")?)
         .and_then(|key| engine.verify(&key, input.message(), &signature));
-    passed(verdict)
+    test_passed(verdict)
 }

@@ -116,7 +116,7 @@ impl Place {
     /// [`Failure::Usage`] for a folder, a path through what is not there, and a link or pipe that a
     /// stranger may have put in the way.
     pub fn find(option: &'static str, path: &Path) -> Result<Place, Failure> {
-        let target = if super::is_dash(path) { descriptor(1) } else { Walk::along(path) };
+        let target = if super::is_dash(path) { descriptor(1) } else { Walk::resolve(path) };
         let target = target.map_err(|reason| {
             let name = super::shown(path, "standard output");
             Failure::Usage(format!("cannot write {name}: {reason}"))
@@ -133,7 +133,7 @@ impl Place {
             Target::Slot(slot) => Some(Mark::Name(slot.folder_id, slot.name.clone())),
             Target::Device { .. } => None,
         };
-        by_name.into_iter().chain(self.target.lasting().map(Mark::File)).collect()
+        by_name.into_iter().chain(self.target.persistent_id().map(Mark::File)).collect()
     }
 
     /// Whether bytes would go to a terminal.
@@ -174,7 +174,7 @@ pub enum Mark {
 
 impl Target {
     /// The file that is there and keeps, or passes on, what is written to it.
-    fn lasting(&self) -> Option<Id> {
+    fn persistent_id(&self) -> Option<Id> {
         match self {
             Target::Descriptor { is_device: true, .. } | Target::Device { is_device: true, .. } => {
                 None
@@ -188,7 +188,7 @@ impl Target {
 /// Whether a path names standard input: `-`, `/dev/stdin` and the like.
 pub fn is_standard_input(path: &Path) -> bool {
     let is_zero = |target| matches!(target, Target::Descriptor { number: 0, .. });
-    super::is_dash(path) || Walk::along(path).is_ok_and(is_zero)
+    super::is_dash(path) || Walk::resolve(path).is_ok_and(is_zero)
 }
 
 /// A copy of an open descriptor of this process.
@@ -213,7 +213,8 @@ struct Walk {
 }
 
 impl Walk {
-    fn along(path: &Path) -> Result<Target, String> {
+    /// Resolves a path, following symbolic links.
+    fn resolve(path: &Path) -> Result<Target, String> {
         let (folder, stat) = open(rustix::fs::CWD, OsStr::new(".")).map_err(words)?;
         let mut walk = Walk { folder, stat, walked: PathBuf::new(), rest: Vec::new(), links: 0 };
         walk.go_on_with(path);

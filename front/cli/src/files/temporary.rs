@@ -34,14 +34,14 @@ impl TemporaryFile {
     }
 
     fn new(slot: &Slot, mode: u32) -> io::Result<TemporaryFile> {
-        match unnamed(slot, mode) {
+        match without_name(slot, mode) {
             Some(file) => Ok(TemporaryFile { file, name: None }),
-            None => TemporaryFile::named(slot, mode),
+            None => TemporaryFile::with_name(slot, mode),
         }
     }
 
-    /// A file with a name, for file systems without those that have none.
-    fn named(slot: &Slot, mode: u32) -> io::Result<TemporaryFile> {
+    /// Creates a file with a temporary name, for file systems that have no unnamed files.
+    fn with_name(slot: &Slot, mode: u32) -> io::Result<TemporaryFile> {
         let name = Name::new(slot)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -89,9 +89,9 @@ pub fn probe(target: &Target, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// A file without a name, if there are such here and they can get one later.
+/// Creates a file without a name, if the file system has them and can name them later.
 #[cfg(target_os = "linux")]
-fn unnamed(slot: &Slot, mode: u32) -> Option<File> {
+fn without_name(slot: &Slot, mode: u32) -> Option<File> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&slot.folder, ".", flags, Mode::from_raw_mode(mode)).ok()?;
     let file = File::from(file);
@@ -99,7 +99,7 @@ fn unnamed(slot: &Slot, mode: u32) -> Option<File> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn unnamed(_: &Slot, _: u32) -> Option<File> {
+fn without_name(_: &Slot, _: u32) -> Option<File> {
     None
 }
 
@@ -202,7 +202,7 @@ mod tests {
         type Make = fn(&Slot) -> TemporaryFile;
         let makes: [Make; 2] = [
             |slot| TemporaryFile::write(slot, 0o600, b"").unwrap(),
-            |slot| TemporaryFile::named(slot, 0o600).unwrap(),
+            |slot| TemporaryFile::with_name(slot, 0o600).unwrap(),
         ];
         for make in makes {
             let mut first = make(&slot);
@@ -225,7 +225,7 @@ mod tests {
     fn a_signal_leaves_no_unfinished_file_and_ends_the_process() {
         if let Some(folder) = std::env::var_os(CHILD) {
             let slot = slot(&Path::new(&folder).join("key"));
-            let mut unfinished = TemporaryFile::named(&slot, 0o600).unwrap();
+            let mut unfinished = TemporaryFile::with_name(&slot, 0o600).unwrap();
             unfinished.file.write_all(b"secret").unwrap();
             let signal = std::env::var("GABION_TEST_SIGNAL").unwrap();
             let id = std::process::id().to_string();

@@ -144,8 +144,8 @@ fn algorithm_of_raw(name: &str) -> Result<Algorithm, Failure> {
     }
 }
 
-/// What a command needs that works with algorithms of a kind.
-fn needed(kind: Kind) -> &'static str {
+/// Returns the kind of key that a command needs, in words.
+fn needed_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Kem => "the key of a KEM, such as ML-KEM-768",
         Kind::Signature => "the key of a signature algorithm, such as ML-DSA-65",
@@ -153,8 +153,8 @@ fn needed(kind: Kind) -> &'static str {
     }
 }
 
-/// A key of an algorithm in a message, with its article.
-fn named(algorithm: Algorithm) -> String {
+/// Returns an algorithm's key in words, with its article.
+fn with_article(algorithm: Algorithm) -> String {
     format!("an {algorithm} key")
 }
 
@@ -232,7 +232,7 @@ impl KeyArgs {
         let algorithm =
             match of_identifier(identifier, kind).map_err(Failure::Usage).map_err(of_file)? {
                 Some(algorithm) if algorithm.info().kind == kind => algorithm,
-                Some(other) => return Err(self.wrong(&named(other), what, kind)),
+                Some(other) => return Err(self.wrong(&with_article(other), what, kind)),
                 None => return Err(self.wrong(&foreign(&identifier.oid), what, kind)),
             };
         if let Some(claimed) = claimed.filter(|claimed| *claimed != algorithm) {
@@ -265,7 +265,7 @@ impl KeyArgs {
         let file = name_of(&self.key);
         let info = algorithm.info();
         if info.kind != kind {
-            return Err(self.wrong(&named(algorithm), what, kind));
+            return Err(self.wrong(&with_article(algorithm), what, kind));
         }
         if self.passin.is_some() {
             return Err(Failure::Usage(format!(
@@ -318,7 +318,7 @@ impl KeyArgs {
         match self.public(engine, "verifying", Kind::Signature)? {
             PublicKey::Signature(key) => Ok(key),
             other @ (PublicKey::Kem(_) | PublicKey::Exchange(_)) => {
-                Err(self.wrong(&named(other.algorithm()), "verifying", Kind::Signature))
+                Err(self.wrong(&with_article(other.algorithm()), "verifying", Kind::Signature))
             }
         }
     }
@@ -331,7 +331,7 @@ impl KeyArgs {
         match self.private(engine, "signing", Kind::Signature)? {
             PrivateKey::Signature(key) => Ok(key),
             other @ (PrivateKey::Kem(_) | PrivateKey::Exchange(_)) => {
-                Err(self.wrong(&named(other.algorithm()), "signing", Kind::Signature))
+                Err(self.wrong(&with_article(other.algorithm()), "signing", Kind::Signature))
             }
         }
     }
@@ -344,7 +344,7 @@ impl KeyArgs {
         match self.public(engine, "encapsulating", Kind::Kem)? {
             PublicKey::Kem(key) => Ok(key),
             other @ (PublicKey::Signature(_) | PublicKey::Exchange(_)) => {
-                Err(self.wrong(&named(other.algorithm()), "encapsulating", Kind::Kem))
+                Err(self.wrong(&with_article(other.algorithm()), "encapsulating", Kind::Kem))
             }
         }
     }
@@ -357,7 +357,7 @@ impl KeyArgs {
         match self.private(engine, "decapsulating", Kind::Kem)? {
             PrivateKey::Kem(key) => Ok(key),
             other @ (PrivateKey::Signature(_) | PrivateKey::Exchange(_)) => {
-                Err(self.wrong(&named(other.algorithm()), "decapsulating", Kind::Kem))
+                Err(self.wrong(&with_article(other.algorithm()), "decapsulating", Kind::Kem))
             }
         }
     }
@@ -370,7 +370,7 @@ impl KeyArgs {
         match self.private(engine, "deriving", Kind::KeyExchange)? {
             PrivateKey::Exchange(key) => Ok(key),
             other @ (PrivateKey::Kem(_) | PrivateKey::Signature(_)) => {
-                Err(self.wrong(&named(other.algorithm()), "deriving", Kind::KeyExchange))
+                Err(self.wrong(&with_article(other.algorithm()), "deriving", Kind::KeyExchange))
             }
         }
     }
@@ -383,7 +383,7 @@ impl KeyArgs {
         match self.public(engine, "deriving", Kind::KeyExchange)? {
             PublicKey::Exchange(key) => Ok(key),
             other @ (PublicKey::Kem(_) | PublicKey::Signature(_)) => {
-                Err(self.wrong(&named(other.algorithm()), "deriving", Kind::KeyExchange))
+                Err(self.wrong(&with_article(other.algorithm()), "deriving", Kind::KeyExchange))
             }
         }
     }
@@ -409,7 +409,7 @@ impl KeyArgs {
 
     /// `found` is a key of another kind, with its article.
     fn wrong(&self, found: &str, what: &str, kind: Kind) -> Failure {
-        let (file, needed) = (name_of(&self.key), needed(kind));
+        let (file, needed) = (name_of(&self.key), needed_kind(kind));
         Failure::Usage(format!("{file} holds {found}; {what} needs {needed}"))
     }
 

@@ -114,7 +114,7 @@ impl Costs {
     fn measure(engine: &Engine, lms: &'static Lms, ots: &'static LmOts) -> Result<Costs, Failure> {
         let levels = Levels::new(&[(lms, ots)]).map_err(Error::from)?;
         let secret = HssSecret::draw(levels.clone(), &OsEntropy)?;
-        let key = median(|_, took| timed(took, || generate(engine, &secret).map(drop)))?;
+        let key = median(|_, took| record_time(took, || generate(engine, &secret).map(drop)))?;
         let mut whole = generate(engine, &secret)?;
         let leaves = whole.signatures();
         let sign = median(|run, took| sign(&mut whole, run % leaves, took))?;
@@ -131,7 +131,7 @@ impl Costs {
 
 /// Signs at a leaf a message that goes with it.
 fn sign(key: &mut StatefulKey<'_>, index: u64, took: &mut Vec<f64>) -> Result<(), Error> {
-    timed(took, || key.testing_only_sign_at(index, &[&index.to_le_bytes()]).map(drop))
+    record_time(took, || key.testing_only_sign_at(index, &[&index.to_le_bytes()]).map(drop))
 }
 
 fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e>, Error> {
@@ -151,7 +151,7 @@ fn verification(engine: &Engine, lms: &Lms, ots: &LmOts) -> Result<f64, Error> {
     median(|run, took| {
         // Another message each time: its digits say how many steps there are.
         let message = Message::Pure { context: b"", message: &run.to_le_bytes() };
-        timed(took, || match engine.verify(&key, message, &signature) {
+        record_time(took, || match engine.verify(&key, message, &signature) {
             Err(Error::BadSignature) => Ok(()),
             Ok(()) => Err(Error::Lost),
             Err(error) => Err(error),
@@ -170,8 +170,8 @@ fn median(mut run: impl FnMut(u64, &mut Vec<f64>) -> Result<(), Error>) -> Resul
     Ok(took[took.len() / 2])
 }
 
-/// Puts down how many seconds something takes.
-fn timed(took: &mut Vec<f64>, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+/// Records how many seconds `work` takes.
+fn record_time(took: &mut Vec<f64>, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     let start = Instant::now();
     work()?;
     took.push(start.elapsed().as_secs_f64());

@@ -49,7 +49,7 @@ enum Format {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let around = Surroundings::real();
     let file = key_file(&around, &args.key.key)?;
-    let bytes = written(&file, args.format)?;
+    let bytes = encode(&file, args.format)?;
     let files = gabion_state::files(&around, &args.key.key)?;
     let taken: Vec<_> = files.iter().map(|file| ("a file of the key", file.as_path())).collect();
     let existing = args.force.existing();
@@ -63,7 +63,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn written(file: &KeyFile, format: Format) -> Result<Vec<u8>, Failure> {
+/// Encodes the public key of a key file.
+fn encode(file: &KeyFile, format: Format) -> Result<Vec<u8>, Failure> {
     let raw = file.public();
     Ok(match format {
         Format::Pem => file.spki(false)?,

@@ -112,7 +112,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let outputs =
         outputs.map(|(place, made)| Output::prepare(place, &made.bytes, Access::Public, existing));
     files::commit(outputs.collect::<Result<Vec<_>, _>>()?)?;
-    tell(&args, &signed)?;
+    print_result(&args, &signed)?;
     closed?;
     Ok(0)
 }
@@ -161,7 +161,8 @@ fn out_of(args: &Args, file: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-fn tell(args: &Args, signed: &[Signature]) -> Result<(), Failure> {
+/// Prints which indexes signed.
+fn print_result(args: &Args, signed: &[Signature]) -> Result<(), Failure> {
     for (file, made) in args.files.iter().zip(signed) {
         let out = out_of(args, file).unwrap_or_default();
         let (file, is_out) = (files::shown(file, "-"), files::is_dash(&out));

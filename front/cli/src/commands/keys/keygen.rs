@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let key = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
     let encoded = match form {
         None => KeyFiles::raw(&key),
-        Some(form) => KeyFiles::by(form, &key, args.format, args.der)?,
+        Some(form) => KeyFiles::encode(form, &key, args.format, args.der)?,
     };
     let private = Output::prepare(private, &encoded.private, Access::Secret, existing)?;
     // Both files are complete on disk before the first one gets its name.
@@ -93,8 +93,8 @@ impl KeyFiles {
         KeyFiles { private, public: key.public_bytes().to_vec() }
     }
 
-    /// The structures that standards have for them.
-    fn by(
+    /// Encodes both keys in the standards' structures.
+    fn encode(
         form: FileForm,
         key: &PrivateKey,
         format: Option<Format>,
