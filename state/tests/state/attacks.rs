@@ -19,9 +19,9 @@ use gabion_state::{
     backup, check_place, create, hand_over, recover, restore, retire, status,
 };
 
-use crate::place::{ONE, Place, around, engine, making, open};
-use crate::real::{new_key, strace};
-use crate::world::PUBLIC;
+use crate::real_disk::{new_key, strace};
+use crate::simulation::PUBLIC;
+use crate::test_home::{ONE, Place, around, engine, making, open};
 
 const SET: &str = "LMS_SHA256_M32_H5_W4";
 

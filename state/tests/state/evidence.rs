@@ -11,9 +11,9 @@ use gabion_engine::keys::stateful::{Ledger, LedgerError, Request, sign_requests}
 use gabion_state::testing::with_hook_once;
 use gabion_state::{Line, NewKey, create, log, recover, status};
 
-use crate::place::Place;
-use crate::real::{is_unsafe, new_key, open, sign};
-use crate::world::{PUBLIC, StandIn, stand_in};
+use crate::real_disk::{is_unsafe, new_key, open, sign};
+use crate::simulation::{PUBLIC, StandIn, stand_in};
+use crate::test_home::Place;
 
 /// A key with three signatures, one of them with a request id, that was closed.
 fn signed() -> (Place, PathBuf, Vec<u8>) {

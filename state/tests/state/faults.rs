@@ -11,7 +11,9 @@ use std::time::Instant;
 use gabion_disk::testing::faulty::{Dice, Kind, Plan};
 use serde_json::{Value, json};
 
-use crate::world::{Outcome, SCENARIOS, SignBy, Wrap, real_lms, real_xmss, run, sound, stand_in};
+use crate::simulation::{
+    Outcome, SCENARIOS, SignBy, Wrap, real_lms, real_xmss, run, sound, stand_in,
+};
 
 /// How many faults script/test runs.
 const FEW: usize = 5_000;

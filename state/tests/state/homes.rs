@@ -27,7 +27,7 @@ use gabion_engine::keys::stateful::LedgerError;
 use gabion_state::{backup, create, hand_over, recover, restore, retire, status, take_back};
 
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
-use crate::world::{
+use crate::simulation::{
     Counted, KEY, Oracle, Outcome, PUBLIC, Running, SignBy, Wrap, message, new_key, real_lms, sign,
     sound,
 };

@@ -3,13 +3,13 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod attacks;
-mod broken;
+mod broken_ledgers;
 mod evidence;
 mod faults;
 mod homes;
-mod making;
-mod place;
-mod real;
+mod real_disk;
+mod resumable;
 mod sectors;
 mod signer;
-mod world;
+mod simulation;
+mod test_home;

@@ -32,8 +32,8 @@ use gabion_state::{
 };
 
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
-use crate::place::{ONE, engine, making};
-use crate::world::{Counted, Oracle, Outcome, Wrap, message, process_on, sound};
+use crate::simulation::{Counted, Oracle, Outcome, Wrap, message, process_on, sound};
+use crate::test_home::{ONE, engine, making};
 
 /// 32 leaves in all.
 const SET: &str = "LMS_SHA256_M32_H5_W1";

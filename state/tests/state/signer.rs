@@ -21,7 +21,7 @@ use gabion_state::{
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
 
-use crate::place::{ONE, Place, around, engine, making, open};
+use crate::test_home::{ONE, Place, around, engine, making, open};
 
 /// Levels of H5 with W4.
 fn small(levels: usize) -> Sets {

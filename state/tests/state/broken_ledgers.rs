@@ -14,7 +14,7 @@ use gabion_disk::{Access, Disk, DiskFile, Identity};
 use gabion_engine::keys::stateful::digest_of;
 
 use crate::faults::{Counts, strike, strike_twice};
-use crate::world::{Wrap, stand_in};
+use crate::simulation::{Wrap, stand_in};
 use crate::{homes, sectors};
 
 /// A way to be broken.

@@ -16,8 +16,8 @@ use gabion_state::{
     check_place, restore,
 };
 
-use crate::place::{self, ONE, Place, around, engine};
-use crate::world::{self, Counted, KEY};
+use crate::simulation::{self, Counted, KEY};
+use crate::test_home::{self, ONE, Place, around, engine};
 
 fn sets(name: &str) -> Sets {
     name.parse().unwrap()
@@ -33,7 +33,7 @@ fn made(begun: Unfinished, stop_at: u32) -> Result<Option<Generated>, Error> {
 }
 
 fn written(around: &Surroundings, key: &Path, made: &Generated) -> Result<(), Error> {
-    made.write(around, &place::making(key))
+    made.write(around, &test_home::making(key))
 }
 
 impl Place {
@@ -351,7 +351,7 @@ fn no_key_is_made_twice_whatever_strikes() {
     };
     let run = |plan| {
         let sim = Sim::new(plan, 3);
-        let done = making(&world::around(&sim, &entropy));
+        let done = making(&simulation::around(&sim, &entropy));
         (sim, done)
     };
     let (sim, done) = run(Vec::new());
@@ -361,7 +361,7 @@ fn no_key_is_made_twice_whatever_strikes() {
         for kind in Kind::all().into_iter().filter(|kind| !MILD.contains(kind)) {
             let (sim, _) = run(vec![(call, kind)]);
             sim.cut_power();
-            let around = world::around(&sim, &entropy);
+            let around = simulation::around(&sim, &entropy);
             if let Ok(file) = KeyFile::read(&*around.disk, Path::new(KEY)) {
                 let id = digest_of(file.public()).map(|byte| format!("{byte:02x}")).concat();
                 sim.remove(&format!("/home/gabion/anchors/{id}"));

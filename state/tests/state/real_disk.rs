@@ -21,8 +21,8 @@ use gabion_state::{
 use serde_json::json;
 
 use crate::faults::record;
-use crate::place::{Place, around};
-use crate::world::{PUBLIC, SECRET, SignBy, StandIn, stand_in};
+use crate::simulation::{PUBLIC, SECRET, SignBy, StandIn, stand_in};
+use crate::test_home::{Place, around};
 
 /// How many times the counts of script/test run; `make hbs-faults` sets 50.
 fn times() -> usize {
@@ -633,7 +633,7 @@ fn child(place: &Place, count: u64) -> Child {
 /// A process that signs in `count` rounds.
 fn spawned(mut command: Command, place: &Place, count: u64) -> Child {
     command
-        .args(["--exact", "real::as_a_child", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "real_disk::as_a_child", "--nocapture", "--test-threads=1"])
         .env("GABION_HBS_CHILD", place.folder.path())
         .env("GABION_HBS_COUNT", count.to_string())
         .stdout(Stdio::piped())
