@@ -1,9 +1,9 @@
 //! A file system behind a trait, so that tests can simulate its failures.
 //!
 //! ```text
-//!   state, kms/core --> Disk, DiskFile --> RealDisk            the operating system
-//!                                      '-> testing::Hooked     the operating system, with a hook at each call
-//!                                      '-> testing::faulty     simulated: power cuts, torn writes, full disks
+//!   state, kms/core --> Disk, DiskFile --> RealDisk              the operating system
+//!                                      '-> testing::HookedDisk   the operating system, with a hook at each call
+//!                                      '-> testing::faulty       simulated: power cuts, torn writes, full disks
 //! ```
 //!
 //! The module `testing` needs the feature of that name.

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::disk::{Access, Disk, DiskFile, Identity, RealDisk};
 
-/// A call that something may happen at, which is about to be made but for one.
+/// A call of a disk. The hook runs before it, or after it for `AfterOpen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum DiskCall {
     /// A file is opened.
     Open(Access),
     /// A file was opened, and nothing was done with it yet.
-    Opened(Access),
+    AfterOpen(Access),
     /// An open file is synced.
     Sync,
     /// A lock is given back.
@@ -36,12 +36,12 @@ pub enum At {
     IsNetwork,
 }
 
-/// What happens; an error is the call's.
-pub type Hook = Arc<dyn Fn(At, &Path) -> io::Result<()> + Send + Sync>;
+/// A function to run at each call. Its error becomes the call's.
+pub type Hook = Arc<dyn Fn(DiskCall, &Path) -> io::Result<()> + Send + Sync>;
 
-/// The disk.
+/// The operating system's disk with a hook at each call.
 #[derive(Clone)]
-pub struct Hooked {
+pub struct HookedDisk {
     hook: Hook,
     /// A folder that other machines see, and no other one.
     network: Option<PathBuf>,
@@ -49,24 +49,24 @@ pub struct Hooked {
     mount: Option<PathBuf>,
 }
 
-impl Hooked {
-    /// A disk on which this happens.
-    pub fn new(hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        Hooked { hook: Arc::new(hook), network: None, mount: None }
+impl HookedDisk {
+    /// Returns a disk that calls `hook`.
+    pub fn new(hook: impl Fn(DiskCall, &Path) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        HookedDisk { hook: Arc::new(hook), network: None, mount: None }
     }
 
-    /// The same where a folder is one of the network, or a link a mount.
+    /// Returns this disk with a folder that is on a network, or a link that is a mount point.
     pub fn with_mounts(self, network: Option<PathBuf>, mount: Option<PathBuf>) -> Self {
-        Hooked { network, mount, ..self }
+        HookedDisk { network, mount, ..self }
     }
 
-    /// The same, where something happens once: at the first such call of a file whose name ends so.
+    /// Returns a disk that calls `act` once: at the first such call of a file whose name ends so.
     pub fn once(
-        (at, ending): (At, &'static str),
+        (at, ending): (DiskCall, &'static str),
         act: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Self {
         let act = Mutex::new(Some(act));
-        Hooked::new(move |now, path| {
+        HookedDisk::new(move |now, path| {
             let name = path.as_os_str().as_encoded_bytes();
             if now != at || !name.ends_with(ending.as_bytes()) {
                 return Ok(());
@@ -76,51 +76,51 @@ impl Hooked {
         })
     }
 
-    fn at(&self, at: At, path: &Path) -> io::Result<()> {
+    fn call_hook(&self, at: DiskCall, path: &Path) -> io::Result<()> {
         (self.hook)(at, path)
     }
 }
 
-impl Disk for Hooked {
+impl Disk for HookedDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        self.at(At::Open(access), path)?;
+        self.call_hook(DiskCall::Open(access), path)?;
         let file = RealDisk.open(path, access)?;
-        self.at(At::Opened(access), path)?;
+        self.call_hook(DiskCall::AfterOpen(access), path)?;
         Ok(Box::new(HookedFile { file, path: path.to_owned(), hook: Arc::clone(&self.hook) }))
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.at(At::MakeFolder, path)?;
+        self.call_hook(DiskCall::MakeFolder, path)?;
         RealDisk.make_folder(path)
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.at(At::SyncFolder, path)?;
+        self.call_hook(DiskCall::SyncFolder, path)?;
         RealDisk.sync_folder(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at(At::Rename, from)?;
+        self.call_hook(DiskCall::Rename, from)?;
         RealDisk.rename(from, to)
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at(At::Rename, from)?;
+        self.call_hook(DiskCall::Rename, from)?;
         RealDisk.rename_new(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.at(At::Remove, path)?;
+        self.call_hook(DiskCall::Remove, path)?;
         RealDisk.remove(path)
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        self.at(At::Identity, path)?;
+        self.call_hook(DiskCall::Identity, path)?;
         RealDisk.identity(path)
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        self.at(At::Canonical, path)?;
+        self.call_hook(DiskCall::Canonical, path)?;
         match self.mount.as_ref().is_some_and(|mount| path.starts_with(mount)) {
             true => std::fs::metadata(path).map(|_| path.to_owned()),
             false => RealDisk.canonical(path),
@@ -128,7 +128,7 @@ impl Disk for Hooked {
     }
 
     fn is_network(&self, path: &Path) -> io::Result<bool> {
-        self.at(At::IsNetwork, path)?;
+        self.call_hook(DiskCall::IsNetwork, path)?;
         match &self.network {
             Some(network) => Ok(RealDisk.canonical(path)?.starts_with(network)),
             None => RealDisk.is_network(path),
@@ -156,7 +156,7 @@ impl DiskFile for HookedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        (self.hook)(At::Sync, &self.path)?;
+        (self.hook)(DiskCall::Sync, &self.path)?;
         self.file.sync()
     }
 
@@ -169,7 +169,7 @@ impl DiskFile for HookedFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        (self.hook)(At::Unlock, &self.path)?;
+        (self.hook)(DiskCall::Unlock, &self.path)?;
         self.file.unlock()
     }
 

@@ -58,10 +58,10 @@ pub trait Anchor: Send {
 /// What an anchor says about a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The same.
-    Raised,
-    /// The state is one ahead.
-    Behind,
+    /// The anchor agrees with the state.
+    UpToDate,
+    /// The anchor is one generation behind the state.
+    OneBehind,
     /// The state was recovered, and this anchor was not raised by that.
     NotRecovered,
     /// The state is older than what the anchor saw.
@@ -69,26 +69,26 @@ pub enum Verdict {
     /// The anchor is older than the state can explain.
     AnchorIsOld,
     /// It saw another state of the same age.
-    Other,
+    Diverged,
     /// The key left this anchor.
-    Gone(Lifecycle),
+    KeyLeft(Lifecycle),
 }
 
 /// Compares an anchor's mark with a state.
 pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
     let is_before = Some(mark.generation) == state.generation.checked_sub(1);
     if *mark == state.mark(key) {
-        Verdict::Raised
+        Verdict::UpToDate
     } else if mark.key == *key && mark.lifecycle != Lifecycle::Active {
-        Verdict::Gone(mark.lifecycle)
+        Verdict::KeyLeft(mark.lifecycle)
     } else if mark.key != *key || mark.generation == state.generation {
-        Verdict::Other
+        Verdict::Diverged
     } else if is_before && state.before == NO_STAMP {
         Verdict::NotRecovered
     } else if is_before && mark.stamp == state.before {
-        Verdict::Behind
+        Verdict::OneBehind
     } else if is_before {
-        Verdict::Other
+        Verdict::Diverged
     } else if mark.generation > state.generation {
         Verdict::StateIsOld
     } else {
@@ -101,7 +101,7 @@ impl Verdict {
     /// recovered.
     pub fn of_recovered(self, is_recovered: bool) -> Self {
         match self {
-            Verdict::Behind if is_recovered => Verdict::NotRecovered,
+            Verdict::OneBehind if is_recovered => Verdict::NotRecovered,
             verdict => verdict,
         }
     }
@@ -109,7 +109,7 @@ impl Verdict {
     /// Whether the key left the anchor.
     pub fn lifecycle(self) -> Lifecycle {
         match self {
-            Verdict::Gone(lifecycle) => lifecycle,
+            Verdict::KeyLeft(lifecycle) => lifecycle,
             _ => Lifecycle::Active,
         }
     }
@@ -117,14 +117,14 @@ impl Verdict {
     /// Why the state may not be used; None where it may.
     pub fn refusal(self) -> Option<&'static str> {
         match self {
-            Verdict::Raised | Verdict::Behind | Verdict::Gone(Lifecycle::Active) => None,
-            Verdict::Gone(Lifecycle::HandingOver) => Some(
+            Verdict::UpToDate | Verdict::OneBehind | Verdict::KeyLeft(Lifecycle::Active) => None,
+            Verdict::KeyLeft(Lifecycle::HandingOver) => Some(
                 "the key no longer signs here: it was being handed over to another host, and the backup may lack its name",
             ),
-            Verdict::Gone(Lifecycle::HandedOver) => {
+            Verdict::KeyLeft(Lifecycle::HandedOver) => {
                 Some("the key no longer signs here: it was handed over to another host")
             }
-            Verdict::Gone(Lifecycle::Retired) => {
+            Verdict::KeyLeft(Lifecycle::Retired) => {
                 Some("the key no longer signs here: it was retired")
             }
             Verdict::StateIsOld => Some(
@@ -137,7 +137,7 @@ impl Verdict {
             Verdict::AnchorIsOld => Some(
                 "the anchor is older than the state: restored, or the key was used from another home since",
             ),
-            Verdict::Other => {
+            Verdict::Diverged => {
                 Some("the anchor saw another state: the key was copied, and both went on")
             }
         }
@@ -157,8 +157,8 @@ impl FileAnchor {
         FileAnchor { disk, path, slots: None }
     }
 
-    /// The file, opened once; none where there is none.
-    fn opened(&mut self, access: Access) -> io::Result<Option<&mut Slots>> {
+    /// Opens the file once. Returns `None` if it is missing.
+    fn open_slots(&mut self, access: Access) -> io::Result<Option<&mut Slots>> {
         if self.slots.is_none() {
             let file = match self.disk.open(&self.path, access) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -171,7 +171,7 @@ impl FileAnchor {
 
     /// Whether the file is there and was never written to: whoever made it was killed at it.
     pub(crate) fn is_blank(&mut self) -> bool {
-        let Ok(Some(slots)) = self.opened(Access::Read) else { return false };
+        let Ok(Some(slots)) = self.open_slots(Access::Read) else { return false };
         let mut bytes = [0; 2 * BLOCK as usize];
         let read = read_full(slots.file(), &mut bytes, 0);
         read.is_ok_and(|read| bytes[..read].iter().all(|byte| *byte == 0))
@@ -216,7 +216,7 @@ impl Anchor for FileAnchor {
 
     fn hold(&mut self) -> io::Result<bool> {
         // By the same handle through which it is raised, so that it is held as long as it may be.
-        match self.opened(Access::Write)? {
+        match self.open_slots(Access::Write)? {
             Some(slots) => slots.file().try_lock(),
             None => Ok(true),
         }
@@ -230,7 +230,7 @@ impl Anchor for FileAnchor {
     }
 
     fn read(&mut self) -> io::Result<Option<Mark>> {
-        let Some(slots) = self.opened(Access::Read)? else { return Ok(None) };
+        let Some(slots) = self.open_slots(Access::Read)? else { return Ok(None) };
         Ok(slots.read()?.as_ref().and_then(Mark::of_record))
     }
 
@@ -307,32 +307,32 @@ mod tests {
             lifecycle: Lifecycle::Active,
         };
         let said = |mark: Mark| verdict(&mark, &state, &key);
-        assert_eq!(said(mark(5, 5, 9)), Verdict::Raised);
-        assert_eq!(said(mark(4, 4, 1)), Verdict::Behind);
-        assert_eq!(said(mark(5, 6, 9)), Verdict::Other);
-        assert_eq!(said(mark(5, 5, 8)), Verdict::Other);
-        assert_eq!(said(mark(4, 5, 1)), Verdict::Other);
+        assert_eq!(said(mark(5, 5, 9)), Verdict::UpToDate);
+        assert_eq!(said(mark(4, 4, 1)), Verdict::OneBehind);
+        assert_eq!(said(mark(5, 6, 9)), Verdict::Diverged);
+        assert_eq!(said(mark(5, 5, 8)), Verdict::Diverged);
+        assert_eq!(said(mark(4, 5, 1)), Verdict::Diverged);
         assert_eq!(said(mark(3, 4, 1)), Verdict::AnchorIsOld);
         assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
-        assert_eq!(said(Mark { key: [2; 32], ..mark(5, 5, 9) }), Verdict::Other);
+        assert_eq!(said(Mark { key: [2; 32], ..mark(5, 5, 9) }), Verdict::Diverged);
         // A state that was recovered, which an anchor of the generation before can't have seen, whatever it says.
         let recovered = State { before: NO_STAMP, ..state.clone() };
         let said = |mark: Mark| verdict(&mark, &recovered, &key);
-        assert_eq!(said(mark(5, 5, 9)), Verdict::Raised);
+        assert_eq!(said(mark(5, 5, 9)), Verdict::UpToDate);
         assert_eq!(said(mark(4, 4, 1)), Verdict::NotRecovered);
         assert_eq!(said(mark(4, 0, 1)), Verdict::NotRecovered);
-        assert_eq!(said(mark(5, 6, 9)), Verdict::Other);
+        assert_eq!(said(mark(5, 6, 9)), Verdict::Diverged);
         assert_eq!(said(mark(3, 4, 1)), Verdict::AnchorIsOld);
         assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
         for lifecycle in [Lifecycle::HandingOver, Lifecycle::HandedOver, Lifecycle::Retired] {
             for mark in [mark(5, 5, 9), mark(6, 5, 9), mark(4, 4, 1), mark(1, 1, 1)] {
                 let gone = verdict(&Mark { lifecycle, ..mark }, &state, &key);
-                assert_eq!(gone, Verdict::Gone(lifecycle));
+                assert_eq!(gone, Verdict::KeyLeft(lifecycle));
                 assert!(gone.refusal().is_some());
             }
         }
         let refused =
-            [Verdict::NotRecovered, Verdict::StateIsOld, Verdict::AnchorIsOld, Verdict::Other];
+            [Verdict::NotRecovered, Verdict::StateIsOld, Verdict::AnchorIsOld, Verdict::Diverged];
         assert!(refused.iter().all(|verdict| verdict.refusal().is_some()));
     }
 }

@@ -15,12 +15,12 @@ use zeroize::Zeroizing;
 
 use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::files::{
-    CHUNK, Paths, Surroundings, anchor_paths, copy_file, failed, folder_of, put_file, read_range,
-    read_state,
+    CHUNK, Environment, Paths, anchor_paths, copy_file, failed, folder_of, read_range, read_state,
+    write_file,
 };
 use crate::key_file::FILE_MAX;
 use crate::keys::{check_no_part, make_files, remove_unfinished};
-use crate::lock::{Lock, Tried, Work};
+use crate::lock::{Lock, LockAttempt, Work};
 use crate::record::Lifecycle;
 
 const MAGIC: [u8; 8] = *b"gabback1";
@@ -30,41 +30,41 @@ const MAGIC: [u8; 8] = *b"gabback1";
 /// # Errors
 /// If somebody signs; if the key was handed over or retired here; if there is a file `out`; if a file can't be read or
 /// written.
-pub fn backup(around: &Surroundings, key: &Path, out: &Path) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+pub fn backup(environment: &Environment, key: &Path, out: &Path) -> Result<(), LedgerError> {
+    let disk = &*environment.disk;
     let paths = Paths::of_existing(disk, key)?;
-    let lock = take_lock(around, &paths)?;
+    let lock = take_lock(environment, &paths)?;
     let written =
-        check_active(around, &paths).and_then(|()| write_whole(disk, out, &paths, || Ok(())));
+        check_active(environment, &paths).and_then(|()| write_whole(disk, out, &paths, || Ok(())));
     lock.release();
     written
 }
 
 /// Takes the lock of a key of which nothing is lost.
-pub(crate) fn take_lock(around: &Surroundings, paths: &Paths) -> Result<Lock, LedgerError> {
-    let disk = &*around.disk;
-    paths.check_there(disk, &[&paths.state, &paths.log, &paths.lock])?;
+pub(crate) fn take_lock(environment: &Environment, paths: &Paths) -> Result<Lock, LedgerError> {
+    let disk = &*environment.disk;
+    paths.check_present(disk, &[&paths.state, &paths.log, &paths.lock])?;
     match Lock::try_take(disk, &paths.lock) {
-        Ok(Tried::Held(lock)) => Ok(lock),
-        Ok(Tried::Busy(holder)) => Err(LedgerError::Held(holder)),
+        Ok(LockAttempt::Acquired(lock)) => Ok(lock),
+        Ok(LockAttempt::Busy(holder)) => Err(LedgerError::Held(holder)),
         Err(error) => Err(failed(&paths.lock, &error)),
     }
 }
 
 /// Refuses a key that left this home: a backup of what stayed is older than what may be signed elsewhere.
-fn check_active(around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
-    let (head, _, state) = match read_state(&*around.disk, paths, Access::Read) {
+fn check_active(environment: &Environment, paths: &Paths) -> Result<(), LedgerError> {
+    let (head, _, state) = match read_state(&*environment.disk, paths, Access::Read) {
         // A key whose state is damaged is backed up as it is, and so is one whose anchors are lost.
         Err(LedgerError::Unsafe(_)) => return Ok(()),
         read => read?,
     };
     paths.check_active(state.lifecycle)?;
-    for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
-        let mark = FileAnchor::new(Arc::clone(&around.disk), path.clone()).read();
+    for path in anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)? {
+        let mark = FileAnchor::new(Arc::clone(&environment.disk), path.clone()).read();
         let mark = mark.map_err(|error| failed(&path, &error))?;
         let verdict = mark.map(|mark| verdict(&mark, &state, &head.key));
         let gone = verdict.filter(|verdict| verdict.lifecycle() != Lifecycle::Active);
-        if let Some(refused) = gone.and_then(|gone| paths.refused_by(&path, gone)) {
+        if let Some(refused) = gone.and_then(|gone| paths.refusal_of(&path, gone)) {
             return Err(refused);
         }
     }
@@ -88,10 +88,10 @@ pub(crate) fn write_whole(
     let part = PathBuf::from(part);
     let at_part = |error: io::Error| failed(&part, &error);
     match Lock::try_take(disk, &part) {
-        Ok(Tried::Busy(_)) => {
+        Ok(LockAttempt::Busy(_)) => {
             return Err(LedgerError::Held("a process that writes this backup".to_owned()));
         }
-        Ok(Tried::Held(lock)) => {
+        Ok(LockAttempt::Acquired(lock)) => {
             let removed = remove_part(disk, &part);
             lock.release();
             removed.map_err(at_part)?;
@@ -133,7 +133,7 @@ pub(crate) fn is_backup_of(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         backup => backup.map_err(at)?,
     };
-    let Some(ranges) = taken_apart(&*backup).map_err(at)? else { return Ok(false) };
+    let Some(ranges) = find_sections(&*backup).map_err(at)? else { return Ok(false) };
     for (range, path) in ranges.iter().zip([&paths.key, &paths.state, &paths.log]) {
         let at_file = |error: io::Error| failed(path, &error);
         let file = disk.open(path, Access::Read).map_err(at_file)?;
@@ -177,12 +177,12 @@ fn remove_part(disk: &dyn Disk, part: &Path) -> io::Result<()> {
 /// # Errors
 /// [`LedgerError::Place`] if it is damaged, or has the name of one of the files; if one of them is there already, or
 /// can't be written. Then none is.
-pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+pub fn restore(environment: &Environment, backup: &Path, key: &Path) -> Result<(), LedgerError> {
+    let disk = &*environment.disk;
     let misplaced = |reason: &str| LedgerError::Place(format!("{}: {reason}", backup.display()));
     let at = |error: io::Error| failed(backup, &error);
     let file = disk.open(backup, Access::Read).map_err(at)?;
-    let files = taken_apart(&*file).map_err(at)?;
+    let files = find_sections(&*file).map_err(at)?;
     let [secret, state, log] = files.ok_or_else(|| misplaced("it is no whole backup"))?;
     let secret = read_range(&*file, &secret).map_err(at)?;
     let paths = Paths::of(key);
@@ -190,13 +190,13 @@ pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), L
     if paths.all().iter().any(|path| disk.identity(path).is_ok_and(|other| other == id)) {
         return Err(misplaced("it has the name of a file of the key"));
     }
-    remove_unfinished(around, &paths)?;
+    remove_unfinished(environment, &paths)?;
     check_no_part(disk, &paths)?;
-    make_files(around, &paths, Work::Restoring, |made| {
+    make_files(environment, &paths, Work::Restore, |made| {
         copy_file(disk, &*file, &log, &paths.log, made)?;
         copy_file(disk, &*file, &state, &paths.state, made)?;
         // The private key comes last, and whole.
-        put_file(disk, &paths.key, &secret, false).map_err(|error| failed(&paths.key, &error))?;
+        write_file(disk, &paths.key, &secret, false).map_err(|error| failed(&paths.key, &error))?;
         made.push(paths.key.clone());
         Ok(())
     })
@@ -263,8 +263,8 @@ fn write_all_of(
     backup.put(&sum).and_then(|()| backup.flush()).map_err(at)
 }
 
-/// Where the files of a backup are in it: the private key, the state and the log. `None` if it is no whole backup.
-fn taken_apart(file: &dyn DiskFile) -> io::Result<Option<[Range<u64>; 3]>> {
+/// Finds the files of a backup in it: the private key, the state and the log. `None` if it is no whole backup.
+fn find_sections(file: &dyn DiskFile) -> io::Result<Option<[Range<u64>; 3]>> {
     let Some(end) = file.size()?.checked_sub(32) else { return Ok(None) };
     let mut sum = Sha256::new();
     let (mut offset, mut chunk) = (0, Zeroizing::new(vec![0; CHUNK]));

@@ -15,9 +15,9 @@ use crate::machine::{MACHINE_ID, Machine, ThisMachine};
 use crate::record::{Head, KeyId, Lifecycle, STATE_MAGIC, Stamp, State};
 use crate::slots::{BLOCK, Slots};
 
-/// What a ledger runs on.
+/// The environment of a ledger: disk, machine and entropy.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct Environment {
     /// The file system.
     pub disk: Arc<dyn Disk>,
     /// The machine.
@@ -26,10 +26,10 @@ pub struct Surroundings {
     pub entropy: Arc<dyn Entropy + Send + Sync>,
 }
 
-impl Surroundings {
+impl Environment {
     /// This machine and its operating system.
     pub fn real() -> Self {
-        Surroundings {
+        Environment {
             disk: Arc::new(RealDisk),
             machine: Arc::new(ThisMachine),
             entropy: Arc::new(OsEntropy),
@@ -84,12 +84,12 @@ impl Paths {
 
     /// What those are called that are written under another name first: whoever writes one removes what has it.
     pub fn unfinished(&self) -> [PathBuf; 3] {
-        [&self.key, &self.trees, &self.part].map(|path| beside_new(path))
+        [&self.key, &self.trees, &self.part].map(|path| temporary_path(path))
     }
 
-    /// What somebody types whose key may not sign: its state may not be the newest one, or it left this home.
-    pub fn way_on(&self, lifecycle: Lifecycle) -> String {
-        let key = quoted(&self.key);
+    /// Returns the command that makes a key usable again whose state may not be the newest one, or that left this home.
+    pub fn recovery_command(&self, lifecycle: Lifecycle) -> String {
+        let key = quote(&self.key);
         let takes_back = format!(
             "if it is to sign here again and no other copy of it is left, `gabion hbs recover {key} --burn N \
              --i-have-destroyed-every-other-copy` takes it back"
@@ -111,23 +111,27 @@ impl Paths {
 
     /// The error of a state that may not be used until it is recovered.
     pub(crate) fn unsafe_until_recovered(&self, path: &Path, reason: &str) -> LedgerError {
-        unsafe_state(path, &format!("{reason}; {}", self.way_on(Lifecycle::Active)))
+        unsafe_state(path, &format!("{reason}; {}", self.recovery_command(Lifecycle::Active)))
     }
 
     /// The error of a file, an anchor in general, that forbids signing; `None` if it does not.
-    pub(crate) fn refused_by(&self, file: &Path, verdict: Verdict) -> Option<LedgerError> {
+    pub(crate) fn refusal_of(&self, file: &Path, verdict: Verdict) -> Option<LedgerError> {
         let reason = verdict.refusal()?;
-        let way_on = self.way_on(verdict.lifecycle());
+        let way_on = self.recovery_command(verdict.lifecycle());
         Some(unsafe_state(file, &format!("{reason}; {way_on}")))
     }
 
     /// Refuses a key that left with its state.
     pub(crate) fn check_active(&self, lifecycle: Lifecycle) -> Result<(), LedgerError> {
-        self.refused_by(&self.state, Verdict::Gone(lifecycle)).map_or(Ok(()), Err)
+        self.refusal_of(&self.state, Verdict::KeyLeft(lifecycle)).map_or(Ok(()), Err)
     }
 
-    /// Refuses a key without one of these files, of those without which nobody signs.
-    pub(crate) fn check_there(&self, disk: &dyn Disk, files: &[&Path]) -> Result<(), LedgerError> {
+    /// Fails if one of these files is missing, without which nobody signs.
+    pub(crate) fn check_present(
+        &self,
+        disk: &dyn Disk,
+        files: &[&Path],
+    ) -> Result<(), LedgerError> {
         let is_lost = |path: &&&Path| {
             disk.identity(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
         };
@@ -151,8 +155,8 @@ pub(crate) const IS_LOST: &str =
 const STATE_BACK: &str = "put it back, or restore a backup of the key by `gabion hbs restore FILE --out NEW`, and burn what \
     was signed since by `gabion hbs recover NEW --burn N`";
 
-/// A name as a shell takes it.
-fn quoted(path: &Path) -> String {
+/// Quotes a path for a shell.
+fn quote(path: &Path) -> String {
     let name = path.display().to_string();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@%:,".contains(&byte);
     match !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_plain) {
@@ -170,9 +174,9 @@ pub fn folder_of(path: &Path) -> &Path {
 }
 
 /// The stamp of a new generation.
-pub fn new_stamp(around: &Surroundings) -> Result<Stamp, LedgerError> {
+pub fn new_stamp(environment: &Environment) -> Result<Stamp, LedgerError> {
     let mut stamp = [0; 16];
-    let drawn = around.entropy.fill(&mut stamp);
+    let drawn = environment.entropy.fill(&mut stamp);
     drawn.map_err(|error| LedgerError::Unavailable(error.to_string()))?;
     Ok(stamp)
 }
@@ -223,7 +227,7 @@ pub(crate) fn machine_id(machine: &dyn Machine) -> Result<[u8; 32], LedgerError>
 }
 
 /// The error of a log that can't be read: nobody knows what was signed until it can be.
-pub(crate) fn unreadable(path: &Path, error: &io::Error) -> LedgerError {
+pub(crate) fn unreadable_log(path: &Path, error: &io::Error) -> LedgerError {
     unsafe_state(
         path,
         &format!("it can't be read ({error}); make it readable and run the command again"),
@@ -304,8 +308,8 @@ pub fn copy_file(
     disk.sync_folder(folder).map_err(|error| failed(folder, &error))
 }
 
-/// What a file is called while it is written.
-pub fn beside_new(path: &Path) -> PathBuf {
+/// Returns the temporary path of a file while it is written.
+pub fn temporary_path(path: &Path) -> PathBuf {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     PathBuf::from(new)
@@ -313,8 +317,8 @@ pub fn beside_new(path: &Path) -> PathBuf {
 
 /// Writes a file, durably, in place of what has its name, or refuses where something has. Whoever reads it finds what was
 /// there before, or all of it.
-pub fn put_file(disk: &dyn Disk, path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
-    let new = beside_new(path);
+pub fn write_file(disk: &dyn Disk, path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
+    let new = temporary_path(path);
     // One that a process left that was killed.
     let _ = disk.remove(&new);
     let written = disk.open(&new, Access::New).and_then(|file| {
@@ -340,7 +344,7 @@ pub fn put_file(disk: &dyn Disk, path: &Path, bytes: &[u8], replaces: bool) -> i
 /// Refuses a file or folder that other machines see, unless the owner of the key allowed it. Where it is not there
 /// yet, the folder above it counts.
 pub fn check_network(
-    around: &Surroundings,
+    environment: &Environment,
     place: &Path,
     is_allowed: bool,
 ) -> Result<(), LedgerError> {
@@ -349,7 +353,7 @@ pub fn check_network(
     }
     let mut nearest = place;
     let is_network = loop {
-        match (around.disk.is_network(nearest), nearest.parent()) {
+        match (environment.disk.is_network(nearest), nearest.parent()) {
             (Err(error), Some(above)) if error.kind() == ErrorKind::NotFound => nearest = above,
             (is_network, _) => break is_network.map_err(|error| failed(nearest, &error))?,
         }
@@ -364,12 +368,12 @@ pub fn check_network(
 
 /// The same of a key's files that are there: each may be a link to somewhere else.
 pub fn check_places(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     is_allowed: bool,
 ) -> Result<(), LedgerError> {
     let places = [paths.folder(), &paths.state, &paths.log, &paths.lock];
-    places.into_iter().try_for_each(|place| check_network(around, place, is_allowed))
+    places.into_iter().try_for_each(|place| check_network(environment, place, is_allowed))
 }
 
 /// The names of anchors as a head has them: absolute, or empty for the default place.
@@ -417,7 +421,7 @@ mod tests {
             ("$k", "'$k'"),
             ("", "''"),
         ] {
-            assert_eq!(quoted(Path::new(name)), typed);
+            assert_eq!(quote(Path::new(name)), typed);
         }
     }
 }

@@ -21,7 +21,7 @@ use gabion_engine::keys::stateful::LedgerError;
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::backup::{is_backup_of, sync_backup, take_lock, write_whole};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, machine_id,
+    Environment, Paths, anchor_paths, check_key, check_network, check_places, failed, machine_id,
     new_stamp, read_state,
 };
 use crate::keys::take_or_make_lock;
@@ -29,7 +29,7 @@ use crate::ledger::{NO_ANCHOR, OTHER_MACHINE, held_anchor, open_log, with_outcom
 use crate::lock::Lock;
 use crate::record::{Head, KeyId, Lifecycle, Mark, NO_STAMP, Stamp, State};
 use crate::slots::{Record, Slots};
-use crate::witnesses::{Witness, raise_or_make, see_anchors};
+use crate::witnesses::{Witness, raise_or_make, read_anchors};
 
 /// Writes a backup that hands the key over to another host: before it has its name, the anchors here say durably that the key
 /// no longer signs here. Interrupted after that, the same call writes the backup, or finds it whole. Returns whether a call
@@ -40,16 +40,17 @@ use crate::witnesses::{Witness, raise_or_make, see_anchors};
 /// is a file `out`, but for the backup of the call that was interrupted; if a file can't be read or written. The message says
 /// whether the key still signs here.
 pub fn hand_over(
-    around: &Surroundings,
+    environment: &Environment,
     key: &Path,
     public: &[u8],
     out: &Path,
 ) -> Result<bool, LedgerError> {
     let unchanged = |error| with_outcome(error, UNCHANGED);
-    let paths = Paths::of_existing(&*around.disk, key).map_err(unchanged)?;
-    let lock = take_lock(around, &paths).map_err(unchanged)?;
-    let (mut anchors, mut place) = (Vec::new(), Whereabouts::Unchanged);
-    let handed = hand_over_under(&lock, around, &paths, (public, out), (&mut anchors, &mut place));
+    let paths = Paths::of_existing(&*environment.disk, key).map_err(unchanged)?;
+    let lock = take_lock(environment, &paths).map_err(unchanged)?;
+    let (mut anchors, mut place) = (Vec::new(), HandOverStage::NotStarted);
+    let handed =
+        hand_over_under(&lock, environment, &paths, (public, out), (&mut anchors, &mut place));
     anchors.iter_mut().for_each(|(_, anchor)| anchor.release());
     lock.release();
     handed.map_err(|error| with_outcome(error, &place.outcome(&paths, out)))
@@ -57,28 +58,30 @@ pub fn hand_over(
 
 const UNCHANGED: &str = "nothing was handed over, and nothing changed";
 
-/// Where a key is while it is handed over, for what is said of an error.
-enum Whereabouts {
+/// How far a hand-over got, for error messages.
+enum HandOverStage {
     /// Nothing was written yet.
-    Unchanged,
-    /// It signs here.
-    Here,
+    NotStarted,
+    /// The key still signs here.
+    KeyActive,
     /// Some of its anchors may say that it is being handed over.
-    Leaving,
+    AnchorsChanged,
     /// The backup has its name.
-    Left,
+    BackupComplete,
 }
 
-impl Whereabouts {
+impl HandOverStage {
     fn outcome(&self, paths: &Paths, out: &Path) -> String {
         match self {
-            Whereabouts::Unchanged => UNCHANGED.to_owned(),
-            Whereabouts::Here => "no backup was written, and the key still signs here".to_owned(),
-            Whereabouts::Leaving => format!(
+            HandOverStage::NotStarted => UNCHANGED.to_owned(),
+            HandOverStage::KeyActive => {
+                "no backup was written, and the key still signs here".to_owned()
+            }
+            HandOverStage::AnchorsChanged => format!(
                 "no backup was written, and the key no longer signs here unless `gabion hbs status` says so: {}",
-                paths.way_on(Lifecycle::HandingOver)
+                paths.recovery_command(Lifecycle::HandingOver)
             ),
-            Whereabouts::Left => {
+            HandOverStage::BackupComplete => {
                 format!("the backup {} is whole, and the key no longer signs here", out.display())
             }
         }
@@ -89,35 +92,35 @@ type Witnesses = Vec<(PathBuf, FileAnchor)>;
 
 fn hand_over_under(
     lock: &Lock,
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     (public, out): (&[u8], &Path),
-    (anchors, place): (&mut Witnesses, &mut Whereabouts),
+    (anchors, place): (&mut Witnesses, &mut HandOverStage),
 ) -> Result<bool, LedgerError> {
-    let disk = &*around.disk;
+    let disk = &*environment.disk;
     let (head, slots, state) = read_state(disk, paths, Access::Write)?;
     check_key(paths, &head, public)?;
-    check_places(around, paths, head.allow_network)?;
+    check_places(environment, paths, head.allow_network)?;
     paths.check_active(state.lifecycle)?;
-    if state.machine != machine_id(&*around.machine)? {
+    if state.machine != machine_id(&*environment.machine)? {
         return Err(paths.unsafe_until_recovered(&paths.state, OTHER_MACHINE));
     }
-    let handing = gone(&state, &head.key, Lifecycle::HandingOver);
-    let (active, behind) = hold_all(around, paths, (&head, &state), &handing, anchors)?;
-    let log = open_log(around, paths, &head, &state)?;
-    let verdict = Verdict::Behind.of_recovered(log.ends_with_recovery(state.next));
-    if let Some(refused) = behind.and_then(|name| paths.refused_by(&name, verdict)) {
+    let handing = departed_mark(&state, &head.key, Lifecycle::HandingOver);
+    let (active, behind) = hold_all(environment, paths, (&head, &state), &handing, anchors)?;
+    let log = open_log(environment, paths, &head, &state)?;
+    let verdict = Verdict::OneBehind.of_recovered(log.ends_with_recovery(state.next));
+    if let Some(refused) = behind.and_then(|name| paths.refusal_of(&name, verdict)) {
         return Err(refused);
     }
-    lock.sign(&*around.machine);
+    lock.sign(&*environment.machine);
     let was_interrupted = active.len() < anchors.len();
-    *place = if was_interrupted { Whereabouts::Leaving } else { Whereabouts::Here };
-    settle(paths, &slots, &state.record(&head.key))?;
+    *place = if was_interrupted { HandOverStage::AnchorsChanged } else { HandOverStage::KeyActive };
+    rewrite_state(paths, &slots, &state.record(&head.key))?;
     for at in active {
         raise(&mut anchors[at], &state.mark(&head.key), &state.before)?;
     }
     let mut leave = || {
-        *place = Whereabouts::Leaving;
+        *place = HandOverStage::AnchorsChanged;
         anchors.iter_mut().try_for_each(|anchor| raise(anchor, &handing, &state.stamp))
     };
     match was_interrupted && is_backup_of(disk, out, paths)? {
@@ -125,30 +128,30 @@ fn hand_over_under(
         true => leave().and_then(|()| sync_backup(disk, out))?,
         false => write_whole(disk, out, paths, leave)?,
     }
-    *place = Whereabouts::Left;
+    *place = HandOverStage::BackupComplete;
     let handed = Mark {
         generation: handing.generation.saturating_add(1),
-        ..gone(&state, &head.key, Lifecycle::HandedOver)
+        ..departed_mark(&state, &head.key, Lifecycle::HandedOver)
     };
     anchors.iter_mut().try_for_each(|anchor| raise(anchor, &handed, &state.stamp))?;
-    part_with(around, paths, &handed)?;
+    mark_departed(environment, paths, &handed)?;
     Ok(was_interrupted)
 }
 
 /// Holds the anchors of a key, each of which has to agree with the state or to say that this very state is being handed over.
 /// Returns which agree, and the name of one that is a generation behind.
 fn hold_all(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     (head, state): (&Head, &State),
     handing: &Mark,
     anchors: &mut Witnesses,
 ) -> Result<(Vec<usize>, Option<PathBuf>), LedgerError> {
     let (mut active, mut behind) = (Vec::new(), None);
-    for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
-        check_network(around, &path, head.allow_network)?;
+    for path in anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)? {
+        check_network(environment, &path, head.allow_network)?;
         let at = |error| failed(&path, &error);
-        let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
+        let mut anchor = FileAnchor::new(Arc::clone(&environment.disk), path.clone());
         if !anchor.hold().map_err(at)? {
             return Err(held_anchor(&path));
         }
@@ -159,34 +162,34 @@ fn hold_all(
             continue;
         }
         let verdict = verdict(&mark, state, &head.key);
-        if let Some(refused) = paths.refused_by(&path, verdict) {
+        if let Some(refused) = paths.refusal_of(&path, verdict) {
             return Err(refused);
         }
         active.push(anchors.len() - 1);
-        if verdict == Verdict::Behind {
+        if verdict == Verdict::OneBehind {
             behind = Some(path);
         }
     }
     Ok((active, behind))
 }
 
-/// The mark of a key whose state this was when it left.
-fn gone(state: &State, key: &KeyId, lifecycle: Lifecycle) -> Mark {
+/// Returns the mark of a key that left with this state.
+fn departed_mark(state: &State, key: &KeyId, lifecycle: Lifecycle) -> Mark {
     let generation = state.generation.saturating_add(1);
     Mark { generation, lifecycle, ..state.mark(key) }
 }
 
 /// Writes the state again: what was read may never have got to the disk, and the anchors name it.
-fn settle(paths: &Paths, slots: &Slots, record: &Record) -> Result<(), LedgerError> {
+fn rewrite_state(paths: &Paths, slots: &Slots, record: &Record) -> Result<(), LedgerError> {
     let written = slots.write_again(record).and_then(|()| slots.file().sync());
     written.map_err(|error| failed(&paths.state, &error))
 }
 
-/// Has the state say what the anchors say of a key that left, so that none of them is missed that is lost, or comes back
+/// Records in the state what the anchors say of a key that left, so that none of them is missed that is lost, or comes back
 /// from an older copy of the home. No anchor agrees with its generation, for programs that do not know the lifecycle.
-fn part_with(around: &Surroundings, paths: &Paths, mark: &Mark) -> Result<(), LedgerError> {
-    let (head, mut slots, state) = read_state(&*around.disk, paths, Access::Write)?;
-    let (stamp, before) = (new_stamp(around)?, NO_STAMP);
+fn mark_departed(environment: &Environment, paths: &Paths, mark: &Mark) -> Result<(), LedgerError> {
+    let (head, mut slots, state) = read_state(&*environment.disk, paths, Access::Write)?;
+    let (stamp, before) = (new_stamp(environment)?, NO_STAMP);
     let Mark { generation, lifecycle, .. } = *mark;
     let state = State { generation, stamp, before, lifecycle, ..state };
     let written = slots.write(&state.record(&head.key)).and_then(|()| slots.file().sync());
@@ -206,13 +209,13 @@ fn raise(
 ///
 /// # Errors
 /// If somebody signs; if a file can't be read or written. Then the key is retired if one of its anchors says so.
-pub fn retire(around: &Surroundings, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+pub fn retire(environment: &Environment, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
+    let disk = &*environment.disk;
     let paths = Paths::of_existing(disk, key)?;
-    paths.check_there(disk, &[&paths.state])?;
+    paths.check_present(disk, &[&paths.state])?;
     let (lock, is_new) = take_or_make_lock(disk, &paths)?;
     let mut anchors = Vec::new();
-    let retired = retire_under(around, &paths, public, &mut anchors);
+    let retired = retire_under(environment, &paths, public, &mut anchors);
     anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
     if is_new {
         // Without the lock the key is refused besides.
@@ -223,21 +226,21 @@ pub fn retire(around: &Surroundings, key: &Path, public: &[u8]) -> Result<(), Le
 }
 
 fn retire_under(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     public: &[u8],
     anchors: &mut Vec<Witness>,
 ) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+    let disk = &*environment.disk;
     let (head, _, state) = read_state(disk, paths, Access::Read)?;
     check_key(paths, &head, public)?;
-    let places = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
-    let seen = see_anchors(around, paths, (&head, &state), places, anchors, |_, _| Ok(()))?;
+    let places = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
+    let seen = read_anchors(environment, paths, (&head, &state), places, anchors, |_, _| Ok(()))?;
     let is_home = anchors.iter().all(|(_, _, is_there)| *is_there);
     let mut mark = Mark {
         generation: seen.generation.saturating_add(1),
         next: seen.next,
-        ..gone(&state, &head.key, Lifecycle::Retired)
+        ..departed_mark(&state, &head.key, Lifecycle::Retired)
     };
     raise_or_make(disk, anchors, &mark)?;
     // Both slots say so then: neither brings the key back if the other one is damaged.
@@ -251,6 +254,6 @@ fn retire_under(
         // Another home may sign with these files, whose anchors agree with the state.
         return Ok(());
     }
-    let parted = part_with(around, paths, &mark);
+    let parted = mark_departed(environment, paths, &mark);
     parted.map_err(|error| with_outcome(error, "the key no longer signs here"))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use gabion_disk::Access;
 use gabion_engine::keys::stateful::LedgerError;
 
-use crate::files::{Paths, Surroundings, read_state, unreadable};
+use crate::files::{Environment, Paths, read_state, unreadable_log};
 use crate::log::{End, Line, Log};
 use crate::record::Stamp;
 
@@ -40,9 +40,9 @@ pub struct History {
 ///
 /// # Errors
 /// As [`read_log`].
-pub fn log(around: &Surroundings, key: &Path) -> Result<History, LedgerError> {
+pub fn log(environment: &Environment, key: &Path) -> Result<History, LedgerError> {
     let mut lines = Vec::new();
-    let history = read_log(around, key, |line| lines.push(line))?;
+    let history = read_log(environment, key, |line| lines.push(line))?;
     Ok(History { lines, ..history })
 }
 
@@ -53,15 +53,15 @@ pub fn log(around: &Surroundings, key: &Path) -> Result<History, LedgerError> {
 /// [`LedgerError::Unsafe`] if the log is missing or can't be read, or the state is missing or damaged;
 /// [`LedgerError::Unavailable`] if the state can't be read.
 pub fn read_log(
-    around: &Surroundings,
+    environment: &Environment,
     key: &Path,
     mut each: impl FnMut(Line),
 ) -> Result<History, LedgerError> {
-    let paths = Paths::of_existing(&*around.disk, key)?;
-    let mut history = settled(around, &paths)?;
+    let paths = Paths::of_existing(&*environment.disk, key)?;
+    let mut history = read_until_stable(environment, &paths)?;
     let end = End { len: history.len, chain: history.chain };
     let mut reached = end.len == 0;
-    look(around, &paths, |line, at| {
+    read_once(environment, &paths, |line, at| {
         if at.len <= end.len {
             each(line);
         }
@@ -74,46 +74,46 @@ pub fn read_log(
     Ok(history)
 }
 
-/// Looks at a log until it is whole, or is damaged in the same way twice.
-fn settled(around: &Surroundings, paths: &Paths) -> Result<History, LedgerError> {
+/// Reads a log until it is whole, or damaged in the same way twice.
+fn read_until_stable(environment: &Environment, paths: &Paths) -> Result<History, LedgerError> {
     let mut before = None;
     for _ in 0..LOOKS_MAX {
-        let (history, seen) = look(around, paths, |_, _| {})?;
+        let (history, seen) = read_once(environment, paths, |_, _| {})?;
         // A signer that writes meanwhile may have been seen halfway, with a state from before.
         if history.damage.is_none() || before == Some(seen) {
             return Ok(history);
         }
         before = Some(seen);
-        around.machine.pause(PAUSE);
+        environment.machine.pause(PAUSE);
     }
-    look(around, paths, |_, _| {}).map(|(history, _)| history)
+    read_once(environment, paths, |_, _| {}).map(|(history, _)| history)
 }
 
 /// Reads the log once. Returns with it the ends of state, lines and file.
-fn look(
-    around: &Surroundings,
+fn read_once(
+    environment: &Environment,
     paths: &Paths,
     each: impl FnMut(Line, End),
 ) -> Result<(History, (u64, u64, u64)), LedgerError> {
-    let disk = &*around.disk;
-    paths.check_there(disk, &[&paths.state, &paths.log])?;
+    let disk = &*environment.disk;
+    paths.check_present(disk, &[&paths.state, &paths.log])?;
     let (head, _, state) = read_state(disk, paths, Access::Read)?;
     let read = disk
         .open(&paths.log, Access::Read)
         .and_then(|file| Log::read(file, &head.key, End::of(&state), each));
-    let log = read.map_err(|error| unreadable(&paths.log, &error))?;
+    let log = read.map_err(|error| unreadable_log(&paths.log, &error))?;
     let End { len, chain } = log.end();
     let unread = log.unread();
     let damage = log.refusal(head.first, state.next).map(str::to_owned);
-    let damage = damage.or_else(|| (unread > 0).then(|| interrupted(unread)));
+    let damage = damage.or_else(|| (unread > 0).then(|| torn_tail_message(unread)));
     let damage = damage.map(|reason| format!("{}: {reason}", paths.log.display()));
     let (first, next) = (head.first, state.next);
     let history = History { lines: Vec::new(), len, chain, first, next, damage };
     Ok((history, (state.generation, len, unread)))
 }
 
-/// What is said of bytes behind the last whole line that an interrupted write may have left.
-pub(crate) fn interrupted(unread: u64) -> String {
+/// Returns the message about bytes behind the last whole line that an interrupted write may have left.
+pub(crate) fn torn_tail_message(unread: u64) -> String {
     format!(
         "{unread} bytes behind its last whole line can't be read: a process was interrupted while it wrote them, or they \
          are damaged; the next signature removes them"

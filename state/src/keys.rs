@@ -10,19 +10,19 @@ use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::files::{
-    IS_LOST, Paths, Surroundings, anchor_names, anchor_paths, check_id, check_indexes, check_key,
-    check_network, check_places, copy_file, failed, folder_of, machine_id, new_stamp, put_file,
-    read_state, unreadable, unsafe_state,
+    Environment, IS_LOST, Paths, anchor_names, anchor_paths, check_id, check_indexes, check_key,
+    check_network, check_places, copy_file, failed, folder_of, machine_id, new_stamp, read_state,
+    unreadable_log, unsafe_state, write_file,
 };
-use crate::history::interrupted;
+use crate::history::torn_tail_message;
 use crate::key_file::KeyFile;
-use crate::lock::{self, Lock, Tried, Work};
+use crate::lock::{self, Lock, LockAttempt, Work};
 use crate::log::{End, Log, note};
 use crate::machine::{MACHINE_ID, NO_MACHINE};
 use crate::part::Part;
 use crate::record::{Head, KeyId, Lifecycle, NO_STAMP, STATE_MAGIC, State};
 use crate::slots::Slots;
-use crate::witnesses::{Seen, Witness, raise_or_make, see_anchors};
+use crate::witnesses::{NewestState, Witness, raise_or_make, read_anchors};
 
 /// A key that is to have a state.
 pub struct NewKey<'a> {
@@ -53,31 +53,31 @@ pub struct NewKey<'a> {
 ///
 /// # Errors
 /// If one of them is there already, or can't be written. Then what was made is removed.
-pub fn create(around: &Surroundings, new: &NewKey<'_>) -> Result<(), LedgerError> {
-    create_with(around, new, None)
+pub fn create(environment: &Environment, new: &NewKey<'_>) -> Result<(), LedgerError> {
+    create_with(environment, new, None)
 }
 
 /// The same of a key whose progress was written down, which ends before there is a private key.
 pub(crate) fn create_with(
-    around: &Surroundings,
+    environment: &Environment,
     new: &NewKey<'_>,
     part: Option<&Part>,
 ) -> Result<(), LedgerError> {
     let paths = Paths::of(new.key);
-    remove_unfinished(around, &paths)?;
+    remove_unfinished(environment, &paths)?;
     if part.is_none_or(|part| !part.is_begun()) {
-        check_no_part(&*around.disk, &paths)?;
+        check_no_part(&*environment.disk, &paths)?;
     }
-    check_none(&*around.disk, &paths)?;
-    check_network(around, paths.folder(), new.allow_network)?;
-    let head = head_of(new)?;
-    let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
-    check_anchors(around, &paths, &anchors, new.allow_network)?;
-    make_files(around, &paths, Work::Making, |made| {
-        create_all(around, &paths, &head, new, made)?;
+    check_absent(&*environment.disk, &paths)?;
+    check_network(environment, paths.folder(), new.allow_network)?;
+    let head = new_head(new)?;
+    let anchors = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
+    check_anchors(environment, &paths, &anchors, new.allow_network)?;
+    make_files(environment, &paths, Work::NewKey, |made| {
+        create_all(environment, &paths, &head, new, made)?;
         part.map_or(Ok(()), Part::end)?;
         // Last, so that a private key without a state is never there, and whole.
-        let written = put_file(&*around.disk, &paths.key, new.secret, false);
+        let written = write_file(&*environment.disk, &paths.key, new.secret, false);
         written.map_err(|error| failed(&paths.key, &error))?;
         made.push(paths.key.clone());
         Ok(())
@@ -85,38 +85,38 @@ pub(crate) fn create_with(
 }
 
 /// Looks whether a key of this name can be made, for whoever has long work to do before: its folder, its anchors, and
-/// that both can be written to. It removes what [`create`] left where it was killed. What [`crate::Unfinished`] left
+/// that both can be written to. It removes what [`create`] left where it was killed. What [`crate::ResumableKey`] left
 /// stands in nobody's way who goes on with it.
 ///
 /// # Errors
 /// [`LedgerError::Place`] with the reason.
 pub fn check_place(
-    around: &Surroundings,
+    environment: &Environment,
     key: &Path,
     anchors: &[PathBuf],
     allow_network: bool,
     goes_on: bool,
 ) -> Result<(), LedgerError> {
     let paths = Paths::of(key);
-    let disk = &*around.disk;
+    let disk = &*environment.disk;
     let looked = || {
-        remove_unfinished(around, &paths)?;
+        remove_unfinished(environment, &paths)?;
         if !goes_on {
             check_no_part(disk, &paths)?;
         }
-        check_none(disk, &paths)?;
-        check_network(around, paths.folder(), allow_network)?;
+        check_absent(disk, &paths)?;
+        check_network(environment, paths.folder(), allow_network)?;
         let named = anchor_names(anchors)?;
         // The default one's name is the key's, which is not known yet.
-        let anchors = anchor_paths(&*around.machine, &named, &[0; 32], 0)?;
-        check_anchors(around, &paths, &anchors, allow_network)?;
+        let anchors = anchor_paths(&*environment.machine, &named, &[0; 32], 0)?;
+        check_anchors(environment, &paths, &anchors, allow_network)?;
         for anchor in anchors {
             FileAnchor::probe(disk, &anchor).map_err(|error| failed(&anchor, &error))?;
         }
         // That the folder takes files a lock shows, which is made and removed.
         let at_lock = |error: io::Error| failed(&paths.lock, &error);
         let lock = new_lock(disk, &paths)?;
-        let tried = lock.begin(Work::Making).and_then(|()| disk.remove(&paths.lock));
+        let tried = lock.begin(Work::NewKey).and_then(|()| disk.remove(&paths.lock));
         lock.release();
         tried.map_err(at_lock)
     };
@@ -131,17 +131,17 @@ pub fn check_place(
 
 /// Removes a key that was made just now, and that nobody has heard of: one of several that were to be made together, or
 /// one whose public key found no place. A key that somebody signed with, or signs with, stays.
-pub fn discard(around: &Surroundings, key: &Path) {
-    let (disk, paths) = (&*around.disk, Paths::of(key));
-    let Ok(Tried::Held(lock)) = Lock::try_take(disk, &paths.lock) else { return };
+pub fn discard(environment: &Environment, key: &Path) {
+    let (disk, paths) = (&*environment.disk, Paths::of(key));
+    let Ok(LockAttempt::Acquired(lock)) = Lock::try_take(disk, &paths.lock) else { return };
     let state = read_state(disk, &paths, Access::Read).ok();
     if let Some((head, _, state)) = state.filter(|(_, _, state)| state.generation == 1) {
         // The private key goes first: what is left of it then signs nothing.
         let mut files = vec![paths.key, paths.trees];
-        for path in
-            anchor_paths(&*around.machine, &head.anchors, &head.key, head.first).unwrap_or_default()
+        for path in anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)
+            .unwrap_or_default()
         {
-            let mark = FileAnchor::new(Arc::clone(&around.disk), path.clone()).read();
+            let mark = FileAnchor::new(Arc::clone(&environment.disk), path.clone()).read();
             if mark.is_ok_and(|mark| mark == Some(state.mark(&head.key))) {
                 files.push(path);
             }
@@ -156,12 +156,12 @@ pub fn discard(around: &Surroundings, key: &Path) {
 
 /// Makes files of a key under its lock: all, or none of those that are put into the list.
 pub(crate) fn make_files(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     work: Work,
     fill: impl FnOnce(&mut Vec<PathBuf>) -> Result<(), LedgerError>,
 ) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+    let disk = &*environment.disk;
     let at_lock = |error: io::Error| failed(&paths.lock, &error);
     let lock = new_lock(disk, paths)?;
     let mut made = vec![paths.lock.clone()];
@@ -180,12 +180,12 @@ pub(crate) fn make_files(
 
 /// The lock of a key of which no file is there.
 fn new_lock(disk: &dyn Disk, paths: &Paths) -> Result<Lock, LedgerError> {
-    check_none(disk, paths)?;
+    check_absent(disk, paths)?;
     Lock::create(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))
 }
 
 /// Refuses a key of which a file is there, but for one that is being made.
-fn check_none(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
+fn check_absent(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
     let others = paths.all().into_iter().filter(|path| *path != paths.part);
     match others.into_iter().find(|path| disk.identity(path).is_ok()) {
         Some(path) => Err(failed(path, &ErrorKind::AlreadyExists.into())),
@@ -206,24 +206,27 @@ const PART_IS_THERE: &str =
 
 /// Removes the files of a key that was never finished. The lock is the first of them that is made, and says so until
 /// the private key is there. A state that anybody went on from stays, whatever its lock says.
-pub(crate) fn remove_unfinished(around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+pub(crate) fn remove_unfinished(
+    environment: &Environment,
+    paths: &Paths,
+) -> Result<(), LedgerError> {
+    let disk = &*environment.disk;
     let is_there = |path: &Path| disk.identity(path).is_ok();
     if is_there(&paths.key) || !is_there(&paths.lock) {
         return Ok(());
     }
     let lock = Lock::try_take(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))?;
-    let Tried::Held(lock) = lock else {
+    let LockAttempt::Acquired(lock) = lock else {
         return Err(LedgerError::Held("a process that makes it".to_owned()));
     };
-    let removed = remove_under(&lock, around, paths);
+    let removed = remove_under(&lock, environment, paths);
     lock.release();
     removed
 }
 
 /// The same, where the lock is held and nobody else can make or remove one of these files.
-fn remove_under(lock: &Lock, around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+fn remove_under(lock: &Lock, environment: &Environment, paths: &Paths) -> Result<(), LedgerError> {
+    let disk = &*environment.disk;
     let is_there = |path: &Path| disk.identity(path).is_ok();
     let is_alone = !is_there(&paths.state) && !is_there(&paths.log);
     let work = lock.unfinished();
@@ -234,12 +237,12 @@ fn remove_under(lock: &Lock, around: &Surroundings, paths: &Paths) -> Result<(),
     let files = [&paths.state, &paths.log, &paths.lock];
     // The state of a backup was gone on from: its anchors are not this process's to remove.
     let state = read_state(disk, paths, Access::Read).ok();
-    if let Some((head, _, state)) = state.filter(|_| work != Some(Work::Restoring)) {
+    if let Some((head, _, state)) = state.filter(|_| work != Some(Work::Restore)) {
         if state.generation > 1 {
             return Ok(());
         }
-        for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
-            let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
+        for path in anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)? {
+            let mut anchor = FileAnchor::new(Arc::clone(&environment.disk), path.clone());
             let is_own = anchor.read().is_ok_and(|mark| mark == Some(state.mark(&head.key)));
             if is_own || anchor.is_blank() {
                 // Before the state that knows it.
@@ -256,7 +259,7 @@ fn remove_under(lock: &Lock, around: &Surroundings, paths: &Paths) -> Result<(),
     Ok(())
 }
 
-fn head_of(new: &NewKey<'_>) -> Result<Head, LedgerError> {
+fn new_head(new: &NewKey<'_>) -> Result<Head, LedgerError> {
     if !(new.first..new.end).contains(&new.next) {
         return Err(LedgerError::Exhausted { wanted: 1, left: 0 });
     }
@@ -273,18 +276,18 @@ fn head_of(new: &NewKey<'_>) -> Result<Head, LedgerError> {
 /// Refuses an anchor that is there or is named twice, that other machines see, or that whoever copies or restores the key's
 /// folder does so with it, by whatever name.
 fn check_anchors(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     anchors: &[PathBuf],
     allow_network: bool,
 ) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+    let disk = &*environment.disk;
     let folder = disk.identity(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
     let mut seen = Vec::new();
     for anchor in anchors {
-        check_network(around, anchor, allow_network)?;
+        check_network(environment, anchor, allow_network)?;
         let at = |error: io::Error| failed(anchor, &error);
-        let place = resolved(disk, anchor).map_err(at)?;
+        let place = resolve(disk, anchor).map_err(at)?;
         for above in place.0.ancestors() {
             // A folder may have several names without links, where it is mounted twice.
             if disk.identity(above).map_err(at)? == folder {
@@ -308,8 +311,8 @@ fn check_anchors(
 
 const ANCHOR_IS_THERE: &str = "there is an anchor already: the key was made or imported before, and signs with that; go on with the key that was made then";
 
-/// Where what may not be there yet is: the name without links of the nearest folder that is, and the rest, from its end.
-fn resolved(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
+/// Resolves a path that may not exist yet into the name without links of the nearest folder that is, and the rest, from its end.
+fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
     let (mut nearest, mut rest) = (path, Vec::new());
     loop {
         match disk.canonical(nearest) {
@@ -326,24 +329,24 @@ fn resolved(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Vec<OsString>)
 
 /// Makes all files but the private key.
 fn create_all(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     head: &Head,
     new: &NewKey<'_>,
     made: &mut Vec<PathBuf>,
 ) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
-    let line = note(&*around.machine, new.note);
+    let disk = &*environment.disk;
+    let line = note(&*environment.machine, new.note);
     let log = disk.open(&paths.log, Access::New).map_err(|error| failed(&paths.log, &error))?;
     made.push(paths.log.clone());
     let end = Log::create(log, &head.key, &line).map_err(|error| failed(&paths.log, &error))?;
     let state = State {
         generation: 1,
-        stamp: new_stamp(around)?,
+        stamp: new_stamp(environment)?,
         before: NO_STAMP,
         next: new.next,
-        boot: around.machine.boot(),
-        machine: machine_id(&*around.machine)?,
+        boot: environment.machine.boot(),
+        machine: machine_id(&*environment.machine)?,
         log_len: end.len,
         log_chain: end.chain,
         imported: new.next - new.first,
@@ -352,7 +355,7 @@ fn create_all(
     write_state(disk, paths, head, &state, made)?;
     // An anchor that outlives a power cut is known by its state: the same key may be gone on with.
     disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
-    for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
+    for path in anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)? {
         let created = FileAnchor::create(disk, &path, &state.mark(&head.key));
         created.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => unsafe_state(&path, ANCHOR_IS_THERE),
@@ -419,10 +422,14 @@ impl Status {
 ///
 /// # Errors
 /// [`LedgerError::Unsafe`], also if it is missing or damaged; if it can't be read.
-pub fn check_sector(around: &Surroundings, key: &Path, file: &KeyFile) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
+pub fn check_sector(
+    environment: &Environment,
+    key: &Path,
+    file: &KeyFile,
+) -> Result<(), LedgerError> {
+    let disk = &*environment.disk;
     let paths = Paths::of_existing(disk, key)?;
-    paths.check_there(disk, &[&paths.state])?;
+    paths.check_present(disk, &[&paths.state])?;
     let (head, _, _) = read_state(disk, &paths, Access::Read)?;
     check_key(&paths, &head, file.public())?;
     check_indexes(&paths, &(head.first..head.end), &file.sets().indexes())
@@ -435,11 +442,11 @@ const LOOKS_MAX: usize = 100;
 ///
 /// # Errors
 /// If its files can't be read.
-pub fn status(around: &Surroundings, key: &Path) -> Result<Status, LedgerError> {
-    let disk = &*around.disk;
+pub fn status(environment: &Environment, key: &Path) -> Result<Status, LedgerError> {
+    let disk = &*environment.disk;
     let paths = Paths::of_existing(disk, key)?;
-    paths.check_there(disk, &[&paths.state])?;
-    let holder = match lock::holder_now(disk, &paths.lock) {
+    paths.check_present(disk, &[&paths.state])?;
+    let holder = match lock::current_holder(disk, &paths.lock) {
         // That is a refusal.
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         holder => holder.map_err(|error| failed(&paths.lock, &error))?,
@@ -447,7 +454,7 @@ pub fn status(around: &Surroundings, key: &Path) -> Result<Status, LedgerError> 
     let mut looks = 0;
     loop {
         let (head, _, state) = read_state(disk, &paths, Access::Read)?;
-        let seen = status_of(around, &paths, &head, &state, holder.clone())?;
+        let seen = status_of(environment, &paths, &head, &state, holder.clone())?;
         // Log and anchors may be newer than the state that was read before them.
         let (_, _, now) = read_state(disk, &paths, Access::Read)?;
         if now == state || looks == LOOKS_MAX {
@@ -458,22 +465,22 @@ pub fn status(around: &Surroundings, key: &Path) -> Result<Status, LedgerError> 
 }
 
 fn status_of(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     head: &Head,
     state: &State,
     holder: Option<String>,
 ) -> Result<Status, LedgerError> {
-    let at = |error: io::Error| unreadable(&paths.log, &error);
-    let log = match around.disk.open(&paths.log, Access::Read) {
+    let at = |error: io::Error| unreadable_log(&paths.log, &error);
+    let log = match environment.disk.open(&paths.log, Access::Read) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         file => Some(Log::open(file.map_err(at)?, &head.key, End::of(state)).map_err(at)?),
     };
     let is_recovered = log.as_ref().is_some_and(|log| log.ends_with_recovery(state.next));
-    let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
-    let mut gone = (state.lifecycle, left_by(&paths.state, state.lifecycle));
+    let anchors = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
+    let mut gone = (state.lifecycle, departure_reason(&paths.state, state.lifecycle));
     let anchors = anchors.into_iter().map(|path| {
-        let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path);
+        let mut anchor = FileAnchor::new(Arc::clone(&environment.disk), path);
         let refusal = match anchor.read() {
             Err(error) => Some(error.to_string()),
             Ok(None) => Some("it is missing".to_owned()),
@@ -481,7 +488,7 @@ fn status_of(
                 let verdict = verdict(&mark, state, &head.key).of_recovered(is_recovered);
                 if verdict.lifecycle() > gone.0 {
                     let lifecycle = verdict.lifecycle();
-                    gone = (lifecycle, left_by(Path::new(&anchor.name()), lifecycle));
+                    gone = (lifecycle, departure_reason(Path::new(&anchor.name()), lifecycle));
                 }
                 verdict.refusal().map(str::to_owned)
             }
@@ -493,11 +500,11 @@ fn status_of(
     // What `recover` alone does not undo comes first.
     let refusal = if left.is_some() {
         left
-    } else if state.machine != machine_id(&*around.machine)? {
+    } else if state.machine != machine_id(&*environment.machine)? {
         Some("it was written on another machine".to_owned())
     } else {
         let is_lost = |path: &Path| {
-            let found = around.disk.identity(path);
+            let found = environment.disk.identity(path);
             found.is_err_and(|error| error.kind() == ErrorKind::NotFound).then_some(IS_LOST)
         };
         let of_log = log.as_ref().map_or(Some(IS_LOST), |log| log.refusal(head.first, state.next));
@@ -507,12 +514,13 @@ fn status_of(
     };
     let left = head.end - state.next;
     let signed = log.as_ref().map_or(0, Log::signed);
-    let burnt = state.burnt(head.first, state.next, signed);
+    let burnt = state.burned_count(head.first, state.next, signed);
     let unread = log.as_ref().map_or(0, Log::unread);
-    let torn = (unread > 0).then(|| format!("{}: {}", paths.log.display(), interrupted(unread)));
+    let torn =
+        (unread > 0).then(|| format!("{}: {}", paths.log.display(), torn_tail_message(unread)));
     let mut warnings: Vec<String> = torn.filter(|_| refusal.is_none()).into_iter().collect();
-    warnings.extend(one_disk(&*around.disk, paths, &anchors));
-    warnings.extend(no_machine(state));
+    warnings.extend(same_disk_warning(&*environment.disk, paths, &anchors));
+    warnings.extend(missing_machine_warning(state));
     Ok(Status {
         key: head.key,
         index: state.next,
@@ -528,13 +536,13 @@ fn status_of(
 }
 
 /// Why a key that left does not sign, by the file that says so.
-fn left_by(file: &Path, lifecycle: Lifecycle) -> Option<String> {
-    let reason = Verdict::Gone(lifecycle).refusal()?;
+fn departure_reason(file: &Path, lifecycle: Lifecycle) -> Option<String> {
+    let reason = Verdict::KeyLeft(lifecycle).refusal()?;
     Some(format!("{}: {reason}", file.display()))
 }
 
 /// What the owner should know of a key all of whose anchors are on its own file system.
-fn one_disk(
+fn same_disk_warning(
     disk: &dyn Disk,
     paths: &Paths,
     anchors: &[(String, Option<String>)],
@@ -550,7 +558,7 @@ fn one_disk(
 }
 
 /// What the owner should know of a key that no machine's name is bound to.
-fn no_machine(state: &State) -> Option<String> {
+fn missing_machine_warning(state: &State) -> Option<String> {
     (state.machine == NO_MACHINE).then(|| {
         format!(
             "no machine id binds the key ({MACHINE_ID} is missing or empty, as in most containers): only its anchors tell the \
@@ -563,14 +571,14 @@ fn no_machine(state: &State) -> Option<String> {
 ///
 /// # Errors
 /// If there is no such key.
-pub fn files(around: &Surroundings, key: &Path) -> Result<Vec<PathBuf>, LedgerError> {
-    let paths = Paths::of_existing(&*around.disk, key)?;
+pub fn files(environment: &Environment, key: &Path) -> Result<Vec<PathBuf>, LedgerError> {
+    let paths = Paths::of_existing(&*environment.disk, key)?;
     let mut files: Vec<PathBuf> = paths.all().map(Path::to_owned).into();
     // They are removed by whoever writes them next.
     files.extend(paths.unfinished());
     // Without a state nobody knows the anchors, and nobody signs.
-    if let Ok((head, ..)) = read_state(&*around.disk, &paths, Access::Read) {
-        let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first);
+    if let Ok((head, ..)) = read_state(&*environment.disk, &paths, Access::Read) {
+        let anchors = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first);
         files.extend(anchors.unwrap_or_default());
     }
     Ok(files)
@@ -589,12 +597,12 @@ pub fn files(around: &Surroundings, key: &Path) -> Result<Vec<PathBuf>, LedgerEr
 /// [`LedgerError::Exhausted`] if there are not so many; [`LedgerError::Unsafe`] if the key was handed over or retired here;
 /// if somebody signs; if the files can't be read or written.
 pub fn recover(
-    around: &Surroundings,
+    environment: &Environment,
     key: &Path,
     public: &[u8],
     burn: u64,
 ) -> Result<Status, LedgerError> {
-    recover_with(around, key, public, &Recovery { burn, takes_back: false })
+    recover_with(environment, key, public, &Recovery { burn, takes_back: false })
 }
 
 /// Recovers a key that was handed over from here, as [`recover`] does: the hand-over was given up, or the key was handed back.
@@ -604,12 +612,12 @@ pub fn recover(
 /// # Errors
 /// As [`recover`].
 pub fn take_back(
-    around: &Surroundings,
+    environment: &Environment,
     key: &Path,
     public: &[u8],
     burn: u64,
 ) -> Result<Status, LedgerError> {
-    recover_with(around, key, public, &Recovery { burn, takes_back: true })
+    recover_with(environment, key, public, &Recovery { burn, takes_back: true })
 }
 
 /// What the caller of a recovery states.
@@ -621,21 +629,21 @@ struct Recovery {
 }
 
 fn recover_with(
-    around: &Surroundings,
+    environment: &Environment,
     key: &Path,
     public: &[u8],
     recovery: &Recovery,
 ) -> Result<Status, LedgerError> {
-    let (disk, paths) = (&*around.disk, Paths::of_existing(&*around.disk, key)?);
-    paths.check_there(disk, &[&paths.state])?;
+    let (disk, paths) = (&*environment.disk, Paths::of_existing(&*environment.disk, key)?);
+    paths.check_present(disk, &[&paths.state])?;
     let (lock, is_new) = take_or_make_lock(disk, &paths)?;
     let mut anchors = Vec::new();
     let named = match is_new {
         true => disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error)),
         false => Ok(()),
     };
-    let recovered =
-        named.and_then(|()| recover_under(&lock, around, &paths, (public, recovery), &mut anchors));
+    let recovered = named
+        .and_then(|()| recover_under(&lock, environment, &paths, (public, recovery), &mut anchors));
     if is_new && recovered.is_err() {
         // A refusal changes nothing.
         let _ = disk.remove(&paths.lock);
@@ -643,7 +651,7 @@ fn recover_with(
     anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
     lock.release();
     let warnings = recovered?;
-    let seen = status(around, key)?;
+    let seen = status(environment, key)?;
     Ok(Status { warnings: [warnings, seen.warnings].concat(), ..seen })
 }
 
@@ -654,8 +662,8 @@ pub(crate) fn take_or_make_lock(
 ) -> Result<(Lock, bool), LedgerError> {
     let at_lock = |error: io::Error| failed(&paths.lock, &error);
     match Lock::try_take(disk, &paths.lock) {
-        Ok(Tried::Busy(holder)) => Err(LedgerError::Held(holder)),
-        Ok(Tried::Held(lock)) => Ok((lock, false)),
+        Ok(LockAttempt::Busy(holder)) => Err(LedgerError::Held(holder)),
+        Ok(LockAttempt::Acquired(lock)) => Ok((lock, false)),
         // Who still has the old one holds the anchors, and finds that it is not in its place.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Ok((Lock::create(disk, &paths.lock).map_err(at_lock)?, true))
@@ -666,28 +674,28 @@ pub(crate) fn take_or_make_lock(
 
 fn recover_under(
     lock: &Lock,
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     (public, recovery): (&[u8], &Recovery),
     anchors: &mut Vec<Witness>,
 ) -> Result<Vec<String>, LedgerError> {
-    let disk = &*around.disk;
+    let disk = &*environment.disk;
     let (head, mut slots, state) = read_state(disk, paths, Access::Write)?;
     check_key(paths, &head, public)?;
-    check_places(around, paths, head.allow_network)?;
-    let machine = machine_id(&*around.machine)?;
+    check_places(environment, paths, head.allow_network)?;
+    let machine = machine_id(&*environment.machine)?;
     let at = |error: io::Error| failed(&paths.log, &error);
     let log = match disk.open(&paths.log, Access::Write) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         file => Some(Log::open(file.map_err(at)?, &head.key, End::of(&state)).map_err(at)?),
     };
     let Recovery { burn, takes_back } = *recovery;
-    let places = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
-    places.iter().try_for_each(|path| check_network(around, path, head.allow_network))?;
-    let Seen { next: mut seen, generation, lifecycle } =
-        see_anchors(around, paths, (&head, &state), places, anchors, |path, lifecycle| {
+    let places = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
+    places.iter().try_for_each(|path| check_network(environment, path, head.allow_network))?;
+    let NewestState { next: mut seen, generation, lifecycle } =
+        read_anchors(environment, paths, (&head, &state), places, anchors, |path, lifecycle| {
             let is_stated = takes_back && lifecycle < Lifecycle::Retired;
-            let refused = paths.refused_by(path, Verdict::Gone(lifecycle));
+            let refused = paths.refusal_of(path, Verdict::KeyLeft(lifecycle));
             refused.filter(|_| !is_stated).map_or(Ok(()), Err)
         })?;
     let highest = log.as_ref().and_then(Log::highest);
@@ -703,7 +711,7 @@ fn recover_under(
             FileAnchor::probe(disk, path).map_err(|error| failed(path, &error))?;
         }
     }
-    lock.sign(&*around.machine);
+    lock.sign(&*environment.machine);
     let generation = generation + 1;
     let taken_back = match lifecycle {
         Lifecycle::Active => "",
@@ -714,13 +722,13 @@ fn recover_under(
     let text = format!(
         "recovered in generation {generation}: every index below {next} is burnt{taken_back}"
     );
-    let (end, warnings) = go_on_with(around, paths, (&head, state.next), log, text)?;
+    let (end, warnings) = continue_log(environment, paths, (&head, state.next), log, text)?;
     let state = State {
         generation,
-        stamp: new_stamp(around)?,
+        stamp: new_stamp(environment)?,
         before: NO_STAMP,
         next,
-        boot: around.machine.boot(),
+        boot: environment.machine.boot(),
         machine,
         log_len: end.len,
         log_chain: end.chain,
@@ -735,14 +743,14 @@ fn recover_under(
 }
 
 /// Writes a note behind what is whole of a log, or begins a new one where it is lost; what its owner should know of that.
-fn go_on_with(
-    around: &Surroundings,
+fn continue_log(
+    environment: &Environment,
     paths: &Paths,
     (head, next): (&Head, u64),
     log: Option<Log>,
     mut text: String,
 ) -> Result<(End, Vec<String>), LedgerError> {
-    let disk = &*around.disk;
+    let disk = &*environment.disk;
     let at = |error: io::Error| failed(&paths.log, &error);
     let what = match &log {
         Some(log) if log.damage(head.first, next).is_none() => None,
@@ -761,7 +769,7 @@ fn go_on_with(
     if let Some(what) = &what {
         text = format!("{text}; {what}");
     }
-    let line = note(&*around.machine, &text);
+    let line = note(&*environment.machine, &text);
     let end = match log {
         Some(mut log) => {
             let noted = log.settle().and_then(|_| log.append(&[line])).and_then(|()| log.sync());
@@ -814,16 +822,16 @@ mod tests {
     use super::*;
     use crate::anchor;
     use crate::ledger::{FilesLedger, Options};
-    use crate::testing::Elsewhere;
+    use crate::testing::TestMachine;
 
     /// Up to version 18f74786 a recovered state named the generation before it, so an anchor in another home that
     /// held that one was taken for one that a crash had left behind.
     #[test]
     fn a_state_that_an_older_recover_wrote_opens_with_its_own_anchors_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let home = |name: &str| Surroundings {
+        let home = |name: &str| Environment {
             disk: Arc::new(RealDisk),
-            machine: Arc::new(Elsewhere {
+            machine: Arc::new(TestMachine {
                 home: folder.path().join(name),
                 id: Some([1; 32]),
                 process: None,
@@ -866,9 +874,9 @@ mod tests {
         let anchor = anchor::default_path(&anchors, &head.key, 0);
         FileAnchor::create(disk, &anchor, &recovered.mark(&head.key)).unwrap();
 
-        let open = |around| {
+        let open = |environment| {
             let options = Options { wait: Duration::ZERO, ..Options::default() };
-            FilesLedger::open(around, &key, b"public", options)
+            FilesLedger::open(environment, &key, b"public", options)
         };
         let refused = open(&one).map(drop).unwrap_err();
         assert!(matches!(refused, LedgerError::Unsafe(_)), "{refused}");

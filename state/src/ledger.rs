@@ -26,10 +26,10 @@ use gabion_engine::keys::stateful::{
 
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_key, check_network, check_places, failed, machine_id,
+    Environment, Paths, anchor_paths, check_key, check_network, check_places, failed, machine_id,
     new_stamp, read_state, unsafe_state,
 };
-use crate::lock::{Lock, Tried};
+use crate::lock::{Lock, LockAttempt};
 use crate::log::{End, Line, Log, PLAIN_MAX, note};
 use crate::machine::Process;
 use crate::record::{Head, Lifecycle, State};
@@ -38,7 +38,7 @@ use crate::slots::Slots;
 
 /// How a ledger is opened.
 pub struct Options {
-    /// How many indexes are reserved at once, at least. More are quicker, and a crash burns more.
+    /// The number of indexes to reserve at once, at least. More are quicker, and a crash burns more.
     pub ahead: u64,
     /// How many messages are to be signed, if `ahead` is bounded by them and by what is left: see [`reserve_max`]. Later on it
     /// counts as far as [`reserve_max`] says then.
@@ -49,7 +49,7 @@ pub struct Options {
     /// that was recovered is refused while they say the generation before.
     pub anchors: Vec<Box<dyn Anchor>>,
     /// The keys that this process has open, where that is not a process of its own.
-    pub opened: Option<Arc<Opened>>,
+    pub opened: Option<Arc<OpenKeys>>,
 }
 
 impl Default for Options {
@@ -78,24 +78,24 @@ impl Options {
 
 /// How many indexes are reserved at once, at least.
 #[derive(Clone, Copy)]
-struct Ahead {
+struct ReservationSize {
     /// As long as the key can spare them.
     bounded: u64,
     /// Whatever is left.
     anyway: u64,
 }
 
-impl Ahead {
+impl ReservationSize {
     fn of(options: &Options) -> Self {
         match options.bounded_by {
-            Some(_) => Ahead { bounded: options.ahead, anyway: 1 },
-            None => Ahead { bounded: 1, anyway: options.ahead },
+            Some(_) => ReservationSize { bounded: options.ahead, anyway: 1 },
+            None => ReservationSize { bounded: 1, anyway: options.ahead },
         }
     }
 
     fn max(self, other: Self) -> Self {
         let (bounded, anyway) = (self.bounded.max(other.bounded), self.anyway.max(other.anyway));
-        Ahead { bounded, anyway }
+        ReservationSize { bounded, anyway }
     }
 }
 
@@ -110,23 +110,23 @@ pub fn reserve_max(all: u64, left: u64) -> u64 {
 }
 
 /// The keys that a process has open: a simulated one, since a real one has one list.
-pub type Opened = Registry<Shared>;
+pub type OpenKeys = Registry<SharedLedger>;
 
-static OPENED: Chain<Shared> = Chain::new();
+static OPENED: Chain<SharedLedger> = Chain::new();
 
 /// How long to wait before the lock is tried once more.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A key's state, open for signing. Clones are not needed: opening it again in this process gives another handle.
 pub struct FilesLedger {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLedger>,
     /// Whether its end was counted.
     is_closed: bool,
 }
 
-/// What all handles of a key share.
-pub struct Shared {
-    around: Surroundings,
+/// The state that all handles of a key share.
+pub struct SharedLedger {
+    environment: Environment,
     process: Process,
     paths: Paths,
     /// What people call the machine, for the log: asked for once, since that is a file to read.
@@ -144,7 +144,7 @@ struct Inner {
     broken: Option<String>,
     /// Whether what was read is known to be on the disk.
     settled: bool,
-    ahead: Ahead,
+    ahead: ReservationSize,
     head: Head,
     slots: Slots,
     state: State,
@@ -166,23 +166,23 @@ impl FilesLedger {
     /// machine's; [`LedgerError::Held`] if another process has it for longer than the options say;
     /// [`LedgerError::Unavailable`]. None of them changes anything.
     pub fn open(
-        around: &Surroundings,
+        environment: &Environment,
         key: &Path,
         public: &[u8],
         options: Options,
     ) -> Result<Self, LedgerError> {
-        let process = around.machine.process().ok_or_else(no_forks)?;
-        let paths = Paths::of_existing(&*around.disk, key)?;
-        paths.check_there(&*around.disk, &[&paths.state, &paths.log, &paths.lock])?;
+        let process = environment.machine.process().ok_or_else(no_forks)?;
+        let paths = Paths::of_existing(&*environment.disk, key)?;
+        paths.check_present(&*environment.disk, &[&paths.state, &paths.log, &paths.lock])?;
         let own = options.opened.clone();
         let opened = own.as_deref().unwrap_or_else(|| OPENED.of(process.1));
         let mut options = options;
         let mut waited = Duration::ZERO;
         loop {
-            let tried = Self::try_open(around, &paths, public, process, opened, &mut options);
+            let tried = Self::try_open(environment, &paths, public, process, opened, &mut options);
             match tried {
                 Err(LedgerError::Held(_)) if waited < options.wait => {
-                    around.machine.pause(PAUSE);
+                    environment.machine.pause(PAUSE);
                     waited += PAUSE;
                 }
                 tried => return tried.map_err(|error| with_outcome(error, UNUSED)),
@@ -191,14 +191,14 @@ impl FilesLedger {
     }
 
     fn try_open(
-        around: &Surroundings,
+        environment: &Environment,
         paths: &Paths,
         public: &[u8],
         process: Process,
-        opened: &Opened,
+        opened: &OpenKeys,
         options: &mut Options,
     ) -> Result<Self, LedgerError> {
-        let disk = &*around.disk;
+        let disk = &*environment.disk;
         let id = disk.identity(&paths.lock).map_err(|error| failed(&paths.lock, &error))?;
         let mut list = opened.list();
         if let Some(shared) = list.get(&id).and_then(|shared| shared.upgrade()) {
@@ -208,17 +208,17 @@ impl FilesLedger {
                 inner.check_usable()?;
                 options.check_ahead(&inner.head, inner.left())?;
                 inner.handles += 1;
-                inner.ahead = inner.ahead.max(Ahead::of(options));
+                inner.ahead = inner.ahead.max(ReservationSize::of(options));
                 drop(inner);
                 return Ok(FilesLedger { shared, is_closed: false });
             }
         }
         let lock = match Lock::try_take(disk, &paths.lock) {
             Err(error) => return Err(failed(&paths.lock, &error)),
-            Ok(Tried::Busy(holder)) => return Err(LedgerError::Held(holder)),
-            Ok(Tried::Held(lock)) => lock,
+            Ok(LockAttempt::Busy(holder)) => return Err(LedgerError::Held(holder)),
+            Ok(LockAttempt::Acquired(lock)) => lock,
         };
-        let inner = match Inner::open(around, paths, public, options) {
+        let inner = match Inner::open(environment, paths, public, options) {
             Ok(inner) => Inner { lock: Some(lock), ..inner },
             Err(error) => {
                 // A child that was forked meanwhile would keep what is only dropped.
@@ -227,11 +227,11 @@ impl FilesLedger {
                 return Err(error);
             }
         };
-        let shared = Arc::new(Shared {
-            around: around.clone(),
+        let shared = Arc::new(SharedLedger {
+            environment: environment.clone(),
             process,
             paths: paths.clone(),
-            host: around.machine.host(),
+            host: environment.machine.host(),
             epoch: AtomicU64::new(0),
             inner: Mutex::new(inner),
         });
@@ -334,7 +334,7 @@ impl Ledger for FilesLedger {
         let first = inner.block.start;
         inner.block.start += count;
         let (epoch, boot) = (shared.epoch.load(Ordering::Acquire), inner.boot);
-        let holder = Held { shared: Arc::clone(shared), epoch, boot };
+        let holder = ReservationGuard { shared: Arc::clone(shared), epoch, boot };
         Ok(Reservation::new(first..first + count, Box::new(holder)))
     }
 
@@ -361,7 +361,7 @@ impl Ledger for FilesLedger {
             return Err(LedgerError::RequestKnown(known.to_owned()));
         }
         let is_durable = requests.next().is_some();
-        let now = shared.around.machine.now();
+        let now = shared.environment.machine.now();
         let lines: Vec<Line> =
             entries.iter().map(|entry| Line::of_entry(entry, now, &shared.host)).collect();
         let used = format!(
@@ -400,20 +400,20 @@ pub fn held_anchor(name: &Path) -> LedgerError {
     LedgerError::Held(format!("somebody who holds its anchor {}", name.display()))
 }
 
-/// What a reservation keeps of its ledger.
-struct Held {
-    shared: Arc<Shared>,
+/// The part of a ledger that a reservation holds.
+struct ReservationGuard {
+    shared: Arc<SharedLedger>,
     epoch: u64,
     /// The boot of the machine in which they were reserved.
     boot: [u8; 32],
 }
 
-impl Holder for Held {
+impl Holder for ReservationGuard {
     fn check(&self) -> Result<(), LedgerError> {
         self.shared.check_process()?;
         let is_current = self.shared.epoch.load(Ordering::Acquire) == self.epoch;
         // Nobody may have reserved since, who would have noticed.
-        if is_current && self.shared.around.machine.boot() == self.boot {
+        if is_current && self.shared.environment.machine.boot() == self.boot {
             return Ok(());
         }
         let reason = "the machine was started again since the indexes were reserved; sign again";
@@ -431,7 +431,7 @@ impl Holder for Held {
     }
 }
 
-impl Shared {
+impl SharedLedger {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // A panic in between left it broken, or changed nothing.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -440,7 +440,7 @@ impl Shared {
     /// Refuses a process that was forked from the one that opened the key. It takes no lock, which a thread of the
     /// parent may have held.
     fn check_process(&self) -> Result<(), LedgerError> {
-        if self.around.machine.process() == Some(self.process) {
+        if self.environment.machine.process() == Some(self.process) {
             return Ok(());
         }
         let reason =
@@ -450,7 +450,7 @@ impl Shared {
 
     /// Burns what is in memory, if that has come through a start of the machine.
     fn check_boot(&self, inner: &mut Inner) {
-        let boot = self.around.machine.boot();
+        let boot = self.environment.machine.boot();
         if inner.boot != boot {
             inner.block.start = inner.block.end;
             inner.boot = boot;
@@ -473,7 +473,7 @@ impl Shared {
 
     fn try_settle(&self, inner: &mut Inner) -> Result<(), LedgerError> {
         if let Some(lock) = &inner.lock {
-            lock.sign(&*self.around.machine);
+            lock.sign(&*self.environment.machine);
         }
         let record = inner.state.record(&inner.head.key);
         let written = inner.slots.write_again(&record).and_then(|()| inner.slots.file().sync());
@@ -487,12 +487,12 @@ impl Shared {
         let text = format!(
             "{removed} bytes behind the last line were removed: an interrupted write, or the rest of a damaged log"
         );
-        inner.log.append(&[note(&*self.around.machine, &text)]).map_err(at)
+        inner.log.append(&[note(&*self.environment.machine, &text)]).map_err(at)
     }
 
     /// Makes a new generation durable whose next index is `next`, in the state and in every anchor.
     fn commit(&self, inner: &mut Inner, next: u64) -> Result<(), LedgerError> {
-        let stamp = new_stamp(&self.around)?;
+        let stamp = new_stamp(&self.environment)?;
         self.check_in_place(inner)?;
         let state = State {
             generation: inner.state.generation + 1,
@@ -534,7 +534,7 @@ impl Shared {
 
     /// Refuses to go on if a file's name has gone to another one, or somebody else wrote the state.
     fn check_in_place(&self, inner: &mut Inner) -> Result<(), LedgerError> {
-        let disk = &*self.around.disk;
+        let disk = &*self.environment.disk;
         let at = |error| failed(&self.paths.state, &error);
         let lock = match &inner.lock {
             None => false,
@@ -619,30 +619,31 @@ fn raise(inner: &mut Inner) -> Result<(), LedgerError> {
 
 impl Inner {
     fn open(
-        around: &Surroundings,
+        environment: &Environment,
         paths: &Paths,
         public: &[u8],
         options: &mut Options,
     ) -> Result<Self, LedgerError> {
-        let disk = &*around.disk;
+        let disk = &*environment.disk;
         let (head, slots, state) = read_state(disk, paths, Access::Write)?;
-        check_places(around, paths, head.allow_network)?;
+        check_places(environment, paths, head.allow_network)?;
         check_key(paths, &head, public)?;
         paths.check_active(state.lifecycle)?;
-        if state.machine != machine_id(&*around.machine)? {
+        if state.machine != machine_id(&*environment.machine)? {
             return Err(paths.unsafe_until_recovered(&paths.state, OTHER_MACHINE));
         }
         options.check_ahead(&head, head.end - state.next)?;
-        let files = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
+        let files = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
         for anchor in &files {
-            check_network(around, anchor, head.allow_network)?;
+            check_network(environment, anchor, head.allow_network)?;
         }
-        let files = files.into_iter().map(|path| FileAnchor::new(Arc::clone(&around.disk), path));
+        let files =
+            files.into_iter().map(|path| FileAnchor::new(Arc::clone(&environment.disk), path));
         let mut anchors: Vec<Box<dyn Anchor>> = Vec::new();
         anchors.extend(files.map(|file| Box::new(file) as Box<dyn Anchor>));
         let all = anchors.iter_mut().chain(&mut options.anchors);
         let witnessed = check_anchors(paths, all, &state, &head)
-            .and_then(|behind| Inner::files(around, paths, &head, (&slots, &state), behind));
+            .and_then(|behind| Inner::files(environment, paths, &head, (&slots, &state), behind));
         let (log, state_file, log_file) = match witnessed {
             Ok(files) => files,
             Err(error) => {
@@ -657,9 +658,9 @@ impl Inner {
             lock: None,
             broken: None,
             settled: false,
-            ahead: Ahead::of(options),
+            ahead: ReservationSize::of(options),
             block: state.next..state.next,
-            boot: around.machine.boot(),
+            boot: environment.machine.boot(),
             head,
             slots,
             state,
@@ -673,16 +674,16 @@ impl Inner {
     /// The log, and which files state and log are. An anchor that is one generation behind is refused if the log says
     /// that the state was recovered.
     fn files(
-        around: &Surroundings,
+        environment: &Environment,
         paths: &Paths,
         head: &Head,
         (slots, state): (&Slots, &State),
         behind: Option<PathBuf>,
     ) -> Result<(Log, Identity, Identity), LedgerError> {
-        let log = open_log(around, paths, head, state)?;
+        let log = open_log(environment, paths, head, state)?;
         let is_recovered = log.ends_with_recovery(state.next);
-        let verdict = Verdict::Behind.of_recovered(is_recovered);
-        if let Some(refused) = behind.and_then(|name| paths.refused_by(&name, verdict)) {
+        let verdict = Verdict::OneBehind.of_recovered(is_recovered);
+        if let Some(refused) = behind.and_then(|name| paths.refusal_of(&name, verdict)) {
             return Err(refused);
         }
         let log_file = log.identity().map_err(|error| failed(&paths.log, &error))?;
@@ -714,7 +715,8 @@ impl Inner {
 
     fn remaining(&self) -> Remaining {
         let left = self.left();
-        let burnt = self.state.burnt(self.head.first, self.head.end - left, self.log.signed());
+        let burnt =
+            self.state.burned_count(self.head.first, self.head.end - left, self.log.signed());
         Remaining { left, burnt, is_low: left <= self.head.warn_at }
     }
 }
@@ -737,10 +739,10 @@ fn check_anchors<'a>(
         let mark = anchor.read().map_err(|error| failed(&name, &error))?;
         let mark = mark.ok_or_else(|| paths.unsafe_until_recovered(&name, NO_ANCHOR))?;
         let verdict = verdict(&mark, state, &head.key);
-        if let Some(refused) = paths.refused_by(&name, verdict) {
+        if let Some(refused) = paths.refusal_of(&name, verdict) {
             return Err(refused);
         }
-        if verdict == Verdict::Behind {
+        if verdict == Verdict::OneBehind {
             behind = Some(name);
         }
     }
@@ -751,13 +753,13 @@ pub(crate) const NO_ANCHOR: &str = "there is no anchor of the key: it was copied
     or the anchor is lost";
 
 pub(crate) fn open_log(
-    around: &Surroundings,
+    environment: &Environment,
     paths: &Paths,
     head: &Head,
     state: &State,
 ) -> Result<Log, LedgerError> {
     let at = |error| failed(&paths.log, &error);
-    let file = around.disk.open(&paths.log, Access::Write).map_err(at)?;
+    let file = environment.disk.open(&paths.log, Access::Write).map_err(at)?;
     let log = Log::open(file, &head.key, End::of(state)).map_err(at)?;
     match log.refusal(head.first, state.next) {
         Some(reason) => Err(paths.unsafe_until_recovered(&paths.log, reason)),

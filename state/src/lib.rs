@@ -10,7 +10,7 @@
 //!     '--> StatefulKey of the engine: signatures, checked --> released
 //! ```
 //!
-//! [`Signer`] is the door for whoever signs: command line, provider of OpenSSL, C and Rust. [`Generated`] makes a key.
+//! [`Signer`] is the door for whoever signs: command line, provider of OpenSSL, C and Rust. [`GeneratedKey`] makes a key.
 //!
 //! [`FilesLedger`] is a [`Ledger`](gabion_engine::keys::stateful::Ledger). An index leaves it only after its
 //! reservation is durable in the state and in every anchor. A copy of a key's folder lacks the anchors; an older
@@ -28,20 +28,20 @@
 //!
 //! use gabion_engine::Engine;
 //! use gabion_engine::keys::stateful::Request;
-//! use gabion_state::{Encoding, Generated, Making, Opening, Signer, Surroundings};
+//! use gabion_state::{Encoding, Environment, GeneratedKey, KeyFileOptions, Signer, SignerOptions};
 //!
-//! let (around, engine, key) = (Surroundings::real(), Engine::global()?, Path::new("key"));
+//! let (environment, engine, key) = (Environment::real(), Engine::global()?, Path::new("key"));
 //! let sets = "LMS_SHA256_M32_H10_W4".parse()?;
 //! let mut go_on = |_: gabion_engine::keys::stateful::Progress<'_>| ControlFlow::Continue(());
-//! let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on)?;
+//! let made = GeneratedKey::generate(&environment, engine, sets, NonZero::<usize>::MIN, &mut go_on)?;
 //! let made = made.ok_or("it was stopped")?;
 //! let (encoding, anchors) = (Encoding::Hss, &[][..]);
-//! let making = Making {
+//! let options = KeyFileOptions {
 //!     key, passphrase: None, encoding, next: 0, warn_at: None, anchors, allow_network: false, note: "made",
 //! };
-//! made.write(&around, &making)?;
+//! made.write(&environment, &options)?;
 //!
-//! let signer = Signer::open(&around, engine, key, None, &Opening::default())?;
+//! let signer = Signer::open(&environment, engine, key, None, &SignerOptions::default())?;
 //! let signed = signer.sign(&[Request { message: b"an image", id: Some("build 7") }])?;
 //! println!("index {}, {} left", signed[0].index, signed[0].remaining);
 //! signer.close()?;
@@ -76,7 +76,7 @@ mod witnesses;
 
 pub use anchor::{Anchor, FileAnchor};
 pub use backup::{backup, restore};
-pub use files::{Paths, Surroundings};
+pub use files::{Environment, Paths};
 pub use foreign::Foreign;
 pub use hand_over::{hand_over, retire};
 pub use history::{History, Reuse, audit, log, read_log};
@@ -84,11 +84,11 @@ pub use key_file::{KeyFile, LABEL, Secret};
 pub use keys::{
     NewKey, Status, check_place, check_sector, create, discard, files, recover, status, take_back,
 };
-pub use ledger::{FilesLedger, Opened, Options, reserve_max};
+pub use ledger::{FilesLedger, OpenKeys, Options, reserve_max};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};
 pub use record::{KeyId, Lifecycle, Mark, Stamp};
-pub use resumable::{Unfinished, UnfinishedSectors};
+pub use resumable::{ResumableKey, ResumableSectors};
 pub use sets::{Encoding, Sets};
-pub use signer::{Generated, Making, Opening, Signature, Signer};
+pub use signer::{GeneratedKey, KeyFileOptions, Signature, Signer, SignerOptions};
 pub use trees::Trees;

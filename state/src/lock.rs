@@ -18,17 +18,17 @@ pub const LEN: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// A new key is made, with its state and its anchors.
-    Making,
+    NewKey,
     /// Files of a backup are written again.
-    Restoring,
+    Restore,
 }
 
 impl Work {
     /// What stands in the file until the private key is there.
     fn text(self) -> &'static str {
         match self {
-            Work::Making => "a key is being made",
-            Work::Restoring => "a key is being restored",
+            Work::NewKey => "a key is being made",
+            Work::Restore => "a key is being restored",
         }
     }
 }
@@ -39,25 +39,25 @@ pub struct Lock {
     identity: Identity,
 }
 
-/// What became of trying to take it.
-pub enum Tried {
-    /// It is held.
-    Held(Lock),
+/// The result of an attempt to take the lock.
+pub enum LockAttempt {
+    /// The lock was free.
+    Acquired(Lock),
     /// Somebody else has it.
     Busy(String),
 }
 
 impl Lock {
     /// Takes it, if nobody has it.
-    pub fn try_take(disk: &dyn Disk, path: &Path) -> io::Result<Tried> {
+    pub fn try_take(disk: &dyn Disk, path: &Path) -> io::Result<LockAttempt> {
         let file = disk.open(path, Access::Write)?;
         if !file.try_lock()? {
-            return Ok(Tried::Busy(holder(&*file)));
+            return Ok(LockAttempt::Busy(holder(&*file)));
         }
         let lock = Lock { identity: file.identity()?, file };
         // The name may have gone to another file while this one was opened.
         match lock.is_in_place(disk, path)? {
-            true => Ok(Tried::Held(lock)),
+            true => Ok(LockAttempt::Acquired(lock)),
             false => Err(io::Error::other("the lock's file was replaced")),
         }
     }
@@ -86,7 +86,7 @@ impl Lock {
     /// What was begun under it and not finished, when its file was written last.
     pub fn unfinished(&self) -> Option<Work> {
         let said = holder(&*self.file);
-        [Work::Making, Work::Restoring].into_iter().find(|work| work.text() == said)
+        [Work::NewKey, Work::Restore].into_iter().find(|work| work.text() == said)
     }
 
     fn write(&self, text: &str) -> io::Result<()> {
@@ -116,8 +116,8 @@ impl Lock {
     }
 }
 
-/// Who has a lock, where somebody has. It asks for no right to write, and gives back at once what it had to take.
-pub fn holder_now(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
+/// Returns the holder of a lock, if there is one. It asks for no right to write, and gives back at once what it had to take.
+pub fn current_holder(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
     let file = disk.open(path, Access::Read)?;
     if !file.try_lock()? {
         return Ok(Some(holder(&*file)));

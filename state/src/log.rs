@@ -94,7 +94,7 @@ pub struct Log {
     written: u64,
     /// Whether what is behind the last whole record can be an interrupted write.
     may_be_torn: bool,
-    requests: HashMap<String, Place>,
+    requests: HashMap<String, SignatureOffset>,
     signed: u64,
     lowest: Option<u64>,
     highest: Option<u64>,
@@ -228,7 +228,7 @@ impl Log {
             bytes.extend_from_slice(&len.to_be_bytes());
             bytes.push(kind);
             bytes.extend_from_slice(&body);
-            let chain = chained(&end.chain, &bytes[start..]);
+            let chain = chain_hash(&end.chain, &bytes[start..]);
             bytes.extend_from_slice(&chain);
             end = End { len: end.len + u64::from(len), chain };
             ends.push((end.len - u64::from(len), line));
@@ -391,8 +391,12 @@ impl Log {
                 if let Some(request) = request {
                     let before = FRAME - 16 + line.encode().1.len() - signature.len();
                     let offset = offset + before as u64;
-                    let place =
-                        Place { index: *index, digest: *digest, offset, len: signature.len() };
+                    let place = SignatureOffset {
+                        index: *index,
+                        digest: *digest,
+                        offset,
+                        len: signature.len(),
+                    };
                     self.requests.insert(request.clone(), place);
                 }
             }
@@ -413,7 +417,7 @@ impl Log {
         }
         let Some(record) = window.get(&*self.file, end.len, len)? else { return Ok(None) };
         let (said, chain) = record.split_at(len - 16);
-        if chained(&end.chain, said) != chain {
+        if chain_hash(&end.chain, said) != chain {
             return Ok(None);
         }
         let Some(line) = Line::decode(said[4], &said[5..]) else { return Ok(None) };
@@ -490,7 +494,7 @@ impl Line {
 }
 
 /// Where the signature of a request is.
-struct Place {
+struct SignatureOffset {
     index: u64,
     digest: [u8; 32],
     offset: u64,
@@ -531,10 +535,10 @@ fn old_recovery(line: &Line) -> Option<u64> {
 
 /// Where the log of a key begins.
 fn start(key: &KeyId) -> End {
-    End { len: 0, chain: chained(&[0; 16], key) }
+    End { len: 0, chain: chain_hash(&[0; 16], key) }
 }
 
-fn chained(before: &Stamp, said: &[u8]) -> Stamp {
+fn chain_hash(before: &Stamp, said: &[u8]) -> Stamp {
     let mut chain = [0; 16];
     chain.copy_from_slice(&digest_of(&[before, said].concat())[..16]);
     chain

@@ -54,17 +54,17 @@ impl Machine for ThisMachine {
     fn boot(&self) -> [u8; 32] {
         const PATH: &str = "/proc/sys/kernel/random/boot_id";
         // Every signature asks: a file that is kept open is asked again by two calls of the kernel, not by six.
-        static KEPT: OnceBox<Option<Kept>> = OnceBox::new();
-        let kept = KEPT.get_or_init(|| Box::new(Kept::open(PATH)));
-        match kept.as_ref().and_then(Kept::read) {
+        static BOOT_ID: OnceBox<Option<KernelFile>> = OnceBox::new();
+        let kept = BOOT_ID.get_or_init(|| Box::new(KernelFile::open(PATH)));
+        match kept.as_ref().and_then(KernelFile::read) {
             Some(text) => digest(&text),
             // All that say nothing are one boot.
-            None => named(PATH).unwrap_or_default(),
+            None => digest_of_file(PATH).unwrap_or_default(),
         }
     }
 
     fn id(&self) -> io::Result<[u8; 32]> {
-        named(MACHINE_ID)
+        digest_of_file(MACHINE_ID)
     }
 
     fn process(&self) -> Option<Process> {
@@ -100,17 +100,17 @@ impl Machine for ThisMachine {
 
 /// A small file of the kernel's that stays open. Its text is read each time, since a process may be frozen and go on
 /// after the machine started again.
-struct Kept {
+struct KernelFile {
     file: File,
     /// Device and number: a program that closes descriptors that are not its own may have opened another there.
     identity: (u64, u64),
 }
 
-impl Kept {
-    fn open(path: &str) -> Option<Kept> {
+impl KernelFile {
+    fn open(path: &str) -> Option<KernelFile> {
         let file = File::open(path).ok()?;
         let identity = Self::identity(&file)?;
-        Some(Kept { file, identity })
+        Some(KernelFile { file, identity })
     }
 
     fn identity(file: &File) -> Option<(u64, u64)> {
@@ -130,7 +130,7 @@ impl Kept {
 
 /// The digest of what a file says, zeros if there is no such file. The machine's own number is nobody's business: systemd asks
 /// that it is not written anywhere as it is.
-fn named(path: &str) -> io::Result<[u8; 32]> {
+fn digest_of_file(path: &str) -> io::Result<[u8; 32]> {
     match std::fs::read(path) {
         Ok(text) => Ok(digest(&text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(NO_MACHINE),
@@ -157,7 +157,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("boot");
         fs::write(&path, "one\n").unwrap();
-        let kept = Kept::open(path.to_str().unwrap()).unwrap();
+        let kept = KernelFile::open(path.to_str().unwrap()).unwrap();
         assert_eq!(kept.read().unwrap(), b"one\n");
         fs::write(&path, "two").unwrap();
         assert_eq!(kept.read().unwrap(), b"two");
@@ -172,7 +172,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["boot", "other"].map(|name| folder.path().join(name));
         paths.iter().for_each(|path| fs::write(path, "text").unwrap());
-        let mut kept = Kept::open(paths[0].to_str().unwrap()).unwrap();
+        let mut kept = KernelFile::open(paths[0].to_str().unwrap()).unwrap();
         // As a program does that closes every descriptor and opens files of its own.
         kept.file = File::open(&paths[1]).unwrap();
         assert!(kept.read().is_none());
@@ -183,17 +183,17 @@ mod tests {
     fn a_name_that_cannot_be_read_is_an_error_and_a_missing_one_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("machine-id");
-        assert_eq!(named(path.to_str().unwrap()).unwrap(), NO_MACHINE);
+        assert_eq!(digest_of_file(path.to_str().unwrap()).unwrap(), NO_MACHINE);
         fs::write(&path, "").unwrap();
-        assert_eq!(named(path.to_str().unwrap()).unwrap(), NO_MACHINE);
+        assert_eq!(digest_of_file(path.to_str().unwrap()).unwrap(), NO_MACHINE);
         fs::write(&path, "0123\n").unwrap();
-        assert_ne!(named(path.to_str().unwrap()).unwrap(), NO_MACHINE);
-        assert!(named(folder.path().to_str().unwrap()).is_err(), "a folder can't be read");
+        assert_ne!(digest_of_file(path.to_str().unwrap()).unwrap(), NO_MACHINE);
+        assert!(digest_of_file(folder.path().to_str().unwrap()).is_err(), "a folder can't be read");
     }
 
     #[test]
     fn the_boot_is_that_of_the_kernel() {
-        assert_eq!(ThisMachine.boot(), named("/proc/sys/kernel/random/boot_id").unwrap());
+        assert_eq!(ThisMachine.boot(), digest_of_file("/proc/sys/kernel/random/boot_id").unwrap());
         assert_eq!(ThisMachine.boot(), ThisMachine.boot());
         assert_ne!(ThisMachine.boot(), [0; 32]);
     }

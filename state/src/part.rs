@@ -22,8 +22,8 @@ use zeroize::Zeroizing;
 
 use crate::anchor::{Anchor, FileAnchor};
 use crate::files::{
-    Paths, Surroundings, anchor_names, anchor_paths, beside_new, failed, folder_of, put_file,
-    unsafe_state,
+    Environment, Paths, anchor_names, anchor_paths, failed, folder_of, temporary_path,
+    unsafe_state, write_file,
 };
 use crate::key_file::{KeyFile, Secret};
 use crate::record::{KeyId, Lifecycle, Mark, Reader};
@@ -38,7 +38,7 @@ const TAG: usize = 32;
 
 /// Where the progress of a key is written down.
 pub struct Part {
-    around: Surroundings,
+    environment: Environment,
     paths: Paths,
     /// Names this key before it has a public key.
     number: KeyId,
@@ -50,20 +50,24 @@ pub struct Part {
 }
 
 impl Part {
-    pub fn new(around: &Surroundings, paths: Paths, anchors: &[PathBuf]) -> Result<Self, Error> {
+    pub fn new(
+        environment: &Environment,
+        paths: Paths,
+        anchors: &[PathBuf],
+    ) -> Result<Self, Error> {
         let mut number = [0; 32];
-        around.entropy.fill(&mut number)?;
+        environment.entropy.fill(&mut number)?;
         let mut name = anchor_names(anchors)?.swap_remove(0);
         if !name.is_empty() {
             name.push_str(".part");
         }
-        let witness = witness_of(around, &name, &number)?;
-        Ok(Part { around: around.clone(), paths, number, name, witness, held: None })
+        let witness = witness_of(environment, &name, &number)?;
+        Ok(Part { environment: environment.clone(), paths, number, name, witness, held: None })
     }
 
     /// What KEY.part says, if it may be gone on with.
-    pub fn opened(
-        around: &Surroundings,
+    pub fn open(
+        environment: &Environment,
         paths: Paths,
         bytes: &[u8],
         sets: &Sets,
@@ -88,8 +92,8 @@ impl Part {
             return Err(refused(&format!("a key of {of} was begun, and not one of {sets}")));
         }
         let (number, name) = (fields.number, fields.name.to_owned());
-        let witness = witness_of(around, &name, &number)?;
-        let mut held = FileAnchor::new(Arc::clone(&around.disk), witness.clone());
+        let witness = witness_of(environment, &name, &number)?;
+        let mut held = FileAnchor::new(Arc::clone(&environment.disk), witness.clone());
         let at = |error: io::Error| failed(&witness, &error);
         if !held.hold().map_err(at)? {
             return Err(LedgerError::Held("a process that makes it".to_owned()).into());
@@ -98,8 +102,8 @@ impl Part {
             return Err(unsafe_state(&paths.part, NO_WITNESS).into());
         }
         let row = fields.row.to_vec();
-        let (around, held) = (around.clone(), Some(held));
-        Ok((secret, row, Part { around, paths, number, name, witness, held }))
+        let (environment, held) = (environment.clone(), Some(held));
+        Ok((secret, row, Part { environment, paths, number, name, witness, held }))
     }
 
     /// Writes down how far the key is, durably. `file` is the secret, once it was encrypted.
@@ -111,7 +115,7 @@ impl Part {
         row: &[u8],
     ) -> Result<(), Error> {
         if file.is_none() {
-            let entropy = &*self.around.entropy;
+            let entropy = &*self.environment.entropy;
             *file = Some(KeyFile::encode(secret, &[], Encoding::Hss, passphrase, entropy)?);
         }
         let file = file.as_ref().map_or(&[][..], |file| file);
@@ -128,10 +132,10 @@ impl Part {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), LedgerError> {
-        let disk = &*self.around.disk;
+        let disk = &*self.environment.disk;
         let at = |error: io::Error| failed(&self.paths.part, &error);
         if self.held.is_some() {
-            return put_file(disk, &self.paths.part, bytes, true).map_err(at);
+            return write_file(disk, &self.paths.part, bytes, true).map_err(at);
         }
         let at_witness = |error: io::Error| failed(&self.witness, &error);
         let mark = Mark {
@@ -142,9 +146,9 @@ impl Part {
             lifecycle: Lifecycle::Active,
         };
         FileAnchor::create(disk, &self.witness, &mark).map_err(at_witness)?;
-        let mut held = FileAnchor::new(Arc::clone(&self.around.disk), self.witness.clone());
+        let mut held = FileAnchor::new(Arc::clone(&self.environment.disk), self.witness.clone());
         let written = held.hold().map_err(at_witness).and_then(|_| {
-            put_file(disk, &self.paths.part, bytes, false).map_err(|error| match error.kind() {
+            write_file(disk, &self.paths.part, bytes, false).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists => LedgerError::Held("a process that makes it".to_owned()),
                 _ => at(error),
             })
@@ -168,7 +172,7 @@ impl Part {
         if !self.is_begun() {
             return Ok(());
         }
-        let disk = &*self.around.disk;
+        let disk = &*self.environment.disk;
         let (part, folder) = (&self.paths.part, self.paths.folder());
         let at = |path: &Path| {
             let path = path.to_owned();
@@ -181,7 +185,7 @@ impl Part {
         let place = folder_of(&self.witness);
         disk.sync_folder(place).map_err(at(place))?;
         // It has the secret, too.
-        let new = beside_new(part);
+        let new = temporary_path(part);
         if disk.identity(&new).is_ok() {
             disk.remove(&new).map_err(at(&new))?;
         }
@@ -193,8 +197,12 @@ impl Part {
 const NO_WITNESS: &str =
     "its witness is not there: the key was finished, or this is a copy; remove it to begin anew";
 
-fn witness_of(around: &Surroundings, name: &str, number: &KeyId) -> Result<PathBuf, LedgerError> {
-    let mut paths = anchor_paths(&*around.machine, &[name.to_owned()], number, 0)?;
+fn witness_of(
+    environment: &Environment,
+    name: &str,
+    number: &KeyId,
+) -> Result<PathBuf, LedgerError> {
+    let mut paths = anchor_paths(&*environment.machine, &[name.to_owned()], number, 0)?;
     Ok(paths.swap_remove(0))
 }
 

@@ -202,7 +202,7 @@ impl State {
     }
 
     /// How many indexes from `first` on were reserved and signed nothing, at most, if a log has so many signatures.
-    pub fn burnt(&self, first: u64, reserved_until: u64, signed: u64) -> u64 {
+    pub fn burned_count(&self, first: u64, reserved_until: u64, signed: u64) -> u64 {
         (reserved_until - first).saturating_sub(self.imported).saturating_sub(signed)
     }
 

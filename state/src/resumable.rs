@@ -1,8 +1,8 @@
 //! A key that is made with its progress written down, so that an interruption costs little.
 //!
 //! ```text
-//!   Unfinished          KEY.part                                   one tree
-//!   UnfinishedSectors   KEY-0.part, KEY-1.part ..                  each sector has a seed, a row and a witness of its own;
+//!   ResumableKey       KEY.part                                   one tree
+//!   ResumableSectors   KEY-0.part, KEY-1.part ..                  each sector has a seed, a row and a witness of its own;
 //!                                                                  they have I in common
 //! ```
 
@@ -17,24 +17,24 @@ use gabion_engine::keys::stateful::hss::{draw_sectors, generate_sectors};
 use gabion_engine::{Engine, Error};
 use zeroize::Zeroizing;
 
-use crate::files::{Paths, Surroundings, failed, read_file};
+use crate::files::{Environment, Paths, failed, read_file};
 use crate::key_file::Secret;
 use crate::part::Part;
 use crate::sets::Sets;
-use crate::signer::{Generated, Key, drawn, made};
+use crate::signer::{GeneratedKey, Key, build_key, draw_secret};
 
 /// Bytes of a file of progress, at most: a row of 2^16 nodes, and more.
 const PART_MAX: u64 = 16 << 20;
 
-/// A key that is to be made, or that an interruption left unfinished.
-pub struct Unfinished {
+/// The generation of a key, which can be resumed after an interruption.
+pub struct ResumableKey {
     secret: Secret,
     row: Vec<u8>,
     passphrase: Option<Zeroizing<Vec<u8>>>,
     part: Part,
 }
 
-impl Unfinished {
+impl ResumableKey {
     /// What an interruption left of a key of this name, or a new one of these sets. Where its anchors are to be, its
     /// witness is.
     ///
@@ -42,18 +42,22 @@ impl Unfinished {
     /// [`Error::KeyFile`] if what is left is damaged, of other sets, or does not open with the passphrase;
     /// [`Error::Ledger`] if it is a copy, or another process goes on with it; [`Error::Entropy`].
     pub fn begin(
-        around: &Surroundings,
+        environment: &Environment,
         key: &Path,
         sets: &Sets,
         passphrase: Option<&[u8]>,
         anchors: &[PathBuf],
     ) -> Result<Self, Error> {
         let paths = paths_of(key)?;
-        let (secret, row, part) = match left_of(around, &paths, sets, passphrase)? {
+        let (secret, row, part) = match find_progress(environment, &paths, sets, passphrase)? {
             Some(left) => left,
-            None => (drawn(around, sets)?, Vec::new(), Part::new(around, paths, anchors)?),
+            None => (
+                draw_secret(environment, sets)?,
+                Vec::new(),
+                Part::new(environment, paths, anchors)?,
+            ),
         };
-        Ok(Unfinished { secret, row, passphrase: passphrase.map(kept), part })
+        Ok(ResumableKey { secret, row, passphrase: passphrase.map(copy_passphrase), part })
     }
 
     /// Whether it goes on with what was left.
@@ -65,15 +69,15 @@ impl Unfinished {
     /// stops it: then the answer is `None`.
     ///
     /// # Errors
-    /// As [`Generated::generate`]; if it can't be written down.
+    /// As [`GeneratedKey::generate`]; if it can't be written down.
     pub fn generate(
         self,
         engine: &'static Engine,
         threads: NonZero<usize>,
         every: Duration,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<Generated>, Error> {
-        let Unfinished { secret, row, passphrase, mut part } = self;
+    ) -> Result<Option<GeneratedKey>, Error> {
+        let ResumableKey { secret, row, passphrase, mut part } = self;
         let (mut last, mut file, mut outcome) = (Instant::now(), None, Ok(()));
         let mut saves = |progress: Progress<'_>| {
             let said = watch(progress);
@@ -86,29 +90,29 @@ impl Unfinished {
             last = Instant::now();
             if outcome.is_err() { ControlFlow::Break(()) } else { said }
         };
-        let key = made(engine, &secret, &row, threads, &mut saves)?;
+        let key = build_key(engine, &secret, &row, threads, &mut saves)?;
         outcome?;
-        Ok(key.map(|key| Generated::of_parts(secret, key, Some(part))))
+        Ok(key.map(|key| GeneratedKey::of_parts(secret, key, Some(part))))
     }
 }
 
-/// Keys in sectors that are to be made, or that an interruption left unfinished.
-pub struct UnfinishedSectors {
+/// The generation of a key in sectors, which can be resumed after an interruption.
+pub struct ResumableSectors {
     secrets: Vec<Secret>,
     rows: Vec<Vec<u8>>,
     passphrase: Option<Zeroizing<Vec<u8>>>,
     parts: Vec<Part>,
 }
 
-impl UnfinishedSectors {
+impl ResumableSectors {
     /// What an interruption left of keys of these names, each with the anchors that it is to have, and new ones for the
     /// others: as many sectors of one key of LMS, a power of two.
     ///
     /// # Errors
-    /// As [`Unfinished::begin`]; [`Error::KeyFile`] if what is left is of several keys, or the sets are none of one tree of
+    /// As [`ResumableKey::begin`]; [`Error::KeyFile`] if what is left is of several keys, or the sets are none of one tree of
     /// LMS; [`Error::Input`] if it has no such sectors.
     pub fn begin(
-        around: &Surroundings,
+        environment: &Environment,
         keys: &[(PathBuf, Vec<PathBuf>)],
         sets: &Sets,
         passphrase: Option<&[u8]>,
@@ -123,7 +127,7 @@ impl UnfinishedSectors {
             let sector = Sets::Hss(levels.clone().sector(count, number, &[])?);
             let paths = paths_of(key)?;
             let part = paths.part.clone();
-            match left_of(around, &paths, &sector, passphrase)? {
+            match find_progress(environment, &paths, &sector, passphrase)? {
                 Some((Secret::Hss(secret), row, left)) => {
                     if *id.get_or_insert(*secret.id()) != *secret.id() {
                         return Err(Error::KeyFile(format!(
@@ -138,13 +142,13 @@ impl UnfinishedSectors {
                 _ => {
                     known.push(None);
                     rows.push(Vec::new());
-                    parts.push(Part::new(around, paths, anchors)?);
+                    parts.push(Part::new(environment, paths, anchors)?);
                 }
             }
         }
-        let secrets = draw_sectors(levels, count, &*around.entropy, known)?;
+        let secrets = draw_sectors(levels, count, &*environment.entropy, known)?;
         let secrets = secrets.into_iter().map(Secret::Hss).collect();
-        Ok(UnfinishedSectors { secrets, rows, passphrase: passphrase.map(kept), parts })
+        Ok(ResumableSectors { secrets, rows, passphrase: passphrase.map(copy_passphrase), parts })
     }
 
     /// Whether it goes on with what was left.
@@ -156,15 +160,15 @@ impl UnfinishedSectors {
     /// while and where `watch` stops it: then the answer is `None`. `watch` hears of the sectors as of one tree.
     ///
     /// # Errors
-    /// As [`Unfinished::generate`].
+    /// As [`ResumableKey::generate`].
     pub fn generate(
         self,
         engine: &'static Engine,
         threads: NonZero<usize>,
         every: Duration,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<Vec<Generated>>, Error> {
-        let UnfinishedSectors { secrets, rows, passphrase, mut parts } = self;
+    ) -> Result<Option<Vec<GeneratedKey>>, Error> {
+        let ResumableSectors { secrets, rows, passphrase, mut parts } = self;
         let count = secrets.len() as u32;
         let mut saved: Vec<usize> = rows.iter().map(Vec::len).collect();
         // Those that are done and not written down yet.
@@ -208,13 +212,13 @@ impl UnfinishedSectors {
         outcome?;
         let of = |((secret, key), part)| {
             let key = Key::Hss(Box::new(key));
-            Generated::of_parts(Secret::Hss(secret), key, Some(part))
+            GeneratedKey::of_parts(Secret::Hss(secret), key, Some(part))
         };
         Ok(made.map(|made| made.into_iter().zip(parts).map(of).collect()))
     }
 }
 
-fn kept(passphrase: &[u8]) -> Zeroizing<Vec<u8>> {
+fn copy_passphrase(passphrase: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(passphrase.to_vec())
 }
 
@@ -224,15 +228,15 @@ fn paths_of(key: &Path) -> Result<Paths, Error> {
     Ok(Paths::of(&key))
 }
 
-/// What an interruption left of a key with these files and sets.
-fn left_of(
-    around: &Surroundings,
+/// Returns the saved progress of a key with these files and sets.
+fn find_progress(
+    environment: &Environment,
     paths: &Paths,
     sets: &Sets,
     passphrase: Option<&[u8]>,
 ) -> Result<Option<(Secret, Vec<u8>, Part)>, Error> {
-    match read_file(&*around.disk, &paths.part, PART_MAX) {
-        Ok(bytes) => Part::opened(around, paths.clone(), &bytes, sets, passphrase).map(Some),
+    match read_file(&*environment.disk, &paths.part, PART_MAX) {
+        Ok(bytes) => Part::open(environment, paths.clone(), &bytes, sets, passphrase).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(&paths.part, &error).into()),
     }

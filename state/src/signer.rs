@@ -1,7 +1,7 @@
 //! The one door to a key that signing uses up: made here, and opened here, for every way in.
 //!
 //! ```text
-//!   Generated::generate --> Generated::write      KEY, state, log, lock, anchors, then KEY.trees
+//!   GeneratedKey::generate --> GeneratedKey::write      KEY, state, log, lock, anchors, then KEY.trees
 //!
 //!   Signer::open    KEY --passphrase--> secret
 //!                   FilesLedger::open             the lock, and whether the state is safe
@@ -28,7 +28,7 @@ use gabion_engine::keys::stateful::{
 };
 use gabion_engine::{Engine, Error};
 
-use crate::files::{Paths, Surroundings, check_indexes, failed};
+use crate::files::{Environment, Paths, check_indexes, failed};
 use crate::key_file::{KeyFile, Secret, spki};
 use crate::keys::{NewKey, create_with};
 use crate::ledger::{FilesLedger, Options};
@@ -43,16 +43,16 @@ pub(crate) enum Key {
     Xmss(Box<StatefulKey<'static, XmssSecret>>),
 }
 
-/// A key that was made and has no files yet.
-pub struct Generated {
+/// A generated key without files.
+pub struct GeneratedKey {
     secret: Secret,
     key: Key,
     /// Where it was written down how far it was.
     part: Option<Part>,
 }
 
-/// Where and how the files of a key are made.
-pub struct Making<'a> {
+/// Options for the files of a new key.
+pub struct KeyFileOptions<'a> {
     /// The file of the private key. None of this name may be there.
     pub key: &'a Path,
     /// What the private key is encrypted with.
@@ -71,20 +71,20 @@ pub struct Making<'a> {
     pub note: &'a str,
 }
 
-impl Generated {
+impl GeneratedKey {
     /// Makes a key of these sets, on up to `threads` threads. `watch` hears of each wave, and may stop it: then the
     /// answer is `None`.
     ///
     /// # Errors
     /// As [`StatefulKey::generate`]; [`Error::Entropy`].
     pub fn generate(
-        around: &Surroundings,
+        environment: &Environment,
         engine: &'static Engine,
         sets: Sets,
         threads: NonZero<usize>,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
-        Generated::of_secret(engine, drawn(around, &sets)?, threads, watch)
+        GeneratedKey::of_secret(engine, draw_secret(environment, &sets)?, threads, watch)
     }
 
     /// The same of a secret that was drawn elsewhere.
@@ -97,12 +97,12 @@ impl Generated {
         threads: NonZero<usize>,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
-        let key = made(engine, &secret, &[], threads, watch)?;
-        Ok(key.map(|key| Generated::of_parts(secret, key, None)))
+        let key = build_key(engine, &secret, &[], threads, watch)?;
+        Ok(key.map(|key| GeneratedKey::of_parts(secret, key, None)))
     }
 
     pub(crate) fn of_parts(secret: Secret, key: Key, part: Option<Part>) -> Self {
-        Generated { secret, key, part }
+        GeneratedKey { secret, key, part }
     }
 
     /// The sets.
@@ -123,50 +123,54 @@ impl Generated {
         spki(self.secret.sets().algorithm(), self.public(), as_der)
     }
 
-    /// Makes the files, all or none. What [`crate::Unfinished`] wrote down is gone before there is a private key.
+    /// Makes the files, all or none. What [`crate::ResumableKey`] wrote down is gone before there is a private key.
     ///
     /// # Errors
     /// If one of them is there, or can't be written; if one-tree encoding is asked of several trees.
-    pub fn write(&self, around: &Surroundings, making: &Making<'_>) -> Result<(), Error> {
+    pub fn write(
+        &self,
+        environment: &Environment,
+        options: &KeyFileOptions<'_>,
+    ) -> Result<(), Error> {
         let sets = self.secret.sets();
-        if !sets.has(making.encoding) {
+        if !sets.has(options.encoding) {
             let reason = "the encoding of LMS is for keys of LMS with one level";
             return Err(Error::KeyFile(reason.to_owned()));
         }
-        let Making { passphrase, encoding, .. } = *making;
-        let entropy = &*around.entropy;
+        let KeyFileOptions { passphrase, encoding, .. } = *options;
+        let entropy = &*environment.entropy;
         let file = KeyFile::encode(&self.secret, self.public(), encoding, passphrase, entropy)?;
         let Range { start, end } = sets.indexes();
         let new = NewKey {
-            key: making.key,
+            key: options.key,
             secret: &file,
             public: self.public(),
             first: start,
-            next: making.next.max(start),
+            next: options.next.max(start),
             end,
-            warn_at: making.warn_at.unwrap_or((end - start) / 100),
-            anchors: making.anchors,
-            allow_network: making.allow_network,
-            note: making.note,
+            warn_at: options.warn_at.unwrap_or((end - start) / 100),
+            anchors: options.anchors,
+            allow_network: options.allow_network,
+            note: options.note,
         };
-        create_with(around, &new, self.part.as_ref())?;
+        create_with(environment, &new, self.part.as_ref())?;
         // They can be made again.
-        let _ = Trees::new(around, making.key, &self.secret.encode()).save(&self.key.trees());
+        let _ = Trees::new(environment, options.key, &self.secret.encode()).save(&self.key.trees());
         Ok(())
     }
 }
 
-/// A new secret of these sets.
-pub(crate) fn drawn(around: &Surroundings, sets: &Sets) -> Result<Secret, Error> {
-    let entropy = &*around.entropy;
+/// Draws a secret for these sets.
+pub(crate) fn draw_secret(environment: &Environment, sets: &Sets) -> Result<Secret, Error> {
+    let entropy = &*environment.entropy;
     Ok(match sets {
         Sets::Hss(levels) => Secret::Hss(HssSecret::draw(levels.clone(), entropy)?),
         Sets::Xmss(set) => Secret::Xmss(XmssSecret::draw(set, entropy)?),
     })
 }
 
-/// The key of a secret, from `row` on, which an earlier progress gave or which is empty.
-pub(crate) fn made(
+/// Builds the key of a secret, from `row` on, which an earlier progress gave or which is empty.
+pub(crate) fn build_key(
     engine: &'static Engine,
     secret: &Secret,
     row: &[u8],
@@ -181,9 +185,9 @@ pub(crate) fn made(
     })
 }
 
-/// How a key is opened for signing.
+/// Options for opening a key for signing.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct SignerOptions {
     /// How many indexes are reserved at once, at least: `?reserve=N`. More are quicker, and a crash burns more.
     pub ahead: u64,
     /// How many messages are signed in one call: as many may be reserved at once, whatever is left.
@@ -196,9 +200,9 @@ pub struct Opening {
     pub threads: NonZero<usize>,
 }
 
-impl Default for Opening {
+impl Default for SignerOptions {
     fn default() -> Self {
-        Opening {
+        SignerOptions {
             ahead: 1,
             messages: 1,
             reserve_anyway: false,
@@ -227,29 +231,29 @@ pub struct Signature {
 pub struct Signer {
     file: KeyFile,
     ledger: Option<FilesLedger>,
-    shared: Arc<Shared>,
-    around: Surroundings,
+    shared: Arc<SharedSigner>,
+    environment: Environment,
     path: PathBuf,
 }
 
-/// What all signers of a key in a process share.
-struct Shared {
+/// The key that all its signers in a process share.
+struct SharedSigner {
     engine: &'static Engine,
     public: Vec<u8>,
     secret: Secret,
     threads: NonZero<usize>,
-    ready: Mutex<Option<Ready>>,
+    ready: Mutex<Option<PreparedKey>>,
 }
 
 /// The key with its trees.
-struct Ready {
+struct PreparedKey {
     key: Key,
     /// Digest of the trees that are kept.
     kept: [u8; 32],
 }
 
 /// By the file of the private key.
-static OPEN: Chain<Shared> = Chain::new();
+static OPEN: Chain<SharedSigner> = Chain::new();
 
 impl Signer {
     /// Opens the private key in the file `path`. It waits for another process that has it.
@@ -258,14 +262,14 @@ impl Signer {
     /// [`Error::KeyFile`] if the file is none, or does not open with the passphrase; [`Error::Ledger`] as
     /// [`FilesLedger::open`]. None of them changes anything.
     pub fn open(
-        around: &Surroundings,
+        environment: &Environment,
         engine: &'static Engine,
         path: &Path,
         passphrase: Option<&[u8]>,
-        opening: &Opening,
+        opening: &SignerOptions,
     ) -> Result<Self, Error> {
-        let file = KeyFile::read(&*around.disk, path)?;
-        Signer::of_file(around, engine, path, file, passphrase, opening)
+        let file = KeyFile::read(&*environment.disk, path)?;
+        Signer::of_file(environment, engine, path, file, passphrase, opening)
     }
 
     /// The same of a file that was read, for whoever asks for the passphrase only where there is need.
@@ -273,19 +277,19 @@ impl Signer {
     /// # Errors
     /// As [`Signer::open`].
     pub fn of_file(
-        around: &Surroundings,
+        environment: &Environment,
         engine: &'static Engine,
         path: &Path,
         file: KeyFile,
         passphrase: Option<&[u8]>,
-        opening: &Opening,
+        opening: &SignerOptions,
     ) -> Result<Self, Error> {
         let named = |error| match error {
             Error::KeyFile(reason) => Error::KeyFile(format!("{}: {reason}", path.display())),
             error => error,
         };
         let secret = file.unlock(passphrase).map_err(named)?;
-        let disk = &*around.disk;
+        let disk = &*environment.disk;
         let paths = Paths::of_existing(disk, path)?;
         let options = Options {
             ahead: opening.ahead.max(1),
@@ -293,11 +297,11 @@ impl Signer {
             wait: opening.wait,
             ..Options::default()
         };
-        let ledger = FilesLedger::open(around, &paths.key, &file.public, options)?;
+        let ledger = FilesLedger::open(environment, &paths.key, &file.public, options)?;
         check_indexes(&paths, &ledger.indexes(), &file.sets().indexes())?;
-        let shared = shared(around, engine, &paths.key, &file, secret, opening)?;
-        let (around, path) = (around.clone(), paths.key);
-        Ok(Signer { file, ledger: Some(ledger), shared, around, path })
+        let shared = shared(environment, engine, &paths.key, &file, secret, opening)?;
+        let (environment, path) = (environment.clone(), paths.key);
+        Ok(Signer { file, ledger: Some(ledger), shared, environment, path })
     }
 
     /// The private key's file: sets, public key, lengths.
@@ -317,9 +321,9 @@ impl Signer {
         ledger.check_process()?;
         let mut ready = self.shared.ready();
         if ready.is_none() && ledger.remaining()?.left > 0 {
-            *ready = Some(self.made_ready(ledger.next_index())?);
+            *ready = Some(self.prepare_key(ledger.next_index())?);
         }
-        let mut key = Hand(ready.as_mut().map(|ready| &mut ready.key));
+        let mut key = SignerHandle(ready.as_mut().map(|ready| &mut ready.key));
         let signed = sign_requests(ledger, &mut key, requests);
         if ready.as_ref().is_some_and(|ready| ready.key.is_over()) {
             // The next one makes it again, rather than burn an index for nothing.
@@ -348,7 +352,7 @@ impl Signer {
         ledger.check_process()?;
         let mut ready = self.shared.ready();
         if ready.is_none() && ledger.remaining()?.left > 0 {
-            *ready = Some(self.made_ready(ledger.next_index())?);
+            *ready = Some(self.prepare_key(ledger.next_index())?);
         }
         Ok(())
     }
@@ -385,8 +389,8 @@ impl Signer {
         self.ledger.as_ref().ok_or(Error::Lost)
     }
 
-    fn made_ready(&self, index: u64) -> Result<Ready, Error> {
-        let Shared { engine, public, secret, threads, .. } = &*self.shared;
+    fn prepare_key(&self, index: u64) -> Result<PreparedKey, Error> {
+        let SharedSigner { engine, public, secret, threads, .. } = &*self.shared;
         let kept = self.trees().load().unwrap_or_default();
         let key = match secret {
             Secret::Hss(secret) => {
@@ -398,11 +402,11 @@ impl Signer {
                 Key::Xmss(Box::new(key))
             }
         };
-        Ok(Ready { key, kept: digest_of(&kept) })
+        Ok(PreparedKey { key, kept: digest_of(&kept) })
     }
 
     fn trees(&self) -> Trees {
-        Trees::new(&self.around, &self.path, &self.shared.secret.encode())
+        Trees::new(&self.environment, &self.path, &self.shared.secret.encode())
     }
 
     /// Writes the trees down, where they have changed: as long as the ledger is open, so that nobody else does.
@@ -440,8 +444,8 @@ impl Drop for Signer {
     }
 }
 
-impl Shared {
-    fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
+impl SharedSigner {
+    fn ready(&self) -> MutexGuard<'_, Option<PreparedKey>> {
         // What panics within is the engine's, which ends the key by itself.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -449,20 +453,20 @@ impl Shared {
 
 /// What this process has of a key already, or a new one.
 fn shared(
-    around: &Surroundings,
+    environment: &Environment,
     engine: &'static Engine,
     key: &Path,
     file: &KeyFile,
     secret: Secret,
-    opening: &Opening,
-) -> Result<Arc<Shared>, Error> {
-    let id = around.disk.identity(key).map_err(|error| failed(key, &error))?;
+    opening: &SignerOptions,
+) -> Result<Arc<SharedSigner>, Error> {
+    let id = environment.disk.identity(key).map_err(|error| failed(key, &error))?;
     let no_forks = || LedgerError::Unsafe("this system does not tell forks".to_owned());
-    let (_, token) = around.machine.process().ok_or_else(no_forks)?;
+    let (_, token) = environment.machine.process().ok_or_else(no_forks)?;
     let mut list = OPEN.of(token).list();
     let known = list.get(&id).and_then(std::sync::Weak::upgrade);
     // Sectors have one public key, and each a secret of its own.
-    let is_its = |shared: &Arc<Shared>| {
+    let is_its = |shared: &Arc<SharedSigner>| {
         shared.public == file.public() && shared.secret.sets() == *file.sets()
     };
     if let Some(shared) = known.filter(is_its) {
@@ -470,7 +474,7 @@ fn shared(
     }
     let public = file.public().to_vec();
     let (threads, ready) = (opening.threads, Mutex::new(None));
-    let shared = Arc::new(Shared { engine, public, secret, threads, ready });
+    let shared = Arc::new(SharedSigner { engine, public, secret, threads, ready });
     list.insert(id, Arc::downgrade(&shared));
     Ok(shared)
 }
@@ -499,10 +503,10 @@ impl Key {
     }
 }
 
-/// The key, for as long as one call signs. None where no index is left, and so none is handed to it.
-struct Hand<'a>(Option<&'a mut Key>);
+/// A handle to the key for one call that signs. `None` if no index is left, so that none is handed to it.
+struct SignerHandle<'a>(Option<&'a mut Key>);
 
-impl IndexedSigner for Hand<'_> {
+impl IndexedSigner for SignerHandle<'_> {
     fn check(&self) -> Result<(), Error> {
         match &self.0 {
             Some(Key::Hss(key)) => key.check(),
@@ -533,12 +537,13 @@ mod tests {
     #[test]
     fn a_handle_is_closed_while_another_one_signs() {
         let folder = tempfile::tempdir().unwrap();
-        let (around, engine) = (Surroundings::real(), Engine::global().unwrap());
+        let (environment, engine) = (Environment::real(), Engine::global().unwrap());
         let sets = "LMS_SHA256_M32_H5_W8".parse().unwrap();
         let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
-        let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+        let made =
+            GeneratedKey::generate(&environment, engine, sets, NonZero::<usize>::MIN, &mut go_on);
         let home = tempfile::tempdir().unwrap();
-        let making = Making {
+        let options = KeyFileOptions {
             key: &folder.path().join("k"),
             passphrase: None,
             encoding: Encoding::Hss,
@@ -548,8 +553,11 @@ mod tests {
             allow_network: true,
             note: "made",
         };
-        made.unwrap().unwrap().write(&around, &making).unwrap();
-        let open = || Signer::open(&around, engine, making.key, None, &Opening::default()).unwrap();
+        made.unwrap().unwrap().write(&environment, &options).unwrap();
+        let open = || {
+            Signer::open(&environment, engine, options.key, None, &SignerOptions::default())
+                .unwrap()
+        };
         let (one, two) = (open(), open());
         let request = [Request { message: b"m", id: None }];
         assert_eq!(one.sign(&request).unwrap()[0].index, 0);

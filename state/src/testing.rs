@@ -6,44 +6,44 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_disk::testing::{At, Hooked};
+use gabion_disk::testing::{DiskCall, HookedDisk};
 
-use crate::files::Surroundings;
+use crate::files::Environment;
 use crate::machine::{Machine, Process, ThisMachine};
 
-/// These surroundings, on a disk on which this happens.
+/// Returns this environment on a disk that calls `hook`.
 pub fn with_hook(
-    around: &Surroundings,
-    hook: impl Fn(At, &Path) -> io::Result<()> + Send + Sync + 'static,
-) -> Surroundings {
-    on(around, Hooked::new(hook))
+    environment: &Environment,
+    hook: impl Fn(DiskCall, &Path) -> io::Result<()> + Send + Sync + 'static,
+) -> Environment {
+    on(environment, HookedDisk::new(hook))
 }
 
-/// The same where a folder is one of the network, or a link a mount.
+/// Returns this environment with a folder that is on a network, or a link that is a mount point.
 pub fn with_mounts(
-    around: &Surroundings,
+    environment: &Environment,
     network: Option<PathBuf>,
     mount: Option<PathBuf>,
-) -> Surroundings {
-    on(around, Hooked::new(|_, _| Ok(())).with_mounts(network, mount))
+) -> Environment {
+    on(environment, HookedDisk::new(|_, _| Ok(())).with_mounts(network, mount))
 }
 
-/// The same, where something happens once: at the first such call of a file whose name ends so.
+/// Returns this environment on a disk that calls `act` once: at the first such call of a file whose name ends so.
 pub fn with_hook_once(
-    around: &Surroundings,
-    call: (At, &'static str),
+    environment: &Environment,
+    call: (DiskCall, &'static str),
     act: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Surroundings {
-    on(around, Hooked::once(call, act))
+) -> Environment {
+    on(environment, HookedDisk::once(call, act))
 }
 
-fn on(around: &Surroundings, disk: Hooked) -> Surroundings {
-    Surroundings { disk: Arc::new(disk), ..around.clone() }
+fn on(environment: &Environment, disk: HookedDisk) -> Environment {
+    Environment { disk: Arc::new(disk), ..environment.clone() }
 }
 
-/// This machine, with a home of its own; it may have another name, and take every process for one.
+/// This machine with another home, and optionally another name and process.
 #[derive(Clone, Debug, Default)]
-pub struct Elsewhere {
+pub struct TestMachine {
     /// Where its anchors are.
     pub home: PathBuf,
     /// Its name.
@@ -52,7 +52,7 @@ pub struct Elsewhere {
     pub process: Option<Process>,
 }
 
-impl Machine for Elsewhere {
+impl Machine for TestMachine {
     fn boot(&self) -> [u8; 32] {
         ThisMachine.boot()
     }

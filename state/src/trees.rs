@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::files::{Paths, Surroundings, put_file, read_file};
+use crate::files::{Environment, Paths, read_file, write_file};
 
 const MAGIC: [u8; 8] = *b"gabtree1";
 /// Bytes of the code behind it.
@@ -18,21 +18,21 @@ const TREES_MAX: u64 = 256 << 20;
 
 /// The cache of a key.
 pub struct Trees {
-    around: Surroundings,
+    environment: Environment,
     paths: Paths,
     key: Zeroizing<[u8; 32]>,
 }
 
 impl Trees {
     /// Of a key whose private key file holds `secret`.
-    pub fn new(around: &Surroundings, key: &std::path::Path, secret: &[u8]) -> Self {
-        let (around, paths) = (around.clone(), Paths::of(key));
-        Trees { around, paths, key: key_of(b"gabion trees", secret) }
+    pub fn new(environment: &Environment, key: &std::path::Path, secret: &[u8]) -> Self {
+        let (environment, paths) = (environment.clone(), Paths::of(key));
+        Trees { environment, paths, key: key_of(b"gabion trees", secret) }
     }
 
     /// What was kept; none where nothing was, or anything about it is wrong.
     pub fn load(&self) -> Option<Vec<u8>> {
-        let disk = &*self.around.disk;
+        let disk = &*self.environment.disk;
         let mut bytes = read_file(disk, &self.paths.trees, TREES_MAX).ok()?;
         let body = bytes.len().checked_sub(TAG)?;
         let tag = bytes.split_off(body);
@@ -56,7 +56,7 @@ impl Trees {
         bytes.extend_from_slice(trees);
         let tag = self.mac(&bytes).finalize().into_bytes();
         bytes.extend_from_slice(&tag);
-        put_file(&*self.around.disk, &self.paths.trees, &bytes, true).is_ok()
+        write_file(&*self.environment.disk, &self.paths.trees, &bytes, true).is_ok()
     }
 
     fn mac(&self, bytes: &[u8]) -> Hmac<Sha256> {

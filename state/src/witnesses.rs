@@ -7,12 +7,12 @@ use gabion_disk::Disk;
 use gabion_engine::keys::stateful::LedgerError;
 
 use crate::anchor::{Anchor, FileAnchor};
-use crate::files::{Paths, Surroundings, failed};
+use crate::files::{Environment, Paths, failed};
 use crate::ledger::held_anchor;
 use crate::record::{Head, Lifecycle, Mark, State};
 
-/// The newest of what a state and its anchors say.
-pub struct Seen {
+/// The newest record of a state and its anchors.
+pub struct NewestState {
     /// The next index.
     pub next: u64,
     /// The generation.
@@ -23,20 +23,20 @@ pub struct Seen {
 
 /// Holds the anchors in these places and looks what they say of a key, whatever it is; `check` may refuse what the state or one
 /// of them says of the key's lifecycle.
-pub fn see_anchors(
-    around: &Surroundings,
+pub fn read_anchors(
+    environment: &Environment,
     paths: &Paths,
     (head, state): (&Head, &State),
     places: Vec<PathBuf>,
     anchors: &mut Vec<Witness>,
     check: impl Fn(&Path, Lifecycle) -> Result<(), LedgerError>,
-) -> Result<Seen, LedgerError> {
+) -> Result<NewestState, LedgerError> {
     let State { next, generation, lifecycle, .. } = *state;
-    let mut seen = Seen { next, generation, lifecycle };
+    let mut seen = NewestState { next, generation, lifecycle };
     check(&paths.state, lifecycle)?;
     for path in places {
         let at = |error| failed(&path, &error);
-        let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
+        let mut anchor = FileAnchor::new(Arc::clone(&environment.disk), path.clone());
         if !anchor.hold().map_err(at)? {
             return Err(held_anchor(&path));
         }

@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use gabion_disk::testing::At;
+use gabion_disk::testing::DiskCall;
 use gabion_disk::{Access, Disk, DiskFile, RealDisk};
 use gabion_engine::Engine;
 use gabion_engine::keys::stateful::{Progress, Request, Secret, StatefulKey};
 use gabion_rows::operations::Operation;
 use gabion_state::testing::with_hook;
-use gabion_state::{Encoding, Generated, Making, Opening, Surroundings};
+use gabion_state::{Encoding, Environment, GeneratedKey, KeyFileOptions, SignerOptions};
 use regex::Regex;
 use tempfile::TempDir;
 
@@ -224,8 +224,8 @@ struct OnDisk<'a> {
     folder: TempDir,
     /// What was synced on its disk.
     syncs: Arc<AtomicU64>,
-    around: Surroundings,
-    made: Generated,
+    around: Environment,
+    made: GeneratedKey,
     /// How many were written.
     number: u32,
     open: Option<gabion_state::Signer>,
@@ -245,14 +245,14 @@ impl<'a> OnDisk<'a> {
         })?;
         let syncs = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&syncs);
-        let around = with_hook(&Surroundings::real(), move |at, _| {
-            if matches!(at, At::Sync | At::SyncFolder) {
+        let around = with_hook(&Environment::real(), move |at, _| {
+            if matches!(at, DiskCall::Sync | DiskCall::SyncFolder) {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
         });
         let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
-        let made = Generated::generate(&around, engine, set.sets()?, threads, &mut go_on)?;
+        let made = GeneratedKey::generate(&around, engine, set.sets()?, threads, &mut go_on)?;
         let made = made.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))?;
         let (number, open, messages) = (0, None, Vec::new());
         Ok(OnDisk { engine, set, folder, syncs, around, made, number, open, messages })
@@ -266,7 +266,7 @@ impl<'a> OnDisk<'a> {
         std::fs::create_dir(&folder).map_err(|cause| self.failed(&cause))?;
         let key = folder.join("key");
         let anchors = [self.folder.path().join(format!("anchor-{}", self.number))];
-        let making = Making {
+        let making = KeyFileOptions {
             key: &key,
             passphrase: None,
             encoding: Encoding::Hss,
@@ -278,8 +278,11 @@ impl<'a> OnDisk<'a> {
             note: "made by `gabion bench hbs --durable`",
         };
         self.made.write(&self.around, &making)?;
-        let opening =
-            Opening { ahead: what.reserve as u64, reserve_anyway: true, ..Opening::default() };
+        let opening = SignerOptions {
+            ahead: what.reserve as u64,
+            reserve_anyway: true,
+            ..SignerOptions::default()
+        };
         let signer = gabion_state::Signer::open(&self.around, self.engine, &key, None, &opening)?;
         self.open = Some(signer);
         self.messages = (0..what.batch).map(inputs::message).collect();

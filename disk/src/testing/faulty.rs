@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::disk::{Access, Disk, DiskFile, Identity};
 
-/// What happens at a call.
+/// A fault at a call. Results name faults by these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum Fault {
     /// The device fails.
     Fails,
     /// The device hiccups: the syncs of two files fail, each once.
@@ -39,18 +39,18 @@ pub enum Kind {
     /// The process is killed after the call.
     KilledAfter,
     /// The power goes before the call, and of what was not synced this remains.
-    CutBefore(Remains),
+    CutBefore(UnsyncedWrites),
     /// The power goes after the call.
-    CutAfter(Remains),
+    CutAfter(UnsyncedWrites),
     /// The machine's boot becomes another one under a process that lives on, as when a machine is restored.
     Booted,
     /// Another process opens the key, if it can, and signs.
     Raced,
 }
 
-/// What remains of what was not synced.
+/// Which unsynced writes survive a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Remains {
+pub enum UnsyncedWrites {
     /// Nothing.
     None,
     /// Everything.
@@ -61,12 +61,13 @@ pub enum Remains {
     Torn,
 }
 
-const REMAINS: [Remains; 4] = [Remains::None, Remains::All, Remains::Prefix, Remains::Torn];
+const UNSYNCED_WRITES: [UnsyncedWrites; 4] =
+    [UnsyncedWrites::None, UnsyncedWrites::All, UnsyncedWrites::Prefix, UnsyncedWrites::Torn];
 
-impl Kind {
+impl Fault {
     /// Every kind.
-    pub fn all() -> Vec<Kind> {
-        use Kind::*;
+    pub fn all() -> Vec<Fault> {
+        use Fault::*;
         let mut all = vec![
             Fails,
             Hiccup,
@@ -79,8 +80,8 @@ impl Kind {
             Booted,
             Raced,
         ];
-        all.extend(REMAINS.map(CutBefore));
-        all.extend(REMAINS.map(CutAfter));
+        all.extend(UNSYNCED_WRITES.map(CutBefore));
+        all.extend(UNSYNCED_WRITES.map(CutAfter));
         all
     }
 }
@@ -116,19 +117,19 @@ impl Call {
     }
 
     /// Whether a kind of fault can strike it.
-    fn suffers(self, kind: Kind) -> bool {
+    fn can_fail_with(self, kind: Fault) -> bool {
         match kind {
-            Kind::Full => self.is_write(),
-            Kind::ReadOnly => self.is_write() || self == Call::Open(Access::Write),
-            Kind::Hiccup => self == Call::Sync,
-            Kind::Interrupted | Kind::Short => matches!(self, Call::ReadAt | Call::WriteAt),
+            Fault::Full => self.is_write(),
+            Fault::ReadOnly => self.is_write() || self == Call::Open(Access::Write),
+            Fault::Hiccup => self == Call::Sync,
+            Fault::Interrupted | Fault::Short => matches!(self, Call::ReadAt | Call::WriteAt),
             _ => true,
         }
     }
 }
 
 /// Faults to come: at which call, of which kind.
-pub type Plan = Vec<(usize, Kind)>;
+pub type FaultPlan = Vec<(usize, Fault)>;
 
 #[derive(Default)]
 struct Node {
@@ -138,9 +139,9 @@ struct Node {
 }
 
 enum Change {
-    Named(PathBuf, u64),
-    Unnamed(PathBuf),
-    Renamed(PathBuf, PathBuf, u64),
+    Create(PathBuf, u64),
+    Remove(PathBuf),
+    Rename(PathBuf, PathBuf, u64),
 }
 
 /// Numbers that look random, from a seed (SplitMix64).
@@ -162,8 +163,8 @@ impl Dice {
     }
 }
 
-/// What all processes share.
-pub struct Ground {
+/// The state of the simulated machine, shared by its processes.
+pub struct SimState {
     nodes: HashMap<u64, Node>,
     names: BTreeMap<PathBuf, u64>,
     durable: BTreeMap<PathBuf, u64>,
@@ -177,9 +178,9 @@ pub struct Ground {
     /// Counts boots.
     pub boot: u64,
     calls: usize,
-    plan: Plan,
+    plan: FaultPlan,
     /// Faults that took effect.
-    pub struck: Vec<Kind>,
+    pub injected: Vec<Fault>,
     read_only: bool,
     /// How many syncs are still to fail, and whose did.
     hiccups: usize,
@@ -187,21 +188,21 @@ pub struct Ground {
     dice: Dice,
 }
 
-/// What happens where another process races.
-pub type Racer = Arc<dyn Fn() + Send + Sync>;
+/// A process that runs in the middle of a call of another one.
+pub type RacingProcess = Arc<dyn Fn() + Send + Sync>;
 
 /// The machine with its disk.
 #[derive(Clone)]
 pub struct Sim {
-    ground: Arc<Mutex<Ground>>,
-    racer: Arc<Mutex<Option<Racer>>>,
+    state: Arc<Mutex<SimState>>,
+    racer: Arc<Mutex<Option<RacingProcess>>>,
 }
 
 impl Sim {
     /// A machine that has booted once, with empty folders.
-    pub fn new(plan: Plan, seed: u64) -> Self {
+    pub fn new(plan: FaultPlan, seed: u64) -> Self {
         let folders = ["/", "/keys", "/copy", "/home"].map(PathBuf::from);
-        let ground = Ground {
+        let state = SimState {
             nodes: HashMap::new(),
             names: BTreeMap::new(),
             durable: BTreeMap::new(),
@@ -214,22 +215,22 @@ impl Sim {
             boot: 1,
             calls: 0,
             plan,
-            struck: Vec::new(),
+            injected: Vec::new(),
             read_only: false,
             hiccups: 0,
             hiccuped: HashSet::new(),
             dice: Dice(seed),
         };
-        Sim { ground: Arc::new(Mutex::new(ground)), racer: Arc::default() }
+        Sim { state: Arc::new(Mutex::new(state)), racer: Arc::default() }
     }
 
     /// What all processes share, locked.
-    pub fn ground(&self) -> MutexGuard<'_, Ground> {
-        self.ground.lock().unwrap()
+    pub fn state(&self) -> MutexGuard<'_, SimState> {
+        self.state.lock().unwrap()
     }
 
     /// Sets what happens where another process races.
-    pub fn set_racer(&self, racer: Racer) {
+    pub fn set_racer(&self, racer: RacingProcess) {
         let before = self.racer.lock().unwrap().replace(racer);
         // What it has open it closes, and another race may strike that.
         drop(before);
@@ -237,79 +238,79 @@ impl Sim {
 
     /// The power goes, and of what was not synced nothing remains.
     pub fn cut_power(&self) {
-        self.ground().cut_power(Remains::None);
+        self.state().cut_power(UnsyncedWrites::None);
     }
 
     /// A new process.
     pub fn process(&self) -> SimDisk {
-        let mut ground = self.ground();
-        ground.processes += 1;
+        let mut state = self.state();
+        state.processes += 1;
         // Somebody remounted it.
-        ground.read_only = false;
-        SimDisk { sim: self.clone(), process: ground.processes }
+        state.read_only = false;
+        SimDisk { sim: self.clone(), process: state.processes }
     }
 
     /// Whether a process was killed.
     pub fn is_dead(&self, process: u64) -> bool {
-        self.ground().dead.contains(&process)
+        self.state().dead.contains(&process)
     }
 
     /// Kills a process.
     pub fn kill(&self, process: u64) {
-        self.ground().kill(process);
+        self.state().kill(process);
     }
 
     /// Calls so far.
     pub fn calls(&self) -> usize {
-        self.ground().calls
+        self.state().calls
     }
 
     /// Copies the files of a folder that begin with a name, as `cp` and a good while after it do.
     pub fn copy(&self, from: &str, to: &str) {
-        let mut ground = self.ground();
-        let old: Vec<(PathBuf, Vec<u8>)> = ground
+        let mut state = self.state();
+        let old: Vec<(PathBuf, Vec<u8>)> = state
             .names
             .iter()
             .filter(|(name, _)| name.to_str().unwrap().starts_with(from))
-            .map(|(name, node)| (name.clone(), ground.nodes[node].cache.clone()))
+            .map(|(name, node)| (name.clone(), state.nodes[node].cache.clone()))
             .collect();
         for (name, bytes) in old {
             let name = PathBuf::from(name.to_str().unwrap().replacen(from, to, 1));
-            ground.put(&name, bytes);
+            state.put(&name, bytes);
         }
     }
 
     /// Removes the files that begin with a name, for good.
     pub fn remove(&self, prefix: &str) {
-        self.ground().forget(|name| name.to_str().unwrap().starts_with(prefix));
+        self.state().forget(|name| name.to_str().unwrap().starts_with(prefix));
     }
 
     /// Removes one file, for good.
     pub fn remove_file(&self, name: &str) {
-        self.ground().forget(|other| other == Path::new(name));
+        self.state().forget(|other| other == Path::new(name));
     }
 
     /// All files by name, as they are to be seen.
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let ground = self.ground();
-        let bytes = |node: &u64| ground.nodes[node].cache.clone();
-        ground.names.iter().map(|(name, node)| (name.clone(), bytes(node))).collect()
+        let state = self.state();
+        let bytes = |node: &u64| state.nodes[node].cache.clone();
+        state.names.iter().map(|(name, node)| (name.clone(), bytes(node))).collect()
     }
 
     /// Puts a file in place of what has its name, durably.
     pub fn put(&self, name: &Path, bytes: Vec<u8>) {
-        self.ground().put(name, bytes);
+        self.state().put(name, bytes);
     }
 }
 
-impl Ground {
+impl SimState {
     /// Removes names, and what would bring them back.
     fn forget(&mut self, is_gone: impl Fn(&Path) -> bool) {
         self.names.retain(|name, _| !is_gone(name));
         self.durable.retain(|name, _| !is_gone(name));
         self.changes.retain(|change| match change {
-            Change::Named(name, _) | Change::Unnamed(name) => !is_gone(name),
-            Change::Renamed(_, to, _) => !is_gone(to),
+            Change::Create(name, _) | Change::Remove(name) => !is_gone(name),
+            Change::Rename(_, to, _) => !is_gone(to),
         });
     }
 
@@ -333,12 +334,12 @@ impl Ground {
         self.locks.retain(|_, (holder, _)| *holder != process);
     }
 
-    fn cut_power(&mut self, remains: Remains) {
+    fn cut_power(&mut self, remains: UnsyncedWrites) {
         self.dead.extend(1..=self.processes);
         self.locks.clear();
         self.boot += 1;
         let changes = std::mem::take(&mut self.changes);
-        let kept = self.kept(changes.len(), remains);
+        let kept = self.survivor_count(changes.len(), remains);
         for change in changes.into_iter().take(kept) {
             apply(&mut self.durable, change);
         }
@@ -347,13 +348,13 @@ impl Ground {
         numbers.sort_unstable();
         for number in numbers {
             let dirty = std::mem::take(&mut self.nodes.get_mut(&number).unwrap().dirty);
-            let kept = self.kept(dirty.len(), remains);
+            let kept = self.survivor_count(dirty.len(), remains);
             let torn = self.dice.roll();
             let node = self.nodes.get_mut(&number).unwrap();
             for (offset, bytes) in &dirty[..kept] {
                 write(&mut node.disk, *offset, bytes);
             }
-            if let (Remains::Torn, Some((offset, bytes))) = (remains, dirty.get(kept)) {
+            if let (UnsyncedWrites::Torn, Some((offset, bytes))) = (remains, dirty.get(kept)) {
                 let sectors = (offset + bytes.len() as u64).div_ceil(512) - offset / 512;
                 let end = (offset / 512 + torn % sectors) * 512;
                 let torn = end.saturating_sub(*offset).min(bytes.len() as u64);
@@ -363,25 +364,25 @@ impl Ground {
         }
     }
 
-    fn kept(&mut self, all: usize, remains: Remains) -> usize {
+    fn survivor_count(&mut self, all: usize, remains: UnsyncedWrites) -> usize {
         match remains {
-            Remains::None => 0,
-            Remains::All => all,
-            Remains::Prefix => self.dice.below(all + 1),
-            Remains::Torn => self.dice.below(all.max(1)),
+            UnsyncedWrites::None => 0,
+            UnsyncedWrites::All => all,
+            UnsyncedWrites::Prefix => self.dice.below(all + 1),
+            UnsyncedWrites::Torn => self.dice.below(all.max(1)),
         }
     }
 }
 
 fn apply(names: &mut BTreeMap<PathBuf, u64>, change: Change) {
     match change {
-        Change::Named(name, node) => {
+        Change::Create(name, node) => {
             names.insert(name, node);
         }
-        Change::Unnamed(name) => {
+        Change::Remove(name) => {
             names.remove(&name);
         }
-        Change::Renamed(from, to, node) => {
+        Change::Rename(from, to, node) => {
             names.remove(&from);
             names.insert(to, node);
         }
@@ -408,11 +409,11 @@ pub struct SimDisk {
     pub process: u64,
 }
 
-/// How a call goes on after what struck it.
-struct Struck {
+/// The effect of a fault on the call that it strikes.
+struct FaultEffect {
     fails: Option<ErrorKind>,
     short: bool,
-    after: Option<Kind>,
+    after: Option<Fault>,
 }
 
 impl SimDisk {
@@ -424,87 +425,87 @@ impl SimDisk {
     fn call<T>(
         &self,
         call: Call,
-        act: impl FnOnce(&mut Ground, Option<bool>) -> io::Result<T>,
+        act: impl FnOnce(&mut SimState, Option<bool>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut struck = Struck { fails: None, short: false, after: None };
-        let raced = self.begin(call, &mut struck)?;
+        let mut effect = FaultEffect { fails: None, short: false, after: None };
+        let raced = self.begin(call, &mut effect)?;
         if raced {
             let racer = self.sim.racer.lock().unwrap().clone();
             if let Some(racer) = racer {
                 racer();
             }
         }
-        let mut ground = self.sim.ground();
-        if ground.dead.contains(&self.process) {
+        let mut state = self.sim.state();
+        if state.dead.contains(&self.process) {
             return Self::dead();
         }
-        if ground.read_only && call.suffers(Kind::ReadOnly) {
+        if state.read_only && call.can_fail_with(Fault::ReadOnly) {
             return Err(ErrorKind::ReadOnlyFilesystem.into());
         }
-        match struck.fails {
+        match effect.fails {
             // A failed sync loses what was to be synced.
             Some(kind) if call == Call::Sync => {
-                let _ = act(&mut ground, None);
+                let _ = act(&mut state, None);
                 return Err(kind.into());
             }
             Some(kind) => return Err(kind.into()),
             None => {}
         }
-        let done = act(&mut ground, Some(struck.short));
-        match struck.after {
-            Some(Kind::CutAfter(remains)) => ground.cut_power(remains),
-            Some(_) => ground.kill(self.process),
+        let done = act(&mut state, Some(effect.short));
+        match effect.after {
+            Some(Fault::CutAfter(remains)) => state.cut_power(remains),
+            Some(_) => state.kill(self.process),
             None => return done,
         }
         Self::dead()
     }
 
     /// Counts the call and finds what strikes it; whether somebody races.
-    fn begin(&self, call: Call, struck: &mut Struck) -> io::Result<bool> {
-        let mut ground = self.sim.ground();
-        if ground.dead.contains(&self.process) {
+    fn begin(&self, call: Call, effect: &mut FaultEffect) -> io::Result<bool> {
+        let mut state = self.sim.state();
+        if state.dead.contains(&self.process) {
             return Self::dead();
         }
-        let number = ground.calls;
-        ground.calls += 1;
-        let Some(at) = ground.plan.iter().position(|(at, _)| *at == number) else {
+        let number = state.calls;
+        state.calls += 1;
+        let Some(at) = state.plan.iter().position(|(at, _)| *at == number) else {
             return Ok(false);
         };
-        let (_, kind) = ground.plan.remove(at);
-        if !call.suffers(kind) {
+        let (_, kind) = state.plan.remove(at);
+        if !call.can_fail_with(kind) {
             return Ok(false);
         }
-        ground.struck.push(kind);
+        state.injected.push(kind);
         match kind {
-            Kind::Fails => struck.fails = Some(ErrorKind::Other),
-            Kind::Full => struck.fails = Some(ErrorKind::StorageFull),
-            Kind::Interrupted => struck.fails = Some(ErrorKind::Interrupted),
-            Kind::Hiccup => {
-                ground.hiccups = 2;
-                ground.hiccuped.clear();
+            Fault::Fails => effect.fails = Some(ErrorKind::Other),
+            Fault::Full => effect.fails = Some(ErrorKind::StorageFull),
+            Fault::Interrupted => effect.fails = Some(ErrorKind::Interrupted),
+            Fault::Hiccup => {
+                state.hiccups = 2;
+                state.hiccuped.clear();
             }
-            Kind::ReadOnly => ground.read_only = true,
-            Kind::Short => struck.short = true,
-            Kind::KilledBefore => ground.kill(self.process),
-            Kind::CutBefore(remains) => ground.cut_power(remains),
-            Kind::KilledAfter | Kind::CutAfter(_) => struck.after = Some(kind),
-            Kind::Booted => ground.boot += 1,
-            Kind::Raced => return Ok(true),
+            Fault::ReadOnly => state.read_only = true,
+            Fault::Short => effect.short = true,
+            Fault::KilledBefore => state.kill(self.process),
+            Fault::CutBefore(remains) => state.cut_power(remains),
+            Fault::KilledAfter | Fault::CutAfter(_) => effect.after = Some(kind),
+            Fault::Booted => state.boot += 1,
+            Fault::Raced => return Ok(true),
         }
         Ok(false)
     }
 
     /// Which node has a name.
     pub fn node(&self, path: &Path) -> Option<u64> {
-        self.sim.ground().names.get(path).copied()
+        self.sim.state().names.get(path).copied()
     }
 
     /// Takes the lock on a node by a handle.
-    pub fn lock_node(&self, ground: &mut Ground, node: u64, handle: u64) -> bool {
-        match ground.locks.get(&node) {
+    pub fn lock_node(&self, state: &mut SimState, node: u64, handle: u64) -> bool {
+        match state.locks.get(&node) {
             Some((_, holder)) => *holder == handle,
             None => {
-                ground.locks.insert(node, (self.process, handle));
+                state.locks.insert(node, (self.process, handle));
                 true
             }
         }
@@ -514,26 +515,26 @@ impl SimDisk {
     pub fn lock_name(&self, path: &Path) -> bool {
         let Some(node) = self.node(path) else { return false };
         let handle = u64::MAX - self.process;
-        self.lock_node(&mut self.sim.ground(), node, handle)
+        self.lock_node(&mut self.sim.state(), node, handle)
     }
 }
 
 impl Disk for SimDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        let (node, handle) = self.call(Call::Open(access), |ground, _| {
-            ground.handles += 1;
-            let handle = ground.handles;
-            match (ground.names.get(path).copied(), access) {
+        let (node, handle) = self.call(Call::Open(access), |state, _| {
+            state.handles += 1;
+            let handle = state.handles;
+            match (state.names.get(path).copied(), access) {
                 (Some(_), Access::New) => Err(ErrorKind::AlreadyExists.into()),
                 (None, Access::Read | Access::Write) => Err(ErrorKind::NotFound.into()),
                 (Some(node), _) => Ok((node, handle)),
                 (None, Access::New) => {
-                    if !ground.folders.contains(path.parent().unwrap()) {
+                    if !state.folders.contains(path.parent().unwrap()) {
                         return Err(ErrorKind::NotFound.into());
                     }
-                    let node = ground.node();
-                    ground.names.insert(path.to_owned(), node);
-                    ground.changes.push(Change::Named(path.to_owned(), node));
+                    let node = state.node();
+                    state.names.insert(path.to_owned(), node);
+                    state.changes.push(Change::Create(path.to_owned(), node));
                     Ok((node, handle))
                 }
             }
@@ -542,24 +543,24 @@ impl Disk for SimDisk {
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.call(Call::MakeFolder, |ground, _| {
+        self.call(Call::MakeFolder, |state, _| {
             // Of folders nothing is lost: the files in them are what counts.
-            ground.folders.insert(path.to_owned());
+            state.folders.insert(path.to_owned());
             Ok(())
         })
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.call(Call::SyncFolder, |ground, _| {
-            for change in std::mem::take(&mut ground.changes) {
+        self.call(Call::SyncFolder, |state, _| {
+            for change in std::mem::take(&mut state.changes) {
                 let name = match &change {
-                    Change::Named(name, _) | Change::Unnamed(name) => name,
-                    Change::Renamed(_, to, _) => to,
+                    Change::Create(name, _) | Change::Remove(name) => name,
+                    Change::Rename(_, to, _) => to,
                 };
                 if name.parent() == Some(path) {
-                    apply(&mut ground.durable, change);
+                    apply(&mut state.durable, change);
                 } else {
-                    ground.changes.push(change);
+                    state.changes.push(change);
                 }
             }
             Ok(())
@@ -567,49 +568,49 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call(Call::Rename, |ground, _| {
-            let node = ground.names.remove(from).ok_or(ErrorKind::NotFound)?;
-            ground.names.insert(to.to_owned(), node);
-            ground.changes.push(Change::Renamed(from.to_owned(), to.to_owned(), node));
+        self.call(Call::Rename, |state, _| {
+            let node = state.names.remove(from).ok_or(ErrorKind::NotFound)?;
+            state.names.insert(to.to_owned(), node);
+            state.changes.push(Change::Rename(from.to_owned(), to.to_owned(), node));
             Ok(())
         })
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call(Call::Rename, |ground, _| {
-            if ground.names.contains_key(to) {
+        self.call(Call::Rename, |state, _| {
+            if state.names.contains_key(to) {
                 return Err(ErrorKind::AlreadyExists.into());
             }
-            let node = ground.names.remove(from).ok_or(ErrorKind::NotFound)?;
-            ground.names.insert(to.to_owned(), node);
-            ground.changes.push(Change::Renamed(from.to_owned(), to.to_owned(), node));
+            let node = state.names.remove(from).ok_or(ErrorKind::NotFound)?;
+            state.names.insert(to.to_owned(), node);
+            state.changes.push(Change::Rename(from.to_owned(), to.to_owned(), node));
             Ok(())
         })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call(Call::Remove, |ground, _| {
-            ground.names.remove(path).ok_or(ErrorKind::NotFound)?;
-            ground.changes.push(Change::Unnamed(path.to_owned()));
+        self.call(Call::Remove, |state, _| {
+            state.names.remove(path).ok_or(ErrorKind::NotFound)?;
+            state.changes.push(Change::Remove(path.to_owned()));
             Ok(())
         })
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        self.call(Call::Identity, |ground, _| {
-            if ground.folders.contains(path) {
+        self.call(Call::Identity, |state, _| {
+            if state.folders.contains(path) {
                 let mut number = DefaultHasher::new();
                 path.hash(&mut number);
                 return Ok((2, number.finish()));
             }
-            let node = ground.names.get(path).ok_or(ErrorKind::NotFound)?;
+            let node = state.names.get(path).ok_or(ErrorKind::NotFound)?;
             Ok((1, *node))
         })
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        self.call(Call::Canonical, |ground, _| {
-            let is_there = ground.folders.contains(path) || ground.names.contains_key(path);
+        self.call(Call::Canonical, |state, _| {
+            let is_there = state.folders.contains(path) || state.names.contains_key(path);
             if is_there { Ok(path.to_owned()) } else { Err(ErrorKind::NotFound.into()) }
         })
     }
@@ -627,8 +628,8 @@ struct SimFile {
 
 impl DiskFile for SimFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.disk.call(Call::ReadAt, |ground, short| {
-            let file = &ground.nodes[&self.node].cache;
+        self.disk.call(Call::ReadAt, |state, short| {
+            let file = &state.nodes[&self.node].cache;
             let rest = file.get(offset as usize..).unwrap_or_default();
             let mut len = rest.len().min(bytes.len());
             if short == Some(true) {
@@ -640,9 +641,9 @@ impl DiskFile for SimFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.disk.call(Call::WriteAt, |ground, short| {
+        self.disk.call(Call::WriteAt, |state, short| {
             let len = if short == Some(true) { bytes.len().div_ceil(2) } else { bytes.len() };
-            let node = ground.nodes.get_mut(&self.node).unwrap();
+            let node = state.nodes.get_mut(&self.node).unwrap();
             write(&mut node.cache, offset, &bytes[..len]);
             node.dirty.push((offset, bytes[..len].to_vec()));
             Ok(len)
@@ -650,10 +651,10 @@ impl DiskFile for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.call(Call::Sync, |ground, synced| {
-            let hiccups = ground.hiccups > 0 && ground.hiccuped.insert(self.node);
-            ground.hiccups -= usize::from(hiccups);
-            let node = ground.nodes.get_mut(&self.node).unwrap();
+        self.disk.call(Call::Sync, |state, synced| {
+            let hiccups = state.hiccups > 0 && state.hiccuped.insert(self.node);
+            state.hiccups -= usize::from(hiccups);
+            let node = state.nodes.get_mut(&self.node).unwrap();
             for (offset, bytes) in std::mem::take(&mut node.dirty) {
                 if synced.is_some() && !hiccups {
                     write(&mut node.disk, offset, &bytes);
@@ -664,18 +665,17 @@ impl DiskFile for SimFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.disk.call(Call::Size, |ground, _| Ok(ground.nodes[&self.node].cache.len() as u64))
+        self.disk.call(Call::Size, |state, _| Ok(state.nodes[&self.node].cache.len() as u64))
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        self.disk.call(Call::TryLock, |ground, _| {
-            Ok(self.disk.lock_node(ground, self.node, self.handle))
-        })
+        self.disk
+            .call(Call::TryLock, |state, _| Ok(self.disk.lock_node(state, self.node, self.handle)))
     }
 
     fn unlock(&self) -> io::Result<()> {
-        self.disk.call(Call::Unlock, |ground, _| {
-            ground.locks.retain(|_, (_, handle)| *handle != self.handle);
+        self.disk.call(Call::Unlock, |state, _| {
+            state.locks.retain(|_, (_, handle)| *handle != self.handle);
             Ok(())
         })
     }
@@ -687,7 +687,7 @@ impl DiskFile for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        let mut ground = self.disk.sim.ground();
-        ground.locks.retain(|_, (_, handle)| *handle != self.handle);
+        let mut state = self.disk.sim.state();
+        state.locks.retain(|_, (_, handle)| *handle != self.handle);
     }
 }

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use gabion_engine::keys::stateful::Request;
 use gabion_engine::{Error, memory, with_room};
-use gabion_state::{KeyFile, Opening, Signer, Surroundings};
+use gabion_state::{Environment, KeyFile, Signer, SignerOptions};
 
 use crate::border::{Code, Failure, border, code, engine};
 use crate::input::{self, OutputRegions, Region, wrong_length};
@@ -75,9 +75,9 @@ pub unsafe extern "C" fn gabion_stateful_key_open(
             return Err(Failure::new(code::INPUT, "reserve is 0; expected 1 or more"));
         }
         let engine = engine()?;
-        let opening = Opening { ahead: reserve, ..Opening::default() };
+        let opening = SignerOptions { ahead: reserve, ..SignerOptions::default() };
         let signer =
-            roomily(|| Signer::open(&Surroundings::real(), engine, path, passphrase, &opening))?;
+            roomily(|| Signer::open(&Environment::real(), engine, path, passphrase, &opening))?;
         key[0] = Box::into_raw(Box::new(StatefulKey(signer)));
         Ok(())
     })
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn gabion_stateful_key_status(
         let out = unsafe { filled.output("status", status, 1, StatefulStatus::default()) }?;
         // SAFETY: the caller's condition.
         let path = unsafe { file("path", path) }?;
-        let around = Surroundings::real();
+        let around = Environment::real();
         let (seen, is_own) = roomily(|| {
             let seen = gabion_state::status(&around, path)?;
             let file = KeyFile::read(&*around.disk, path)?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use gabion_engine::keys::PublicKey;
 use gabion_engine::keys::stateful::Request;
 use gabion_engine::{Algorithm, Error, memory, with_room};
-use gabion_state::{Encoding, KeyFile, Opening, Surroundings};
+use gabion_state::{Encoding, Environment, KeyFile, SignerOptions};
 use zeroize::Zeroizing;
 
 use crate::core::engine;
@@ -156,7 +156,7 @@ pub fn open(
     password: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Failure>,
 ) -> Result<OpenedKey, Failure> {
     let engine = engine()?;
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = KeyFile::read(&*around.disk, &address.key)?;
     let algorithm = file.sets().algorithm();
     let public = provider.public_keys.find(engine, algorithm, file.public())?;
@@ -165,10 +165,10 @@ pub fn open(
     }
     let password = if file.is_encrypted() { Some(password()?) } else { None };
     let password = password.as_deref().map(Vec::as_slice);
-    let opening = Opening {
+    let opening = SignerOptions {
         ahead: address.reserve,
         reserve_anyway: address.reserve_anyway,
-        ..Opening::default()
+        ..SignerOptions::default()
     };
     let opened = with_room(|| {
         gabion_state::Signer::of_file(&around, engine, &address.key, file, password, &opening)

@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_disk::Access;
-use gabion_disk::testing::At;
+use gabion_disk::testing::DiskCall;
 use gabion_engine::Error;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
 use gabion_state::testing::{with_hook, with_hook_once, with_mounts};
 use gabion_state::{
-    Generated, KeyFile, Lifecycle, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors,
+    Environment, GeneratedKey, KeyFile, Lifecycle, ResumableKey, ResumableSectors, Sets, Signer,
     backup, check_place, create, hand_over, recover, restore, retire, status,
 };
 
 use crate::real_disk::{new_key, strace};
 use crate::simulation::PUBLIC;
-use crate::test_home::{ONE, Place, around, engine, making, open};
+use crate::test_home::{ONE, TestHome, engine, environment, key_options, open};
 
 const SET: &str = "LMS_SHA256_M32_H5_W4";
 
@@ -29,13 +29,13 @@ fn go_on(_: Progress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn made(around: &Surroundings, key: &Path) {
-    made_of(SET, around, key);
+fn make_key(environment: &Environment, key: &Path) {
+    make_key_of(SET, environment, key);
 }
 
-fn made_of(set: &str, around: &Surroundings, key: &Path) {
-    let made = Generated::generate(around, engine(), set.parse().unwrap(), ONE, &mut go_on);
-    made.unwrap().unwrap().write(around, &making(key)).unwrap();
+fn make_key_of(set: &str, environment: &Environment, key: &Path) {
+    let made = GeneratedKey::generate(environment, engine(), set.parse().unwrap(), ONE, &mut go_on);
+    made.unwrap().unwrap().write(environment, &key_options(key)).unwrap();
 }
 
 fn signed(signer: &Signer) -> Result<u64, Error> {
@@ -51,7 +51,7 @@ fn says<T>(result: Result<T, LedgerError>, words: &str) {
 /// A folder that is mounted in two places has two names, neither of which is a link.
 #[test]
 fn an_anchor_in_its_keys_folder_by_another_name_of_that_is_refused() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     fs::create_dir(place.path("keys/below")).unwrap();
     symlink(place.path("keys"), place.path("mounted")).unwrap();
     symlink(place.path("keys/below"), place.path("below")).unwrap();
@@ -60,49 +60,49 @@ fn an_anchor_in_its_keys_folder_by_another_name_of_that_is_refused() {
         ("mounted", "mounted/deep/er/anchor"),
         ("mounted", "mounted/below/anchor"),
     ] {
-        let around = with_mounts(&place.around, None, Some(place.path(mount)));
+        let environment = with_mounts(&place.environment, None, Some(place.path(mount)));
         let anchors = [place.path(anchor)];
-        says(create(&around, &new_key(&place.key(), 8, &anchors)), "in its key's folder");
-        says(check_place(&around, &place.key(), &anchors, false, true), "in its key's folder");
+        says(create(&environment, &new_key(&place.key(), 8, &anchors)), "in its key's folder");
+        says(check_place(&environment, &place.key(), &anchors, false, true), "in its key's folder");
     }
-    let around = with_mounts(&place.around, None, Some(place.path("mounted")));
-    check_place(&around, &place.key(), &[place.path("usb/anchor")], false, true).unwrap();
+    let environment = with_mounts(&place.environment, None, Some(place.path("mounted")));
+    check_place(&environment, &place.key(), &[place.path("usb/anchor")], false, true).unwrap();
 }
 
 /// Two names of one file are one witness, which would be found to be there when the key was made: after hours.
 #[test]
 fn an_anchor_that_is_named_twice_is_refused_before_the_work() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     fs::create_dir(place.path("usb")).unwrap();
     symlink("usb", place.path("link")).unwrap();
     for again in ["usb/a", "usb/./a", "link/a", "other/b"] {
         let anchors = [place.path("usb/a"), place.path("other/b"), place.path(again)];
-        says(check_place(&place.around, &place.key(), &anchors, false, true), "named twice");
-        says(create(&place.around, &new_key(&place.key(), 8, &anchors)), "named twice");
+        says(check_place(&place.environment, &place.key(), &anchors, false, true), "named twice");
+        says(create(&place.environment, &new_key(&place.key(), 8, &anchors)), "named twice");
         assert!(!place.path("usb/a").exists() && !place.path("keys/k.lock").exists());
     }
     let anchors = [place.path("usb/a"), place.path("other/a")];
-    check_place(&place.around, &place.key(), &anchors, false, true).unwrap();
-    create(&place.around, &new_key(&place.key(), 8, &anchors)).unwrap();
+    check_place(&place.environment, &place.key(), &anchors, false, true).unwrap();
+    create(&place.environment, &new_key(&place.key(), 8, &anchors)).unwrap();
 }
 
 /// The folder is on a disk of this machine, and what is in it is a link to where others write, too.
 #[test]
 fn a_state_that_a_link_puts_on_a_network_is_refused() {
     for name in ["k.state", "k.log", "k.lock"] {
-        let place = Place::empty();
-        create(&place.around, &new_key(&place.key(), 8, &[])).unwrap();
+        let place = TestHome::empty();
+        create(&place.environment, &new_key(&place.key(), 8, &[])).unwrap();
         fs::create_dir(place.path("network")).unwrap();
         let (here, there) = (place.path("keys").join(name), place.path("network").join(name));
         fs::rename(&here, &there).unwrap();
         symlink(&there, &here).unwrap();
-        let around = with_mounts(&place.around, Some(place.path("network")), None);
-        let opened = |around| {
-            gabion_state::FilesLedger::open(around, &place.key(), PUBLIC, Default::default())
+        let environment = with_mounts(&place.environment, Some(place.path("network")), None);
+        let opened = |environment| {
+            gabion_state::FilesLedger::open(environment, &place.key(), PUBLIC, Default::default())
         };
-        says(opened(&around), "other machines see");
-        says(recover(&around, &place.key(), PUBLIC, 1), "other machines see");
-        opened(&place.around).unwrap().close().unwrap();
+        says(opened(&environment), "other machines see");
+        says(recover(&environment, &place.key(), PUBLIC, 1), "other machines see");
+        opened(&place.environment).unwrap().close().unwrap();
     }
 }
 
@@ -110,97 +110,99 @@ fn a_state_that_a_link_puts_on_a_network_is_refused() {
 #[test]
 fn only_the_home_that_recovered_a_key_signs_with_it_and_its_copies() {
     for set in [SET, "LMS_SHA256_M32_H5_W4,LMS_SHA256_M32_H5_W4", "XMSSMT-SHA2_20/4_192"] {
-        let place = Place::empty();
-        let (key, other) = (place.key(), around(&place.path("other/anchors"), None));
-        made_of(set, &place.around, &key);
+        let place = TestHome::empty();
+        let (key, other) = (place.key(), environment(&place.path("other/anchors"), None));
+        make_key_of(set, &place.environment, &key);
         assert!(open(&other, &key).is_err(), "{set}");
         let public = KeyFile::read(&*other.disk, &key).unwrap().public().to_vec();
         recover(&other, &key, &public, 0).unwrap();
         let copies = ["one", "two"].map(|name| place.copy("keys", name));
         for key in copies.iter().chain([&key]) {
-            let refused = open(&place.around, key).unwrap_err();
+            let refused = open(&place.environment, key).unwrap_err();
             assert!(refused.to_string().contains("recovered since"), "{set}: {refused}");
-            let seen = status(&place.around, key).unwrap().anchors.remove(0).1.unwrap();
+            let seen = status(&place.environment, key).unwrap().anchors.remove(0).1.unwrap();
             assert!(seen.contains("recovered since"), "{set}: {seen}");
         }
         assert_eq!(signed(&open(&other, &copies[0]).unwrap()), Ok(0), "{set}");
         for key in copies.iter().chain([&key]) {
-            assert!(open(&place.around, key).is_err(), "{set}");
+            assert!(open(&place.environment, key).is_err(), "{set}");
         }
         // Back again: now the other home's anchor is the one that does not count.
-        recover(&place.around, &copies[0], &public, 0).unwrap();
+        recover(&place.environment, &copies[0], &public, 0).unwrap();
         assert!(open(&other, &copies[0]).is_err() && open(&other, &copies[1]).is_err(), "{set}");
-        assert_eq!(signed(&open(&place.around, &copies[0]).unwrap()), Ok(1), "{set}");
+        assert_eq!(signed(&open(&place.environment, &copies[0]).unwrap()), Ok(1), "{set}");
     }
 }
 
 /// Interrupted after the state was written, it is repeated; a home that can't have an anchor changes nothing.
 #[test]
 fn a_recover_that_is_interrupted_is_run_once_more() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let (key, anchors) = (place.key(), place.path("other/anchors"));
-    made(&place.around, &key);
-    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+    make_key(&place.environment, &key);
+    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
     let frail = |at, ending| {
         let failed = || Err(std::io::Error::other("the device failed"));
-        with_hook_once(&around(&anchors, None), (at, ending), failed)
+        with_hook_once(&environment(&anchors, None), (at, ending), failed)
     };
     let before = fs::read(place.path("keys/k.state")).unwrap();
-    assert!(recover(&frail(At::MakeFolder, "anchors"), &key, &public, 0).is_err());
+    assert!(recover(&frail(DiskCall::MakeFolder, "anchors"), &key, &public, 0).is_err());
     assert_eq!(fs::read(place.path("keys/k.state")).unwrap(), before);
     // The anchor's file is made, written, synced and named.
-    assert!(recover(&frail(At::SyncFolder, "anchors"), &key, &public, 0).is_err());
+    assert!(recover(&frail(DiskCall::SyncFolder, "anchors"), &key, &public, 0).is_err());
     assert_ne!(fs::read(place.path("keys/k.state")).unwrap(), before);
-    let other = around(&anchors, None);
-    for around in [&place.around, &other] {
-        assert!(open(around, &key).is_err());
+    let other = environment(&anchors, None);
+    for environment in [&place.environment, &other] {
+        assert!(open(environment, &key).is_err());
     }
     recover(&other, &key, &public, 0).unwrap();
-    assert!(open(&place.around, &key).is_err());
+    assert!(open(&place.environment, &key).is_err());
     assert_eq!(signed(&open(&other, &key).unwrap()), Ok(0));
 }
 
 /// Another name of each file in another folder: one key, one state, whichever name is used.
 #[test]
 fn a_key_by_hard_links_is_one_key() {
-    let place = Place::empty();
-    made(&place.around, &place.key());
+    let place = TestHome::empty();
+    make_key(&place.environment, &place.key());
     fs::create_dir(place.path("links")).unwrap();
     for file in fs::read_dir(place.path("keys")).unwrap() {
         let file = file.unwrap();
         fs::hard_link(file.path(), place.path("links").join(file.file_name())).unwrap();
     }
     let other = place.path("links/k");
-    let (one, two) =
-        (open(&place.around, &place.key()).unwrap(), open(&place.around, &other).unwrap());
+    let (one, two) = (
+        open(&place.environment, &place.key()).unwrap(),
+        open(&place.environment, &other).unwrap(),
+    );
     let indexes = [&one, &two, &one, &two].map(|signer| signed(signer).unwrap());
     assert_eq!(indexes, [0, 1, 2, 3]);
     one.close().unwrap();
     two.close().unwrap();
     for (index, key) in [(4, &other), (5, &place.key()), (6, &other)] {
-        let signer = open(&place.around, key).unwrap();
+        let signer = open(&place.environment, key).unwrap();
         assert_eq!(signed(&signer).unwrap(), index);
         signer.close().unwrap();
     }
     // The private key alone by another name has no state.
     fs::create_dir(place.path("alone")).unwrap();
     fs::hard_link(place.key(), place.path("alone/k")).unwrap();
-    let refused = open(&place.around, &place.path("alone/k")).unwrap_err();
+    let refused = open(&place.environment, &place.path("alone/k")).unwrap_err();
     assert!(refused.to_string().contains("without its state"), "{refused}");
 }
 
 /// The file of a private key gets another sector under the same public key while that key is open.
 #[test]
 fn a_sector_in_the_place_of_another_signs_with_its_own_secret() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let keys: Vec<_> = [0, 1].map(|at| (place.path(&format!("keys/k{at}")), Vec::new())).into();
     let sets: Sets = SET.parse().unwrap();
-    let begun = UnfinishedSectors::begin(&place.around, &keys, &sets, None).unwrap();
+    let begun = ResumableSectors::begin(&place.environment, &keys, &sets, None).unwrap();
     let made = begun.generate(engine(), ONE, Duration::MAX, &mut go_on).unwrap().unwrap();
     for (made, (key, _)) in made.iter().zip(&keys) {
-        made.write(&place.around, &making(key)).unwrap();
+        made.write(&place.environment, &key_options(key)).unwrap();
     }
-    let first = open(&place.around, &keys[0].0).unwrap();
+    let first = open(&place.environment, &keys[0].0).unwrap();
     assert_eq!(signed(&first).unwrap(), 0);
     fs::create_dir(place.path("old")).unwrap();
     for ending in ["state", "log", "lock"] {
@@ -210,7 +212,7 @@ fn a_sector_in_the_place_of_another_signs_with_its_own_secret() {
     }
     // The same file, with other bytes.
     fs::write(&keys[0].0, fs::read(&keys[1].0).unwrap()).unwrap();
-    let second = open(&place.around, &keys[0].0).unwrap();
+    let second = open(&place.environment, &keys[0].0).unwrap();
     assert_eq!(signed(&second), Ok(16));
     assert!(matches!(signed(&first), Err(Error::Ledger(LedgerError::Unsafe(_)))));
     second.close().unwrap();
@@ -220,23 +222,24 @@ fn a_sector_in_the_place_of_another_signs_with_its_own_secret() {
 #[test]
 fn as_a_wanderer() {
     let Ok(folder) = std::env::var("GABION_HBS_WANDERER") else { return };
-    let (folder, around) = (Path::new(&folder), around(&Path::new(&folder).join("home"), None));
+    let (folder, environment) =
+        (Path::new(&folder), environment(&Path::new(&folder).join("home"), None));
     std::env::set_current_dir(folder.join("keys")).unwrap();
-    made(&around, Path::new("k"));
-    let signer = open(&around, Path::new("k")).unwrap();
-    let begun = Unfinished::begin(&around, Path::new("n"), &SET.parse().unwrap(), None, &[]);
+    make_key(&environment, Path::new("k"));
+    let signer = open(&environment, Path::new("k")).unwrap();
+    let begun = ResumableKey::begin(&environment, Path::new("n"), &SET.parse().unwrap(), None, &[]);
     std::env::set_current_dir(folder).unwrap();
     assert_eq!([signed(&signer).unwrap(), signed(&signer).unwrap()], [0, 1]);
     signer.close().unwrap();
     let mut stop = |_: Progress<'_>| ControlFlow::Break(());
     assert!(begun.unwrap().generate(engine(), ONE, Duration::MAX, &mut stop).unwrap().is_none());
     // What is here now is another folder's.
-    assert!(open(&around, Path::new("k")).is_err());
-    assert_eq!(signed(&open(&around, Path::new("keys/k")).unwrap()).unwrap(), 2);
+    assert!(open(&environment, Path::new("k")).is_err());
+    assert_eq!(signed(&open(&environment, Path::new("keys/k")).unwrap()).unwrap(), 2);
     println!("came home");
 }
 
-fn child(test: &str, variable: &str, place: &Place) -> Command {
+fn child(test: &str, variable: &str, place: &TestHome) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
     command.env(variable, place.folder.path());
@@ -245,7 +248,7 @@ fn child(test: &str, variable: &str, place: &Place) -> Command {
 
 #[test]
 fn a_relative_name_is_looked_up_once_wherever_the_process_goes() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let child = child("attacks::as_a_wanderer", "GABION_HBS_WANDERER", &place).output().unwrap();
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
     assert!(child.status.success() && said.contains("came home"), "{child:?}");
@@ -257,17 +260,18 @@ fn a_relative_name_is_looked_up_once_wherever_the_process_goes() {
 #[test]
 fn as_a_limited_one() {
     let Ok(folder) = std::env::var("GABION_HBS_LIMITED") else { return };
-    let (folder, around) = (Path::new(&folder), around(&Path::new(&folder).join("home"), None));
-    let done = open(&around, &folder.join("keys/k")).map(|signer| signed(&signer));
+    let (folder, environment) =
+        (Path::new(&folder), environment(&Path::new(&folder).join("home"), None));
+    let done = open(&environment, &folder.join("keys/k")).map(|signer| signed(&signer));
     println!("went on: {done:?}");
 }
 
 /// Beyond RLIMIT_FSIZE the system sends a signal, and the program that has the library loaded expects none.
 #[test]
 fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
-    let place = Place::empty();
-    let around = around(&place.path("home"), None);
-    made(&around, &place.path("keys/k"));
+    let place = TestHome::empty();
+    let environment = environment(&place.path("home"), None);
+    make_key(&environment, &place.path("keys/k"));
     let (mut refused, mut last) = (0, None);
     for blocks in [0, 1, 4, 8, 9, 16, 32, 1 << 20] {
         let child = child("attacks::as_a_limited_one", "GABION_HBS_LIMITED", &place);
@@ -280,7 +284,7 @@ fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
         assert!(done.status.success() && said.contains("went on"), "{blocks}: {done:?}");
         refused += usize::from(!said.contains("went on: Ok(Ok("));
         // What was refused used nothing twice.
-        let index = signed(&open(&around, &place.path("keys/k")).unwrap()).unwrap();
+        let index = signed(&open(&environment, &place.path("keys/k")).unwrap()).unwrap();
         assert!(last.is_none_or(|last| index > last), "{blocks}: {index} after {last:?}");
         last = Some(index);
     }
@@ -292,14 +296,14 @@ fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
 fn as_a_maker() {
     let Ok(folder) = std::env::var("GABION_HBS_MAKER") else { return };
     let folder = Path::new(&folder);
-    made(&around(&folder.join("home/anchors"), None), &folder.join("keys/k"));
+    make_key(&environment(&folder.join("home/anchors"), None), &folder.join("keys/k"));
 }
 
 /// Whoever may write into a folder for a moment only puts a link there that stays.
 #[test]
 fn folders_and_files_are_their_owners_from_the_first_moment() {
     let Some(mut traced) = strace() else { return };
-    let place = Place::empty();
+    let place = TestHome::empty();
     let child = child("attacks::as_a_maker", "GABION_HBS_MAKER", &place);
     traced.args(["-f", "-e", "trace=mkdir,mkdirat,openat", "-o"]).arg(place.path("trace"));
     traced.args(["sh", "-c", "umask 0; exec \"$0\" \"$@\""]);
@@ -321,20 +325,21 @@ fn folders_and_files_are_their_owners_from_the_first_moment() {
 /// here and there is no backup, or it signs here no more and the same command writes the backup.
 #[test]
 fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
-    let engine_key = |around: &Surroundings, key: &Path| open(around, key).map(|it| signed(&it));
+    let engine_key =
+        |environment: &Environment, key: &Path| open(environment, key).map(|it| signed(&it));
     let (mut stayed, mut left) = (0, 0);
     for nth in 0.. {
-        let place = Place::empty();
+        let place = TestHome::empty();
         let (key, out) = (place.key(), place.path("copy/backup"));
-        made(&place.around, &key);
-        let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+        make_key(&place.environment, &key);
+        let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
         let witnessed = fs::read(anchor_of(&place)).unwrap();
-        assert_eq!(engine_key(&place.around, &key).unwrap(), Ok(0));
+        assert_eq!(engine_key(&place.environment, &key).unwrap(), Ok(0));
         let state = fs::read(place.path("keys/k.state")).unwrap();
         assert_ne!(witnessed, fs::read(anchor_of(&place)).unwrap());
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
-        let frail = with_hook(&place.around, move |_, _| {
+        let frail = with_hook(&place.environment, move |_, _| {
             match counted.fetch_add(1, Ordering::Relaxed) == nth {
                 true => Err(std::io::Error::other("the device failed")),
                 false => Ok(()),
@@ -345,7 +350,7 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
             handed.unwrap();
             break;
         }
-        match engine_key(&place.around, &key) {
+        match engine_key(&place.environment, &key) {
             Ok(index) => {
                 assert!(handed.is_err() && !out.exists(), "call {nth}: {handed:?}");
                 assert_eq!(index, Ok(1), "call {nth}");
@@ -353,7 +358,7 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
             }
             Err(refused) => {
                 assert!(refused.to_string().contains("no longer signs here"), "{refused}");
-                assert!(recover(&place.around, &key, &public, 8).is_err(), "call {nth}");
+                assert!(recover(&place.environment, &key, &public, 8).is_err(), "call {nth}");
                 left += 1;
             }
         }
@@ -361,7 +366,7 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
             let told = ["nothing changed", "still signs here", "no longer signs here"];
             assert!(told.iter().any(|told| said.contains(told)), "call {nth}: {said}");
         }
-        let lifecycle = status(&place.around, &key).unwrap().lifecycle;
+        let lifecycle = status(&place.environment, &key).unwrap().lifecycle;
         if lifecycle == Lifecycle::HandingOver {
             // It is this state that goes.
             assert!(fs::read(place.path("keys/k.state")).unwrap() == state, "call {nth}");
@@ -369,16 +374,18 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
         if lifecycle == Lifecycle::HandedOver {
             assert!(out.exists(), "call {nth}");
         } else {
-            let again = hand_over(&place.around, &key, &public, &out).unwrap();
+            let again = hand_over(&place.environment, &key, &public, &out).unwrap();
             assert_eq!(again, lifecycle == Lifecycle::HandingOver, "call {nth}");
         }
-        let (other, there) = (around(&place.path("other/anchors"), None), place.path("there"));
+        let (other, there) = (environment(&place.path("other/anchors"), None), place.path("there"));
         restore(&other, &out, &there).unwrap();
-        assert!(open(&other, &there).is_err() && open(&place.around, &there).is_err());
+        assert!(open(&other, &there).is_err() && open(&place.environment, &there).is_err());
         let next = status(&other, &there).unwrap().index;
         recover(&other, &there, &public, 0).unwrap();
         assert_eq!(engine_key(&other, &there).unwrap(), Ok(next), "call {nth}");
-        assert!(open(&place.around, &key).is_err() && open(&place.around, &there).is_err());
+        assert!(
+            open(&place.environment, &key).is_err() && open(&place.environment, &there).is_err()
+        );
     }
     assert!(stayed > 20 && left > 3, "{stayed} and {left}");
 }
@@ -388,41 +395,41 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
 #[test]
 fn a_key_that_left_a_home_stays_away() {
     for set in [SET, "LMS_SHA256_M32_H5_W4,LMS_SHA256_M32_H5_W4", "XMSSMT-SHA2_20/4_192"] {
-        let place = Place::empty();
+        let place = TestHome::empty();
         let (key, out) = (place.key(), place.path("copy/backup"));
         let second = place.path("copy/second");
-        made_of(set, &place.around, &key);
-        let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+        make_key_of(set, &place.environment, &key);
+        let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
         let old = place.copy("keys", "old");
-        assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0), "{set}");
-        hand_over(&place.around, &key, &public, &out).unwrap();
+        assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0), "{set}");
+        hand_over(&place.environment, &key, &public, &out).unwrap();
         for key in [&key, &old] {
-            let refused = open(&place.around, key).unwrap_err().to_string();
+            let refused = open(&place.environment, key).unwrap_err().to_string();
             assert!(refused.contains("handed over") && refused.contains("every-other-copy"));
-            assert!(recover(&place.around, key, &public, 3).is_err(), "{set}");
-            assert!(backup(&place.around, key, &second).is_err(), "{set}");
-            assert!(hand_over(&place.around, key, &public, &second).is_err(), "{set}");
-            let seen = status(&place.around, key).unwrap();
+            assert!(recover(&place.environment, key, &public, 3).is_err(), "{set}");
+            assert!(backup(&place.environment, key, &second).is_err(), "{set}");
+            assert!(hand_over(&place.environment, key, &public, &second).is_err(), "{set}");
+            let seen = status(&place.environment, key).unwrap();
             assert_eq!(seen.lifecycle, Lifecycle::HandedOver);
             assert!(seen.refusal.unwrap().contains("handed over"));
         }
         assert!(!second.exists());
         // By the caller's word, and not below what any witness saw.
-        let back = gabion_state::take_back(&place.around, &old, &public, 0).unwrap();
+        let back = gabion_state::take_back(&place.environment, &old, &public, 0).unwrap();
         assert!(back.index >= 1, "{set}: {back:?}");
-        assert!(open(&place.around, &key).is_err(), "{set}");
-        assert_eq!(signed(&open(&place.around, &old).unwrap()), Ok(back.index), "{set}");
+        assert!(open(&place.environment, &key).is_err(), "{set}");
+        assert_eq!(signed(&open(&place.environment, &old).unwrap()), Ok(back.index), "{set}");
         // For ever: by a copy whose anchor is somewhere else, too.
-        retire(&place.around, &old, &public).unwrap();
-        retire(&place.around, &old, &public).unwrap();
+        retire(&place.environment, &old, &public).unwrap();
+        retire(&place.environment, &old, &public).unwrap();
         fs::remove_file(place.path("keys/k.lock")).unwrap();
-        retire(&place.around, &key, &public).unwrap();
+        retire(&place.environment, &key, &public).unwrap();
         for key in [&key, &old] {
-            assert!(open(&place.around, key).is_err(), "{set}");
-            assert!(recover(&place.around, key, &public, 3).is_err(), "{set}");
-            assert!(gabion_state::take_back(&place.around, key, &public, 3).is_err(), "{set}");
+            assert!(open(&place.environment, key).is_err(), "{set}");
+            assert!(recover(&place.environment, key, &public, 3).is_err(), "{set}");
+            assert!(gabion_state::take_back(&place.environment, key, &public, 3).is_err(), "{set}");
         }
-        let other = around(&place.path("other/anchors"), None);
+        let other = environment(&place.path("other/anchors"), None);
         retire(&other, &old, &public).unwrap();
         assert!(recover(&other, &old, &public, 3).is_err(), "{set}");
     }
@@ -431,80 +438,82 @@ fn a_key_that_left_a_home_stays_away() {
 /// An interrupted hand-over goes on with the state that it began with, and with no other one.
 #[test]
 fn a_hand_over_does_not_go_on_with_an_older_state() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let (key, out) = (place.key(), place.path("copy/backup"));
-    made(&place.around, &key);
-    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+    make_key(&place.environment, &key);
+    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
     let old = place.copy("keys", "old");
-    assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
+    assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0));
     let failed = || Err(std::io::Error::other("the device failed"));
-    let frail = with_hook_once(&place.around, (At::Rename, "backup.part"), failed);
+    let frail = with_hook_once(&place.environment, (DiskCall::Rename, "backup.part"), failed);
     let refused = hand_over(&frail, &key, &public, &out).unwrap_err().to_string();
     assert!(refused.contains("--hand-over --out FILE"), "{refused}");
-    assert!(hand_over(&place.around, &old, &public, &out).is_err());
+    assert!(hand_over(&place.environment, &old, &public, &out).is_err());
     assert!(!out.exists());
-    hand_over(&place.around, &key, &public, &out).unwrap();
+    hand_over(&place.environment, &key, &public, &out).unwrap();
 }
 
 /// What a kill leaves that came after the backup got its name: the same call finds it whole, and takes no other file for it.
 #[test]
 fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let (key, out) = (place.key(), place.path("copy/backup"));
-    made(&place.around, &key);
-    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
+    make_key(&place.environment, &key);
+    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
     fs::write(place.path("copy/other"), "another file").unwrap();
-    backup(&place.around, &key, &place.path("copy/older")).unwrap();
-    assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
+    backup(&place.environment, &key, &place.path("copy/older")).unwrap();
+    assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0));
     let (there, anchor) = (out.clone(), anchor_of(&place));
     // From then on the anchor can't be raised.
-    let frail = with_hook(&place.around, move |at, path| {
-        match at == At::Identity && path == anchor && there.exists() {
+    let frail = with_hook(&place.environment, move |at, path| {
+        match at == DiskCall::Identity && path == anchor && there.exists() {
             true => Err(std::io::Error::other("the device failed")),
             false => Ok(()),
         }
     });
     let refused = hand_over(&frail, &key, &public, &out).unwrap_err().to_string();
     assert!(refused.contains("is whole"), "{refused}");
-    assert_eq!(status(&place.around, &key).unwrap().lifecycle, Lifecycle::HandingOver);
+    assert_eq!(status(&place.environment, &key).unwrap().lifecycle, Lifecycle::HandingOver);
     for other in ["copy/other", "copy/older"] {
-        let refused = hand_over(&place.around, &key, &public, &place.path(other)).unwrap_err();
+        let refused = hand_over(&place.environment, &key, &public, &place.path(other)).unwrap_err();
         assert!(refused.to_string().contains("--hand-over --out FILE"), "{refused}");
     }
     let written = fs::read(&out).unwrap();
-    assert!(hand_over(&place.around, &key, &public, &out).unwrap());
+    assert!(hand_over(&place.environment, &key, &public, &out).unwrap());
     assert_eq!(fs::read(&out).unwrap(), written);
-    assert_eq!(status(&place.around, &key).unwrap().lifecycle, Lifecycle::HandedOver);
+    assert_eq!(status(&place.environment, &key).unwrap().lifecycle, Lifecycle::HandedOver);
 }
 
 /// A home that comes back from an older copy brings the anchor of before; the key's folder does not come back with it.
 #[test]
 fn an_older_anchor_alone_does_not_bring_back_what_left() {
     for leave in ["hand over", "retire"] {
-        let place = Place::empty();
+        let place = TestHome::empty();
         let (key, out) = (place.key(), place.path("copy/backup"));
-        made(&place.around, &key);
-        let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
-        assert_eq!(signed(&open(&place.around, &key).unwrap()), Ok(0));
+        make_key(&place.environment, &key);
+        let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+        assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0));
         let before = fs::read(anchor_of(&place)).unwrap();
         match leave {
-            "retire" => retire(&place.around, &key, &public).unwrap(),
-            _ => assert!(!hand_over(&place.around, &key, &public, &out).unwrap()),
+            "retire" => retire(&place.environment, &key, &public).unwrap(),
+            _ => assert!(!hand_over(&place.environment, &key, &public, &out).unwrap()),
         }
         fs::write(anchor_of(&place), before).unwrap();
-        let refused = open(&place.around, &key).unwrap_err().to_string();
+        let refused = open(&place.environment, &key).unwrap_err().to_string();
         assert!(refused.contains("no longer signs here"), "{leave}: {refused}");
         // Nor does plain `recover`, also where no anchor is left and in another home.
-        assert!(recover(&place.around, &key, &public, 3).is_err());
+        assert!(recover(&place.environment, &key, &public, 3).is_err());
         fs::remove_file(anchor_of(&place)).unwrap();
-        let other = around(&place.path("other"), None);
-        for around in [&place.around, &other] {
-            assert!(open(around, &key).unwrap_err().to_string().contains("no longer signs here"));
-            assert!(recover(around, &key, &public, 3).is_err(), "{leave}");
-            assert!(backup(around, &key, &place.path("copy/second")).is_err(), "{leave}");
-            assert_ne!(status(around, &key).unwrap().lifecycle, Lifecycle::Active);
+        let other = environment(&place.path("other"), None);
+        for environment in [&place.environment, &other] {
+            assert!(
+                open(environment, &key).unwrap_err().to_string().contains("no longer signs here")
+            );
+            assert!(recover(environment, &key, &public, 3).is_err(), "{leave}");
+            assert!(backup(environment, &key, &place.path("copy/second")).is_err(), "{leave}");
+            assert_ne!(status(environment, &key).unwrap().lifecycle, Lifecycle::Active);
         }
-        assert!(hand_over(&place.around, &key, &public, &place.path("copy/second")).is_err());
+        assert!(hand_over(&place.environment, &key, &public, &place.path("copy/second")).is_err());
     }
 }
 
@@ -513,27 +522,27 @@ fn an_older_anchor_alone_does_not_bring_back_what_left() {
 fn a_damaged_slot_does_not_bring_back_what_left() {
     for leave in ["hand over", "retire", "retire what another home made"] {
         for slot in [0, 4096] {
-            let place = Place::empty();
+            let place = TestHome::empty();
             let (key, out) = (place.key(), place.path("copy/backup"));
             let maker = match leave {
-                "retire what another home made" => around(&place.path("other"), None),
-                _ => place.around.clone(),
+                "retire what another home made" => environment(&place.path("other"), None),
+                _ => place.environment.clone(),
             };
-            made(&maker, &key);
+            make_key(&maker, &key);
             let public = KeyFile::read(&*maker.disk, &key).unwrap().public().to_vec();
             assert_eq!(signed(&open(&maker, &key).unwrap()), Ok(0));
             match leave {
-                "hand over" => drop(hand_over(&place.around, &key, &public, &out).unwrap()),
-                _ => retire(&place.around, &key, &public).unwrap(),
+                "hand over" => drop(hand_over(&place.environment, &key, &public, &out).unwrap()),
+                _ => retire(&place.environment, &key, &public).unwrap(),
             }
             let mut anchor = fs::read(anchor_of(&place)).unwrap();
             anchor[slot + 100] ^= 1;
             fs::write(anchor_of(&place), anchor).unwrap();
             // What another home made goes on there.
             assert_eq!(open(&maker, &key).is_ok(), leave.ends_with("home made"), "{leave}, {slot}");
-            let refused = open(&place.around, &key).unwrap_err().to_string();
+            let refused = open(&place.environment, &key).unwrap_err().to_string();
             assert!(refused.contains("no longer signs here"), "{leave}, {slot}: {refused}");
-            assert!(recover(&place.around, &key, &public, 1).is_err(), "{leave}, {slot}");
+            assert!(recover(&place.environment, &key, &public, 1).is_err(), "{leave}, {slot}");
         }
     }
 }
@@ -541,18 +550,19 @@ fn a_damaged_slot_does_not_bring_back_what_left() {
 /// Whoever can't look whether a key left makes no backup of it.
 #[test]
 fn a_backup_of_what_left_is_not_written_while_its_state_cannot_be_read() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let (key, out) = (place.key(), place.path("copy/backup"));
-    made(&place.around, &key);
-    let public = KeyFile::read(&*place.around.disk, &key).unwrap().public().to_vec();
-    retire(&place.around, &key, &public).unwrap();
+    make_key(&place.environment, &key);
+    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+    retire(&place.environment, &key, &public).unwrap();
     let failed = || Err(std::io::Error::other("the device failed"));
-    let frail = with_hook_once(&place.around, (At::Open(Access::Read), "k.state"), failed);
+    let frail =
+        with_hook_once(&place.environment, (DiskCall::Open(Access::Read), "k.state"), failed);
     let refused = backup(&frail, &key, &out).unwrap_err().to_string();
     assert!(refused.contains("the device failed") && !out.exists(), "{refused}");
 }
 
 /// The anchor of the one key whose home this is.
-fn anchor_of(place: &Place) -> std::path::PathBuf {
+fn anchor_of(place: &TestHome) -> std::path::PathBuf {
     fs::read_dir(place.path("home/anchors")).unwrap().next().unwrap().unwrap().path()
 }

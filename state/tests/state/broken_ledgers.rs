@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use gabion_disk::testing::faulty::{Kind, Remains, SimDisk};
+use gabion_disk::testing::faulty::{Fault, SimDisk, UnsyncedWrites};
 use gabion_disk::{Access, Disk, DiskFile, Identity};
 use gabion_engine::keys::stateful::digest_of;
 
@@ -46,11 +46,11 @@ fn caught(which: Break) {
     let counts = match which {
         // It takes another process at two moments.
         Break::LockByExistence => {
-            strike_twice("killed", [Kind::Raced, Kind::Raced], &wrap, &stand_in(), &stop)
+            strike_twice("killed", [Fault::Raced, Fault::Raced], &wrap, &stand_in(), &stop)
         }
         // It takes a power cut after syncs of the state and of the anchor have failed.
         Break::SyncRetried => {
-            let kinds = [Kind::Hiccup, Kind::CutBefore(Remains::None)];
+            let kinds = [Fault::Hiccup, Fault::CutBefore(UnsyncedWrites::None)];
             strike_twice("put back at once", kinds, &wrap, &stand_in(), &stop)
         }
         _ => strike(FAULTS_MAX, &wrap, &[stand_in()], &stop),

@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gabion_disk::Access;
-use gabion_disk::testing::At;
+use gabion_disk::testing::DiskCall;
 use gabion_engine::keys::stateful::{Ledger, LedgerError, Request, sign_requests};
 use gabion_state::testing::with_hook_once;
 use gabion_state::{Line, NewKey, create, log, recover, status};
 
 use crate::real_disk::{is_unsafe, new_key, open, sign};
-use crate::simulation::{PUBLIC, StandIn, stand_in};
-use crate::test_home::Place;
+use crate::simulation::{FakeSigner, PUBLIC, stand_in};
+use crate::test_home::TestHome;
 
 /// A key with three signatures, one of them with a request id, that was closed.
-fn signed() -> (Place, PathBuf, Vec<u8>) {
-    let place = Place::new(64);
+fn signed() -> (TestHome, PathBuf, Vec<u8>) {
+    let place = TestHome::new(64);
     sign(place.open(&place.key()).unwrap(), b"one");
     let ledger = place.open(&place.key()).unwrap();
     let request = Request { message: b"two", id: Some("build 7") };
-    sign_requests(&ledger, &mut StandIn(&stand_in()), &[request]).unwrap();
+    sign_requests(&ledger, &mut FakeSigner(&stand_in()), &[request]).unwrap();
     ledger.close().unwrap();
     sign(place.open(&place.key()).unwrap(), b"three");
     let path = place.path("keys/k.log");
@@ -31,8 +31,8 @@ fn signed() -> (Place, PathBuf, Vec<u8>) {
 }
 
 /// The indexes of the log, which is whole.
-fn indexes(place: &Place) -> Vec<u64> {
-    let history = log(&place.around, &place.key()).unwrap();
+fn indexes(place: &TestHome) -> Vec<u64> {
+    let history = log(&place.environment, &place.key()).unwrap();
     assert_eq!(history.damage, None);
     let index = |line: &Line| match line {
         Line::Signed { index, .. } => Some(*index),
@@ -47,10 +47,10 @@ fn end(bytes: &[u8]) -> usize {
 }
 
 /// What is damaged is said by `log` and `status`, and the key is refused.
-fn is_damaged(place: &Place, what: &str) {
-    let history = log(&place.around, &place.key());
+fn is_damaged(place: &TestHome, what: &str) {
+    let history = log(&place.environment, &place.key());
     assert!(history.is_err() || history.unwrap().damage.is_some(), "{what}: log");
-    let seen = status(&place.around, &place.key());
+    let seen = status(&place.environment, &place.key());
     assert!(seen.is_err() || seen.unwrap().refusal.is_some(), "{what}: status");
     assert!(place.open(&place.key()).is_err(), "{what}: open");
 }
@@ -105,11 +105,11 @@ fn bytes_behind_the_last_line_are_found() {
     assert_eq!(indexes(&place), [0, 1, 2], "zeros are nothing");
     // A copy stays, and the key goes on.
     put(end, b"more");
-    let recovered = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
+    let recovered = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
     assert!(recovered.warnings[0].contains("k.log.1"), "{recovered:?}");
     assert_eq!(indexes(&place), [0, 1, 2]);
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"four"), 3);
-    let whole = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
+    let whole = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
     assert!(!whole.warnings.iter().any(|warning| warning.contains("k.log")), "{whole:?}");
 }
 
@@ -129,16 +129,16 @@ fn a_torn_line_is_said_until_it_is_removed() {
         bad[before..before + part].copy_from_slice(torn);
         let is_torn = torn.iter().any(|byte| *byte != 0);
         fs::write(&path, &bad).unwrap();
-        let history = log(&place.around, &place.key()).unwrap();
+        let history = log(&place.environment, &place.key()).unwrap();
         assert_eq!((history.damage.is_some(), history.lines.len()), (is_torn, 4), "{part}");
-        let seen = status(&place.around, &place.key()).unwrap();
+        let seen = status(&place.environment, &place.key()).unwrap();
         let of_log = seen.warnings.iter().filter(|warning| warning.contains("k.log")).count();
         assert_eq!((seen.refusal, of_log), (None, usize::from(is_torn)), "{part}");
         assert_eq!(sign(place.open(&place.key()).unwrap(), b"four"), 4, "{part}");
         assert_eq!(indexes(&place), [0, 1, 2, 4], "{part}");
         let is_noted =
             |line: &Line| matches!(line, Line::Note { text, .. } if text.contains("were removed"));
-        let lines = log(&place.around, &place.key()).unwrap().lines;
+        let lines = log(&place.environment, &place.key()).unwrap().lines;
         assert_eq!(lines.iter().any(is_noted), is_torn, "{part}");
     }
 }
@@ -146,7 +146,7 @@ fn a_torn_line_is_said_until_it_is_removed() {
 #[test]
 fn a_log_that_is_not_the_keys_newest_is_found() {
     let (place, path, bytes) = signed();
-    let other = Place::new(64);
+    let other = TestHome::new(64);
     for message in [b"1", b"2", b"3"] {
         sign(other.open(&other.key()).unwrap(), message);
     }
@@ -156,26 +156,28 @@ fn a_log_that_is_not_the_keys_newest_is_found() {
     is_damaged(&place, "an empty log");
     fs::remove_file(&path).unwrap();
     is_damaged(&place, "no log");
-    assert!(is_unsafe(log(&place.around, &place.key())));
+    assert!(is_unsafe(log(&place.environment, &place.key())));
     fs::create_dir(&path).unwrap();
     is_damaged(&place, "a folder");
-    assert!(is_unsafe(log(&place.around, &place.key())));
-    assert!(is_unsafe(status(&place.around, &place.key())));
+    assert!(is_unsafe(log(&place.environment, &place.key())));
+    assert!(is_unsafe(status(&place.environment, &place.key())));
     fs::remove_dir(&path).unwrap();
     fs::write(&path, &bytes).unwrap();
     sign(place.open(&place.key()).unwrap(), b"four");
     let state = fs::read(place.path("keys/k.state")).unwrap();
     fs::write(&path, &bytes).unwrap();
     is_damaged(&place, "an old log");
-    recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
+    recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
     sign(place.open(&place.key()).unwrap(), b"five");
     fs::write(place.path("keys/k.state"), state).unwrap();
     is_damaged(&place, "an old state");
     for ending in ["k.log", "k.state"] {
         let failed = || Err(std::io::Error::other("the device failed"));
-        let frail = with_hook_once(&place.around, (At::Open(Access::Read), ending), failed);
+        let frail =
+            with_hook_once(&place.environment, (DiskCall::Open(Access::Read), ending), failed);
         assert!(log(&frail, &place.key()).is_err(), "{ending}");
-        let frail = with_hook_once(&place.around, (At::Open(Access::Read), ending), failed);
+        let frail =
+            with_hook_once(&place.environment, (DiskCall::Open(Access::Read), ending), failed);
         assert!(status(&frail, &place.key()).is_err(), "{ending}");
     }
 }
@@ -184,10 +186,10 @@ fn a_log_that_is_not_the_keys_newest_is_found() {
 #[test]
 fn the_log_of_another_sector_is_found() {
     let (place, path, bytes) = signed();
-    let sector = Place::empty();
+    let sector = TestHome::empty();
     let key = sector.key();
     let new = NewKey { first: 32, next: 32, ..new_key(&key, 64, &[]) };
-    create(&sector.around, &new).unwrap();
+    create(&sector.environment, &new).unwrap();
     let own = sector.path("keys/k.log");
     let before = fs::read(&own).unwrap();
     // Of logs that were made in one second the first lines are the same, and that is all that the state knows of.
@@ -206,15 +208,16 @@ fn the_log_of_another_sector_is_found() {
 fn a_log_beside_whoever_signs_is_whole() {
     let (place, _, _) = signed();
     for ending in ["k.state", "k.log"] {
-        let (other, key) = (place.around.clone(), place.key());
+        let (other, key) = (place.environment.clone(), place.key());
         let signs = move || {
             for _ in 0..2 {
                 sign(open(&other, &key, Duration::ZERO).unwrap(), b"meanwhile");
             }
             Ok(())
         };
-        let looked = (At::Opened(Access::Read), ending);
-        let history = log(&with_hook_once(&place.around, looked, signs), &place.key()).unwrap();
+        let looked = (DiskCall::AfterOpen(Access::Read), ending);
+        let history =
+            log(&with_hook_once(&place.environment, looked, signs), &place.key()).unwrap();
         assert_eq!(history.damage, None, "{ending}");
     }
     let mut file = fs::OpenOptions::new().append(true).open(place.path("keys/k.log")).unwrap();

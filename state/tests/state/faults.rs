@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::Instant;
 
-use gabion_disk::testing::faulty::{Dice, Kind, Plan};
+use gabion_disk::testing::faulty::{Dice, Fault, FaultPlan};
 use serde_json::{Value, json};
 
 use crate::simulation::{
@@ -32,7 +32,7 @@ pub struct Counts {
 /// Scenarios by their names, and how one is run: by its number, with a plan and a seed.
 pub struct Scenarios<'a> {
     pub names: Vec<&'static str>,
-    pub run: &'a dyn Fn(usize, Plan, u64) -> Outcome,
+    pub run: &'a dyn Fn(usize, FaultPlan, u64) -> Outcome,
 }
 
 impl Scenarios<'_> {
@@ -48,10 +48,10 @@ impl Counts {
     }
 
     /// Runs a scenario with a plan and counts what struck.
-    fn add(&mut self, scenarios: &Scenarios<'_>, scenario: usize, plan: Plan, seed: u64) {
+    fn add(&mut self, scenarios: &Scenarios<'_>, scenario: usize, plan: FaultPlan, seed: u64) {
         let outcome = (scenarios.run)(scenario, plan.clone(), seed);
         self.runs += 1;
-        for kind in &outcome.struck {
+        for kind in &outcome.injected {
             *self.faults.entry(format!("{kind:?}")).or_default() += 1;
         }
         self.released += outcome.released;
@@ -101,11 +101,11 @@ fn lengths(wrap: &Wrap, signer: &SignBy) -> Vec<usize> {
 }
 
 /// Every single fault, in an order that a seed decides.
-fn singles(lengths: &[usize], dice: &mut Dice) -> Vec<(usize, usize, Kind)> {
+fn singles(lengths: &[usize], dice: &mut Dice) -> Vec<(usize, usize, Fault)> {
     let mut all = Vec::new();
     for (scenario, length) in lengths.iter().enumerate() {
         for call in 0..*length {
-            all.extend(Kind::all().into_iter().map(|kind| (scenario, call, kind)));
+            all.extend(Fault::all().into_iter().map(|kind| (scenario, call, kind)));
         }
     }
     for at in (1..all.len()).rev() {
@@ -145,7 +145,7 @@ pub fn strike_all(
         }
         counts.add(scenarios, scenario, vec![(call, kind)], dice.roll());
     }
-    let kinds = Kind::all();
+    let kinds = Fault::all();
     while (counts.all() as usize) < count && !stop(&counts) {
         let scenario = dice.below(lengths.len());
         let plan = (0..2)
@@ -159,7 +159,7 @@ pub fn strike_all(
 /// Two faults at two calls of a scenario, not far from each other.
 pub fn strike_twice(
     name: &str,
-    kinds: [Kind; 2],
+    kinds: [Fault; 2],
     wrap: &Wrap,
     signer: &SignBy,
     stop: &dyn Fn(&Counts) -> bool,
@@ -208,7 +208,7 @@ fn a_key_and_its_copy_never_raise_their_anchor_together() {
             continue;
         }
         for call in 0..lengths[scenario] {
-            let outcome = run(scenario, vec![(call, Kind::Raced)], 7, &wrap, &signer);
+            let outcome = run(scenario, vec![(call, Fault::Raced)], 7, &wrap, &signer);
             assert!(outcome.wrongs.is_empty(), "{name}, {call}: {:?}", outcome.wrongs);
         }
     }
@@ -235,7 +235,7 @@ fn one_fault_never_makes_a_key_useless() {
         SCENARIOS.iter().enumerate().filter(|(_, it)| names.contains(&it.0))
     {
         for call in 0..lengths[scenario] {
-            for kind in Kind::all() {
+            for kind in Fault::all() {
                 let outcome = run(scenario, vec![(call, kind)], 7, &wrap, &signer);
                 assert!(outcome.goes_on.is_ok(), "{name}, {call}, {kind:?}: {:?}", outcome.goes_on);
             }
@@ -250,7 +250,7 @@ fn a_record_that_is_half_there_makes_no_key_useless() {
     let lengths = lengths(&wrap, &signer);
     for (scenario, (name, _)) in SCENARIOS.iter().enumerate().take(2) {
         for call in 0..lengths[scenario] {
-            let plan = vec![(call, Kind::Short), (call + 1, Kind::KilledBefore)];
+            let plan = vec![(call, Fault::Short), (call + 1, Fault::KilledBefore)];
             let outcome = run(scenario, plan, 7, &wrap, &signer);
             assert!(outcome.goes_on.is_ok(), "{name}, {call}: {:?}", outcome.goes_on);
         }

@@ -22,14 +22,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use gabion_disk::testing::faulty::{Plan, Sim};
+use gabion_disk::testing::faulty::{FaultPlan, Sim};
 use gabion_engine::keys::stateful::LedgerError;
 use gabion_state::{backup, create, hand_over, recover, restore, retire, status, take_back};
 
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
 use crate::simulation::{
-    Counted, KEY, Oracle, Outcome, PUBLIC, Running, SignBy, Wrap, message, new_key, real_lms, sign,
-    sound,
+    CounterEntropy, KEY, OpenProcess, Oracle, Outcome, PUBLIC, SignBy, Wrap, message, new_key,
+    real_lms, sign, sound,
 };
 
 /// How many faults script/test runs.
@@ -320,7 +320,7 @@ impl Judge {
     }
 
     /// Signs by a process of a home; whether that worked.
-    fn sign(&self, home: Home, place: Place, running: &mut Running, signer: &SignBy) -> bool {
+    fn sign(&self, home: Home, place: Place, running: &mut OpenProcess, signer: &SignBy) -> bool {
         let message = [(None, message(&self.messages))];
         let open = running.open(PLACES[place], 1);
         let signed = open.is_ok_and(|ledger| sign(ledger, signer, &self.oracle, &message).is_ok());
@@ -344,10 +344,10 @@ struct Homes {
     sim: Sim,
     wrap: Wrap,
     signer: SignBy,
-    entropy: Arc<Counted>,
+    entropy: Arc<CounterEntropy>,
     judge: Arc<Judge>,
     /// By homes: the process that lives, and where the key is that it has open.
-    running: [Option<(Running, Place)>; HOMES.len()],
+    running: [Option<(OpenProcess, Place)>; HOMES.len()],
     /// Homes whose anchor says that the key was handed over, and those in which it was retired.
     gone: BTreeSet<Home>,
     retired: BTreeSet<Home>,
@@ -357,12 +357,12 @@ struct Homes {
 const THE_BACKUP: usize = PLACES.len();
 
 impl Homes {
-    fn new(plan: Plan, seed: u64, wrap: &Wrap, signer: &SignBy) -> Self {
+    fn new(plan: FaultPlan, seed: u64, wrap: &Wrap, signer: &SignBy) -> Self {
         let homes = Homes {
             sim: Sim::new(plan, seed),
             wrap: Arc::clone(wrap),
             signer: Arc::clone(signer),
-            entropy: Arc::new(Counted(AtomicU64::new(seed))),
+            entropy: Arc::new(CounterEntropy(AtomicU64::new(seed))),
             judge: Arc::default(),
             running: [const { None }; HOMES.len()],
             gone: BTreeSet::new(),
@@ -387,13 +387,13 @@ impl Homes {
     }
 
     /// The process of a home that lives, which has nothing open elsewhere.
-    fn running(&mut self, home: Home, place: Place) -> &mut Running {
+    fn running(&mut self, home: Home, place: Place) -> &mut OpenProcess {
         let (sim, wrap, entropy) = (&self.sim, &self.wrap, &self.entropy);
         let running = &mut self.running[home];
         if running.as_ref().is_some_and(|(running, _)| sim.is_dead(running.process)) {
             *running = None;
         }
-        let new = || (Running::at_home(sim, wrap, entropy, home as u8 + 1), place);
+        let new = || (OpenProcess::at_home(sim, wrap, entropy, home as u8 + 1), place);
         let (running, open) = running.get_or_insert_with(new);
         if *open != place {
             *open = place;
@@ -423,12 +423,13 @@ impl Homes {
         let before = self.judge.witnesses()[place].clone();
         // Until it is known to have worked, and where it was interrupted.
         self.judge.witnesses()[place].insert(home);
-        let (around, key) = (self.running(home, place).around.clone(), Path::new(PLACES[place]));
+        let (environment, key) =
+            (self.running(home, place).environment.clone(), Path::new(PLACES[place]));
         let top = self.judge.oracle.lock().unwrap().top();
-        let burn = status(&around, key).map_or(top, |seen| top.saturating_sub(seen.index));
+        let burn = status(&environment, key).map_or(top, |seen| top.saturating_sub(seen.index));
         let recovered = match takes_back {
-            true => take_back(&around, key, PUBLIC, burn),
-            false => recover(&around, key, PUBLIC, burn),
+            true => take_back(&environment, key, PUBLIC, burn),
+            false => recover(&environment, key, PUBLIC, burn),
         };
         let mut witnesses = self.judge.witnesses();
         let is_refused = self.retired.contains(&home) || self.gone.contains(&home) && !takes_back;
@@ -462,8 +463,8 @@ impl Homes {
         self.close(home);
         if self.sim.files().contains_key(Path::new(BACKUP)) {
             self.sim.remove(PLACES[place]);
-            let around = self.running(home, place).around.clone();
-            let _ = restore(&around, Path::new(BACKUP), Path::new(PLACES[place]));
+            let environment = self.running(home, place).environment.clone();
+            let _ = restore(&environment, Path::new(BACKUP), Path::new(PLACES[place]));
             let mut witnesses = self.judge.witnesses();
             witnesses[place] = witnesses[THE_BACKUP].clone();
         }
@@ -474,8 +475,9 @@ impl Homes {
         self.close(home);
         self.sim.remove(BACKUP);
         let has_left = (0..4).any(|_| {
-            let around = self.running(home, place).around.clone();
-            let handed = hand_over(&around, Path::new(PLACES[place]), PUBLIC, Path::new(BACKUP));
+            let environment = self.running(home, place).environment.clone();
+            let handed =
+                hand_over(&environment, Path::new(PLACES[place]), PUBLIC, Path::new(BACKUP));
             handed.is_ok() || self.sim.files().contains_key(Path::new(BACKUP))
         });
         if has_left {
@@ -506,8 +508,8 @@ impl Homes {
             }
             Retire(home, place) => {
                 self.close(home);
-                let around = self.running(home, place).around.clone();
-                if retire(&around, Path::new(PLACES[place]), PUBLIC).is_err() {
+                let environment = self.running(home, place).environment.clone();
+                if retire(&environment, Path::new(PLACES[place]), PUBLIC).is_err() {
                     return false;
                 }
                 self.retired.insert(home);
@@ -517,8 +519,8 @@ impl Homes {
             Copy(from, to) => self.copy(from, to),
             Backup(home, place) => {
                 self.close(home);
-                let around = self.running(home, place).around.clone();
-                if backup(&around, Path::new(PLACES[place]), Path::new(BACKUP)).is_err() {
+                let environment = self.running(home, place).environment.clone();
+                if backup(&environment, Path::new(PLACES[place]), Path::new(BACKUP)).is_err() {
                     // Without it there is nothing to restore, and no reason to stop signing.
                     return false;
                 }
@@ -534,7 +536,7 @@ impl Homes {
     fn run(mut self, steps: &[Step]) -> (Outcome, Vec<bool>) {
         for _ in 0..3 {
             self.judge.witnesses()[0] = [A].into();
-            if create(&self.running(A, 0).around.clone(), &new_key()).is_ok() {
+            if create(&self.running(A, 0).environment.clone(), &new_key()).is_ok() {
                 break;
             }
             self.running[A] = None;
@@ -546,10 +548,10 @@ impl Homes {
         self.sim.set_racer(Arc::new(|| {}));
         intrude(&self.sim, &self.wrap, &self.entropy, &self.judge, &self.signer);
         let oracle = self.judge.oracle.lock().unwrap();
-        let struck = self.sim.ground().struck.clone();
+        let injected = self.sim.state().injected.clone();
         let calls = self.sim.calls();
         let outcome = Outcome {
-            struck,
+            injected,
             calls,
             released: oracle.released,
             burnt: 0,
@@ -561,10 +563,10 @@ impl Homes {
 }
 
 /// Tries to sign at each place in each home whose anchor is no witness of what is there.
-fn intrude(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, judge: &Judge, signer: &SignBy) {
+fn intrude(sim: &Sim, wrap: &Wrap, entropy: &Arc<CounterEntropy>, judge: &Judge, signer: &SignBy) {
     for (home, place) in HOMES.iter().flat_map(|home| (0..PLACES.len()).map(|at| (*home, at))) {
         if !judge.witnesses()[place].contains(&home) {
-            let mut running = Running::at_home(sim, wrap, entropy, home as u8 + 1);
+            let mut running = OpenProcess::at_home(sim, wrap, entropy, home as u8 + 1);
             judge.sign(home, place, &mut running, signer);
         }
     }

@@ -10,19 +10,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gabion_disk::Access;
-use gabion_disk::testing::At;
+use gabion_disk::testing::DiskCall;
 use gabion_engine::keys::stateful::conformance::{Bench, check};
 use gabion_engine::keys::stateful::{Ledger, LedgerError, Request, sign_requests};
 use gabion_state::testing::{with_hook, with_hook_once};
 use gabion_state::{
-    FilesLedger, Line, NewKey, Options, Surroundings, audit, backup, check_place, create, log,
+    Environment, FilesLedger, Line, NewKey, Options, audit, backup, check_place, create, log,
     recover, restore, status,
 };
 use serde_json::json;
 
 use crate::faults::record;
-use crate::simulation::{PUBLIC, SECRET, SignBy, StandIn, stand_in};
-use crate::test_home::{Place, around};
+use crate::simulation::{FakeSigner, PUBLIC, SECRET, SignBy, stand_in};
+use crate::test_home::{TestHome, environment};
 
 /// How many times the counts of script/test run; `make hbs-faults` sets 50.
 fn times() -> usize {
@@ -44,24 +44,28 @@ pub fn new_key<'a>(key: &'a Path, end: u64, anchors: &'a [PathBuf]) -> NewKey<'a
     }
 }
 
-impl Place {
+impl TestHome {
     pub fn new(end: u64) -> Self {
-        let place = Place::empty();
+        let place = TestHome::empty();
         place.make(&place.key(), end).unwrap();
         place
     }
 
     fn make(&self, key: &Path, end: u64) -> Result<(), LedgerError> {
-        create(&self.around, &new_key(key, end, &[]))
+        create(&self.environment, &new_key(key, end, &[]))
     }
 
     pub fn open(&self, key: &Path) -> Result<FilesLedger, LedgerError> {
-        open(&self.around, key, Duration::ZERO)
+        open(&self.environment, key, Duration::ZERO)
     }
 }
 
-pub fn open(around: &Surroundings, key: &Path, wait: Duration) -> Result<FilesLedger, LedgerError> {
-    FilesLedger::open(around, key, PUBLIC, Options { wait, ..Options::default() })
+pub fn open(
+    environment: &Environment,
+    key: &Path,
+    wait: Duration,
+) -> Result<FilesLedger, LedgerError> {
+    FilesLedger::open(environment, key, PUBLIC, Options { wait, ..Options::default() })
 }
 
 /// Signs one message and closes; the index.
@@ -74,16 +78,16 @@ pub fn sign(ledger: FilesLedger, message: &[u8]) -> u64 {
 fn sign_with(ledger: &FilesLedger, message: &[u8]) -> u64 {
     let signer: SignBy = stand_in();
     let request = Request { message, id: None };
-    sign_requests(ledger, &mut StandIn(&signer), &[request]).unwrap()[0].index
+    sign_requests(ledger, &mut FakeSigner(&signer), &[request]).unwrap()[0].index
 }
 
 pub fn is_unsafe<T>(result: Result<T, LedgerError>) -> bool {
     matches!(result, Err(LedgerError::Unsafe(_)))
 }
 
-struct Opens(Place);
+struct FilesBench(TestHome);
 
-impl Bench for Opens {
+impl Bench for FilesBench {
     fn open(&self) -> Result<Box<dyn Ledger>, LedgerError> {
         self.0.open(&self.0.key()).map(|ledger| Box::new(ledger) as Box<dyn Ledger>)
     }
@@ -91,12 +95,12 @@ impl Bench for Opens {
 
 #[test]
 fn the_ledger_in_files_conforms() {
-    check(&mut |end| Ok(Box::new(Opens(Place::new(end))) as Box<dyn Bench>)).unwrap();
+    check(&mut |end| Ok(Box::new(FilesBench(TestHome::new(end))) as Box<dyn Bench>)).unwrap();
 }
 
 #[test]
 fn a_key_is_its_owners_and_never_replaced() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     for file in fs::read_dir(place.path("keys")).unwrap() {
         let file = file.unwrap();
         let mode = file.metadata().unwrap().permissions().mode();
@@ -111,7 +115,7 @@ fn a_key_is_its_owners_and_never_replaced() {
 /// Defect 11 of others: two handles of one key in a process.
 #[test]
 fn handles_of_a_process_share_one_state() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     let (one, two) = (place.open(&place.key()).unwrap(), place.open(&place.key()).unwrap());
     std::os::unix::fs::symlink(place.key(), place.path("link")).unwrap();
     let three = place.open(&place.path("link")).unwrap();
@@ -127,7 +131,7 @@ fn handles_of_a_process_share_one_state() {
 #[test]
 fn of_a_key_and_its_copy_one_goes_on() {
     for first in ["keys", "copy"] {
-        let place = Place::new(8);
+        let place = TestHome::new(8);
         assert_eq!(sign(place.open(&place.key()).unwrap(), b"one"), 0);
         place.copy("keys", "copy");
         let second = if first == "keys" { "copy" } else { "keys" };
@@ -145,9 +149,9 @@ fn of_a_key_and_its_copy_one_goes_on() {
         assert!(before == (files(second), files("home/anchors")), "a refusal changed something");
         assert_eq!(sign(place.open(&keys[0]).unwrap(), b"three"), 2);
         // In another home there is no anchor, nor on another machine.
-        let elsewhere = around(&place.path("elsewhere"), None);
+        let elsewhere = environment(&place.path("elsewhere"), None);
         assert!(is_unsafe(open(&elsewhere, &keys[0], Duration::ZERO)));
-        let other = around(&place.path("home/anchors"), Some(9));
+        let other = environment(&place.path("home/anchors"), Some(9));
         assert!(is_unsafe(open(&other, &keys[0], Duration::ZERO)));
         assert_eq!(sign(place.open(&keys[0]).unwrap(), b"four"), 3);
     }
@@ -157,7 +161,7 @@ fn of_a_key_and_its_copy_one_goes_on() {
 #[test]
 fn old_files_in_every_combination_bring_no_index_back() {
     let names = ["keys/k", "keys/k.state", "keys/k.log", "keys/k.trees", "keys/k.lock", "anchor"];
-    let place = Place::new(64);
+    let place = TestHome::new(64);
     let anchor = fs::read_dir(place.path("home/anchors")).unwrap().next().unwrap().unwrap().path();
     let path = |name: &str| if name == "anchor" { anchor.clone() } else { place.path(name) };
     fs::write(place.path("keys/k.trees"), b"old trees").unwrap();
@@ -195,7 +199,7 @@ fn old_files_in_every_combination_bring_no_index_back() {
 #[test]
 fn a_missing_or_damaged_file_is_refused() {
     for name in ["keys/k.state", "keys/k.log", "keys/k.lock", "home/anchors"] {
-        let place = Place::new(8);
+        let place = TestHome::new(8);
         sign(place.open(&place.key()).unwrap(), b"one");
         let path = place.path(name);
         let path = match path.is_dir() {
@@ -216,7 +220,7 @@ fn a_missing_or_damaged_file_is_refused() {
 /// Files of every length and with every block altered: refused, or gone on with behind what was signed.
 #[test]
 fn truncated_and_garbled_files_bring_no_index_back() {
-    let place = Place::new(1 << 40);
+    let place = TestHome::new(1 << 40);
     for message in [b"one", b"two"] {
         sign(place.open(&place.key()).unwrap(), message);
     }
@@ -261,7 +265,7 @@ fn truncated_and_garbled_files_bring_no_index_back() {
 /// no use until it is opened again.
 #[test]
 fn a_state_that_cannot_be_written_releases_nothing() {
-    let place = Place::new(64);
+    let place = TestHome::new(64);
     let ledger = place.open(&place.key()).unwrap();
     assert_eq!(sign_with(&ledger, b"one"), 0);
     let state = place.path("keys/k.state");
@@ -276,7 +280,7 @@ fn a_state_that_cannot_be_written_releases_nothing() {
 /// Defects 9 and 11 of others: more than is left, and signing after the end, again and again.
 #[test]
 fn a_key_that_is_used_up_says_so_each_time() {
-    let place = Place::new(4);
+    let place = TestHome::new(4);
     let ledger = place.open(&place.key()).unwrap();
     let before = fs::read(place.path("keys/k.state")).unwrap();
     let refused = ledger.reserve(5).err();
@@ -291,25 +295,25 @@ fn a_key_that_is_used_up_says_so_each_time() {
         assert_eq!(refused, Some(LedgerError::Exhausted { wanted: 1, left: 0 }));
     }
     ledger.close().unwrap();
-    let status = status(&place.around, &place.key()).unwrap();
+    let status = status(&place.environment, &place.key()).unwrap();
     assert_eq!((status.index, status.remaining.left, status.remaining.burnt), (4, 0, 0));
 }
 
 #[test]
 fn a_backup_goes_on_where_nothing_was_signed_since_and_else_by_recovery() {
-    let place = Place::new(16);
+    let place = TestHome::new(16);
     sign(place.open(&place.key()).unwrap(), b"one");
-    backup(&place.around, &place.key(), &place.path("backup")).unwrap();
-    assert!(backup(&place.around, &place.key(), &place.path("backup")).is_err());
+    backup(&place.environment, &place.key(), &place.path("backup")).unwrap();
+    assert!(backup(&place.environment, &place.key(), &place.path("backup")).is_err());
     let again = place.path("keys/again");
-    restore(&place.around, &place.path("backup"), &again).unwrap();
+    restore(&place.environment, &place.path("backup"), &again).unwrap();
     assert_eq!(fs::read(&again).unwrap(), SECRET);
     assert_eq!(sign(place.open(&again).unwrap(), b"two"), 1);
     assert!(is_unsafe(place.open(&place.key())));
     // The anchor saw index 1, so it must be burnt at least.
-    let refused = recover(&place.around, &place.key(), PUBLIC, 15).unwrap_err();
+    let refused = recover(&place.environment, &place.key(), PUBLIC, 15).unwrap_err();
     assert_eq!(refused, LedgerError::Exhausted { wanted: 15, left: 14 });
-    let recovered = recover(&place.around, &place.key(), PUBLIC, 3).unwrap();
+    let recovered = recover(&place.environment, &place.key(), PUBLIC, 3).unwrap();
     assert_eq!((recovered.index, recovered.remaining.burnt), (5, 4));
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
     assert!(is_unsafe(place.open(&again)));
@@ -317,16 +321,16 @@ fn a_backup_goes_on_where_nothing_was_signed_since_and_else_by_recovery() {
     bytes[20] ^= 1;
     fs::write(place.path("backup"), bytes).unwrap();
     let third = place.path("keys/third");
-    let refused = restore(&place.around, &place.path("backup"), &third);
+    let refused = restore(&place.environment, &place.path("backup"), &third);
     assert!(matches!(refused, Err(LedgerError::Place(_))), "{refused:?}");
     assert!(!third.exists() && !place.path("keys/third.state").exists());
 }
 
 #[test]
 fn a_lost_home_is_recovered_from() {
-    let place = Place::new(16);
+    let place = TestHome::new(16);
     sign(place.open(&place.key()).unwrap(), b"one");
-    let new_home = around(&place.path("new/home"), Some(9));
+    let new_home = environment(&place.path("new/home"), Some(9));
     assert!(is_unsafe(open(&new_home, &place.key(), Duration::ZERO)));
     recover(&new_home, &place.key(), PUBLIC, 2).unwrap();
     let ledger = open(&new_home, &place.key(), Duration::ZERO).unwrap();
@@ -336,16 +340,16 @@ fn a_lost_home_is_recovered_from() {
 
 #[test]
 fn what_was_signed_stands_in_the_log_and_reuse_is_found_there() {
-    let place = Place::new(16);
+    let place = TestHome::new(16);
     let ledger = place.open(&place.key()).unwrap();
     let signer = stand_in();
     let requests =
         [Request { message: b"one", id: None }, Request { message: b"two", id: Some("build 7") }];
-    sign_requests(&ledger, &mut StandIn(&signer), &requests).unwrap();
+    sign_requests(&ledger, &mut FakeSigner(&signer), &requests).unwrap();
     ledger.forget("build 7").unwrap();
     assert!(ledger.forget("build 7").is_err());
     ledger.close().unwrap();
-    let lines = log(&place.around, &place.key()).unwrap().lines;
+    let lines = log(&place.environment, &place.key()).unwrap().lines;
     let signed: Vec<(u64, [u8; 32])> = lines
         .iter()
         .filter_map(|line| match line {
@@ -362,7 +366,7 @@ fn what_was_signed_stands_in_the_log_and_reuse_is_found_there() {
 
 #[test]
 fn an_anchor_in_its_keys_folder_or_below_is_refused() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     let key = place.path("keys/two");
     fs::create_dir(place.path("keys/there")).unwrap();
     std::os::unix::fs::symlink(place.path("keys/there"), place.path("link")).unwrap();
@@ -377,27 +381,27 @@ fn an_anchor_in_its_keys_folder_or_below_is_refused() {
     fs::create_dir(place.path("other")).unwrap();
     for anchor in below {
         let anchors = [place.path("usb/one"), place.path(anchor)];
-        assert!(is_unsafe(create(&place.around, &new_key(&key, 8, &anchors))), "{anchor}");
-        let refused = check_place(&place.around, &key, &anchors, false, true);
+        assert!(is_unsafe(create(&place.environment, &new_key(&key, 8, &anchors))), "{anchor}");
+        let refused = check_place(&place.environment, &key, &anchors, false, true);
         assert!(matches!(refused, Err(LedgerError::Place(_))), "{anchor}: {refused:?}");
         assert!(!key.exists() && !place.path(anchor).exists(), "{anchor}");
     }
     // Whither a folder that is not there leads back, nobody knows.
     let anchors = [place.path("none/../keys/anchor")];
-    assert!(create(&place.around, &new_key(&key, 8, &anchors)).is_err());
+    assert!(create(&place.environment, &new_key(&key, 8, &anchors)).is_err());
     // The default one of a home that the key's folder has in it.
-    let around = around(&place.path("keys/home/anchors"), None);
-    assert!(is_unsafe(create(&around, &new_key(&key, 8, &[]))));
-    check_place(&place.around, &key, &[place.path("usb/one")], false, true).unwrap();
+    let environment = environment(&place.path("keys/home/anchors"), None);
+    assert!(is_unsafe(create(&environment, &new_key(&key, 8, &[]))));
+    check_place(&place.environment, &key, &[place.path("usb/one")], false, true).unwrap();
     assert!(!place.path("keys/two.lock").exists() && !place.path("usb/one").exists());
 }
 
 #[test]
 fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     let says = |key: &str, anchors: &[PathBuf], says: &str| {
         let refused =
-            check_place(&place.around, &place.path(key), anchors, false, true).unwrap_err();
+            check_place(&place.environment, &place.path(key), anchors, false, true).unwrap_err();
         let is_place = matches!(refused, LedgerError::Place(_));
         assert!(is_place && refused.to_string().contains(says), "{key}: {refused:?}");
     };
@@ -409,15 +413,15 @@ fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
     says("keys/three", &[place.path("taken")], "an anchor already");
     says("keys/three", &[place.path("taken/anchor")], "taken");
     // A key that is made once more has its anchor where the first one has it.
-    let again = create(&place.around, &new_key(&place.path("keys/four"), 8, &[])).unwrap_err();
+    let again = create(&place.environment, &new_key(&place.path("keys/four"), 8, &[])).unwrap_err();
     assert!(again.to_string().contains("imported before"), "{again}");
 }
 
 #[test]
 fn several_anchors_have_to_agree() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     let key = place.path("keys/two");
-    let make = |anchors: &[PathBuf]| create(&place.around, &new_key(&key, 8, anchors));
+    let make = |anchors: &[PathBuf]| create(&place.environment, &new_key(&key, 8, anchors));
     let anchors = [place.path("usb/one"), place.path("other/two")];
     make(&anchors).unwrap();
     let old = fs::read(&anchors[1]).unwrap();
@@ -434,7 +438,7 @@ fn several_anchors_have_to_agree() {
 
 #[test]
 fn files_that_are_replaced_under_an_open_key_stop_it() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     for (index, name) in (1..).zip(["keys/k.state", "keys/k.log", "keys/k.lock"]) {
         let ledger = place.open(&place.key()).unwrap();
         sign_with(&ledger, b"one");
@@ -449,18 +453,18 @@ fn files_that_are_replaced_under_an_open_key_stop_it() {
 /// An id in lines that an older log lacks could name another message.
 #[test]
 fn an_older_log_is_refused_after_a_clean_end() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     sign(place.open(&place.key()).unwrap(), b"one");
     let log = place.path("keys/k.log");
     let old = fs::read(&log).unwrap();
     let ledger = place.open(&place.key()).unwrap();
     let request = Request { message: b"two", id: Some("build 7") };
-    sign_requests(&ledger, &mut StandIn(&stand_in()), &[request]).unwrap();
+    sign_requests(&ledger, &mut FakeSigner(&stand_in()), &[request]).unwrap();
     ledger.close().unwrap();
     let new = fs::read(&log).unwrap();
     fs::write(&log, old).unwrap();
     assert!(is_unsafe(place.open(&place.key())));
-    let refusal = status(&place.around, &place.key()).unwrap().refusal.unwrap();
+    let refusal = status(&place.environment, &place.key()).unwrap().refusal.unwrap();
     assert!(refusal.contains("older than the state"), "{refusal}");
     fs::write(&log, new).unwrap();
     // Nothing is written by whoever signs nothing.
@@ -471,7 +475,7 @@ fn an_older_log_is_refused_after_a_clean_end() {
 
 #[test]
 fn a_damaged_log_is_told_and_a_copy_of_it_stays() {
-    let place = Place::new(64);
+    let place = TestHome::new(64);
     for message in [b"one", b"two"] {
         sign(place.open(&place.key()).unwrap(), message);
     }
@@ -481,13 +485,13 @@ fn a_damaged_log_is_told_and_a_copy_of_it_stays() {
     bytes[end - 40] ^= 1;
     fs::write(&path, &bytes).unwrap();
     assert!(is_unsafe(place.open(&place.key())));
-    assert!(status(&place.around, &place.key()).unwrap().refusal.is_some());
-    let recovered = recover(&place.around, &place.key(), PUBLIC, 3).unwrap();
+    assert!(status(&place.environment, &place.key()).unwrap().refusal.is_some());
+    let recovered = recover(&place.environment, &place.key(), PUBLIC, 3).unwrap();
     assert!(recovered.warnings[0].contains("k.log.1"), "{recovered:?}");
     assert_eq!((recovered.index, recovered.refusal), (5, None));
     assert_eq!(fs::read(place.path("keys/k.log.1")).unwrap(), bytes);
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
-    let whole = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
+    let whole = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
     assert!(
         !whole.warnings.iter().any(|warning| warning.contains("k.log"))
             && !place.path("keys/k.log.2").exists()
@@ -497,24 +501,24 @@ fn a_damaged_log_is_told_and_a_copy_of_it_stays() {
 /// A log that is gone: refused, and gone on with behind what state and anchor saw.
 #[test]
 fn a_lost_log_is_begun_anew_by_whoever_recovers() {
-    let place = Place::new(64);
+    let place = TestHome::new(64);
     sign(place.open(&place.key()).unwrap(), b"one");
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"two"), 1);
     fs::remove_file(place.path("keys/k.log")).unwrap();
     assert!(place.open(&place.key()).is_err());
     // Killed while it makes the new one: recovered once more.
     let failed = || Err(std::io::Error::other("the device failed"));
-    let frail = with_hook_once(&place.around, (At::Sync, "k.log"), failed);
+    let frail = with_hook_once(&place.environment, (DiskCall::Sync, "k.log"), failed);
     assert!(recover(&frail, &place.key(), PUBLIC, 3).is_err());
     assert!(place.path("keys/k.log").exists() && is_unsafe(place.open(&place.key())));
-    let recovered = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
+    let recovered = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
     assert!(recovered.warnings[0].contains("k.log.1"), "{recovered:?}");
     fs::remove_file(place.path("keys/k.log")).unwrap();
-    let recovered = recover(&place.around, &place.key(), PUBLIC, 3).unwrap();
+    let recovered = recover(&place.environment, &place.key(), PUBLIC, 3).unwrap();
     assert!(recovered.warnings[0].contains("the log is lost"), "{recovered:?}");
     assert_eq!((recovered.index, recovered.refusal), (5, None));
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
-    let lines = log(&place.around, &place.key()).unwrap().lines;
+    let lines = log(&place.environment, &place.key()).unwrap().lines;
     let [Line::Note { text, .. }, Line::Signed { index: 5, .. }] = &lines[..] else {
         panic!("{lines:?}");
     };
@@ -525,38 +529,38 @@ fn a_lost_log_is_begun_anew_by_whoever_recovers() {
 /// that is gone, and makes a key of his own.
 #[test]
 fn whoever_makes_a_key_removes_nothing_of_another_who_was_quicker() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     let key = place.path("keys/two");
     let theirs = || {
-        let (around, key) = (place.around.clone(), key.clone());
+        let (environment, key) = (place.environment.clone(), key.clone());
         let anchors = [place.path("theirs/anchor")];
         move || {
-            create(&around, &new_key(&key, 8, &anchors)).unwrap();
+            create(&environment, &new_key(&key, 8, &anchors)).unwrap();
             Ok(())
         }
     };
     let ours = [place.path("ours/anchor")];
-    let made = (At::Opened(Access::New), ".lock");
-    let around = with_hook_once(&place.around, made, theirs());
-    assert!(create(&around, &new_key(&key, 8, &ours)).is_err());
+    let made = (DiskCall::AfterOpen(Access::New), ".lock");
+    let environment = with_hook_once(&place.environment, made, theirs());
+    assert!(create(&environment, &new_key(&key, 8, &ours)).is_err());
     assert_eq!(sign(place.open(&key).unwrap(), b"one"), 0);
     for name in ["keys/two", "keys/two.state", "keys/two.log", "keys/two.lock", "theirs/anchor"] {
         fs::remove_file(place.path(name)).unwrap();
     }
     // The same between whoever cleans up and the lock that he found.
     fs::write(place.path("keys/two.lock"), "a key is being made").unwrap();
-    let found = (At::Opened(Access::Write), ".lock");
-    let around = with_hook_once(&place.around, found, theirs());
-    assert!(create(&around, &new_key(&key, 8, &ours)).is_err());
+    let found = (DiskCall::AfterOpen(Access::Write), ".lock");
+    let environment = with_hook_once(&place.environment, found, theirs());
+    assert!(create(&environment, &new_key(&key, 8, &ours)).is_err());
     assert_eq!(sign(place.open(&key).unwrap(), b"one"), 0);
 }
 
 #[test]
 fn a_log_that_cannot_grow_ends_the_ledger() {
-    let place = Place::new(1 << 20);
+    let place = TestHome::new(1 << 20);
     let failed = || Err(std::io::Error::other("the device failed"));
-    let around = with_hook_once(&place.around, (At::Sync, "k.log"), failed);
-    let ledger = open(&around, &place.key(), Duration::ZERO).unwrap();
+    let environment = with_hook_once(&place.environment, (DiskCall::Sync, "k.log"), failed);
+    let ledger = open(&environment, &place.key(), Duration::ZERO).unwrap();
     // As many as a new segment is needed for.
     assert!(matches!(ledger.reserve(1000), Err(LedgerError::Unavailable(_))));
     // What else that sync had to write, nobody knows.
@@ -567,19 +571,19 @@ fn a_log_that_cannot_grow_ends_the_ledger() {
 
 #[test]
 fn a_refusal_gives_locks_back_also_to_a_child_that_was_forked() {
-    let place = Place::new(8);
+    let place = TestHome::new(8);
     sign(place.open(&place.key()).unwrap(), b"one");
     place.copy("keys", "copy");
     sign(place.open(&place.key()).unwrap(), b"two");
     let seen: Arc<Mutex<Vec<PathBuf>>> = Arc::default();
     let hook = Arc::clone(&seen);
-    let around = with_hook(&place.around, move |at, path| {
-        if at == At::Unlock {
+    let environment = with_hook(&place.environment, move |at, path| {
+        if at == DiskCall::Unlock {
             hook.lock().unwrap().push(path.to_owned());
         }
         Ok(())
     });
-    assert!(is_unsafe(open(&around, &place.path("copy/k"), Duration::ZERO)));
+    assert!(is_unsafe(open(&environment, &place.path("copy/k"), Duration::ZERO)));
     let seen = seen.lock().unwrap();
     let is_anchor = |path: &&PathBuf| path.starts_with(place.path("home"));
     assert_eq!((seen.len(), seen.iter().filter(is_anchor).count()), (2, 1), "{seen:?}");
@@ -588,19 +592,20 @@ fn a_refusal_gives_locks_back_also_to_a_child_that_was_forked() {
 /// Somebody signs between the looks at state, log and anchors: that is no reason to warn of the key.
 #[test]
 fn status_beside_whoever_signs_refuses_nothing() {
-    let place = Place::new(64);
+    let place = TestHome::new(64);
     sign(place.open(&place.key()).unwrap(), b"one");
     for ending in ["k.state", "k.log", "k.lock"] {
-        let (around, key) = (place.around.clone(), place.key());
+        let (environment, key) = (place.environment.clone(), place.key());
         let signs = move || {
-            sign(open(&around, &key, Duration::ZERO).unwrap(), b"meanwhile");
+            sign(open(&environment, &key, Duration::ZERO).unwrap(), b"meanwhile");
             Ok(())
         };
-        let looked = (At::Opened(Access::Read), ending);
-        let seen = status(&with_hook_once(&place.around, looked, signs), &place.key()).unwrap();
+        let looked = (DiskCall::AfterOpen(Access::Read), ending);
+        let seen =
+            status(&with_hook_once(&place.environment, looked, signs), &place.key()).unwrap();
         let is_refused = |(_, refusal): &(String, Option<String>)| refusal.is_some();
         assert!(seen.refusal.is_none() && !seen.anchors.iter().any(is_refused), "{seen:?}");
-        let now = status(&place.around, &place.key()).unwrap();
+        let now = status(&place.environment, &place.key()).unwrap();
         assert_eq!((seen.index, seen.generation), (now.index, now.generation), "{ending}");
     }
 }
@@ -611,11 +616,11 @@ fn status_beside_whoever_signs_refuses_nothing() {
 fn as_a_child() {
     let Ok(folder) = std::env::var("GABION_HBS_CHILD") else { return };
     let folder = Path::new(&folder);
-    let around = around(&folder.join("home/anchors"), None);
+    let environment = environment(&folder.join("home/anchors"), None);
     let count: u64 = std::env::var("GABION_HBS_COUNT").unwrap().parse().unwrap();
     for round in 0..count {
         let wait = Duration::from_secs(20);
-        let Ok(ledger) = open(&around, &folder.join("keys/k"), wait) else { return };
+        let Ok(ledger) = open(&environment, &folder.join("keys/k"), wait) else { return };
         for message in 0..3 {
             let message = format!("{} {round} {message}", std::process::id());
             let index = sign_with(&ledger, message.as_bytes());
@@ -626,12 +631,12 @@ fn as_a_child() {
     }
 }
 
-fn child(place: &Place, count: u64) -> Child {
+fn child(place: &TestHome, count: u64) -> Child {
     spawned(Command::new(std::env::current_exe().unwrap()), place, count)
 }
 
 /// A process that signs in `count` rounds.
-fn spawned(mut command: Command, place: &Place, count: u64) -> Child {
+fn spawned(mut command: Command, place: &TestHome, count: u64) -> Child {
     command
         .args(["--exact", "real_disk::as_a_child", "--nocapture", "--test-threads=1"])
         .env("GABION_HBS_CHILD", place.folder.path())
@@ -666,14 +671,14 @@ fn released(child: &mut Child, most: usize, seen: &mut HashMap<u64, String>) -> 
 
 #[test]
 fn a_process_that_is_killed_leaves_no_index_for_two_messages() {
-    let place = Place::new(1 << 20);
+    let place = TestHome::new(1 << 20);
     let mut seen = HashMap::new();
     let kills = 20 * times();
     for kill in 0..kills {
         let mut child = child(&place, u64::MAX);
         released(&mut child, kill % 23 + 3, &mut seen);
     }
-    let burnt = status(&place.around, &place.key()).unwrap().remaining.burnt;
+    let burnt = status(&place.environment, &place.key()).unwrap().remaining.burnt;
     println!("{kills} kills: {} signatures released, {burnt} indexes burnt", seen.len());
     record(json!({
         "kind": "hbs-kills",
@@ -687,7 +692,7 @@ fn a_process_that_is_killed_leaves_no_index_for_two_messages() {
 
 #[test]
 fn processes_that_race_take_different_indexes() {
-    let place = Place::new(1 << 20);
+    let place = TestHome::new(1 << 20);
     let mut seen = HashMap::new();
     let pairs = 4 * times();
     for _ in 0..pairs {
@@ -703,7 +708,7 @@ fn processes_that_race_take_different_indexes() {
         "signatures_released": seen.len(),
         "duplicates": 0,
     }));
-    let status = status(&place.around, &place.key()).unwrap();
+    let status = status(&place.environment, &place.key()).unwrap();
     assert_eq!((status.index, status.remaining.burnt), (18 * pairs as u64, 0));
 }
 
@@ -722,7 +727,7 @@ pub fn strace() -> Option<Command> {
 }
 
 /// The child as strace runs it.
-fn traced(place: &Place, count: u64, options: &[&str]) -> Option<Child> {
+fn traced(place: &TestHome, count: u64, options: &[&str]) -> Option<Child> {
     let mut command = strace()?;
     command.args(["-f", "-y", "-o"]).arg(place.path("trace")).args(options);
     command.arg(std::env::current_exe().unwrap());
@@ -732,7 +737,7 @@ fn traced(place: &Place, count: u64, options: &[&str]) -> Option<Child> {
 /// What the kernel saw: before the first byte of each signature the state and then the anchor were written and synced.
 #[test]
 fn syncs_come_before_the_first_byte_out() {
-    let place = Place::new(64);
+    let place = TestHome::new(64);
     let Some(mut child) = traced(&place, 2, &["-e", "trace=pwrite64,fdatasync,write"]) else {
         return;
     };
@@ -764,7 +769,7 @@ fn syncs_come_before_the_first_byte_out() {
 /// A real kernel kills the process at a call, or lets the call fail: each of a run's calls, one after the other.
 #[test]
 fn calls_that_kill_or_fail_leave_no_index_for_two_messages() {
-    let place = Place::new(1 << 20);
+    let place = TestHome::new(1 << 20);
     let mut seen = HashMap::new();
     let strikes = [
         "pwrite64:signal=SIGKILL",

@@ -8,23 +8,23 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gabion_disk::RealDisk;
-use gabion_disk::testing::faulty::{Kind, Sim};
+use gabion_disk::testing::faulty::{Fault, Sim};
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request, digest_of};
 use gabion_engine::{Algorithm, Error, Message};
 use gabion_state::{
-    Generated, KeyFile, Opening, Sets, Signer, Surroundings, Unfinished, UnfinishedSectors,
-    check_place, restore,
+    Environment, GeneratedKey, KeyFile, ResumableKey, ResumableSectors, Sets, Signer,
+    SignerOptions, check_place, restore,
 };
 
-use crate::simulation::{self, Counted, KEY};
-use crate::test_home::{self, ONE, Place, around, engine};
+use crate::simulation::{self, CounterEntropy, KEY};
+use crate::test_home::{self, ONE, TestHome, engine, environment};
 
 fn sets(name: &str) -> Sets {
     name.parse().unwrap()
 }
 
 /// Makes a key until it is stopped where so many leaves are done; what it wrote down, or the key.
-fn made(begun: Unfinished, stop_at: u32) -> Result<Option<Generated>, Error> {
+fn run_generation(begun: ResumableKey, stop_at: u32) -> Result<Option<GeneratedKey>, Error> {
     let mut watch = |progress: Progress<'_>| match progress.done >= stop_at {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
@@ -32,13 +32,13 @@ fn made(begun: Unfinished, stop_at: u32) -> Result<Option<Generated>, Error> {
     begun.generate(engine(), ONE, Duration::MAX, &mut watch)
 }
 
-fn written(around: &Surroundings, key: &Path, made: &Generated) -> Result<(), Error> {
-    made.write(around, &test_home::making(key))
+fn write_key(environment: &Environment, key: &Path, made: &GeneratedKey) -> Result<(), Error> {
+    made.write(environment, &test_home::key_options(key))
 }
 
-impl Place {
-    fn begin(&self, key: &str, set: &str) -> Result<Unfinished, Error> {
-        Unfinished::begin(&self.around, &self.path(key), &sets(set), None, &[])
+impl TestHome {
+    fn begin(&self, key: &str, set: &str) -> Result<ResumableKey, Error> {
+        ResumableKey::begin(&self.environment, &self.path(key), &sets(set), None, &[])
     }
 
     fn witnesses(&self) -> usize {
@@ -59,14 +59,14 @@ fn an_interrupted_key_goes_on_where_it_was_and_signs() {
     for (set, passphrase) in
         [("LMS_SHA256_M32_H10_W1", None), ("XMSS-SHA2_10_192", Some(&b"x"[..]))]
     {
-        let place = Place::empty();
+        let place = TestHome::empty();
         let (key, part) = (place.path("keys/k"), place.path("keys/k.part"));
         let begin = |passphrase, anchors: &[PathBuf]| {
-            Unfinished::begin(&place.around, &key, &sets(set), passphrase, anchors)
+            ResumableKey::begin(&place.environment, &key, &sets(set), passphrase, anchors)
         };
         let first = begin(passphrase, &[]).unwrap();
         assert!(!first.is_resumed());
-        assert!(made(first, 200).unwrap().is_none());
+        assert!(run_generation(first, 200).unwrap().is_none());
         let bytes = fs::read(&part).unwrap();
         assert!(!key.exists() && place.witnesses() == 1);
         if passphrase.is_some() {
@@ -84,9 +84,10 @@ fn an_interrupted_key_goes_on_where_it_was_and_signs() {
         let made = second.generate(engine(), ONE, Duration::ZERO, &mut watch).unwrap().unwrap();
         assert!(seen[0] >= 200 && seen.last() == Some(&1024), "{set}: {seen:?}");
         assert!(fs::read(&part).unwrap().len() >= bytes.len());
-        written(&place.around, &key, &made).unwrap();
+        write_key(&place.environment, &key, &made).unwrap();
         assert!(!part.exists() && place.witnesses() == 1, "{set}: its anchor alone");
-        let signer = Signer::open(&place.around, engine(), &key, None, &Opening::default());
+        let signer =
+            Signer::open(&place.environment, engine(), &key, None, &SignerOptions::default());
         let signer = signer.unwrap();
         let signed = signer.sign(&[Request { message: b"m", id: None }]).unwrap();
         let algorithm = signer.file().sets().algorithm();
@@ -100,19 +101,19 @@ fn an_interrupted_key_goes_on_where_it_was_and_signs() {
 #[test]
 fn what_was_begun_makes_one_key() {
     let set = "LMS_SHA256_M32_H5_W1";
-    let place = Place::empty();
-    assert!(made(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
+    let place = TestHome::empty();
+    assert!(run_generation(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
     let old = fs::read(place.path("keys/k.part")).unwrap();
     let witness = fs::read_dir(place.path("home/anchors")).unwrap().next().unwrap().unwrap().path();
     fs::write(place.path("copy/k.part"), &old).unwrap();
-    let elsewhere = around(&place.path("another"), None);
-    let copied = Unfinished::begin(&elsewhere, &place.path("copy/k"), &sets(set), None, &[]);
+    let elsewhere = environment(&place.path("another"), None);
+    let copied = ResumableKey::begin(&elsewhere, &place.path("copy/k"), &sets(set), None, &[]);
     assert!(is_unsafe(&copied));
     let first = place.begin("keys/k", set).unwrap();
     assert!(is_held(&place.begin("keys/k", set)) && is_held(&place.begin("copy/k", set)));
-    let first = made(first, u32::MAX).unwrap().unwrap();
-    written(&place.around, &place.path("keys/k"), &first).unwrap();
-    assert!(is_unsafe(&written(&place.around, &place.path("keys/again"), &first)));
+    let first = run_generation(first, u32::MAX).unwrap().unwrap();
+    write_key(&place.environment, &place.path("keys/k"), &first).unwrap();
+    assert!(is_unsafe(&write_key(&place.environment, &place.path("keys/again"), &first)));
     assert!(!place.path("keys/again").exists());
     drop(first);
     // Everything of the key goes, its anchor too, and what was begun comes back.
@@ -134,13 +135,13 @@ fn what_was_begun_makes_one_key() {
 #[test]
 fn what_was_begun_is_in_the_way_of_other_keys_and_of_other_sets() {
     let set = "LMS_SHA256_M32_H5_W1";
-    let place = Place::empty();
+    let place = TestHome::empty();
     let (key, part) = (place.path("keys/k"), place.path("keys/k.part"));
     let other = place.begin("keys/k", set).unwrap();
-    assert!(made(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
+    assert!(run_generation(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
     let bytes = fs::read(&part).unwrap();
     // Two that began at once: the later one writes nothing over, and leaves no witness.
-    assert!(is_held(&made(other, 0)));
+    assert!(is_held(&run_generation(other, 0)));
     assert!(fs::read(&part).unwrap() == bytes && place.witnesses() == 1);
     for at in 0..bytes.len() {
         let mut bad = bytes.clone();
@@ -153,26 +154,27 @@ fn what_was_begun_is_in_the_way_of_other_keys_and_of_other_sets() {
     fs::write(&part, &bytes).unwrap();
     let refused = place.begin("keys/k", "LMS_SHA256_M32_H5_W2").map(drop).unwrap_err();
     assert!(refused.to_string().contains("LMOTS_SHA256_N32_W1 was begun"), "{refused}");
-    let fresh = Unfinished::begin(&place.around, &place.path("copy/k"), &sets(set), None, &[]);
-    let fresh = made(fresh.unwrap(), u32::MAX).unwrap().unwrap();
-    let refused = written(&place.around, &key, &fresh);
+    let fresh =
+        ResumableKey::begin(&place.environment, &place.path("copy/k"), &sets(set), None, &[]);
+    let fresh = run_generation(fresh.unwrap(), u32::MAX).unwrap().unwrap();
+    let refused = write_key(&place.environment, &key, &fresh);
     assert!(matches!(refused, Err(Error::Ledger(LedgerError::Place(_)))), "{refused:?}");
-    assert!(check_place(&place.around, &key, &[], false, false).is_err());
-    check_place(&place.around, &key, &[], false, true).unwrap();
-    written(&place.around, &place.path("copy/k"), &fresh).unwrap();
-    gabion_state::backup(&place.around, &place.path("copy/k"), &place.path("b")).unwrap();
-    assert!(restore(&place.around, &place.path("b"), &key).is_err());
+    assert!(check_place(&place.environment, &key, &[], false, false).is_err());
+    check_place(&place.environment, &key, &[], false, true).unwrap();
+    write_key(&place.environment, &place.path("copy/k"), &fresh).unwrap();
+    gabion_state::backup(&place.environment, &place.path("copy/k"), &place.path("b")).unwrap();
+    assert!(restore(&place.environment, &place.path("b"), &key).is_err());
     assert!(fs::read(&part).unwrap() == bytes && !key.exists());
 }
 
 /// Two sectors of one tree, with a file each.
 fn begin_sectors(
-    around: &Surroundings,
+    environment: &Environment,
     key: &Path,
     set: &str,
     passphrase: Option<&[u8]>,
-) -> Result<UnfinishedSectors, Error> {
-    UnfinishedSectors::begin(around, &of_sectors(key, 2), &sets(set), passphrase)
+) -> Result<ResumableSectors, Error> {
+    ResumableSectors::begin(environment, &of_sectors(key, 2), &sets(set), passphrase)
 }
 
 fn of_sectors(key: &Path, count: usize) -> Vec<(PathBuf, Vec<PathBuf>)> {
@@ -180,12 +182,12 @@ fn of_sectors(key: &Path, count: usize) -> Vec<(PathBuf, Vec<PathBuf>)> {
     (0..count).map(named).collect()
 }
 
-/// As [`made`], of both together.
+/// As [`run_generation`], of both together.
 fn made_sectors(
-    begun: UnfinishedSectors,
+    begun: ResumableSectors,
     stop_at: u32,
     every: Duration,
-) -> Result<Option<Vec<Generated>>, Error> {
+) -> Result<Option<Vec<GeneratedKey>>, Error> {
     let mut watch = |progress: Progress<'_>| match progress.done >= stop_at {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
@@ -197,11 +199,11 @@ fn made_sectors(
 fn interrupted_sectors_go_on_where_they_were_and_sign() {
     let set = "LMS_SHA256_M32_H10_W1";
     for passphrase in [None, Some(&b"x"[..])] {
-        let place = Place::empty();
+        let place = TestHome::empty();
         let key = place.path("keys/k");
         let names: Vec<PathBuf> = of_sectors(&key, 2).into_iter().map(|(key, _)| key).collect();
         let parts = [0, 1].map(|number| place.path(&format!("keys/k-{number}.part")));
-        let begin = |passphrase| begin_sectors(&place.around, &key, set, passphrase);
+        let begin = |passphrase| begin_sectors(&place.environment, &key, set, passphrase);
         // In the first one, and then in the second.
         assert!(made_sectors(begin(passphrase).unwrap(), 200, Duration::MAX).unwrap().is_none());
         assert!(parts[0].exists() && !parts[1].exists() && place.witnesses() == 1);
@@ -226,11 +228,12 @@ fn interrupted_sectors_go_on_where_they_were_and_sign() {
         assert!(fs::read(&parts[0]).unwrap() == before, "it was whole");
         assert_eq!(made[0].public(), made[1].public());
         for (made, key) in made.iter().zip(&names) {
-            written(&place.around, key, made).unwrap();
+            write_key(&place.environment, key, made).unwrap();
         }
         assert!(parts.iter().all(|part| !part.exists()) && place.witnesses() == 2);
         for (number, key) in (0..).zip(&names) {
-            let signer = Signer::open(&place.around, engine(), key, None, &Opening::default());
+            let signer =
+                Signer::open(&place.environment, engine(), key, None, &SignerOptions::default());
             let signer = signer.unwrap();
             let signed = signer.sign(&[Request { message: b"m", id: None }]).unwrap();
             assert_eq!(signed[0].index, 512 * number);
@@ -245,11 +248,11 @@ fn interrupted_sectors_go_on_where_they_were_and_sign() {
 /// What is done is written down once in a while, those sectors too that were done since.
 #[test]
 fn sectors_are_written_down_while_they_are_made() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let key = place.path("keys/k");
     let keys = of_sectors(&key, 4);
     let begin =
-        || UnfinishedSectors::begin(&place.around, &keys, &sets("LMS_SHA256_M32_H10_W1"), None);
+        || ResumableSectors::begin(&place.environment, &keys, &sets("LMS_SHA256_M32_H10_W1"), None);
     let parts = || fs::read_dir(place.path("keys")).unwrap().count();
     let mut most = 0;
     let mut watch = |_: Progress<'_>| {
@@ -274,9 +277,9 @@ fn sectors_are_written_down_while_they_are_made() {
 #[test]
 fn sectors_that_were_begun_make_one_key_each() {
     let set = "LMS_SHA256_M32_H5_W1";
-    let place = Place::empty();
+    let place = TestHome::empty();
     let (key, other) = (place.path("keys/k"), place.path("keys/other"));
-    let begin = |key: &Path| begin_sectors(&place.around, key, set, None);
+    let begin = |key: &Path| begin_sectors(&place.environment, key, set, None);
     for key in [&key, &other] {
         assert!(made_sectors(begin(key).unwrap(), 31, Duration::MAX).unwrap().is_none());
     }
@@ -284,13 +287,13 @@ fn sectors_that_were_begun_make_one_key_each() {
     let old = [0, 1].map(|number| fs::read(part("keys/k", number)).unwrap());
     // In another home, and of two processes one.
     old.iter().enumerate().for_each(|(at, old)| fs::write(part("copy/k", at), old).unwrap());
-    let elsewhere = around(&place.path("another"), None);
+    let elsewhere = environment(&place.path("another"), None);
     assert!(is_unsafe(&begin_sectors(&elsewhere, &place.path("copy/k"), set, None)));
     let first = begin(&key).unwrap();
     assert!(is_held(&begin(&key)) && is_held(&begin(&place.path("copy/k"))));
     let first = made_sectors(first, u32::MAX, Duration::MAX).unwrap().unwrap();
     for (made, (key, _)) in first.iter().zip(of_sectors(&key, 2)) {
-        written(&place.around, &key, made).unwrap();
+        write_key(&place.environment, &key, made).unwrap();
     }
     drop(first);
     // The keys go, and what was begun comes back, one by one and together.
@@ -319,7 +322,7 @@ fn sectors_that_were_begun_make_one_key_each() {
     fs::remove_file(part("keys/other", 0)).unwrap();
     let made = made_sectors(begin(&other).unwrap(), u32::MAX, Duration::MAX).unwrap().unwrap();
     for (made, (key, _)) in made.iter().zip(of_sectors(&other, 2)) {
-        written(&place.around, &key, made).unwrap();
+        write_key(&place.environment, &key, made).unwrap();
     }
     // A file of a sector that is being made is no key.
     fs::write(part("copy/k", 0), &old[0]).unwrap();
@@ -327,53 +330,54 @@ fn sectors_that_were_begun_make_one_key_each() {
 }
 
 /// What a key of these tests is made in, where a call may be struck.
-fn making(around: &Surroundings) -> Result<(), Error> {
-    let begin =
-        || Unfinished::begin(around, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[]);
+fn make_key(environment: &Environment) -> Result<(), Error> {
+    let begin = || {
+        ResumableKey::begin(environment, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[])
+    };
     if !begin()?.is_resumed() {
-        assert!(made(begin()?, 0)?.is_none());
+        assert!(run_generation(begin()?, 0)?.is_none());
     }
-    let key = made(begin()?, u32::MAX)?.expect("nothing stopped it");
-    written(around, Path::new(KEY), &key)
+    let key = run_generation(begin()?, u32::MAX)?.expect("nothing stopped it");
+    write_key(environment, Path::new(KEY), &key)
 }
 
 /// What neither ends a process nor loses anything that was said to be written.
-const MILD: [Kind; 6] =
-    [Kind::Full, Kind::Interrupted, Kind::Short, Kind::ReadOnly, Kind::Booted, Kind::Raced];
+const MILD: [Fault; 6] =
+    [Fault::Full, Fault::Interrupted, Fault::Short, Fault::ReadOnly, Fault::Booted, Fault::Raced];
 
 /// Struck at every call, and then by a power cut that keeps what was synced alone: where there is a private key, nothing
 /// makes it again, even if everything else of it is gone; where there is none, a key can be made.
 #[test]
 fn no_key_is_made_twice_whatever_strikes() {
-    let entropy = Arc::new(Counted(AtomicU64::new(1)));
-    let begin = |around: &Surroundings| {
-        Unfinished::begin(around, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[])
+    let entropy = Arc::new(CounterEntropy(AtomicU64::new(1)));
+    let begin = |environment: &Environment| {
+        ResumableKey::begin(environment, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[])
     };
     let run = |plan| {
         let sim = Sim::new(plan, 3);
-        let done = making(&simulation::around(&sim, &entropy));
+        let done = make_key(&simulation::environment(&sim, &entropy));
         (sim, done)
     };
     let (sim, done) = run(Vec::new());
     done.unwrap();
     let (mut resumed, mut keys, mut stranded) = (0, 0, 0);
     for call in 0..sim.calls() {
-        for kind in Kind::all().into_iter().filter(|kind| !MILD.contains(kind)) {
+        for kind in Fault::all().into_iter().filter(|kind| !MILD.contains(kind)) {
             let (sim, _) = run(vec![(call, kind)]);
             sim.cut_power();
-            let around = simulation::around(&sim, &entropy);
-            if let Ok(file) = KeyFile::read(&*around.disk, Path::new(KEY)) {
+            let environment = simulation::environment(&sim, &entropy);
+            if let Ok(file) = KeyFile::read(&*environment.disk, Path::new(KEY)) {
                 let id = digest_of(file.public()).map(|byte| format!("{byte:02x}")).concat();
                 sim.remove(&format!("/home/gabion/anchors/{id}"));
                 ["", ".state", ".log", ".lock", ".trees"]
                     .iter()
                     .for_each(|ending| sim.remove_file(&format!("{KEY}{ending}")));
                 keys += 1;
-                let again = begin(&around);
+                let again = begin(&environment);
                 assert!(!again.is_ok_and(|again| again.is_resumed()), "{call}, {kind:?}");
                 continue;
             }
-            match begin(&around) {
+            match begin(&environment) {
                 Ok(begun) => resumed += usize::from(begun.is_resumed()),
                 Err(Error::Ledger(LedgerError::Unsafe(_))) => {
                     stranded += 1;
@@ -383,7 +387,7 @@ fn no_key_is_made_twice_whatever_strikes() {
             }
             // A fault may have waited for this one.
             let mut failed = Vec::new();
-            let mut is_made = || making(&around).map_err(|error| failed.push(error)).is_ok();
+            let mut is_made = || make_key(&environment).map_err(|error| failed.push(error)).is_ok();
             assert!((0..3).any(|_| is_made()), "{call}, {kind:?}: {failed:?}");
         }
     }
@@ -394,8 +398,12 @@ fn no_key_is_made_twice_whatever_strikes() {
 #[test]
 fn a_key_that_is_begun_is_its_owners() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::empty();
-    assert!(made(place.begin("keys/k", "LMS_SHA256_M32_H5_W1").unwrap(), 0).unwrap().is_none());
+    let place = TestHome::empty();
+    assert!(
+        run_generation(place.begin("keys/k", "LMS_SHA256_M32_H5_W1").unwrap(), 0)
+            .unwrap()
+            .is_none()
+    );
     let mode = fs::metadata(place.path("keys/k.part")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // It signs nothing, whatever it is called.

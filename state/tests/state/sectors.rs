@@ -20,20 +20,20 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use gabion_disk::testing::faulty::{Plan, Sim};
+use gabion_disk::testing::faulty::{FaultPlan, Sim};
 use gabion_engine::Error;
 use gabion_engine::keys::stateful::hss::StatefulKey;
 use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Progress, Request, digest_of, sign_requests,
 };
 use gabion_state::{
-    FilesLedger, KeyFile, KeyId, Opened, Options, Secret, Sets, Surroundings, UnfinishedSectors,
+    Environment, FilesLedger, KeyFile, KeyId, OpenKeys, Options, ResumableSectors, Secret, Sets,
     backup, check_place, discard, hand_over, recover, restore,
 };
 
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
-use crate::simulation::{Counted, Oracle, Outcome, Wrap, message, process_on, sound};
-use crate::test_home::{ONE, engine, making};
+use crate::simulation::{CounterEntropy, Oracle, Outcome, Wrap, message, process_on, sound};
+use crate::test_home::{ONE, engine, key_options};
 
 /// 32 leaves in all.
 const SET: &str = "LMS_SHA256_M32_H5_W1";
@@ -219,47 +219,48 @@ const SCENARIOS: &[(&str, usize, &[Step])] = &[
 ];
 
 /// The keys that came before, by their files: scenarios are alike, and so is what they draw.
-static KEYS: LazyLock<Mutex<HashMap<KeyId, Known>>> = LazyLock::new(Mutex::default);
+static KEYS: LazyLock<Mutex<HashMap<KeyId, GeneratedSector>>> = LazyLock::new(Mutex::default);
 
 /// A key with its tree, and what it signed.
-struct Known {
+struct GeneratedSector {
     key: StatefulKey<'static>,
     signed: HashMap<(u64, Vec<u8>), Vec<u8>>,
 }
 
 /// Signs with the key of a file.
-struct Hand {
+struct FileSigner {
     /// What names its secret, in whatever sector and under whatever public key.
     secret: KeyId,
     /// What names the key.
     key: KeyId,
 }
 
-impl Hand {
+impl FileSigner {
     /// Of a private key's file, which has no passphrase here.
     fn of(file: &KeyFile) -> Result<Self, Error> {
         let Secret::Hss(secret) = file.unlock(None)? else { panic!("a sector is one of LMS") };
         let levels = secret.levels();
         let key = format!("{:?} {:?} {:?}", *secret.encode(), levels.sectors(), file.public());
-        let hand = Hand { secret: digest_of(&secret.encode()), key: digest_of(key.as_bytes()) };
+        let hand =
+            FileSigner { secret: digest_of(&secret.encode()), key: digest_of(key.as_bytes()) };
         let mut keys = KEYS.lock().unwrap();
         if let Entry::Vacant(place) = keys.entry(hand.key) {
             let first = levels.indexes().start;
             let key = StatefulKey::open(engine(), &secret, file.public(), &[], first, ONE)?;
-            place.insert(Known { key, signed: HashMap::new() });
+            place.insert(GeneratedSector { key, signed: HashMap::new() });
         }
         Ok(hand)
     }
 }
 
-impl IndexedSigner for Hand {
+impl IndexedSigner for FileSigner {
     fn sign_indexed(
         &mut self,
         indexes: Indexes,
         messages: &[&[u8]],
     ) -> Result<Vec<Vec<u8>>, Error> {
         let mut keys = KEYS.lock().unwrap();
-        let Known { key, signed } = keys.get_mut(&self.key).unwrap();
+        let GeneratedSector { key, signed } = keys.get_mut(&self.key).unwrap();
         let one = |(index, message): (u64, &&[u8])| match signed.get(&(index, message.to_vec())) {
             Some(signature) => Ok(signature.clone()),
             None => {
@@ -275,9 +276,9 @@ impl IndexedSigner for Hand {
 /// A process, and the sectors that it has open.
 struct Host {
     process: u64,
-    around: Surroundings,
-    opened: Arc<Opened>,
-    open: HashMap<PathBuf, (FilesLedger, Hand)>,
+    environment: Environment,
+    opened: Arc<OpenKeys>,
+    open: HashMap<PathBuf, (FilesLedger, FileSigner)>,
 }
 
 impl Host {
@@ -288,17 +289,17 @@ impl Host {
         oracle: &Mutex<Oracle>,
     ) -> Result<(), Error> {
         if !self.open.contains_key(key) {
-            let file = KeyFile::read(&*self.around.disk, key)?;
+            let file = KeyFile::read(&*self.environment.disk, key)?;
             let opened = Some(Arc::clone(&self.opened));
             let options = Options { wait: Duration::ZERO, opened, ..Options::default() };
-            let ledger = FilesLedger::open(&self.around, key, file.public(), options)?;
+            let ledger = FilesLedger::open(&self.environment, key, file.public(), options)?;
             // As a `Signer` does.
             assert_eq!(
                 ledger.indexes(),
                 file.sets().indexes(),
                 "no state of another sector is put here"
             );
-            self.open.insert(key.to_owned(), (ledger, Hand::of(&file)?));
+            self.open.insert(key.to_owned(), (ledger, FileSigner::of(&file)?));
         }
         let (ledger, hand) = self.open.get_mut(key).unwrap();
         let requests: Vec<_> =
@@ -319,7 +320,7 @@ impl Host {
 struct Hosts {
     sim: Sim,
     wrap: Wrap,
-    entropy: Arc<Counted>,
+    entropy: Arc<CounterEntropy>,
     oracle: Arc<Mutex<Oracle>>,
     count: usize,
     current: Option<Host>,
@@ -347,14 +348,14 @@ fn ends_with(name: &Path, ending: &str) -> bool {
 }
 
 /// Makes the keys, as `gabion hbs keygen` does; whether nothing stopped it.
-fn keygen(around: &Surroundings, count: usize, stop_at: u32) -> Result<bool, Error> {
+fn keygen(environment: &Environment, count: usize, stop_at: u32) -> Result<bool, Error> {
     let keys: Vec<(PathBuf, Vec<PathBuf>)> =
         (0..count).map(|at| (sector(at), Vec::new())).collect();
     for (key, anchors) in &keys {
-        check_place(around, key, anchors, false, true)?;
+        check_place(environment, key, anchors, false, true)?;
     }
     let sets: Sets = SET.parse().unwrap();
-    let begun = UnfinishedSectors::begin(around, &keys, &sets, None)?;
+    let begun = ResumableSectors::begin(environment, &keys, &sets, None)?;
     let mut watch = |progress: Progress<'_>| match progress.done >= stop_at {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
@@ -364,28 +365,28 @@ fn keygen(around: &Surroundings, count: usize, stop_at: u32) -> Result<bool, Err
     };
     let mut written = 0;
     let done = made.iter().zip(&keys).try_for_each(|(made, (key, _))| {
-        made.write(around, &making(key))?;
+        made.write(environment, &key_options(key))?;
         written += 1;
         Ok(())
     });
     if done.is_err() {
-        keys[..written].iter().for_each(|(key, _)| discard(around, key));
+        keys[..written].iter().for_each(|(key, _)| discard(environment, key));
     }
     done.map(|()| true)
 }
 
-fn host(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, machine: u8) -> Host {
-    let (process, around) = process_on(sim, wrap, entropy, (machine, machine));
-    Host { process, around, opened: Arc::new(Opened::new()), open: HashMap::new() }
+fn host(sim: &Sim, wrap: &Wrap, entropy: &Arc<CounterEntropy>, machine: u8) -> Host {
+    let (process, environment) = process_on(sim, wrap, entropy, (machine, machine));
+    Host { process, environment, opened: Arc::new(OpenKeys::new()), open: HashMap::new() }
 }
 
 impl Hosts {
-    fn new(count: usize, plan: Plan, seed: u64, wrap: Wrap) -> Self {
+    fn new(count: usize, plan: FaultPlan, seed: u64, wrap: Wrap) -> Self {
         let hosts = Hosts {
             sim: Sim::new(plan, seed),
             wrap,
             // The same for all runs, so that what they draw is what others drew.
-            entropy: Arc::new(Counted(AtomicU64::new(1))),
+            entropy: Arc::new(CounterEntropy(AtomicU64::new(1))),
             oracle: Arc::default(),
             count,
             current: None,
@@ -414,7 +415,7 @@ impl Hosts {
             let racer = racing.get_or_insert_with(|| host(&sim, &wrap, &entropy, HERE));
             match sim.files().contains_key(&sector(0)) {
                 true => drop(racer.sign(&sector(0), &[message(&messages)], &oracle)),
-                false => drop(keygen(&racer.around, count, ALL)),
+                false => drop(keygen(&racer.environment, count, ALL)),
             }
         }));
     }
@@ -453,8 +454,8 @@ impl Hosts {
                 self.lose_keys();
             }
             self.current = None;
-            let around = self.current().around.clone();
-            match keygen(&around, self.count, stop_at) {
+            let environment = self.current().environment.clone();
+            match keygen(&environment, self.count, stop_at) {
                 Ok(_) => return,
                 // "remove it to begin anew"
                 Err(Error::Ledger(LedgerError::Unsafe(_)) | Error::KeyFile(_)) => {
@@ -521,10 +522,11 @@ impl Hosts {
     fn bring(&mut self, number: usize) {
         self.close();
         let (from, to, file) = (sector(number), moved(number), Path::new("/copy/backup"));
-        let (here, there) = (self.current().around.clone(), self.elsewhere().around.clone());
+        let (here, there) =
+            (self.current().environment.clone(), self.elsewhere().environment.clone());
         let Ok(key) = KeyFile::read(&*here.disk, &from) else { return };
         let has_left = (0..4).any(|_| {
-            let here = self.current().around.clone();
+            let here = self.current().environment.clone();
             hand_over(&here, &from, key.public(), file).is_ok() || self.is_there(file)
         });
         if !has_left {
@@ -541,18 +543,18 @@ impl Hosts {
 
     fn restore(&mut self, number: usize) {
         self.close();
-        let around = self.current().around.clone();
+        let environment = self.current().environment.clone();
         if self.is_there(Path::new("/copy/backup")) {
             self.sim.remove(&format!("{}", sector(number).display()));
-            let _ = restore(&around, Path::new("/copy/backup"), &sector(number));
+            let _ = restore(&environment, Path::new("/copy/backup"), &sector(number));
         }
     }
 
     fn recover(&mut self, number: usize) {
         self.close();
-        let around = self.current().around.clone();
-        let Ok(file) = KeyFile::read(&*around.disk, &sector(number)) else { return };
-        let _ = recover(&around, &sector(number), file.public(), 0);
+        let environment = self.current().environment.clone();
+        let Ok(file) = KeyFile::read(&*environment.disk, &sector(number)) else { return };
+        let _ = recover(&environment, &sector(number), file.public(), 0);
     }
 
     fn step(&mut self, step: Step) {
@@ -575,8 +577,8 @@ impl Hosts {
                 self.lose_keys();
             }
             Backup(number) => {
-                let around = self.current().around.clone();
-                let _ = backup(&around, &sector(number), Path::new("/copy/backup"));
+                let environment = self.current().environment.clone();
+                let _ = backup(&environment, &sector(number), Path::new("/copy/backup"));
             }
             Restore(number) => self.restore(number),
             Recover(number) => self.recover(number),
@@ -626,13 +628,13 @@ impl Hosts {
         }
         self.current = None;
         let oracle = self.oracle.lock().unwrap();
-        let struck = self.sim.ground().struck.clone();
+        let injected = self.sim.state().injected.clone();
         let (released, wrongs) = (oracle.released, oracle.wrongs.clone());
-        Outcome { struck, calls: self.sim.calls(), released, burnt, wrongs, goes_on }
+        Outcome { injected, calls: self.sim.calls(), released, burnt, wrongs, goes_on }
     }
 }
 
-fn run(scenario: usize, plan: Plan, seed: u64, wrap: &Wrap) -> Outcome {
+fn run(scenario: usize, plan: FaultPlan, seed: u64, wrap: &Wrap) -> Outcome {
     let (_, count, steps) = SCENARIOS[scenario];
     Hosts::new(count, plan, seed, Arc::clone(wrap)).run(steps)
 }

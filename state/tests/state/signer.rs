@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gabion_disk::testing::At;
+use gabion_disk::testing::DiskCall;
 use gabion_disk::{Access, RealDisk};
 use gabion_engine::keys::stateful::hss::Levels;
 use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
@@ -16,45 +16,45 @@ use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Error, Message};
 use gabion_state::testing::{with_hook, with_hook_once};
 use gabion_state::{
-    Encoding, Generated, KeyFile, Making, Opening, Sets, Signature, Signer, Surroundings,
-    UnfinishedSectors, backup, discard, restore, status,
+    Encoding, Environment, GeneratedKey, KeyFile, KeyFileOptions, ResumableSectors, Sets,
+    Signature, Signer, SignerOptions, backup, discard, restore, status,
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
 
-use crate::test_home::{ONE, Place, around, engine, making, open};
+use crate::test_home::{ONE, TestHome, engine, environment, key_options, open};
 
 /// Levels of H5 with W4.
 fn small(levels: usize) -> Sets {
     Sets::Hss(Levels::new(&vec![(&LMS[0], &LM_OTS[2]); levels]).unwrap())
 }
 
-fn generated(around: &Surroundings, sets: Sets) -> Generated {
+fn generated(environment: &Environment, sets: Sets) -> GeneratedKey {
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
-    Generated::generate(around, engine(), sets, ONE, &mut go_on).unwrap().unwrap()
+    GeneratedKey::generate(environment, engine(), sets, ONE, &mut go_on).unwrap().unwrap()
 }
 
 /// As many sectors of one level as there are names.
-fn sectors(around: &Surroundings, keys: &[PathBuf]) -> Vec<Generated> {
+fn sectors(environment: &Environment, keys: &[PathBuf]) -> Vec<GeneratedKey> {
     let keys: Vec<_> = keys.iter().map(|key| (key.clone(), Vec::new())).collect();
-    let begun = UnfinishedSectors::begin(around, &keys, &small(1), None).unwrap();
+    let begun = ResumableSectors::begin(environment, &keys, &small(1), None).unwrap();
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     begun.generate(engine(), ONE, Duration::MAX, &mut go_on).unwrap().unwrap()
 }
 
-impl Place {
+impl TestHome {
     fn levels(levels: usize) -> Self {
-        Place::of(small(levels))
+        TestHome::of(small(levels))
     }
 
     fn of(sets: Sets) -> Self {
-        let place = Place::empty();
-        let key = generated(&place.around, sets);
-        key.write(&place.around, &making(&place.key())).unwrap();
+        let place = TestHome::empty();
+        let key = generated(&place.environment, sets);
+        key.write(&place.environment, &key_options(&place.key())).unwrap();
         place
     }
 
     fn signer(&self, key: &Path) -> Result<Signer, Error> {
-        open(&self.around, key)
+        open(&self.environment, key)
     }
 }
 
@@ -83,7 +83,7 @@ fn is_unsafe<T>(result: Result<T, Error>) -> bool {
 
 #[test]
 fn every_index_signs_once_and_then_the_key_says_that_it_is_used_up() {
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     for index in 0..32 {
         // Opened anew each time, as a command does.
         let made = signed(place.signer(&place.key()).unwrap(), &[index as u8]);
@@ -95,14 +95,14 @@ fn every_index_signs_once_and_then_the_key_says_that_it_is_used_up() {
         assert_eq!(refused, Error::Ledger(LedgerError::Exhausted { wanted: 1, left: 0 }));
         assert!(refused.to_string().contains("used up"), "{refused}");
     }
-    let status = status(&place.around, &place.key()).unwrap();
+    let status = status(&place.environment, &place.key()).unwrap();
     assert_eq!((status.index, status.remaining.left, status.remaining.burnt), (32, 0, 0));
 }
 
 /// Defects 10 and 16 of others: across the end of a lower tree, with what is kept and without it.
 #[test]
 fn lower_trees_follow_each_other_whatever_is_kept_of_them() {
-    let place = Place::levels(2);
+    let place = TestHome::levels(2);
     let trees = place.path("keys/k.trees");
     let first = fs::read(&trees).unwrap();
     let mut last = None;
@@ -135,7 +135,7 @@ fn lower_trees_follow_each_other_whatever_is_kept_of_them() {
 #[test]
 fn keys_of_xmss_sign_as_those_of_lms() {
     for (name, numbers) in [("XMSS-SHA2_10_192", 1..4), ("XMSSMT-SHAKE256_20/4_192", 0..34)] {
-        let place = Place::of(name.parse().unwrap());
+        let place = TestHome::of(name.parse().unwrap());
         let file = KeyFile::read(&RealDisk, &place.key()).unwrap();
         assert_eq!(file.sets().to_string(), name);
         let (spki, end) = (file.spki(true).unwrap(), file.public().len());
@@ -157,22 +157,22 @@ fn keys_of_xmss_sign_as_those_of_lms() {
         assert_eq!(last, ids[1].index + 1);
         assert!(is_unsafe(place.signer(&copy)));
     }
-    let place = Place::empty();
-    let key = generated(&place.around, "XMSSMT-SHA2_20/4_192".parse().unwrap());
+    let place = TestHome::empty();
+    let key = generated(&place.environment, "XMSSMT-SHA2_20/4_192".parse().unwrap());
     let path = place.key();
-    let bare = Making { encoding: Encoding::Lms, ..making(&path) };
-    assert!(matches!(key.write(&place.around, &bare), Err(Error::KeyFile(_))));
+    let bare = KeyFileOptions { encoding: Encoding::Lms, ..key_options(&path) };
+    assert!(matches!(key.write(&place.environment, &bare), Err(Error::KeyFile(_))));
     assert!(!path.exists());
 }
 
 /// Keys of sectors have one public key, and each a state, an anchor and indexes of its own.
 #[test]
 fn sectors_sign_side_by_side_until_each_is_used_up() {
-    let place = Place::empty();
-    let around = &place.around;
+    let place = TestHome::empty();
+    let environment = &place.environment;
     let keys: Vec<PathBuf> = (0..4).map(|number| place.path(&format!("keys/k{number}"))).collect();
-    for (made, key) in sectors(around, &keys).iter().zip(&keys) {
-        made.write(around, &making(key)).unwrap();
+    for (made, key) in sectors(environment, &keys).iter().zip(&keys) {
+        made.write(environment, &key_options(key)).unwrap();
     }
     let mut publics = Vec::new();
     for (number, key) in (0..).zip(&keys) {
@@ -191,28 +191,30 @@ fn sectors_sign_side_by_side_until_each_is_used_up() {
     publics.dedup();
     assert_eq!(publics.len(), 1);
     // The state of another sector, under the same public key.
-    let place = Place::empty();
+    let place = TestHome::empty();
     let keys = [place.path("keys/k0"), place.path("keys/k1")];
-    let made = sectors(&place.around, &keys);
-    made.iter().zip(&keys).for_each(|(m, key)| m.write(&place.around, &making(key)).unwrap());
+    let made = sectors(&place.environment, &keys);
+    made.iter()
+        .zip(&keys)
+        .for_each(|(m, key)| m.write(&place.environment, &key_options(key)).unwrap());
     for ending in ["state", "log", "lock", "trees"] {
         fs::copy(keys[0].with_extension(ending), keys[1].with_extension(ending)).unwrap();
     }
     assert!(is_unsafe(place.signer(&keys[1])));
-    discard(&place.around, &keys[0]);
+    discard(&place.environment, &keys[0]);
     assert!(!keys[0].exists() && !keys[0].with_extension("lock").exists());
 }
 
 #[test]
 fn one_batch_is_one_reservation_and_ids_bring_signatures_back() {
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     let signer = place.signer(&place.key()).unwrap();
     let request = |message, id| Request { message, id };
     let batch = [request(&b"a"[..], None), request(b"b", Some("build 7")), request(b"c", None)];
     let first = signer.sign(&batch).unwrap();
     let indexes: Vec<_> = first.iter().map(|made| (made.index, made.remaining)).collect();
     assert_eq!(indexes, [(0, 31), (1, 30), (2, 29)]);
-    assert_eq!(status(&place.around, &place.key()).unwrap().generation, 2);
+    assert_eq!(status(&place.environment, &place.key()).unwrap().generation, 2);
     let again = signed_by(&signer, b"b", Some("build 7")).unwrap();
     assert_eq!((again.index, again.is_repeated, again.remaining), (1, true, 29));
     assert_eq!(again.bytes, first[1].bytes);
@@ -226,7 +228,7 @@ fn one_batch_is_one_reservation_and_ids_bring_signatures_back() {
 /// Defect 11 of others: the same key, opened twice in a process.
 #[test]
 fn signers_of_a_process_share_index_and_trees() {
-    let place = Place::levels(2);
+    let place = TestHome::levels(2);
     let signers = [place.signer(&place.key()).unwrap(), place.signer(&place.key()).unwrap()];
     let mut seen: Vec<u64> = std::thread::scope(|scope| {
         let run = |signer| {
@@ -249,18 +251,18 @@ fn signers_of_a_process_share_index_and_trees() {
 #[test]
 fn of_a_key_and_its_copy_one_signs_on() {
     for copy_first in [false, true] {
-        let place = Place::levels(1);
+        let place = TestHome::levels(1);
         assert_eq!(signed(place.signer(&place.key()).unwrap(), b"one").index, 0);
         let copy = place.copy("keys", "copy");
         let keys = if copy_first { [copy, place.key()] } else { [place.key(), copy] };
-        let elsewhere = around(&place.path("elsewhere/anchors"), None);
+        let elsewhere = environment(&place.path("elsewhere/anchors"), None);
         assert!(is_unsafe(open(&elsewhere, &keys[0])));
         assert_eq!(signed(place.signer(&keys[0]).unwrap(), b"two").index, 1);
         assert!(is_unsafe(place.signer(&keys[1])));
         assert_eq!(signed(place.signer(&keys[0]).unwrap(), b"three").index, 2);
     }
     // The private key alone is none to sign with.
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     fs::create_dir(place.path("alone")).unwrap();
     fs::copy(place.key(), place.path("alone/k")).unwrap();
     let refused = place.signer(&place.path("alone/k")).unwrap_err();
@@ -271,19 +273,19 @@ fn of_a_key_and_its_copy_one_signs_on() {
 /// Under a process that signs, too: what it has reserved it may use, and `recover` waits for it; what it has not is burnt.
 #[test]
 fn a_lock_that_is_lost_is_made_again() {
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     let (key, lock) = (place.key(), place.path("keys/k.lock"));
     let recovered = |burn| {
         let public = KeyFile::read(&RealDisk, &key).unwrap().public().to_vec();
-        gabion_state::recover(&place.around, &key, &public, burn)
+        gabion_state::recover(&place.environment, &key, &public, burn)
     };
-    let opening = Opening { ahead: 4, wait: Duration::ZERO, ..Opening::default() };
-    let signer = Signer::open(&place.around, engine(), &key, None, &opening).unwrap();
+    let opening = SignerOptions { ahead: 4, wait: Duration::ZERO, ..SignerOptions::default() };
+    let signer = Signer::open(&place.environment, engine(), &key, None, &opening).unwrap();
     assert_eq!(signed_by(&signer, b"a", None).unwrap().index, 0);
     fs::remove_file(&lock).unwrap();
     let refused = place.signer(&key).unwrap_err();
     assert!(refused.to_string().contains("k.lock: it is not there"), "{refused}");
-    let looked = status(&place.around, &key).unwrap();
+    let looked = status(&place.environment, &key).unwrap();
     assert!(looked.refusal.is_some_and(|reason| reason.contains("k.lock: it is not there")));
     assert!(matches!(recovered(2), Err(LedgerError::Held(_))));
     assert!(!lock.exists(), "a refusal changes nothing");
@@ -296,7 +298,7 @@ fn a_lock_that_is_lost_is_made_again() {
 
 #[test]
 fn old_files_over_new_ones_are_refused() {
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     let old = place.copy("keys", "old");
     signed(place.signer(&place.key()).unwrap(), b"one");
     for file in fs::read_dir(old.parent().unwrap()).unwrap() {
@@ -308,7 +310,7 @@ fn old_files_over_new_ones_are_refused() {
 
 #[test]
 fn what_is_no_key_is_refused_at_once_whatever_it_is() {
-    let place = Place::empty();
+    let place = TestHome::empty();
     let key = place.key();
     let refused = |says: &str| {
         let reason = KeyFile::read(&RealDisk, &key).map(drop).unwrap_err().to_string();
@@ -329,36 +331,48 @@ fn what_is_no_key_is_refused_at_once_whatever_it_is() {
 
 #[test]
 fn encodings_and_passphrases_are_kept() {
-    let place = Place::empty();
-    let key = generated(&place.around, small(1));
+    let place = TestHome::empty();
+    let key = generated(&place.environment, small(1));
     let (passphrase, encoding) = (Some(&b"correct"[..]), Encoding::Lms);
     let (one, two) = (place.path("keys/k"), place.path("keys/two"));
-    let making = Making { passphrase, encoding, next: 7, ..making(&one) };
-    key.write(&place.around, &making).unwrap();
+    let options = KeyFileOptions { passphrase, encoding, next: 7, ..key_options(&one) };
+    key.write(&place.environment, &options).unwrap();
     let file = KeyFile::read(&RealDisk, &place.key()).unwrap();
     assert!(file.is_encrypted());
     assert_eq!((file.public(), file.spki(true).unwrap().len()), (key.public(), 20 + 60));
     for wrong in [None, Some(&b"wrong"[..])] {
-        let refused =
-            Signer::open(&place.around, engine(), &place.key(), wrong, &Opening::default());
+        let refused = Signer::open(
+            &place.environment,
+            engine(),
+            &place.key(),
+            wrong,
+            &SignerOptions::default(),
+        );
         assert!(matches!(refused, Err(Error::KeyFile(_))), "{wrong:?}");
     }
-    let opened =
-        Signer::open(&place.around, engine(), &place.key(), passphrase, &Opening::default());
+    let opened = Signer::open(
+        &place.environment,
+        engine(),
+        &place.key(),
+        passphrase,
+        &SignerOptions::default(),
+    );
     let made = signed(opened.unwrap(), b"one");
     // Appendix A of RFC 8554: q comes first.
     assert_eq!((made.index, &made.bytes[..4]), (7, &[0, 0, 0, 7][..]));
-    let several = generated(&place.around, small(2));
-    let refused = several.write(&place.around, &Making { key: &two, ..making });
+    let several = generated(&place.environment, small(2));
+    let refused = several.write(&place.environment, &KeyFileOptions { key: &two, ..options });
     assert!(matches!(refused, Err(Error::KeyFile(_))));
 }
 
 /// A disk that is gone after so many calls, as it is for a process that is killed; or one that nobody may write to.
-fn frail(around: &Surroundings, most: usize, writes: bool) -> Surroundings {
+fn frail(environment: &Environment, most: usize, writes: bool) -> Environment {
     let calls = AtomicUsize::new(0);
-    with_hook(around, move |at, _| match at {
-        At::Open(Access::Write | Access::New) if !writes => Err(ErrorKind::PermissionDenied.into()),
-        At::Opened(_) | At::Sync | At::Unlock => Ok(()),
+    with_hook(environment, move |at, _| match at {
+        DiskCall::Open(Access::Write | Access::New) if !writes => {
+            Err(ErrorKind::PermissionDenied.into())
+        }
+        DiskCall::AfterOpen(_) | DiskCall::Sync | DiskCall::Unlock => Ok(()),
         _ if calls.fetch_add(1, Ordering::Relaxed) < most => Ok(()),
         _ => Err(io::Error::other("gone")),
     })
@@ -367,30 +381,31 @@ fn frail(around: &Surroundings, most: usize, writes: bool) -> Surroundings {
 /// Killed at any call while a key is made: what is left stands in nobody's way, and a key is whole or not there.
 #[test]
 fn a_killed_key_generation_does_not_block_the_next() {
-    let anchor = |place: &Place| [place.path("elsewhere/anchor")];
+    let anchor = |place: &TestHome| [place.path("elsewhere/anchor")];
     let mut unfinished = 0;
     for most in 0.. {
-        let place = Place::empty();
-        let key = generated(&place.around, small(1));
+        let place = TestHome::empty();
+        let key = generated(&place.environment, small(1));
         let (path, anchors) = (place.key(), anchor(&place));
-        let making = Making { anchors: &anchors, ..making(&path) };
-        let frail = frail(&place.around, most, true);
-        if key.write(&frail, &making).is_ok() {
+        let options = KeyFileOptions { anchors: &anchors, ..key_options(&path) };
+        let frail = frail(&place.environment, most, true);
+        if key.write(&frail, &options).is_ok() {
             assert!(most > 10, "{most} calls made a key");
             break;
         }
         if !path.exists() {
             unfinished += usize::from(place.path("keys/k.state").exists());
-            generated(&place.around, small(1)).write(&place.around, &making).unwrap();
+            generated(&place.environment, small(1)).write(&place.environment, &options).unwrap();
         }
         assert_eq!(signed(place.signer(&path).unwrap(), b"one").index, 0, "{most} calls");
     }
     assert!(unfinished > 3, "{unfinished} keys were left unfinished");
     // A key that was moved away leaves its state, which is no rest of anything.
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     signed(place.signer(&place.key()).unwrap(), b"one");
     fs::rename(place.key(), place.path("away")).unwrap();
-    let refused = generated(&place.around, small(1)).write(&place.around, &making(&place.key()));
+    let refused = generated(&place.environment, small(1))
+        .write(&place.environment, &key_options(&place.key()));
     assert!(refused.is_err());
     assert!(place.path("keys/k.state").exists());
 }
@@ -398,18 +413,18 @@ fn a_killed_key_generation_does_not_block_the_next() {
 /// Killed at any call while a backup is written: there is none, or a whole one, and the next one goes through.
 #[test]
 fn a_killed_backup_leaves_no_part_under_its_name() {
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     signed(place.signer(&place.key()).unwrap(), b"one");
     fs::create_dir(place.path("new")).unwrap();
     let (file, part) = (place.path("backup"), place.path("backup.part"));
     let mut unfinished = 0;
     for most in 0.. {
-        let done = backup(&frail(&place.around, most, true), &place.key(), &file);
+        let done = backup(&frail(&place.environment, most, true), &place.key(), &file);
         unfinished += usize::from(part.exists());
         if file.exists() {
-            restore(&place.around, &file, &place.path(&format!("new/k{most}"))).unwrap();
+            restore(&place.environment, &file, &place.path(&format!("new/k{most}"))).unwrap();
         } else {
-            backup(&place.around, &place.key(), &file).unwrap();
+            backup(&place.environment, &place.key(), &file).unwrap();
         }
         assert!(!part.exists(), "{most} calls");
         if done.is_ok() {
@@ -421,41 +436,41 @@ fn a_killed_backup_leaves_no_part_under_its_name() {
     assert!(unfinished > 2, "{unfinished} were left unfinished");
     // A backup is written over nothing, nor is a file removed that is no part of one.
     let before = fs::read(&file).unwrap();
-    assert!(backup(&place.around, &place.key(), &file).is_err());
+    assert!(backup(&place.environment, &place.key(), &file).is_err());
     assert_eq!(fs::read(&file).unwrap(), before);
     fs::remove_file(&file).unwrap();
     fs::write(&part, b"somebody's").unwrap();
-    assert!(backup(&place.around, &place.key(), &file).is_err());
+    assert!(backup(&place.environment, &place.key(), &file).is_err());
     assert_eq!(fs::read(&part).unwrap(), b"somebody's");
     // Somebody else writes it, and is quicker.
     fs::remove_file(&part).unwrap();
     let theirs = place.path("backup");
     let quicker = move || fs::write(&theirs, b"theirs");
-    let around = with_hook_once(&place.around, (At::Sync, "backup.part"), quicker);
-    assert!(backup(&around, &place.key(), &file).is_err());
+    let environment = with_hook_once(&place.environment, (DiskCall::Sync, "backup.part"), quicker);
+    assert!(backup(&environment, &place.key(), &file).is_err());
     assert_eq!((fs::read(&file).unwrap(), part.exists()), (b"theirs".to_vec(), false));
 }
 
 /// Killed at any call while a backup is written back: the next one goes through, and the key is whole.
 #[test]
 fn a_killed_restore_does_not_block_the_next() {
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     signed(place.signer(&place.key()).unwrap(), b"one");
     let file = place.path("backup");
-    backup(&place.around, &place.key(), &file).unwrap();
+    backup(&place.environment, &place.key(), &file).unwrap();
     fs::create_dir(place.path("new")).unwrap();
     let mut unfinished = 0;
     for most in 0.. {
         let key = place.path(&format!("new/k{most}"));
-        if restore(&frail(&place.around, most, true), &file, &key).is_ok() {
+        if restore(&frail(&place.environment, most, true), &file, &key).is_ok() {
             assert!(most > 10, "{most} calls wrote a key");
             break;
         }
         if !key.exists() {
             unfinished += usize::from(key.with_extension("state").exists());
-            restore(&place.around, &file, &key).unwrap();
+            restore(&place.environment, &file, &key).unwrap();
         }
-        let seen = status(&place.around, &key).unwrap();
+        let seen = status(&place.environment, &key).unwrap();
         assert_eq!((seen.index, seen.refusal), (1, None), "{most} calls");
     }
     assert!(unfinished > 1, "{unfinished} were left unfinished");
@@ -463,7 +478,7 @@ fn a_killed_restore_does_not_block_the_next() {
     let named = place.path("new/k.state");
     fs::copy(&file, &named).unwrap();
     fs::write(place.path("new/k.lock"), "a key is being restored").unwrap();
-    let refused = restore(&place.around, &named, &place.path("new/k"));
+    let refused = restore(&place.environment, &named, &place.path("new/k"));
     assert!(matches!(refused, Err(LedgerError::Place(_))), "{refused:?}");
     assert_eq!(fs::read(&named).unwrap(), fs::read(&file).unwrap());
     // It signs where nothing was signed since.
@@ -472,9 +487,9 @@ fn a_killed_restore_does_not_block_the_next() {
 
 #[test]
 fn status_asks_for_no_right_to_write_and_no_lock() {
-    let place = Place::levels(1);
+    let place = TestHome::levels(1);
     signed(place.signer(&place.key()).unwrap(), b"one");
-    let read_only = frail(&place.around, usize::MAX, false);
+    let read_only = frail(&place.environment, usize::MAX, false);
     let seen = status(&read_only, &place.key()).unwrap();
     assert_eq!((seen.index, seen.holder), (1, None));
     let signer = place.signer(&place.key()).unwrap();
@@ -491,7 +506,8 @@ fn status_asks_for_no_right_to_write_and_no_lock() {
 fn as_a_signing_child() {
     let Ok(folder) = std::env::var("GABION_SIGNER_CHILD") else { return };
     let folder = Path::new(&folder);
-    let signer = open(&around(&folder.join("home/anchors"), None), &folder.join("keys/k")).unwrap();
+    let signer =
+        open(&environment(&folder.join("home/anchors"), None), &folder.join("keys/k")).unwrap();
     for message in 0..u32::MAX {
         let made = signed_by(&signer, &message.to_be_bytes(), None).unwrap();
         println!("released {}", made.index);
@@ -501,7 +517,7 @@ fn as_a_signing_child() {
 #[test]
 fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
     use std::io::{BufRead, BufReader};
-    let place = Place::levels(2);
+    let place = TestHome::levels(2);
     let mut last = None;
     for kill in 0..4 {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -531,13 +547,13 @@ fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
 /// What was asked for when more were left is not reserved of the last ones.
 #[test]
 fn a_bounded_reservation_shrinks_with_what_is_left() {
-    let place = Place::levels(1);
-    let opening = Opening { ahead: 4, wait: Duration::ZERO, ..Opening::default() };
-    let opened = Signer::open(&place.around, engine(), &place.key(), None, &opening);
+    let place = TestHome::levels(1);
+    let opening = SignerOptions { ahead: 4, wait: Duration::ZERO, ..SignerOptions::default() };
+    let opened = Signer::open(&place.environment, engine(), &place.key(), None, &opening);
     let signer = opened.unwrap();
     for used in 0..32 {
         let made = signer.sign(&[Request { message: b"m", id: None }]).unwrap().remove(0);
-        let reserved = status(&place.around, &place.key()).unwrap().index;
+        let reserved = status(&place.environment, &place.key()).unwrap().index;
         let most = ((32 - used) / 8).max(1);
         assert_eq!(made.index, used);
         assert!((1..=most).contains(&(reserved - used)), "{used}: {reserved}");

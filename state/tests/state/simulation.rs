@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use gabion_backend::portable::Portable;
 use gabion_disk::Disk;
-use gabion_disk::testing::faulty::{Dice, Kind, Plan, Sim, SimDisk};
+use gabion_disk::testing::faulty::{Dice, Fault, FaultPlan, Sim, SimDisk};
 use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Request, digest_of, sign_requests,
 };
@@ -25,7 +25,7 @@ use gabion_engine::{Entropy, EntropyError, Error};
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels};
 use gabion_scheme::xmss::{self, Set};
 use gabion_state::{
-    FilesLedger, KeyId, Machine, NewKey, Opened, Options, Process, Surroundings, Trees, backup,
+    Environment, FilesLedger, KeyId, Machine, NewKey, OpenKeys, Options, Process, Trees, backup,
     create, recover, restore,
 };
 
@@ -46,7 +46,7 @@ pub struct SimMachine {
 
 impl Machine for SimMachine {
     fn boot(&self) -> [u8; 32] {
-        [self.sim.ground().boot as u8; 32]
+        [self.sim.state().boot as u8; 32]
     }
 
     fn id(&self) -> io::Result<[u8; 32]> {
@@ -75,10 +75,10 @@ impl Machine for SimMachine {
     fn pause(&self, _time: Duration) {}
 }
 
-/// Bytes that never come again.
-pub struct Counted(pub AtomicU64);
+/// Entropy that never repeats.
+pub struct CounterEntropy(pub AtomicU64);
 
-impl Entropy for Counted {
+impl Entropy for CounterEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         let mut dice = Dice(self.0.fetch_add(1, Ordering::Relaxed));
         out.iter_mut().for_each(|byte| *byte = dice.roll() as u8);
@@ -127,13 +127,13 @@ pub enum Step {
     /// Signs so many messages in one call, opening the key if it is not open.
     Sign(u64),
     /// Signs the message for a request id.
-    Ask(&'static str, &'static str),
+    SignWithId(&'static str, &'static str),
     /// Closes the key.
     Close,
     /// The process ends without closing it.
     Kill,
     /// Reserves more than one call needs from now on.
-    Ahead(u64),
+    ReserveAhead(u64),
     /// Copies the key's folder.
     Copy,
     /// Signs with the copy.
@@ -163,35 +163,69 @@ use Step::*;
 /// The scenarios. Each is begun with a key that is made under the same faults.
 pub const SCENARIOS: &[(&str, &[Step])] = &[
     ("one by one", &[Sign(1), Sign(1), Sign(1), Close]),
-    ("blocks", &[Ahead(4), Sign(1), Sign(1), Sign(3), Close, Sign(2), Close]),
+    ("blocks", &[ReserveAhead(4), Sign(1), Sign(1), Sign(3), Close, Sign(2), Close]),
     ("batches", &[Sign(3), Sign(2), Close, Sign(4)]),
     (
         "requests",
-        &[Ask("a", "x"), Ask("b", "y"), Ask("a", "x"), Close, Ask("a", "x"), Ask("b", "z")],
+        &[
+            SignWithId("a", "x"),
+            SignWithId("b", "y"),
+            SignWithId("a", "x"),
+            Close,
+            SignWithId("a", "x"),
+            SignWithId("b", "z"),
+        ],
     ),
     (
         "forgotten",
-        &[Ask("a", "x"), Forget("a"), Ask("a", "y"), Close, Ask("a", "y"), Ask("a", "x")],
+        &[
+            SignWithId("a", "x"),
+            Forget("a"),
+            SignWithId("a", "y"),
+            Close,
+            SignWithId("a", "y"),
+            SignWithId("a", "x"),
+        ],
     ),
     ("copied", &[Sign(1), Copy, Sign(1), SignCopy, Sign(1), Close, SignCopy]),
     ("copy first", &[Sign(1), Close, Copy, SignCopy, Sign(1), SignCopy, Sign(2)]),
-    ("put back", &[Ahead(3), Sign(1), Copy, Sign(1), Close, PutBack, Sign(1), Recover, Sign(1)]),
-    ("put back at once", &[Copy, Ask("a", "x"), PutBack, Ask("a", "y"), Sign(1), PutBack, Sign(1)]),
+    (
+        "put back",
+        &[ReserveAhead(3), Sign(1), Copy, Sign(1), Close, PutBack, Sign(1), Recover, Sign(1)],
+    ),
+    (
+        "put back at once",
+        &[Copy, SignWithId("a", "x"), PutBack, SignWithId("a", "y"), Sign(1), PutBack, Sign(1)],
+    ),
     ("backed up", &[Sign(1), Close, Backup, Sign(2), Close, Restore, Sign(1), Recover, Sign(1)]),
-    ("killed", &[Ahead(4), Sign(1), Kill, Sign(1), Kill, Copy, Sign(1), Kill, PutBack, Sign(1)]),
+    (
+        "killed",
+        &[ReserveAhead(4), Sign(1), Kill, Sign(1), Kill, Copy, Sign(1), Kill, PutBack, Sign(1)],
+    ),
     (
         "given back",
-        &[Ahead(3), GiveBack, Sign(1), GiveBack, Close, GiveBack, Sign(2), Close, Sign(1)],
+        &[ReserveAhead(3), GiveBack, Sign(1), GiveBack, Close, GiveBack, Sign(2), Close, Sign(1)],
     ),
     ("used up", &[Sign(12), Sign(12), Close, Sign(7), Sign(2), Sign(1), Sign(1), Close]),
     (
         "log lost",
-        &[Ahead(3), Sign(1), LoseLog, Sign(1), Recover, Sign(1), Close, LoseLog, Recover, Sign(1)],
+        &[
+            ReserveAhead(3),
+            Sign(1),
+            LoseLog,
+            Sign(1),
+            Recover,
+            Sign(1),
+            Close,
+            LoseLog,
+            Recover,
+            Sign(1),
+        ],
     ),
     (
         "lock lost",
         &[
-            Ahead(3),
+            ReserveAhead(3),
             Sign(1),
             LoseLock,
             Sign(1),
@@ -237,7 +271,7 @@ pub type SignBy = Arc<dyn Fn(u64, &[u8]) -> Vec<u8> + Send + Sync>;
 
 /// What a run came to.
 pub struct Outcome {
-    pub struck: Vec<Kind>,
+    pub injected: Vec<Fault>,
     pub calls: usize,
     pub released: u64,
     pub burnt: u64,
@@ -247,29 +281,29 @@ pub struct Outcome {
 }
 
 /// A scenario that runs.
-pub struct World {
+pub struct Simulation {
     sim: Sim,
     wrap: Wrap,
     signer: SignBy,
-    entropy: Arc<Counted>,
+    entropy: Arc<CounterEntropy>,
     oracle: Arc<Mutex<Oracle>>,
-    current: Option<Running>,
-    copy: Option<Running>,
+    current: Option<OpenProcess>,
+    copy: Option<OpenProcess>,
     copied: Vec<(PathBuf, Vec<u8>)>,
     ahead: u64,
     messages: Arc<AtomicU64>,
 }
 
-/// A process, and the key that it has open.
-pub struct Running {
+/// A simulated process and the key that it has open.
+pub struct OpenProcess {
     pub process: u64,
-    pub around: Surroundings,
-    opened: Arc<Opened>,
+    pub environment: Environment,
+    opened: Arc<OpenKeys>,
     pub ledger: Option<FilesLedger>,
 }
 
 /// What a new process of a simulated machine runs on.
-pub fn around(sim: &Sim, entropy: &Arc<Counted>) -> Surroundings {
+pub fn environment(sim: &Sim, entropy: &Arc<CounterEntropy>) -> Environment {
     process_on(sim, &sound(), entropy, (1, 1)).1
 }
 
@@ -277,45 +311,46 @@ pub fn around(sim: &Sim, entropy: &Arc<Counted>) -> Surroundings {
 pub fn process_on(
     sim: &Sim,
     wrap: &Wrap,
-    entropy: &Arc<Counted>,
+    entropy: &Arc<CounterEntropy>,
     (name, home): (u8, u8),
-) -> (u64, Surroundings) {
+) -> (u64, Environment) {
     let disk = sim.process();
     let process = disk.process;
     let clock = AtomicU64::new(process);
     let machine = SimMachine { sim: sim.clone(), process, name, home, clock };
-    let around = Surroundings {
+    let environment = Environment {
         disk: wrap(disk),
         machine: Arc::new(machine),
         entropy: Arc::clone(entropy) as Arc<dyn Entropy + Send + Sync>,
     };
-    (process, around)
+    (process, environment)
 }
 
-impl Running {
-    fn new(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>) -> Self {
+impl OpenProcess {
+    fn new(sim: &Sim, wrap: &Wrap, entropy: &Arc<CounterEntropy>) -> Self {
         Self::at_home(sim, wrap, entropy, 1)
     }
 
-    pub fn at_home(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>, home: u8) -> Self {
-        let (process, around) = process_on(sim, wrap, entropy, (1, home));
-        Running { process, around, opened: Arc::new(Opened::new()), ledger: None }
+    pub fn at_home(sim: &Sim, wrap: &Wrap, entropy: &Arc<CounterEntropy>, home: u8) -> Self {
+        let (process, environment) = process_on(sim, wrap, entropy, (1, home));
+        OpenProcess { process, environment, opened: Arc::new(OpenKeys::new()), ledger: None }
     }
 
     pub fn open(&mut self, key: &str, ahead: u64) -> Result<&FilesLedger, LedgerError> {
         if self.ledger.is_none() {
             let opened = Some(Arc::clone(&self.opened));
             let options = Options { ahead, wait: Duration::ZERO, opened, ..Options::default() };
-            self.ledger = Some(FilesLedger::open(&self.around, Path::new(key), PUBLIC, options)?);
+            self.ledger =
+                Some(FilesLedger::open(&self.environment, Path::new(key), PUBLIC, options)?);
         }
         Ok(self.ledger.as_ref().unwrap())
     }
 }
 
-/// Signs with what makes signatures.
-pub struct StandIn<'a>(pub &'a SignBy);
+/// A signer over a function that makes signatures.
+pub struct FakeSigner<'a>(pub &'a SignBy);
 
-impl IndexedSigner for StandIn<'_> {
+impl IndexedSigner for FakeSigner<'_> {
     fn sign_indexed(
         &mut self,
         indexes: Indexes,
@@ -337,7 +372,7 @@ pub fn sign(
 ) -> Result<(), Error> {
     let requests: Vec<Request<'_>> =
         messages.iter().map(|(id, message)| Request { message, id: *id }).collect();
-    let signed = sign_requests(ledger, &mut StandIn(signer), &requests)?;
+    let signed = sign_requests(ledger, &mut FakeSigner(signer), &requests)?;
     let mut oracle = oracle.lock().unwrap();
     for (signed, (id, message)) in signed.iter().zip(messages) {
         oracle.saw(signed.index, &signed.signature, *id, message);
@@ -345,13 +380,13 @@ pub fn sign(
     Ok(())
 }
 
-impl World {
-    pub fn new(plan: Plan, seed: u64, wrap: Wrap, signer: SignBy) -> Self {
-        let world = World {
+impl Simulation {
+    pub fn new(plan: FaultPlan, seed: u64, wrap: Wrap, signer: SignBy) -> Self {
+        let world = Simulation {
             sim: Sim::new(plan, seed),
             wrap,
             signer,
-            entropy: Arc::new(Counted(AtomicU64::new(seed))),
+            entropy: Arc::new(CounterEntropy(AtomicU64::new(seed))),
             oracle: Arc::default(),
             current: None,
             copy: None,
@@ -365,7 +400,7 @@ impl World {
 
     /// Another process, which opens the key where it can and keeps it open.
     fn set_racer(&self) {
-        let racing: Mutex<Option<Running>> = Mutex::new(None);
+        let racing: Mutex<Option<OpenProcess>> = Mutex::new(None);
         let (sim, wrap, entropy) =
             (self.sim.clone(), Arc::clone(&self.wrap), Arc::clone(&self.entropy));
         let (signer, oracle) = (Arc::clone(&self.signer), Arc::clone(&self.oracle));
@@ -376,7 +411,7 @@ impl World {
             if racing.as_ref().is_some_and(|running| sim.is_dead(running.process)) {
                 *racing = None;
             }
-            let running = racing.get_or_insert_with(|| Running::new(&sim, &wrap, &entropy));
+            let running = racing.get_or_insert_with(|| OpenProcess::new(&sim, &wrap, &entropy));
             let Ok(ledger) = running.open(KEY, 1) else { return };
             let message = message(&messages);
             if sign(ledger, &signer, &oracle, &[(None, message)]).is_err() {
@@ -403,14 +438,14 @@ impl World {
         self.current = None;
         self.copy = None;
         self.sim.set_racer(Arc::new(|| {}));
-        let mut last = Running::new(&self.sim, &self.wrap, &self.entropy);
+        let mut last = OpenProcess::new(&self.sim, &self.wrap, &self.entropy);
         let mut goes_on = self.sign_by(&mut last, KEY, &[(None, message(&self.messages))]);
         // A fault may have waited for this one, and for the one after it.
         for _ in 0..2 {
             if goes_on.is_ok() {
                 break;
             }
-            last = Running::new(&self.sim, &self.wrap, &self.entropy);
+            last = OpenProcess::new(&self.sim, &self.wrap, &self.entropy);
             goes_on = self.sign_by(&mut last, KEY, &[(None, message(&self.messages))]);
         }
         let burnt = last.ledger.as_ref().and_then(|ledger| ledger.remaining().ok());
@@ -421,9 +456,9 @@ impl World {
             Err(Error::Ledger(error)) => Err(error),
             Err(error) => panic!("{error}"),
         };
-        let struck = self.sim.ground().struck.clone();
+        let injected = self.sim.state().injected.clone();
         Outcome {
-            struck,
+            injected,
             calls: self.sim.calls(),
             released: oracle.released,
             burnt: burnt.map_or(0, |remaining| remaining.burnt),
@@ -433,22 +468,22 @@ impl World {
     }
 
     fn make_key(&mut self) -> Result<(), LedgerError> {
-        create(&self.running().around, &new_key())
+        create(&self.running().environment, &new_key())
     }
 
     /// The process that lives.
-    fn running(&mut self) -> &mut Running {
+    fn running(&mut self) -> &mut OpenProcess {
         let is_dead = self.current.as_ref().is_none_or(|running| self.sim.is_dead(running.process));
         if is_dead {
             self.current = None;
-            self.current = Some(Running::new(&self.sim, &self.wrap, &self.entropy));
+            self.current = Some(OpenProcess::new(&self.sim, &self.wrap, &self.entropy));
         }
         self.current.as_mut().unwrap()
     }
 
     fn sign_by(
         &self,
-        running: &mut Running,
+        running: &mut OpenProcess,
         key: &str,
         messages: &[(Option<&str>, Vec<u8>)],
     ) -> Result<(), Error> {
@@ -501,14 +536,14 @@ impl World {
                 let fresh: Vec<_> = fresh.collect();
                 self.sign(&fresh);
             }
-            Ask(id, text) => self.sign(&[(Some(id), text.as_bytes().to_vec())]),
+            SignWithId(id, text) => self.sign(&[(Some(id), text.as_bytes().to_vec())]),
             Close => self.close(),
             Kill => {
                 if let Some(running) = &self.current {
                     self.sim.kill(running.process);
                 }
             }
-            Ahead(count) => self.ahead = count,
+            ReserveAhead(count) => self.ahead = count,
             Copy => {
                 self.sim.copy("/keys/", "/copy/");
                 let files = self.sim.files().into_iter();
@@ -522,16 +557,16 @@ impl World {
                 }
             }
             Backup => {
-                let around = self.running().around.clone();
+                let environment = self.running().environment.clone();
                 self.sim.remove("/copy/backup");
-                let _ = backup(&around, Path::new(KEY), Path::new("/copy/backup"));
+                let _ = backup(&environment, Path::new(KEY), Path::new("/copy/backup"));
             }
             Restore => {
                 self.close();
-                let around = self.running().around.clone();
+                let environment = self.running().environment.clone();
                 if self.sim.files().contains_key(Path::new("/copy/backup")) {
                     self.sim.remove("/keys/");
-                    let _ = restore(&around, Path::new("/copy/backup"), Path::new(KEY));
+                    let _ = restore(&environment, Path::new("/copy/backup"), Path::new(KEY));
                 }
             }
             LoseLog => {
@@ -542,8 +577,8 @@ impl World {
             Recover => self.recover(),
             Forget(id) => self.forget(id),
             Keep => {
-                let around = self.running().around.clone();
-                let trees = Trees::new(&around, Path::new(KEY), SECRET);
+                let environment = self.running().environment.clone();
+                let trees = Trees::new(&environment, Path::new(KEY), SECRET);
                 let _ = trees.save(b"trees");
                 if let Some(kept) = trees.load() {
                     assert_eq!(kept, b"trees");
@@ -564,7 +599,7 @@ impl World {
         let is_dead = self.copy.as_ref().is_none_or(|running| self.sim.is_dead(running.process));
         let mut running = match self.copy.take().filter(|_| !is_dead) {
             Some(running) => running,
-            None => Running::new(&self.sim, &self.wrap, &self.entropy),
+            None => OpenProcess::new(&self.sim, &self.wrap, &self.entropy),
         };
         let message = message(&self.messages);
         let _ = self.sign_by(&mut running, COPY, &[(None, message)]);
@@ -574,8 +609,8 @@ impl World {
     /// Recovers above what the witnesses that are here saw, and no further.
     fn recover(&mut self) {
         self.close();
-        let around = self.running().around.clone();
-        let _ = recover(&around, Path::new(KEY), PUBLIC, 0);
+        let environment = self.running().environment.clone();
+        let _ = recover(&environment, Path::new(KEY), PUBLIC, 0);
     }
 }
 
@@ -627,19 +662,19 @@ fn remembered(mut sign: impl FnMut(u64, &[u8]) -> Vec<u8> + Send + 'static) -> S
 }
 
 /// Runs a scenario.
-pub fn run(scenario: usize, plan: Plan, seed: u64, wrap: &Wrap, signer: &SignBy) -> Outcome {
-    World::new(plan, seed, Arc::clone(wrap), Arc::clone(signer)).run(SCENARIOS[scenario].1)
+pub fn run(scenario: usize, plan: FaultPlan, seed: u64, wrap: &Wrap, signer: &SignBy) -> Outcome {
+    Simulation::new(plan, seed, Arc::clone(wrap), Arc::clone(signer)).run(SCENARIOS[scenario].1)
 }
 
 #[test]
 fn what_was_reserved_before_a_start_of_the_machine_is_burnt() {
-    let mut world = World::new(Vec::new(), 1, sound(), stand_in());
+    let mut world = Simulation::new(Vec::new(), 1, sound(), stand_in());
     world.make_key().unwrap();
     let sim = world.sim.clone();
     let ledger = world.running().open(KEY, 8).unwrap();
     let mut first = ledger.reserve(2).unwrap();
     assert_eq!(first.take(1).unwrap().first(), 0);
-    sim.ground().boot += 1;
+    sim.state().boot += 1;
     assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 8);
     assert!(matches!(first.take(1), Err(LedgerError::Unsafe(_))));
     first.close();
@@ -649,13 +684,13 @@ fn what_was_reserved_before_a_start_of_the_machine_is_burnt() {
 /// Nobody reserves in between, who would notice for the others.
 #[test]
 fn a_reservation_from_before_a_start_of_the_machine_gives_no_index() {
-    let mut world = World::new(Vec::new(), 1, sound(), stand_in());
+    let mut world = Simulation::new(Vec::new(), 1, sound(), stand_in());
     world.make_key().unwrap();
     let sim = world.sim.clone();
     let ledger = world.running().open(KEY, 8).unwrap();
     let mut first = ledger.reserve(2).unwrap();
     assert_eq!(first.take(1).unwrap().first(), 0);
-    sim.ground().boot += 1;
+    sim.state().boot += 1;
     assert!(matches!(first.take(1), Err(LedgerError::Unsafe(_))));
     first.close();
     assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 8);

@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use gabion_disk::RealDisk;
 use gabion_engine::{Engine, Error, OsEntropy};
-use gabion_state::testing::Elsewhere;
-use gabion_state::{Encoding, Making, Opening, Signer, Surroundings};
+use gabion_state::testing::TestMachine;
+use gabion_state::{Encoding, Environment, KeyFileOptions, Signer, SignerOptions};
 use tempfile::TempDir;
 
 /// Threads.
 pub const ONE: NonZero<usize> = NonZero::<usize>::MIN;
 
-/// A home, a folder for keys, and one for copies.
-pub struct Place {
+/// A temporary home with a folder for keys and one for copies.
+pub struct TestHome {
     pub folder: TempDir,
-    pub around: Surroundings,
+    pub environment: Environment,
 }
 
-impl Place {
+impl TestHome {
     pub fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["keys", "copy"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        let around = around(&folder.path().join("home/anchors"), None);
-        Place { folder, around }
+        let environment = environment(&folder.path().join("home/anchors"), None);
+        TestHome { folder, environment }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -52,11 +52,11 @@ impl Place {
 }
 
 /// This machine, with another home, and maybe under another name.
-pub fn around(home: &Path, name: Option<u8>) -> Surroundings {
+pub fn environment(home: &Path, name: Option<u8>) -> Environment {
     let id = name.map(|name| [name; 32]);
-    Surroundings {
+    Environment {
         disk: Arc::new(RealDisk),
-        machine: Arc::new(Elsewhere { home: home.to_owned(), id, process: None }),
+        machine: Arc::new(TestMachine { home: home.to_owned(), id, process: None }),
         entropy: Arc::new(OsEntropy),
     }
 }
@@ -65,8 +65,8 @@ pub fn engine() -> &'static Engine {
     Engine::global().unwrap()
 }
 
-pub fn making(key: &Path) -> Making<'_> {
-    Making {
+pub fn key_options(key: &Path) -> KeyFileOptions<'_> {
+    KeyFileOptions {
         key,
         passphrase: None,
         encoding: Encoding::Hss,
@@ -78,7 +78,7 @@ pub fn making(key: &Path) -> Making<'_> {
     }
 }
 
-pub fn open(around: &Surroundings, key: &Path) -> Result<Signer, Error> {
-    let opening = Opening { wait: Duration::ZERO, ..Opening::default() };
-    Signer::open(around, engine(), key, None, &opening)
+pub fn open(environment: &Environment, key: &Path) -> Result<Signer, Error> {
+    let opening = SignerOptions { wait: Duration::ZERO, ..SignerOptions::default() };
+    Signer::open(environment, engine(), key, None, &opening)
 }

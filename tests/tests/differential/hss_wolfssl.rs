@@ -16,7 +16,9 @@ use gabion_engine::keys::stateful::hss::{HssSecret, Levels, StatefulKey};
 use gabion_engine::keys::stateful::{Progress, Request};
 use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms, LmsFamily};
 use gabion_engine::{Algorithm, Engine, Message};
-use gabion_state::{Encoding, Foreign, Generated, Making, Opening, Signer, Surroundings};
+use gabion_state::{
+    Encoding, Environment, Foreign, GeneratedKey, KeyFileOptions, Signer, SignerOptions,
+};
 use gabion_tests::vectors::{self, hex, list, text};
 use libloading::Library;
 
@@ -289,9 +291,9 @@ fn imported(wolf: &Wolf, set: &Set) {
     let private = theirs.private.borrow().clone();
     let Foreign { secret, next } = Foreign::decode(&private).unwrap();
     assert_eq!(next, 5, "{label}");
-    let (around, engine) = (Surroundings::real(), Engine::global().unwrap());
+    let (around, engine) = (Environment::real(), Engine::global().unwrap());
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
-    let made = Generated::of_secret(engine, secret, NonZero::<usize>::MIN, &mut go_on);
+    let made = GeneratedKey::of_secret(engine, secret, NonZero::<usize>::MIN, &mut go_on);
     let made = made.unwrap().unwrap();
     assert_eq!(made.public(), theirs.public(), "{label}");
     let folder = tempfile::tempdir().unwrap();
@@ -299,7 +301,7 @@ fn imported(wolf: &Wolf, set: &Set) {
     let mut next = next;
     for margin in [0, 3] {
         let key = folder.path().join(format!("keys/{margin}"));
-        let making = Making {
+        let making = KeyFileOptions {
             key: &key,
             passphrase: None,
             encoding: Encoding::Hss,
@@ -310,7 +312,7 @@ fn imported(wolf: &Wolf, set: &Set) {
             note: "imported",
         };
         made.write(&around, &making).unwrap();
-        let signer = Signer::open(&around, engine, &key, None, &Opening::default()).unwrap();
+        let signer = Signer::open(&around, engine, &key, None, &SignerOptions::default()).unwrap();
         for _ in 0..margin {
             // What is left out here nobody remembers there.
             theirs.sign(b"not remembered", len);

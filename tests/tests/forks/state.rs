@@ -15,10 +15,10 @@ use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKe
 use gabion_engine::keys::stateful::{Entry, IndexedSigner, Ledger, LedgerError, Request};
 use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Engine, Error, OsEntropy};
-use gabion_state::testing::Elsewhere;
+use gabion_state::testing::TestMachine;
 use gabion_state::{
-    Encoding, FilesLedger, Generated, Making, NewKey, Opening, Options, Sets, Signer, Surroundings,
-    create,
+    Encoding, Environment, FilesLedger, GeneratedKey, KeyFileOptions, NewKey, Options, Sets,
+    Signer, SignerOptions, create,
 };
 
 use super::{BETWEEN_MAX, End, forked};
@@ -26,12 +26,12 @@ use super::{BETWEEN_MAX, End, forked};
 const PUBLIC: &[u8] = b"a public key";
 
 /// Surroundings with a key; broken, they take a child for its parent.
-fn made(folder: &Path, is_broken: bool) -> Surroundings {
+fn made(folder: &Path, is_broken: bool) -> Environment {
     std::fs::create_dir(folder.join("keys")).expect("a folder of the key's own");
     let process = is_broken.then_some((1, 1));
-    let around = Surroundings {
+    let around = Environment {
         disk: Arc::new(RealDisk),
-        machine: Arc::new(Elsewhere { home: folder.join("home"), id: None, process }),
+        machine: Arc::new(TestMachine { home: folder.join("home"), id: None, process }),
         entropy: Arc::new(OsEntropy),
     };
     let new = NewKey {
@@ -50,13 +50,13 @@ fn made(folder: &Path, is_broken: bool) -> Surroundings {
     around
 }
 
-fn open(around: &Surroundings, folder: &Path) -> Result<FilesLedger, LedgerError> {
+fn open(around: &Environment, folder: &Path) -> Result<FilesLedger, LedgerError> {
     let options = Options { ahead: 8, wait: Duration::ZERO, ..Options::default() };
     FilesLedger::open(around, &folder.join("keys/k"), PUBLIC, options)
 }
 
 /// Forks in the middle of a reservation, from which parent and child take; the indexes that each got, in files.
-fn indexes_of_both(folder: &Path, around: &Surroundings) -> (Vec<u64>, Vec<u64>) {
+fn indexes_of_both(folder: &Path, around: &Environment) -> (Vec<u64>, Vec<u64>) {
     let ledger = open(around, folder).expect("the key");
     let mut reservation = ledger.reserve(4).expect("four indexes");
     let mut parent = vec![reservation.take(1).expect("one").first()];
@@ -194,8 +194,8 @@ fn a_child_does_not_sign_by_its_parents_signer() {
     let around = made(folder.path(), false);
     let sets: Sets = "LMS_SHA256_M32_H10_W2".parse().expect("a set");
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
-    let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
-    let making = Making {
+    let made = GeneratedKey::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+    let making = KeyFileOptions {
         key: &key,
         passphrase: None,
         encoding: Encoding::Hss,
@@ -206,7 +206,7 @@ fn a_child_does_not_sign_by_its_parents_signer() {
         note: "made",
     };
     made.expect("a key").expect("a whole one").write(&around, &making).expect("its files");
-    let opening = Opening { wait: Duration::ZERO, ..Opening::default() };
+    let opening = SignerOptions { wait: Duration::ZERO, ..SignerOptions::default() };
     let open = || Signer::open(&around, engine, &key, None, &opening);
     let signer = open().expect("the key");
     let request = [Request { message: b"one", id: None }];

@@ -16,7 +16,7 @@ use gabion::{
 use gabion_engine::Engine;
 use gabion_engine::keys::stateful::hss::{Levels, Progress};
 use gabion_engine::lms::{LM_OTS, LMS};
-use gabion_state::{Encoding, Generated, Making, Sets, Surroundings};
+use gabion_state::{Encoding, Environment, GeneratedKey, KeyFileOptions, Sets};
 
 const OK: i32 = 0;
 const E_ARGUMENT: i32 = -2;
@@ -28,18 +28,18 @@ const E_STATE: i32 = -12;
 
 /// Makes a key of one tree of height 5 in a folder, with its anchor in another.
 fn make(folder: &Path, passphrase: Option<&[u8]>, first: u64) -> PathBuf {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let lms = LMS.iter().find(|set| set.name == "LMS_SHA256_M32_H5").unwrap();
     let ots = LM_OTS.iter().find(|set| set.name == "LMOTS_SHA256_N32_W8").unwrap();
     let sets = Sets::Hss(Levels::new(&[(lms, ots)]).unwrap());
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let engine = Engine::global().unwrap();
-    let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+    let made = GeneratedKey::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
     for name in ["key", "home"] {
         std::fs::create_dir(folder.join(name)).unwrap();
     }
     let key = folder.join("key/k");
-    let making = Making {
+    let making = KeyFileOptions {
         key: &key,
         passphrase,
         encoding: Encoding::Hss,

@@ -13,7 +13,7 @@ use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_provider_testing::hss::{self, NAME};
 use gabion_provider_testing::libcrypto::{Context, Key, KeyStructure, PkeyCtx};
 use gabion_provider_testing::{LIB, OURS, Side, TestFolder, none};
-use gabion_state::{Encoding, Generated, Making, Sets, Surroundings, status};
+use gabion_state::{Encoding, GeneratedKey, KeyFileOptions, Sets, Environment, status};
 
 /// Makes a key of trees of height 5 with w = 8, from an index on, with its anchor in another folder.
 fn make(place: &TestFolder, name: &str, levels: usize, encoding: Encoding, first: u64) {
@@ -28,14 +28,14 @@ fn hss_sets(levels: usize) -> Sets {
 
 /// The same of other sets.
 fn make_of(place: &TestFolder, name: &str, sets: Sets, encoding: Encoding, first: u64) {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let engine = Engine::global().unwrap();
     let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
-    let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+    let made = GeneratedKey::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
     let made = made.unwrap().unwrap();
     let home = place.path("../home");
     std::fs::create_dir_all(&home).unwrap();
-    let making = Making {
+    let making = KeyFileOptions {
         key: &place.path(name),
         passphrase: None,
         encoding,
@@ -52,7 +52,7 @@ fn make_of(place: &TestFolder, name: &str, sets: Sets, encoding: Encoding, first
 
 /// How many indexes of a key are used, none of which was lost.
 fn used(place: &TestFolder, name: &str) -> u64 {
-    let status = status(&Surroundings::real(), &place.path(name)).unwrap();
+    let status = status(&Environment::real(), &place.path(name)).unwrap();
     assert_eq!(status.remaining.burnt, 0, "{name}");
     status.index
 }

@@ -17,7 +17,7 @@ use gabion_provider_testing::libcrypto::{Context, Key, KeyStructure, Params};
 use gabion_provider_testing::{
     GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, SIGNATURES, Side, TestFolder, all_text,
 };
-use gabion_state::{Encoding, Generated, Making, Surroundings};
+use gabion_state::{Encoding, Environment, GeneratedKey, KeyFileOptions};
 
 const STACK: usize = 1 << 20;
 const PAINT: u8 = 0xa5;
@@ -176,15 +176,15 @@ fn measure_by_address(
     context: &Context,
     measure: &mut dyn FnMut(String, &mut dyn FnMut()),
 ) {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let sets = "LMS_SHA256_M32_H5_W8,LMS_SHA256_M32_H5_W8".parse().unwrap();
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let engine = Engine::global().unwrap();
-    let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+    let made = GeneratedKey::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
     for folder in ["home", "keys"] {
         std::fs::create_dir(place.path(folder)).unwrap();
     }
-    let making = Making {
+    let making = KeyFileOptions {
         key: &place.path("keys/k"),
         passphrase: None,
         encoding: Encoding::Hss,

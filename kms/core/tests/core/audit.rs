@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gabion_disk::RealDisk;
-use gabion_disk::testing::{At, Hooked};
+use gabion_disk::testing::{DiskCall, HookedDisk};
 use gabion_kms::AuditError;
 use gabion_kms::audit::{self, Class, Digest, Keys, Log, Options, Outcome, Record};
 use gabion_kms::gate::{Action, Principal};
@@ -192,8 +192,8 @@ fn too_many_files_stop_the_log_for_as_long_as_they_are_too_many() {
     let folder = tempfile::tempdir().unwrap();
     let are_too_many = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&are_too_many);
-    let disk = Hooked::new(move |at, _| match at {
-        At::Open(_) if told.load(Ordering::Relaxed) => Err(io::Error::from_raw_os_error(24)),
+    let disk = HookedDisk::new(move |at, _| match at {
+        DiskCall::Open(_) if told.load(Ordering::Relaxed) => Err(io::Error::from_raw_os_error(24)),
         _ => Ok(()),
     });
     let log = Log::open(Arc::new(disk), folder.path(), keys(), small()).unwrap();

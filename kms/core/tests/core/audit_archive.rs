@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use gabion_disk::testing::faulty::{Kind, Sim, SimDisk};
+use gabion_disk::testing::faulty::{Fault, Sim, SimDisk};
 use gabion_disk::{Disk, RealDisk};
 use gabion_kms::AuditError;
 use gabion_kms::audit::{self, Checkpoint, Class, Keep, Log, Recount};
@@ -201,16 +201,16 @@ fn no_record_is_lost_while_it_moves_whatever_fails() {
     let sim = Sim::new(Vec::new(), 0);
     archive(&sim.process()).unwrap();
     let calls = sim.calls();
-    let mut struck = 0;
-    for (which, kind) in Kind::all().into_iter().enumerate() {
-        if matches!(kind, Kind::Booted | Kind::Raced | Kind::Hiccup) {
+    let mut injected = 0;
+    for (which, kind) in Fault::all().into_iter().enumerate() {
+        if matches!(kind, Fault::Booted | Fault::Raced | Fault::Hiccup) {
             continue;
         }
         for call in (which % 11..calls).step_by(11) {
             let sim = Sim::new(vec![(call, kind)], call as u64);
             let disk = sim.process();
             let what = format!("{kind:?} at call {call}: {:?}", archive(&disk));
-            struck += usize::from(!sim.ground().struck.is_empty());
+            injected += usize::from(!sim.state().injected.is_empty());
             sim.kill(disk.process);
             let disk = sim.process();
             let size = {
@@ -232,5 +232,5 @@ fn no_record_is_lost_while_it_moves_whatever_fails() {
             assert_eq!((verified.records, verified.archived), (size, 0), "{what}");
         }
     }
-    assert!(struck > 50, "{struck}");
+    assert!(injected > 50, "{injected}");
 }

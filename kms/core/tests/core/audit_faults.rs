@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gabion_disk::Disk;
-use gabion_disk::testing::faulty::{Kind, Remains, Sim, SimDisk};
+use gabion_disk::testing::faulty::{Fault, Sim, SimDisk, UnsyncedWrites};
 use gabion_kms::AuditError;
 use gabion_kms::audit::{self, Class, Log};
 
@@ -75,39 +75,39 @@ fn nothing_that_was_told_of_is_lost_at_any_call_by_any_fault() {
     run(&sim.process(), &mut Told::default()).unwrap();
     let calls = sim.calls();
     assert!(calls > 200, "{calls}");
-    let mut struck = 0;
-    for (which, kind) in Kind::all().into_iter().enumerate() {
+    let mut injected = 0;
+    for (which, kind) in Fault::all().into_iter().enumerate() {
         // Nobody asks for the boot, nobody else may open it, and of a hiccup a part would strike whoever looks.
-        if matches!(kind, Kind::Booted | Kind::Raced | Kind::Hiccup) {
+        if matches!(kind, Fault::Booted | Fault::Raced | Fault::Hiccup) {
             continue;
         }
-        let is_cut = matches!(kind, Kind::CutBefore(_) | Kind::CutAfter(_));
+        let is_cut = matches!(kind, Fault::CutBefore(_) | Fault::CutAfter(_));
         for call in (which % 5..calls).step_by(5) {
             let sim = Sim::new(vec![(call, kind)], call as u64);
             let mut told = Told::default();
             let disk = sim.process();
             let ran = run(&disk, &mut told);
-            let hit = !sim.ground().struck.is_empty();
-            struck += usize::from(hit);
+            let hit = !sim.state().injected.is_empty();
+            injected += usize::from(hit);
             let what = format!("{kind:?} at call {call}: {ran:?}");
             assert!(hit || ran.is_ok(), "{what}");
             sim.kill(disk.process);
             look(&sim, &told, is_cut, &what);
         }
     }
-    assert!(struck > 300, "{struck}");
+    assert!(injected > 300, "{injected}");
 }
 
 /// A second power cut, right after the first, while the log is opened.
 #[test]
 fn opening_may_be_interrupted_too() {
-    for kind in Kind::all() {
-        if !matches!(kind, Kind::CutBefore(_) | Kind::CutAfter(_) | Kind::KilledBefore) {
+    for kind in Fault::all() {
+        if !matches!(kind, Fault::CutBefore(_) | Fault::CutAfter(_) | Fault::KilledBefore) {
             continue;
         }
         for call in (0..60).step_by(7) {
             // A process without power makes no calls, so that the next one's begin right behind.
-            let cut = (150, Kind::CutBefore(Remains::Torn));
+            let cut = (150, Fault::CutBefore(UnsyncedWrites::Torn));
             let sim = Sim::new(vec![cut, (151 + call, kind)], call as u64);
             let mut told = Told::default();
             assert!(run(&sim.process(), &mut told).is_err());
@@ -126,14 +126,14 @@ fn opening_may_be_interrupted_too() {
 /// is there when the log is opened: it is written again.
 #[test]
 fn what_a_failed_sync_lost_is_written_again() {
-    let mut struck = 0;
+    let mut injected = 0;
     for call in (0..200).step_by(2) {
         // Far behind everything that happens before it.
         let cut = 3000;
-        let plan = vec![(call, Kind::Fails), (cut, Kind::CutBefore(Remains::None))];
+        let plan = vec![(call, Fault::Fails), (cut, Fault::CutBefore(UnsyncedWrites::None))];
         let sim = Sim::new(plan, call as u64);
         let disk = sim.process();
-        struck += usize::from(run(&disk, &mut Told::default()).is_err());
+        injected += usize::from(run(&disk, &mut Told::default()).is_err());
         sim.kill(disk.process);
         let log = open(&sim.process()).unwrap();
         let size = log.append(&[record(log.size())], Class::Durable).unwrap() + 1;
@@ -146,5 +146,5 @@ fn what_a_failed_sync_lost_is_written_again() {
         let log = open(&sim.process()).unwrap_or_else(|error| panic!("call {call}: {error}"));
         assert_eq!(log.size(), size, "call {call}");
     }
-    assert!(struck > 90, "{struck}");
+    assert!(injected > 90, "{injected}");
 }

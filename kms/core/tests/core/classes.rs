@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use gabion_disk::Disk;
-use gabion_disk::testing::{At, Hooked};
+use gabion_disk::testing::{DiskCall, HookedDisk};
 use gabion_kms::audit::{Class, Outcome};
 use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Kms, NewKey};
@@ -16,8 +16,8 @@ use crate::verbs::{label, pure};
 
 /// A disk that says each time that a file is synced.
 pub fn telling(told: impl Fn() + Send + Sync + 'static) -> Arc<dyn Disk> {
-    Arc::new(Hooked::new(move |at, _| {
-        if at == At::Sync {
+    Arc::new(HookedDisk::new(move |at, _| {
+        if at == DiskCall::Sync {
             told();
         }
         Ok(())

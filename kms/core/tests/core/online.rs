@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use gabion_disk::testing::faulty::{Dice, Kind, Sim};
+use gabion_disk::testing::faulty::{Dice, Fault, Sim};
 use gabion_disk::{Access, Disk, DiskFile, Identity, RealDisk};
 use gabion_kms::audit;
 use gabion_kms::backup::{self, PeriodKey, Periods};
@@ -464,19 +464,19 @@ fn a_fault_at_any_call_leaves_a_whole_backup_or_none() {
     write(&sim.process(), name).unwrap();
     let calls = sim.calls();
     assert!(calls > 15, "{calls}");
-    let mut struck = 0;
-    for kind in Kind::all() {
-        if matches!(kind, Kind::Booted | Kind::Raced | Kind::Hiccup) {
+    let mut injected = 0;
+    for kind in Fault::all() {
+        if matches!(kind, Fault::Booted | Fault::Raced | Fault::Hiccup) {
             continue;
         }
         for call in 0..calls {
             let sim = Sim::new(vec![(call, kind)], call as u64);
             let disk = sim.process();
             let written = write(&disk, name);
-            struck += usize::from(!sim.ground().struck.is_empty());
+            injected += usize::from(!sim.state().injected.is_empty());
             let what = format!("{kind:?} at call {call}: {written:?}");
             let is_dead = sim.is_dead(disk.process);
-            if written.is_err() && !is_dead && kind != Kind::ReadOnly {
+            if written.is_err() && !is_dead && kind != Fault::ReadOnly {
                 assert!(sim.files().is_empty(), "{what}: {:?}", sim.files().keys());
             }
             sim.kill(disk.process);
@@ -495,7 +495,7 @@ fn a_fault_at_any_call_leaves_a_whole_backup_or_none() {
             assert!(sim.files().keys().all(|name| name.extension().unwrap() == "backup"), "{what}");
         }
     }
-    assert!(struck > 100, "{struck}");
+    assert!(injected > 100, "{injected}");
 }
 
 const GIVES_UP: &str = "GABION_TEST_KMS_GIVES_UP";
@@ -524,7 +524,7 @@ fn child_that_gives_a_backup_up() {
     };
     replace(0);
     replace(1);
-    let sim = Sim::new(vec![(8, Kind::Fails)], 0);
+    let sim = Sim::new(vec![(8, Fault::Fails)], 0);
     let disk = sim.process();
     let folder = Path::new("/copy");
     let failed = backup::write_on(&disk, &place.store, folder, "one.backup", &place.key, 5);

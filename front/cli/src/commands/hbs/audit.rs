@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use gabion_engine::xmss::Set;
 use gabion_engine::{Algorithm, Error, Message, lms, xmss};
-use gabion_state::{KeyFile, LABEL, Line, Reuse, Surroundings, audit, read_log};
+use gabion_state::{Environment, KeyFile, LABEL, Line, Reuse, audit, read_log};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -136,7 +136,7 @@ impl Evidence {
             Some(_) if is_exported(&bytes) => return self.add_exported(&name, &bytes),
             Some(_) => {}
         }
-        let around = Surroundings::real();
+        let around = Environment::real();
         let file = match KeyFile::read(&*around.disk, path) {
             Ok(file) => file,
             Err(why) if bytes.starts_with(format!("-----BEGIN {LABEL}").as_bytes()) => {

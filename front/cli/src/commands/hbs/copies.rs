@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gabion_state::{Lifecycle, Surroundings, status};
+use gabion_state::{Environment, Lifecycle, status};
 
 use super::{KeyPath, key_file, named_file};
 use crate::failure::Failure;
@@ -69,7 +69,7 @@ pub struct RestoreArgs {
 
 /// Runs `backup`.
 pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     named_file("--out", &args.out)?;
     // The backup of a hand-over that was interrupted may be whole.
@@ -102,7 +102,7 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
 
 /// Runs `retire`.
 pub fn retire(args: RetireArgs) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     gabion_state::check_sector(&around, &args.key.key, &file)?;
     gabion_state::retire(&around, &args.key.key, file.public())?;
@@ -114,7 +114,7 @@ pub fn retire(args: RetireArgs) -> Result<u8, Failure> {
 pub fn restore(args: RestoreArgs) -> Result<u8, Failure> {
     named_file("FILE", &args.file)?;
     is_free("--out", &args.out)?;
-    gabion_state::restore(&Surroundings::real(), &args.file, &args.out)?;
+    gabion_state::restore(&Environment::real(), &args.file, &args.out)?;
     Ok(0)
 }
 

@@ -1,6 +1,6 @@
 //! `gabion hbs forget`: lets a request id be used again.
 
-use gabion_state::{FilesLedger, Options, Surroundings};
+use gabion_state::{Environment, FilesLedger, Options};
 
 use super::{KeyPath, key_file};
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     let options = Options::default();
     let ledger = FilesLedger::open(&around, &args.key.key, file.public(), options)?;

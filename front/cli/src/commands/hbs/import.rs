@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gabion_state::{Foreign, Generated, Surroundings};
+use gabion_state::{Environment, Foreign, GeneratedKey};
 
 use super::new_key::{NewKeyArgs, not_made, watched};
 use crate::failure::{Failure, NEXT_KEY};
@@ -39,7 +39,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let Args { file, new, next, margin, i_have_destroyed_the_original: _ } = args;
-    let around = Surroundings::real();
+    let around = Environment::real();
     let new = new.checked(&around, &[("FILE", &file)], 1, false)?;
     let bytes = files::read(&file, files::SMALL_MAX)?;
     let name = files::shown(&file, "standard input");
@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ))
     })?;
     let engine = keys::engine()?;
-    let made = Generated::of_secret(engine, secret, new.threads(), &mut watched())?;
+    let made = GeneratedKey::of_secret(engine, secret, new.threads(), &mut watched())?;
     let made = made.ok_or_else(not_made)?;
     let note = format!(
         "imported: {sets}, next index {next}, {margin} left out; the original is destroyed, says who imported it"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gabion_engine::Algorithm;
-use gabion_state::{Sets, Surroundings};
+use gabion_state::{Environment, Sets};
 
 use super::CNSA;
 use super::new_key::{NewKeyArgs, not_made, watched};
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Some(Profile::Cnsa2) => check_cnsa2(&sets)?,
     }
     check_sectors(&sets, sectors)?;
-    let around = Surroundings::real();
+    let around = Environment::real();
     let new = new.checked(&around, &[], sectors, true)?;
     new.check_encoding(&sets)?;
     let engine = keys::engine()?;

@@ -1,6 +1,6 @@
 //! `gabion hbs log`: what a key signed.
 
-use gabion_state::{Line, Surroundings, read_log};
+use gabion_state::{Environment, Line, read_log};
 
 use super::export::Writer;
 use super::{KeyPath, key_file};
@@ -30,7 +30,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     let mut writer = Writer::new(file.sets().algorithm(), file.public());
     let mut printed = Ok(());

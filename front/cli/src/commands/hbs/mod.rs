@@ -21,7 +21,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use gabion_state::{KeyFile, Surroundings};
+use gabion_state::{Environment, KeyFile};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
@@ -94,7 +94,7 @@ struct KeyPath {
 }
 
 /// What is in the clear of a private key's file.
-fn key_file(around: &Surroundings, key: &Path) -> Result<KeyFile, Failure> {
+fn key_file(around: &Environment, key: &Path) -> Result<KeyFile, Failure> {
     named_file("KEY", key)?;
     Ok(KeyFile::read(&*around.disk, key)?)
 }

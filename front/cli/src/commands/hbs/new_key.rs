@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use gabion_engine::keys::stateful::Progress;
 use gabion_state::{
-    Encoding, Generated, Making, Paths, Sets, Surroundings, Unfinished, UnfinishedSectors,
-    check_place, discard, status,
+    Encoding, Environment, GeneratedKey, KeyFileOptions, Paths, ResumableKey, ResumableSectors,
+    Sets, check_place, discard, status,
 };
 use zeroize::Zeroizing;
 
@@ -71,7 +71,7 @@ impl NewKeyArgs {
     /// reads the password. `goes_on` says whether a key that was begun is gone on with.
     pub fn checked(
         self,
-        around: &Surroundings,
+        around: &Environment,
         inputs: &[(&str, &Path)],
         sectors: u32,
         goes_on: bool,
@@ -167,25 +167,25 @@ impl NewKey {
         self.args.threads.unwrap_or_else(cores)
     }
 
-    /// The one key that is not in sectors, of which something may be there already: see [`Unfinished`].
-    pub fn begun(&self, around: &Surroundings, sets: &Sets) -> Result<Unfinished, Failure> {
+    /// The one key that is not in sectors, of which something may be there already: see [`ResumableKey`].
+    pub fn begun(&self, around: &Environment, sets: &Sets) -> Result<ResumableKey, Failure> {
         let (key, anchors) = self.keys.first().ok_or_else(not_made)?;
         let password = self.password.as_deref().map(Vec::as_slice);
-        let begun = Unfinished::begin(around, key, sets, password, anchors)?;
+        let begun = ResumableKey::begin(around, key, sets, password, anchors)?;
         if begun.is_resumed() {
             eprintln!("note: going on with the key that {}.part has", files::shown(key, "-"));
         }
         Ok(begun)
     }
 
-    /// The keys of sectors, of which something may be there already: see [`UnfinishedSectors`].
+    /// The keys of sectors, of which something may be there already: see [`ResumableSectors`].
     pub fn begun_sectors(
         &self,
-        around: &Surroundings,
+        around: &Environment,
         sets: &Sets,
-    ) -> Result<UnfinishedSectors, Failure> {
+    ) -> Result<ResumableSectors, Failure> {
         let password = self.password.as_deref().map(Vec::as_slice);
-        let begun = UnfinishedSectors::begin(around, &self.keys, sets, password)?;
+        let begun = ResumableSectors::begin(around, &self.keys, sets, password)?;
         if begun.is_resumed() {
             let there = self.keys.iter().map(|(key, _)| Paths::of(key).part);
             let there = there.filter(|part| part.symlink_metadata().is_ok()).count();
@@ -208,8 +208,8 @@ impl NewKey {
     /// Writes all files of the keys, or none.
     pub fn write(
         self,
-        around: &Surroundings,
-        made: &[Generated],
+        around: &Environment,
+        made: &[GeneratedKey],
         next: u64,
         note: &str,
     ) -> Result<(), Failure> {
@@ -229,7 +229,7 @@ impl NewKey {
         };
         let mut written = 0;
         let done = made.iter().zip(&keys).try_for_each(|(made, (key, anchors))| {
-            let making = Making {
+            let making = KeyFileOptions {
                 key,
                 passphrase: password.as_deref().map(Vec::as_slice),
                 encoding,

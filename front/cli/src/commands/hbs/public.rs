@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gabion_state::{Encoding, KeyFile, Sets, Surroundings};
+use gabion_state::{Encoding, Environment, KeyFile, Sets};
 
 use super::{KeyPath, key_file};
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     let bytes = encode(&file, args.format)?;
     let files = gabion_state::files(&around, &args.key.key)?;

@@ -1,7 +1,7 @@
 //! `gabion hbs recover`: goes on with a key whose state is not safe.
 
 use gabion_engine::keys::stateful::LedgerError;
-use gabion_state::Surroundings;
+use gabion_state::Environment;
 
 use super::status::{print, verdict};
 use super::{KeyPath, key_file};
@@ -33,7 +33,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     gabion_state::check_sector(&around, &args.key.key, &file)?;
     let recover = match args.i_have_destroyed_every_other_copy {

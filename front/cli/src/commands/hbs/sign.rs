@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gabion_engine::Error;
 use gabion_engine::keys::stateful::{LedgerError, Request};
-use gabion_state::{Opening, Signature, Signer, Surroundings};
+use gabion_state::{Environment, Signature, Signer, SignerOptions};
 use serde_json::json;
 
 use super::{key_file, message};
@@ -67,7 +67,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let places = places(&args, &around)?;
     let messages = args.files.iter().map(|file| message(file, args.digest));
     let messages: Vec<_> = messages.collect::<Result<_, _>>()?;
@@ -83,7 +83,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         (true, Some(source)) => Some(source.password()?),
         (false, _) => None,
     };
-    let opening = Opening {
+    let opening = SignerOptions {
         ahead: args.reserve.get(),
         messages: messages.len() as u64,
         reserve_anyway: args.reserve_anyway,
@@ -118,7 +118,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 }
 
 /// Where signatures go, before one is made.
-fn places(args: &Args, around: &Surroundings) -> Result<Vec<Place>, Failure> {
+fn places(args: &Args, around: &Environment) -> Result<Vec<Place>, Failure> {
     let several = args.files.len() > 1;
     for (is_given, option) in
         [(args.out.is_some(), "--out"), (args.request_id.is_some(), "--request-id")]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gabion_state::{Paths, Status, Surroundings, status};
+use gabion_state::{Environment, Paths, Status, status};
 use serde_json::json;
 
 use super::{KeyPath, key_file};
@@ -29,7 +29,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let around = Surroundings::real();
+    let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     let status = status(&around, &args.key.key)?;
     status.check_key(&args.key.key, file.public())?;
