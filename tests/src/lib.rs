@@ -1,20 +1,20 @@
 //! What the cross-station tests share.
 //!
 //! - [`der`]: what certificates and keys of others are wrapped in.
-//! - [`disturbed`]: kernels that are disturbed once.
+//! - [`fault_injection`]: kernels that are disturbed once.
 //! - [`fuzz`]: what is fuzzed, as functions of bytes.
 //! - [`probe`]: kernels that count, widen or hinder others.
 //! - [`stopwatch`]: kernels that measure others, for the floors in docs/performance.md.
-//! - [`touched`]: kernels whose results are looked at, or changed.
+//! - [`observer`]: kernels whose results are looked at, or changed.
 //! - [`vectors`]: where published test vectors are found and how they are read.
 //! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.
 
 pub mod der;
-pub mod disturbed;
+pub mod fault_injection;
 pub mod fuzz;
+pub mod observer;
 pub mod probe;
 pub mod stopwatch;
-pub mod touched;
 pub mod vectors;
 
 /// Hands the signatures of the kernels that no watcher has anything of its own to say about to the

@@ -27,24 +27,24 @@
 mod generate;
 mod hash;
 mod keys;
-mod known;
 mod levels;
 mod one_time;
 mod params;
 mod secret;
 mod sign;
 mod signature;
+mod single_leaf;
 mod verify;
 
 pub use crate::hbs::Kept;
 pub use crate::kernels::lms::LmsFamily;
 pub use generate::{Generation, Nodes, Piece, generate, ways_up};
 pub use keys::{Public, VerifyKey, with_levels};
-pub use known::testing_only_signed;
 pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};
 pub use sign::SigningKey;
 pub use signature::{Part, index_of, parts};
+pub use single_leaf::testing_only_signed;
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

@@ -25,23 +25,23 @@
 //! public, and so are the digits of a digest, which say how long a chain is.
 
 mod keys;
-mod known;
 mod one_time;
 mod ots;
 mod params;
 mod secret;
 mod sign;
 mod signature;
+mod single_leaf;
 mod tree;
 mod verify;
 
 pub use crate::hbs::Kept;
 pub use crate::kernels::xmss::XmssFamily;
 pub use keys::VerifyKey;
-pub use known::testing_only_signed;
 pub use params::{LAYERS_MAX, Scheme, Set, XMSS, XMSSMT};
 pub use sign::{Generation, Nodes, Piece, SigningKey, generate};
 pub use signature::index_of;
+pub use single_leaf::testing_only_signed;
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

@@ -20,7 +20,7 @@ mod fetch;
 mod patch;
 mod place;
 mod source;
-mod standing;
+mod version_status;
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ use crate::{Error, Result, pins, trust};
 
 pub use build::{BuildRequest, build};
 pub use source::SourceRequest;
-pub use standing::Standing;
+pub use version_status::Standing;
 
 /// Name of the file whose presence says that a bundle is finished.
 pub const MANIFEST_NAME: &str = "gabion-bundle.json";

@@ -3,7 +3,7 @@
 use gabion_cli::acvp;
 use serde_json::{Value, json};
 
-use super::known::engine;
+use super::fixtures::engine;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -11,8 +11,8 @@ use std::ptr::{null, null_mut};
 use gabion::{Message, PrivateKey, PublicKey, Sizes};
 use gabion_engine::Algorithm;
 
+use super::fixtures::{self, Known};
 use super::input::Input;
-use super::known::{self, Known};
 
 /// Algorithms that take microseconds, one of each family that the interface has.
 const CHOICES: [Algorithm; 8] = [
@@ -78,7 +78,7 @@ impl Drop for World {
 /// The material of an algorithm, and a name to ask for it by: its own, none, or one of nothing.
 fn a_name(input: &mut Input<'_>) -> (&'static Known, Option<CString>) {
     let row = usize::from(input.byte());
-    let known = known::of(CHOICES[row % CHOICES.len()]);
+    let known = fixtures::of(CHOICES[row % CHOICES.len()]);
     let name = match row / CHOICES.len() {
         0..=20 => Some(known.algorithm.name().as_bytes()),
         21 => None,
@@ -569,7 +569,7 @@ impl Text {
         let prehash = names.get(usize::from(input.byte()).wrapping_sub(1));
         let prehash = prehash.map(|name| CString::new(*name).expect("no NUL"));
         let context = if input.byte() % 16 == 1 { 256 } else { 0 };
-        let message = if prehash.is_some() { &[1; 32][..] } else { known::MESSAGE };
+        let message = if prehash.is_some() { &[1; 32][..] } else { fixtures::MESSAGE };
         Text {
             message: Buffer::of(input, message),
             context: Buffer::of(input, &[3; 256][..context]),
@@ -599,12 +599,12 @@ fn pick<T>(handles: &[*mut T], input: &mut Input<'_>) -> *mut T {
 /// The material of the algorithm of that name; of any where it is NULL.
 fn material(name: *const c_char) -> &'static Known {
     let name = if name.is_null() {
-        return known::of(CHOICES[0]);
+        return fixtures::of(CHOICES[0]);
     } else {
         // SAFETY: the library's names are texts that stay for ever.
         unsafe { std::ffi::CStr::from_ptr(name) }.to_str().expect("names are UTF-8")
     };
-    known::of(name.parse().expect("the table's name"))
+    fixtures::of(name.parse().expect("the table's name"))
 }
 
 fn has_length(known: &Known, signature: &Buffer) -> bool {

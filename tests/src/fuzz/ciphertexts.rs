@@ -2,11 +2,11 @@
 
 use gabion_engine::{Algorithm, Family, Kind, Status};
 
+use super::fixtures::{self, agreed, engine, verdict};
 use super::input::{Input, with_every_algorithm};
-use super::known::{self, agreed, engine, verdict};
 
 fn choices() -> Vec<Algorithm> {
-    known::algorithms(|kind, _| kind == Kind::Kem)
+    fixtures::algorithms(|kind, _| kind == Kind::Kem)
 }
 
 /// Every algorithm: its own ciphertext, one bit changed, too short, too long, edges of numbers, in

@@ -7,7 +7,7 @@ use gabion_engine::keys::{Key, PrivateKey};
 use gabion_engine::{Algorithm, Kind, key_file};
 use zeroize::Zeroizing;
 
-use super::known::{self, engine};
+use super::fixtures::{self, engine};
 
 /// The password that encrypted seeds open with.
 const PASSWORD: &[u8] = b"gabion";
@@ -43,7 +43,7 @@ const CHOICES: [Algorithm; 9] = [
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = ENCRYPTED.map(crate::vectors::unhex).to_vec();
     for algorithm in CHOICES {
-        let known = known::of(algorithm);
+        let known = fixtures::of(algorithm);
         let Ok(form) = keys::file_form(algorithm) else { continue };
         let seed = (!known.seed.is_empty()).then_some(&known.seed[..]);
         let (expanded, public) = (Some(&known.private[..]), Some(&known.public[..]));
@@ -51,7 +51,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seeds.push(der::encode_public(form, &known.public, as_der).expect("it encodes"));
             if algorithm == Algorithm::Hss {
                 // What was written before RFC 9802, and no private key.
-                let old = known::old_hss(&known.public);
+                let old = fixtures::old_hss(&known.public);
                 seeds.extend(
                     old.map(|old| der::encode_public(form, &old, as_der).expect("it does")),
                 );

@@ -17,13 +17,13 @@
 mod acvp;
 mod c_interface;
 mod ciphertexts;
+mod fixtures;
 mod input;
 mod key_files;
 mod kms_backups;
 mod kms_requests;
 mod kms_texts;
 mod kms_wrapped;
-mod known;
 mod private_keys;
 mod provider_keys;
 mod public_keys;

@@ -3,13 +3,13 @@
 use gabion_engine::keys::{Forms, PrivateKey};
 use gabion_engine::{Algorithm, Error, Family, Kind, Message};
 
+use super::fixtures::{self, Fixed, Known, agreed, engine, engines};
 use super::input::{Input, with_every_algorithm};
-use super::known::{self, Fixed, Known, agreed, engine, engines};
 
 /// The small sets of SLH-DSA sign for seconds where a sanitizer watches; their decoder is that of the
 /// quick ones.
 fn choices() -> Vec<Algorithm> {
-    let mut choices = known::algorithms(|_, _| true);
+    let mut choices = fixtures::algorithms(|_, _| true);
     choices.retain(|algorithm| {
         algorithm.info().family != Family::SlhDsa || algorithm.name().ends_with('f')
     });

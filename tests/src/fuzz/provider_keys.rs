@@ -10,7 +10,7 @@ use gabion_cli::keys::file_form;
 use gabion_engine::Algorithm;
 use gabion_provider::OSSL_provider_init;
 
-use super::known;
+use super::fixtures;
 
 /// Algorithms of every form of file that take microseconds to use.
 const CHOICES: [Algorithm; 7] = [
@@ -30,13 +30,13 @@ const HSS: &str = "id-alg-hss-lms-hashsig";
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for algorithm in CHOICES {
-        let known = known::of(algorithm);
+        let known = fixtures::of(algorithm);
         let form = file_form(algorithm).expect("they have files");
         let seed = (!known.seed.is_empty()).then_some(&known.seed[..]);
         let (expanded, public) = (Some(&known.private[..]), Some(&known.public[..]));
         seeds.push(der::encode_public(form, &known.public, true).expect("it encodes"));
         if algorithm == Algorithm::Hss {
-            let old = known::old_hss(&known.public);
+            let old = fixtures::old_hss(&known.public);
             seeds.extend(old.map(|old| der::encode_public(form, &old, true).expect("it encodes")));
             continue;
         }

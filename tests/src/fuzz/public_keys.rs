@@ -2,11 +2,11 @@
 
 use gabion_engine::{Algorithm, Error, KeyCache, Kind, Message};
 
+use super::fixtures::{self, Fixed, agreed, engine, engines};
 use super::input::{Input, with_every_algorithm};
-use super::known::{self, Fixed, agreed, engine, engines};
 
 fn choices() -> Vec<Algorithm> {
-    known::verified(|_, _| true)
+    fixtures::verified(|_, _| true)
 }
 
 /// Every algorithm: its own key, one bit changed, too short, too long, the edges of a number.
@@ -71,8 +71,8 @@ fn signature(algorithm: Algorithm, bytes: &[u8]) -> bool {
         }
     };
     assert_eq!(best.bytes(), bytes, "{algorithm}: another key came out");
-    let known = known::of(algorithm);
-    let message = Message::Pure { context: b"", message: known::MESSAGE };
+    let known = fixtures::of(algorithm);
+    let message = Message::Pure { context: b"", message: fixtures::MESSAGE };
     let verdicts =
         [best, portable].map(|key| agreed(|engine| engine.verify(&key, message, &known.output)));
     assert_eq!(verdicts[0], verdicts[1], "{algorithm}: keys of two backends differ");
@@ -81,7 +81,7 @@ fn signature(algorithm: Algorithm, bytes: &[u8]) -> bool {
     true
 }
 
-fn exchange(known: &known::Known, bytes: &[u8]) -> bool {
+fn exchange(known: &fixtures::Known, bytes: &[u8]) -> bool {
     let algorithm = known.algorithm;
     let Ok(peer) = engine().exchange_public(algorithm, bytes) else { return false };
     assert_eq!(peer.bytes(), bytes, "{algorithm}: another key came out");

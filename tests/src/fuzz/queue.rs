@@ -9,8 +9,8 @@ use gabion_engine::{
     Ticket, VerifyKey,
 };
 
+use super::fixtures::{Known, MESSAGE, engine, verdict};
 use super::input::Input;
-use super::known::{Known, MESSAGE, engine, verdict};
 
 /// Algorithms that take microseconds.
 const KEMS: [Algorithm; 2] = [Algorithm::MlKem512, Algorithm::X25519MlKem768];

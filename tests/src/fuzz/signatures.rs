@@ -4,11 +4,11 @@ use gabion_engine::{
     Algorithm, Family, Kind, Message, Prehash, Randomness, SigningKey, Status, VerifyKey,
 };
 
+use super::fixtures::{self, Fixed, Known, MESSAGE, agreed, engine, has_ecdsa, verdict};
 use super::input::{Input, with_every_algorithm};
-use super::known::{self, Fixed, Known, MESSAGE, agreed, engine, has_ecdsa, verdict};
 
 fn choices() -> Vec<Algorithm> {
-    known::verified(|kind, _| kind == Kind::Signature)
+    fixtures::verified(|kind, _| kind == Kind::Signature)
 }
 
 /// Every algorithm with each form of message, and with its signature as it is, changed, cut short,

@@ -12,8 +12,8 @@ use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::xmss::Set;
 use gabion_engine::{Engine, Error, Message};
 
+use super::fixtures::engine;
 use super::input::Input;
-use super::known::engine;
 
 /// Where the known keys stand: in the middle of a tree, the second of its level.
 const INDEX: u64 = 40;

@@ -14,7 +14,7 @@ use gabion_scheme::kernels::slh::{SlhFamily, address_type};
 use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::slh_dsa::{self, OPS_MAX, Params, Scratch, SigningKey, VerifyKey};
-use gabion_tests::disturbed::{Disturbed, Place};
+use gabion_tests::fault_injection::{Disturbed, Place};
 use gabion_tests::probe::{Probe, Tweaks};
 
 gabion_tests::on_every_backend!(

@@ -14,7 +14,7 @@ use gabion_scheme::error::{Error, Status};
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::xmss::{self, Generation, Kept, Scheme, Scratch, Set, SigningKey, XMSSMT};
-use gabion_tests::touched::{Touch, Touched};
+use gabion_tests::observer::{Touch, Touched};
 use gabion_tests::vectors::{self, hex, text, unhex};
 
 gabion_tests::on_every_backend!(

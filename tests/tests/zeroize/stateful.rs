@@ -12,7 +12,7 @@ use gabion_engine::lms::{LmOts, Lms};
 use gabion_engine::xmss::{self, Set};
 use gabion_engine::{Engine, Entropy};
 use gabion_scheme::kernels::xmss::{self as chains, XmssAddress, address_type};
-use gabion_tests::touched::{Touch, Touched};
+use gabion_tests::observer::{Touch, Touched};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 

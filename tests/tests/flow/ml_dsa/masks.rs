@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use gabion_backend::{Backend, Cpu};
 use gabion_engine::{Config, Engine, Limits, OsEntropy, Queue, Randomness};
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
-use gabion_tests::touched::{Touch, Touched};
+use gabion_tests::observer::{Touch, Touched};
 
 use super::*;
 

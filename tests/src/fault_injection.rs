@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash, address_type};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
-use crate::touched::{Touch, Touched};
+use crate::observer::{Touch, Touched};
 
 /// Which hash is hit: one of those with this layer and this type in the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
