@@ -194,7 +194,7 @@ mod table {
         let known: Vec<_> = known.iter().collect();
         for n in [1, 8, 64, 128] {
             line(choice, &format!("ed25519 verify known (of {n})"), n, |k| {
-                let keys = ed25519::VerifyKeys::Known(ed25519::Rules::Strict, &known[..n]);
+                let keys = ed25519::VerifyKeys::Decoded(ed25519::Rules::Strict, &known[..n]);
                 ed25519::verify(k, keys, &messages[..n], &signatures[..n], &mut status[..n]);
                 assert!(status[..n].iter().all(|status| status.is_ok()));
             });

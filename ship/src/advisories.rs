@@ -63,9 +63,9 @@ pub struct Advisory {
     fips: Vec<String>,
 }
 
-/// What the table says of one version.
+/// The advisories that concern one version.
 #[derive(Debug, Clone, Serialize)]
-pub struct Known {
+pub struct VersionAdvisories {
     /// When the table was written.
     pub read: String,
     /// The version's line; none when the table says nothing of it.
@@ -83,20 +83,20 @@ impl Advisory {
 
 /// What is known of an OpenSSL version.
 #[must_use]
-pub fn of(version: &str) -> Known {
+pub fn of(version: &str) -> VersionAdvisories {
     known(version, |_, _| true)
 }
 
 /// What of that concerns a FIPS module of this version.
 #[must_use]
-pub fn of_module(version: &str) -> Known {
+pub fn of_module(version: &str) -> VersionAdvisories {
     known(version, |advisory, line| advisory.fips.iter().any(|fips| fips == line))
 }
 
-fn known(version: &str, wanted: impl Fn(&Advisory, &str) -> bool) -> Known {
+fn known(version: &str, wanted: impl Fn(&Advisory, &str) -> bool) -> VersionAdvisories {
     // A unit test reads the file; an unreadable one would know nothing, and say so by `line`.
     let Ok(table) = serde_json::from_str::<Table>(ADVISORIES_JSON) else {
-        return Known { read: "never".to_string(), line: None, advisories: Vec::new() };
+        return VersionAdvisories { read: "never".to_string(), line: None, advisories: Vec::new() };
     };
     let name = line_of(version).unwrap_or_default();
     let mut advisories: Vec<Advisory> = table
@@ -106,7 +106,7 @@ fn known(version: &str, wanted: impl Fn(&Advisory, &str) -> bool) -> Known {
         .collect();
     advisories.sort_by(|a, b| (b.severity, &b.date).cmp(&(a.severity, &a.date)));
     let line = table.lines.into_iter().find(|line| line.line == name);
-    Known { read: table.read, line, advisories }
+    VersionAdvisories { read: table.read, line, advisories }
 }
 
 /// `3.5` of `3.5.7`.
@@ -118,7 +118,7 @@ pub fn line_of(version: &str) -> Option<String> {
     }
 }
 
-impl Known {
+impl VersionAdvisories {
     /// `1 High (CVE-2026-84782), 3 Moderate, 20 Low`: every one that is High or worse by name.
     #[must_use]
     pub fn summary(&self) -> String {

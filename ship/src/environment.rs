@@ -78,14 +78,14 @@ impl Settings {
             Some(text) if text == "off" => FipsMode::Off,
             Some(text) if text == "ready" => FipsMode::Ready,
             Some(text) if text == "only" => FipsMode::Only,
-            Some(text) => return Err(bad_value(mode_name, &text, "off, ready or only")),
+            Some(text) => return Err(value_error(mode_name, &text, "off, ready or only")),
         };
         let skip_name = "GABION_OPENSSL_SKIP_FIPS_GUARD";
         let skip_guard = match value(skip_name) {
             None => false,
             Some(text) if text == "0" => false,
             Some(text) if text == "1" => true,
-            Some(text) => return Err(bad_value(skip_name, &text, "1, 0 or nothing")),
+            Some(text) => return Err(value_error(skip_name, &text, "1, 0 or nothing")),
         };
         let layout = match full_path(&lookup, PREFIX)? {
             Some(prefix) => Layout::at(prefix),
@@ -147,7 +147,7 @@ impl Settings {
         self.layout.check_trust()?;
         if let Some(modules) = &self.modules_override {
             if !modules.is_dir() {
-                return Err(not_there(MODULES, modules, "a folder"));
+                return Err(missing_path_error(MODULES, modules, "a folder"));
             }
             trust::check_contents(modules)?;
         }
@@ -163,7 +163,9 @@ const CONF: &str = "GABION_OPENSSL_CONF";
 fn full_path(lookup: impl Fn(&str) -> Option<OsString>, name: &str) -> Result<Option<PathBuf>> {
     match lookup(name) {
         None => Ok(None),
-        Some(path) if path.is_empty() => Err(bad_value(name, &path, "a path, or no such variable")),
+        Some(path) if path.is_empty() => {
+            Err(value_error(name, &path, "a path, or no such variable"))
+        }
         Some(path) => std::path::absolute(&path)
             .map(Some)
             .map_err(|cause| Error::io("cannot make a full path of", Path::new(&path), cause)),
@@ -176,20 +178,20 @@ fn check_conf(conf: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt;
 
     let Ok(data) = std::fs::metadata(conf) else {
-        return Err(not_there(CONF, conf, "a configuration file"));
+        return Err(missing_path_error(CONF, conf, "a configuration file"));
     };
     // /dev/null, the usual name of no configuration.
     if data.file_type().is_char_device() {
         return Ok(());
     }
     if !data.is_file() {
-        return Err(not_there(CONF, conf, "a configuration file"));
+        return Err(missing_path_error(CONF, conf, "a configuration file"));
     }
     std::fs::File::open(conf).map_err(|cause| Error::io("cannot read", conf, cause))?;
     trust::check_file(conf)
 }
 
-fn not_there(name: &str, path: &Path, expected: &str) -> Error {
+fn missing_path_error(name: &str, path: &Path, expected: &str) -> Error {
     let what = if path.exists() { "which is not one" } else { "which is not there" };
     Error::NotReady(format!(
         "{name} is {}, {what}; expected {expected}. Nothing was started",
@@ -197,7 +199,7 @@ fn not_there(name: &str, path: &Path, expected: &str) -> Error {
     ))
 }
 
-fn bad_value(name: &str, value: &OsStr, expected: &str) -> Error {
+fn value_error(name: &str, value: &OsStr, expected: &str) -> Error {
     Error::NotReady(format!(
         "{name} is {:?}; expected {expected}. Nothing was started",
         value.to_string_lossy()

@@ -11,7 +11,7 @@ const BAR_EVERY: Duration = Duration::from_millis(200);
 const BAR_WIDTH: usize = 24;
 
 /// Runs `work` as one line of progress.
-pub(crate) fn staged<T>(
+pub(crate) fn run_stage<T>(
     name: &'static str,
     work: impl FnOnce() -> crate::Result<T>,
 ) -> crate::Result<T> {

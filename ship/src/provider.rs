@@ -10,9 +10,9 @@ use crate::{Error, Result, replace_file};
 /// The first OpenSSL that has the upcalls and algorithms the module builds on.
 const OLDEST_OPENSSL: [u32; 2] = [3, 5];
 
-/// An OpenSSL that is already installed.
+/// An installed OpenSSL.
 #[derive(Debug, Clone)]
-pub struct Installed {
+pub struct InstalledOpenssl {
     /// Its version.
     pub version: String,
     /// Where it looks for provider modules.
@@ -73,7 +73,7 @@ pub fn place_module(module: &Path, place: &Path) -> Result<bool> {
 ///
 /// # Errors
 /// [`Error::NotReady`] when it cannot be run or is older than 3.5.
-pub fn inspect(openssl: &Path) -> Result<Installed> {
+pub fn inspect(openssl: &Path) -> Result<InstalledOpenssl> {
     let output = Command::new(openssl)
         .args(["version", "-v", "-m", "-d"])
         .stdin(Stdio::null())
@@ -104,7 +104,7 @@ pub fn inspect(openssl: &Path) -> Result<Installed> {
             openssl.display()
         )));
     }
-    Ok(Installed {
+    Ok(InstalledOpenssl {
         version: version.to_string(),
         modules: quoted_path(&text, "MODULESDIR")?,
         ssl: quoted_path(&text, "OPENSSLDIR")?,
@@ -125,7 +125,7 @@ fn quoted_path(text: &str, key: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// As [`place_module`]; [`Error::NotReady`] when the folder does not exist.
-pub fn install(installed: &Installed, module: &Path) -> Result<(PathBuf, bool)> {
+pub fn install(installed: &InstalledOpenssl, module: &Path) -> Result<(PathBuf, bool)> {
     if !installed.modules.is_dir() {
         return Err(Error::NotReady(format!(
             "OpenSSL {} looks for modules in {}, which does not exist",
@@ -140,7 +140,7 @@ pub fn install(installed: &Installed, module: &Path) -> Result<(PathBuf, bool)> 
 
 /// What to add to an installed OpenSSL's configuration file; itself a complete one.
 #[must_use]
-pub fn configuration(installed: &Installed) -> String {
+pub fn configuration(installed: &InstalledOpenssl) -> String {
     format!(
         "# Gabion's provider for OpenSSL {version}: add this to {conf},\n\
          # or save it as a file of its own and name it in OPENSSL_CONF.\n\

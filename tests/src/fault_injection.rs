@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash, address_type};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
-use crate::observer::{Touch, Touched};
+use crate::observer::{KernelObserver, ObservedKernels};
 
 /// Which hash is hit: one of those with this layer and this type in the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,12 @@ pub struct Place {
     pub skip: usize,
 }
 
-/// Kernels of which one bit of what comes out at one place is flipped, once.
-pub type Disturbed<K> = Touched<K, Disturbance>;
+/// Kernels that flip one bit of one result, once.
+pub type FaultyKernels<K> = ObservedKernels<K, FaultInjector>;
 
 /// Where, and whether it was.
 #[derive(Clone, Default)]
-pub struct Disturbance {
+pub struct FaultInjector {
     /// Of all clones.
     state: Arc<Mutex<State>>,
 }
@@ -36,10 +36,10 @@ struct State {
     is_walking: bool,
 }
 
-impl<K> Disturbed<K> {
+impl<K> FaultyKernels<K> {
     /// Not disturbed yet.
     pub fn new(inner: K) -> Self {
-        Touched { inner, touch: Disturbance::default() }
+        ObservedKernels { inner, touch: FaultInjector::default() }
     }
 
     /// Disturbs the next signature at this place.
@@ -53,7 +53,7 @@ impl<K> Disturbed<K> {
     }
 }
 
-impl Disturbance {
+impl FaultInjector {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +76,7 @@ impl Disturbance {
     }
 }
 
-impl Touch for Disturbance {
+impl KernelObserver for FaultInjector {
     /// A walk begins with the leaves of FORS that the signature reveals.
     fn chains(&self, jobs: &mut [SlhChain<'_>]) {
         let is_leaf = |job: &SlhChain<'_>| job.address.kind() == address_type::FORS_TREE;

@@ -9,7 +9,7 @@ use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 /// What is done with jobs that are finished. Without a method of its own it is nothing.
-pub trait Touch {
+pub trait KernelObserver {
     /// After `sponge_many`.
     fn sponges(&self, _: &mut [Sponge<'_>]) {}
     /// After `slh_chain_many`.
@@ -26,9 +26,9 @@ pub trait Touch {
     fn xmss_secrets(&self, _: &mut [XmssSecret<'_>]) {}
 }
 
-/// Passes everything on to `inner`, and hands what comes out to `touch`.
+/// Kernels that pass everything on to `inner` and show the results to `touch`.
 #[derive(Clone)]
-pub struct Touched<K, T> {
+pub struct ObservedKernels<K, T> {
     /// Whose results they are.
     pub inner: K,
     /// Who gets them.
@@ -44,7 +44,7 @@ macro_rules! passed_on {
     };
 }
 
-impl<K: Kernels, T: Touch + Send + Sync> Kernels for Touched<K, T> {
+impl<K: Kernels, T: KernelObserver + Send + Sync> Kernels for ObservedKernels<K, T> {
     fn name(&self) -> &'static str {
         "touched"
     }

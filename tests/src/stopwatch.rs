@@ -53,7 +53,7 @@ struct Counters {
     lanes: AtomicU64,
 }
 
-/// Reads what [`Stopwatch`] and [`Timed`] counted.
+/// Reads what [`Stopwatch`] and [`TimedBackend`] counted.
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Counters>);
 
@@ -63,9 +63,9 @@ impl Watch {
         &self,
         inner: K,
         wrap: impl FnOnce(Stopwatch<K>) -> B,
-    ) -> Timed<B> {
+    ) -> TimedBackend<B> {
         let inner = wrap(Stopwatch { inner, counters: Arc::clone(&self.0) });
-        Timed { inner, counters: Arc::clone(&self.0) }
+        TimedBackend { inner, counters: Arc::clone(&self.0) }
     }
 
     /// What was counted since the last call of this function.
@@ -101,12 +101,12 @@ fn look() -> f64 {
 }
 
 /// A backend that counts its lanes and the time it takes.
-pub struct Timed<B> {
+pub struct TimedBackend<B> {
     inner: B,
     counters: Arc<Counters>,
 }
 
-impl<B: Backend> Backend for Timed<B> {
+impl<B: Backend> Backend for TimedBackend<B> {
     fn name(&self) -> &'static str {
         self.inner.name()
     }

@@ -21,9 +21,9 @@ const NAME: &str = "an_allocation_that_fails_ends_the_process_and_gives_nothing_
 /// Large allocations until one fails; zero means that none will.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-struct Failing;
+struct FailingAllocator;
 
-impl Failing {
+impl FailingAllocator {
     fn fails(size: usize) -> bool {
         size >= LARGE
             && LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
@@ -33,9 +33,9 @@ impl Failing {
 
 // SAFETY: every request goes to the system's allocator unchanged, or is answered with null, which an
 // allocator may do at any time.
-unsafe impl GlobalAlloc for Failing {
+unsafe impl GlobalAlloc for FailingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if Failing::fails(layout.size()) {
+        if FailingAllocator::fails(layout.size()) {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller's promise about the layout is passed on.
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Failing {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if Failing::fails(layout.size()) {
+        if FailingAllocator::fails(layout.size()) {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller's promise about the layout is passed on.
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Failing {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if size > layout.size() && Failing::fails(size) {
+        if size > layout.size() && FailingAllocator::fails(size) {
             return std::ptr::null_mut();
         }
         // SAFETY: the pointer came from the system's allocator with this layout; the caller promises
@@ -66,7 +66,7 @@ unsafe impl GlobalAlloc for Failing {
 }
 
 #[global_allocator]
-static ALLOCATOR: Failing = Failing;
+static ALLOCATOR: FailingAllocator = FailingAllocator;
 
 /// What the child does: batches whose memory is drawn from the allocator above.
 fn child(which: usize) {

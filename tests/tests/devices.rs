@@ -17,9 +17,9 @@ use gabion_engine::{
 use gabion_scheme::lms::{LM_OTS, LMS};
 use gabion_scheme::xmss::Set;
 
-struct Here;
+struct HostMachine;
 
-impl Source for Here {
+impl Source for HostMachine {
     type Device = Emulator;
 
     fn may_be_there(&self) -> bool {
@@ -45,7 +45,7 @@ impl Source for Here {
 /// An engine whose device is named.
 fn named() -> Engine {
     let mut backends = cpus();
-    backends.push(Box::new(Offload::keeping(Here, None)));
+    backends.push(Box::new(Offload::keeping(HostMachine, None)));
     let config = Config { backend: Some("cuda".to_owned()), ..Config::default() };
     Engine::with_backends(backends, &config).unwrap()
 }
@@ -214,7 +214,7 @@ impl Drop for Folder {
 #[test]
 fn batches_go_where_they_cost_least() {
     let folder = Folder::new();
-    let offload = Offload::keeping(Here, Some(folder.0.clone()));
+    let offload = Offload::keeping(HostMachine, Some(folder.0.clone()));
     let mut backends = cpus();
     let best = backends.remove(0);
     backends.insert(0, offload.beside(best));

@@ -17,9 +17,9 @@ use serde_json::Value;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-struct Counting;
+struct CountingAllocator;
 
-impl Counting {
+impl CountingAllocator {
     fn gave(bytes: usize) {
         let now = NOW.fetch_add(bytes, Ordering::Relaxed) + bytes;
         MOST.fetch_max(now, Ordering::Relaxed);
@@ -27,15 +27,15 @@ impl Counting {
 }
 
 // SAFETY: every request goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Counting::gave(layout.size());
+        CountingAllocator::gave(layout.size());
         // SAFETY: the caller's promise about the layout is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        Counting::gave(layout.size());
+        CountingAllocator::gave(layout.size());
         // SAFETY: the caller's promise about the layout is passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // Both are there while it is moved.
-        Counting::gave(size);
+        CountingAllocator::gave(size);
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the pointer came from the system's allocator with this layout; the caller promises the rest.
         unsafe { System.realloc(pointer, layout, size) }
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Bytes of a body.
 const BODY: usize = 512 << 10;

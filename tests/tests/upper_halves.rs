@@ -53,8 +53,8 @@ fn can_tell() -> bool {
     }
 }
 
-/// Kernels after each of which is looked.
-struct Watched<K>(K);
+/// Kernels with a check after each call.
+struct CheckedKernels<K>(K);
 
 macro_rules! watched {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
@@ -70,7 +70,7 @@ macro_rules! watched {
     };
 }
 
-impl<K: Kernels> Kernels for Watched<K> {
+impl<K: Kernels> Kernels for CheckedKernels<K> {
     fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -149,9 +149,9 @@ fn kernels_leave_no_upper_part_in_use() {
         eprintln!("Skipped: this processor does not tell registers in use from empty ones.");
         return;
     };
-    run_everything(Box::new(Cpu::new(Watched(avx2))));
+    run_everything(Box::new(Cpu::new(CheckedKernels(avx2))));
     if let Some(avx512) = Avx512::detect() {
-        run_everything(Box::new(Cpu::new(Watched(avx512))));
+        run_everything(Box::new(Cpu::new(CheckedKernels(avx512))));
     }
     let left = LEFT.lock().unwrap();
     assert!(left.is_empty(), "upper parts in use after {left:?}");

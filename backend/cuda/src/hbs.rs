@@ -255,7 +255,7 @@ impl XmssSigned {
     fn make(set: &'static Set) -> Option<Self> {
         let index = set.signatures() / 3;
         let (key, good) =
-            xmss::testing_only_signed(&Portable, set, index, &[MESSAGE], &mut pattern(11));
+            xmss::testing_only_signatures(&Portable, set, index, &[MESSAGE], &mut pattern(11));
         let key = xmss::VerifyKey::decode(set.scheme, &key).ok()?;
         let good = good.into_iter().next()?;
         let mut bad = good.clone();
@@ -333,7 +333,7 @@ impl LmsSigned {
 
     fn make(lms: &'static Lms, ots: &'static LmOts) -> Option<Self> {
         let (key, good) =
-            lms::testing_only_signed(&Portable, (lms, ots), 21, &[MESSAGE], &mut pattern(17));
+            lms::testing_only_signatures(&Portable, (lms, ots), 21, &[MESSAGE], &mut pattern(17));
         let key = lms::VerifyKey::decode(&[&[0, 0, 0, 1], &key[..]].concat()).ok()?;
         let good = [&[0; 4], &good.into_iter().next()?[..]].concat();
         let mut bad = good.clone();

@@ -20,7 +20,7 @@ pub(super) fn run<K: Kernels>(k: &K, operation: &mut Ed25519<'_>, status: &mut [
         Ed25519::Verify { rules, keys, messages, sig, z } => {
             let keys = match keys {
                 Keys::Fresh(bytes) => VerifyKeys::Fresh(*rules, bytes.as_chunks().0),
-                Keys::Known(keys) => VerifyKeys::Known(*rules, keys),
+                Keys::Known(keys) => VerifyKeys::Decoded(*rules, keys),
             };
             let sig = sig.as_chunks().0;
             match z {

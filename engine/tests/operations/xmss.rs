@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gabion_backend::portable::Portable;
 use gabion_engine::key_file::{self, EncodedKey, FileForm, Identifier, Parameters};
 use gabion_engine::keys::PublicKey;
-use gabion_engine::xmss::{Scheme, Set, testing_only_signed};
+use gabion_engine::xmss::{Scheme, Set, testing_only_signatures};
 use gabion_engine::{
     Algorithm, Config, Engine, Error, InputError, KeyCache, Kind, Limits, Message, OsEntropy,
     Queue, Status, VerifyKey,
@@ -30,7 +30,7 @@ fn signed_at(set: (Scheme, u32), index: u64, seed: u8, message: &[u8]) -> [Vec<u
         next = next.wrapping_add(101);
         (0..len).map(|at| next.wrapping_mul(at as u8 | 1) ^ (at >> 8) as u8).collect()
     };
-    let (key, signatures) = testing_only_signed(&Portable, set, index, &[message], &mut take);
+    let (key, signatures) = testing_only_signatures(&Portable, set, index, &[message], &mut take);
     [key, signatures.concat()]
 }
 

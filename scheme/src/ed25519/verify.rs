@@ -18,20 +18,20 @@ pub enum VerifyKeys<'a> {
     /// Encoded, one a lane, under these rules.
     Fresh(Rules, &'a [[u8; 32]]),
     /// Decoded, one a lane, all under these rules.
-    Known(Rules, &'a [&'a VerifyKey]),
+    Decoded(Rules, &'a [&'a VerifyKey]),
 }
 
 impl<'a> VerifyKeys<'a> {
     fn rules(&self) -> Rules {
         match self {
-            VerifyKeys::Fresh(rules, _) | VerifyKeys::Known(rules, _) => *rules,
+            VerifyKeys::Fresh(rules, _) | VerifyKeys::Decoded(rules, _) => *rules,
         }
     }
 
     fn lane(&self, lane: usize) -> EdKey<'a> {
         match self {
             VerifyKeys::Fresh(_, bytes) => EdKey::Encoded(&bytes[lane]),
-            VerifyKeys::Known(_, keys) => keys[lane].kernel_key(),
+            VerifyKeys::Decoded(_, keys) => keys[lane].kernel_key(),
         }
     }
 

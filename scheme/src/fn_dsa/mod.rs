@@ -30,7 +30,9 @@ mod signature;
 
 pub use keys::{SigningKey, VerifyKey, generate};
 pub use message::check_message;
-pub use params::{Design, Ending, MU_LEN, NONCE_LEN, Params, RANDOM_LEN, SEED_LEN, params};
+pub use params::{
+    Design, MU_LEN, NONCE_LEN, Params, RANDOM_LEN, SEED_LEN, SignaturePadding, params,
+};
 pub use signature::{pad, strip};
 
 use crate::error::Status;
@@ -74,22 +76,22 @@ pub fn sign(
 
 /// Where a signature that [`sign`] made ends.
 pub fn made_len(params: &Params, sig: &[u8]) -> usize {
-    match params.ending {
-        Ending::Padded => params.padded_len(),
-        Ending::Stripped => strip(sig).len(),
+    match params.padding {
+        SignaturePadding::Padded => params.padded_len(),
+        SignaturePadding::Stripped => strip(sig).len(),
     }
 }
 
 /// Verifies one signature, which ends as the parameter set of the key says.
 pub fn verify(key: &VerifyKey, message: &Message<'_>, sig: &[u8]) -> Status {
     let params = key.params();
-    let verified = message::with_parts(params, message, |parts| match params.ending {
-        Ending::Padded => key.verifier().verify(parts, sig),
-        Ending::Stripped if sig.len() > params.padded_len() => {
+    let verified = message::with_parts(params, message, |parts| match params.padding {
+        SignaturePadding::Padded => key.verifier().verify(parts, sig),
+        SignaturePadding::Stripped if sig.len() > params.padded_len() => {
             signature::verify_long(params, key.bytes(), parts.data, sig)
         }
         // What is not stripped, or empty, does not pad.
-        Ending::Stripped => {
+        SignaturePadding::Stripped => {
             pad(params, sig).is_ok_and(|padded| key.verifier().verify(parts, &padded))
         }
     });

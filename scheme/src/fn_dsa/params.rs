@@ -23,9 +23,9 @@ pub enum Design {
     Falcon,
 }
 
-/// How a signature ends.
+/// The padding at the end of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum SignaturePadding {
     /// With zeros up to the fixed length.
     Padded,
     /// With the byte that holds the last coefficient's last bit.
@@ -42,7 +42,7 @@ pub struct Params {
     /// log2 of the degree: 9 or 10.
     pub log_n: u32,
     /// How its signatures end.
-    pub ending: Ending,
+    pub padding: SignaturePadding,
 }
 
 static PARAMS: [Params; 6] = [
@@ -50,37 +50,37 @@ static PARAMS: [Params; 6] = [
         algorithm: Algorithm::FnDsa512,
         design: Design::FnDsaDraft,
         log_n: 9,
-        ending: Ending::Padded,
+        padding: SignaturePadding::Padded,
     },
     Params {
         algorithm: Algorithm::FnDsa1024,
         design: Design::FnDsaDraft,
         log_n: 10,
-        ending: Ending::Padded,
+        padding: SignaturePadding::Padded,
     },
     Params {
         algorithm: Algorithm::Falcon512,
         design: Design::Falcon,
         log_n: 9,
-        ending: Ending::Stripped,
+        padding: SignaturePadding::Stripped,
     },
     Params {
         algorithm: Algorithm::Falcon1024,
         design: Design::Falcon,
         log_n: 10,
-        ending: Ending::Stripped,
+        padding: SignaturePadding::Stripped,
     },
     Params {
         algorithm: Algorithm::FalconPadded512,
         design: Design::Falcon,
         log_n: 9,
-        ending: Ending::Padded,
+        padding: SignaturePadding::Padded,
     },
     Params {
         algorithm: Algorithm::FalconPadded1024,
         design: Design::Falcon,
         log_n: 10,
-        ending: Ending::Padded,
+        padding: SignaturePadding::Padded,
     },
 ];
 
@@ -123,11 +123,11 @@ impl Params {
     /// Bytes of the longest signature that can verify: padded, or with the longest compressed s2
     /// that the bound on the norm allows.
     pub fn sig_len_max(&self) -> usize {
-        match (self.ending, self.log_n) {
-            (Ending::Padded, _) => self.padded_len(),
+        match (self.padding, self.log_n) {
+            (SignaturePadding::Padded, _) => self.padded_len(),
             // 1 + 40 + ceil((11 * 512 + 50) / 8) and 1 + 40 + ceil((11 * 1024 + 101) / 8).
-            (Ending::Stripped, 9) => 752,
-            (Ending::Stripped, _) => 1462,
+            (SignaturePadding::Stripped, 9) => 752,
+            (SignaturePadding::Stripped, _) => 1462,
         }
     }
 
@@ -158,7 +158,12 @@ mod tests {
             assert_eq!(row.public_key.max(), params.pk_len(), "{}", row.name);
             assert_eq!(row.private_key.max(), params.sk_len(), "{}", row.name);
             assert_eq!(row.output.max(), params.sig_len_max(), "{}", row.name);
-            assert_eq!(row.output.varies(), params.ending == Ending::Stripped, "{}", row.name);
+            assert_eq!(
+                row.output.varies(),
+                params.padding == SignaturePadding::Stripped,
+                "{}",
+                row.name
+            );
         }
     }
 

@@ -81,9 +81,9 @@ pub(crate) trait Layers {
     ) -> Result<bool, Error>;
 }
 
-/// What there is of one tree.
+/// The stored nodes of one tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
+pub struct StoredTree<'a> {
     /// The level: 0 at the top.
     pub level: usize,
     /// Which of all trees of its level it is.
@@ -214,12 +214,12 @@ impl<L: Layers> Forest<L> {
     /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
     /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
     /// no less worth guarding than the key: see [`Forest::restore`].
-    pub(crate) fn kept(&self) -> Vec<Kept<'_>> {
+    pub(crate) fn kept(&self) -> Vec<StoredTree<'_>> {
         let mut all = Vec::new();
         for (level, here) in self.levels.iter().enumerate() {
             for here in [Some(here), here.next.as_deref()].into_iter().flatten() {
                 let Level { tree, number, signed, .. } = here;
-                all.push(Kept { level, number: *number, row: tree.top.row(), signed });
+                all.push(StoredTree { level, number: *number, row: tree.top.row(), signed });
             }
         }
         all
@@ -238,13 +238,13 @@ impl<L: Layers> Forest<L> {
     pub(crate) fn restore<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
-        kept: Kept<'_>,
+        kept: StoredTree<'_>,
         scratch: &mut ScratchOf<L>,
     ) -> Result<(), Error> {
         let reason = "what is kept of its trees does not fit it";
         let algorithm = self.name();
         let refused = || Error::PrivateKey { algorithm, reason };
-        let Kept { level, number, row, signed } = kept;
+        let StoredTree { level, number, row, signed } = kept;
         if !(1..self.layers.count()).contains(&level) {
             return Err(refused());
         }

@@ -22,7 +22,7 @@ mod reader;
 mod tree;
 
 pub(crate) use digits::{checksum, digit};
-pub use forest::Kept;
+pub use forest::StoredTree;
 pub(crate) use forest::{Forest, Layers, Run};
 pub(crate) use growth::{Growth, Part};
 pub(crate) use reader::Reader;

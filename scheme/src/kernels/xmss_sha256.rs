@@ -291,11 +291,11 @@ fn prf<const N: usize, const V: usize>(
     }
 }
 
-/// One stream, portably.
+/// Portable compression of a single stream.
 #[derive(Clone, Copy)]
-struct One;
+struct SingleStream;
 
-impl Compress<1> for One {
+impl Compress<1> for SingleStream {
     #[inline(always)]
     fn compress(self, from: &[Row<1>; 8], block: [&Row<1>; 16], into: &mut [Row<1>; 8]) {
         let mut bytes = [0u8; 64];
@@ -316,8 +316,8 @@ pub(super) fn chain(job: &mut XmssChain<'_>) {
     one.begin(0, job.context, &job.address.with(XmssAddress::HASH, job.start));
     Streams::put(&mut one.value, 0, job.value);
     match job.context.n {
-        24 => one.steps::<6>(One, job.steps),
-        _ => one.steps::<8>(One, job.steps),
+        24 => one.steps::<6>(SingleStream, job.steps),
+        _ => one.steps::<8>(SingleStream, job.steps),
     }
     one.take(0, job.value);
     one.wipe();
@@ -329,8 +329,8 @@ pub(super) fn hash(job: &mut XmssHash<'_>) {
     one.begin(0, job.context, &job.address);
     Streams::put(&mut one.value, 0, job.input);
     match job.context.n {
-        24 => one.node::<6>(One),
-        _ => one.node::<8>(One),
+        24 => one.node::<6>(SingleStream),
+        _ => one.node::<8>(SingleStream),
     }
     one.take(0, job.output);
     one.wipe();
@@ -341,8 +341,8 @@ pub(super) fn secret(job: &mut XmssSecret<'_>) {
     let mut one = Streams::<1>::ZERO;
     one.begin_secret(0, job);
     match job.context.n {
-        24 => one.secret::<6>(One),
-        _ => one.secret::<8>(One),
+        24 => one.secret::<6>(SingleStream),
+        _ => one.secret::<8>(SingleStream),
     }
     one.take(0, job.output);
     one.wipe();
@@ -358,8 +358,8 @@ pub(super) fn randomizer(seed: &XmssSecretSeed, index: u64, output: &mut [u8]) {
     let (last, value) = ([index as u32], &mut value.as_chunks_mut().0[0]);
     let of = (&*start, &*rows, &*address, &last);
     match seed.bytes().len() {
-        24 => prf::<1, 6>(One, of, state, value),
-        _ => prf::<1, 8>(One, of, state, value),
+        24 => prf::<1, 6>(SingleStream, of, state, value),
+        _ => prf::<1, 8>(SingleStream, of, state, value),
     }
     one.take(0, output);
     one.wipe();

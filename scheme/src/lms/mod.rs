@@ -36,7 +36,7 @@ mod signature;
 mod single_leaf;
 mod verify;
 
-pub use crate::hbs::Kept;
+pub use crate::hbs::StoredTree;
 pub use crate::kernels::lms::LmsFamily;
 pub use generate::{Generation, Nodes, Piece, generate, ways_up};
 pub use keys::{Public, VerifyKey, with_levels};
@@ -44,7 +44,7 @@ pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};
 pub use sign::SigningKey;
 pub use signature::{Part, index_of, parts};
-pub use single_leaf::testing_only_signed;
+pub use single_leaf::testing_only_signatures;
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

@@ -13,7 +13,7 @@ use super::one_time::{self, SIGNATURES_MAX};
 use super::secret::Secret;
 use super::verify;
 use crate::error::{Error, Status};
-use crate::hbs::{Forest, Kept, Layers, Tree};
+use crate::hbs::{Forest, Layers, StoredTree, Tree};
 use crate::kernels::Kernels;
 
 impl Layers for Levels {
@@ -168,7 +168,7 @@ impl SigningKey {
     /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
     /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
     /// no less worth guarding than the key: see [`SigningKey::restore`].
-    pub fn kept(&self) -> Vec<Kept<'_>> {
+    pub fn kept(&self) -> Vec<StoredTree<'_>> {
         self.forest.kept()
     }
 
@@ -186,7 +186,7 @@ impl SigningKey {
     pub fn restore<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
-        kept: Kept<'_>,
+        kept: StoredTree<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
         self.forest.restore(k, kept, scratch)

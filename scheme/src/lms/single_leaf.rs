@@ -22,7 +22,7 @@ use crate::kernels::lms::{LmsChain, prefix};
 ///
 /// # Panics
 /// If both sets are not of one hash function.
-pub fn testing_only_signed<K: Kernels + ?Sized>(
+pub fn testing_only_signatures<K: Kernels + ?Sized>(
     k: &K,
     (lms, ots): (&'static Lms, &'static LmOts),
     q: u32,

@@ -123,8 +123,8 @@ pub fn publish<K: Kernels>(
     });
 }
 
-/// What K-PKE.KeyGen makes of one seed.
-struct Made<'a> {
+/// The outputs of K-PKE.KeyGen for one seed.
+struct KeyPairParts<'a> {
     rho: &'a [u8],
     /// `[row][column]`.
     a: &'a [KemPoly],
@@ -132,7 +132,7 @@ struct Made<'a> {
     t_hat: &'a [KemPoly],
 }
 
-impl Made<'_> {
+impl KeyPairParts<'_> {
     /// Algorithm 13, lines 19 and 20, and what Algorithm 16, line 3, takes from them: all of the
     /// decapsulation key but its last 64 bytes, H(ek) and z.
     fn encode<K: Kernels>(&self, k: &K, p: &Params, ek: &mut [u8], dk: &mut [u8]) {
@@ -158,7 +158,7 @@ fn k_pke_keygen<K: Kernels>(
     p: &Params,
     seeds: &[[u8; SEED_LEN]],
     scratch: &mut Scratch,
-    mut each: impl FnMut(usize, &Made<'_>),
+    mut each: impl FnMut(usize, &KeyPairParts<'_>),
 ) {
     let n = seeds.len();
     for seed in seeds {
@@ -194,7 +194,7 @@ fn k_pke_keygen<K: Kernels>(
             k.kem_matvec(t_hat, a, s_hat);
             k.kem_to_mont(t_hat);
             k.kem_add(t_hat, e_hat);
-            each(block * SIDE_BY_SIDE + lane, &Made { rho: &pair[..32], a, s_hat, t_hat });
+            each(block * SIDE_BY_SIDE + lane, &KeyPairParts { rho: &pair[..32], a, s_hat, t_hat });
         }
     }
     scratch.wipe();
@@ -319,13 +319,13 @@ pub fn encaps<K: Kernels>(
     scratch.wipe();
 }
 
-/// What K-PKE.Encrypt makes in one lane, before it is compressed.
-struct Encrypted<'a> {
+/// The outputs of K-PKE.Encrypt for one lane, before compression.
+struct CiphertextParts<'a> {
     u: &'a [KemPoly],
     v: &'a [KemPoly],
 }
 
-impl Encrypted<'_> {
+impl CiphertextParts<'_> {
     /// Algorithm 14, lines 22 and 23.
     fn encode<K: Kernels>(&self, k: &K, p: &Params, out: &mut [u8]) {
         let (u_out, v_out) = out.split_at_mut(p.u_len());
@@ -343,7 +343,7 @@ fn encrypt<K: Kernels>(
     m: &[[u8; 32]],
     pairs: &[[u8; 64]],
     scratch: &mut Scratch,
-    mut each: impl FnMut(usize, &Encrypted<'_>),
+    mut each: impl FnMut(usize, &CiphertextParts<'_>),
 ) {
     let product = room(&mut scratch.product, p.k + 1);
     let mut mu = [KemPoly::default()];
@@ -374,7 +374,7 @@ fn encrypt<K: Kernels>(
             k.kem_add(product, e);
             let (u, v) = product.split_at_mut(p.k);
             k.kem_add(v, &mu);
-            each(block * SIDE_BY_SIDE + lane, &Encrypted { u, v });
+            each(block * SIDE_BY_SIDE + lane, &CiphertextParts { u, v });
         }
     }
     ct::wipe(&mut mu);

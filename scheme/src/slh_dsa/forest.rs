@@ -37,11 +37,11 @@ pub(super) struct Tree<'a> {
     pub(super) address: SlhAddress,
     /// How many leaves of the same address come before this tree's: i * 2^a in FORS, else 0.
     pub(super) offset: u32,
-    pub(super) wanted: Wanted<'a>,
+    pub(super) output: TreeOutput<'a>,
 }
 
-/// What is taken of a tree.
-pub(super) enum Wanted<'a> {
+/// The part of a tree that the caller wants.
+pub(super) enum TreeOutput<'a> {
     /// The authentication path of a leaf, counted within this tree, `[height][n]`, and the root.
     Path { leaf: u32, path: &'a mut [u8], root: &'a mut [u8] },
     /// The root alone.
@@ -53,16 +53,16 @@ pub(super) enum Wanted<'a> {
 impl Tree<'_> {
     /// Takes from the nodes of a level what is wanted of it.
     fn emit(&mut self, n: usize, height: u32, level: u32, nodes: &[u8]) {
-        match &mut self.wanted {
-            Wanted::Path { leaf, path, .. } if level < height => {
+        match &mut self.output {
+            TreeOutput::Path { leaf, path, .. } if level < height => {
                 let sibling = (*leaf >> level ^ 1) as usize;
                 let node = &nodes[sibling * n..][..n];
                 path[level as usize * n..][..n].copy_from_slice(node);
             }
-            Wanted::Path { root, .. } => root.copy_from_slice(nodes),
-            Wanted::Root(root) if level == height => root.copy_from_slice(nodes),
-            Wanted::Root(_) => {}
-            Wanted::Nodes(all) => {
+            TreeOutput::Path { root, .. } => root.copy_from_slice(nodes),
+            TreeOutput::Root(root) if level == height => root.copy_from_slice(nodes),
+            TreeOutput::Root(_) => {}
+            TreeOutput::Nodes(all) => {
                 // The levels below hold 2^height + ... + 2^(height - level + 1) nodes.
                 let below = (2usize << height) - (2usize << (height - level));
                 all[below * n..][..nodes.len()].copy_from_slice(nodes);
@@ -81,9 +81,11 @@ pub(super) fn fors<K: Kernels>(kernels: &K, p: &Params, trees: &mut [Tree<'_>], 
     ct::resize(&mut s.nodes, trees.len() * roots_len, 0);
     let mut jobs = Vec::with_capacity(s.nodes.len() / p.n);
     for (tree, roots) in trees.iter_mut().zip(s.nodes.chunks_exact_mut(roots_len)) {
-        let (signs, mut path) = match &mut tree.wanted {
-            Wanted::Path { leaf, path, .. } => (Some(*leaf), Some(&mut path[..low as usize * p.n])),
-            Wanted::Root(_) | Wanted::Nodes(_) => (None, None),
+        let (signs, mut path) = match &mut tree.output {
+            TreeOutput::Path { leaf, path, .. } => {
+                (Some(*leaf), Some(&mut path[..low as usize * p.n]))
+            }
+            TreeOutput::Root(_) | TreeOutput::Nodes(_) => (None, None),
         };
         for (subtree, root) in (0..).zip(roots.chunks_exact_mut(p.n)) {
             let leaf = signs.filter(|leaf| leaf >> low == subtree);
@@ -103,7 +105,7 @@ pub(super) fn fors<K: Kernels>(kernels: &K, p: &Params, trees: &mut [Tree<'_>], 
     drop(jobs);
     // What is beside the path is the signature; of the roots, what is left to hash follows from it.
     for tree in trees.iter() {
-        if let Wanted::Path { path, .. } = &tree.wanted {
+        if let TreeOutput::Path { path, .. } = &tree.output {
             ct::declassify(path);
         }
     }

@@ -1,6 +1,6 @@
 //! Key generation, and keys from their encodings, over a batch.
 
-use super::forest::{self, Tree, Wanted};
+use super::forest::{self, Tree, TreeOutput};
 use super::keys::{SigningKey, VerifyKey};
 use super::params::Params;
 use super::{OPS_MAX, Scratch};
@@ -130,7 +130,7 @@ fn top_trees<K: Kernels>(kernels: &K, p: &Params, keys: &mut [SigningKey], scrat
         .map(|key| {
             let (context, sk_seed, nodes) = key.parts_mut();
             let address = SlhAddress::new(p.d - 1, 0, address_type::TREE);
-            Tree { context, sk_seed, address, offset: 0, wanted: Wanted::Nodes(nodes) }
+            Tree { context, sk_seed, address, offset: 0, output: TreeOutput::Nodes(nodes) }
         })
         .collect();
     forest::build(kernels, p, &mut trees, scratch);

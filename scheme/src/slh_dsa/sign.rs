@@ -4,7 +4,7 @@
 use zeroize::Zeroizing;
 
 use super::digest::{self, Indices, Input};
-use super::forest::{self, Tree, Wanted};
+use super::forest::{self, Tree, TreeOutput};
 use super::keys::SigningKey;
 use super::params::{M_MAX, N_MAX, Params};
 use super::pins::Pins;
@@ -273,7 +273,7 @@ fn fors_paths<K: Kernels>(
                 sk_seed: key.sk_seed(),
                 address: lane.fors(address_type::FORS_TREE),
                 offset: index - leaf,
-                wanted: Wanted::Path { leaf, path: &mut part[p.n..], root },
+                output: TreeOutput::Path { leaf, path: &mut part[p.n..], root },
             }
         })
         .collect();
@@ -310,18 +310,18 @@ fn layer_paths<K: Kernels>(
         // The key of a layer signs the root of the tree below.
         let roots = signed.iter_mut().zip(again).skip(1);
         for (layer, (part, (root, again))) in (0..).zip(layers.zip(roots)) {
-            let tree = |wanted| Tree {
+            let tree = |output| Tree {
                 context: lane.context,
                 sk_seed: key.sk_seed(),
                 address: SlhAddress::new(layer, indices.tree, address_type::TREE),
                 offset: 0,
-                wanted,
+                output,
             };
             let (leaf, path, root) = (indices.leaf, &mut part[p.wots_len()..], &mut root[..p.n]);
-            trees.push(tree(Wanted::Path { leaf, path, root }));
+            trees.push(tree(TreeOutput::Path { leaf, path, root }));
             let place = Pins::place(p, layer, indices.tree);
             if place.is_some_and(|place| !key.pins().is_set(place)) {
-                trees.push(tree(Wanted::Root(&mut again.insert([0; N_MAX])[..p.n])));
+                trees.push(tree(TreeOutput::Root(&mut again.insert([0; N_MAX])[..p.n])));
             }
             indices.climb(p);
         }

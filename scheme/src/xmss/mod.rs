@@ -35,13 +35,13 @@ mod single_leaf;
 mod tree;
 mod verify;
 
-pub use crate::hbs::Kept;
+pub use crate::hbs::StoredTree;
 pub use crate::kernels::xmss::XmssFamily;
 pub use keys::VerifyKey;
 pub use params::{LAYERS_MAX, Scheme, Set, XMSS, XMSSMT};
 pub use sign::{Generation, Nodes, Piece, SigningKey, generate};
 pub use signature::index_of;
-pub use single_leaf::testing_only_signed;
+pub use single_leaf::testing_only_signatures;
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

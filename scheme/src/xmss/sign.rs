@@ -10,7 +10,7 @@ use super::secret::{Secret, Seeds, TOGETHER};
 use super::signature::Signature;
 use super::{Scratch, verify};
 use crate::error::Error;
-use crate::hbs::{Forest, Growth, Kept, Layers, Run, Tree};
+use crate::hbs::{Forest, Growth, Layers, Run, StoredTree, Tree};
 use crate::kernels::Kernels;
 use crate::kernels::xmss::N_MAX;
 
@@ -19,24 +19,24 @@ const KEPT: u32 = 16;
 
 /// The layers of a key, from the top.
 #[derive(Clone, Copy)]
-pub(super) struct Of {
+pub(super) struct XmssLayers {
     set: &'static Set,
     kept: u32,
 }
 
-impl Of {
+impl XmssLayers {
     /// A set's, of whose trees so many levels are kept.
     pub(super) fn new(set: &'static Set, kept: u32) -> Self {
-        Of { set, kept: kept.clamp(1, KEPT) }
+        XmssLayers { set, kept: kept.clamp(1, KEPT) }
     }
 
     /// As many as are kept where nothing else is said.
     pub(super) fn all(set: &'static Set) -> Self {
-        Of::new(set, KEPT)
+        XmssLayers::new(set, KEPT)
     }
 }
 
-impl Layers for Of {
+impl Layers for XmssLayers {
     type Secret = Secret;
 
     fn count(&self) -> usize {
@@ -103,12 +103,12 @@ pub struct SigningKey {
     set: &'static Set,
     seeds: Arc<Seeds>,
     public: VerifyKey,
-    forest: Forest<Of>,
+    forest: Forest<XmssLayers>,
 }
 
 impl SigningKey {
     /// The key of a top tree that is whole.
-    pub(super) fn new(layers: Of, top: Tree<Secret>) -> Result<Self, Error> {
+    pub(super) fn new(layers: XmssLayers, top: Tree<Secret>) -> Result<Self, Error> {
         let (set, seeds) = (layers.set, Arc::clone(&top.secret.seeds));
         let number = set.number.to_be_bytes();
         let public = [&number[..], top.root(), seeds.context.seed()].concat();
@@ -178,7 +178,7 @@ impl SigningKey {
     /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
     /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
     /// no less worth guarding than the key: see [`SigningKey::restore`].
-    pub fn kept(&self) -> Vec<Kept<'_>> {
+    pub fn kept(&self) -> Vec<StoredTree<'_>> {
         self.forest.kept()
     }
 
@@ -195,7 +195,7 @@ impl SigningKey {
     pub fn restore<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
-        kept: Kept<'_>,
+        kept: StoredTree<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
         self.forest.restore(k, kept, scratch)
@@ -207,7 +207,7 @@ impl SigningKey {
 fn sign_run<K: Kernels + ?Sized>(
     k: &K,
     (seeds, public): (&Seeds, &VerifyKey),
-    forest: &Forest<Of>,
+    forest: &Forest<XmssLayers>,
     run: &Run,
     messages: &[&[u8]],
     out: &mut [u8],
@@ -260,7 +260,7 @@ impl fmt::Debug for SigningKey {
 /// A key that is being made: its top tree, in pieces that several threads can work at. Where all pieces of a wave
 /// have run, the wave is closed, and the next one is taken.
 pub struct Generation {
-    layers: Of,
+    layers: XmssLayers,
     growth: Growth<Secret>,
 }
 
@@ -275,7 +275,7 @@ impl Generation {
     /// [`Error::Length`]; [`Error::PrivateKey`] for a set that verifies only ([`Set::can_sign`]);
     /// [`Error::NoMemory`].
     pub fn new(set: &'static Set, seeds: &[u8]) -> Result<Self, Error> {
-        Self::of(Of::all(set), seeds)
+        Self::of(XmssLayers::all(set), seeds)
     }
 
     /// The same, of whose trees so many levels are kept: less memory, for more work where an index is out of
@@ -284,10 +284,10 @@ impl Generation {
     /// # Errors
     /// As [`Generation::new`].
     pub fn keeping(set: &'static Set, levels: u32, seeds: &[u8]) -> Result<Self, Error> {
-        Self::of(Of::new(set, levels), seeds)
+        Self::of(XmssLayers::new(set, levels), seeds)
     }
 
-    fn of(layers: Of, seeds: &[u8]) -> Result<Self, Error> {
+    fn of(layers: XmssLayers, seeds: &[u8]) -> Result<Self, Error> {
         let set = layers.set;
         if !set.can_sign() {
             let reason = "its set is not one of SP 800-208, and only verifies";

@@ -19,7 +19,7 @@ use crate::kernels::xmss::{STEPS_MAX, XmssAddress, XmssChain, XmssContext};
 
 /// An encoded public key, and a signature of each message by the leaf with this index. `take` gives all that is random,
 /// so many bytes a call. Nobody else has this key, which could sign by no other leaf.
-pub fn testing_only_signed<K: Kernels + ?Sized>(
+pub fn testing_only_signatures<K: Kernels + ?Sized>(
     k: &K,
     set: &'static Set,
     index: u64,

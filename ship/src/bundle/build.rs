@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use super::archive::Archive;
-use super::compile::{self, Wanted};
+use super::compile::{self, CompileRequest};
 use super::fetch::Attempts;
 use super::patch;
 use super::place::Place;
@@ -18,7 +18,7 @@ use super::source::{SourceRequest, version_of_archive};
 use super::{Layout, Manifest};
 use crate::bundle::configuration::write_configuration;
 use crate::pins::{Pins, version_numbers};
-use crate::progress::{Stage, staged};
+use crate::progress::{Stage, run_stage};
 use crate::{Error, Result, pins, provider, trust};
 
 /// What the command line asks of [`build`].
@@ -69,7 +69,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
     let patch = request.core_offload.then(|| patch::core_offload(&version)).transpose()?;
     let layout = request.layout(&version)?;
     let place = Place::claim(&layout)?;
-    match already_there(&layout, request, &version, patch)? {
+    match find_finished(&layout, request, &version, patch)? {
         Some(manifest) => {
             eprintln!(
                 "OpenSSL {} is already built (since {}) in {}",
@@ -89,7 +89,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
             compile::run(
                 &place,
                 &layout,
-                &Wanted {
+                &CompileRequest {
                     version: &version,
                     archive,
                     asked: request.version.is_some() || request.source.location.is_some(),
@@ -109,8 +109,8 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         place_library(&layout, library.as_deref())?;
     }
     if let Some(manifest) = layout.manifest()? {
-        say_why_no_newer(&attempts, &manifest);
-        for warning in manifest.standing().warnings {
+        report_unavailable_versions(&attempts, &manifest);
+        for warning in manifest.version_status().warnings {
             eprintln!("warning: {warning}");
         }
     }
@@ -193,11 +193,11 @@ fn choose(
         if finished(version)?.as_ref() == Some(version) {
             return Ok((version.clone(), None));
         }
-        if let Some(archive) = had(pins, version, attempts)? {
+        if let Some(archive) = fetch_if_available(pins, version, attempts)? {
             return Ok((version.clone(), Some(archive)));
         }
     }
-    Err(nothing_had(attempts))
+    Err(no_source_error(attempts))
 }
 
 /// What `--source` names, its hash checked before its version is read.
@@ -207,7 +207,7 @@ fn from_source(request: &BuildRequest, location: &str, pins: &Pins) -> Result<(S
     }
     let folder = fetch_folder()?;
     let archive =
-        staged("OpenSSL: source", || request.source.obtain(location, pins, folder.path()))?;
+        run_stage("OpenSSL: source", || request.source.obtain(location, pins, folder.path()))?;
     let found = version_of_archive(&archive)?;
     match &request.version {
         Some(version) if *version != found => Err(Error::Request(format!(
@@ -224,8 +224,12 @@ fn fetch_folder() -> Result<tempfile::TempDir> {
     trust::private_folder(&place, "gabion-source-")
 }
 
-/// Fetches a version, if any place has it.
-fn had(pins: &Pins, version: &str, attempts: &mut Attempts) -> Result<Option<Archive>> {
+/// Fetches a version if a place has it.
+fn fetch_if_available(
+    pins: &Pins,
+    version: &str,
+    attempts: &mut Attempts,
+) -> Result<Option<Archive>> {
     let folder = fetch_folder()?;
     let pin = pins.find(version)?;
     let stage = Stage::start("OpenSSL: source", 0);
@@ -238,8 +242,8 @@ fn had(pins: &Pins, version: &str, attempts: &mut Attempts) -> Result<Option<Arc
     Ok(archive)
 }
 
-/// Says which version was taken, and what was answered where a newer one was asked for.
-fn say_why_no_newer(attempts: &Attempts, manifest: &Manifest) {
+/// Reports which version is used, and why newer ones could not be fetched.
+fn report_unavailable_versions(attempts: &Attempts, manifest: &Manifest) {
     let taken = version_numbers(&manifest.version);
     let is_newer = |reason: &&String| {
         reason.split(' ').next().is_some_and(|version| version_numbers(version) > taken)
@@ -254,10 +258,10 @@ fn say_why_no_newer(attempts: &Attempts, manifest: &Manifest) {
 }
 
 fn fetch(pins: &Pins, version: &str, attempts: &mut Attempts) -> Result<Archive> {
-    had(pins, version, attempts)?.ok_or_else(|| nothing_had(attempts))
+    fetch_if_available(pins, version, attempts)?.ok_or_else(|| no_source_error(attempts))
 }
 
-fn nothing_had(attempts: &Attempts) -> Error {
+fn no_source_error(attempts: &Attempts) -> Error {
     Error::Program(format!(
         "OpenSSL's source is not to be had:\n       {}\n       give the tarball with `--source FILE|URL`",
         attempts.reasons.join("\n       ")
@@ -321,7 +325,7 @@ fn refresh(layout: &Layout, module: Option<&Path>) -> Result<()> {
 }
 
 /// The finished bundle that makes a build unnecessary, if there is one.
-fn already_there(
+fn find_finished(
     layout: &Layout,
     request: &BuildRequest,
     version: &str,

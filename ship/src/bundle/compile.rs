@@ -13,15 +13,15 @@ use super::patch;
 use super::place::{Log, Place, move_into_place};
 use super::source::{unpack, version_of_archive};
 use super::{Layout, Manifest, ModuleRecord};
-use crate::progress::{Stage, duration_text, staged};
+use crate::progress::{Stage, duration_text, run_stage};
 use crate::{Error, Result, advisories, pins, provider, sha256_file};
 
 /// Variables of `make` that leave out OpenSSL's static libraries. Nothing in a bundle links with them, and compiling their
 /// objects takes a third of the build.
 const SHARED_ONLY: [&str; 2] = ["LIBS=", "INSTALL_LIBS="];
 
-/// What is to be compiled.
-pub(super) struct Wanted<'a> {
+/// The versions and options of a build.
+pub(super) struct CompileRequest<'a> {
     pub(super) version: &'a str,
     pub(super) archive: Archive,
     /// Whether the version was named, and is not just the newest that was to be had.
@@ -43,10 +43,10 @@ pub(super) struct Wanted<'a> {
 ///
 /// # Errors
 /// Every variant of [`Error`]; the place then holds what it held before.
-pub(super) fn run(place: &Place, layout: &Layout, wanted: &Wanted<'_>) -> Result<()> {
+pub(super) fn run(place: &Place, layout: &Layout, wanted: &CompileRequest<'_>) -> Result<()> {
     require_tools()?;
     let begun = std::time::Instant::now();
-    place.staged(|staging, log| in_staging(staging, log, layout, wanted))?;
+    place.with_staging(|staging, log| in_staging(staging, log, layout, wanted))?;
     eprintln!(
         "OpenSSL {} from {} built in {} in {}",
         wanted.version,
@@ -57,11 +57,17 @@ pub(super) fn run(place: &Place, layout: &Layout, wanted: &Wanted<'_>) -> Result
     Ok(())
 }
 
-fn in_staging(staging: &Path, log: &Log, layout: &Layout, wanted: &Wanted<'_>) -> Result<()> {
+fn in_staging(
+    staging: &Path,
+    log: &Log,
+    layout: &Layout,
+    wanted: &CompileRequest<'_>,
+) -> Result<()> {
     let source = staging.join("source");
-    let tree = staged("OpenSSL: unpack", || unpack_as(wanted.version, &wanted.archive, &source))?;
+    let tree =
+        run_stage("OpenSSL: unpack", || unpack_as(wanted.version, &wanted.archive, &source))?;
     if let Some(patch) = wanted.patch {
-        staged("OpenSSL: core patch", || patch::apply(&tree, patch))?;
+        run_stage("OpenSSL: core patch", || patch::apply(&tree, patch))?;
     }
     let options = configure_options(layout)?;
     let jobs = wanted
@@ -70,7 +76,7 @@ fn in_staging(staging: &Path, log: &Log, layout: &Layout, wanted: &Wanted<'_>) -
     configure(log, "OpenSSL: configure", &tree, &options)?;
     compile(log, &tree, jobs)?;
     let root = staging.join("root");
-    staged("OpenSSL: install", || {
+    run_stage("OpenSSL: install", || {
         let mut destination = std::ffi::OsString::from("DESTDIR=");
         destination.push(&root);
         let mut make = Command::new("make");
@@ -82,11 +88,11 @@ fn in_staging(staging: &Path, log: &Log, layout: &Layout, wanted: &Wanted<'_>) -
     let tree = Layout::at(root.join(relative));
     if let Some((version, archive)) = &wanted.fips {
         let source = staging.join("fips-source");
-        let source = staged("FIPS module: unpack", || unpack_as(version, archive, &source))?;
+        let source = run_stage("FIPS module: unpack", || unpack_as(version, archive, &source))?;
         configure(log, "FIPS module: configure", &source, &options)?;
         build_module(log, &source, jobs, &tree)?;
     }
-    staged("OpenSSL: FIPS self-tests", || fips_install(log, &tree))?;
+    run_stage("OpenSSL: FIPS self-tests", || fips_install(log, &tree))?;
     write_configuration(&tree, layout)?;
     write_manifest(&tree, wanted, options)?;
     for (from, to) in
@@ -112,14 +118,14 @@ fn unpack_as(version: &str, archive: &Archive, folder: &Path) -> Result<PathBuf>
 }
 
 fn configure(log: &Log, name: &'static str, tree: &Path, options: &[String]) -> Result<()> {
-    staged(name, || {
+    run_stage(name, || {
         log.run(Command::new("perl").arg("./Configure").args(options).current_dir(tree))
     })
 }
 
 /// Compiles the FIPS module alone, and puts it into the tree in place of the bundle's own version.
 fn build_module(log: &Log, source: &Path, jobs: usize, tree: &Layout) -> Result<()> {
-    staged("FIPS module: compile", || {
+    run_stage("FIPS module: compile", || {
         for target in ["build_generated", "providers/fips.so"] {
             let mut make = Command::new("make");
             log.run(make.arg(format!("-j{}", jobs.max(1))).arg(target).current_dir(source))?;
@@ -227,7 +233,7 @@ fn fips_install(log: &Log, tree: &Layout) -> Result<()> {
 }
 
 /// Writes the record that makes a staged tree a finished bundle.
-fn write_manifest(tree: &Layout, wanted: &Wanted<'_>, options: Vec<String>) -> Result<()> {
+fn write_manifest(tree: &Layout, wanted: &CompileRequest<'_>, options: Vec<String>) -> Result<()> {
     if let Some(part) = tree.missing_parts().first() {
         return Err(Error::Integrity(format!(
             "the build ended without an error, but {} is missing",

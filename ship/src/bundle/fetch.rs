@@ -36,7 +36,7 @@ pub(crate) struct Attempts {
 impl Attempts {
     /// Fetches a pinned version through `folder`; none when no place has it.
     pub(crate) fn fetch(&mut self, pin: &Pin, folder: &Path) -> Option<Archive> {
-        let places: [(&str, &dyn Fn() -> Option<Fetched>); 3] = [
+        let places: [(&str, &dyn Fn() -> Option<FetchResult>); 3] = [
             ("upstream", &|| (!self.upstream_is_down).then(|| upstream(pin, folder))),
             ("Debian's archive", &|| pin.debian.then(|| debian(pin, folder))),
             ("the package", &|| pin.package.as_ref().map(|package| packaged(package, folder))),
@@ -63,7 +63,7 @@ impl Attempts {
     }
 }
 
-type Fetched = std::result::Result<Archive, Reason>;
+type FetchResult = std::result::Result<Archive, Reason>;
 
 /// Why a place gave nothing.
 struct Reason {
@@ -78,7 +78,7 @@ impl Reason {
     }
 }
 
-fn upstream(pin: &Pin, folder: &Path) -> Fetched {
+fn upstream(pin: &Pin, folder: &Path) -> FetchResult {
     let version = &pin.version;
     let address = format!(
         "https://github.com/openssl/openssl/releases/download/openssl-{version}/\
@@ -95,7 +95,7 @@ fn upstream(pin: &Pin, folder: &Path) -> Fetched {
 
 /// Debian's `orig.tar.gz` is upstream's tarball. apt's helper downloads one file by apt's settings,
 /// and touches no list and no state of the system's.
-fn debian(pin: &Pin, folder: &Path) -> Fetched {
+fn debian(pin: &Pin, folder: &Path) -> FetchResult {
     let path = folder.join("debian.tar.gz");
     let hash = format!("SHA256:{}", pin.tarball_sha256);
     let helper = find_program("apt-helper", &["/usr/lib/apt"]);
@@ -157,7 +157,7 @@ fn by_apt(helper: &Path, address: &str, to: &Path, hash: &str) -> std::result::R
 }
 
 /// Finds the pinned package among cargo's downloads, or lets cargo download it.
-fn packaged(package: &Package, folder: &Path) -> Fetched {
+fn packaged(package: &Package, folder: &Path) -> FetchResult {
     let found = || find_downloaded(package).map_err(Reason::answered);
     if let Some(archive) = found()? {
         return Ok(archive);

@@ -30,7 +30,7 @@ use crate::{Error, Result, pins, trust};
 
 pub use build::{BuildRequest, build};
 pub use source::SourceRequest;
-pub use version_status::Standing;
+pub use version_status::VersionStatus;
 
 /// Name of the file whose presence says that a bundle is finished.
 pub const MANIFEST_NAME: &str = "gabion-bundle.json";

@@ -62,7 +62,7 @@ impl Place {
     }
 
     /// Runs `work` in a new folder, which is gone when it ends; its log is kept if it fails.
-    pub(super) fn staged<T>(&self, work: impl FnOnce(&Path, &Log) -> Result<T>) -> Result<T> {
+    pub(super) fn with_staging<T>(&self, work: impl FnOnce(&Path, &Log) -> Result<T>) -> Result<T> {
         let staging = trust::private_folder(&self.parent, &self.staging_prefix())?;
         let kept = self.parent.join(format!("{}.log", self.name));
         let log = Log::create(staging.path().join("log"), kept.clone())?;

@@ -7,9 +7,9 @@ use super::compile::now_text;
 use crate::advisories::{self, Advisory};
 use crate::pins::version_numbers;
 
-/// The answer of [`Manifest::standing`].
+/// How a bundle's versions compare with the known ones: the result of [`Manifest::version_status`].
 #[derive(Debug, Clone, Serialize)]
-pub struct Standing {
+pub struct VersionStatus {
     /// The bundle's OpenSSL.
     pub version: String,
     /// Where its source came from, where the bundle's record says it.
@@ -31,7 +31,7 @@ pub struct Standing {
 impl Manifest {
     /// Compares the bundle with the table of advisories that is in this program.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn version_status(&self) -> VersionStatus {
         let known = advisories::of(&self.version);
         let module = advisories::of_module(self.module_version());
         let mut warnings = Vec::new();
@@ -68,7 +68,7 @@ impl Manifest {
                 module.summary()
             ));
         }
-        Standing {
+        VersionStatus {
             version: version.clone(),
             taken_from: self.taken_from.clone(),
             newest: known.line.map(|line| line.newest),
@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn the_newest_has_no_warning_and_an_older_one_says_what_and_why() {
-        assert_eq!(manifest("3.5.9").standing().warnings, Vec::<String>::new());
+        assert_eq!(manifest("3.5.9").version_status().warnings, Vec::<String>::new());
         let mut older = manifest("3.5.7");
         older.not_had = vec!["3.5.9 from upstream: no".to_string()];
-        let standing = older.standing();
-        assert_eq!(standing.newest.as_deref(), Some("3.5.9"));
-        assert!(standing.warnings[0].contains("is not 3.5.9"), "{:?}", standing.warnings);
-        assert!(standing.warnings[0].ends_with("was not to be had when it was built"));
-        assert_eq!(standing.not_had, older.not_had);
-        assert!(standing.warnings[1].contains("CVE-2026-84782"), "{:?}", standing.warnings);
-        assert!(manifest("9.8.7").standing().warnings[0].contains("nothing is known"));
+        let status = older.version_status();
+        assert_eq!(status.newest.as_deref(), Some("3.5.9"));
+        assert!(status.warnings[0].contains("is not 3.5.9"), "{:?}", status.warnings);
+        assert!(status.warnings[0].ends_with("was not to be had when it was built"));
+        assert_eq!(status.not_had, older.not_had);
+        assert!(status.warnings[1].contains("CVE-2026-84782"), "{:?}", status.warnings);
+        assert!(manifest("9.8.7").version_status().warnings[0].contains("nothing is known"));
     }
 
     #[test]
@@ -115,12 +115,9 @@ mod tests {
             taken_from: String::new(),
             source_sha256: String::new(),
         });
-        let standing = bundle.standing();
-        assert_eq!(
-            (standing.version.as_str(), standing.module_version.as_str()),
-            ("3.5.9", "3.5.4")
-        );
-        assert_eq!(standing.warnings.len(), 1);
-        assert!(standing.warnings[0].contains("FIPS module of 3.5.4: 1 Moderate, 1 Low"));
+        let status = bundle.version_status();
+        assert_eq!((status.version.as_str(), status.module_version.as_str()), ("3.5.9", "3.5.4"));
+        assert_eq!(status.warnings.len(), 1);
+        assert!(status.warnings[0].contains("FIPS module of 3.5.4: 1 Moderate, 1 Low"));
     }
 }

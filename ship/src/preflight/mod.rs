@@ -20,7 +20,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde::Serialize;
 
-use crate::bundle::Standing;
+use crate::bundle::VersionStatus;
 use crate::environment::{FipsMode, Settings};
 use crate::pins::{self, ModuleVersion};
 use crate::sha256_file;
@@ -140,7 +140,7 @@ pub struct Report {
     /// What is known of the module's version at the validation program; none when nothing is.
     pub module_status: Option<ModuleVersion>,
     /// The bundle's OpenSSL against what is known of its versions; none where its record is gone.
-    pub openssl: Option<Standing>,
+    pub openssl: Option<VersionStatus>,
     /// Hybrids that are found by `fips=yes` and have a half that is not approved by itself.
     pub hybrids: Vec<Hybrid>,
     /// The module's self-tests; only by [`survey`], and not where there is no module.
@@ -233,7 +233,12 @@ pub fn run(settings: &Settings) -> Report {
         module_source: None,
         validated: false,
         module_status: None,
-        openssl: settings.layout.manifest().ok().flatten().map(|manifest| manifest.standing()),
+        openssl: settings
+            .layout
+            .manifest()
+            .ok()
+            .flatten()
+            .map(|manifest| manifest.version_status()),
         hybrids: Vec::new(),
         self_test: None,
         providers: Vec::new(),

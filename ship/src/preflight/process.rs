@@ -38,7 +38,7 @@ const HEAP_MAX: u64 = 256 << 20;
 
 /// A file that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mapped {
+pub struct MappedFile {
     /// Its path, as the process sees it.
     pub file: PathBuf,
     /// SHA-256 of the file; none when it was deleted or replaced since, or cannot be read.
@@ -56,9 +56,9 @@ pub struct Report {
     /// Its program.
     pub program: Option<PathBuf>,
     /// Every libcrypto that it has loaded.
-    pub libcrypto: Vec<Mapped>,
+    pub libcrypto: Vec<MappedFile>,
     /// Every FIPS module that it has loaded.
-    pub module: Vec<Mapped>,
+    pub module: Vec<MappedFile>,
     /// Provider modules beside it.
     pub other_providers: Vec<PathBuf>,
     /// OPENSSL_CONF of the environment that it was started with.
@@ -201,7 +201,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// The files whose names are wanted, read through the process's own root.
-fn hashed(folder: &Path, files: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Vec<Mapped> {
+fn hashed(folder: &Path, files: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Vec<MappedFile> {
     let root = folder.join("root");
     let hash = |file: &PathBuf| {
         let there = file.strip_prefix("/").ok()?;
@@ -209,7 +209,7 @@ fn hashed(folder: &Path, files: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Ve
     };
     let found = files.iter().filter(|file| wanted(&name_of(file)));
     // A path that ends in the kernel's mark does not open, so it has no hash.
-    found.map(|file| Mapped { file: file.clone(), sha256: hash(file) }).collect()
+    found.map(|file| MappedFile { file: file.clone(), sha256: hash(file) }).collect()
 }
 
 /// Modules that lie where OpenSSL looks for providers, other than the FIPS module.

@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 use gabion::{Message, PrivateKey, PublicKey, Sizes};
 use gabion_engine::Algorithm;
 
-use super::fixtures::{self, Known};
+use super::fixtures::{self, KeyFixture};
 use super::input::Input;
 
 /// Algorithms that take microseconds, one of each family that the interface has.
@@ -76,7 +76,7 @@ impl Drop for World {
 }
 
 /// The material of an algorithm, and a name to ask for it by: its own, none, or one of nothing.
-fn a_name(input: &mut Input<'_>) -> (&'static Known, Option<CString>) {
+fn a_name(input: &mut Input<'_>) -> (&'static KeyFixture, Option<CString>) {
     let row = usize::from(input.byte());
     let known = fixtures::of(CHOICES[row % CHOICES.len()]);
     let name = match row / CHOICES.len() {
@@ -183,13 +183,13 @@ impl World {
     }
 
     /// A private handle, or NULL; the known material of its algorithm.
-    fn a_private(&self, input: &mut Input<'_>) -> (*const PrivateKey, &'static Known) {
+    fn a_private(&self, input: &mut Input<'_>) -> (*const PrivateKey, &'static KeyFixture) {
         let key = pick(&self.private, input).cast_const();
         // SAFETY: NULL or a handle.
         (key, material(unsafe { gabion::gabion_private_key_algorithm(key) }))
     }
 
-    fn a_public(&self, input: &mut Input<'_>) -> (*const PublicKey, &'static Known) {
+    fn a_public(&self, input: &mut Input<'_>) -> (*const PublicKey, &'static KeyFixture) {
         let key = pick(&self.public, input).cast_const();
         // SAFETY: NULL or a handle.
         (key, material(unsafe { gabion::gabion_public_key_algorithm(key) }))
@@ -597,7 +597,7 @@ fn pick<T>(handles: &[*mut T], input: &mut Input<'_>) -> *mut T {
 }
 
 /// The material of the algorithm of that name; of any where it is NULL.
-fn material(name: *const c_char) -> &'static Known {
+fn material(name: *const c_char) -> &'static KeyFixture {
     let name = if name.is_null() {
         return fixtures::of(CHOICES[0]);
     } else {
@@ -607,7 +607,7 @@ fn material(name: *const c_char) -> &'static Known {
     fixtures::of(name.parse().expect("the table's name"))
 }
 
-fn has_length(known: &Known, signature: &Buffer) -> bool {
+fn has_length(known: &KeyFixture, signature: &Buffer) -> bool {
     signature.len == known.output.len() || known.algorithm.info().output.varies()
 }
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_backend::portable::Portable;
-use gabion_engine::xmss::{Scheme, Set, testing_only_signed};
+use gabion_engine::xmss::{Scheme, Set, testing_only_signatures};
 use gabion_engine::{
     ALGORITHMS, Algorithm, Config, Engine, Entropy, EntropyError, Error, Family, Kind, Message,
     Status, lms,
@@ -14,16 +14,16 @@ use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
 /// Bytes that are the same in every run: SHAKE256 of a label and a counter.
-pub struct Fixed(u64, AtomicU64);
+pub struct FixedEntropy(u64, AtomicU64);
 
-impl Fixed {
+impl FixedEntropy {
     /// A stream of its own for each label.
     pub fn new(label: u64) -> Self {
-        Fixed(label, AtomicU64::new(0))
+        FixedEntropy(label, AtomicU64::new(0))
     }
 }
 
-impl Entropy for Fixed {
+impl Entropy for FixedEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         let mut hash = Shake256::default();
         hash.update(&self.0.to_le_bytes());
@@ -33,11 +33,11 @@ impl Entropy for Fixed {
     }
 }
 
-/// The message of [`Known::output`].
+/// The message of [`KeyFixture::output`].
 pub const MESSAGE: &[u8] = b"what the known signature signs";
 
-/// A key pair and what it made, as bytes.
-pub struct Known {
+/// A key pair with what it signed or encapsulated, as bytes.
+pub struct KeyFixture {
     /// Whose they are.
     pub algorithm: Algorithm,
     /// The encoded public key.
@@ -113,14 +113,14 @@ pub fn verdict<T>(result: &Result<T, Error>) -> Status {
 }
 
 /// The material of an algorithm, made once.
-pub fn of(algorithm: Algorithm) -> &'static Known {
-    static KNOWN: [OnceLock<Known>; ALGORITHMS.len()] =
+pub fn of(algorithm: Algorithm) -> &'static KeyFixture {
+    static KNOWN: [OnceLock<KeyFixture>; ALGORITHMS.len()] =
         [const { OnceLock::new() }; ALGORITHMS.len()];
     KNOWN[algorithm as usize].get_or_init(|| make(algorithm).expect("it can be made"))
 }
 
 /// A key of two levels with its first signature. There is no private key that engines take.
-fn hss() -> Result<Known, Error> {
+fn hss() -> Result<KeyFixture, Error> {
     let (trees, one_times) = (lms::Lms::of_typecode(5), lms::LmOts::of_typecode(3));
     let level = trees.zip(one_times).expect("LMS_SHA256_M32_H5 and LMOTS_SHA256_N32_W4");
     let levels = lms::Levels::new(&[level; 2])?;
@@ -130,7 +130,7 @@ fn hss() -> Result<Known, Error> {
     key.sign(&Portable, 0, &[MESSAGE], &mut output, scratch)?;
     let (public, private) = (key.verify_key().bytes().to_vec(), Vec::new());
     let (seed, shared) = Default::default();
-    Ok(Known { algorithm: Algorithm::Hss, public, private, seed, output, shared })
+    Ok(KeyFixture { algorithm: Algorithm::Hss, public, private, seed, output, shared })
 }
 
 /// A public key of HSS as others put it into files: in an OCTET STRING, without the word in front, and both.
@@ -140,7 +140,7 @@ pub fn old_hss(key: &[u8]) -> [Vec<u8>; 3] {
 }
 
 /// A key of which one leaf of each tree is known, with what that signs.
-fn xmss(scheme: Scheme, entropy: &Fixed) -> Known {
+fn xmss(scheme: Scheme, entropy: &FixedEntropy) -> KeyFixture {
     // 10 high, and four layers of 5, whose hashes have 24 bytes.
     let number = match scheme {
         Scheme::Xmss => 13,
@@ -152,14 +152,14 @@ fn xmss(scheme: Scheme, entropy: &Fixed) -> Known {
         entropy.fill(&mut bytes).expect("fixed bytes");
         bytes
     };
-    let (public, signatures) = testing_only_signed(&Portable, set, 700, &[MESSAGE], &mut take);
+    let (public, signatures) = testing_only_signatures(&Portable, set, 700, &[MESSAGE], &mut take);
     let output = signatures.concat();
     let (private, seed, shared) = Default::default();
-    Known { algorithm: scheme.into(), public, private, seed, output, shared }
+    KeyFixture { algorithm: scheme.into(), public, private, seed, output, shared }
 }
 
-fn make(algorithm: Algorithm) -> Result<Known, Error> {
-    let (engine, entropy) = (engine(), Fixed::new(algorithm as u64));
+fn make(algorithm: Algorithm) -> Result<KeyFixture, Error> {
+    let (engine, entropy) = (engine(), FixedEntropy::new(algorithm as u64));
     let seed_of = |seed: Option<&[u8]>| seed.unwrap_or_default().to_vec();
     if algorithm == Algorithm::Hss {
         return hss();
@@ -173,7 +173,7 @@ fn make(algorithm: Algorithm) -> Result<Known, Error> {
             let (output, shared) = engine.encaps(&key.public(), &entropy)?;
             let (public, private) = (key.public_bytes().to_vec(), key.bytes().to_vec());
             let (seed, shared) = (seed_of(key.seed()), shared.to_vec());
-            Known { algorithm, public, private, seed, output, shared }
+            KeyFixture { algorithm, public, private, seed, output, shared }
         }
         Kind::Signature => {
             let key = engine.signature_generate(algorithm, &entropy)?;
@@ -181,13 +181,13 @@ fn make(algorithm: Algorithm) -> Result<Known, Error> {
             let output = engine.sign(&key, message, &entropy)?;
             let (public, private) = (key.public_bytes().to_vec(), key.bytes().to_vec());
             let (seed, shared) = (seed_of(key.seed()), Vec::new());
-            Known { algorithm, public, private, seed, output, shared }
+            KeyFixture { algorithm, public, private, seed, output, shared }
         }
         _ => {
             let key = engine.exchange_generate(algorithm, &entropy)?;
             let (public, private) = (key.public_bytes().to_vec(), key.bytes().to_vec());
             let (seed, output, shared) = Default::default();
-            Known { algorithm, public, private, seed, output, shared }
+            KeyFixture { algorithm, public, private, seed, output, shared }
         }
     })
 }

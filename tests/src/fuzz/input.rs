@@ -1,6 +1,6 @@
 //! The fuzzer's bytes as a target reads them.
 
-use super::fixtures::{self, Known};
+use super::fixtures::{self, KeyFixture};
 
 /// Bytes that are read from the front; where they end, zeros follow.
 pub struct Input<'a>(&'a [u8]);
@@ -69,7 +69,7 @@ impl<'a> Input<'a> {
     }
 
     /// The known material of an algorithm of the `choices`.
-    pub fn known(&mut self, choices: &[gabion_engine::Algorithm]) -> &'static Known {
+    pub fn known(&mut self, choices: &[gabion_engine::Algorithm]) -> &'static KeyFixture {
         fixtures::of(choices[usize::from(self.byte()) % choices.len()])
     }
 

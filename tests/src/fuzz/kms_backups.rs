@@ -42,7 +42,7 @@ impl Drop for Scratch {
 }
 
 /// A period's key, its text, and a backup.
-struct Made {
+struct BackupFixture {
     key: PeriodKey,
     text: Vec<u8>,
     file: Vec<u8>,
@@ -57,8 +57,8 @@ fn bytes_of(disk: &dyn Disk, path: &Path) -> Vec<u8> {
     bytes
 }
 
-fn made() -> &'static Made {
-    static MADE: OnceLock<Made> = OnceLock::new();
+fn made() -> &'static BackupFixture {
+    static MADE: OnceLock<BackupFixture> = OnceLock::new();
     MADE.get_or_init(|| {
         let folder = Scratch::new();
         let at = folder.join("store");
@@ -74,7 +74,7 @@ fn made() -> &'static Made {
         backup::write(&store, &folder.0, "one.backup", &key, 5).unwrap();
         let file = bytes_of(&RealDisk, &folder.join("one.backup"));
         let text = bytes_of(&RealDisk, &folder.join(&format!("keys/{}.key", key.period())));
-        Made { key, text, file }
+        BackupFixture { key, text, file }
     })
 }
 
@@ -98,7 +98,7 @@ fn plain() -> Vec<u8> {
 
 pub fn run(data: &[u8]) {
     let Some((which, bytes)) = data.split_first() else { return };
-    let Made { key, text, file, .. } = made();
+    let BackupFixture { key, text, file, .. } = made();
     let disk = MemoryDisk::default();
     let path = Path::new("/x.backup");
     match which % 5 {
@@ -131,7 +131,7 @@ fn put<'a>(disk: &MemoryDisk, path: &'a Path, bytes: &[u8]) -> &'a Path {
 
 /// Reading says what reading and making a store say; what is refused is named, and leaves nothing.
 fn looked_at(disk: &MemoryDisk, path: &Path) {
-    let (Made { key, file, .. }, folder) = (made(), Scratch::new());
+    let (BackupFixture { key, file, .. }, folder) = (made(), Scratch::new());
     let bytes = bytes_of(disk, path);
     let checked = backup::check(disk, path, key);
     if let Err(error) = &checked {
@@ -186,7 +186,7 @@ fn refused(error: &Error, path: &Path) {
 
 /// A key is written in one way.
 fn key_text(bytes: &[u8]) {
-    let (Made { key, text, .. }, folder) = (made(), Scratch::new());
+    let (BackupFixture { key, text, .. }, folder) = (made(), Scratch::new());
     let at = folder.join("in.key");
     std::fs::write(&at, bytes).unwrap();
     match PeriodKey::read(&at) {
@@ -200,7 +200,7 @@ fn key_text(bytes: &[u8]) {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let Made { text, file, .. } = made();
+    let BackupFixture { text, file, .. } = made();
     let of = |which: u8, bytes: &[u8]| [&[which], bytes].concat();
     let sealed = of(2, &[&[0, 3, 2], &plain()[..]].concat());
     let long = of(2, &[&[0, 3, 2], &plain()[..20], &[0xff; 60]].concat());

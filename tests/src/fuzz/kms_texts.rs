@@ -27,14 +27,14 @@ const CAVEATS: [&str; 7] = [
     "batch_max=64",
 ];
 
-/// A log of one record, its checkpoint and the keys of that.
-struct Signed {
+/// A log of one record with its signed checkpoint and that one's keys.
+struct SignedLog {
     vkeys: [String; 2],
     checkpoint: Checkpoint,
 }
 
-fn signed() -> &'static Signed {
-    static SIGNED: OnceLock<Signed> = OnceLock::new();
+fn signed() -> &'static SignedLog {
+    static SIGNED: OnceLock<SignedLog> = OnceLock::new();
     SIGNED.get_or_init(|| {
         let log = Log::in_memory(Keys::of_seed("example.com/fuzz", &[7; 64]).unwrap()).unwrap();
         let record = Record {
@@ -54,7 +54,7 @@ fn signed() -> &'static Signed {
             revision: None,
         };
         log.append(&[record], gabion_kms::audit::Class::Written).unwrap();
-        Signed { vkeys: log.vkeys(), checkpoint: log.checkpoint().unwrap() }
+        SignedLog { vkeys: log.vkeys(), checkpoint: log.checkpoint().unwrap() }
     })
 }
 
@@ -89,7 +89,7 @@ fn caveat(text: &str) {
 
 /// Nobody has the keys: what is taken says what was signed.
 fn note(text: &str) {
-    let Signed { vkeys, checkpoint } = signed();
+    let SignedLog { vkeys, checkpoint } = signed();
     if let Some(read) = Checkpoint::read(vkeys, text).unwrap() {
         assert_eq!((read.size, read.root), (checkpoint.size, checkpoint.root));
     }
@@ -97,7 +97,7 @@ fn note(text: &str) {
 
 /// Keys that are read verify nothing but what they signed; all else is refused without a word to the contrary.
 fn keys(text: &str) {
-    let Signed { vkeys, checkpoint } = signed();
+    let SignedLog { vkeys, checkpoint } = signed();
     let given: Vec<&str> = text.lines().collect();
     if let Ok(Some(_)) = Checkpoint::read(&given, &checkpoint.note) {
         assert!(given.iter().all(|key| vkeys.iter().any(|known| known == key)), "{given:?}");
@@ -150,7 +150,7 @@ fn share_of(head: &str, body: &str) -> String {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let Signed { vkeys, checkpoint } = signed();
+    let SignedLog { vkeys, checkpoint } = signed();
     let of = |which: u8, text: &str| [&[which], text.as_bytes()].concat();
     let mut seeds = vec![of(0, TOKEN.trim_end()), of(2, &checkpoint.note)];
     seeds.extend(CAVEATS.iter().map(|caveat| of(1, caveat)));

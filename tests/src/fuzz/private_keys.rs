@@ -3,7 +3,7 @@
 use gabion_engine::keys::{Forms, PrivateKey};
 use gabion_engine::{Algorithm, Error, Family, Kind, Message};
 
-use super::fixtures::{self, Fixed, Known, agreed, engine, engines};
+use super::fixtures::{self, FixedEntropy, KeyFixture, agreed, engine, engines};
 use super::input::{Input, with_every_algorithm};
 
 /// The small sets of SLH-DSA sign for seconds where a sanitizer watches; their decoder is that of the
@@ -79,7 +79,7 @@ fn kem(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) -> bool 
     let again = engine().kem_private(algorithm, key.bytes()).expect("it encodes to a key");
     assert_eq!(again.public_bytes(), key.public_bytes(), "{algorithm}");
     let public = engine().kem_public(algorithm, key.public_bytes()).expect("it has a public key");
-    let (ct, shared) = engine().encaps(&public, &Fixed::new(2)).expect("it encapsulates");
+    let (ct, shared) = engine().encaps(&public, &FixedEntropy::new(2)).expect("it encapsulates");
     let opened = [&key, &portable, &again].map(|key| engine().decaps(key, &ct));
     assert!(opened.iter().all(|other| *other == opened[0]), "{algorithm}: {opened:?}");
     assert_eq!(opened[0].as_ref(), Ok(&shared), "{algorithm}: it does not open");
@@ -99,7 +99,7 @@ fn signature(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) ->
         engine().signature_public(algorithm, key.public_bytes()).expect("it has a public key");
     let message = Message::Pure { context: b"", message: b"m" };
     let signature = match agreed(|engine| engine.sign_deterministic(&key, message)) {
-        Err(Error::WrongAlgorithm { .. }) => engine().sign(&key, message, &Fixed::new(3)),
+        Err(Error::WrongAlgorithm { .. }) => engine().sign(&key, message, &FixedEntropy::new(3)),
         made => made,
     };
     let signature = signature.expect("a key that was accepted signs");
@@ -108,7 +108,7 @@ fn signature(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) ->
     true
 }
 
-fn exchange(known: &Known, bytes: &[u8]) {
+fn exchange(known: &KeyFixture, bytes: &[u8]) {
     let algorithm = known.algorithm;
     let Some([key, portable]) = both(|engine| engine.exchange_private(algorithm, bytes)) else {
         assert_ne!(bytes, known.private, "{algorithm}: its own key is refused");

@@ -270,8 +270,8 @@ unsafe fn param<'a>(params: *const Param, name: &CStr) -> Option<&'a Param> {
     None
 }
 
-/// What the core does with what was decoded: takes the key over.
-struct Taken {
+/// A decoded key that the core took over.
+struct ImportedKey {
     load: Load,
     key: *mut c_void,
 }
@@ -279,7 +279,7 @@ struct Taken {
 unsafe extern "C" fn take(params: *const Param, argument: *mut c_void) -> c_int {
     // SAFETY: the decoder passes a list with an end and the argument that it was given.
     unsafe {
-        let taken = &mut *argument.cast::<Taken>();
+        let taken = &mut *argument.cast::<ImportedKey>();
         let reference = param(params, c"reference").expect("a key comes as a reference");
         assert!(param(params, c"data-type").is_some());
         assert!(taken.key.is_null(), "one key");
@@ -308,7 +308,7 @@ impl Provider {
     fn decode(&self, decoder: &Decoder, data: &[u8]) -> Option<Parts> {
         const KEYPAIR: c_int = 3;
         let mut bio = Bio(data);
-        let mut taken = Taken { load: decoder.load, key: null_mut() };
+        let mut taken = ImportedKey { load: decoder.load, key: null_mut() };
         // SAFETY: the functions are the provider's; every pointer is live for its call.
         unsafe {
             let context = (decoder.new)(self.context);

@@ -2,7 +2,7 @@
 
 use gabion_engine::{Algorithm, Error, KeyCache, Kind, Message};
 
-use super::fixtures::{self, Fixed, agreed, engine, engines};
+use super::fixtures::{self, FixedEntropy, agreed, engine, engines};
 use super::input::{Input, with_every_algorithm};
 
 fn choices() -> Vec<Algorithm> {
@@ -52,7 +52,7 @@ fn kem(algorithm: Algorithm, bytes: &[u8]) -> bool {
         }
     };
     assert_eq!(best.bytes(), bytes, "{algorithm}: another key came out");
-    let made = [best, portable].map(|key| engine().encaps(&key, &Fixed::new(1)));
+    let made = [best, portable].map(|key| engine().encaps(&key, &FixedEntropy::new(1)));
     assert_eq!(made[0], made[1], "{algorithm}: keys of two backends differ");
     // A curve may refuse what it sees only now: a point of small order.
     assert!(made[0].is_ok() || matches!(made[0], Err(Error::Input(_) | Error::Lane { .. })));
@@ -81,7 +81,7 @@ fn signature(algorithm: Algorithm, bytes: &[u8]) -> bool {
     true
 }
 
-fn exchange(known: &fixtures::Known, bytes: &[u8]) -> bool {
+fn exchange(known: &fixtures::KeyFixture, bytes: &[u8]) -> bool {
     let algorithm = known.algorithm;
     let Ok(peer) = engine().exchange_public(algorithm, bytes) else { return false };
     assert_eq!(peer.bytes(), bytes, "{algorithm}: another key came out");

@@ -9,7 +9,7 @@ use gabion_engine::{
     Ticket, VerifyKey,
 };
 
-use super::fixtures::{Known, MESSAGE, engine, verdict};
+use super::fixtures::{KeyFixture, MESSAGE, engine, verdict};
 use super::input::Input;
 
 /// Algorithms that take microseconds.
@@ -36,21 +36,21 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What a ticket has to say.
-enum Owed {
+/// The result that a ticket must give.
+enum ExpectedResult {
     Verdict(Result<(), Error>),
     Secret(Result<SharedSecret, Error>),
     Signature(VerifyKey),
     Ciphertext(KemPrivateKey),
 }
 
-/// How the result of a job is fetched.
-enum Pending {
+/// A submitted job, by the way its result is fetched.
+enum PendingJob {
     Verdict(Ticket<()>),
     Secret(Ticket<SharedSecret>),
     Signature(Ticket<Vec<u8>>),
     Ciphertext(Ticket<(Vec<u8>, SharedSecret)>),
-    Called(Receiver<Result<(), Error>>),
+    Callback(Receiver<Result<(), Error>>),
 }
 
 /// Up to 24 jobs, handed in or called; each result is compared with the engine's.
@@ -87,7 +87,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(queue.waiting(), 0, "jobs are left behind");
 }
 
-fn signing(known: &Known) -> SigningKey {
+fn signing(known: &KeyFixture) -> SigningKey {
     engine().signature_private(known.algorithm, &known.private).expect("a known key")
 }
 
@@ -101,7 +101,11 @@ fn message<'a>(input: &mut Input<'a>) -> Message<'a> {
 }
 
 /// Hands a job in or calls it; none where the ticket was dropped or the result is there and right.
-fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pending, Owed)>, Error> {
+fn submit(
+    queue: &Queue,
+    job: u8,
+    input: &mut Input<'_>,
+) -> Result<Option<(PendingJob, ExpectedResult)>, Error> {
     let way = input.byte() % 3;
     let (pending, owed) = match job {
         0..=2 => {
@@ -117,9 +121,9 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
                 Ok(ticket) if job == 2 => {
                     let (tell, told) = channel();
                     ticket.then(move |result| tell.send(result).unwrap_or_default());
-                    (Pending::Called(told), Owed::Verdict(expected))
+                    (PendingJob::Callback(told), ExpectedResult::Verdict(expected))
                 }
-                Ok(ticket) => (Pending::Verdict(ticket), Owed::Verdict(expected)),
+                Ok(ticket) => (PendingJob::Verdict(ticket), ExpectedResult::Verdict(expected)),
                 Err(error) => return same(Err(error), expected),
             }
         }
@@ -130,9 +134,9 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
                 assert!(queue.submit_sign(&key, message).is_err(), "a message of no form");
                 return Ok(None);
             }
-            let owed = Owed::Signature(key.public());
+            let owed = ExpectedResult::Signature(key.public());
             (
-                Pending::Signature(
+                PendingJob::Signature(
                     queue.submit_sign(&key, Message::Pure { context: b"", message: MESSAGE })?,
                 ),
                 owed,
@@ -153,7 +157,7 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
                 };
             }
             match queue.submit_decaps(&key, &ct) {
-                Ok(ticket) => (Pending::Secret(ticket), Owed::Secret(expected)),
+                Ok(ticket) => (PendingJob::Secret(ticket), ExpectedResult::Secret(expected)),
                 Err(error) if expected.is_err() => {
                     assert_eq!(Some(error), expected.err());
                     return Ok(None);
@@ -165,7 +169,10 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
         _ => {
             let known = input.known(&KEMS);
             let key = engine().kem_private(known.algorithm, &known.private).expect("a known key");
-            (Pending::Ciphertext(queue.submit_encaps(&key.public())?), Owed::Ciphertext(key))
+            (
+                PendingJob::Ciphertext(queue.submit_encaps(&key.public())?),
+                ExpectedResult::Ciphertext(key),
+            )
         }
     };
     // A ticket that is dropped takes nothing back.
@@ -173,7 +180,11 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
 }
 
 /// A key exchange with a peer whose key may be bad; called, or handed in.
-fn derive(queue: &Queue, way: u8, input: &mut Input<'_>) -> Result<Option<(Pending, Owed)>, Error> {
+fn derive(
+    queue: &Queue,
+    way: u8,
+    input: &mut Input<'_>,
+) -> Result<Option<(PendingJob, ExpectedResult)>, Error> {
     let known = input.known(&EXCHANGES);
     let key = engine().exchange_private(known.algorithm, &known.private).expect("a known key");
     let Ok(peer) = engine().exchange_public(known.algorithm, &input.edited(&known.public)) else {
@@ -190,14 +201,14 @@ fn derive(queue: &Queue, way: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
         };
     }
     let ticket = queue.submit_derive(&key, &peer)?;
-    Ok((way != 2).then_some((Pending::Secret(ticket), Owed::Secret(expected))))
+    Ok((way != 2).then_some((PendingJob::Secret(ticket), ExpectedResult::Secret(expected))))
 }
 
 /// A verdict of the queue against the engine's; what the queue refuses by itself is passed on.
 fn same(
     given: Result<(), Error>,
     expected: Result<(), Error>,
-) -> Result<Option<(Pending, Owed)>, Error> {
+) -> Result<Option<(PendingJob, ExpectedResult)>, Error> {
     match given {
         Err(error @ (Error::Busy | Error::Closed)) => Err(error),
         given => {
@@ -207,23 +218,25 @@ fn same(
     }
 }
 
-fn settle(pending: Pending, owed: Owed) {
+fn settle(pending: PendingJob, owed: ExpectedResult) {
     match (pending, owed) {
-        (Pending::Verdict(ticket), Owed::Verdict(expected)) => {
+        (PendingJob::Verdict(ticket), ExpectedResult::Verdict(expected)) => {
             assert_eq!(verdict(&ticket.wait()), verdict(&expected));
         }
-        (Pending::Called(told), Owed::Verdict(expected)) => {
+        (PendingJob::Callback(told), ExpectedResult::Verdict(expected)) => {
             let given = told.recv().expect("every callback is called");
             assert_eq!(verdict(&given), verdict(&expected));
             assert!(told.recv().is_err(), "called twice");
         }
-        (Pending::Secret(ticket), Owed::Secret(expected)) => assert_eq!(ticket.wait(), expected),
-        (Pending::Signature(ticket), Owed::Signature(key)) => {
+        (PendingJob::Secret(ticket), ExpectedResult::Secret(expected)) => {
+            assert_eq!(ticket.wait(), expected)
+        }
+        (PendingJob::Signature(ticket), ExpectedResult::Signature(key)) => {
             let signature = ticket.wait().expect("a known key signs");
             let message = Message::Pure { context: b"", message: MESSAGE };
             assert_eq!(engine().verify(&key, message, &signature), Ok(()));
         }
-        (Pending::Ciphertext(ticket), Owed::Ciphertext(key)) => {
+        (PendingJob::Ciphertext(ticket), ExpectedResult::Ciphertext(key)) => {
             let (ct, shared) = ticket.wait().expect("a known key encapsulates");
             assert_eq!(engine().decaps(&key, &ct), Ok(shared));
         }

@@ -4,7 +4,9 @@ use gabion_engine::{
     Algorithm, Family, Kind, Message, Prehash, Randomness, SigningKey, Status, VerifyKey,
 };
 
-use super::fixtures::{self, Fixed, Known, MESSAGE, agreed, engine, has_ecdsa, verdict};
+use super::fixtures::{
+    self, FixedEntropy, KeyFixture, MESSAGE, agreed, engine, has_ecdsa, verdict,
+};
 use super::input::{Input, with_every_algorithm};
 
 fn choices() -> Vec<Algorithm> {
@@ -95,7 +97,7 @@ fn message<'a>(input: &mut Input<'a>, mu: &'a mut [u8; 64]) -> Message<'a> {
 
 /// The same signature in lane `at` of `lanes`, known ones around it.
 fn in_a_batch(
-    known: &Known,
+    known: &KeyFixture,
     key: &VerifyKey,
     message: Message<'_>,
     bytes: &[u8],
@@ -129,17 +131,18 @@ fn signs_quickly(algorithm: Algorithm) -> bool {
     matches!(algorithm.info().family, Family::MlDsa | Family::Ed25519 | Family::Ecdsa)
 }
 
-fn sign(known: &Known, message: Message<'_>, (lanes, at): (usize, usize)) {
+fn sign(known: &KeyFixture, message: Message<'_>, (lanes, at): (usize, usize)) {
     let algorithm = known.algorithm;
     let key = engine().signature_private(algorithm, &known.private).expect("a known key");
-    let single = verdict(&agreed(|engine| engine.sign(&key, message, &Fixed::new(4)).map(drop)));
+    let single =
+        verdict(&agreed(|engine| engine.sign(&key, message, &FixedEntropy::new(4)).map(drop)));
     let (keys, public): (Vec<&SigningKey>, _) = (vec![&key; lanes], key.public());
     let mut messages = vec![Message::Pure { context: b"", message: MESSAGE }; lanes];
     messages[at] = message;
     let room = algorithm.info().output.max();
     let (mut signatures, mut lengths) = (vec![9; lanes * room], vec![9; lanes]);
     let mut status = vec![Status::NotRun; lanes];
-    let fresh = Fixed::new(5);
+    let fresh = FixedEntropy::new(5);
     let randomness = Randomness::Fresh(&fresh);
     engine()
         .sign_many(&keys, &messages, randomness, &mut signatures, &mut lengths, &mut status)

@@ -20,8 +20,8 @@ const INDEX: u64 = 40;
 /// What the known signatures sign.
 const MESSAGE: &[u8] = b"kept";
 
-/// A key of trees 5 high, what was kept of it, and its signature at [`INDEX`].
-struct Kept<S> {
+/// A key of trees 5 high, its stored trees, and its signature at [`INDEX`].
+struct StoredTree<S> {
     secret: S,
     public: Vec<u8>,
     row: Vec<u8>,
@@ -29,7 +29,7 @@ struct Kept<S> {
     signature: Vec<u8>,
 }
 
-impl<S: Secret> Kept<S> {
+impl<S: Secret> StoredTree<S> {
     fn of(secret: S) -> Self {
         let mut row = Vec::new();
         let mut watch = |progress: Progress<'_>| {
@@ -42,25 +42,25 @@ impl<S: Secret> Kept<S> {
         key.testing_only_sign_at(INDEX - 1, &[b"before"]).expect("a signature");
         let (public, trees) = (S::public_bytes(key.verify_key()).to_vec(), key.trees());
         let signature = key.testing_only_sign_at(INDEX, &[MESSAGE]).expect("a signature").remove(0);
-        Kept { secret, public, row, trees, signature }
+        StoredTree { secret, public, row, trees, signature }
     }
 }
 
 /// Two levels.
-fn of_hss() -> &'static Kept<HssSecret> {
-    static KEPT: OnceLock<Kept<HssSecret>> = OnceLock::new();
+fn of_hss() -> &'static StoredTree<HssSecret> {
+    static KEPT: OnceLock<StoredTree<HssSecret>> = OnceLock::new();
     KEPT.get_or_init(|| {
         let levels = Levels::new(&[(&LMS[0], &LM_OTS[0]); 2]).expect("sets that fit each other");
-        Kept::of(HssSecret::new(levels, [3; 16], &[5; 32]).expect("a seed of 32 bytes"))
+        StoredTree::of(HssSecret::new(levels, [3; 16], &[5; 32]).expect("a seed of 32 bytes"))
     })
 }
 
 /// Four layers.
-fn of_xmss() -> &'static Kept<XmssSecret> {
-    static KEPT: OnceLock<Kept<XmssSecret>> = OnceLock::new();
+fn of_xmss() -> &'static StoredTree<XmssSecret> {
+    static KEPT: OnceLock<StoredTree<XmssSecret>> = OnceLock::new();
     KEPT.get_or_init(|| {
         let set = Set::of_name("XMSSMT-SHA2_20/4_192").expect("a set");
-        Kept::of(XmssSecret::new(set, &[5; 72]).expect("three seeds of 24 bytes"))
+        StoredTree::of(XmssSecret::new(set, &[5; 72]).expect("three seeds of 24 bytes"))
     })
 }
 
@@ -120,7 +120,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn row<S: Secret>(input: &mut Input<'_>, kept: &Kept<S>) {
+fn row<S: Secret>(input: &mut Input<'_>, kept: &StoredTree<S>) {
     let row = input.edited(&kept.row);
     // Whoever wrote the row down compares the public key.
     let Ok(key) = generate(engine(), &kept.secret, &row) else { return };
@@ -130,7 +130,7 @@ fn row<S: Secret>(input: &mut Input<'_>, kept: &Kept<S>) {
     assert!(!is_own || public == kept.public, "nodes of its own, another key");
 }
 
-fn trees<S: Secret>(input: &mut Input<'_>, kept: &Kept<S>) {
+fn trees<S: Secret>(input: &mut Input<'_>, kept: &StoredTree<S>) {
     let trees = input.edited(&kept.trees);
     let one = NonZero::<usize>::MIN;
     match StatefulKey::open(engine(), &kept.secret, &kept.public, &trees, INDEX, one) {

@@ -14,27 +14,27 @@ use sha2::{Digest, Sha512};
 
 use crate::{batches, count, engines, random, random_below, run, run_all, tally};
 
-/// One round: what is signed with which key, and what is verified in which way.
-struct Expected {
+/// One round: a key, a signed text, and a case to verify.
+struct Round {
     seed: [u8; 32],
     public: [u8; 32],
     text: Vec<u8>,
     sig: [u8; 64],
-    given: Given,
+    given: VerifyCase,
     is_strict: bool,
     is_zip215: bool,
 }
 
-/// What is verified.
+/// The inputs of a verification.
 #[derive(Clone)]
-struct Given {
+struct VerifyCase {
     public: [u8; 32],
     text: Vec<u8>,
     sig: [u8; 64],
 }
 
 /// Another implementation's strict verdict, and a check of encodings, which it leaves out.
-fn is_strict(given: &Given) -> bool {
+fn is_strict(given: &VerifyCase) -> bool {
     let is_canonical = |bytes: [u8; 32]| {
         let point = CompressedEdwardsY(bytes).decompress();
         point.is_some_and(|point| point.compress().0 == bytes)
@@ -52,7 +52,7 @@ fn hash(r: &[u8], public: &[u8; 32], text: &[u8]) -> Scalar {
 }
 
 /// ZIP 215 by its definition.
-fn is_zip215(given: &Given) -> bool {
+fn is_zip215(given: &VerifyCase) -> bool {
     let (r, s) = given.sig.split_at(32);
     let point = |bytes: &[u8]| CompressedEdwardsY(bytes.try_into().unwrap()).decompress();
     let s = Option::<Scalar>::from(Scalar::from_canonical_bytes(s.try_into().unwrap()));
@@ -74,7 +74,7 @@ fn plus_order(s: &mut [u8]) {
 }
 
 /// What becomes of a signature on its way to the verifier; half of them stay.
-fn damaged(good: Given, seed: &[u8; 32], round: usize) -> Given {
+fn damaged(good: VerifyCase, seed: &[u8; 32], round: usize) -> VerifyCase {
     let mut given = good;
     let torsion = EIGHT_TORSION[random_below("torsion", round, 8)];
     let bit = random_below("bit", round, 1024);
@@ -104,16 +104,16 @@ fn damaged(good: Given, seed: &[u8; 32], round: usize) -> Given {
 }
 
 /// What is verified in a round.
-fn given(round: usize) -> Given {
+fn given(round: usize) -> VerifyCase {
     let seed: [u8; 32] = random("ed25519", round);
     let text = random::<400>("text", round)[..random_below("length", round, 400)].to_vec();
     let dalek = ed25519_dalek::SigningKey::from_bytes(&seed);
     let (public, sig) = (dalek.verifying_key().to_bytes(), dalek.sign(&text).to_bytes());
-    damaged(Given { public, text, sig }, &seed, round)
+    damaged(VerifyCase { public, text, sig }, &seed, round)
 }
 
 /// One round by both others, which must agree.
-fn expected(round: usize) -> Expected {
+fn expected(round: usize) -> Round {
     let seed: [u8; 32] = random("ed25519", round);
     let text = random::<400>("text", round)[..random_below("length", round, 400)].to_vec();
     let dalek = ed25519_dalek::SigningKey::from_bytes(&seed);
@@ -127,11 +127,11 @@ fn expected(round: usize) -> Expected {
     // AWS-LC has neither rule where points of small order are about.
     let aws = UnparsedPublicKey::new(&ED25519, given.public).verify(&given.text, &given.sig);
     assert!(aws.is_ok() == is_strict || (4..8).contains(&(round % 16)), "round {round}");
-    Expected { seed, public, text, sig, given, is_strict, is_zip215 }
+    Round { seed, public, text, sig, given, is_strict, is_zip215 }
 }
 
 /// A batch on one backend, with keys decoded on the way.
-fn check(engine: &Engine, rounds: &[Expected], z: &[[u8; 16]]) {
+fn check(engine: &Engine, rounds: &[Round], z: &[[u8; 16]]) {
     let n = rounds.len();
     let seeds: Vec<_> = rounds.iter().map(|round| round.seed).collect();
     let mut keys: Vec<_> = (0..n).map(|_| SigningKey::blank()).collect();

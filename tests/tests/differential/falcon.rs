@@ -12,7 +12,7 @@ use crate::{count, engines, random, random_below, tally};
 
 /// The other implementation of one set, bytes in and out.
 #[derive(Clone, Copy)]
-pub(crate) struct Other {
+pub(crate) struct ReferenceImplementation {
     pub(crate) keypair: fn() -> (Vec<u8>, Vec<u8>),
     pub(crate) sign: fn(&[u8], &[u8]) -> Vec<u8>,
     pub(crate) verify: fn(&[u8], &[u8], &[u8]) -> bool,
@@ -20,7 +20,7 @@ pub(crate) struct Other {
 
 macro_rules! other {
     ($module:ident) => {
-        $crate::falcon::Other {
+        $crate::falcon::ReferenceImplementation {
             keypair: || {
                 let (public, private) = $module::keypair();
                 (public.as_bytes().to_vec(), private.as_bytes().to_vec())
@@ -43,7 +43,12 @@ macro_rules! other {
 pub(crate) const KEY_ROUNDS: usize = 25;
 
 /// A key pair, made here or there.
-fn key(engine: &Engine, algorithm: Algorithm, other: &Other, is_ours: bool) -> SigningKey {
+fn key(
+    engine: &Engine,
+    algorithm: Algorithm,
+    other: &ReferenceImplementation,
+    is_ours: bool,
+) -> SigningKey {
     if is_ours {
         return engine.signature_generate(algorithm, &OsEntropy).unwrap();
     }
@@ -66,7 +71,12 @@ pub(crate) fn damage(sig: &mut [u8], round: usize) {
 }
 
 /// One key: our signatures made in a batch and judged there, theirs judged in a batch here.
-fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::ops::Range<usize>) {
+fn compare(
+    engine: &Engine,
+    algorithm: Algorithm,
+    other: &ReferenceImplementation,
+    rounds: std::ops::Range<usize>,
+) {
     let n = rounds.len();
     let key = key(engine, algorithm, other, (rounds.start / KEY_ROUNDS).is_multiple_of(2));
     let public = key.public();
@@ -113,7 +123,7 @@ fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::op
 }
 
 /// Signatures of each side, as many in all as are to be compared, spread over the backends.
-fn compare_set(algorithm: Algorithm, other: &Other) {
+fn compare_set(algorithm: Algorithm, other: &ReferenceImplementation) {
     let (engines, rounds) = (engines(), count(200, 3 * KEY_ROUNDS));
     for (index, start) in (0..rounds).step_by(KEY_ROUNDS).enumerate() {
         let rounds = start..rounds.min(start + KEY_ROUNDS);

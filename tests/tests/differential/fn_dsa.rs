@@ -10,7 +10,7 @@ use pqcrypto_traits::sign::{DetachedSignature, PublicKey, SecretKey};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
-use crate::falcon::{KEY_ROUNDS, Other, damage, other};
+use crate::falcon::{KEY_ROUNDS, ReferenceImplementation, damage, other};
 use crate::{count, engines, random, random_below, tally};
 
 const Q: i64 = 12289;
@@ -139,7 +139,11 @@ fn repack_private(bytes: &[u8], n: usize, from_top: bool) -> Vec<u8> {
 }
 
 /// A key pair, and the public key in Falcon's form, which works on the other side.
-fn key(engine: &Engine, algorithm: Algorithm, other: &Other) -> (SigningKey, Vec<u8>) {
+fn key(
+    engine: &Engine,
+    algorithm: Algorithm,
+    other: &ReferenceImplementation,
+) -> (SigningKey, Vec<u8>) {
     let (n, falcon) = match algorithm {
         Algorithm::FnDsa512 => (512, Algorithm::FalconPadded512),
         _ => (1024, Algorithm::FalconPadded1024),
@@ -155,7 +159,12 @@ fn key(engine: &Engine, algorithm: Algorithm, other: &Other) -> (SigningKey, Vec
 }
 
 /// One key: signatures made in a batch and judged above, then damaged and judged on both sides.
-fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::ops::Range<usize>) {
+fn compare(
+    engine: &Engine,
+    algorithm: Algorithm,
+    other: &ReferenceImplementation,
+    rounds: std::ops::Range<usize>,
+) {
     let n = rounds.len();
     let (key, falcon) = key(engine, algorithm, other);
     let public = key.public();
@@ -191,7 +200,7 @@ fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::op
 }
 
 /// As many signatures as verifications, spread over the backends.
-fn compare_set(algorithm: Algorithm, other: &Other) {
+fn compare_set(algorithm: Algorithm, other: &ReferenceImplementation) {
     let (engines, rounds) = (engines(), count(200, 3 * KEY_ROUNDS));
     for (index, start) in (0..rounds).step_by(KEY_ROUNDS).enumerate() {
         let rounds = start..rounds.min(start + KEY_ROUNDS);

@@ -90,14 +90,14 @@ impl Drop for Wolf {
 }
 
 /// A set by its number: levels, and the engine's sets of each.
-struct Set {
+struct ParameterSet {
     id: c_int,
     levels: usize,
     lms: &'static Lms,
     ots: &'static LmOts,
 }
 
-impl Set {
+impl ParameterSet {
     /// Hashes of a key, with all levels.
     fn hashes(&self) -> usize {
         self.levels * (self.ots.chains() << self.ots.w << self.lms.h)
@@ -148,7 +148,7 @@ impl<'w> Key<'w> {
         self.object.get().cast()
     }
 
-    fn set(&self, id: c_int) -> Set {
+    fn set(&self, id: c_int) -> ParameterSet {
         let [mut levels, mut h, mut w, mut hash] = [0; 4];
         let status = call!(self.wolf,
             wc_LmsKey_GetParameters_ex(*const c_void, *mut c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int;
@@ -157,7 +157,7 @@ impl<'w> Key<'w> {
         let (_, family, n) = HASHES.into_iter().find(|(number, ..)| *number == hash).unwrap();
         let lms = LMS.iter().find(|set| (set.family, set.n, set.h as c_int) == (family, n, h));
         let ots = LM_OTS.iter().find(|set| (set.family, set.n, set.w as c_int) == (family, n, w));
-        Set { id, levels: levels as usize, lms: lms.unwrap(), ots: ots.unwrap() }
+        ParameterSet { id, levels: levels as usize, lms: lms.unwrap(), ots: ots.unwrap() }
     }
 
     fn make(&mut self) {
@@ -241,7 +241,7 @@ fn same_verdicts(
 }
 
 /// Keys of a set both ways; how many operations were compared.
-fn both_ways(wolf: &Wolf, set: &Set) -> usize {
+fn both_ways(wolf: &Wolf, set: &ParameterSet) -> usize {
     let (label, mut compared) = (set.name(), 0);
     let levels = Levels::new(&vec![(set.lms, set.ots); set.levels]).unwrap();
     let (n, len) = (levels.n(), levels.signature_len());
@@ -280,7 +280,7 @@ fn both_ways(wolf: &Wolf, set: &Set) -> usize {
 
 /// A key that wolfSSL made and signed with, imported with its files: it signs at the next index as wolfSSL does, and behind
 /// a margin as wolfSSL does there.
-fn imported(wolf: &Wolf, set: &Set) {
+fn imported(wolf: &Wolf, set: &ParameterSet) {
     let label = set.name();
     let mut theirs = Key::new(wolf, set.id).unwrap();
     theirs.make();
@@ -331,7 +331,7 @@ fn imported(wolf: &Wolf, set: &Set) {
 }
 
 /// NIST's signatures of a set, as pqc-kat has them.
-fn of_nist(wolf: &Wolf, set: &Set) -> usize {
+fn of_nist(wolf: &Wolf, set: &ParameterSet) -> usize {
     let hash = if set.lms.family == LmsFamily::Sha256 { "SHA256" } else { "SHAKE" };
     let path = format!("pqc-kat/LMS/LMS-sigGen-1.0-{hash}-M{}-H{}.json", set.lms.n, set.lms.h);
     let Some(file) = vectors::json(&path) else { return 0 };
@@ -406,7 +406,7 @@ fn hss_of_shake256_with_24_bytes_is_that_of_wolfssl() {
 fn keys_of_wolfssl_are_imported_and_go_on() {
     let Some(wolf) = Wolf::load() else { return };
     let sets = (1..256).filter_map(|id| Key::new(&wolf, id).map(|key| key.set(id)));
-    let low: Vec<Set> = sets.filter(|set| set.hashes() <= 2_000_000).collect();
+    let low: Vec<ParameterSet> = sets.filter(|set| set.hashes() <= 2_000_000).collect();
     low.iter().for_each(|set| imported(&wolf, set));
     let has = |n, levels| low.iter().any(|set| (set.lms.n, set.levels) == (n, levels));
     assert!(has(24, 1) && has(32, 1) && has(32, 2), "{} sets", low.len());

@@ -13,7 +13,7 @@ use crate::{batches, count, engines, random, random_below, run, run_all, tally};
 type Params = &'static ml_dsa::Params;
 
 /// One round: what is signed, and what another implementation makes of it.
-struct Expected {
+struct ExpectedOutputs {
     seed: [u8; 32],
     rnd: [u8; 32],
     text: Vec<u8>,
@@ -27,7 +27,7 @@ struct Expected {
     is_valid: bool,
 }
 
-impl Expected {
+impl ExpectedOutputs {
     fn message(&self) -> Message<'_> {
         Message::Pure { context: &self.text[..self.context], message: &self.text }
     }
@@ -54,16 +54,19 @@ fn damage(sig: &mut [u8], round: usize) {
 }
 
 /// One array of a part of every round.
-fn all<'a>(rounds: &'a [Expected], part: impl Fn(&'a Expected) -> &'a [u8]) -> Vec<u8> {
+fn all<'a>(
+    rounds: &'a [ExpectedOutputs],
+    part: impl Fn(&'a ExpectedOutputs) -> &'a [u8],
+) -> Vec<u8> {
     rounds.iter().flat_map(part).copied().collect()
 }
 
 /// A batch on one backend: keys encoded, made and used in one go, or expanded before.
-fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
+fn check(engine: &Engine, params: Params, rounds: &[ExpectedOutputs], is_known: bool) {
     let n = rounds.len();
     let seeds: Vec<_> = rounds.iter().map(|round| round.seed).collect();
     let rnd: Vec<_> = rounds.iter().map(|round| round.rnd).collect();
-    let messages: Vec<_> = rounds.iter().map(Expected::message).collect();
+    let messages: Vec<_> = rounds.iter().map(ExpectedOutputs::message).collect();
     let (mut pk, mut sk) = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
     let mut keys: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
     if is_known {
@@ -98,7 +101,7 @@ fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
 }
 
 /// Every operation of a set bit for bit, on every backend.
-fn compare(algorithm: Algorithm, other: fn([u8; 32], usize) -> Expected) {
+fn compare(algorithm: Algorithm, other: fn([u8; 32], usize) -> ExpectedOutputs) {
     let params = ml_dsa::params(algorithm).unwrap();
     let (engines, rounds) = (engines(), count(3, 120));
     for (index, batch) in batches(rounds).enumerate() {
@@ -128,7 +131,7 @@ macro_rules! libcrux {
                 let theirs = other::$signature::new(given);
                 let verdict =
                     other::verify(&pair.verification_key, &text, &text[..context], &theirs);
-                Expected {
+                ExpectedOutputs {
                     seed,
                     rnd,
                     context,

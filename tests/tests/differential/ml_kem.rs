@@ -8,7 +8,7 @@ use crate::{batches, count, engines, random, random_below, run_all, tally};
 type Params = &'static ml_kem::Params;
 
 /// What another implementation makes of one round's randomness.
-struct Expected {
+struct ExpectedOutputs {
     seed: [u8; 64],
     m: [u8; 32],
     ek: Vec<u8>,
@@ -29,12 +29,15 @@ fn damage(ct: &mut [u8], round: usize) {
 }
 
 /// One array of a part of every round.
-fn all<'a>(rounds: &'a [Expected], part: impl Fn(&'a Expected) -> &'a [u8]) -> Vec<u8> {
+fn all<'a>(
+    rounds: &'a [ExpectedOutputs],
+    part: impl Fn(&'a ExpectedOutputs) -> &'a [u8],
+) -> Vec<u8> {
     rounds.iter().flat_map(part).copied().collect()
 }
 
 /// A batch on one backend: keys encoded, made and used in one go, or expanded before.
-fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
+fn check(engine: &Engine, params: Params, rounds: &[ExpectedOutputs], is_known: bool) {
     let n = rounds.len();
     let seeds: Vec<_> = rounds.iter().map(|round| round.seed).collect();
     let m: Vec<_> = rounds.iter().map(|round| round.m).collect();
@@ -71,7 +74,7 @@ fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
 }
 
 /// Every operation of a set bit for bit, on every backend.
-fn compare(algorithm: Algorithm, other: fn([u8; 64], [u8; 32], usize) -> Expected) {
+fn compare(algorithm: Algorithm, other: fn([u8; 64], [u8; 32], usize) -> ExpectedOutputs) {
     let params = ml_kem::params(algorithm).unwrap();
     let (engines, rounds) = (engines(), count(3, 240));
     for (index, batch) in batches(rounds).enumerate() {
@@ -98,7 +101,7 @@ macro_rules! libcrux {
                 let mut given = *ct.as_slice();
                 damage(&mut given, round);
                 let opened = other::decapsulate(pair.private_key(), &given.into());
-                Expected {
+                ExpectedOutputs {
                     seed,
                     m,
                     ek: pair.pk().to_vec(),

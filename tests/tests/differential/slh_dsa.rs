@@ -19,8 +19,8 @@ fn counts() -> (usize, usize) {
 /// Lanes of a batch of signatures.
 const LANES: usize = 5;
 
-/// What the other implementations of a set do, bytes in and out.
-trait Others {
+/// Another implementation of a set, bytes in and out.
+trait ReferenceImplementation {
     /// The private key of a seed, by each.
     fn keys(seed: &[u8]) -> [Vec<u8>; 2];
     /// The signature of (text, context) with a private key, by each; deterministic without `rnd`.
@@ -29,10 +29,10 @@ trait Others {
     fn verify(public: &[u8], parts: (&[u8], &[u8]), sig: &[u8]) -> [bool; 2];
 }
 
-/// A source of given bytes, asked once.
-struct Given<'a>(&'a [u8]);
+/// A generator that returns fixed bytes, once.
+struct FixedRandomness<'a>(&'a [u8]);
 
-impl fips205::RngCore for Given<'_> {
+impl fips205::RngCore for FixedRandomness<'_> {
     fn next_u32(&mut self) -> u32 {
         unreachable!("bytes are asked for")
     }
@@ -51,7 +51,7 @@ impl fips205::RngCore for Given<'_> {
     }
 }
 
-impl fips205::CryptoRng for Given<'_> {}
+impl fips205::CryptoRng for FixedRandomness<'_> {}
 
 /// A signature of the set as it might be forged: one bit, one value, or a piece moved.
 fn mutated(sig: &[u8], n: usize, round: usize, kind: usize) -> Vec<u8> {
@@ -72,7 +72,7 @@ fn mutated(sig: &[u8], n: usize, round: usize, kind: usize) -> Vec<u8> {
 }
 
 /// The verdicts of all on mutated signatures; ours alone and in one batch.
-fn compare_verdicts<O: Others>(
+fn compare_verdicts<O: ReferenceImplementation>(
     engine: &Engine,
     public: &VerifyKey,
     (text, context): (&[u8], &[u8]),
@@ -101,7 +101,7 @@ fn compare_verdicts<O: Others>(
 }
 
 /// Keys and signatures of some rounds, in one batch; `is_signed` by the others as well.
-fn compare<O: Others>(
+fn compare<O: ReferenceImplementation>(
     algorithm: Algorithm,
     engine: &Engine,
     rounds: std::ops::Range<usize>,
@@ -144,7 +144,7 @@ fn compare<O: Others>(
 }
 
 /// A whole set: on every backend, or in turns.
-fn compare_set<O: Others>(algorithm: Algorithm, is_quick: bool) {
+fn compare_set<O: ReferenceImplementation>(algorithm: Algorithm, is_quick: bool) {
     let (engines, is_soak) = (engines(), soak().is_some());
     let (signatures, verifications) = counts();
     let is_signed = is_soak || is_quick;
@@ -173,7 +173,7 @@ macro_rules! sets {
             compare_set::<slh_dsa::$parameters>(Algorithm::$algorithm, $quick);
         }
 
-        impl Others for slh_dsa::$parameters {
+        impl ReferenceImplementation for slh_dsa::$parameters {
             fn keys(seed: &[u8]) -> [Vec<u8>; 2] {
                 let (a, b, c) = thirds(seed);
                 let first = slh_dsa::SigningKey::<Self>::slh_keygen_internal(a, b, c);
@@ -188,7 +188,7 @@ macro_rules! sets {
                 let first = key.try_sign_with_context(text, context, rnd).unwrap();
                 let private: [u8; _] = private.try_into().unwrap();
                 let key = fips205::$module::PrivateKey::try_from_bytes(private).unwrap();
-                let source = &mut Given(rnd.unwrap_or_default());
+                let source = &mut FixedRandomness(rnd.unwrap_or_default());
                 let second = key.try_sign_with_rng(source, text, context, rnd.is_some()).unwrap();
                 [first.to_vec(), second.to_vec()]
             }

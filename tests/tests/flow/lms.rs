@@ -17,7 +17,7 @@ use gabion_scheme::kernels::lms::{LmsChain, LmsHash, LmsLeaves, leaves};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
-use gabion_scheme::lms::{self, Generation, Kept, LM_OTS, LMS, Levels, Scratch, SigningKey};
+use gabion_scheme::lms::{self, Generation, LM_OTS, LMS, Levels, Scratch, SigningKey, StoredTree};
 
 gabion_tests::on_every_backend!(
     every_set_signs,
@@ -186,15 +186,15 @@ fn keys_opened_again<K: Kernels>(k: &K) {
         let mut again = key(k, &levels);
         for kept in open.kept().into_iter().filter(|kept| kept.level > 0) {
             let mut row = kept.row.to_vec();
-            let other = Kept { number: kept.number ^ 1, ..kept };
+            let other = StoredTree { number: kept.number ^ 1, ..kept };
             assert!(again.restore(k, other, &mut scratch).is_err(), "another tree's");
             if !kept.signed.is_empty() {
                 row[40] ^= 1;
-                let other = Kept { row: &row, ..kept };
+                let other = StoredTree { row: &row, ..kept };
                 assert!(again.restore(k, other, &mut scratch).is_err(), "an altered row");
                 let mut signed = kept.signed.to_vec();
                 signed[100] ^= 1;
-                let other = Kept { signed: &signed, ..kept };
+                let other = StoredTree { signed: &signed, ..kept };
                 assert!(again.restore(k, other, &mut scratch).is_err(), "an altered signature");
             }
             again.restore(k, kept, &mut scratch).expect("what was kept");
@@ -212,7 +212,7 @@ fn keys_opened_again<K: Kernels>(k: &K) {
     }
     let mut other = key(k, &levels);
     for level in [0, 3, 9, usize::MAX] {
-        let kept = Kept { level, number: 0, row: &[], signed: &[] };
+        let kept = StoredTree { level, number: 0, row: &[], signed: &[] };
         assert!(other.restore(k, kept, &mut scratch).is_err(), "level {level}");
     }
 }
@@ -257,13 +257,13 @@ fn exhaustion() {
 
 /// Passes LMS on, counts its hashes, and flips a bit of the result of one job of all.
 #[derive(Default)]
-struct Watched {
+struct HashCounter {
     hashes: AtomicUsize,
     /// So many jobs before the one that is hit; none at 0.
     hit: AtomicUsize,
 }
 
-impl Watched {
+impl HashCounter {
     fn result(&self, hashes: usize, bytes: &mut [u8]) {
         self.hashes.fetch_add(hashes, Ordering::Relaxed);
         let left = self.hit.load(Ordering::Relaxed);
@@ -282,7 +282,7 @@ macro_rules! passed_on {
     };
 }
 
-impl Kernels for Watched {
+impl Kernels for HashCounter {
     fn name(&self) -> &'static str {
         "watched"
     }
@@ -328,7 +328,7 @@ impl Kernels for Watched {
 /// that a signature takes are three times the median at most, and the trees were ready each time.
 #[test]
 fn work_is_spread_evenly() {
-    let watched = Watched::default();
+    let watched = HashCounter::default();
     for (sets, most) in [(vec![H5_W1; 3], 2100), (vec![H5_W4; 2], 100)] {
         let mut key = key(&watched, &levels(&sets));
         key.reach(&watched, 0, &mut Scratch::new()).expect("index 0");
@@ -347,7 +347,7 @@ fn work_is_spread_evenly() {
 /// One bit of one result of a kernel, at any place of a signature's: none comes out.
 #[test]
 fn one_wrong_hash_makes_no_wrong_signature() {
-    let (watched, mut key) = (Watched::default(), key(&Portable, &levels(&[H5_W4; 2])));
+    let (watched, mut key) = (HashCounter::default(), key(&Portable, &levels(&[H5_W4; 2])));
     // Whereupon the next tree is whole.
     sign(&Portable, &mut key, 31, &[b"before"]).expect("a signature");
     let right = sign(&Portable, &mut key, 32, &[b"fault"]).expect("a signature");

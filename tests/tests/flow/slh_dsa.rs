@@ -14,7 +14,7 @@ use gabion_scheme::kernels::slh::{SlhFamily, address_type};
 use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::slh_dsa::{self, OPS_MAX, Params, Scratch, SigningKey, VerifyKey};
-use gabion_tests::fault_injection::{Disturbed, Place};
+use gabion_tests::fault_injection::{FaultyKernels, Place};
 use gabion_tests::probe::{Probe, Tweaks};
 
 gabion_tests::on_every_backend!(
@@ -443,7 +443,7 @@ fn one_wrong_hash_makes_no_wrong_signature<K: Kernels + Copy>(kernels: &K) {
     // Portable kernels take ten times as long.
     let has_lanes = kernels.lanes() > 1;
     for p in quick_sets().into_iter().filter(|p| p.n == 16 || has_lanes) {
-        let kernels = Disturbed::new(*kernels);
+        let kernels = FaultyKernels::new(*kernels);
         let known = &keys_of(&kernels, p, 1)[0];
         let message = [Message::Pure { context: b"", message: b"disturbed" }];
         let right = sign(&kernels, &[known], &message, None).1;
@@ -479,7 +479,7 @@ fn one_wrong_hash_makes_no_wrong_signature<K: Kernels + Copy>(kernels: &K) {
 #[test]
 fn a_disturbed_lane_fails_alone() {
     let p = set(Algorithm::SlhDsaShake128f);
-    let kernels = Disturbed::new(Portable);
+    let kernels = FaultyKernels::new(Portable);
     let all = keys_of(&kernels, p, 3);
     let keys: Vec<&SigningKey> = all.iter().collect();
     let bodies = bodies(3);
@@ -500,7 +500,7 @@ fn a_disturbed_lane_fails_alone() {
 /// Where signatures are checked before they are given out, each is made twice, and no wrong hash is left unseen.
 #[test]
 fn signatures_that_are_checked_are_made_twice() {
-    let kernels = Disturbed::new(Portable);
+    let kernels = FaultyKernels::new(Portable);
     let backend: Box<dyn Backend> = Box::new(Cpu::new(kernels.clone()));
     let config = Config { verify_after_sign: true, ..Config::default() };
     let engine = Engine::with_backends(vec![backend], &config).expect("an engine");

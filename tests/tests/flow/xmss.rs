@@ -13,8 +13,8 @@ use gabion_backend::portable::Portable;
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
-use gabion_scheme::xmss::{self, Generation, Kept, Scheme, Scratch, Set, SigningKey, XMSSMT};
-use gabion_tests::observer::{Touch, Touched};
+use gabion_scheme::xmss::{self, Generation, Scheme, Scratch, Set, SigningKey, StoredTree, XMSSMT};
+use gabion_tests::observer::{KernelObserver, ObservedKernels};
 use gabion_tests::vectors::{self, hex, text, unhex};
 
 gabion_tests::on_every_backend!(
@@ -248,20 +248,20 @@ fn keys_opened_again() {
         sign(k, &mut open, last, &[b"last"]).expect("a signature");
         let mut again = key(k, set);
         for kept in open.kept().into_iter().filter(|kept| kept.level > 0) {
-            let other = Kept { number: kept.number ^ 1, ..kept };
+            let other = StoredTree { number: kept.number ^ 1, ..kept };
             let refused = again.restore(k, other, &mut scratch);
             let is_named = matches!(refused, Err(Error::PrivateKey { algorithm: "XMSSMT", .. }));
             assert!(is_named, "another tree's: {refused:?}");
             if !kept.signed.is_empty() {
                 let mut row = kept.row.to_vec();
                 row[40] ^= 1;
-                let other = Kept { row: &row, ..kept };
+                let other = StoredTree { row: &row, ..kept };
                 assert!(again.restore(k, other, &mut scratch).is_err(), "an altered row");
-                let other = Kept { signed: &kept.signed[1..], ..kept };
+                let other = StoredTree { signed: &kept.signed[1..], ..kept };
                 assert!(again.restore(k, other, &mut scratch).is_err(), "a short signature");
                 let mut signed = kept.signed.to_vec();
                 signed[100] ^= 1;
-                let other = Kept { signed: &signed, ..kept };
+                let other = StoredTree { signed: &signed, ..kept };
                 assert!(again.restore(k, other, &mut scratch).is_err(), "an altered signature");
             }
             again.restore(k, kept, &mut scratch).expect("what was kept");
@@ -287,13 +287,13 @@ fn seeds_of_another_length_are_refused() {
 
 /// Counts the hashes of XMSS, and flips a bit of the result of one job of all.
 #[derive(Default)]
-struct Watched {
+struct HashCounter {
     hashes: AtomicUsize,
     /// So many jobs before the one that is hit; none at 0.
     hit: AtomicUsize,
 }
 
-impl Watched {
+impl HashCounter {
     fn result(&self, hashes: usize, bytes: &mut [u8]) {
         self.hashes.fetch_add(hashes, Ordering::Relaxed);
         let left = self.hit.load(Ordering::Relaxed);
@@ -304,7 +304,7 @@ impl Watched {
     }
 }
 
-impl Touch for &Watched {
+impl KernelObserver for &HashCounter {
     fn xmss_chains(&self, jobs: &mut [XmssChain<'_>]) {
         jobs.iter_mut().for_each(|job| self.result(4 * job.steps as usize, job.value));
     }
@@ -322,8 +322,8 @@ impl Touch for &Watched {
 /// signature takes are three times the median at most, and the trees were ready each time.
 #[test]
 fn work_is_spread_evenly() {
-    let watched = Watched::default();
-    let k = Touched { inner: Portable, touch: &watched };
+    let watched = HashCounter::default();
+    let k = ObservedKernels { inner: Portable, touch: &watched };
     let mut key = key(&k, set(LOW));
     key.reach(&k, 0, &mut Scratch::new()).expect("index 0");
     let counts = (0..2100u64).map(|index| {
@@ -340,8 +340,8 @@ fn work_is_spread_evenly() {
 /// One bit of one result of a kernel, at any place of a signature's: none comes out.
 #[test]
 fn one_wrong_hash_makes_no_wrong_signature() {
-    let watched = Watched::default();
-    let (k, set) = (Touched { inner: Portable, touch: &watched }, set(LOW));
+    let watched = HashCounter::default();
+    let (k, set) = (ObservedKernels { inner: Portable, touch: &watched }, set(LOW));
     let mut key = key(&Portable, set);
     // Whereupon the next tree is whole.
     sign(&Portable, &mut key, 31, &[b"before"]).expect("a signature");

@@ -35,11 +35,11 @@ const BETWEEN_MAX: Duration = Duration::from_secs(60);
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    Well,
+    Success,
     /// It said no, or was ended by a signal.
-    Badly,
+    Failure,
     /// It had to be killed.
-    Hung,
+    TimedOut,
 }
 
 /// Runs `work` in a forked process, which ends by _exit, and waits for its end.
@@ -51,7 +51,7 @@ fn forked(limit: Duration, work: impl FnOnce() -> End) -> End {
             // Also where its parent is killed before it.
             libc::alarm(limit.as_secs() as u32);
             let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            libc::_exit(end.unwrap_or(End::Badly) as i32);
+            libc::_exit(end.unwrap_or(End::Failure) as i32);
         }
         assert!(child > 0, "no process could be made");
         let start = Instant::now();
@@ -60,14 +60,14 @@ fn forked(limit: Duration, work: impl FnOnce() -> End) -> End {
             if start.elapsed() > limit {
                 libc::kill(child, libc::SIGKILL);
                 libc::waitpid(child, &mut status, 0);
-                return End::Hung;
+                return End::TimedOut;
             }
             std::thread::sleep(Duration::from_micros(200));
         }
         match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
-            (true, code) if code == End::Well as i32 => End::Well,
-            (true, code) if code == End::Hung as i32 => End::Hung,
-            _ => End::Badly,
+            (true, code) if code == End::Success as i32 => End::Success,
+            (true, code) if code == End::TimedOut as i32 => End::TimedOut,
+            _ => End::Failure,
         }
     }
 }
@@ -85,7 +85,7 @@ fn beside(delay: Duration, first: impl FnOnce() + Send, then: impl FnOnce() -> b
         while start.elapsed() < delay {
             std::hint::spin_loop();
         }
-        let end = forked(WORKER_MAX, || if then() { End::Well } else { End::Badly });
+        let end = forked(WORKER_MAX, || if then() { End::Success } else { End::Failure });
         thread.join().expect("the thread succeeds");
         end
     })
@@ -126,7 +126,7 @@ fn delays(trials: u32) -> impl Iterator<Item = Duration> {
 
 /// No child said no, and no more than one hung.
 fn assert_well(ends: &[(Algorithm, Duration, End)]) {
-    assert!(ends.len() < 2 && ends.iter().all(|end| end.2 == End::Hung), "{ends:?}");
+    assert!(ends.len() < 2 && ends.iter().all(|end| end.2 == End::TimedOut), "{ends:?}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_first_use_that_a_fork_interrupts_is_begun_again() {
                     || use_it(engine(), algorithm),
                 )
             });
-            if end != End::Well {
+            if end != End::Success {
                 ends.push((algorithm, delay, end));
                 assert_well(&ends);
             }
@@ -176,13 +176,13 @@ fn a_key_that_another_thread_uses_first_serves_a_child() {
                 let delay = Duration::from_micros(4 * trial as u64);
                 let sign = || assert!((0..8).all(|_| sign_with(engine, &key)));
                 match beside(delay, sign, || sign_with(engine, &key)) {
-                    End::Well => {}
+                    End::Success => {}
                     end => return end,
                 }
             }
-            End::Well
+            End::Success
         });
-        if end != End::Well {
+        if end != End::Success {
             ends.push((algorithm, start.elapsed(), end));
             assert_well(&ends);
         }
@@ -203,9 +203,9 @@ fn a_child_is_told_that_its_parents_workers_are_not_there() {
             let signed = queue.submit_sign(&key, message).err();
             let verified = queue.submit_verify(&key.public(), message, &signature).err();
             let closed = Some(Error::Closed);
-            if signed == closed && verified == closed { End::Well } else { End::Badly }
+            if signed == closed && verified == closed { End::Success } else { End::Failure }
         });
-        assert_eq!(end, End::Well, "{} bytes", text.len());
+        assert_eq!(end, End::Success, "{} bytes", text.len());
     }
 }
 
@@ -225,8 +225,8 @@ fn a_child_uses_no_key_of_its_parents_service() {
             kms.verify(&id, MESSAGE, &signed.signature).err(),
             kms.rotate(&id.key).err(),
         ];
-        if refused.iter().all(|error| *error == forked) { End::Well } else { End::Badly }
+        if refused.iter().all(|error| *error == forked) { End::Success } else { End::Failure }
     });
-    assert_eq!(end, End::Well);
+    assert_eq!(end, End::Success);
     kms.sign(&id.key, None, MESSAGE).expect("the parent goes on");
 }

@@ -73,9 +73,9 @@ fn indexes_of_both(folder: &Path, around: &Environment) -> (Vec<u64>, Vec<u64>) 
                 .map(|one| one.first()),
         );
         let text: String = child.iter().map(|index| format!("{index}\n")).collect();
-        if std::fs::write(&said, text).is_ok() { End::Well } else { End::Badly }
+        if std::fs::write(&said, text).is_ok() { End::Success } else { End::Failure }
     });
-    assert_eq!(end, End::Well);
+    assert_eq!(end, End::Success);
     parent.push(reservation.take(1).expect("one").first());
     reservation.close();
     parent.push(ledger.reserve(1).and_then(|mut one| one.take(1)).expect("one").first());
@@ -129,9 +129,9 @@ fn a_child_does_not_sign_by_indexes_that_its_parent_took() {
     let end = forked(BETWEEN_MAX, || {
         let signed = key.sign_indexed(indexes.take().expect("one"), &[b"the child's"]);
         let refused = matches!(signed, Err(Error::Ledger(LedgerError::Unsafe(_))));
-        if refused { End::Well } else { End::Badly }
+        if refused { End::Success } else { End::Failure }
     });
-    assert_eq!(end, End::Well);
+    assert_eq!(end, End::Success);
     let signed = key.sign_indexed(indexes.expect("the parent's"), &[b"the parent's"]);
     assert_eq!(signed.expect("a signature").len(), 1);
     reservation.close();
@@ -162,19 +162,19 @@ fn a_child_that_lives_on_keeps_no_lock() {
         drop(ledger.take());
         let elsewhere = Options { wait: Duration::ZERO, ..Options::default() };
         let opened = FilesLedger::open(&around, &folder.path().join("keys/k"), PUBLIC, elsewhere);
-        if matches!(opened, Err(LedgerError::Held(_))) { End::Well } else { End::Badly }
+        if matches!(opened, Err(LedgerError::Held(_))) { End::Success } else { End::Failure }
     });
-    assert_eq!(end, End::Well);
+    assert_eq!(end, End::Success);
     ledger.take().expect("the parent's").close().expect("the key closed");
     let end = forked(BETWEEN_MAX, || {
         let opened = open(&around, folder.path());
-        if opened.and_then(|key| key.reserve(1)).is_ok() { End::Well } else { End::Badly }
+        if opened.and_then(|key| key.reserve(1)).is_ok() { End::Success } else { End::Failure }
     });
     drop(ours);
     let mut status = -1;
     // SAFETY: a child of this process.
     unsafe { libc::waitpid(child, &mut status, 0) };
-    assert_eq!((end, status), (End::Well, 0));
+    assert_eq!((end, status), (End::Success, 0));
 }
 
 /// The seventh broken ledger: one that takes a child for its parent.
@@ -218,9 +218,9 @@ fn a_child_does_not_sign_by_its_parents_signer() {
             let end = forked(BETWEEN_MAX, || {
                 let refused = matches!(sign(), Err(Error::Ledger(LedgerError::Unsafe(_))));
                 let held = matches!(open().err(), Some(Error::Ledger(LedgerError::Held(_))));
-                if refused && held { End::Well } else { End::Badly }
+                if refused && held { End::Success } else { End::Failure }
             });
-            assert_eq!(end, End::Well);
+            assert_eq!(end, End::Success);
         }
         assert!(other.join().expect("a thread"));
     });
@@ -239,7 +239,7 @@ fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
             // SAFETY: a number; this process ends before anybody else writes there.
             unsafe { libc::close(stream) };
         }
-        let Ok(ledger) = open(&around, folder.path()) else { return End::Badly };
+        let Ok(ledger) = open(&around, folder.path()) else { return End::Failure };
         let is_first_right = takes(&ledger);
         let words = [b'x'; 8192];
         for stream in 0..3 {
@@ -247,9 +247,9 @@ fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
             let _ = unsafe { libc::write(stream, words.as_ptr().cast(), words.len()) };
         }
         let is_right = is_first_right && takes(&ledger) && ledger.close().is_ok();
-        if is_right { End::Well } else { End::Badly }
+        if is_right { End::Success } else { End::Failure }
     });
-    assert_eq!(end, End::Well);
+    assert_eq!(end, End::Success);
     assert!(takes(&open(&around, folder.path()).expect("the key")));
 }
 
@@ -263,7 +263,7 @@ fn a_key_leaves_its_numbers_to_whoever_took_them() {
         let theirs = folder.path().join("theirs");
         std::fs::write(&theirs, "").expect("a file");
         let end = forked(BETWEEN_MAX, || {
-            let Ok(ledger) = open(&around, folder.path()) else { return End::Badly };
+            let Ok(ledger) = open(&around, folder.path()) else { return End::Failure };
             let _ = ledger.reserve(1).map(|one| one.close());
             let numbers = numbers_of(folder.path());
             let file = File::options().read(true).write(true).open(&theirs).expect("their file");
@@ -285,9 +285,9 @@ fn a_key_leaves_its_numbers_to_whoever_took_them() {
             let again = File::open(&theirs).expect("their file");
             let is_locked = matches!(again.try_lock(), Err(TryLockError::WouldBlock));
             let is_same = std::fs::read(&theirs).is_ok_and(|bytes| bytes.is_empty());
-            if is_kept && is_locked && is_same && !is_written { End::Well } else { End::Badly }
+            if is_kept && is_locked && is_same && !is_written { End::Success } else { End::Failure }
         });
-        assert_eq!(end, End::Well, "closed: {is_closed}");
+        assert_eq!(end, End::Success, "closed: {is_closed}");
         let ledger = open(&around, folder.path()).expect("the key");
         ledger.reserve(1).expect("an index").close();
     }

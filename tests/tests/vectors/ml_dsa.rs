@@ -420,7 +420,7 @@ fn acvp_sigver<K: Kernels>(kernels: &K) {
 
 /// The published procedure: keys and signatures of seeds read from SHAKE128("") go into another
 /// SHAKE128, here in batches of 50.
-struct Accumulated<'a, K> {
+struct AccumulatedDigest<'a, K> {
     kernels: &'a K,
     p: &'static Params,
     seeds: sha3::Shake128Reader,
@@ -433,9 +433,9 @@ struct Accumulated<'a, K> {
 /// Every count is a multiple of it.
 const BATCH: usize = 50;
 
-impl<'a, K: Kernels> Accumulated<'a, K> {
+impl<'a, K: Kernels> AccumulatedDigest<'a, K> {
     fn new(kernels: &'a K, p: &'static Params) -> Self {
-        Accumulated {
+        AccumulatedDigest {
             kernels,
             p,
             seeds: sha3::Shake128::default().finalize_xof(),
@@ -457,7 +457,7 @@ impl<'a, K: Kernels> Accumulated<'a, K> {
     }
 
     fn batch(&mut self) {
-        let Accumulated { kernels, p, seeds, digest, keys, scratch, done } = self;
+        let AccumulatedDigest { kernels, p, seeds, digest, keys, scratch, done } = self;
         let mut xi = [[0u8; 32]; BATCH];
         xi.iter_mut().for_each(|seed| seeds.read(seed));
         ml_dsa::keygen(*kernels, p, &xi, keys, scratch);
@@ -493,7 +493,7 @@ fn cctv_accumulated<K: Kernels>(kernels: &K) {
         return;
     };
     for name in SETS {
-        let mut accumulated = Accumulated::new(kernels, params_of(name));
+        let mut accumulated = AccumulatedDigest::new(kernels, params_of(name));
         let digests = accumulated_digests(&file, name);
         let short: Vec<_> = digests.iter().filter(|(count, _)| *count <= 10_000).collect();
         assert!(!short.is_empty(), "{name}: no digest");
@@ -529,11 +529,11 @@ fn in_full(p: &'static Params, count: usize, expected: &[u8]) {
     let run = || {
         #[cfg(target_arch = "x86_64")]
         if let Some(kernels) = gabion_backend::avx512::Avx512::detect() {
-            return Accumulated::new(&kernels, p).after(count);
+            return AccumulatedDigest::new(&kernels, p).after(count);
         } else if let Some(kernels) = gabion_backend::avx2::Avx2::detect() {
-            return Accumulated::new(&kernels, p).after(count);
+            return AccumulatedDigest::new(&kernels, p).after(count);
         }
-        Accumulated::new(&gabion_backend::portable::Portable, p).after(count)
+        AccumulatedDigest::new(&gabion_backend::portable::Portable, p).after(count)
     };
     assert_eq!(run(), expected, "{count} signatures of {} bytes", p.sig_len());
     eprintln!("vectors: {count} signatures of {} bytes have the published digest", p.sig_len());

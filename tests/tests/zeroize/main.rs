@@ -38,9 +38,9 @@ mod curves;
 mod recorder;
 mod stateful;
 
-/// Whose secrets are looked for.
+/// The algorithm or key store whose secrets are searched for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum SecretSource {
     MlKem,
     MlDsa,
     SlhDsa,
@@ -48,13 +48,13 @@ enum Of {
     Keys,
 }
 
-impl Of {
+impl SecretSource {
     /// Bytes that are looked for at a time, from every eighth of a secret on, and anywhere: an array
     /// of bytes may begin at an odd place of the value it is in. SK.seed has 16 bytes. Others
     /// have 32 and more, and shorter windows would find what a value that is moved to the heap takes
     /// along from the stack in those of its bytes that are not in use.
     fn window(self) -> usize {
-        if self == Of::SlhDsa { 16 } else { 32 }
+        if self == SecretSource::SlhDsa { 16 } else { 32 }
     }
 }
 
@@ -182,10 +182,10 @@ unsafe impl GlobalAlloc for Watch {
     }
 }
 
-/// The operating system's randomness, recorded.
-struct Recorded;
+/// The operating system's randomness, with a record of its output.
+struct RecordingEntropy;
 
-impl Entropy for Recorded {
+impl Entropy for RecordingEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         getrandom::fill(out).map_err(|error| EntropyError(error.to_string()))?;
         record(out);
@@ -194,7 +194,10 @@ impl Entropy for Recorded {
 }
 
 /// Runs `work` over every backend, as [`watched_on`] does, and returns the hits of all.
-fn watched(of: Of, work: impl Fn(&'static Engine, &mut Vec<u8>) + Sync) -> Vec<(u64, u64)> {
+fn watched(
+    of: SecretSource,
+    work: impl Fn(&'static Engine, &mut Vec<u8>) + Sync,
+) -> Vec<(u64, u64)> {
     engines().iter().flat_map(|engine| watched_on(engine, of, &work)).collect()
 }
 
@@ -203,12 +206,12 @@ fn watched(of: Of, work: impl Fn(&'static Engine, &mut Vec<u8>) + Sync) -> Vec<(
 /// public. Blocks that `work` returns are freed by the caller, unwatched.
 fn watched_on(
     engine: &'static Engine,
-    of: Of,
+    of: SecretSource,
     work: impl FnOnce(&'static Engine, &mut Vec<u8>) + Send,
 ) -> Vec<(u64, u64)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    IS_KEM.store(of == Of::MlKem, Relaxed);
+    IS_KEM.store(of == SecretSource::MlKem, Relaxed);
     WINDOW.store(of.window(), Relaxed);
     HITS_LEN.store(0, Relaxed);
     TABLE.iter().for_each(|slot| slot.store(0, Relaxed));
@@ -278,14 +281,14 @@ fn decaps(engine: &Engine, key: &KemPrivateKey, ct: &[u8]) -> Box<SharedSecret> 
 }
 
 fn run_kem(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let key = alone(|| engine.kem_generate(algorithm, &Recorded)).expect("keygen");
+    let key = alone(|| engine.kem_generate(algorithm, &RecordingEntropy)).expect("keygen");
     record(key.bytes());
     publish(public, key.public().bytes());
     polys_of(key.public().bytes(), public);
     publish(public, key.public().ml_kem().expect("an ML-KEM key").hash());
     let mut shared = Box::new([0u8; 32]);
     let ct = alone(|| {
-        let (ct, secret) = engine.encaps(&key.public(), &Recorded).expect("encaps");
+        let (ct, secret) = engine.encaps(&key.public(), &RecordingEntropy).expect("encaps");
         shared.copy_from_slice(&secret);
         ct
     });
@@ -319,7 +322,7 @@ fn run_batch(engine: &Engine, operation: Operation<'_>) {
 fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec<u8>) {
     const N: usize = 3;
     let mut seeds = [[0u8; 64]; N];
-    Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
+    RecordingEntropy.fill(seeds.as_flattened_mut()).expect("randomness");
     let (mut ek, mut dk) = (vec![0; N * p.ek_len()], vec![0; N * p.dk_len()]);
     let (seeds, params) = (&seeds, p);
     run_batch(engine, Operation::Kem(Kem::Keygen { params, seeds, ek: &mut ek, dk: &mut dk }));
@@ -327,7 +330,7 @@ fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec
     let mut shared = [[0; 32]; N];
     let m: [[u8; 32]; N] = std::array::from_fn(|lane| {
         let mut m = [lane as u8; 32];
-        Recorded.fill(&mut m).expect("randomness");
+        RecordingEntropy.fill(&mut m).expect("randomness");
         m
     });
     let (keys, m) = (Keys::Fresh(&ek), &m);
@@ -346,14 +349,14 @@ fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec
 }
 
 fn run_dsa(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let key = alone(|| engine.signature_generate(algorithm, &Recorded)).expect("keygen");
+    let key = alone(|| engine.signature_generate(algorithm, &RecordingEntropy)).expect("keygen");
     record(key.bytes());
     publish(public, key.public().bytes());
     let p = ml_dsa::params(algorithm).expect("an ML-DSA set");
     publish(public, key.public().ml_dsa().expect("an ML-DSA key").tr());
     let message = Message::Pure { context: b"", message: b"zeroise" };
     for _ in 0..4 {
-        let sig = alone(|| engine.sign(&key, message, &Recorded)).expect("sign");
+        let sig = alone(|| engine.sign(&key, message, &RecordingEntropy)).expect("sign");
         publish_signature(&sig, p, public);
     }
     let again = alone(|| engine.signature_private(algorithm, key.bytes())).expect("decode");
@@ -373,12 +376,12 @@ fn publish_signature(sig: &[u8], p: &ml_dsa::Params, public: &mut Vec<u8>) {
 fn run_dsa_batches(engine: &Engine, p: &'static ml_dsa::Params, public: &mut Vec<u8>) {
     const N: usize = 3;
     let mut seeds = [[0u8; 32]; N];
-    Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
+    RecordingEntropy.fill(seeds.as_flattened_mut()).expect("randomness");
     let (mut pk, mut sk) = (vec![0; N * p.pk_len()], vec![0; N * p.sk_len()]);
     let (seeds, params) = (&seeds, p);
     run_batch(engine, Operation::Dsa(Dsa::Keygen { params, seeds, pk: &mut pk, sk: &mut sk }));
     let mut rnd = [[0u8; 32]; N];
-    Recorded.fill(rnd.as_flattened_mut()).expect("randomness");
+    RecordingEntropy.fill(rnd.as_flattened_mut()).expect("randomness");
     let mut sig = vec![0; N * p.sig_len()];
     let message = Message::Pure { context: b"", message: b"zeroise" };
     let (keys, rnd) = (Keys::Fresh(&sk), &rnd);
@@ -435,7 +438,7 @@ fn public_end(algorithm: Algorithm) -> usize {
 
 /// Keys made, read and used; all that depends on the private key and is not in the signature.
 fn run_signatures(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let key = alone(|| engine.signature_generate(algorithm, &Recorded)).expect("keygen");
+    let key = alone(|| engine.signature_generate(algorithm, &RecordingEntropy)).expect("keygen");
     record_private(algorithm, key.bytes());
     publish(public, key.public_bytes());
     publish(public, &key.bytes()[key.bytes().len() - public_end(algorithm)..]);
@@ -445,10 +448,11 @@ fn run_signatures(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
         if algorithm.info().family == Family::Ed25519 {
             record_ed25519(key.bytes(), b"zeroise this");
         }
-        let sig = alone(|| engine.sign(key, message, &Recorded)).expect("sign");
+        let sig = alone(|| engine.sign(key, message, &RecordingEntropy)).expect("sign");
         publish(public, &sig);
     }
-    let three = alone(|| engine.signature_generate_many(algorithm, 3, &Recorded)).expect("keygen");
+    let three =
+        alone(|| engine.signature_generate_many(algorithm, 3, &RecordingEntropy)).expect("keygen");
     for key in three {
         record_private(algorithm, key.bytes());
         publish(public, key.public_bytes());
@@ -469,8 +473,9 @@ fn record_ed25519(seed: &[u8], message: &[u8]) {
 
 /// Keys of a key exchange, alone and in lanes, and their secrets.
 fn run_exchange(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let one = alone(|| engine.exchange_generate(algorithm, &Recorded)).expect("keygen");
-    let many = alone(|| engine.exchange_generate_many(algorithm, 3, &Recorded)).expect("keygen");
+    let one = alone(|| engine.exchange_generate(algorithm, &RecordingEntropy)).expect("keygen");
+    let many =
+        alone(|| engine.exchange_generate_many(algorithm, 3, &RecordingEntropy)).expect("keygen");
     let again = alone(|| engine.exchange_private(algorithm, one.bytes())).expect("decode");
     let mut seen = Box::new([0u8; 66]);
     let seen = &mut seen[..algorithm.info().shared_secret];
@@ -496,7 +501,7 @@ fn run_exchange(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
 
 /// A KEM beside a curve: both private keys, both secrets, and what is made of them.
 fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let key = alone(|| engine.kem_generate(algorithm, &Recorded)).expect("keygen");
+    let key = alone(|| engine.kem_generate(algorithm, &RecordingEntropy)).expect("keygen");
     record_private(algorithm, key.bytes());
     let parts: Vec<Algorithm> = algorithm.info().part_algorithms().collect();
     let kem_first = parts[0].info().family == Family::MlKem;
@@ -514,7 +519,7 @@ fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let mut seen = Box::new([0u8; 98]);
     let seen = &mut seen[..algorithm.info().shared_secret];
     let ct = alone(|| {
-        let (ct, secret) = engine.encaps(&key.public(), &Recorded).expect("encaps");
+        let (ct, secret) = engine.encaps(&key.public(), &RecordingEntropy).expect("encaps");
         record(&secret);
         // ML-KEM's secret and the curve's, where they are side by side.
         let [first, last] = [32, secret.len() - 32].map(|at| at.min(secret.len() - 32));
@@ -533,9 +538,9 @@ fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
 }
 
 /// Randomness that is the same each time, so that what is made of it is known before it is made.
-struct Fixed;
+struct FixedEntropy;
 
-impl Entropy for Fixed {
+impl Entropy for FixedEntropy {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         out.iter_mut().enumerate().for_each(|(at, byte)| *byte = 11 + 7 * (at % 16) as u8);
         Ok(())
@@ -546,13 +551,13 @@ impl Entropy for Fixed {
 /// workers. Both are gone when it returns, and their threads with them.
 fn queues(engine: &'static Engine, work: impl Fn(&Queue, bool) + Sync) {
     let limits = Limits { leaders_max: NonZero::<usize>::MIN, ..Limits::default() };
-    let queue = Queue::new(engine, Fixed, limits);
+    let queue = Queue::new(engine, FixedEntropy, limits);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..25).for_each(|_| work(&queue, false)));
         }
     });
-    let queue = Queue::new(engine, Fixed, limits).with_workers(NonZero::<usize>::MIN);
+    let queue = Queue::new(engine, FixedEntropy, limits).with_workers(NonZero::<usize>::MIN);
     (0..5).for_each(|_| work(queue.as_ref().expect("a thread"), true));
 }
 
@@ -582,7 +587,7 @@ fn fetch<T: Send + 'static>(tickets: [Ticket<T>; 4], check: impl Fn(T) + Send + 
 
 /// A KEM by every door for many: queue, tickets, several threads, a cached key.
 fn run_kem_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let key = alone(|| engine.kem_generate(algorithm, &Recorded)).expect("keygen");
+    let key = alone(|| engine.kem_generate(algorithm, &RecordingEntropy)).expect("keygen");
     record_private(algorithm, key.bytes());
     let kem =
         if algorithm.info().family == Family::Hybrid { Algorithm::MlKem768 } else { algorithm };
@@ -591,7 +596,7 @@ fn run_kem_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec
         publish(public, bytes);
     }
     polys_of(ek, public);
-    let (ct, shared) = engine.encaps(&key.public(), &Fixed).expect("encaps");
+    let (ct, shared) = engine.encaps(&key.public(), &FixedEntropy).expect("encaps");
     record(&shared);
     publish(public, &ct);
     let shared = Arc::new(shared);
@@ -615,7 +620,9 @@ fn run_kem_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec
     let (mut cts, keys) = (vec![0; N * ct.len()], [&key; N]);
     let cache = KeyCache::new(1 << 20);
     let ek = cache.kem_public(engine, algorithm, key.public_bytes()).expect("a key");
-    cores.encaps_many(&[&ek; N], &Fixed, &mut cts, &mut secrets, &mut status).expect("encaps");
+    cores
+        .encaps_many(&[&ek; N], &FixedEntropy, &mut cts, &mut secrets, &mut status)
+        .expect("encaps");
     cores.decaps_many(&keys, &cts, &mut secrets, &mut status).expect("decaps");
     assert!(secrets.chunks_exact(shared.len()).all(|secret| *secret == shared[..]));
     gabion_engine::ct::wipe(&mut secrets);
@@ -624,7 +631,7 @@ fn run_kem_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec
 /// A key exchange by the same doors.
 fn run_exchange_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let [one, other] = [(); 2].map(|()| {
-        let key = alone(|| engine.exchange_generate(algorithm, &Recorded)).expect("keygen");
+        let key = alone(|| engine.exchange_generate(algorithm, &RecordingEntropy)).expect("keygen");
         record(key.bytes());
         publish(public, key.public_bytes());
         key
@@ -654,7 +661,7 @@ fn run_exchange_doors(engine: &'static Engine, algorithm: Algorithm, public: &mu
 /// Keys of every kind made by a queue.
 fn run_keys_of_queues(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let limits = Limits { leaders_max: NonZero::<usize>::MIN, ..Limits::default() };
-    let queue = Queue::new(engine, Recorded, limits).with_workers(NonZero::<usize>::MIN);
+    let queue = Queue::new(engine, RecordingEntropy, limits).with_workers(NonZero::<usize>::MIN);
     let queue = queue.expect("a thread");
     let message = Message::Pure { context: b"", message: b"zeroise this" };
     for _ in 0..3 {
@@ -692,7 +699,8 @@ fn windows_of_small_numbers_have_hashes_of_their_own() {
 #[test]
 fn freed_memory_holds_no_secret_of_ml_kem() {
     for algorithm in of_family(Family::MlKem) {
-        let hits = watched(Of::MlKem, |engine, public| run_kem(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::MlKem, |engine, public| run_kem(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -701,7 +709,8 @@ fn freed_memory_holds_no_secret_of_ml_kem() {
 fn freed_memory_holds_no_secret_of_ml_kem_batches() {
     for algorithm in of_family(Family::MlKem) {
         let p = ml_kem::params(algorithm).expect("an ML-KEM set");
-        let hits = watched(Of::MlKem, |engine, public| run_kem_batches(engine, p, public));
+        let hits =
+            watched(SecretSource::MlKem, |engine, public| run_kem_batches(engine, p, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -709,7 +718,8 @@ fn freed_memory_holds_no_secret_of_ml_kem_batches() {
 #[test]
 fn freed_memory_holds_no_secret_of_ml_dsa() {
     for algorithm in of_family(Family::MlDsa) {
-        let hits = watched(Of::MlDsa, |engine, public| run_dsa(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::MlDsa, |engine, public| run_dsa(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -718,7 +728,8 @@ fn freed_memory_holds_no_secret_of_ml_dsa() {
 fn freed_memory_holds_no_secret_of_ml_dsa_batches() {
     for algorithm in of_family(Family::MlDsa) {
         let p = ml_dsa::params(algorithm).expect("an ML-DSA set");
-        let hits = watched(Of::MlDsa, |engine, public| run_dsa_batches(engine, p, public));
+        let hits =
+            watched(SecretSource::MlDsa, |engine, public| run_dsa_batches(engine, p, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -727,7 +738,9 @@ fn freed_memory_holds_no_secret_of_ml_dsa_batches() {
 fn freed_memory_holds_no_secret_of_slh_dsa() {
     // Quick sets of every size and both hashes: the small ones differ in numbers alone.
     for algorithm in of_family(Family::SlhDsa).filter(|algorithm| algorithm.name().ends_with('f')) {
-        let hits = watched(Of::SlhDsa, |engine, public| run_signatures(engine, algorithm, public));
+        let hits = watched(SecretSource::SlhDsa, |engine, public| {
+            run_signatures(engine, algorithm, public)
+        });
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -735,7 +748,8 @@ fn freed_memory_holds_no_secret_of_slh_dsa() {
 #[test]
 fn freed_memory_holds_no_secret_of_ed25519() {
     for algorithm in of_family(Family::Ed25519) {
-        let hits = watched(Of::Keys, |engine, public| run_signatures(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::Keys, |engine, public| run_signatures(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -743,7 +757,8 @@ fn freed_memory_holds_no_secret_of_ed25519() {
 #[test]
 fn freed_memory_holds_no_secret_of_ecdsa() {
     for algorithm in of_family(Family::Ecdsa) {
-        let hits = watched(Of::Keys, |engine, public| run_signatures(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::Keys, |engine, public| run_signatures(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -751,7 +766,8 @@ fn freed_memory_holds_no_secret_of_ecdsa() {
 #[test]
 fn freed_memory_holds_no_secret_of_key_exchanges() {
     for algorithm in of_family(Family::Ecdh) {
-        let hits = watched(Of::Keys, |engine, public| run_exchange(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::Keys, |engine, public| run_exchange(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -759,7 +775,8 @@ fn freed_memory_holds_no_secret_of_key_exchanges() {
 #[test]
 fn freed_memory_holds_no_secret_of_fn_dsa() {
     for algorithm in of_family(Family::FnDsa) {
-        let hits = watched(Of::Keys, |engine, public| run_signatures(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::Keys, |engine, public| run_signatures(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -767,7 +784,8 @@ fn freed_memory_holds_no_secret_of_fn_dsa() {
 #[test]
 fn freed_memory_holds_no_secret_of_hybrids() {
     for algorithm in of_family(Family::Hybrid) {
-        let hits = watched(Of::MlKem, |engine, public| run_hybrid(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::MlKem, |engine, public| run_hybrid(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -778,7 +796,8 @@ fn freed_memory_holds_no_secret_of_composites() {
     for algorithm in
         of_family(Family::Composite).filter(|algorithm| !algorithm.name().contains("RSA"))
     {
-        let hits = watched(Of::Keys, |engine, public| run_signatures(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::Keys, |engine, public| run_signatures(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
@@ -786,16 +805,19 @@ fn freed_memory_holds_no_secret_of_composites() {
 #[test]
 fn freed_memory_holds_no_secret_of_queues_and_threads() {
     for algorithm in [Algorithm::MlKem768, Algorithm::SecP256r1MlKem768, Algorithm::XWing] {
-        let hits = watched(Of::MlKem, |engine, public| run_kem_doors(engine, algorithm, public));
+        let hits =
+            watched(SecretSource::MlKem, |engine, public| run_kem_doors(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
     for algorithm in of_family(Family::Ecdh) {
-        let hits =
-            watched(Of::Keys, |engine, public| run_exchange_doors(engine, algorithm, public));
+        let hits = watched(SecretSource::Keys, |engine, public| {
+            run_exchange_doors(engine, algorithm, public)
+        });
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
     for algorithm in [Algorithm::MlDsa44, Algorithm::Ed25519, Algorithm::EcdsaP384] {
-        let of = if algorithm == Algorithm::MlDsa44 { Of::MlDsa } else { Of::Keys };
+        let of =
+            if algorithm == Algorithm::MlDsa44 { SecretSource::MlDsa } else { SecretSource::Keys };
         let hits = watched(of, |engine, public| run_keys_of_queues(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
@@ -804,15 +826,15 @@ fn freed_memory_holds_no_secret_of_queues_and_threads() {
 #[test]
 fn a_secret_that_is_not_wiped_is_found() {
     let mut secret = vec![0u8; 200];
-    let hits = watched_on(&engines()[0], Of::MlKem, |_, _| {
-        Recorded.fill(&mut secret).expect("randomness");
+    let hits = watched_on(&engines()[0], SecretSource::MlKem, |_, _| {
+        RecordingEntropy.fill(&mut secret).expect("randomness");
         drop(secret.clone());
         let mut wiped = secret.clone();
         gabion_engine::ct::wipe(&mut wiped);
     });
     let places: Vec<_> = (0..=168).step_by(8).map(|place| (200, place)).collect();
     assert_eq!(hits, places, "the unwiped copy, and not the wiped one");
-    let hits = watched_on(&engines()[0], Of::MlKem, |_, public| {
+    let hits = watched_on(&engines()[0], SecretSource::MlKem, |_, public| {
         drop(secret.clone());
         publish(public, &secret);
     });

@@ -12,11 +12,11 @@ use gabion_engine::lms::{LmOts, Lms};
 use gabion_engine::xmss::{self, Set};
 use gabion_engine::{Engine, Entropy};
 use gabion_scheme::kernels::xmss::{self as chains, XmssAddress, address_type};
-use gabion_tests::observer::{Touch, Touched};
+use gabion_tests::observer::{KernelObserver, ObservedKernels};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Of, Recorded, engines, publish, record, watched, watched_on};
+use super::{RecordingEntropy, SecretSource, engines, publish, record, watched, watched_on};
 
 /// A key of two levels over the border of a lower tree, closed with its trees and opened again; the seeds that the
 /// lower trees have, which nobody but the signer sees.
@@ -24,7 +24,7 @@ fn run_hss(engine: &'static Engine, public: &mut Vec<u8>) {
     let set =
         |lms, ots| (Lms::of_typecode(lms).expect("a set"), LmOts::of_typecode(ots).expect("a set"));
     let levels = Levels::new(&[set(5, 4), set(5, 4)]).expect("sets that fit each other");
-    let secret = HssSecret::draw(levels, &Recorded).expect("randomness");
+    let secret = HssSecret::draw(levels, &RecordingEntropy).expect("randomness");
     let encoded = secret.encode();
     let (id, seed) = (&encoded[encoded.len() - 16..], &encoded[encoded.len() - 48..][..32]);
     record(seed);
@@ -54,7 +54,7 @@ fn run_hss(engine: &'static Engine, public: &mut Vec<u8>) {
 /// The same of four layers of XMSS^MT, whose trees are all of one seed.
 fn run_xmss(engine: &'static Engine, public: &mut Vec<u8>) {
     let set = Set::of_name("XMSSMT-SHA2_20/4_256").expect("a set");
-    let secret = XmssSecret::draw(set, &Recorded).expect("randomness");
+    let secret = XmssSecret::draw(set, &RecordingEntropy).expect("randomness");
     let encoded = secret.encode();
     let (secrets, seed) = encoded[4..].split_at(64);
     record(&secrets[..32]);
@@ -88,9 +88,9 @@ fn run_xmss(engine: &'static Engine, public: &mut Vec<u8>) {
 }
 
 /// Records where chains begin, and panics.
-struct Panics;
+struct PanickingKernels;
 
-impl Touch for Panics {
+impl KernelObserver for PanickingKernels {
     fn xmss_secrets(&self, jobs: &mut [chains::XmssSecret<'_>]) {
         jobs.iter().for_each(|job| record(job.output));
         panic!("on purpose");
@@ -101,9 +101,9 @@ impl Touch for Panics {
 fn panic_in_xmss(public: &mut Vec<u8>) {
     let set = Set::of_name("XMSS-SHA2_10_256").expect("a set");
     let mut seeds = Zeroizing::new(vec![0; 3 * set.n]);
-    Recorded.fill(&mut seeds).expect("randomness");
+    RecordingEntropy.fill(&mut seeds).expect("randomness");
     publish(public, &seeds[2 * set.n..]); // SEED
-    let kernels = Touched { inner: Portable, touch: Panics };
+    let kernels = ObservedKernels { inner: Portable, touch: PanickingKernels };
     let mut scratch = xmss::Scratch::new();
     let made = AssertUnwindSafe(|| xmss::generate(&kernels, set, &seeds, &mut scratch));
     assert!(catch_unwind(made).is_err(), "no kernel panicked");
@@ -111,18 +111,18 @@ fn panic_in_xmss(public: &mut Vec<u8>) {
 
 #[test]
 fn freed_memory_holds_no_secret_of_hss() {
-    let hits = watched(Of::Keys, run_hss);
+    let hits = watched(SecretSource::Keys, run_hss);
     assert_eq!(hits, [], "(size, place) in freed blocks");
 }
 
 #[test]
 fn freed_memory_holds_no_secret_of_xmss() {
-    let hits = watched(Of::Keys, run_xmss);
+    let hits = watched(SecretSource::Keys, run_xmss);
     assert_eq!(hits, [], "(size, place) in freed blocks");
 }
 
 #[test]
 fn freed_memory_holds_no_secret_of_xmss_after_a_panic() {
-    let hits = watched_on(&engines()[0], Of::Keys, |_, public| panic_in_xmss(public));
+    let hits = watched_on(&engines()[0], SecretSource::Keys, |_, public| panic_in_xmss(public));
     assert_eq!(hits, [], "(size, place) in freed blocks");
 }

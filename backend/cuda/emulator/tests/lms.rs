@@ -10,7 +10,8 @@ use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Hss, Operation};
 use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::lms::{
-    Generation, LM_OTS, LMS, Levels, LmOts, Lms, Scratch, VerifyKey, generate, testing_only_signed,
+    Generation, LM_OTS, LMS, Levels, LmOts, Lms, Scratch, VerifyKey, generate,
+    testing_only_signatures,
 };
 
 type Sets = (&'static Lms, &'static LmOts);
@@ -146,7 +147,7 @@ fn make_signatures(levels: &[Sets], message: &[u8]) -> Lane {
         let q = u64::from(random(1)[0]) * (leaves - 1) / 255;
         let signs_key = !signature.is_empty();
         let (key, own) =
-            testing_only_signed(&Portable, (lms, ots), q as u32, &[&below], &mut random);
+            testing_only_signatures(&Portable, (lms, ots), q as u32, &[&below], &mut random);
         let public = if signs_key { &below[..] } else { &[] };
         signature = [&own[0], public, &signature].concat();
         below = key;

@@ -10,7 +10,7 @@ use gabion_backend::{Backend, Batch, BatchOutcome, Cpu, Operation, Xmss};
 use gabion_cuda_emulator::{SelectedBackend, selected_backend};
 use gabion_scheme::Status;
 use gabion_scheme::xmss::{Generation, Piece, Scheme, Set, VerifyKey, generate};
-use gabion_scheme::xmss::{Scratch, testing_only_signed};
+use gabion_scheme::xmss::{Scratch, testing_only_signatures};
 
 const SCHEMES: [Scheme; 2] = [Scheme::Xmss, Scheme::XmssMt];
 
@@ -131,7 +131,7 @@ struct Lane {
 fn make_signatures(set: &'static Set, index: u64, count: usize) -> Vec<Lane> {
     let messages: Vec<_> = (0..count).map(|at| random(97 * at)).collect();
     let all: Vec<_> = messages.iter().map(Vec::as_slice).collect();
-    let (key, signatures) = testing_only_signed(&Portable, set, index, &all, &mut random);
+    let (key, signatures) = testing_only_signatures(&Portable, set, index, &all, &mut random);
     let key = VerifyKey::decode(set.scheme, &key).unwrap();
     let lanes = messages.into_iter().zip(signatures);
     lanes.map(|(message, signature)| Lane { key: key.clone(), message, signature }).collect()

@@ -11,7 +11,9 @@ use gabion_scheme::kernels::xmss::{
     XmssAddress, XmssContext, XmssSecret, XmssSecretSeed, address_type,
 };
 use gabion_scheme::prehash::Prehash;
-use gabion_scheme::xmss::{Generation, Scheme, Set, VerifyKey, XmssFamily, testing_only_signed};
+use gabion_scheme::xmss::{
+    Generation, Scheme, Set, VerifyKey, XmssFamily, testing_only_signatures,
+};
 
 /// The number of a set, the index, and the root that the lane's bytes lead to: every hash function and length.
 const CASES: [(u32, u64, &str); 7] = [
@@ -182,7 +184,7 @@ fn lanes(scheme: Scheme) -> Result<Vec<Lane>, String> {
         let messages = [0, 1].map(|turn| vec![turn; 50 + 37 * at as usize]);
         let both = messages.each_ref().map(Vec::as_slice);
         let (key, signatures) =
-            testing_only_signed(&Portable, set, *index, &both, &mut bytes_of(at));
+            testing_only_signatures(&Portable, set, *index, &both, &mut bytes_of(at));
         let found = hex(&key[4..4 + set.n]);
         if found != *root {
             return Err(format!("{}: the root is {found}", set.name));

@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gabion_backend::{Batch, Operation, Task};
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::lms::Kept;
+use gabion_scheme::lms::StoredTree;
 use gabion_scheme::{Algorithm, Status, ct};
 
 use super::{IndexedSigner, Indexes};
@@ -127,7 +127,7 @@ pub trait Secret {
     fn public_bytes(public: &Self::Public) -> &[u8];
 
     /// As `SigningKey::kept`.
-    fn kept(key: &Self::Key) -> Vec<Kept<'_>>;
+    fn kept(key: &Self::Key) -> Vec<StoredTree<'_>>;
 
     /// As `SigningKey::restore`.
     ///
@@ -136,7 +136,7 @@ pub trait Secret {
     fn restore(
         key: &mut Self::Key,
         k: &dyn Kernels,
-        kept: Kept<'_>,
+        kept: StoredTree<'_>,
         scratch: &mut Self::Scratch,
     ) -> Result<(), gabion_scheme::Error>;
 
@@ -224,14 +224,14 @@ macro_rules! of_scheme {
             public.bytes()
         }
 
-        fn kept(key: &Self::Key) -> Vec<$scheme::Kept<'_>> {
+        fn kept(key: &Self::Key) -> Vec<$scheme::StoredTree<'_>> {
             key.kept()
         }
 
         fn restore(
             key: &mut Self::Key,
             k: &dyn gabion_scheme::kernels::Kernels,
-            kept: $scheme::Kept<'_>,
+            kept: $scheme::StoredTree<'_>,
             scratch: &mut Self::Scratch,
         ) -> Result<(), gabion_scheme::Error> {
             key.restore(k, kept, scratch)
@@ -386,7 +386,7 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         let kept = self.key.as_ref().map(S::kept).unwrap_or_default();
         let len = kept.iter().map(|kept| KEPT_HEAD + kept.row.len() + kept.signed.len()).sum();
         let Ok(mut bytes) = memory::room(len) else { return Vec::new() };
-        for Kept { level, number, row, signed } in kept {
+        for StoredTree { level, number, row, signed } in kept {
             bytes.extend_from_slice(&(level as u32).to_be_bytes());
             bytes.extend_from_slice(&number.to_be_bytes());
             bytes.extend_from_slice(&(row.len() as u64).to_be_bytes());
@@ -482,9 +482,9 @@ impl<S: Secret> fmt::Debug for StatefulKey<'_, S> {
 struct TreesView<'a>(&'a [u8]);
 
 impl<'a> Iterator for TreesView<'a> {
-    type Item = Kept<'a>;
+    type Item = StoredTree<'a>;
 
-    fn next(&mut self) -> Option<Kept<'a>> {
+    fn next(&mut self) -> Option<StoredTree<'a>> {
         let (head, rest) = self.0.split_first_chunk::<KEPT_HEAD>()?;
         let number = |from: usize, to: usize| {
             head[from..to].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte))
@@ -495,7 +495,7 @@ impl<'a> Iterator for TreesView<'a> {
         let (row, rest) = rest.split_at_checked(row)?;
         let (signed, rest) = rest.split_at_checked(signed)?;
         self.0 = rest;
-        Some(Kept { level, number, row, signed })
+        Some(StoredTree { level, number, row, signed })
     }
 }
 

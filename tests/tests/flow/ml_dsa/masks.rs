@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use gabion_backend::{Backend, Cpu};
 use gabion_engine::{Config, Engine, Limits, OsEntropy, Queue, Randomness};
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
-use gabion_tests::observer::{Touch, Touched};
+use gabion_tests::observer::{KernelObserver, ObservedKernels};
 
 use super::*;
 
@@ -25,7 +25,7 @@ use super::*;
 enum Bug {
     None,
     /// rho'' is the same for every message.
-    Shared,
+    SharedMask,
     /// Every second coefficient is the one before it.
     Pairs,
 }
@@ -39,8 +39,8 @@ struct Masks {
 
 impl Masks {
     /// Kernels whose masks are kept.
-    fn of<K>(inner: K, bug: Bug) -> Touched<K, Masks> {
-        Touched { inner, touch: Masks { bug, seen: Arc::default() } }
+    fn of<K>(inner: K, bug: Bug) -> ObservedKernels<K, Masks> {
+        ObservedKernels { inner, touch: Masks { bug, seen: Arc::default() } }
     }
 
     fn take(&self) -> Vec<Vec<u8>> {
@@ -54,12 +54,12 @@ fn is_mask(job: &Sponge<'_>) -> bool {
     job.xof == Xof::Shake256 && input == 66 && matches!(job.output.len(), 576 | 640)
 }
 
-impl Touch for Masks {
+impl KernelObserver for Masks {
     fn sponges(&self, jobs: &mut [Sponge<'_>]) {
         for job in jobs.iter_mut().filter(|job| is_mask(job)) {
             match self.bug {
                 Bug::None => {}
-                Bug::Shared => {
+                Bug::SharedMask => {
                     let nonce = job.input.concat().split_off(64);
                     let pieces = [&[7; 64][..], &nonce];
                     Portable.sponge_many(&mut [Sponge::new(Xof::Shake256, pieces, job.output)]);
@@ -270,7 +270,7 @@ fn masks_are_distinct<K: Kernels + Clone + 'static>(kernels: &K) {
     let masks = masks_of_every_door(kernels, Bug::None);
     assert!(masks.len() > 2 * 280 * 4, "{} masks were seen", masks.len());
     assert!(is_sound(&masks));
-    for bug in [Bug::Shared, Bug::Pairs] {
+    for bug in [Bug::SharedMask, Bug::Pairs] {
         assert!(!is_sound(&masks_of_every_door(kernels, bug)), "{bug:?} is not seen");
     }
 }
@@ -279,7 +279,7 @@ fn masks_are_distinct<K: Kernels + Clone + 'static>(kernels: &K) {
 fn keys_fall_to_bugs_alone<K: Kernels + Clone>(kernels: &K) {
     for p in sets() {
         let run = |bug| attacked(&Masks::of(kernels.clone(), bug), p);
-        let (key, sigs) = run(Bug::Shared);
+        let (key, sigs) = run(Bug::SharedMask);
         assert_eq!(by_division(p, &sigs), Some(first_of_s1(&key, p)), "{}", p.name());
         let (key, sigs) = run(Bug::Pairs);
         assert_eq!(by_pairs(p, &sigs), Some(first_of_s1(&key, p)), "{}", p.name());

@@ -104,7 +104,7 @@ fn hss_signed(random: &mut Random, messages: &[&[u8]]) -> (lms::VerifyKey, Vec<V
         let ots = &LM_OTS[4 * family + random.below(4)];
         let q = random.below(1 << lms.h) as u32;
         let mut take = |len| random.bytes(len);
-        lms::testing_only_signed(&Portable, (lms, ots), q, messages, &mut take)
+        lms::testing_only_signatures(&Portable, (lms, ots), q, messages, &mut take)
     };
     let (mut below, signatures) = sign(messages);
     let mut above = Vec::new();
@@ -150,7 +150,7 @@ pub fn xmss(random: &mut Random, n: usize) -> (String, Task<'static>) {
         let index = random.next() % set.signatures();
         let mut take = |len| random.bytes(len);
         let (key, signatures) =
-            xmss::testing_only_signed(&Portable, set, index, messages, &mut take);
+            xmss::testing_only_signatures(&Portable, set, index, messages, &mut take);
         (xmss::VerifyKey::decode(scheme, &key).unwrap(), signatures)
     });
     let task = Box::new(move |backend: &dyn Backend| {

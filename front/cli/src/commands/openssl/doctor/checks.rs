@@ -247,7 +247,7 @@ fn bundle(layout: &Layout) -> Check {
         let detail = format!("{place} lacks {}", missing.join(", "));
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
     }
-    let standing = manifest.standing();
+    let standing = manifest.version_status();
     let from = standing.taken_from.map_or(String::new(), |from| format!(" from {from}"));
     let detail = format!("{}{from} in {place}, built {}", manifest.version, manifest.built);
     let mut check = Check::new(name, Verdict::Ok, detail);
