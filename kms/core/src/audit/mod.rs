@@ -19,10 +19,10 @@
 //! - An entry has a salt, so that one who has the tiles alone can't guess a record.
 
 mod archive;
-mod bounded;
 mod frame;
 mod log;
 mod memory;
+mod memory_limit;
 mod note;
 mod open;
 mod record;

@@ -4,6 +4,7 @@ use std::iter;
 
 use super::action::Action;
 use super::administrators::{Administrator, Administrators};
+use super::caller::{Authenticated, Method, Peer};
 use super::caveat::Caveat;
 use super::decide::{
     About, AdministrationPermit, Explained, Policies, Question, TokenMaker, Verdict,
@@ -12,7 +13,6 @@ use super::principal::Principal;
 use super::roots::{RootId, Roots};
 use super::sets::{PolicySetInfo, Sets};
 use super::token::{TagDigest, Token, TokenId};
-use super::who::{Authenticated, Method, Peer};
 use crate::clock::rfc3339;
 use crate::error::{Denied, Error, Unauthenticated};
 use crate::model::Label;

@@ -17,8 +17,8 @@ use cedar_policy::{
 use serde_json::Value;
 
 use super::action::Action;
+use super::caller::{Authenticated, Method};
 use super::principal::Principal;
-use super::who::{Authenticated, Method};
 use crate::clock::rfc3339;
 use crate::error::Error;
 use crate::model::{Key, Label, Uuid};

@@ -18,6 +18,7 @@
 mod action;
 mod administrators;
 mod allow;
+mod caller;
 mod caveat;
 mod decide;
 mod offline;
@@ -27,10 +28,10 @@ mod revoked_chains;
 mod roots;
 mod sets;
 mod token;
-mod who;
 
 pub use action::{Action, Actions};
 pub use allow::{Gate, Options, Request};
+pub use caller::{Authenticated, Method, Peer};
 pub use caveat::{Caveat, Cidr};
 pub use decide::{AdministrationPermit, Explained, Verdict};
 pub use offline::{attenuate_token, expires_ms, token_id};
@@ -39,6 +40,5 @@ pub use principal::Principal;
 pub use roots::RootId;
 pub use sets::PolicySetInfo;
 pub use token::{CAVEATS_MAX, TEXT_MAX, Token, TokenId};
-pub use who::{Authenticated, Method, Peer};
 
 pub use crate::error::{Denied, Unauthenticated};

@@ -12,6 +12,7 @@
 
 mod attest;
 mod batch;
+mod blake3;
 mod cache;
 mod companion;
 mod count;
@@ -28,7 +29,6 @@ mod material;
 mod metrics;
 mod names;
 mod nonce_blocks;
-mod prehashed;
 mod public;
 mod reapply;
 mod records;
@@ -45,10 +45,11 @@ mod verify;
 mod verify_batch;
 mod wrap;
 mod wrappers;
-mod wrapping;
+mod wrapping_keys;
 
 pub use crate::rsa::hash_of as rsa_hash;
 pub use attest::{Attest, Attested};
+pub use blake3::Blake3;
 pub(crate) use cache::KeyView;
 pub(crate) use companion::{Rider, Rode, riding, settle_rider, settle_with};
 pub use create::{NewKey, Terms};
@@ -61,7 +62,6 @@ pub use jwt::{SignedJwt, VerifiedJwt};
 pub use kms::{Kms, Options};
 pub(crate) use metrics::Histogram;
 pub use metrics::{Metrics, Verb};
-pub use prehashed::Blake3;
 pub use public::Public;
 pub(crate) use reapply::{KeyTold, Narrower};
 pub(crate) use records::{Kept, damaged, opened, opened_bytes, sealed};

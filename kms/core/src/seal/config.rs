@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 use serde::{Deserialize, Serialize};
 
-use super::authenticated::AuthenticatedStore;
+use super::authenticated_store::AuthenticatedStore;
 use super::record::Sealer;
 use super::share::{self, Share};
 use super::slot::{self, Cost, Key};

@@ -17,7 +17,7 @@
 //!   shares that were handed out.
 //! - A share may be wrapped for whoever is to hold it; nobody else reads it then, but the process that dealt it.
 
-mod authenticated;
+mod authenticated_store;
 mod config;
 mod holder;
 mod manifest;
@@ -26,7 +26,7 @@ mod record;
 mod share;
 mod slot;
 
-pub use authenticated::{AuthenticatedStore, Upgrade};
+pub use authenticated_store::{AuthenticatedStore, Upgrade};
 pub use config::{
     By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, recovery, unseal,
 };

@@ -5,7 +5,7 @@ use gabion_kms::service::{Call, NewToken, Service};
 use gabion_kms::{Code, Error};
 
 use crate::clocks::{House, NOW};
-use crate::opened::local;
+use crate::fixture::local;
 use crate::verbs::label;
 
 const DAY: u64 = 24 * 60 * 60 * 1000;

@@ -11,7 +11,7 @@ use gabion_kms::service::{AuditAt, Call, DecryptItem, EncryptItem, KeyRef, Optio
 use gabion_kms::{Code, Error};
 
 use crate::classes::telling;
-use crate::opened::who;
+use crate::fixture::who;
 use crate::verbs::label;
 
 const KEYS: [(&str, &str); 5] = [

@@ -11,7 +11,7 @@ use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service, SignItem};
 
-use crate::opened::who;
+use crate::fixture::who;
 use crate::verbs::{label, pure};
 
 /// A disk that says each time that a file is synced.

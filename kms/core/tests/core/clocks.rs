@@ -15,7 +15,7 @@ use gabion_kms::service::{
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_kms::{Code, Error, Unauthenticated};
 
-use crate::opened::{local, sealed, service};
+use crate::fixture::{local, sealed, service};
 use crate::verbs::{label, pure};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;

@@ -7,7 +7,7 @@ use gabion_kms::operations::Kms;
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, QuotaOptions, Service, SignItem};
 use gabion_kms::{Code, Error, Message};
 
-use crate::opened::lax;
+use crate::fixture::lax;
 
 const MESSAGE: Message<'static> = Message::Pure { context: b"", message: b"m" };
 

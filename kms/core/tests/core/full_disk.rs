@@ -15,7 +15,7 @@ use gabion_kms::store::{
 };
 use gabion_kms::{AuditError, Code};
 
-use crate::opened::{self, lax};
+use crate::fixture::{self, lax};
 use crate::verbs::{label, pure};
 
 /// A disk of its own, of so many KiB.
@@ -148,7 +148,7 @@ fn a_store_whose_disk_was_full_goes_on_by_itself() {
 }
 
 fn service(store: Arc<SqliteStore>, at: &Path) -> Service {
-    let kms = opened::kms(store);
+    let kms = fixture::kms(store);
     let log = audit::Options { segment_bytes: 128 << 10, reserve_bytes: 32 << 10 };
     let options = gabion_kms::service::Options { gate: lax(), log, ..Default::default() };
     Service::open(kms, &AuditAt::Folder(at), options).unwrap()
@@ -175,7 +175,7 @@ fn a_service_whose_disk_was_full_goes_on_by_itself() {
     SqliteStore::create(&at).unwrap();
     let store = Arc::new(SqliteStore::open(&at, Options::default()).unwrap());
     let kms = service(store.clone(), &log);
-    let who = opened::who(&kms);
+    let who = fixture::who(&kms);
     let call = Call::new(&who, "r");
     let [tenant, purpose, name] = ["default", "transit", "k"].map(label);
     let key = KeyRef { tenant: &tenant, name: &name };

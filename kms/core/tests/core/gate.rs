@@ -11,7 +11,7 @@ use gabion_kms::operations::Kms;
 use gabion_kms::store::MemoryStore;
 use gabion_kms::{Denied, Unauthenticated};
 
-use crate::opened;
+use crate::fixture;
 
 const NOW: u64 = 1_790_000_000_000;
 
@@ -143,7 +143,7 @@ fn who_has_a_certificate_only_may_nothing() {
 #[test]
 fn a_revoked_id_revokes_what_was_made_of_it_also_after_a_restart() {
     let store = Arc::new(MemoryStore::with_id([5; 16]));
-    let open = || opened::kms(store.clone());
+    let open = || fixture::kms(store.clone());
     let kms = open();
     let before = gate(&kms);
     let (token, other) = (token(&before, &[]), token(&before, &[]));
@@ -259,7 +259,7 @@ fn a_caveat_more_never_allows_more() {
 #[test]
 fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else() {
     let store = Arc::new(MemoryStore::new());
-    let kms = opened::kms(store.clone());
+    let kms = fixture::kms(store.clone());
     let (gate, tenant) = (gate(&kms), label("a"));
     let whole = token(&gate, &[]);
     let less = whole.attenuate("actions=sign".parse().unwrap()).unwrap();
@@ -273,7 +273,7 @@ fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else(
     assert_eq!(gate.allow(&kms, &using, &sign, NOW), Err(Denied::Revoked), "also while it is used");
     assert_eq!(gate.allow(&kms, &of_whole, &sign, NOW), Ok(()));
     drop((gate, kms));
-    let kms = opened::kms(store);
+    let kms = fixture::kms(store);
     let gate = Gate::open(&kms, Options::default(), NOW).unwrap();
     let ask = |token: &Token| gate.authenticate(&token.to_string(), &Peer::default(), NOW).err();
     assert_eq!(ask(&less), Some(Unauthenticated::Revoked));

@@ -12,7 +12,7 @@ use gabion_kms::service::{self, AuditAt, Call, KeyRef, Service, SignItem};
 use gabion_kms::store::MemoryStore;
 use gabion_kms::{Code, Denied, Error, Message};
 
-use crate::opened::{self, lax};
+use crate::fixture::{self, lax};
 
 const NOW: u64 = 1_790_000_000_000; // 2026-09-21, 14:13:20
 
@@ -203,7 +203,7 @@ fn a_set_that_shuts_its_author_out_or_is_wrong_is_not_taken() {
 #[test]
 fn policies_are_there_after_a_restart_with_their_versions() {
     let store = Arc::new(MemoryStore::with_id([5; 16]));
-    let open = || opened::kms(store.clone());
+    let open = || fixture::kms(store.clone());
     let a = label("a");
     let kms = open();
     let before = gate(&kms);

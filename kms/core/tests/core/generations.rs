@@ -11,7 +11,7 @@ use gabion_kms::service::{
 };
 use gabion_kms::{Error, Message};
 
-use crate::opened::lax;
+use crate::fixture::lax;
 
 const MESSAGE: Message<'static> = Message::Pure { context: b"", message: b"m" };
 

@@ -23,7 +23,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::clocks::Moved;
-use crate::opened::lax;
+use crate::fixture::lax;
 use crate::verbs::{label, pure};
 
 const STORE: &[u8] = include_bytes!("../golden/service-1/store");

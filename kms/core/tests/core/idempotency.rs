@@ -18,7 +18,7 @@ use gabion_kms::store::{
 };
 use gabion_kms::{Code, Error};
 
-use crate::opened::{self, PASSPHRASE, local, sealed, who};
+use crate::fixture::{self, PASSPHRASE, local, sealed, who};
 use crate::verbs::label;
 
 /// Where a process is killed, at which of its commits.
@@ -107,7 +107,7 @@ impl Over for Dying {
 }
 
 fn open(store: Arc<dyn Store>, audit: &AuditAt<'_>) -> Service {
-    opened::service(store, Arc::new(SystemClock), audit).unwrap()
+    fixture::service(store, Arc::new(SystemClock), audit).unwrap()
 }
 
 fn open_at(store: &Arc<MemoryStore>, at: &Path) -> Service {
@@ -515,7 +515,7 @@ fn a_change_is_done_once_whatever_the_store_loses() {
         drop(sealer);
         let service = loop {
             let clock = Arc::new(SystemClock);
-            if let Ok(service) = opened::service(kept.clone(), clock, &AuditAt::Memory) {
+            if let Ok(service) = fixture::service(kept.clone(), clock, &AuditAt::Memory) {
                 break service;
             }
         };

@@ -21,7 +21,7 @@ use gabion_kms::{Code, Error, Message, Prehash};
 use serde_json::{Value, json};
 
 use crate::clocks::{Moved, NOW};
-use crate::opened::{lax, local, sealer, service, who};
+use crate::fixture::{lax, local, sealer, service, who};
 use crate::verbs::{label, pure};
 
 /// Seconds since 1970 of the tests' clock.

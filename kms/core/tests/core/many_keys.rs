@@ -8,7 +8,7 @@ use std::time::Instant;
 use gabion_kms::operations::{Kms, NewKey, Options};
 use gabion_kms::store::{self, SqliteStore};
 
-use crate::opened::sealer;
+use crate::fixture::sealer;
 use crate::verbs::{label, pure};
 
 /// Bytes of expanded keys.

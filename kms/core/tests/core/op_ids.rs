@@ -14,14 +14,14 @@ use gabion_kms::store::{self, MemoryStore, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error};
 use sha2::{Digest, Sha256};
 
+use crate::fixture::{self, PASSPHRASE, sealed};
 use crate::idempotency::new;
-use crate::opened::{self, PASSPHRASE, sealed};
 use crate::verbs::label;
 
 const POLICY: &str = "permit(principal, action, resource);";
 
 fn open(store: &Arc<MemoryStore>) -> Service {
-    opened::service(store.clone(), Arc::new(SystemClock), &AuditAt::Memory).unwrap()
+    fixture::service(store.clone(), Arc::new(SystemClock), &AuditAt::Memory).unwrap()
 }
 
 fn by_token(service: &Service, token: &Token) -> Authenticated {
@@ -282,7 +282,7 @@ fn a_note_of_an_older_program_is_never_replayed() {
     let service = open(&store);
     let tenant = label("default");
     let token = service.first_token(&Principal::new(principal).unwrap()).unwrap();
-    let (who, other) = (by_token(&service, &token), opened::who(&service));
+    let (who, other) = (by_token(&service, &token), fixture::who(&service));
     let asked = creation("nightly", &tenant);
     let refused = service.op_begin(&Call::new(&who, "r"), &asked).err().unwrap();
     assert_eq!((refused.clone(), refused.code()), (Error::OpOfName, Code::OpIdReused));

@@ -17,8 +17,8 @@ use gabion_kms::store::{
 use gabion_kms::{Code, Error};
 
 use crate::clocks::{House, NOW};
+use crate::fixture::{sealer, service as open};
 use crate::idempotency::{Dying, Killed};
-use crate::opened::{sealer, service as open};
 use crate::verbs::{label, pure};
 
 pub const HOUR: u64 = 60 * 60 * 1000;

@@ -16,7 +16,7 @@ use gabion_kms::store::MemoryStore;
 use gabion_kms::transport::{Form, Wrapper};
 use gabion_kms::{AuditError, Code, Error, Message};
 
-use crate::opened::{self, lax};
+use crate::fixture::{self, lax};
 
 fn label(text: &str) -> Label {
     Label::new("name", text).unwrap()
@@ -464,12 +464,12 @@ struct Files {
 impl Files {
     fn new() -> Self {
         let store = Arc::new(MemoryStore::with_id([5; 16]));
-        opened::sealer(&*store);
+        fixture::sealer(&*store);
         Files { store }
     }
 
     fn open(&self, at: &Path) -> Result<Service, Error> {
-        let kms = opened::kms(self.store.clone());
+        let kms = fixture::kms(self.store.clone());
         Service::open(kms, &AuditAt::Folder(at), options())
     }
 }

@@ -11,7 +11,7 @@ use gabion_kms::rsa::{Hash, Scheme};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, QuotaOptions, Service, Streaming};
 use gabion_kms::{Code, Error, Message, Prehash};
 
-use crate::opened::lax;
+use crate::fixture::lax;
 use crate::verbs::{create, label};
 
 /// Round the blocks of SHA-2 (64, 128) and SHA-3 (72 to 168), with what stands before a message, and round a piece.
