@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_to_know_hears_of_what_goes() {
+    fn a_dropped_identity_is_reported() {
         use std::sync::Mutex;
         static HEARD: Mutex<Vec<u64>> = Mutex::new(Vec::new());
         let heard = |number: u64| HEARD.lock().unwrap().contains(&number);

@@ -282,7 +282,7 @@ FALCON_LEVEL5 FALCON1024 65038 1.3.9999.3.4 1793/2305/1330/0 Falcon-1024
     }
 
     #[test]
-    fn old_identifiers_are_unique_and_nobody_uses_them_today() {
+    fn old_identifiers_are_unique_and_unused() {
         for (i, a) in OLD_NAMES.iter().enumerate() {
             for b in &OLD_NAMES[i + 1..] {
                 assert_ne!(a.name, b.name);

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_versions_are_told_from_others() {
+    fn plain_versions_are_distinguished_from_others() {
         assert_eq!(numbers_of("3.5.10"), Some(vec![3, 5, 10]));
         for other in ["3.5.9-offload", "3.5.9-fips-3.5.4", "3.5.x", ""] {
             assert_eq!(numbers_of(other), None, "{other}");

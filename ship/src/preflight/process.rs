@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_in_place_of_the_environment_is_told_from_variables() {
+    fn a_process_title_over_the_environment_is_recognised() {
         assert!(is_overwritten(&[0; 40]));
         assert!(is_overwritten(b"er process /usr/sbin/nginx -g env=1\0\0\0"));
         assert!(!is_overwritten(b"HOME=/root\0\0"));

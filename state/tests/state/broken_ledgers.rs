@@ -118,7 +118,7 @@ fn broken_ledgers_are_caught_in_sectors() {
 
 /// What was begun makes a key once more, whose sectors sign with the same indexes.
 #[test]
-fn a_witness_that_outlives_what_was_begun_is_caught() {
+fn a_witness_that_outlives_an_unfinished_key_is_caught() {
     caught_in_sectors(Break::WitnessStays);
 }
 
@@ -131,12 +131,12 @@ fn a_recovery_that_another_homes_anchor_witnesses_is_caught() {
 }
 
 /// Writes that wait, by file.
-type Pending = Arc<Mutex<HashMap<PathBuf, Vec<(u64, Vec<u8>)>>>>;
+type PendingWrites = Arc<Mutex<HashMap<PathBuf, Vec<(u64, Vec<u8>)>>>>;
 
 struct BrokenDisk {
     disk: SimDisk,
     which: Break,
-    pending: Pending,
+    pending: PendingWrites,
 }
 
 fn is_state(path: &Path) -> bool {
@@ -248,7 +248,7 @@ struct BrokenFile {
     which: Break,
     renames: bool,
     is_new: bool,
-    pending: Pending,
+    pending: PendingWrites,
 }
 
 impl BrokenFile {

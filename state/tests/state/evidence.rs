@@ -205,7 +205,7 @@ fn the_log_of_another_sector_is_found() {
 
 /// Somebody signs between the looks at state and log.
 #[test]
-fn a_log_beside_whoever_signs_is_whole() {
+fn a_log_read_during_signing_is_whole() {
     let (place, _, _) = signed();
     for ending in ["k.state", "k.log"] {
         let (other, key) = (place.environment.clone(), place.key());

@@ -474,7 +474,7 @@ fn an_older_log_is_refused_after_a_clean_end() {
 }
 
 #[test]
-fn a_damaged_log_is_told_and_a_copy_of_it_stays() {
+fn recover_reports_a_damaged_log_and_keeps_a_copy() {
     let place = TestHome::new(64);
     for message in [b"one", b"two"] {
         sign(place.open(&place.key()).unwrap(), message);
@@ -500,7 +500,7 @@ fn a_damaged_log_is_told_and_a_copy_of_it_stays() {
 
 /// A log that is gone: refused, and gone on with behind what state and anchor saw.
 #[test]
-fn a_lost_log_is_begun_anew_by_whoever_recovers() {
+fn recover_begins_a_new_log_if_it_is_lost() {
     let place = TestHome::new(64);
     sign(place.open(&place.key()).unwrap(), b"one");
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"two"), 1);
@@ -528,7 +528,7 @@ fn a_lost_log_is_begun_anew_by_whoever_recovers() {
 /// Somebody finds the lock of a key that is being made before its maker holds it, takes it for what is left of a process
 /// that is gone, and makes a key of his own.
 #[test]
-fn whoever_makes_a_key_removes_nothing_of_another_who_was_quicker() {
+fn a_failed_creation_removes_no_file_of_a_concurrent_one() {
     let place = TestHome::new(8);
     let key = place.path("keys/two");
     let theirs = || {
@@ -591,7 +591,7 @@ fn a_refusal_gives_locks_back_also_to_a_child_that_was_forked() {
 
 /// Somebody signs between the looks at state, log and anchors: that is no reason to warn of the key.
 #[test]
-fn status_beside_whoever_signs_refuses_nothing() {
+fn status_during_signing_refuses_nothing() {
     let place = TestHome::new(64);
     sign(place.open(&place.key()).unwrap(), b"one");
     for ending in ["k.state", "k.log", "k.lock"] {

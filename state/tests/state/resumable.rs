@@ -99,7 +99,7 @@ fn an_interrupted_key_goes_on_where_it_was_and_signs() {
 
 /// Neither a copy makes the key again, nor what comes back, nor another process, nor the same value.
 #[test]
-fn what_was_begun_makes_one_key() {
+fn an_unfinished_key_makes_one_key() {
     let set = "LMS_SHA256_M32_H5_W1";
     let place = TestHome::empty();
     assert!(run_generation(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
@@ -133,7 +133,7 @@ fn what_was_begun_makes_one_key() {
 }
 
 #[test]
-fn what_was_begun_is_in_the_way_of_other_keys_and_of_other_sets() {
+fn an_unfinished_key_blocks_other_keys_and_sets() {
     let set = "LMS_SHA256_M32_H5_W1";
     let place = TestHome::empty();
     let (key, part) = (place.path("keys/k"), place.path("keys/k.part"));
@@ -275,7 +275,7 @@ fn sectors_are_written_down_while_they_are_made() {
 
 /// Of what was begun each sector makes one key, and none with the sectors of another key.
 #[test]
-fn sectors_that_were_begun_make_one_key_each() {
+fn each_unfinished_sector_makes_one_key() {
     let set = "LMS_SHA256_M32_H5_W1";
     let place = TestHome::empty();
     let (key, other) = (place.path("keys/k"), place.path("keys/other"));
@@ -396,7 +396,7 @@ fn no_key_is_made_twice_whatever_strikes() {
 }
 
 #[test]
-fn a_key_that_is_begun_is_its_owners() {
+fn files_of_an_unfinished_key_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let place = TestHome::empty();
     assert!(

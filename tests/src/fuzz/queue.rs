@@ -37,7 +37,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// The result that a ticket must give.
-enum ExpectedResult {
+enum Answer {
     Verdict(Result<(), Error>),
     Secret(Result<SharedSecret, Error>),
     Signature(VerifyKey),
@@ -45,7 +45,7 @@ enum ExpectedResult {
 }
 
 /// A submitted job, by the way its result is fetched.
-enum PendingJob {
+enum Job {
     Verdict(Ticket<()>),
     Secret(Ticket<SharedSecret>),
     Signature(Ticket<Vec<u8>>),
@@ -101,11 +101,7 @@ fn message<'a>(input: &mut Input<'a>) -> Message<'a> {
 }
 
 /// Hands a job in or calls it; none where the ticket was dropped or the result is there and right.
-fn submit(
-    queue: &Queue,
-    job: u8,
-    input: &mut Input<'_>,
-) -> Result<Option<(PendingJob, ExpectedResult)>, Error> {
+fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Job, Answer)>, Error> {
     let way = input.byte() % 3;
     let (pending, owed) = match job {
         0..=2 => {
@@ -121,9 +117,9 @@ fn submit(
                 Ok(ticket) if job == 2 => {
                     let (tell, told) = channel();
                     ticket.then(move |result| tell.send(result).unwrap_or_default());
-                    (PendingJob::Callback(told), ExpectedResult::Verdict(expected))
+                    (Job::Callback(told), Answer::Verdict(expected))
                 }
-                Ok(ticket) => (PendingJob::Verdict(ticket), ExpectedResult::Verdict(expected)),
+                Ok(ticket) => (Job::Verdict(ticket), Answer::Verdict(expected)),
                 Err(error) => return same(Err(error), expected),
             }
         }
@@ -134,9 +130,9 @@ fn submit(
                 assert!(queue.submit_sign(&key, message).is_err(), "a message of no form");
                 return Ok(None);
             }
-            let owed = ExpectedResult::Signature(key.public());
+            let owed = Answer::Signature(key.public());
             (
-                PendingJob::Signature(
+                Job::Signature(
                     queue.submit_sign(&key, Message::Pure { context: b"", message: MESSAGE })?,
                 ),
                 owed,
@@ -157,7 +153,7 @@ fn submit(
                 };
             }
             match queue.submit_decaps(&key, &ct) {
-                Ok(ticket) => (PendingJob::Secret(ticket), ExpectedResult::Secret(expected)),
+                Ok(ticket) => (Job::Secret(ticket), Answer::Secret(expected)),
                 Err(error) if expected.is_err() => {
                     assert_eq!(Some(error), expected.err());
                     return Ok(None);
@@ -169,10 +165,7 @@ fn submit(
         _ => {
             let known = input.known(&KEMS);
             let key = engine().kem_private(known.algorithm, &known.private).expect("a known key");
-            (
-                PendingJob::Ciphertext(queue.submit_encaps(&key.public())?),
-                ExpectedResult::Ciphertext(key),
-            )
+            (Job::Ciphertext(queue.submit_encaps(&key.public())?), Answer::Ciphertext(key))
         }
     };
     // A ticket that is dropped takes nothing back.
@@ -180,11 +173,7 @@ fn submit(
 }
 
 /// A key exchange with a peer whose key may be bad; called, or handed in.
-fn derive(
-    queue: &Queue,
-    way: u8,
-    input: &mut Input<'_>,
-) -> Result<Option<(PendingJob, ExpectedResult)>, Error> {
+fn derive(queue: &Queue, way: u8, input: &mut Input<'_>) -> Result<Option<(Job, Answer)>, Error> {
     let known = input.known(&EXCHANGES);
     let key = engine().exchange_private(known.algorithm, &known.private).expect("a known key");
     let Ok(peer) = engine().exchange_public(known.algorithm, &input.edited(&known.public)) else {
@@ -201,14 +190,14 @@ fn derive(
         };
     }
     let ticket = queue.submit_derive(&key, &peer)?;
-    Ok((way != 2).then_some((PendingJob::Secret(ticket), ExpectedResult::Secret(expected))))
+    Ok((way != 2).then_some((Job::Secret(ticket), Answer::Secret(expected))))
 }
 
 /// A verdict of the queue against the engine's; what the queue refuses by itself is passed on.
 fn same(
     given: Result<(), Error>,
     expected: Result<(), Error>,
-) -> Result<Option<(PendingJob, ExpectedResult)>, Error> {
+) -> Result<Option<(Job, Answer)>, Error> {
     match given {
         Err(error @ (Error::Busy | Error::Closed)) => Err(error),
         given => {
@@ -218,25 +207,25 @@ fn same(
     }
 }
 
-fn settle(pending: PendingJob, owed: ExpectedResult) {
+fn settle(pending: Job, owed: Answer) {
     match (pending, owed) {
-        (PendingJob::Verdict(ticket), ExpectedResult::Verdict(expected)) => {
+        (Job::Verdict(ticket), Answer::Verdict(expected)) => {
             assert_eq!(verdict(&ticket.wait()), verdict(&expected));
         }
-        (PendingJob::Callback(told), ExpectedResult::Verdict(expected)) => {
+        (Job::Callback(told), Answer::Verdict(expected)) => {
             let given = told.recv().expect("every callback is called");
             assert_eq!(verdict(&given), verdict(&expected));
             assert!(told.recv().is_err(), "called twice");
         }
-        (PendingJob::Secret(ticket), ExpectedResult::Secret(expected)) => {
+        (Job::Secret(ticket), Answer::Secret(expected)) => {
             assert_eq!(ticket.wait(), expected)
         }
-        (PendingJob::Signature(ticket), ExpectedResult::Signature(key)) => {
+        (Job::Signature(ticket), Answer::Signature(key)) => {
             let signature = ticket.wait().expect("a known key signs");
             let message = Message::Pure { context: b"", message: MESSAGE };
             assert_eq!(engine().verify(&key, message, &signature), Ok(()));
         }
-        (PendingJob::Ciphertext(ticket), ExpectedResult::Ciphertext(key)) => {
+        (Job::Ciphertext(ticket), Answer::Ciphertext(key)) => {
             let (ct, shared) = ticket.wait().expect("a known key encapsulates");
             assert_eq!(engine().decaps(&key, &ct), Ok(shared));
         }

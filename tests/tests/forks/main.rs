@@ -130,7 +130,7 @@ fn assert_well(ends: &[(Algorithm, Duration, End)]) {
 }
 
 #[test]
-fn a_first_use_that_a_fork_interrupts_is_begun_again() {
+fn a_fork_during_first_use_leaves_the_child_usable() {
     let mut ends = Vec::new();
     for algorithm in [
         Algorithm::Ed25519,
@@ -190,7 +190,7 @@ fn a_key_that_another_thread_uses_first_serves_a_child() {
 }
 
 #[test]
-fn a_child_is_told_that_its_parents_workers_are_not_there() {
+fn a_forked_child_gets_an_error_for_its_parents_workers() {
     let engine = Engine::global().expect("an engine");
     let limits = Limits { message_max: 100, ..Limits::default() };
     let queue = Queue::new(engine, OsEntropy, limits).with_workers(NonZero::<usize>::MIN);

@@ -256,7 +256,7 @@ fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
 /// A daemon that closes every number that it does not know, and opens files of its own there, keeps them as they are, with
 /// their locks: when something was signed, and when the key is closed or dropped.
 #[test]
-fn a_key_leaves_its_numbers_to_whoever_took_them() {
+fn a_key_does_not_touch_descriptors_reused_by_others() {
     for is_closed in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");
         let around = made(folder.path(), false);

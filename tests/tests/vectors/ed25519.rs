@@ -298,7 +298,7 @@ fn adversarial_points_are_judged_by_the_rules() {
 
 /// Whose fault it is: a key that is no point is named, an R that is none makes a bad signature.
 #[test]
-fn what_is_no_point_is_told_apart() {
+fn invalid_points_are_recognised() {
     let encodings = (2..=255u8).map(|y| std::array::from_fn(|i| if i == 0 { y } else { 0 }));
     let mut no_points = encodings.filter(|y| CompressedEdwardsY(*y).decompress().is_none());
     let no_point: [u8; 32] = no_points.next().unwrap();

@@ -188,7 +188,7 @@ fn a_bad_share_fails_alone() {
 }
 
 #[test]
-fn keys_whose_parts_are_bad_are_refused() {
+fn keys_with_bad_parts_are_refused() {
     let engine = Engine::new(&Config::default()).unwrap();
     for algorithm in hybrids().filter(|algorithm| !kem_first(*algorithm)) {
         let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
