@@ -13,7 +13,9 @@ use std::thread;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gabion_kms::Message;
 use gabion_kms::model::{Label, VersionId};
-use gabion_kms::operations::{Blake3, Item, Kms, NewKey, Options, Signed, ToSign};
+use gabion_kms::operations::{
+    Blake3, Kms, NewKey, Options, SignOutput, SignRequest, VerifyRequest,
+};
 use gabion_kms::seal::Sealer;
 use gabion_kms::store::{MemoryStore, Store};
 
@@ -67,9 +69,9 @@ fn batches(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("batch_verify");
     for ((name, _), id) in ALGORITHMS.iter().zip(&keys) {
         for lanes in [8, 32, 64] {
-            let signed: Vec<Signed> =
+            let signed: Vec<SignOutput> =
                 (0..lanes).map(|_| kms.sign(&id.key, None, MESSAGE).unwrap()).collect();
-            let items: Vec<Item<'_>> = signed.iter().map(of_signed).collect();
+            let items: Vec<VerifyRequest<'_>> = signed.iter().map(of_signed).collect();
             group.throughput(Throughput::Elements(lanes as u64));
             group.bench_function(format!("{name}_{lanes}"), |bencher| {
                 bencher.iter(|| assert_all(&kms.verify_batch(black_box(&items))));
@@ -105,7 +107,8 @@ fn parallel(criterion: &mut Criterion) {
     group.bench_function("ed25519_verify_batch_4000", |bencher| {
         bencher.iter(|| assert_all(&kms.verify_batch(black_box(&items))));
     });
-    let to_sign = vec![ToSign { key: &id.key, version: None, message: MESSAGE }; THREADS * EACH];
+    let to_sign =
+        vec![SignRequest { key: &id.key, version: None, message: MESSAGE }; THREADS * EACH];
     group.bench_function("ed25519_sign_batch_4000", |bencher| {
         bencher.iter(|| {
             kms.sign_batch(black_box(&to_sign)).into_iter().for_each(|one| drop(one.unwrap()))
@@ -134,8 +137,8 @@ fn digests(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn of_signed(signed: &Signed) -> Item<'_> {
-    Item { by: &signed.by, message: MESSAGE, signature: &signed.signature }
+fn of_signed(signed: &SignOutput) -> VerifyRequest<'_> {
+    VerifyRequest { by: &signed.by, message: MESSAGE, signature: &signed.signature }
 }
 
 fn assert_all(verdicts: &[Result<bool, gabion_kms::Error>]) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gabion_kms::model::Label;
 use gabion_kms::operations::{Kms, NewKey, Options};
-use gabion_kms::seal::{By, unseal};
+use gabion_kms::seal::{UnsealMethod, unseal};
 use gabion_kms::store::SqliteStore;
 
 use crate::Error;
@@ -22,7 +22,7 @@ pub fn keys(store: &Path, passphrase: &str, many: usize) -> Result<(), Error> {
     }
     // A million commits do not wait for the disk a million times.
     let file = SqliteStore::testing_only_open_unsynced(store).map_err(failed)?;
-    let sealer = unseal(&file, By::Passphrase(passphrase)).map_err(failed)?;
+    let sealer = unseal(&file, UnsealMethod::Passphrase(passphrase)).map_err(failed)?;
     let kms = Kms::new(Arc::new(file), sealer, Options::default()).map_err(failed)?;
     let label = |text: &str| Label::new("key", text).map_err(failed);
     for place in 0..many {
@@ -60,7 +60,7 @@ mod tests {
         }
         keys(&path, "p", 50).unwrap();
         let store = SqliteStore::open(&path, store::Options::default()).unwrap();
-        let sealer = unseal(&store, By::Passphrase("p")).unwrap();
+        let sealer = unseal(&store, UnsealMethod::Passphrase("p")).unwrap();
         let kms = Kms::new(Arc::new(store), sealer, Options::default()).unwrap();
         let label = |text: &str| Label::new("key", text).unwrap();
         for place in 0..50 {

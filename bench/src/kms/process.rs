@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gabion_kms::Message;
 use gabion_kms::model::Label;
-use gabion_kms::operations::{Item, Kms, NewKey, Options, ToSign};
+use gabion_kms::operations::{Kms, NewKey, Options, SignRequest, VerifyRequest};
 use gabion_kms::seal::Sealer;
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_rows::kms::{Latency, Request};
@@ -48,14 +48,17 @@ pub fn measure(case: &Case, config: &Config, machine: &Machine) -> Result<Row, E
             (Request::Sign, [one]) => kms.sign(&one.by.key, None, message).map(drop),
             (Request::Sign, many) => {
                 let items =
-                    many.iter().map(|one| ToSign { key: &one.by.key, version: None, message });
+                    many.iter().map(|one| SignRequest { key: &one.by.key, version: None, message });
                 let answers = kms.sign_batch(&items.collect::<Vec<_>>());
                 answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
             }
             (_, [one]) => kms.verify(&one.by, message, &one.signature).map(drop),
             (_, many) => {
-                let items =
-                    many.iter().map(|one| Item { by: &one.by, message, signature: &one.signature });
+                let items = many.iter().map(|one| VerifyRequest {
+                    by: &one.by,
+                    message,
+                    signature: &one.signature,
+                });
                 let answers = kms.verify_batch(&items.collect::<Vec<_>>());
                 answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
             }

@@ -2,7 +2,7 @@
 
 use gabion_kms::Message;
 use gabion_kms::model::Label;
-use gabion_kms::operations::{Item, Kms, NewKey};
+use gabion_kms::operations::{Kms, NewKey, VerifyRequest};
 
 fn main() -> Result<(), gabion_kms::Error> {
     let kms = Kms::in_memory()?;
@@ -15,8 +15,9 @@ fn main() -> Result<(), gabion_kms::Error> {
     for _ in 0..32 {
         signatures.push(kms.sign(&id.key, None, message)?.signature);
     }
-    let item = |signature| Item { by: &id, message, signature };
-    let items: Vec<Item<'_>> = signatures.iter().map(|signature| item(&signature[..])).collect();
+    let item = |signature| VerifyRequest { by: &id, message, signature };
+    let items: Vec<VerifyRequest<'_>> =
+        signatures.iter().map(|signature| item(&signature[..])).collect();
     for answer in kms.verify_batch(&items) {
         answer?;
     }

@@ -115,10 +115,10 @@ impl std::fmt::Display for Code {
     }
 }
 
-/// Why somebody is not taken for who they say they are.
+/// The reason why a caller was not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unauthenticated {
+pub enum AuthenticationError {
     /// No token, one of an unknown root, or one that nobody made so: which of them is not told.
     #[error("that is no token of this service")]
     Invalid,
@@ -136,10 +136,10 @@ pub enum Unauthenticated {
     Certificate,
 }
 
-/// Why somebody may not do what they ask for.
+/// The reason for a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Denied {
+pub enum DenialReason {
     /// The token was revoked meanwhile.
     #[error("the token is revoked")]
     Revoked,
@@ -573,10 +573,10 @@ pub enum Error {
     },
     /// Nobody knows who asks.
     #[error(transparent)]
-    Unauthenticated(#[from] Unauthenticated),
+    Unauthenticated(#[from] AuthenticationError),
     /// Whoever asks may not do that.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Denied(#[from] DenialReason),
     /// The audit log's.
     #[error(transparent)]
     Audit(#[from] AuditError),

@@ -16,15 +16,15 @@ pub struct Unique(pub Value);
 
 impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(AnyOnce(&Cell::new(VALUES_MAX))).map(Unique)
+        from.deserialize_any(UniqueKeys(&Cell::new(VALUES_MAX))).map(Unique)
     }
 }
 
 /// Reads any value, with so many more values within it.
 #[derive(Clone, Copy)]
-struct AnyOnce<'a>(&'a Cell<usize>);
+struct UniqueKeys<'a>(&'a Cell<usize>);
 
-impl AnyOnce<'_> {
+impl UniqueKeys<'_> {
     fn count<E: serde::de::Error>(self) -> Result<(), E> {
         let left = self.0.get().checked_sub(1);
         self.0.set(left.ok_or_else(|| E::custom(format!("more than {VALUES_MAX} values")))?);
@@ -32,7 +32,7 @@ impl AnyOnce<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for AnyOnce<'_> {
+impl<'de> DeserializeSeed<'de> for UniqueKeys<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
@@ -41,7 +41,7 @@ impl<'de> DeserializeSeed<'de> for AnyOnce<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for AnyOnce<'_> {
+impl<'de> Visitor<'de> for UniqueKeys<'_> {
     type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -188,9 +188,9 @@ pub struct Jwt<'a> {
     signature: Vec<u8>,
 }
 
-/// What a token has to say, beside being signed by the key.
+/// The claims that a token must have, besides a valid signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedClaims {
     /// The issuer.
     pub issuer: Option<String>,
     /// The audience that the verifier is. A token that names audiences is not valid without it (RFC 7519, section 4.1.3).
@@ -308,7 +308,7 @@ impl<'a> Jwt<'a> {
     /// Checks the claims of a token whose signature was verified, at a time in seconds since 1970.
     pub(crate) fn check_claims(
         &self,
-        expected: &Expected,
+        expected: &ExpectedClaims,
         now_s: u64,
     ) -> Result<Map<String, Value>, Reason> {
         let typ = self.header.get("typ").and_then(Value::as_str);
@@ -344,7 +344,7 @@ impl<'a> Jwt<'a> {
     }
 }
 
-impl Expected {
+impl ExpectedClaims {
     /// Refuses more leeway than clocks need.
     ///
     /// # Errors

@@ -41,5 +41,7 @@ mod symmetric;
 mod text;
 pub mod transport;
 
-pub use error::{AuditError, Code, Denied, Error, SealError, ShareError, Unauthenticated};
+pub use error::{
+    AuditError, AuthenticationError, Code, DenialReason, Error, SealError, ShareError,
+};
 pub use gabion_engine::{Message, Prehash, SharedSecret};

@@ -8,7 +8,7 @@ use gabion_engine::{Algorithm, Engine, KemPrivateKey};
 use gabion_kms::Error;
 use gabion_kms::model::Label;
 use gabion_kms::rsa::{Hash, PrivateKey, PublicKey};
-use gabion_kms::transport::{Form, Place, Recipient, Wrapping, open_by_rsa, open_by_x_wing};
+use gabion_kms::transport::{Form, Place, Recipient, WrapMethod, open_by_rsa, open_by_x_wing};
 
 /// Two services, always the same.
 struct Services {
@@ -88,7 +88,7 @@ fn public(der: &[u8]) {
 
 fn words(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(wrapping) = text.parse::<Wrapping>() {
+    if let Ok(wrapping) = text.parse::<WrapMethod>() {
         assert_eq!(wrapping.to_string(), text);
     }
     if let Ok(form) = text.parse::<Form>() {

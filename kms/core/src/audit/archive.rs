@@ -30,9 +30,9 @@ pub struct Keep {
     pub bytes: Option<u64>,
 }
 
-/// What was moved.
+/// The segments that were moved to the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archived {
+pub struct ArchiveReport {
     /// The names of the files that came to the archive.
     pub files: Vec<String>,
     /// How many records they have.
@@ -51,7 +51,7 @@ impl Log {
     /// # Errors
     /// The folder is the log's; it has another file of the name; it can't be written; the log is damaged, and then
     /// nothing more is moved.
-    pub fn archive(&self, to: &Path, keep: &Keep) -> Result<Archived, AuditError> {
+    pub fn archive(&self, to: &Path, keep: &Keep) -> Result<ArchiveReport, AuditError> {
         let _one = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
         // Also where there is no room left: this makes some.
         self.check_written(&self.writing())?;
@@ -63,7 +63,7 @@ impl Log {
         }
         let signed = self.newest().map_or(0, |newest| newest.size) / WIDTH as u64 * WIDTH as u64;
         let last = segment::last(disk, &self.folder)?.unwrap_or(0);
-        let mut archived = Archived { files: Vec::new(), records: 0, first: self.first()? };
+        let mut archived = ArchiveReport { files: Vec::new(), records: 0, first: self.first()? };
         let first = segment::first_head(disk, &self.folder)?.map_or(0, |head| head.number);
         for number in first..last {
             let (this, next) = (self.segment(number)?, self.segment(number + 1)?);

@@ -15,7 +15,7 @@ use super::note::{Checkpoint, Keys};
 use super::record::{RECORD_MAX, Record};
 use super::segment::{self, Entry, Segment, unwritable};
 use super::sync::Syncs;
-use super::tiles::{self, Of, Tiles};
+use super::tiles::{self, TileKind, Tiles};
 use super::tree::{self, Full, Hash, Tree, WIDTH, leaf};
 use super::verify::{self, Proof};
 use crate::error::AuditError;
@@ -82,7 +82,7 @@ pub struct Log {
     pub(super) folder: PathBuf,
     pub(super) keys: Keys,
     pub(super) options: Options,
-    pub(super) writing: Mutex<Writing>,
+    pub(super) writing: Mutex<Appender>,
     pub(super) syncs: Syncs,
     /// The next segment's file. Taken after `writing`, by whoever has both.
     pub(super) spare: Mutex<Spare>,
@@ -108,8 +108,8 @@ pub struct Spare {
 /// How long nobody tries again to make a segment after the disk was full: whoever is refused is not to fill it for others.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What whoever appends has.
-pub struct Writing {
+/// The state for appending records.
+pub struct Appender {
     pub segment: Segment,
     /// The same file once more, for whoever syncs.
     pub syncer: Arc<Mutex<Box<dyn DiskFile>>>,
@@ -223,7 +223,7 @@ impl Log {
     }
 
     /// Whether what there is can be written to, whatever room is left.
-    pub(super) fn check_written(&self, writing: &Writing) -> Result<(), AuditError> {
+    pub(super) fn check_written(&self, writing: &Appender) -> Result<(), AuditError> {
         self.check(writing)?;
         self.check_file(&writing.segment)
     }
@@ -342,7 +342,7 @@ impl Log {
     }
 
     /// Writes zeros over what a full disk took a part of: a killed process's next one would take that for records.
-    fn take_back(&self, writing: &mut Writing) -> Result<(), AuditError> {
+    fn take_back(&self, writing: &mut Appender) -> Result<(), AuditError> {
         if writing.torn == 0 {
             return Ok(());
         }
@@ -362,7 +362,7 @@ impl Log {
     }
 
     /// Has a place for so many bytes, in this segment or the next.
-    fn make_room(&self, writing: &mut Writing, len: u64, reserve: u64) -> Result<(), AuditError> {
+    fn make_room(&self, writing: &mut Appender, len: u64, reserve: u64) -> Result<(), AuditError> {
         let left = writing.segment.size.saturating_sub(writing.at);
         if len + reserve <= left {
             return Ok(());
@@ -382,10 +382,10 @@ impl Log {
 
     fn next_segment(
         &self,
-        writing: &mut Writing,
+        writing: &mut Appender,
         files: [Box<dyn DiskFile>; 2],
     ) -> Result<(), AuditError> {
-        let Writing { segment, tree, .. } = writing;
+        let Appender { segment, tree, .. } = writing;
         // What stands in an older segment is always synced.
         segment.file.sync().map_err(|error| unwritable(&segment.path, &error))?;
         self.check_file(segment)?;
@@ -438,8 +438,8 @@ impl Log {
     fn write_tiles(&self) -> Result<Tree, AuditError> {
         let made = {
             let mut writing = self.writing();
-            let Writing { tiles, bundles, partial, tree, entries, .. } = &mut *writing;
-            Made {
+            let Appender { tiles, bundles, partial, tree, entries, .. } = &mut *writing;
+            CheckpointFiles {
                 tiles: std::mem::take(tiles),
                 bundles: std::mem::take(bundles),
                 partial: std::mem::take(partial),
@@ -466,7 +466,7 @@ impl Log {
         }
     }
 
-    fn check(&self, writing: &Writing) -> Result<(), AuditError> {
+    fn check(&self, writing: &Appender) -> Result<(), AuditError> {
         match &writing.broken {
             Some(error) => Err(error.clone()),
             None if std::process::id() != self.process => Err(AuditError::Forked),
@@ -482,13 +482,13 @@ impl Log {
         }
     }
 
-    pub(super) fn writing(&self) -> MutexGuard<'_, Writing> {
+    pub(super) fn writing(&self) -> MutexGuard<'_, Appender> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a checkpoint writes.
-struct Made {
+/// The files that a checkpoint writes.
+struct CheckpointFiles {
     tiles: Vec<Full>,
     bundles: Vec<Full>,
     partial: BTreeSet<PathBuf>,
@@ -505,17 +505,17 @@ impl Drop for Log {
     }
 }
 
-impl Made {
+impl CheckpointFiles {
     /// Writes it; the files of tiles that are not full, and those whose tiles are full now.
     fn write(&self, log: &Log) -> Result<(BTreeSet<PathBuf>, Vec<PathBuf>), AuditError> {
         let (disk, folder) = (&*log.disk, &*log.folder);
         tiles::write_full(disk, folder, &self.tiles, &self.bundles)?;
         let (mut kept, mut edge) = (self.partial.clone(), Vec::new());
-        let levels = (0..).map(Of::Level).zip(self.tree.edge());
-        for (of, hashes) in levels.chain([(Of::Entries, &self.entries)]) {
+        let levels = (0..).map(TileKind::Level).zip(self.tree.edge());
+        for (of, hashes) in levels.chain([(TileKind::Entries, &self.entries)]) {
             let all = match of {
-                Of::Level(level) => self.tree.size() >> (8 * u32::from(level)),
-                Of::Entries => self.tree.size(),
+                TileKind::Level(level) => self.tree.size() >> (8 * u32::from(level)),
+                TileKind::Entries => self.tree.size(),
             };
             if !hashes.is_empty() {
                 let index = all / WIDTH as u64;
@@ -532,7 +532,7 @@ impl Made {
     }
 }
 
-impl Writing {
+impl Appender {
     /// Takes an entry that was written.
     pub fn grow(&mut self, entry: &Hash) {
         self.tiles.extend(self.tree.push(leaf(entry)));

@@ -12,18 +12,18 @@ type Bytes = Arc<Mutex<Vec<u8>>>;
 /// Files in memory.
 #[derive(Debug, Default)]
 pub struct MemoryDisk {
-    kept: Mutex<Kept>,
+    kept: Mutex<MemoryState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct MemoryState {
     files: BTreeMap<PathBuf, (u64, Bytes)>,
     folders: BTreeSet<PathBuf>,
     made: u64,
 }
 
 impl MemoryDisk {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, MemoryState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::archive::Keep;
 use super::log::Log;
-use super::tiles::{self, Of};
+use super::tiles::{self, TileKind};
 use super::tree::WIDTH;
 use crate::error::AuditError;
 
@@ -27,8 +27,8 @@ impl Log {
         // A tile that tells of a record which is kept stays.
         let forgotten = before / WIDTH as u64..archived.first / WIDTH as u64;
         let path = |of, index| tiles::path_of(&self.folder, of, index, WIDTH);
-        let tiles =
-            forgotten.flat_map(|index| [Of::Level(0), Of::Entries].map(|of| path(of, index)));
+        let tiles = forgotten
+            .flat_map(|index| [TileKind::Level(0), TileKind::Entries].map(|of| path(of, index)));
         for file in segments.chain(tiles) {
             self.disk.remove(&file).map_err(|error| super::segment::unwritable(&file, &error))?;
         }

@@ -32,13 +32,13 @@ mod tiles;
 mod tree;
 mod verify;
 
-pub use archive::{Archived, Keep};
+pub use archive::{ArchiveReport, Keep};
 pub use log::{Class, Log, Options};
 pub use memory::MemoryDisk;
 pub use note::{Checkpoint, Keys, Verifier};
 pub use record::{Change, Digest, Outcome, RECORD_MAX, Record, Setting};
 pub use segment::Entry;
 pub use tree::Hash;
-pub use verify::{Proof, Recount, Verified, verify};
+pub use verify::{Proof, Recount, VerifiedLog, verify};
 
 pub use crate::error::AuditError;

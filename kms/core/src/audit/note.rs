@@ -167,7 +167,7 @@ impl Verifier {
 
 /// Reads a checkpoint that each of some keys signed; none of what is another text, or of what one of them did not sign.
 pub fn verify(keys: &[Verifier], note: &str) -> Result<Option<Checkpoint>, AuditError> {
-    let Some(parsed) = Parsed::of(note) else { return Ok(None) };
+    let Some(parsed) = ParsedNote::of(note) else { return Ok(None) };
     let engine = engine()?;
     for key in keys {
         let signed = parsed.lines.iter().filter(|line| line.name == key.name && line.id == key.id);
@@ -177,7 +177,7 @@ pub fn verify(keys: &[Verifier], note: &str) -> Result<Option<Checkpoint>, Audit
                 Kind::Ed25519 => Some((parsed.text.as_bytes().to_vec(), &line.signature[..])),
                 Kind::MlDsa44 => line.signature.split_first_chunk().map(|(time, signature)| {
                     let time = u64::from_be_bytes(*time);
-                    let Parsed { origin, size, root, .. } = &parsed;
+                    let ParsedNote { origin, size, root, .. } = &parsed;
                     (subtree(&key.name, time, origin, *size, root), signature)
                 }),
             };
@@ -193,16 +193,16 @@ pub fn verify(keys: &[Verifier], note: &str) -> Result<Option<Checkpoint>, Audit
             return Ok(None);
         }
     }
-    let Parsed { size, root, .. } = parsed;
+    let ParsedNote { size, root, .. } = parsed;
     Ok((!keys.is_empty()).then(|| Checkpoint { size, root, note: note.to_owned() }))
 }
 
 /// Whether a text has the form of a checkpoint.
 pub fn is_checkpoint(note: &str) -> bool {
-    Parsed::of(note).is_some()
+    ParsedNote::of(note).is_some()
 }
 
-struct Parsed<'n> {
+struct ParsedNote<'n> {
     text: &'n str,
     origin: &'n str,
     size: u64,
@@ -216,7 +216,7 @@ struct Line<'n> {
     signature: Vec<u8>,
 }
 
-impl<'n> Parsed<'n> {
+impl<'n> ParsedNote<'n> {
     fn of(note: &'n str) -> Option<Self> {
         if note.len() > NOTE_MAX || note.chars().any(|c| c < ' ' && c != '\n') {
             return None;
@@ -241,7 +241,7 @@ impl<'n> Parsed<'n> {
                 Some(Line { name, id: *id, signature: signature.to_vec() })
             })
             .collect();
-        Some(Parsed { text, origin, size: number, root, lines: lines? })
+        Some(ParsedNote { text, origin, size: number, root, lines: lines? })
     }
 }
 

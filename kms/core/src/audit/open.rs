@@ -17,7 +17,7 @@ use gabion_disk::{Access, Disk, DiskFile, read_full, write_all};
 use gabion_engine::{Entropy, OsEntropy};
 
 use super::frame::{Head, START};
-use super::log::{self, Log, Options, Writing};
+use super::log::{self, Appender, Log, Options};
 use super::note::{self, Checkpoint, Keys, NOTE_MAX, Verifier};
 use super::segment::{self, Frames, Segment, damaged, unwritable};
 use super::sync::Syncs;
@@ -135,7 +135,7 @@ fn newest(disk: &dyn Disk, folder: &Path, keys: &Keys) -> Result<Option<Checkpoi
 }
 
 /// Makes the first segment.
-fn first(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Writing, AuditError> {
+fn first(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Appender, AuditError> {
     let mut log = [0; 16];
     OsEntropy.fill(&mut log).map_err(|error| AuditError::Engine(error.into()))?;
     if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -154,8 +154,8 @@ fn writing(
     at: u64,
     tree: Tree,
     entries: Vec<Hash>,
-) -> Writing {
-    Writing {
+) -> Appender {
+    Appender {
         segment,
         syncer,
         at,
@@ -177,7 +177,7 @@ struct Replay<'d> {
 }
 
 impl Replay<'_> {
-    fn run(&self, tree: Tree, entries: Vec<Hash>) -> Result<Writing, AuditError> {
+    fn run(&self, tree: Tree, entries: Vec<Hash>) -> Result<Appender, AuditError> {
         let Replay { disk, folder, last } = *self;
         let start = segment::holding(disk, folder, last, tree.size())?;
         let end = self.segment(last, Access::Write)?;
@@ -217,7 +217,7 @@ impl Replay<'_> {
     }
 
     /// Takes the frames of a segment that the tree does not have; where they end, and the index that would come next.
-    fn replay(&self, segment: &Segment, writing: &mut Writing) -> Result<(u64, u64), AuditError> {
+    fn replay(&self, segment: &Segment, writing: &mut Appender) -> Result<(u64, u64), AuditError> {
         let mut frames = Frames::new(segment);
         while let Some(frame) = frames.read()? {
             let (index, entry) = (frame.index, frame.entry);
@@ -229,7 +229,7 @@ impl Replay<'_> {
     }
 
     /// Takes the entries before an index, whose records are in an archive, from their bundles, which stay; where they end.
-    fn moved(&self, end: u64, writing: &mut Writing) -> Result<u64, AuditError> {
+    fn moved(&self, end: u64, writing: &mut Appender) -> Result<u64, AuditError> {
         while writing.tree.size() < end {
             let index = writing.tree.size();
             let bundle = tiles::bundle(self.disk, self.folder, index / WIDTH as u64)?;
@@ -244,7 +244,7 @@ impl Replay<'_> {
 
     fn take(
         &self,
-        writing: &mut Writing,
+        writing: &mut Appender,
         index: u64,
         entry: &Hash,
         segment: &Segment,
@@ -258,7 +258,7 @@ impl Replay<'_> {
     }
 
     /// Writes tiles, if there are many.
-    fn spill(&self, writing: &mut Writing) -> Result<(), AuditError> {
+    fn spill(&self, writing: &mut Appender) -> Result<(), AuditError> {
         if writing.tiles.len() > TILES_KEPT {
             tiles::write_full(self.disk, self.folder, &writing.tiles, &writing.bundles)?;
             writing.tiles.clear();

@@ -68,9 +68,11 @@ pub enum Change {
     /// A version was taken out of use, or put into it.
     Version(u32),
     /// Versions before this one were destroyed.
-    Before(u32),
+    #[serde(rename = "before")]
+    TrimmedBefore(u32),
     /// These were set.
-    Set(Vec<Setting>),
+    #[serde(rename = "set")]
+    Settings(Vec<Setting>),
     /// A token or a root key was made.
     Made,
     /// A token was revoked with all of its id, or a root key retired.
@@ -270,9 +272,9 @@ mod tests {
     fn changes_are_golden() {
         for (change, text) in [
             (Change::Version(3), r#"{"version":3}"#),
-            (Change::Before(3), r#"{"before":3}"#),
+            (Change::TrimmedBefore(3), r#"{"before":3}"#),
             (
-                Change::Set(vec![
+                Change::Settings(vec![
                     Setting::MinSign(0),
                     Setting::MinVerify(1),
                     Setting::MinDecrypt(2),

@@ -178,8 +178,8 @@ pub struct Frames<'s> {
     next: u64,
 }
 
-/// What a frame says, and how long it and its record are.
-struct Held {
+/// The fields of a frame, and the lengths of the frame and its record.
+struct FrameInfo {
     index: u64,
     synced: u64,
     entry: Hash,
@@ -210,7 +210,7 @@ impl<'s> Frames<'s> {
         if found.is_none() && self.fill()? {
             found = self.held();
         }
-        let Some(Held { index, synced, entry, len, record }) = found else { return Ok(None) };
+        let Some(FrameInfo { index, synced, entry, len, record }) = found else { return Ok(None) };
         if index != self.next {
             return Ok(None);
         }
@@ -249,11 +249,11 @@ impl<'s> Frames<'s> {
     }
 
     /// The frame at `at`, as far as it was read.
-    fn held(&self) -> Option<Held> {
+    fn held(&self) -> Option<FrameInfo> {
         let rest = self.bytes.get((self.at - self.start) as usize..)?;
         let (frame, len) = frame::decode(rest, &self.segment.head.log)?;
         let Frame { index, synced, entry, record, .. } = frame;
-        Some(Held { index, synced, entry, len, record: record.len() })
+        Some(FrameInfo { index, synced, entry, len, record: record.len() })
     }
 
     /// Reads on from `at`, so that a whole frame is there where there is one; whether more came.

@@ -59,7 +59,7 @@ impl Syncs {
             }
             state.runs = true;
             drop(state);
-            let runs = Runs(self);
+            let runs = SyncGuard(self);
             let synced = sync();
             state = self.state();
             // With what came of it, and not before: a system tells of a failed sync once, and the next one's would be right.
@@ -78,10 +78,10 @@ impl Syncs {
     }
 }
 
-/// That somebody syncs. A panic ends it, too.
-struct Runs<'s>(&'s Syncs);
+/// A guard for the running sync. A panic ends it, too.
+struct SyncGuard<'s>(&'s Syncs);
 
-impl Drop for Runs<'_> {
+impl Drop for SyncGuard<'_> {
     fn drop(&mut self) {
         self.0.state().runs = false;
         self.0.changed.notify_all();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_syncs_for_all_who_wait() {
+    fn one_sync_serves_all_waiters() {
         let (syncs, written, ran) = (Syncs::default(), AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -131,7 +131,7 @@ mod tests {
     /// A system tells of a sync that failed once, and the next one of the same file would be right. So of those who wait none
     /// may get to sync after one that failed, however close behind.
     #[test]
-    fn nobody_who_waits_syncs_after_one_that_failed() {
+    fn no_waiter_syncs_after_a_failed_sync() {
         for _ in 0..300 {
             let (syncs, ran) = (Syncs::default(), AtomicU64::new(0));
             let waiting = AtomicU64::new(0);

@@ -10,9 +10,9 @@ use super::segment::{damaged, unwritable};
 use super::tree::{Full, Hash, Parts, Tree, WIDTH, perfect};
 use crate::error::AuditError;
 
-/// What a file has.
+/// The content of a tile file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum TileKind {
     /// Hashes of a level of the tree.
     Level(u8),
     /// Entries.
@@ -23,11 +23,11 @@ pub enum Of {
 const LENGTH: usize = 2;
 
 /// The file, under the log's folder, of which folders it is in, from the outermost.
-fn names(of: Of, index: u64, width: usize) -> Vec<String> {
+fn names(of: TileKind, index: u64, width: usize) -> Vec<String> {
     let mut names = vec!["tile".to_owned()];
     names.push(match of {
-        Of::Level(level) => level.to_string(),
-        Of::Entries => "entries".to_owned(),
+        TileKind::Level(level) => level.to_string(),
+        TileKind::Entries => "entries".to_owned(),
     });
     let mut digits = vec![format!("{:03}", index % 1000)];
     let mut rest = index / 1000;
@@ -46,7 +46,7 @@ fn names(of: Of, index: u64, width: usize) -> Vec<String> {
 }
 
 /// The path of a file under the log's folder.
-pub fn path_of(folder: &Path, of: Of, index: u64, width: usize) -> PathBuf {
+pub fn path_of(folder: &Path, of: TileKind, index: u64, width: usize) -> PathBuf {
     names(of, index, width).iter().fold(folder.to_owned(), |path, name| path.join(name))
 }
 
@@ -54,13 +54,13 @@ pub fn path_of(folder: &Path, of: Of, index: u64, width: usize) -> PathBuf {
 pub fn write(
     disk: &dyn Disk,
     folder: &Path,
-    of: Of,
+    of: TileKind,
     index: u64,
     hashes: &[Hash],
 ) -> Result<PathBuf, AuditError> {
     let mut bytes = Vec::with_capacity(hashes.len() * (LENGTH + 32));
     for hash in hashes {
-        if of == Of::Entries {
+        if of == TileKind::Entries {
             bytes.extend_from_slice(&(hash.len() as u16).to_be_bytes());
         }
         bytes.extend_from_slice(hash);
@@ -120,11 +120,11 @@ pub fn read_file(disk: &dyn Disk, path: &Path, most: usize) -> Result<Option<Vec
 pub fn read(
     disk: &dyn Disk,
     folder: &Path,
-    of: Of,
+    of: TileKind,
     index: u64,
     width: usize,
 ) -> Result<Option<Vec<Hash>>, AuditError> {
-    let step = if of == Of::Entries { LENGTH + 32 } else { 32 };
+    let step = if of == TileKind::Entries { LENGTH + 32 } else { 32 };
     for file in [width, WIDTH] {
         let Some(bytes) = read_file(disk, &path_of(folder, of, index, file), step * WIDTH)? else {
             continue;
@@ -148,8 +148,8 @@ pub fn read(
 /// Whether the full tiles and bundles of a log of a size are there, as far as their lengths tell: nobody syncs them, so that a
 /// power cut may take one and leave what came later.
 pub fn are_there(disk: &dyn Disk, folder: &Path, size: u64) -> Result<bool, AuditError> {
-    let levels = (0..8u8).map(|level| (Of::Level(level), size >> (8 * u32::from(level)), 32));
-    for (of, count, step) in levels.chain([(Of::Entries, size, LENGTH + 32)]) {
+    let levels = (0..8u8).map(|level| (TileKind::Level(level), size >> (8 * u32::from(level)), 32));
+    for (of, count, step) in levels.chain([(TileKind::Entries, size, LENGTH + 32)]) {
         for index in 0..count / WIDTH as u64 {
             let path = path_of(folder, of, index, WIDTH);
             match disk.open(&path, Access::Read).and_then(|file| file.size()) {
@@ -165,8 +165,8 @@ pub fn are_there(disk: &dyn Disk, folder: &Path, size: u64) -> Result<bool, Audi
 
 /// A full bundle of entries.
 pub fn bundle(disk: &dyn Disk, folder: &Path, index: u64) -> Result<Vec<Hash>, AuditError> {
-    read(disk, folder, Of::Entries, index, WIDTH)?
-        .ok_or_else(|| damaged(&path_of(folder, Of::Entries, index, WIDTH), "there is none"))
+    read(disk, folder, TileKind::Entries, index, WIDTH)?
+        .ok_or_else(|| damaged(&path_of(folder, TileKind::Entries, index, WIDTH), "there is none"))
 }
 
 /// Makes full bundles of entries durable, and their names.
@@ -177,7 +177,7 @@ pub fn sync_bundles(
 ) -> Result<(), AuditError> {
     let mut folders = std::collections::BTreeSet::new();
     for index in indexes {
-        let path = path_of(folder, Of::Entries, index, WIDTH);
+        let path = path_of(folder, TileKind::Entries, index, WIDTH);
         let synced = disk.open(&path, Access::Write).and_then(|file| file.sync());
         synced.map_err(|error| unwritable(&path, &error))?;
         let above = path.ancestors().skip(1).take_while(|above| above.starts_with(folder));
@@ -202,12 +202,12 @@ pub fn edge(
     };
     let mut levels = Vec::new();
     for level in (0..8u8).take_while(|level| size >> (8 * u32::from(*level)) > 0) {
-        let Some(hashes) = part(Of::Level(level), size >> (8 * u32::from(level)))? else {
+        let Some(hashes) = part(TileKind::Level(level), size >> (8 * u32::from(level)))? else {
             return Ok(None);
         };
         levels.push(hashes);
     }
-    let entries = part(Of::Entries, size)?;
+    let entries = part(TileKind::Entries, size)?;
     Ok(entries.map(|entries| (Tree::of_edge(size, levels), entries)))
 }
 
@@ -219,10 +219,10 @@ pub fn write_full(
     bundles: &[Full],
 ) -> Result<(), AuditError> {
     for tile in tiles {
-        write(disk, folder, Of::Level(tile.level), tile.index, &tile.hashes)?;
+        write(disk, folder, TileKind::Level(tile.level), tile.index, &tile.hashes)?;
     }
     for bundle in bundles {
-        write(disk, folder, Of::Entries, bundle.index, &bundle.hashes)?;
+        write(disk, folder, TileKind::Entries, bundle.index, &bundle.hashes)?;
     }
     Ok(())
 }
@@ -249,9 +249,9 @@ impl Parts for Tiles<'_> {
         if !matches!(&self.last, Some((had, which, _)) if (*had, *which) == (level, tile)) {
             let all = self.size >> (8 * u32::from(level));
             let width = all.saturating_sub(tile * WIDTH as u64).min(WIDTH as u64) as usize;
-            let found = read(self.disk, self.folder, Of::Level(level), tile, width)?;
+            let found = read(self.disk, self.folder, TileKind::Level(level), tile, width)?;
             let hashes = found.ok_or_else(|| {
-                damaged(&path_of(self.folder, Of::Level(level), tile, width), "there is none")
+                damaged(&path_of(self.folder, TileKind::Level(level), tile, width), "there is none")
             })?;
             self.last = Some((level, tile, hashes));
         }
@@ -259,7 +259,10 @@ impl Parts for Tiles<'_> {
         let start = (first % WIDTH as u64) as usize;
         let part = hashes.get(start..start + (1 << within));
         part.map(perfect).ok_or_else(|| {
-            damaged(&path_of(self.folder, Of::Level(level), tile, hashes.len()), "it is too short")
+            damaged(
+                &path_of(self.folder, TileKind::Level(level), tile, hashes.len()),
+                "it is too short",
+            )
         })
     }
 }
@@ -273,9 +276,9 @@ mod tests {
         let path = |of, index, width| {
             path_of(Path::new(""), of, index, width).to_str().unwrap().to_owned()
         };
-        assert_eq!(path(Of::Level(0), 1_234_067, 256), "tile/0/x001/x234/067");
-        assert_eq!(path(Of::Level(2), 0, 1), "tile/2/000.p/1");
-        assert_eq!(path(Of::Entries, 273, 112), "tile/entries/273.p/112");
-        assert_eq!(path(Of::Entries, 1000, 256), "tile/entries/x001/000");
+        assert_eq!(path(TileKind::Level(0), 1_234_067, 256), "tile/0/x001/x234/067");
+        assert_eq!(path(TileKind::Level(2), 0, 1), "tile/2/000.p/1");
+        assert_eq!(path(TileKind::Entries, 273, 112), "tile/entries/273.p/112");
+        assert_eq!(path(TileKind::Entries, 1000, 256), "tile/entries/x001/000");
     }
 }

@@ -190,9 +190,9 @@ mod tests {
         (0..n).map(|n| leaf(&Sha256::digest(n.to_string()).into())).collect()
     }
 
-    struct Leaves(Vec<Hash>);
+    struct LeafHashes(Vec<Hash>);
 
-    impl Parts for Leaves {
+    impl Parts for LeafHashes {
         fn part(&mut self, height: u32, index: u64) -> Result<Hash, AuditError> {
             let (len, start) = (1usize << height, (index as usize) << height);
             Ok(perfect(&self.0[start..start + len]))
@@ -225,7 +225,7 @@ mod tests {
         for size in [1, 2, 3, 7, 8, 255, 256, 257, 300] {
             let root = mth(&leaves[..size as usize]);
             for index in (0..size).filter(|index| index % 7 == 0 || index + 2 > size) {
-                let path = path(&mut Leaves(leaves.clone()), index, size).unwrap();
+                let path = path(&mut LeafHashes(leaves.clone()), index, size).unwrap();
                 let leaf = leaves[index as usize];
                 assert_eq!(root_of_path(leaf, index, size, &path), Some(root), "{index} of {size}");
                 assert_ne!(root_of_path(leaf, index + 1, size, &path), Some(root));

@@ -9,14 +9,14 @@ use super::frame::{self, Head};
 use super::note::{self, Checkpoint, NOTE_MAX, Verifier};
 use super::record::Record;
 use super::segment::{self, Entry, Frames, damaged, entry_of};
-use super::tiles::{self, Of, Tiles};
+use super::tiles::{self, TileKind, Tiles};
 use super::tree::{self, Full, Hash, Tree, WIDTH, leaf};
 use crate::error::AuditError;
 use crate::text::{base64, of_base64};
 
-/// What a log was found to be.
+/// The result of verifying a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedLog {
     /// What is signed.
     pub checkpoint: Checkpoint,
     /// How many records there are, those that no checkpoint tells of yet included.
@@ -100,9 +100,10 @@ pub fn entries(
     while at < size && entries.len() < most {
         let (index, within) = (at / WIDTH as u64, (at % WIDTH as u64) as usize);
         let width = (size - index * WIDTH as u64).min(WIDTH as u64) as usize;
-        let bundle = tiles::read(disk, folder, Of::Entries, index, width)?.ok_or_else(|| {
-            damaged(&tiles::path_of(folder, Of::Entries, index, width), "there is none")
-        })?;
+        let bundle =
+            tiles::read(disk, folder, TileKind::Entries, index, width)?.ok_or_else(|| {
+                damaged(&tiles::path_of(folder, TileKind::Entries, index, width), "there is none")
+            })?;
         entries.extend(bundle.into_iter().skip(within));
         at = (index + 1) * WIDTH as u64;
     }
@@ -162,7 +163,7 @@ pub fn verify<S: AsRef<str>>(
     folder: &Path,
     archive: Option<&Path>,
     vkeys: &[S],
-) -> Result<Verified, AuditError> {
+) -> Result<VerifiedLog, AuditError> {
     let path = folder.join("checkpoint");
     let note = tiles::read_file(disk, &path, NOTE_MAX)?;
     let note = note.and_then(|note| String::from_utf8(note).ok());
@@ -180,7 +181,7 @@ pub fn verify<S: AsRef<str>>(
     }
     walk.edge()?;
     match walk.root {
-        Some(root) if root == checkpoint.root => Ok(Verified {
+        Some(root) if root == checkpoint.root => Ok(VerifiedLog {
             checkpoint,
             records: walk.tree.size(),
             segments,
@@ -288,14 +289,14 @@ impl<'d> Walk<'d> {
         // Tiles behind the checkpoint may be there or not.
         if self.tree.size() <= self.size {
             for tile in &full {
-                self.tile(Of::Level(tile.level), tile)?;
+                self.tile(TileKind::Level(tile.level), tile)?;
             }
         }
         if self.entries.len() == WIDTH {
             let hashes = std::mem::take(&mut self.entries);
             let bundle = Full { level: 0, index: self.tree.size() / WIDTH as u64 - 1, hashes };
             if self.tree.size() <= self.size {
-                self.tile(Of::Entries, &bundle)?;
+                self.tile(TileKind::Entries, &bundle)?;
             }
         }
         if self.tree.size() == self.size {
@@ -308,9 +309,10 @@ impl<'d> Walk<'d> {
     /// Whether the tiles that are not full at the checkpoint are what they have to be.
     fn edge(&self) -> Result<(), AuditError> {
         let Some((tree, entries)) = &self.at_size else { return Ok(()) };
-        let levels =
-            (0..8u8).zip(tree.edge()).map(|(level, hashes)| (Of::Level(level), level, hashes));
-        for (of, level, hashes) in levels.chain([(Of::Entries, 0, entries)]) {
+        let levels = (0..8u8)
+            .zip(tree.edge())
+            .map(|(level, hashes)| (TileKind::Level(level), level, hashes));
+        for (of, level, hashes) in levels.chain([(TileKind::Entries, 0, entries)]) {
             let index = (tree.size() >> (8 * u32::from(level))) / WIDTH as u64;
             if !hashes.is_empty() {
                 self.tile(of, &Full { level, index, hashes: hashes.clone() })?;
@@ -319,7 +321,7 @@ impl<'d> Walk<'d> {
         Ok(())
     }
 
-    fn tile(&self, of: Of, tile: &Full) -> Result<(), AuditError> {
+    fn tile(&self, of: TileKind, tile: &Full) -> Result<(), AuditError> {
         let found = tiles::read(self.disk, self.folder, of, tile.index, tile.hashes.len())?;
         match found {
             Some(hashes) if hashes == tile.hashes => Ok(()),

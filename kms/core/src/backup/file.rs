@@ -21,7 +21,8 @@ use zeroize::Zeroizing;
 use super::periods::{Period, PeriodKey, of_io, shown};
 use crate::error::Error;
 use crate::store::{
-    Copying, Head, Identity, Numbered, Record, RecordPath, Revision, SqliteStore, StoreError,
+    BackupCopy, Head, Identity, NumberedRecord, Record, RecordPath, Revision, SqliteStore,
+    StoreError,
 };
 
 /// What a file begins with.
@@ -129,7 +130,7 @@ impl Backup {
         path: &'a Path,
         file: &'a dyn DiskFile,
         key: &PeriodKey,
-    ) -> Result<Opening<'a>, Error> {
+    ) -> Result<BackupOpener<'a>, Error> {
         if key.period() != self.period || key.store() != self.store.id {
             let reason = format!(
                 "it is of the period {}, and the key is that of {}",
@@ -143,7 +144,7 @@ impl Backup {
         if numbers.iter().any(|&number| i64::try_from(number).is_err()) {
             return Err(damaged(path, "its head counts further than a store does").into());
         }
-        Ok(Opening::new(path, file, self.cipher(key)?, self.records)?)
+        Ok(BackupOpener::new(path, file, self.cipher(key)?, self.records)?)
     }
 
     /// The cipher of the file's chunks.
@@ -157,9 +158,9 @@ impl Backup {
     }
 }
 
-/// A backup that was written.
+/// A written backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenBackup {
     /// The revision that it has.
     pub revision: u64,
 }
@@ -177,7 +178,7 @@ pub fn write(
     name: &str,
     key: &PeriodKey,
     now_ms: u64,
-) -> Result<Written, Error> {
+) -> Result<WrittenBackup, Error> {
     write_on(&RealDisk, store, folder, name, key, now_ms)
 }
 
@@ -192,7 +193,7 @@ pub fn write_on(
     name: &str,
     key: &PeriodKey,
     now_ms: u64,
-) -> Result<Written, Error> {
+) -> Result<WrittenBackup, Error> {
     use crate::store::Store;
     let identity = store.identity();
     if key.store() != identity.id {
@@ -277,11 +278,11 @@ fn another(path: &Path) -> StoreError {
 }
 
 fn write_partial(
-    copying: &Copying<'_>,
+    copying: &BackupCopy<'_>,
     (file, partial): (&dyn DiskFile, &Path),
     key: &PeriodKey,
     now_ms: u64,
-) -> Result<Written, Error> {
+) -> Result<WrittenBackup, Error> {
     let mut salt = [0; SALT];
     OsEntropy.fill(&mut salt).map_err(gabion_engine::Error::from)?;
     let sealing = std::cell::RefCell::new(None);
@@ -302,12 +303,12 @@ fn write_partial(
             failure = Some(error);
             why
         })?;
-        let mut new = Sealing::new(partial, file, cipher, &backup.head())?;
+        let mut new = BackupSealer::new(partial, file, cipher, &backup.head())?;
         new.put(&head.min_writer.to_le_bytes())?;
         *sealing.borrow_mut() = Some(new);
         Ok(())
     };
-    let mut take = |record: &Numbered| match &mut *sealing.borrow_mut() {
+    let mut take = |record: &NumberedRecord| match &mut *sealing.borrow_mut() {
         Some(sealing) => sealing.record(record),
         None => Err(StoreError::Unavailable("a record before its store".to_owned())),
     };
@@ -320,7 +321,7 @@ fn write_partial(
         sealing.end()?;
     }
     file.sync().map_err(of_io(partial))?;
-    Ok(Written { revision })
+    Ok(WrittenBackup { revision })
 }
 
 /// Makes a store of a backup by its period's key: the same store's next incarnation. Where something fails there is none.
@@ -375,13 +376,13 @@ pub fn testing_only_sealed(
     let (created_ms, period, salt) = (0, key.period(), [0; SALT]);
     let backup = Backup { store, revision, records, created_ms, period, salt };
     let file = disk.open(path, Access::New).map_err(of_io(path))?;
-    let mut sealing = Sealing::new(path, &*file, backup.cipher(key)?, &backup.head())?;
+    let mut sealing = BackupSealer::new(path, &*file, backup.cipher(key)?, &backup.head())?;
     sealing.put(plain)?;
     Ok(sealing.chunk(true)?)
 }
 
-/// Seals bytes one chunk after the other.
-struct Sealing<'a> {
+/// A writer that seals bytes chunk by chunk.
+struct BackupSealer<'a> {
     path: &'a Path,
     file: &'a dyn DiskFile,
     offset: u64,
@@ -390,7 +391,7 @@ struct Sealing<'a> {
     plain: Zeroizing<Vec<u8>>,
 }
 
-impl<'a> Sealing<'a> {
+impl<'a> BackupSealer<'a> {
     fn new(
         path: &'a Path,
         file: &'a dyn DiskFile,
@@ -399,7 +400,7 @@ impl<'a> Sealing<'a> {
     ) -> Result<Self, StoreError> {
         write_all(file, head, 0).map_err(of_io(path))?;
         let plain = Zeroizing::new(Vec::with_capacity(CHUNK));
-        Ok(Sealing { path, file, offset: head.len() as u64, cipher, chunks: 0, plain })
+        Ok(BackupSealer { path, file, offset: head.len() as u64, cipher, chunks: 0, plain })
     }
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
@@ -415,7 +416,10 @@ impl<'a> Sealing<'a> {
         Ok(())
     }
 
-    fn record(&mut self, Numbered { number, path, record }: &Numbered) -> Result<(), StoreError> {
+    fn record(
+        &mut self,
+        NumberedRecord { number, path, record }: &NumberedRecord,
+    ) -> Result<(), StoreError> {
         let path = path.as_str().as_bytes();
         self.put(&number.to_le_bytes())?;
         self.put(&(path.len() as u32).to_le_bytes())?;
@@ -451,7 +455,7 @@ impl<'a> Sealing<'a> {
 }
 
 /// Opens bytes one chunk after the other.
-struct Opening<'a> {
+struct BackupOpener<'a> {
     path: &'a Path,
     file: &'a dyn DiskFile,
     offset: u64,
@@ -468,7 +472,7 @@ struct Opening<'a> {
     is_ended: bool,
 }
 
-impl<'a> Opening<'a> {
+impl<'a> BackupOpener<'a> {
     fn new(
         path: &'a Path,
         file: &'a dyn DiskFile,
@@ -476,7 +480,7 @@ impl<'a> Opening<'a> {
         records: u64,
     ) -> Result<Self, StoreError> {
         let (plain, next) = (Zeroizing::default(), Vec::new());
-        let mut opening = Opening {
+        let mut opening = BackupOpener {
             path,
             file,
             offset: HEAD as u64,
@@ -550,7 +554,7 @@ impl<'a> Opening<'a> {
         Ok(bytes)
     }
 
-    fn record(&mut self) -> Result<Option<Numbered>, StoreError> {
+    fn record(&mut self) -> Result<Option<NumberedRecord>, StoreError> {
         if self.is_ended {
             return Ok(None);
         }
@@ -577,7 +581,7 @@ impl<'a> Opening<'a> {
             && i64::try_from(generation).is_ok();
         self.last = number;
         let path = path.filter(|_| can_be).ok_or_else(wrong)?;
-        Ok(Some(Numbered { number, path, record: Record { generation, value } }))
+        Ok(Some(NumberedRecord { number, path, record: Record { generation, value } }))
     }
 }
 
@@ -600,7 +604,7 @@ fn damaged(path: &Path, reason: &str) -> StoreError {
 }
 
 /// Backups of a folder by their names, and names of those that no period's key seals.
-type Found = (Vec<(String, Backup)>, Vec<String>);
+type FoundBackups = (Vec<(String, Backup)>, Vec<String>);
 
 /// Backups in a folder, of a store.
 impl Backup {
@@ -608,7 +612,7 @@ impl Backup {
     ///
     /// # Errors
     /// A folder or a file that can't be read.
-    pub fn all(folder: &Path) -> Result<Found, StoreError> {
+    pub fn all(folder: &Path) -> Result<FoundBackups, StoreError> {
         let (mut sealed, mut plain) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(folder).map_err(of_io(folder))? {
             let path: PathBuf = entry.map_err(of_io(folder))?.path();

@@ -18,5 +18,5 @@ mod periods;
 
 #[doc(hidden)]
 pub use file::testing_only_sealed;
-pub use file::{Backup, Written, check, restore, write, write_on};
+pub use file::{Backup, WrittenBackup, check, restore, write, write_on};
 pub use periods::{Period, PeriodKey, Periods, is_within, make_folder};

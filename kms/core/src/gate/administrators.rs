@@ -16,8 +16,8 @@ use super::principal::Principal;
 use super::roots::RootId;
 use super::token::{TagDigest, TokenId};
 use crate::error::Error;
-use crate::operations::{Kept, damaged, opened, opened_bytes, sealed, settle_with};
-use crate::store::{RecordPath, Settled, Transaction};
+use crate::operations::{StoreContext, damaged, opened, opened_bytes, sealed, settle_with};
+use crate::store::{RecordPath, SettleOutcome, Transaction};
 
 /// The maximum number of known tokens: those that end last are kept.
 const KNOWN_MAX: usize = 64;
@@ -78,7 +78,7 @@ pub struct Administrators {
 /// The record of the token that the last recovery made.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Recovered {
+struct RecoveryRecord {
     #[serde(with = "as_text")]
     token: TokenId,
 }
@@ -91,7 +91,7 @@ fn recovered_path() -> Result<RecordPath, Error> {
     Ok(RecordPath::new("administrators/recovered")?)
 }
 
-fn read(kept: &Kept) -> Result<(Vec<Administrator>, u64), Error> {
+fn read(kept: &StoreContext) -> Result<(Vec<Administrator>, u64), Error> {
     let at = path()?;
     let Some((plain, generation)) = opened_bytes(kept, &at)? else { return Ok((Vec::new(), 0)) };
     let known = serde_json::from_slice(&plain).map_err(|error| damaged(&at, &error.to_string()))?;
@@ -100,8 +100,8 @@ fn read(kept: &Kept) -> Result<(Vec<Administrator>, u64), Error> {
 
 impl Administrators {
     /// Reads the records.
-    pub fn open(kept: &Kept) -> Result<Self, Error> {
-        let recovered = opened::<Recovered>(kept, &recovered_path()?)?;
+    pub fn open(kept: &StoreContext) -> Result<Self, Error> {
+        let recovered = opened::<RecoveryRecord>(kept, &recovered_path()?)?;
         Ok(Administrators {
             known: RwLock::new(read(kept)?.0),
             recovered: RwLock::new(recovered.map(|(recovered, _)| recovered.token)),
@@ -115,18 +115,18 @@ impl Administrators {
     }
 
     /// Records the token that a recovery made. It takes the place of an earlier one.
-    pub fn record_recovered(&self, kept: &Kept, token: TokenId) -> Result<(), Error> {
+    pub fn record_recovered(&self, kept: &StoreContext, token: TokenId) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = recovered_path()?;
         let generation = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
-        let record = sealed(kept, &path, generation + 1, &Recovered { token })?;
+        let record = sealed(kept, &path, generation + 1, &RecoveryRecord { token })?;
         match settle_with(kept, &Transaction::new().put(path, generation, record), &token)? {
-            Settled::Committed => {
+            SettleOutcome::Committed => {
                 *self.recovered.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
                 Ok(())
             }
-            Settled::Conflict(_) => Err(Error::Conflict),
-            Settled::Unknown => Err(Error::OutcomeUnknown),
+            SettleOutcome::Conflict(_) => Err(Error::Conflict),
+            SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
         }
     }
 
@@ -157,7 +157,7 @@ impl Administrators {
     /// Adds a new token to the record. Tokens that no longer count are removed.
     pub fn record(
         &self,
-        kept: &Kept,
+        kept: &StoreContext,
         new: &Administrator,
         counts: impl Fn(&Administrator) -> bool,
     ) -> Result<(), Error> {
@@ -171,13 +171,13 @@ impl Administrators {
             let sealed = kept.sealer.seal(&path, generation + 1, &plain)?;
             let transaction = Transaction::new().put(path, generation, sealed);
             match settle_with(kept, &transaction, &new.id)? {
-                Settled::Committed => {
+                SettleOutcome::Committed => {
                     let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
                     insert(&mut all, new.clone(), counts);
                     return Ok(());
                 }
-                Settled::Conflict(_) => {}
-                Settled::Unknown => return Err(Error::OutcomeUnknown),
+                SettleOutcome::Conflict(_) => {}
+                SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
             }
         }
         Err(Error::Conflict)

@@ -4,17 +4,17 @@ use std::iter;
 
 use super::action::Action;
 use super::administrators::{Administrator, Administrators};
-use super::caller::{Authenticated, Method, Peer};
+use super::caller::{Caller, Method, Peer};
 use super::caveat::Caveat;
 use super::decide::{
-    About, AdministrationPermit, Explained, Policies, Question, TokenMaker, Verdict,
+    AccessTarget, AdministrationPermit, Explanation, Policies, Question, TokenMaker, Verdict,
 };
 use super::principal::Principal;
 use super::roots::{RootId, Roots};
-use super::sets::{PolicySetInfo, Sets};
+use super::sets::{PolicySetInfo, PolicySets};
 use super::token::{TagDigest, Token, TokenId};
 use crate::clock::rfc3339;
-use crate::error::{Denied, Error, Unauthenticated};
+use crate::error::{AuthenticationError, DenialReason, Error};
 use crate::model::Label;
 use crate::operations::{Kms, NewKey};
 use crate::text::{hex, of_hex};
@@ -113,7 +113,7 @@ impl Options {
 pub struct Gate {
     options: Options,
     roots: Roots,
-    sets: Sets,
+    sets: PolicySets,
     administrators: Administrators,
 }
 
@@ -123,36 +123,36 @@ impl Gate {
     /// # Errors
     /// No randomness; the store's.
     pub fn open(kms: &Kms, options: Options, now_ms: u64) -> Result<Self, Error> {
-        let (roots, sets) = (Roots::open(kms.kept(), now_ms)?, Sets::open(kms.kept())?);
+        let (roots, sets) = (Roots::open(kms.kept(), now_ms)?, PolicySets::open(kms.kept())?);
         Ok(Gate { options, roots, sets, administrators: Administrators::open(kms.kept())? })
     }
 
     /// Takes whoever has a token for whom it says.
     ///
     /// # Errors
-    /// [`Unauthenticated`].
+    /// [`AuthenticationError`].
     pub fn authenticate(
         &self,
         token: &str,
         peer: &Peer,
         now_ms: u64,
-    ) -> Result<Authenticated, Unauthenticated> {
-        let token: Token = token.parse().map_err(|_| Unauthenticated::Invalid)?;
-        let line = self.roots.made(&token).ok_or(Unauthenticated::Invalid)?;
+    ) -> Result<Caller, AuthenticationError> {
+        let token: Token = token.parse().map_err(|_| AuthenticationError::Invalid)?;
+        let line = self.roots.made(&token).ok_or(AuthenticationError::Invalid)?;
         if self.roots.is_revoked(token.id()) || self.roots.is_cut(token.id(), &line) {
-            return Err(Unauthenticated::Revoked);
+            return Err(AuthenticationError::Revoked);
         }
         if token.expires_ms().is_none_or(|expires| expires <= now_ms) {
-            return Err(Unauthenticated::Expired);
+            return Err(AuthenticationError::Expired);
         }
         for caveat in token.caveats() {
             match caveat {
                 Caveat::Cidr(cidr) => match peer.address {
                     Some(address) if cidr.contains(address) => {}
-                    Some(_) | None => return Err(Unauthenticated::Address),
+                    Some(_) | None => return Err(AuthenticationError::Address),
                 },
                 Caveat::Cnf(digest) if peer.certificate != Some(*digest) => {
-                    return Err(Unauthenticated::Certificate);
+                    return Err(AuthenticationError::Certificate);
                 }
                 // Those are about what is asked for, or were looked at above.
                 Caveat::Cnf(_)
@@ -163,7 +163,7 @@ impl Gate {
                 | Caveat::BatchMax(_) => {}
             }
         }
-        Ok(Authenticated {
+        Ok(Caller {
             principal: token.principal().clone(),
             method: Method::Token { id: token.id() },
             caveats: token.caveats().to_vec(),
@@ -175,13 +175,13 @@ impl Gate {
 
     /// Takes somebody for whom a certificate names, which was verified already. They may do what a policy says, and
     /// nothing where there is none. The case of letters in a DNS name does not count.
-    pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Authenticated {
-        Authenticated::of(principal.of_certificate(), Method::Certificate, peer)
+    pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Caller {
+        Caller::of(principal.of_certificate(), Method::Certificate, peer)
     }
 
     /// The process itself, which may do everything.
-    pub fn local(&self, principal: Principal) -> Authenticated {
-        Authenticated::of(principal, Method::Local, &Peer::default())
+    pub fn local(&self, principal: Principal) -> Caller {
+        Caller::of(principal, Method::Local, &Peer::default())
     }
 
     /// Whether administration needs a token that is bound to a client's certificate.
@@ -192,14 +192,14 @@ impl Gate {
     /// Whether somebody may do something, now: caveats first, then policies.
     ///
     /// # Errors
-    /// [`Denied`].
+    /// [`DenialReason`].
     pub fn allow(
         &self,
         kms: &Kms,
-        who: &Authenticated,
+        who: &Caller,
         request: &Request<'_>,
         now_ms: u64,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), DenialReason> {
         match who.method {
             Method::Local => Ok(()),
             Method::Certificate => self.judged(kms, who, request, now_ms),
@@ -221,13 +221,13 @@ impl Gate {
     /// Whether somebody may do something with some key: what their token says of that. Policies may still deny it.
     ///
     /// # Errors
-    /// [`Denied`].
-    pub fn may_ever(&self, who: &Authenticated, action: Action) -> Result<(), Denied> {
+    /// [`DenialReason`].
+    pub fn may_ever(&self, who: &Caller, action: Action) -> Result<(), DenialReason> {
         let Method::Token { id } = who.method else { return Ok(()) };
         self.lives(who, id)?;
         match who.actions().contains(action) {
             true => self.check_bound(who, action),
-            false => Err(Denied::Action(action.as_str())),
+            false => Err(DenialReason::Action(action.as_str())),
         }
     }
 
@@ -236,7 +236,7 @@ impl Gate {
     pub fn may_see(
         &self,
         kms: &Kms,
-        who: &Authenticated,
+        who: &Caller,
         tenant: &Label,
         name: &str,
         now_ms: u64,
@@ -250,19 +250,19 @@ impl Gate {
             && (who.method == Method::Local || self.judged(kms, who, &show, now_ms).is_ok())
     }
 
-    fn lives(&self, who: &Authenticated, id: TokenId) -> Result<(), Denied> {
+    fn lives(&self, who: &Caller, id: TokenId) -> Result<(), DenialReason> {
         let lives = who.root.is_some_and(|id| self.roots.lives(id));
         match lives && !self.roots.is_revoked(id) && !self.roots.is_cut(id, &who.line) {
             true => Ok(()),
-            false => Err(Denied::Revoked),
+            false => Err(DenialReason::Revoked),
         }
     }
 
-    fn check_bound(&self, who: &Authenticated, action: Action) -> Result<(), Denied> {
+    fn check_bound(&self, who: &Caller, action: Action) -> Result<(), DenialReason> {
         let is_bound = || who.caveats.iter().any(|caveat| matches!(caveat, Caveat::Cnf(_)));
         let needs = self.options.needs_certificate_for_administration;
         match action.is_administration() && needs && !is_bound() {
-            true => Err(Denied::NeedsCertificate),
+            true => Err(DenialReason::NeedsCertificate),
             false => Ok(()),
         }
     }
@@ -271,10 +271,10 @@ impl Gate {
     fn judged(
         &self,
         kms: &Kms,
-        who: &Authenticated,
+        who: &Caller,
         request: &Request<'_>,
         now_ms: u64,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), DenialReason> {
         if self.overrides_policies(who) {
             return Ok(());
         }
@@ -292,9 +292,9 @@ impl Gate {
             };
             match policies.decide(question) {
                 Verdict::Allowed => {}
-                Verdict::Undecided => return Err(Denied::Undecided),
-                Verdict::Denied if is_seen(policies, question) => return Err(Denied::Policy),
-                Verdict::Denied => return Err(Denied::Unseen),
+                Verdict::Undecided => return Err(DenialReason::Undecided),
+                Verdict::Denied if is_seen(policies, question) => return Err(DenialReason::Policy),
+                Verdict::Denied => return Err(DenialReason::Unseen),
             }
         }
         Ok(())
@@ -302,7 +302,7 @@ impl Gate {
 
     /// Whether policies do not apply to the caller: its token, or the token that it was attenuated from, was made by the last
     /// recovery.
-    fn overrides_policies(&self, who: &Authenticated) -> bool {
+    fn overrides_policies(&self, who: &Caller) -> bool {
         matches!(who.method, Method::Token { id } if self.administrators.is_recovered(id))
     }
 
@@ -314,11 +314,11 @@ impl Gate {
     pub fn explain(
         &self,
         kms: &Kms,
-        who: &Authenticated,
+        who: &Caller,
         request: &Request<'_>,
         instead: Option<(&Label, &str)>,
         now_ms: u64,
-    ) -> Result<Option<Explained>, Error> {
+    ) -> Result<Option<Explanation>, Error> {
         let in_force = self.sets.in_force();
         let question = question_of(kms, who, request, now_ms)?;
         match instead {
@@ -344,13 +344,13 @@ impl Gate {
     pub fn change_policies(
         &self,
         kms: &Kms,
-        who: &Authenticated,
+        who: &Caller,
         name: &Label,
         text: Option<&str>,
         now_ms: u64,
     ) -> Result<u64, Error> {
         self.sets.change(kms.kept(), name, text, now_ms, |policies| {
-            let (action, about) = (Action::Policy, About::Service);
+            let (action, about) = (Action::Policy, AccessTarget::Service);
             let question = Question { who, action, about, items: 1, now_ms };
             let may = match policies.is_empty() {
                 true => without_policy(who).is_ok(),
@@ -516,7 +516,7 @@ impl Gate {
     ///
     /// # Errors
     /// The caller has no token; the store's.
-    pub fn revoke_own(&self, kms: &Kms, who: &Authenticated) -> Result<(TokenId, String), Error> {
+    pub fn revoke_own(&self, kms: &Kms, who: &Caller) -> Result<(TokenId, String), Error> {
         match who.method {
             Method::Token { id } if !who.line.is_empty() => {
                 let revoked = self.roots.cut(kms.kept(), id, &who.line)?;
@@ -535,7 +535,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`Error::Parameter`] if the caller has no token.
-    pub(crate) fn check_has_token(&self, who: &Authenticated) -> Result<(), Error> {
+    pub(crate) fn check_has_token(&self, who: &Caller) -> Result<(), Error> {
         match who.method {
             Method::Token { .. } if !who.line.is_empty() => Ok(()),
             _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
@@ -543,7 +543,7 @@ impl Gate {
     }
 
     /// Revokes an id again of which the audit log says so; whether it was not.
-    pub(crate) fn revoke_as_told(
+    pub(crate) fn reapply_revocation(
         &self,
         kms: &Kms,
         id: TokenId,
@@ -556,7 +556,7 @@ impl Gate {
     }
 
     /// Revokes one token again, with those that were made of it, of which the audit log says so; whether it was not.
-    pub(crate) fn cut_as_told(
+    pub(crate) fn reapply_cut(
         &self,
         kms: &Kms,
         id: TokenId,
@@ -579,7 +579,12 @@ impl Gate {
     }
 
     /// Retires a root key again of which the audit log says so; whether it was not. The newest one is followed by another.
-    pub(crate) fn retire_as_told(&self, kms: &Kms, id: RootId, now_ms: u64) -> Result<bool, Error> {
+    pub(crate) fn reapply_retirement(
+        &self,
+        kms: &Kms,
+        id: RootId,
+        now_ms: u64,
+    ) -> Result<bool, Error> {
         match self.roots.ids() {
             ids if !ids.contains(&id) => return Ok(false),
             ids if ids.first() == Some(&id) => drop(self.rotate(kms, now_ms)?),
@@ -590,9 +595,9 @@ impl Gate {
 }
 
 /// What somebody may where there is no policy.
-fn without_policy(who: &Authenticated) -> Result<(), Denied> {
+fn without_policy(who: &Caller) -> Result<(), DenialReason> {
     match who.method {
-        Method::Certificate => Err(Denied::NoPolicy),
+        Method::Certificate => Err(DenialReason::NoPolicy),
         Method::Token { .. } | Method::Local => Ok(()),
     }
 }
@@ -600,24 +605,26 @@ fn without_policy(who: &Authenticated) -> Result<(), Denied> {
 /// A request as policies see it.
 fn question_of<'a>(
     kms: &Kms,
-    who: &'a Authenticated,
+    who: &'a Caller,
     request: &Request<'a>,
     now_ms: u64,
-) -> Result<Question<'a>, Denied> {
+) -> Result<Question<'a>, DenialReason> {
     let Request { action, tenant, key, items, makes } = *request;
     let about = match (action, tenant, key) {
-        (Action::Random | Action::Status, ..) => About::Service,
-        (action, ..) if action.is_administration() => About::Service,
-        (Action::List, Some(tenant), prefix) => About::Tenant(tenant, prefix.unwrap_or_default()),
+        (Action::Random | Action::Status, ..) => AccessTarget::Service,
+        (action, ..) if action.is_administration() => AccessTarget::Service,
+        (Action::List, Some(tenant), prefix) => {
+            AccessTarget::Tenant(tenant, prefix.unwrap_or_default())
+        }
         (_, Some(tenant), Some(name)) => match makes {
-            Some(new) => About::New(new),
+            Some(new) => AccessTarget::New(new),
             None => match kms.about(tenant, name) {
-                Ok(Some(view)) => About::Key(tenant, name, view),
-                Ok(None) => About::Missing(tenant, name),
-                Err(_) => return Err(Denied::Undecided),
+                Ok(Some(view)) => AccessTarget::Key(tenant, name, view),
+                Ok(None) => AccessTarget::Missing(tenant, name),
+                Err(_) => return Err(DenialReason::Undecided),
             },
         },
-        (_, None, _) | (_, _, None) => return Err(Denied::Undecided),
+        (_, None, _) | (_, _, None) => return Err(DenialReason::Undecided),
     };
     Ok(Question { who, action, about, items, now_ms })
 }
@@ -625,25 +632,27 @@ fn question_of<'a>(
 /// Whether somebody may see what a request is about: a key that one may not see answers as one that is not there.
 fn is_seen(policies: &Policies, question: &Question<'_>) -> bool {
     let about = match &question.about {
-        About::Tenant(..) | About::Service => return true,
-        About::Key(..) | About::New(_) | About::Missing(..) => question.about.clone(),
+        AccessTarget::Tenant(..) | AccessTarget::Service => return true,
+        AccessTarget::Key(..) | AccessTarget::New(_) | AccessTarget::Missing(..) => {
+            question.about.clone()
+        }
     };
     let show = Question { action: Action::Show, about, ..*question };
     policies.decide(&show) == Verdict::Allowed
 }
 
 /// Whether a caveat lets a request pass.
-fn check(caveat: &Caveat, request: &Request<'_>, now_ms: u64) -> Result<(), Denied> {
+fn check(caveat: &Caveat, request: &Request<'_>, now_ms: u64) -> Result<(), DenialReason> {
     let (passes, denied) = match caveat {
-        Caveat::Expires(ms) => (now_ms < *ms, Denied::Expired),
-        Caveat::Tenant(tenant) => (request.tenant == Some(tenant), Denied::Tenant),
+        Caveat::Expires(ms) => (now_ms < *ms, DenialReason::Expired),
+        Caveat::Tenant(tenant) => (request.tenant == Some(tenant), DenialReason::Tenant),
         Caveat::KeyPrefix(prefix) => {
-            (request.key.is_some_and(|key| key.starts_with(&**prefix)), Denied::Key)
+            (request.key.is_some_and(|key| key.starts_with(&**prefix)), DenialReason::Key)
         }
         Caveat::Actions(actions) => {
-            (actions.contains(request.action), Denied::Action(request.action.as_str()))
+            (actions.contains(request.action), DenialReason::Action(request.action.as_str()))
         }
-        Caveat::BatchMax(most) => (request.items <= *most, Denied::Batch(*most)),
+        Caveat::BatchMax(most) => (request.items <= *most, DenialReason::Batch(*most)),
         // The connection was looked at when its token was.
         Caveat::Cidr(_) | Caveat::Cnf(_) => return Ok(()),
     };
@@ -660,7 +669,7 @@ mod tests {
         let gate = Gate::open(&kms, Options::default(), 1).unwrap();
         let endless = gate.roots.mint(&Principal::new("a").unwrap(), &[]).unwrap().to_string();
         let refused = gate.authenticate(&endless, &Peer::default(), 1).err();
-        assert_eq!(refused, Some(Unauthenticated::Expired));
+        assert_eq!(refused, Some(AuthenticationError::Expired));
         let ending = endless.parse::<Token>().unwrap().attenuate(Caveat::Expires(2)).unwrap();
         assert!(gate.authenticate(&ending.to_string(), &Peer::default(), 1).is_ok());
     }

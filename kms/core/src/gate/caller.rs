@@ -37,9 +37,9 @@ pub enum Method {
     Local,
 }
 
-/// Somebody who was authenticated.
+/// An authenticated caller.
 #[derive(Clone, Debug)]
-pub struct Authenticated {
+pub struct Caller {
     pub(super) principal: Principal,
     pub(super) method: Method,
     pub(super) caveats: Vec<Caveat>,
@@ -50,9 +50,9 @@ pub struct Authenticated {
     pub(super) peer: Peer,
 }
 
-impl Authenticated {
+impl Caller {
     /// Returns whether both came with the same token, with the same caveats.
-    pub fn is_same_token(&self, other: &Authenticated) -> bool {
+    pub fn is_same_token(&self, other: &Caller) -> bool {
         let is_token = matches!(self.method, Method::Token { .. });
         is_token && self.method == other.method && self.line == other.line
     }
@@ -60,12 +60,12 @@ impl Authenticated {
     /// Somebody whom nothing limits that is theirs.
     pub(super) fn of(principal: Principal, method: Method, peer: &Peer) -> Self {
         let (caveats, line) = (Vec::new(), Vec::new());
-        Authenticated { principal, method, caveats, root: None, line, peer: *peer }
+        Caller { principal, method, caveats, root: None, line, peer: *peer }
     }
 
     /// Somebody with a token that nobody made, for a question to policies alone. [`super::Gate::allow`] denies them everything.
     pub fn supposed(principal: Principal, peer: &Peer) -> Self {
-        Authenticated::of(principal, Method::Token { id: TokenId([0; 16]) }, peer)
+        Caller::of(principal, Method::Token { id: TokenId([0; 16]) }, peer)
     }
 
     /// What policies call them.

@@ -17,7 +17,7 @@ use cedar_policy::{
 use serde_json::Value;
 
 use super::action::Action;
-use super::caller::{Authenticated, Method};
+use super::caller::{Caller, Method};
 use super::principal::Principal;
 use crate::clock::rfc3339;
 use crate::error::Error;
@@ -37,16 +37,16 @@ const STACK: usize = 8 << 20;
 
 /// What is asked.
 pub struct Question<'a> {
-    pub who: &'a Authenticated,
+    pub who: &'a Caller,
     pub action: Action,
-    pub about: About<'a>,
+    pub about: AccessTarget<'a>,
     pub items: u32,
     pub now_ms: u64,
 }
 
-/// What it is about.
+/// What an action is about: a key, a tenant or the service.
 #[derive(Clone)]
-pub enum About<'a> {
+pub enum AccessTarget<'a> {
     /// A key that is there.
     Key(&'a Label, &'a str, KeyView),
     /// One that is about to be made.
@@ -72,7 +72,7 @@ pub enum Verdict {
 
 /// A verdict, and which policies it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explained {
+pub struct Explanation {
     /// What they say.
     pub verdict: Verdict,
     /// Which of them say so: `SET#N`. None where nothing allows it.
@@ -85,11 +85,11 @@ pub struct Explained {
 #[derive(Default)]
 pub struct Policies {
     slices: HashMap<Action, Slice>,
-    reads: Reads,
+    reads: ContextUse,
     count: usize,
     /// The heads of the policies that can apply to making tokens.
     of_tokens: Vec<PolicyHead>,
-    kept: RwLock<HashMap<Seen, Verdict>>,
+    kept: RwLock<HashMap<DecisionKey, Verdict>>,
 }
 
 /// The effect and the principals of a policy.
@@ -168,20 +168,20 @@ struct Slice {
 
 /// Which circumstances policies read. Whom and what it is about they may always read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reads {
+struct ContextUse {
     now: bool,
     items: bool,
     address: bool,
     certificate: bool,
 }
 
-/// Everything that a decision depends on.
+/// The cache key of a decision: everything that it depends on.
 #[derive(PartialEq, Eq, Hash)]
-struct Seen {
+struct DecisionKey {
     action: Action,
     is_certificate: bool,
     principal: Principal,
-    about: SeenAbout,
+    about: OwnedTarget,
     minute: Option<u64>,
     items: Option<u32>,
     address: Option<IpAddr>,
@@ -189,7 +189,7 @@ struct Seen {
 }
 
 #[derive(PartialEq, Eq, Hash)]
-enum SeenAbout {
+enum OwnedTarget {
     /// A record says the same as long as its generation is the same.
     Key(Uuid, u64),
     New(Label, Label, Label, String),
@@ -202,7 +202,7 @@ impl Policies {
     /// # Errors
     /// None that happens: two policies of one name.
     pub fn new(policies: &[Policy]) -> Result<Self, Error> {
-        let (mut slices, mut reads) = (HashMap::<Action, Slice>::new(), Reads::default());
+        let (mut slices, mut reads) = (HashMap::<Action, Slice>::new(), ContextUse::default());
         let mut of_tokens = Vec::new();
         for policy in policies {
             let json = policy.to_json().map_err(|error| Error::Parameter(error.to_string()))?;
@@ -265,38 +265,42 @@ impl Policies {
     }
 
     /// Decides, and says why.
-    pub fn explain(&self, question: &Question<'_>) -> Explained {
+    pub fn explain(&self, question: &Question<'_>) -> Explanation {
         let none =
-            || Explained { verdict: Verdict::Denied, policies: Vec::new(), errors: Vec::new() };
+            || Explanation { verdict: Verdict::Denied, policies: Vec::new(), errors: Vec::new() };
         let Some(slice) = self.slices.get(&question.action) else { return none() };
         stacker::maybe_grow(STACK_MIN, STACK, || match evaluated(slice, question) {
             Ok(explained) => explained,
-            Err(error) => Explained { verdict: Verdict::Undecided, errors: vec![error], ..none() },
+            Err(error) => {
+                Explanation { verdict: Verdict::Undecided, errors: vec![error], ..none() }
+            }
         })
     }
 
-    fn seen(&self, question: &Question<'_>) -> Seen {
+    fn seen(&self, question: &Question<'_>) -> DecisionKey {
         let Question { who, action, about, items, now_ms } = question;
         let (reads, peer) = (self.reads, who.peer());
-        Seen {
+        DecisionKey {
             action: *action,
             is_certificate: who.method() == Method::Certificate,
             principal: who.principal().clone(),
             about: match about {
-                About::Key(_, _, view) => SeenAbout::Key(view.key.id.uuid, view.generation),
-                About::New(NewKey { tenant, purpose, name, algorithm }) => SeenAbout::New(
+                AccessTarget::Key(_, _, view) => {
+                    OwnedTarget::Key(view.key.id.uuid, view.generation)
+                }
+                AccessTarget::New(NewKey { tenant, purpose, name, algorithm }) => OwnedTarget::New(
                     tenant.clone(),
                     purpose.clone(),
                     name.clone(),
                     algorithm.to_string(),
                 ),
-                About::Missing(tenant, name) => {
-                    SeenAbout::Missing((*tenant).clone(), (*name).to_owned())
+                AccessTarget::Missing(tenant, name) => {
+                    OwnedTarget::Missing((*tenant).clone(), (*name).to_owned())
                 }
-                About::Tenant(tenant, prefix) => {
-                    SeenAbout::Tenant((*tenant).clone(), (*prefix).to_owned())
+                AccessTarget::Tenant(tenant, prefix) => {
+                    OwnedTarget::Tenant((*tenant).clone(), (*prefix).to_owned())
                 }
-                About::Service => SeenAbout::Service,
+                AccessTarget::Service => OwnedTarget::Service,
             },
             minute: reads.now.then_some(now_ms / MINUTE_MS),
             items: reads.items.then_some(*items),
@@ -343,7 +347,7 @@ impl PolicyHead {
     }
 }
 
-impl Reads {
+impl ContextUse {
     /// What a policy reads, from its JSON: attributes are read by `.` and by `has`, wherever they stand.
     fn add(&mut self, json: &Value) {
         match json {
@@ -380,7 +384,7 @@ impl Reads {
     }
 
     fn add_all(&mut self) {
-        *self = Reads { now: true, items: true, address: true, certificate: true };
+        *self = ContextUse { now: true, items: true, address: true, certificate: true };
     }
 }
 
@@ -415,7 +419,7 @@ fn tenant_of(constraint: &ResourceConstraint) -> Option<String> {
     }
 }
 
-fn evaluated(slice: &Slice, question: &Question<'_>) -> Result<Explained, String> {
+fn evaluated(slice: &Slice, question: &Question<'_>) -> Result<Explanation, String> {
     let (resource, entities, tenant, prefix) = resource(&question.about)?;
     let who = question.who;
     let principal = match who.method() {
@@ -448,26 +452,28 @@ fn evaluated(slice: &Slice, question: &Question<'_>) -> Result<Explained, String
             (true, true, true) => (Verdict::Denied, Vec::new()),
         };
     policies.sort_unstable();
-    Ok(Explained { verdict, policies, errors })
+    Ok(Explanation { verdict, policies, errors })
 }
 
 type Resource<'a> = (EntityUid, Entities, Option<&'a Label>, Option<&'a str>);
 
 /// The resource, what is known of it, whose it is, and the prefix of a list.
-fn resource<'a>(about: &About<'a>) -> Result<Resource<'a>, String> {
+fn resource<'a>(about: &AccessTarget<'a>) -> Result<Resource<'a>, String> {
     let nothing = || (String::new(), String::new());
     let (tenant, name, (purpose, algorithm), key) = match about {
-        About::Service => return Ok((uid("Service", "kms")?, Entities::empty(), None, None)),
-        About::Tenant(tenant, prefix) => {
+        AccessTarget::Service => {
+            return Ok((uid("Service", "kms")?, Entities::empty(), None, None));
+        }
+        AccessTarget::Tenant(tenant, prefix) => {
             let uid = uid("Tenant", tenant.as_str())?;
             return Ok((uid, Entities::empty(), Some(*tenant), Some(*prefix)));
         }
-        About::Missing(tenant, name) => (*tenant, *name, nothing(), None),
-        About::New(new) => {
+        AccessTarget::Missing(tenant, name) => (*tenant, *name, nothing(), None),
+        AccessTarget::New(new) => {
             let of = (new.purpose.to_string(), new.algorithm.to_string());
             (&new.tenant, new.name.as_str(), of, None)
         }
-        About::Key(tenant, name, view) => {
+        AccessTarget::Key(tenant, name, view) => {
             let id = &view.key.id;
             (*tenant, *name, (id.purpose.to_string(), id.algorithm.to_string()), Some(&*view.key))
         }
@@ -521,13 +527,13 @@ mod tests {
         policy::read(&Label::new("set", "p").unwrap(), text).unwrap()
     }
 
-    fn reads(text: &str) -> Reads {
+    fn reads(text: &str) -> ContextUse {
         Policies::new(&policies(text)).unwrap().reads
     }
 
     #[test]
     fn what_is_read_is_known_however_it_is_written() {
-        let none = Reads::default();
+        let none = ContextUse::default();
         let when = |text: &str| {
             reads(&format!(
                 "permit(principal, action == Action::\"sign\", resource) when {{ {text} }};"
@@ -535,22 +541,22 @@ mod tests {
         };
         assert_eq!(when("resource.name == \"context.now\""), none);
         assert_eq!(when("resource.hasTag(\"now\") && resource.getTag(\"now\") == \"items\""), none);
-        let now = Reads { now: true, ..none };
+        let now = ContextUse { now: true, ..none };
         assert_eq!(when("context.now < datetime(\"2030-01-01\")"), now);
         assert_eq!(when("context[\"now\"] < datetime(\"2030-01-01\")"), now);
         assert_eq!(when("context[\"n\\u{6f}w\"] < datetime(\"2030-01-01\")"), now);
         assert!(when("(if resource.name == \"a\" then context else context).now.toTime() < duration(\"18h\")").now);
-        let all = Reads { now: true, items: true, address: true, certificate: true };
+        let all = ContextUse { now: true, items: true, address: true, certificate: true };
         assert_eq!(when("context == context"), all);
         assert_eq!(when("{a: context}.a.items == 1"), all);
-        assert_eq!(when("context has address"), Reads { address: true, ..none });
+        assert_eq!(when("context has address"), ContextUse { address: true, ..none });
         assert_eq!(
             when("context has certificate && context.certificate == \"\" && context.items < 3"),
-            Reads { certificate: true, items: true, ..none }
+            ContextUse { certificate: true, items: true, ..none }
         );
         assert_eq!(
             reads("permit(principal, action, resource) unless { context.items > 9 };"),
-            Reads { items: true, ..none }
+            ContextUse { items: true, ..none }
         );
     }
 

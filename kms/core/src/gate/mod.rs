@@ -31,9 +31,9 @@ mod token;
 
 pub use action::{Action, Actions};
 pub use allow::{Gate, Options, Request};
-pub use caller::{Authenticated, Method, Peer};
+pub use caller::{Caller, Method, Peer};
 pub use caveat::{Caveat, Cidr};
-pub use decide::{AdministrationPermit, Explained, Verdict};
+pub use decide::{AdministrationPermit, Explanation, Verdict};
 pub use offline::{attenuate_token, expires_ms, token_id};
 pub use policy::POLICY_TEXT_MAX;
 pub use principal::Principal;
@@ -41,4 +41,4 @@ pub use roots::RootId;
 pub use sets::PolicySetInfo;
 pub use token::{CAVEATS_MAX, TEXT_MAX, Token, TokenId};
 
-pub use crate::error::{Denied, Unauthenticated};
+pub use crate::error::{AuthenticationError, DenialReason};

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn policy_errors_are_reported_with_their_position() {
         for (text, says) in [
             ("permit(principal, action, resource)", "line 1, column 36"),
             (

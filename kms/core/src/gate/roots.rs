@@ -23,9 +23,9 @@ use super::principal::Principal;
 use super::revoked_chains::RevokedChains;
 use super::token::{TagDigest, Token, TokenId};
 use crate::error::Error;
-use crate::operations::{Kept, damaged, opened_bytes, settle_with};
+use crate::operations::{StoreContext, damaged, opened_bytes, settle_with};
 use crate::seal::Key;
-use crate::store::{RecordPath, Settled, Transaction};
+use crate::store::{RecordPath, SettleOutcome, Transaction};
 use crate::text::{hex, of_hex};
 
 /// Which root key.
@@ -41,7 +41,7 @@ struct Root {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Revoked {
+struct RevokedTokens {
     revoked_ms: u64,
 }
 
@@ -63,7 +63,7 @@ const READ_TOGETHER: usize = 256;
 
 impl Roots {
     /// Reads them. Where there is no root key, one is made.
-    pub fn open(kept: &Kept, now_ms: u64) -> Result<Self, Error> {
+    pub fn open(kept: &StoreContext, now_ms: u64) -> Result<Self, Error> {
         let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
         let mut cut: HashMap<TokenId, RevokedChains> = HashMap::new();
         let mut listed = each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
@@ -104,7 +104,7 @@ impl Roots {
     }
 
     /// Makes a root key, which makes tokens from now on.
-    pub fn rotate(&self, kept: &Kept, now_ms: u64) -> Result<RootId, Error> {
+    pub fn rotate(&self, kept: &StoreContext, now_ms: u64) -> Result<RootId, Error> {
         let (mut id, key) = ([0; 8], Key::drawn()?);
         draw(&mut id)?;
         let id = RootId(id);
@@ -125,7 +125,7 @@ impl Roots {
     }
 
     /// Retires a root key, for good: no token that it made is one any more. The newest one stays.
-    pub fn retire(&self, kept: &Kept, id: RootId) -> Result<(), Error> {
+    pub fn retire(&self, kept: &StoreContext, id: RootId) -> Result<(), Error> {
         let is_there = self.read(|roots| roots.iter().skip(1).any(|root| root.id == id));
         if !is_there {
             return Err(Error::Parameter(format!("{id} is no older root key; make another first")));
@@ -169,11 +169,11 @@ impl Roots {
     }
 
     /// Revokes an id, with all tokens that have it. Again is the same.
-    pub fn revoke(&self, kept: &Kept, id: TokenId, now_ms: u64) -> Result<(), Error> {
+    pub fn revoke(&self, kept: &StoreContext, id: TokenId, now_ms: u64) -> Result<(), Error> {
         // Whatever comes of it: from here on nobody uses it.
         let is_new = self.revoked.write().unwrap_or_else(PoisonError::into_inner).insert(id);
         let path = RecordPath::new(format!("tokens/revoked/{id}"))?;
-        let said = serde_json::to_vec(&Revoked { revoked_ms: now_ms });
+        let said = serde_json::to_vec(&RevokedTokens { revoked_ms: now_ms });
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, 1, &said)?;
         match commit(kept, &Transaction::new().put(path, 0, sealed), &id) {
@@ -186,7 +186,7 @@ impl Roots {
     /// revoked ([`RevokedChains`]). Returns the digests of all revoked tokens. Repeating it changes nothing.
     pub fn cut(
         &self,
-        kept: &Kept,
+        kept: &StoreContext,
         of: TokenId,
         line: &[TagDigest],
     ) -> Result<Vec<TagDigest>, Error> {
@@ -214,7 +214,7 @@ impl Roots {
     /// Repeating it changes nothing.
     pub fn cut_by_digest(
         &self,
-        kept: &Kept,
+        kept: &StoreContext,
         of: TokenId,
         digest: TagDigest,
         now_ms: u64,
@@ -232,7 +232,7 @@ impl Roots {
             return self.revoke(kept, of, now_ms);
         }
         let path = RecordPath::new(format!("tokens/cut/{of}/{}", hex(&digest.0)))?;
-        let said = serde_json::to_vec(&Revoked { revoked_ms: now_ms });
+        let said = serde_json::to_vec(&RevokedTokens { revoked_ms: now_ms });
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, 1, &said)?;
         match commit(kept, &Transaction::new().put(path, 0, sealed), &of) {
@@ -292,7 +292,7 @@ impl FromStr for RootId {
 
 /// Opens every record beneath a path that is not buried. Returns how many there are, buried ones too.
 fn each(
-    kept: &Kept,
+    kept: &StoreContext,
     under: &RecordPath,
     mut take: impl FnMut(&RecordPath, &str, &[u8]) -> Result<(), Error>,
 ) -> Result<u64, Error> {
@@ -310,11 +310,15 @@ fn each(
     }
 }
 
-fn commit(kept: &Kept, transaction: &Transaction, made: &dyn fmt::Display) -> Result<(), Error> {
+fn commit(
+    kept: &StoreContext,
+    transaction: &Transaction,
+    made: &dyn fmt::Display,
+) -> Result<(), Error> {
     match settle_with(kept, transaction, made)? {
-        Settled::Committed => Ok(()),
-        Settled::Conflict(_) => Err(Error::Conflict),
-        Settled::Unknown => Err(Error::OutcomeUnknown),
+        SettleOutcome::Committed => Ok(()),
+        SettleOutcome::Conflict(_) => Err(Error::Conflict),
+        SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
     }
 }
 

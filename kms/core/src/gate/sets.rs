@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use cedar_policy::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::decide::{AdministrationPermit, Explained, Policies, Question, Verdict};
+use super::decide::{AdministrationPermit, Explanation, Policies, Question, Verdict};
 use super::policy;
 use crate::error::Error;
 use crate::model::Label;
-use crate::operations::{Kept, damaged, opened_bytes, settle_with};
-use crate::store::{RecordPath, Settled, Transaction};
+use crate::operations::{StoreContext, damaged, opened_bytes, settle_with};
+use crate::store::{RecordPath, SettleOutcome, Transaction};
 
 /// Most policies of all sets.
 const POLICIES_MAX: usize = 1000;
@@ -42,21 +42,21 @@ pub struct PolicySetInfo {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct StoredPolicySet {
     changed_ms: u64,
     text: Option<String>,
 }
 
-/// A set that is in force.
+/// A policy set in force.
 #[derive(Clone)]
-struct Set {
+struct PolicySet {
     version: u64,
     changed_ms: u64,
     text: String,
     policies: Vec<Policy>,
 }
 
-type ByName = BTreeMap<Label, Set>;
+type ByName = BTreeMap<Label, PolicySet>;
 
 /// What is in force.
 pub struct InForce {
@@ -67,15 +67,15 @@ pub struct InForce {
 }
 
 /// Sets of policies.
-pub struct Sets {
+pub struct PolicySets {
     in_force: RwLock<Arc<InForce>>,
     /// One change at a time.
     changing: Mutex<()>,
 }
 
-impl Sets {
+impl PolicySets {
     /// Reads them.
-    pub fn open(kept: &Kept) -> Result<Self, Error> {
+    pub fn open(kept: &StoreContext) -> Result<Self, Error> {
         let under = RecordPath::new("policies")?;
         let (mut sets, mut after, mut listed) = (ByName::new(), None, 0);
         loop {
@@ -89,13 +89,13 @@ impl Sets {
                 let name = Label::new("set of policies", name).map_err(wrong)?;
                 let Some(value) = &record.value else { continue };
                 let plain = kept.sealer.open(path, record.generation, value)?;
-                let written: Written = serde_json::from_slice(&plain)
+                let written: StoredPolicySet = serde_json::from_slice(&plain)
                     .map_err(|error| damaged(path, &error.to_string()))?;
                 if let Some(text) = written.text {
                     // A program with another schema may have written it.
                     let policies = policy::read_accepted(&name, &text).map_err(wrong)?;
                     let (version, changed_ms) = (record.generation, written.changed_ms);
-                    sets.insert(name, Set { version, changed_ms, text, policies });
+                    sets.insert(name, PolicySet { version, changed_ms, text, policies });
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Sets {
         kept.records.check_listed("policies", listed)?;
         let policies = policies_of(&sets)?;
         let in_force = InForce { sets, policies, doubt: None };
-        Ok(Sets { in_force: RwLock::new(Arc::new(in_force)), changing: Mutex::default() })
+        Ok(PolicySets { in_force: RwLock::new(Arc::new(in_force)), changing: Mutex::default() })
     }
 
     /// Those that are in force now.
@@ -117,7 +117,7 @@ impl Sets {
     /// A text that is refused; the store's.
     pub fn change(
         &self,
-        kept: &Kept,
+        kept: &StoreContext,
         name: &Label,
         text: Option<&str>,
         now_ms: u64,
@@ -139,23 +139,26 @@ impl Sets {
             None => drop(sets.remove(name)),
             Some(text) => {
                 let (text, policies) = (text.to_owned(), policy::read(name, text)?);
-                sets.insert(name.clone(), Set { version, changed_ms: now_ms, text, policies });
+                sets.insert(
+                    name.clone(),
+                    PolicySet { version, changed_ms: now_ms, text, policies },
+                );
             }
         }
         let policies = policies_of(&sets)?;
         may(&policies)?;
-        let written = Written { changed_ms: now_ms, text: text.map(str::to_owned) };
+        let written = StoredPolicySet { changed_ms: now_ms, text: text.map(str::to_owned) };
         let written = serde_json::to_vec(&written);
         let written = written.map_err(|error| Error::Parameter(error.to_string()))?;
         let sealed = kept.sealer.seal(&path, version, &written)?;
         let change = Transaction::new().put(path, generation, sealed);
         match settle_with(kept, &change, &version)? {
-            Settled::Committed => {
+            SettleOutcome::Committed => {
                 self.set(InForce { sets, policies, doubt: None });
                 Ok(version)
             }
-            Settled::Conflict(_) => Err(Error::Conflict),
-            Settled::Unknown => {
+            SettleOutcome::Conflict(_) => Err(Error::Conflict),
+            SettleOutcome::Unknown => {
                 let still = policies_of(&before.sets)?;
                 let doubt = Some((name.clone(), policies));
                 self.set(InForce { sets: before.sets.clone(), policies: still, doubt });
@@ -177,7 +180,7 @@ impl InForce {
 
     /// The sets in the order of their names.
     pub fn infos(&self) -> Vec<PolicySetInfo> {
-        let info = |(name, set): (&Label, &Set)| PolicySetInfo {
+        let info = |(name, set): (&Label, &PolicySet)| PolicySetInfo {
             name: name.clone(),
             version: set.version,
             changed_ms: set.changed_ms,
@@ -196,16 +199,19 @@ impl InForce {
     /// What they would be with another text of a set.
     pub fn with(&self, name: &Label, text: &str) -> Result<Policies, Error> {
         let (mut sets, policies) = (self.sets.clone(), policy::read(name, text)?);
-        sets.insert(name.clone(), Set { version: 0, changed_ms: 0, text: String::new(), policies });
+        sets.insert(
+            name.clone(),
+            PolicySet { version: 0, changed_ms: 0, text: String::new(), policies },
+        );
         policies_of(&sets)
     }
 
     /// What they say of a question, and why.
-    pub fn explain(&self, question: &Question<'_>) -> Explained {
+    pub fn explain(&self, question: &Question<'_>) -> Explanation {
         let explained = self.policies.explain(question);
         let agrees = self.all().all(|of| of.explain(question).verdict == Verdict::Allowed);
         match explained.verdict {
-            Verdict::Allowed if !agrees => Explained { verdict: Verdict::Denied, ..explained },
+            Verdict::Allowed if !agrees => Explanation { verdict: Verdict::Denied, ..explained },
             Verdict::Allowed | Verdict::Denied | Verdict::Undecided => explained,
         }
     }

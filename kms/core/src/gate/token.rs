@@ -348,7 +348,7 @@ mod tests {
 
     /// Whoever has a token can append anything, with the right tag.
     #[test]
-    fn a_token_with_a_caveat_that_nobody_knows_is_refused() {
+    fn a_token_with_an_unknown_caveat_is_refused() {
         let known = token(&["expires=9"]);
         for caveat in [
             &[200, 0, 1, 7][..],

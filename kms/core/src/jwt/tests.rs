@@ -163,7 +163,7 @@ fn the_token_of_rfc_7515_is_read() {
     // No key signs so, and it names none.
     assert_eq!(parsed.check_header("EdDSA"), Err(Reason::Alg));
     assert_eq!(parsed.check_header("HS256"), Err(Reason::Kid));
-    let expected = Expected::default();
+    let expected = ExpectedClaims::default();
     let claims = parsed.check_claims(&expected, 1_300_819_379).unwrap();
     assert_eq!(
         (&claims["iss"], &claims["http://example.com/is_root"]),
@@ -212,34 +212,38 @@ fn headers_that_the_service_does_not_make_are_refused() {
 
 #[test]
 fn a_token_is_valid_for_those_whom_it_names_and_while_it_lasts() {
-    let at = |typ: &str, expected: &Expected, now_s: u64| {
+    let at = |typ: &str, expected: &ExpectedClaims, now_s: u64| {
         let token = text(&json!({"alg": "EdDSA", "kid": KID, "typ": typ}));
         Jwt::parse(&token).unwrap().check_claims(expected, now_s).err()
     };
-    let audience =
-        |audience: &str| Expected { audience: Some(audience.to_owned()), ..Expected::default() };
+    let audience = |audience: &str| ExpectedClaims {
+        audience: Some(audience.to_owned()),
+        ..ExpectedClaims::default()
+    };
     let good = audience("b");
     assert_eq!(at("JWT", &good, NOW), None);
     assert_eq!(at("JWT", &audience("a"), NOW), None);
     assert_eq!(at("JWT", &audience("c"), NOW), Some(Reason::Audience));
-    assert_eq!(at("JWT", &Expected::default(), NOW), Some(Reason::Audience));
-    let issuer = |issuer: &str| Expected { issuer: Some(issuer.to_owned()), ..good.clone() };
+    assert_eq!(at("JWT", &ExpectedClaims::default(), NOW), Some(Reason::Audience));
+    let issuer = |issuer: &str| ExpectedClaims { issuer: Some(issuer.to_owned()), ..good.clone() };
     assert_eq!(at("JWT", &issuer("i"), NOW), None);
     assert_eq!(at("JWT", &issuer("j"), NOW), Some(Reason::Issuer));
     for typ in ["jwt", "application/jwt"] {
         assert_eq!(at(typ, &good, NOW), None, "{typ}");
     }
     assert_eq!(at("at+jwt", &good, NOW), Some(Reason::Typ));
-    let access = Expected { typ: Some("at+jwt".to_owned()), ..good.clone() };
+    let access = ExpectedClaims { typ: Some("at+jwt".to_owned()), ..good.clone() };
     assert_eq!(at("at+jwt", &access, NOW), None);
     assert_eq!(at("JWT", &access, NOW), Some(Reason::Typ));
     assert_eq!(at("JWT", &good, NOW + 59), None);
     assert_eq!(at("JWT", &good, NOW + 60), Some(Reason::Expired));
-    let late = Expected { leeway_s: 10, ..good };
+    let late = ExpectedClaims { leeway_s: 10, ..good };
     assert_eq!(at("JWT", &late, NOW + 69), None);
     assert_eq!(at("JWT", &late, NOW + 70), Some(Reason::Expired));
-    assert!(Expected { leeway_s: LEEWAY_MAX_S, ..Expected::default() }.check().is_ok());
-    assert!(Expected { leeway_s: LEEWAY_MAX_S + 1, ..Expected::default() }.check().is_err());
+    assert!(ExpectedClaims { leeway_s: LEEWAY_MAX_S, ..ExpectedClaims::default() }.check().is_ok());
+    assert!(
+        ExpectedClaims { leeway_s: LEEWAY_MAX_S + 1, ..ExpectedClaims::default() }.check().is_err()
+    );
 }
 
 #[test]
@@ -249,7 +253,7 @@ fn a_token_that_begins_later_is_not_valid_yet() {
         [header.as_bytes(), payload.as_bytes(), b"s"].map(base64url).join(".")
     };
     let at = |payload: &str, leeway_s: u64, now_s: u64| {
-        let expected = Expected { leeway_s, ..Expected::default() };
+        let expected = ExpectedClaims { leeway_s, ..ExpectedClaims::default() };
         Jwt::parse(&of(payload)).unwrap().check_claims(&expected, now_s).err()
     };
     let later = format!(r#"{{"exp":{},"nbf":{NOW}}}"#, NOW + 60);
@@ -355,7 +359,7 @@ fn a_changed_token_is_refused_or_is_another_text() {
                 );
                 assert_eq!(again, changed);
                 let _ = token.check_header("EdDSA");
-                let _ = token.check_claims(&Expected::default(), NOW);
+                let _ = token.check_claims(&ExpectedClaims::default(), NOW);
             }
         }
     }

@@ -14,18 +14,18 @@ use crate::error::Error;
 /// An algorithm that a key may have: its standard's name in lower case is how ids spell it. It never changes in the
 /// life of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct KeyAlgorithm(Of);
+pub struct KeyAlgorithm(AlgorithmKind);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum AlgorithmKind {
     Engine(Algorithm),
     Symmetric(Symmetric),
     Rsa(Rsa),
 }
 
-/// What keys of an algorithm do.
+/// The operations that keys of an algorithm support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
+pub enum Capability {
     /// They sign and verify.
     Sign,
     /// They encapsulate and decapsulate.
@@ -88,7 +88,7 @@ impl KeyAlgorithm {
         let info = algorithm.info();
         match info.kind {
             Kind::Signature | Kind::Kem if !info.stateful => {
-                Ok(KeyAlgorithm(Of::Engine(algorithm)))
+                Ok(KeyAlgorithm(AlgorithmKind::Engine(algorithm)))
             }
             Kind::Signature | Kind::Kem | Kind::KeyExchange => Err(Error::Unsupported(format!(
                 "there are no keys of {algorithm} yet; expected a KEM, or a signature algorithm whose keys signing does not use up"
@@ -121,66 +121,68 @@ impl KeyAlgorithm {
     /// The engine's, if it is one of those.
     pub fn algorithm(self) -> Option<Algorithm> {
         match self.0 {
-            Of::Engine(algorithm) => Some(algorithm),
-            Of::Symmetric(_) | Of::Rsa(_) => None,
+            AlgorithmKind::Engine(algorithm) => Some(algorithm),
+            AlgorithmKind::Symmetric(_) | AlgorithmKind::Rsa(_) => None,
         }
     }
 
     /// The symmetric one, if it is one of those.
     pub fn symmetric(self) -> Option<Symmetric> {
         match self.0 {
-            Of::Engine(_) | Of::Rsa(_) => None,
-            Of::Symmetric(symmetric) => Some(symmetric),
+            AlgorithmKind::Engine(_) | AlgorithmKind::Rsa(_) => None,
+            AlgorithmKind::Symmetric(symmetric) => Some(symmetric),
         }
     }
 
     /// The size, if it is RSA.
     pub fn rsa(self) -> Option<Rsa> {
         match self.0 {
-            Of::Engine(_) | Of::Symmetric(_) => None,
-            Of::Rsa(rsa) => Some(rsa),
+            AlgorithmKind::Engine(_) | AlgorithmKind::Symmetric(_) => None,
+            AlgorithmKind::Rsa(rsa) => Some(rsa),
         }
     }
 
     /// What its keys do.
-    pub fn does(self) -> Does {
+    pub fn does(self) -> Capability {
         match self.0 {
-            Of::Engine(algorithm) if algorithm.info().kind == Kind::Kem => Does::Encapsulate,
-            Of::Engine(_) => Does::Sign,
-            Of::Symmetric(symmetric) if symmetric.is_aead() => Does::Encrypt,
-            Of::Symmetric(_) => Does::Authenticate,
-            Of::Rsa(_) => Does::SignAndEncrypt,
+            AlgorithmKind::Engine(algorithm) if algorithm.info().kind == Kind::Kem => {
+                Capability::Encapsulate
+            }
+            AlgorithmKind::Engine(_) => Capability::Sign,
+            AlgorithmKind::Symmetric(symmetric) if symmetric.is_aead() => Capability::Encrypt,
+            AlgorithmKind::Symmetric(_) => Capability::Authenticate,
+            AlgorithmKind::Rsa(_) => Capability::SignAndEncrypt,
         }
     }
 
     /// Its name as its standard writes it.
     pub fn name(self) -> &'static str {
         match self.0 {
-            Of::Engine(algorithm) => algorithm.name(),
-            Of::Symmetric(symmetric) => symmetric.name(),
-            Of::Rsa(rsa) => rsa.name(),
+            AlgorithmKind::Engine(algorithm) => algorithm.name(),
+            AlgorithmKind::Symmetric(symmetric) => symmetric.name(),
+            AlgorithmKind::Rsa(rsa) => rsa.name(),
         }
     }
 
     /// Its place among all that there could be, for whoever counts.
     pub(crate) fn place(self) -> usize {
         match self.0 {
-            Of::Engine(algorithm) => algorithm as usize,
-            Of::Symmetric(symmetric) => ALGORITHMS.len() + symmetric as usize,
-            Of::Rsa(rsa) => ALGORITHMS.len() + Symmetric::ALL.len() + rsa as usize,
+            AlgorithmKind::Engine(algorithm) => algorithm as usize,
+            AlgorithmKind::Symmetric(symmetric) => ALGORITHMS.len() + symmetric as usize,
+            AlgorithmKind::Rsa(rsa) => ALGORITHMS.len() + Symmetric::ALL.len() + rsa as usize,
         }
     }
 }
 
 impl From<Symmetric> for KeyAlgorithm {
     fn from(symmetric: Symmetric) -> Self {
-        KeyAlgorithm(Of::Symmetric(symmetric))
+        KeyAlgorithm(AlgorithmKind::Symmetric(symmetric))
     }
 }
 
 impl From<Rsa> for KeyAlgorithm {
     fn from(rsa: Rsa) -> Self {
-        KeyAlgorithm(Of::Rsa(rsa))
+        KeyAlgorithm(AlgorithmKind::Rsa(rsa))
     }
 }
 

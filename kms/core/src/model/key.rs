@@ -117,25 +117,25 @@ pub struct Key {
     pub rotates_ms: Option<u64>,
 }
 
-/// When the clock has a key rotated.
+/// The time at which a key is rotated automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Due {
+pub struct RotationTime {
     /// Next, in milliseconds since 1970.
     pub at_ms: u64,
     /// And after how many seconds from then on.
     pub period_s: u64,
 }
 
-impl Due {
+impl RotationTime {
     /// The time of a period that begins at a time.
     pub fn after(now_ms: u64, period_s: u64) -> Self {
-        Due { at_ms: now_ms.saturating_add(period_s.saturating_mul(1000)), period_s }
+        RotationTime { at_ms: now_ms.saturating_add(period_s.saturating_mul(1000)), period_s }
     }
 
     /// Whether it is further ahead than any rotation until now has put it: a clock was wrong then, or is now.
     pub fn is_too_far(&self, now_ms: u64) -> bool {
-        self.at_ms > Due::after(now_ms, self.period_s).at_ms.saturating_add(AHEAD_MS)
+        self.at_ms > RotationTime::after(now_ms, self.period_s).at_ms.saturating_add(AHEAD_MS)
     }
 }
 
@@ -270,7 +270,8 @@ impl Key {
             most: u32::MAX as usize,
             got: u32::MAX as usize,
         })?;
-        let rotates_ms = self.rotate_period_s.map(|period_s| Due::after(now_ms, period_s).at_ms);
+        let rotates_ms =
+            self.rotate_period_s.map(|period_s| RotationTime::after(now_ms, period_s).at_ms);
         Ok(Key { latest, rotates_ms, ..self.clone() })
     }
 
@@ -295,19 +296,20 @@ impl Key {
             return Ok(self.clone());
         }
         // A version that was made by a clock that was ahead is not younger than one that is made now.
-        let due = Due::after(made_ms.min(now_ms), period_s);
+        let due = RotationTime::after(made_ms.min(now_ms), period_s);
         Ok(Key { rotate_period_s: Some(due.period_s), rotates_ms: Some(due.at_ms), ..self.clone() })
     }
 
     /// The key, whose time to be rotated comes a period from now.
-    pub fn due_anew(&self, now_ms: u64) -> Self {
-        let rotates_ms = self.rotate_period_s.map(|period_s| Due::after(now_ms, period_s).at_ms);
+    pub fn reschedule(&self, now_ms: u64) -> Self {
+        let rotates_ms =
+            self.rotate_period_s.map(|period_s| RotationTime::after(now_ms, period_s).at_ms);
         Key { rotates_ms, ..self.clone() }
     }
 
     /// When the clock has it rotated. None where it does not: it has no period, or is deleted.
-    pub fn due(&self) -> Option<Due> {
-        let due = Due { at_ms: self.rotates_ms?, period_s: self.rotate_period_s? };
+    pub fn due(&self) -> Option<RotationTime> {
+        let due = RotationTime { at_ms: self.rotates_ms?, period_s: self.rotate_period_s? };
         self.deleted_ms.is_none().then_some(due)
     }
 
@@ -626,7 +628,7 @@ mod tests {
     #[test]
     fn a_key_is_due_when_its_newest_version_is_old_enough() {
         let daily = key().rotating(Some(DAY_S), NOW, NOW + 5).unwrap();
-        assert_eq!(daily.due(), Some(Due { at_ms: NOW + DAY, period_s: DAY_S }));
+        assert_eq!(daily.due(), Some(RotationTime { at_ms: NOW + DAY, period_s: DAY_S }));
         // Said again it is what it was; said otherwise it counts from the version; by a clock that was ahead from now on.
         assert_eq!(daily.rotating(Some(DAY_S), NOW + 9, NOW + 9).unwrap(), daily);
         let other = daily.rotating(Some(2 * DAY_S), NOW, NOW + DAY).unwrap();
@@ -637,10 +639,10 @@ mod tests {
         );
         let rotated = daily.rotated(NOW + 10 * DAY).unwrap();
         assert_eq!((rotated.latest, rotated.rotates_ms), (2, Some(NOW + 11 * DAY)));
-        assert_eq!(daily.due_anew(NOW + 3).rotates_ms, Some(NOW + 3 + DAY));
+        assert_eq!(daily.reschedule(NOW + 3).rotates_ms, Some(NOW + 3 + DAY));
         let ended = daily.rotating(None, NOW, NOW).unwrap();
         assert_eq!((ended.due(), &ended), (None, &key()));
-        assert_eq!((key().rotated(NOW).unwrap().due(), key().due_anew(NOW)), (None, key()));
+        assert_eq!((key().rotated(NOW).unwrap().due(), key().reschedule(NOW)), (None, key()));
         // It waits while it is deleted.
         let deleted = daily.deleted(NOW).unwrap();
         assert_eq!((deleted.due(), deleted.restored().unwrap().due()), (None, daily.due()));
@@ -663,12 +665,12 @@ mod tests {
 
     #[test]
     fn a_time_that_no_rotation_made_is_too_far() {
-        let due = Due::after(NOW, DAY_S);
+        let due = RotationTime::after(NOW, DAY_S);
         assert!(
             !due.is_too_far(NOW) && !due.is_too_far(NOW - AHEAD_MS) && !due.is_too_far(NOW + DAY)
         );
         assert!(due.is_too_far(NOW - AHEAD_MS - 1) && due.is_too_far(0));
-        let last = Due::after(u64::MAX, ROTATE_PERIOD_MAX_S);
+        let last = RotationTime::after(u64::MAX, ROTATE_PERIOD_MAX_S);
         assert!(last.is_too_far(NOW) && !last.is_too_far(u64::MAX));
     }
 

@@ -19,11 +19,11 @@ mod rsa;
 mod symmetric;
 
 pub use conformance::{Conformance, Conformances};
-pub use id::{Does, KeyAlgorithm, KeyId, Uuid, VersionId};
+pub use id::{Capability, KeyAlgorithm, KeyId, Uuid, VersionId};
 pub use jose::JoseNames;
 pub use key::{
-    Due, JWT_MAX_LIFETIME_DEFAULT_S, JWT_MAX_LIFETIME_MAX_S, Key, LABELS_MAX, Minimum, Origin,
-    ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, State, Use, Version, check_jwt_limit,
+    JWT_MAX_LIFETIME_DEFAULT_S, JWT_MAX_LIFETIME_MAX_S, Key, LABELS_MAX, Minimum, Origin,
+    ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, RotationTime, State, Use, Version, check_jwt_limit,
     check_rotate_period, check_takes_mu,
 };
 pub use name::{Label, NAME_MAX};

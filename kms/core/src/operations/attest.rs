@@ -16,12 +16,12 @@ use super::records::{
 use super::wrappers::OwnKey;
 use crate::error::Error;
 use crate::model::{Conformances, Key, KeyAlgorithm, KeyId, State, Version};
-use crate::store::{Settled, Transaction, settle};
+use crate::store::{SettleOutcome, Transaction, settle};
 
-/// What is said of a key. It claims no hardware.
+/// The description of a key that is signed. It claims no hardware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Attest {
+pub struct Attestation {
     /// Which key.
     pub key: KeyId,
     /// Its algorithm, as the table calls it.
@@ -43,11 +43,11 @@ pub struct Attest {
     pub nonce: String,
 }
 
-/// A description, and the same signed: a JWS in compact form.
+/// An attestation, and its JWS in compact form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attested {
+pub struct SignedAttestation {
     /// What is said.
-    pub attest: Attest,
+    pub attest: Attestation,
     /// The same, signed by the service's attestation key.
     pub jws: String,
 }
@@ -68,7 +68,7 @@ impl Kms {
     ///
     /// # Errors
     /// No such key; one that is deleted; a nonce of more than 128 bytes; the engine's, the store's.
-    pub fn attest(&self, id: &KeyId, nonce: &str) -> Result<Attested, Error> {
+    pub fn attest(&self, id: &KeyId, nonce: &str) -> Result<SignedAttestation, Error> {
         self.counted(Verb::Attest, id.algorithm, || {
             if nonce.len() > NONCE_MAX {
                 let got = nonce.len();
@@ -81,7 +81,7 @@ impl Kms {
                 Some(algorithm) => self.kept.engine.backend_for(algorithm)?.name(),
                 None => "rust-crypto",
             };
-            let attest = Attest {
+            let attest = Attestation {
                 key: id.clone(),
                 algorithm: id.algorithm.name().to_owned(),
                 head: key.latest,
@@ -102,7 +102,7 @@ impl Kms {
             );
             let message = Message::Pure { context: &[], message: signed.as_bytes() };
             let signature = self.kept.engine.sign(&signer, message, &OsEntropy)?;
-            Ok(Attested {
+            Ok(SignedAttestation {
                 attest,
                 jws: format!("{signed}.{}", Base64UrlUnpadded::encode_string(&signature)),
             })
@@ -170,8 +170,8 @@ impl Kms {
                 self.kept.sealer.seal(&path, 1, &write_version(&version, &pair, false)?)?;
             match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
                 // What is there is read below, whosever it is.
-                Settled::Committed | Settled::Conflict(_) => {}
-                Settled::Unknown => return Err(Error::OutcomeUnknown),
+                SettleOutcome::Committed | SettleOutcome::Conflict(_) => {}
+                SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
             }
         }
         let Some((bytes, _)) = opened_bytes(&self.kept, &path)? else {

@@ -3,7 +3,7 @@
 use gabion_engine::Message;
 
 use super::kms::Kms;
-use super::sign::Signed;
+use super::sign::SignOutput;
 use crate::error::Error;
 use crate::model::{KeyId, VersionId};
 
@@ -63,7 +63,7 @@ impl Kms {
         id: &KeyId,
         version: Option<u32>,
         digest: &Blake3,
-    ) -> Result<Signed, Error> {
+    ) -> Result<SignOutput, Error> {
         self.key(id)?.key.check_form(Blake3::LABEL)?;
         self.sign(id, version, digest.message())
     }

@@ -23,10 +23,10 @@ pub struct KeyView {
 
 /// A version, expanded.
 #[derive(Clone)]
-pub struct VersionView(Arc<Expanded>);
+pub struct VersionView(Arc<ExpandedVersion>);
 
-/// What a version's view holds.
-pub struct Expanded {
+/// A version with its expanded key.
+pub struct ExpandedVersion {
     pub version: Version,
     pub material: Material,
     /// What its keys for tags are derived from. `None` if the version has no secret, or is a key for tags itself.
@@ -34,15 +34,15 @@ pub struct Expanded {
 }
 
 impl VersionView {
-    pub fn new(expanded: Expanded) -> Self {
+    pub fn new(expanded: ExpandedVersion) -> Self {
         VersionView(Arc::new(expanded))
     }
 }
 
 impl std::ops::Deref for VersionView {
-    type Target = Expanded;
+    type Target = ExpandedVersion;
 
-    fn deref(&self) -> &Expanded {
+    fn deref(&self) -> &ExpandedVersion {
         &self.0
     }
 }
@@ -53,19 +53,19 @@ pub struct Cache {
     /// Counts uses: what was not used for longest has the smallest number.
     clock: AtomicU64,
     bytes_max: usize,
-    kept: RwLock<Kept>,
+    kept: RwLock<CacheState>,
 }
 
 #[derive(Default)]
-struct Kept {
-    keys: HashMap<Uuid, Of>,
+struct CacheState {
+    keys: HashMap<Uuid, CacheEntry>,
     bytes: usize,
     /// The records of changes that may still happen, a change an entry.
     doubtful: HashMap<Uuid, Vec<Vec<RecordPath>>>,
 }
 
-/// What is kept of one key.
-struct Of {
+/// The cached views of one key.
+struct CacheEntry {
     view: Option<KeyView>,
     versions: HashMap<u32, VersionView>,
     bytes: usize,
@@ -160,7 +160,7 @@ impl Cache {
         });
     }
 
-    fn forgotten(&self, uuid: &Uuid, and: impl FnOnce(&mut Kept)) {
+    fn forgotten(&self, uuid: &Uuid, and: impl FnOnce(&mut CacheState)) {
         let mut kept = self.kept_mut();
         if let Some(of) = kept.keys.remove(uuid) {
             kept.bytes -= of.bytes;
@@ -178,7 +178,7 @@ impl Cache {
         &self,
         uuid: &Uuid,
         read: impl FnOnce() -> Result<V, Error>,
-        keep: impl FnOnce(&mut Kept, &V),
+        keep: impl FnOnce(&mut CacheState, &V),
     ) -> Result<V, Error> {
         let before = self.epoch();
         let view = read()?;
@@ -191,18 +191,18 @@ impl Cache {
         Ok(view)
     }
 
-    fn place<'k>(&self, kept: &'k mut Kept, uuid: &Uuid) -> &'k mut Of {
-        let Kept { keys, bytes, .. } = kept;
+    fn place<'k>(&self, kept: &'k mut CacheState, uuid: &Uuid) -> &'k mut CacheEntry {
+        let CacheState { keys, bytes, .. } = kept;
         keys.entry(*uuid).or_insert_with(|| {
             *bytes += KEY_BYTES;
             let used = AtomicU64::new(self.tick());
-            Of { view: None, versions: HashMap::new(), bytes: KEY_BYTES, used }
+            CacheEntry { view: None, versions: HashMap::new(), bytes: KEY_BYTES, used }
         })
     }
 
     /// Lets go of what was not used for longest, an eighth of it at a time, so that not each new key pays for a look
     /// at all of them.
-    fn bound(&self, kept: &mut Kept) {
+    fn bound(&self, kept: &mut CacheState) {
         if kept.bytes <= self.bytes_max {
             return;
         }
@@ -234,11 +234,11 @@ impl Cache {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn kept(&self) -> RwLockReadGuard<'_, Kept> {
+    fn kept(&self) -> RwLockReadGuard<'_, CacheState> {
         self.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kept_mut(&self) -> RwLockWriteGuard<'_, Kept> {
+    fn kept_mut(&self) -> RwLockWriteGuard<'_, CacheState> {
         self.kept.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

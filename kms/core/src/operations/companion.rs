@@ -7,74 +7,81 @@ use std::fmt::Display;
 
 use zeroize::Zeroizing;
 
-use super::records::Kept;
+use super::records::StoreContext;
 use crate::error::Error;
-use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
 
-/// What a record says, by what a change made. It may be secret.
-pub type Says = Box<dyn Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error>>;
+/// The payload of a companion record, from what its change made. It may be secret.
+pub type Payload = Box<dyn Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error>>;
 
-/// A record that goes with the next change of this thread.
-pub struct Rider {
+/// A record that is committed with the next change of this thread.
+pub struct CompanionRecord {
     /// Where.
     pub path: RecordPath,
     /// The generation that it replaces.
     pub before: u64,
     /// What it says, by what the change made.
-    pub says: Says,
+    pub payload: Payload,
 }
 
-/// What became of a rider.
+/// The outcome of a companion record.
 #[derive(Debug)]
-pub enum Rode {
+pub enum CompanionOutcome {
     /// No change took it.
-    Not,
+    Unused,
     /// It is there, with a change that made this.
-    There(String),
+    Committed(String),
     /// Nobody knows, and both may still happen.
     Unknown,
 }
 
 struct State {
-    waits: Option<Rider>,
-    rode: Rode,
+    pending: Option<CompanionRecord>,
+    outcome: CompanionOutcome,
 }
 
 thread_local! {
     static NEXT: RefCell<Option<State>> = const { RefCell::new(None) };
 }
 
-/// Runs something whose first change takes a rider with it.
-pub fn riding<T>(rider: Rider, run: impl FnOnce() -> T) -> (T, Rode) {
+/// Runs `run`, whose first change commits the companion record with it.
+pub fn commit_with<T>(
+    companion: CompanionRecord,
+    run: impl FnOnce() -> T,
+) -> (T, CompanionOutcome) {
     /// Also after a panic no other change of this thread finds it.
-    struct Gone;
+    struct ClearOnDrop;
 
-    impl Drop for Gone {
+    impl Drop for ClearOnDrop {
         fn drop(&mut self) {
             NEXT.with_borrow_mut(|next| *next = None);
         }
     }
 
-    NEXT.with_borrow_mut(|next| *next = Some(State { waits: Some(rider), rode: Rode::Not }));
-    let gone = Gone;
+    NEXT.with_borrow_mut(|next| {
+        *next = Some(State { pending: Some(companion), outcome: CompanionOutcome::Unused })
+    });
+    let guard = ClearOnDrop;
     let ran = run();
-    let rode = NEXT.with_borrow_mut(|next| next.take().map_or(Rode::Not, |state| state.rode));
-    drop(gone);
-    (ran, rode)
+    let outcome = NEXT.with_borrow_mut(|next| {
+        next.take().map_or(CompanionOutcome::Unused, |state| state.outcome)
+    });
+    drop(guard);
+    (ran, outcome)
 }
 
 /// Commits the record that waits on this thread by itself, for a change that writes nothing else. Does nothing if no record waits.
 ///
 /// # Errors
 /// As [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].
-pub fn settle_rider(kept: &Kept, made: &dyn Display) -> Result<(), Error> {
-    if !NEXT.with_borrow(|next| next.as_ref().is_some_and(|state| state.waits.is_some())) {
+pub fn settle_companion(kept: &StoreContext, made: &dyn Display) -> Result<(), Error> {
+    if !NEXT.with_borrow(|next| next.as_ref().is_some_and(|state| state.pending.is_some())) {
         return Ok(());
     }
     match settle_with(kept, &Transaction::new(), made)? {
-        Settled::Committed => Ok(()),
-        Settled::Conflict(_) => Err(Error::Conflict),
-        Settled::Unknown => Err(Error::OutcomeUnknown),
+        SettleOutcome::Committed => Ok(()),
+        SettleOutcome::Conflict(_) => Err(Error::Conflict),
+        SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
     }
 }
 
@@ -83,24 +90,25 @@ pub fn settle_rider(kept: &Kept, made: &dyn Display) -> Result<(), Error> {
 /// # Errors
 /// As [`settle()`]; then nothing rode.
 pub fn settle_with(
-    kept: &Kept,
+    kept: &StoreContext,
     transaction: &Transaction,
     made: &dyn Display,
-) -> Result<Settled, Error> {
-    let rider = NEXT.with_borrow_mut(|next| next.as_mut().and_then(|state| state.waits.take()));
-    let Some(rider) = rider else { return Ok(settle(&*kept.store, transaction)?) };
+) -> Result<SettleOutcome, Error> {
+    let companion =
+        NEXT.with_borrow_mut(|next| next.as_mut().and_then(|state| state.pending.take()));
+    let Some(companion) = companion else { return Ok(settle(&*kept.store, transaction)?) };
     let made = made.to_string();
-    let says = (rider.says)(&made)?;
-    let sealed = kept.sealer.seal(&rider.path, rider.before + 1, &says)?;
-    let both = transaction.clone().put(rider.path.clone(), rider.before, sealed);
+    let payload = (companion.payload)(&made)?;
+    let sealed = kept.sealer.seal(&companion.path, companion.before + 1, &payload)?;
+    let both = transaction.clone().put(companion.path.clone(), companion.before, sealed);
     let settled = settle(&*kept.store, &both);
     NEXT.with_borrow_mut(|next| {
         let Some(state) = next else { return };
         match &settled {
-            Ok(Settled::Committed) => state.rode = Rode::There(made),
-            Ok(Settled::Unknown) => state.rode = Rode::Unknown,
+            Ok(SettleOutcome::Committed) => state.outcome = CompanionOutcome::Committed(made),
+            Ok(SettleOutcome::Unknown) => state.outcome = CompanionOutcome::Unknown,
             // It did not happen: another change may take it.
-            Ok(Settled::Conflict(_)) | Err(_) => state.waits = Some(rider),
+            Ok(SettleOutcome::Conflict(_)) | Err(_) => state.pending = Some(companion),
         }
     });
     Ok(settled?)

@@ -19,7 +19,7 @@ use super::records::{
 };
 use crate::error::Error;
 use crate::model::VersionId;
-use crate::store::{Settled, StoreError, Transaction, settle};
+use crate::store::{SettleOutcome, StoreError, Transaction, settle};
 
 /// Messages that are reserved together: a commit's milliseconds are little beside them, and a block that is lost is
 /// little of all.
@@ -64,10 +64,10 @@ impl Kms {
         let bytes = rewrite_reserved(&path, &bytes, next)?;
         let next = self.kept.sealer.seal(&path, before + 1, &bytes)?;
         match settle(&*self.kept.store, &Transaction::new().put(path, before, next))? {
-            Settled::Committed => Ok(BLOCK),
-            Settled::Conflict(_) => Err(Error::Conflict),
+            SettleOutcome::Committed => Ok(BLOCK),
+            SettleOutcome::Conflict(_) => Err(Error::Conflict),
             // The block may be reserved, and then nobody has it.
-            Settled::Unknown => {
+            SettleOutcome::Unknown => {
                 let why = "nobody knows whether messages were reserved; try again".to_owned();
                 Err(StoreError::Unavailable(why).into())
             }

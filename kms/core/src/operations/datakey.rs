@@ -3,7 +3,7 @@
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 use zeroize::Zeroizing;
 
-use super::encrypt::{Encrypted, check_beside};
+use super::encrypt::{EncryptOutput, check_beside};
 use super::kms::Kms;
 use super::metrics::Verb;
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub struct Datakey {
     /// The key. Secret.
     pub plain: Zeroizing<Vec<u8>>,
     /// The same, encrypted.
-    pub encrypted: Encrypted,
+    pub encrypted: EncryptOutput,
 }
 
 impl Kms {

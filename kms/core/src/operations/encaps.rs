@@ -7,8 +7,8 @@ use super::metrics::Verb;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
 
-/// A secret, what it is inside of, and the version that opens that.
-pub struct Encapsulated {
+/// A shared secret, its ciphertext, and the version that decapsulates it.
+pub struct EncapsOutput {
     /// The version.
     pub by: VersionId,
     /// What the other side gets.
@@ -22,13 +22,13 @@ impl Kms {
     ///
     /// # Errors
     /// No such key or version; one that may not encapsulate.
-    pub fn encaps(&self, id: &KeyId, version: Option<u32>) -> Result<Encapsulated, Error> {
+    pub fn encaps(&self, id: &KeyId, version: Option<u32>) -> Result<EncapsOutput, Error> {
         self.counted(Verb::Encaps, id.algorithm, || {
-            let by = self.begun(id, Use::Encrypt, version)?;
+            let by = self.resolve_version(id, Use::Encrypt, version)?;
             let (ciphertext, secret) = self.used(&by, Use::Encrypt, version.is_none(), |view| {
                 Ok(self.kept.engine.encaps(view.material.encapsulating()?, &OsEntropy)?)
             })?;
-            Ok(Encapsulated { by, ciphertext, secret })
+            Ok(EncapsOutput { by, ciphertext, secret })
         })
     }
 

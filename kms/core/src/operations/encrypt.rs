@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
 use crate::rsa::Hash;
 
-/// A ciphertext, and which version made it.
+/// A ciphertext, and the version that encrypted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encrypted {
+pub struct EncryptOutput {
     /// The version.
     pub by: VersionId,
     /// Nonce, ciphertext and tag.
@@ -32,7 +32,7 @@ impl Kms {
         version: Option<u32>,
         plain: &[u8],
         beside: &[u8],
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         self.counted(Verb::Encrypt, id.algorithm, || {
             check_beside(beside)?;
             self.encrypted(id, version, plain, beside)
@@ -46,8 +46,8 @@ impl Kms {
         version: Option<u32>,
         plain: &[u8],
         beside: &[u8],
-    ) -> Result<Encrypted, Error> {
-        let by = self.begun(id, Use::Encrypt, version)?;
+    ) -> Result<EncryptOutput, Error> {
+        let by = self.resolve_version(id, Use::Encrypt, version)?;
         let ciphertext = self.used(&by, Use::Encrypt, version.is_none(), |view| {
             if let Some(key) = view.material.rsa_public() {
                 return key.encrypt(Hash::Sha256, plain, beside);
@@ -58,7 +58,7 @@ impl Kms {
             }
             aead.seal(plain, beside)
         })?;
-        Ok(Encrypted { by, ciphertext })
+        Ok(EncryptOutput { by, ciphertext })
     }
 
     /// Decrypts what a version encrypted.
@@ -102,7 +102,7 @@ impl Kms {
         ciphertext: &[u8],
         beside: &[u8],
         to: Option<u32>,
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         self.counted(Verb::Rewrap, id.key.algorithm, || {
             check_beside(beside)?;
             let plain = self.decrypted(id, ciphertext, beside)?;

@@ -113,7 +113,7 @@ impl Kms {
     fn pkcs8(
         &self,
         id: &VersionId,
-        written: &super::material::Written<'_>,
+        written: &super::material::EncodedKey<'_>,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
         let no_form =
             || Error::Unsupported(format!("no standard has key files of {}", id.key.algorithm));

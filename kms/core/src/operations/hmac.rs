@@ -7,12 +7,12 @@ use super::kms::Kms;
 use super::material::no_private_half;
 use super::metrics::Verb;
 use crate::error::Error;
-use crate::model::{Does, Key, KeyId, Use, VersionId};
+use crate::model::{Capability, Key, KeyId, Use, VersionId};
 use crate::symmetric::Mac;
 
-/// A tag, and which version made it.
+/// A tag, and the version that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tagged {
+pub struct HmacOutput {
     /// The version.
     pub by: VersionId,
     /// The tag.
@@ -24,7 +24,12 @@ impl Kms {
     ///
     /// # Errors
     /// No such key or version; one that may not make tags.
-    pub fn hmac(&self, id: &KeyId, version: Option<u32>, message: &[u8]) -> Result<Tagged, Error> {
+    pub fn hmac(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        message: &[u8],
+    ) -> Result<HmacOutput, Error> {
         self.hmac_with(id, version, |_, view| Ok(view.material.mac()?.tag(message)))
     }
 
@@ -40,7 +45,7 @@ impl Kms {
         version: Option<u32>,
         hash: Prehash,
         message: &[u8],
-    ) -> Result<Tagged, Error> {
+    ) -> Result<HmacOutput, Error> {
         self.hmac_with(id, version, |by, view| {
             let key = self.key(id)?.key;
             tag_by(&key, by, view, hash, message)
@@ -52,11 +57,11 @@ impl Kms {
         id: &KeyId,
         version: Option<u32>,
         make: impl FnOnce(&VersionId, &VersionView) -> Result<Vec<u8>, Error>,
-    ) -> Result<Tagged, Error> {
+    ) -> Result<HmacOutput, Error> {
         self.counted(Verb::Hmac, id.algorithm, || {
-            let by = self.begun(id, Use::Sign, version)?;
+            let by = self.resolve_version(id, Use::Sign, version)?;
             let tag = self.used(&by, Use::Sign, version.is_none(), |view| make(&by, view))?;
-            Ok(Tagged { by, tag })
+            Ok(HmacOutput { by, tag })
         })
     }
 
@@ -109,7 +114,7 @@ fn tag_by(
     hash: Prehash,
     message: &[u8],
 ) -> Result<Vec<u8>, Error> {
-    if key.id.algorithm.does() == Does::Authenticate {
+    if key.id.algorithm.does() == Capability::Authenticate {
         let own = view.material.mac()?;
         return match own.hash() == hash {
             true => Ok(own.tag(message)),

@@ -17,7 +17,7 @@ use crate::model::{
 use crate::rsa;
 use crate::store::Transaction;
 use crate::symmetric::{Aead, MAC_KEY_MAX, MAC_KEY_MIN, Mac};
-use crate::transport::{Form, Place, Wrapping};
+use crate::transport::{Form, Place, WrapMethod};
 
 /// A key in the form in which it comes.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ pub enum Import<'a> {
     /// A private or symmetric key, wrapped for the service: [`Kms::wrapping_key`].
     Wrapped {
         /// How.
-        wrapping: Wrapping,
+        wrapping: WrapMethod,
         /// The form of what is wrapped.
         form: Form,
         /// What came of that.

@@ -8,7 +8,7 @@ use super::kms::Kms;
 use super::metrics::Verb;
 use super::sign::Signable;
 use crate::error::Error;
-use crate::jwt::{Claims, Expected, Jwt, Reason, compact};
+use crate::jwt::{Claims, ExpectedClaims, Jwt, Reason, compact};
 use crate::model::{KeyAlgorithm, KeyId, Use, VersionId};
 
 /// A token, and which version signed it.
@@ -45,14 +45,14 @@ impl Kms {
     ) -> Result<SignedJwt, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
             let alg = id.algorithm.jwt_alg()?;
-            let by = self.begun(id, Use::Jwt, version)?;
+            let by = self.resolve_version(id, Use::Jwt, version)?;
             let signing_input = claims.signing_input(alg, &by)?;
             let message = Message::Pure { context: &[], message: signing_input.as_bytes() };
             let key = self.key(id)?.key;
             key.check_message(&message)?;
             key.check_jwt_end(claims.exp_s(), self.now_ms() / 1000)?;
             let what = (Use::Jwt, Signable::Message(message));
-            let signed = self.signed_by(by, version.is_none(), what)?;
+            let signed = self.sign_version(by, version.is_none(), what)?;
             let signature = outward(id.algorithm, signed.signature)?;
             Ok(SignedJwt { by: signed.by, alg, token: compact(&signing_input, &signature) })
         })
@@ -77,7 +77,7 @@ impl Kms {
         &self,
         id: &KeyId,
         token: &Jwt<'_>,
-        expected: &Expected,
+        expected: &ExpectedClaims,
     ) -> Result<VerifiedJwt, Error> {
         self.counted(Verb::Verify, id.algorithm, || {
             let alg = id.algorithm.jwt_alg()?;

@@ -12,8 +12,8 @@ use super::cache::{Cache, KeyView, VersionView};
 use super::companion::settle_with;
 use super::metrics::{Metrics, Verb};
 use super::names::Names;
-use super::nonce_blocks::Left;
-use super::records::{self, Kept};
+use super::nonce_blocks::NonceBlocks;
+use super::records::{self, StoreContext};
 use super::rotations::Rotations;
 use super::unwind::OnUnwind;
 use super::wrappers::Wrappers;
@@ -21,7 +21,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, Label, Use, VersionId};
 use crate::seal::{AuthenticatedStore, Sealer};
-use crate::store::{Settled, Store, StoreError, Transaction};
+use crate::store::{SettleOutcome, Store, StoreError, Transaction};
 
 /// How a service is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +58,11 @@ impl Default for Options {
 /// # Ok::<(), gabion_kms::Error>(())
 /// ```
 pub struct Kms {
-    pub(super) kept: Kept,
+    pub(super) kept: StoreContext,
     pub(super) cache: Cache,
     /// Of a large batch.
     pub(super) threads: NonZero<usize>,
-    pub(super) left: Left,
+    pub(super) left: NonceBlocks,
     pub(super) names: Names,
     /// What the clock has rotated, and when.
     pub(super) rotations: Rotations,
@@ -96,10 +96,10 @@ impl Kms {
         let store: Arc<dyn Store> = records.clone();
         let revision = AtomicU64::new(store.read(&[])?.revision.0);
         Ok(Kms {
-            kept: Kept { engine, store, records, sealer },
+            kept: StoreContext { engine, store, records, sealer },
             cache: Cache::new(options.cache_bytes_max),
             threads: options.threads,
-            left: Left::default(),
+            left: NonceBlocks::default(),
             names: Names::default(),
             rotations: Rotations::default(),
             attestation: OnceLock::new(),
@@ -139,7 +139,7 @@ impl Kms {
     }
 
     /// What it works with, for the crate's other rooms.
-    pub(crate) fn kept(&self) -> &Kept {
+    pub(crate) fn kept(&self) -> &StoreContext {
         &self.kept
     }
 
@@ -161,7 +161,7 @@ impl Kms {
         what: Use,
         was_newest: bool,
     ) -> Result<(), Error> {
-        self.permitted(id, number, what, was_newest).map(drop)
+        self.check_use(id, number, what, was_newest).map(drop)
     }
 
     /// What computes.
@@ -226,10 +226,10 @@ impl Kms {
         run: impl FnOnce(&VersionView) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let before = self.cache.epoch();
-        let (_, view) = self.permitted(key, *version, what, was_newest)?;
+        let (_, view) = self.check_use(key, *version, what, was_newest)?;
         let made = run(&view)?;
         if self.cache.epoch() != before {
-            self.permitted(key, *version, what, was_newest)?;
+            self.check_use(key, *version, what, was_newest)?;
         }
         Ok(made)
     }
@@ -262,16 +262,16 @@ impl Kms {
         let settled = settle_with(&self.kept, transaction, made);
         drop(doubtful);
         match settled {
-            Ok(Settled::Committed) => {
+            Ok(SettleOutcome::Committed) => {
                 self.cache.changed(&key.uuid, transaction);
                 self.raise_revision();
                 Ok(())
             }
-            Ok(Settled::Conflict(_)) => {
+            Ok(SettleOutcome::Conflict(_)) => {
                 self.cache.forget(&key.uuid);
                 Err(Error::Conflict)
             }
-            Ok(Settled::Unknown) => {
+            Ok(SettleOutcome::Unknown) => {
                 self.cache.doubt(&key.uuid, transaction);
                 Err(Error::OutcomeUnknown)
             }

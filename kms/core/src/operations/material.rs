@@ -42,8 +42,8 @@ pub enum New {
     RsaPublic(Box<rsa::PublicKey>),
 }
 
-/// A key as it is written: the public half, the other one, and which form that has.
-pub struct Written<'a> {
+/// An encoded key: the public half, the private half, and the form of the latter.
+pub struct EncodedKey<'a> {
     pub public: &'a [u8],
     pub secret: &'a [u8],
     pub form: u8,
@@ -67,7 +67,7 @@ const RSA_EXPANSION: usize = 6;
 /// Bytes that a symmetric key takes, about: round keys, tables, states of hashes.
 const SYMMETRIC_BYTES: usize = 1024;
 
-impl Written<'_> {
+impl EncodedKey<'_> {
     /// Whether the private key is a seed.
     pub fn is_seed(&self) -> bool {
         self.form == SEED
@@ -96,23 +96,25 @@ impl New {
     }
 
     /// As it is written.
-    pub fn written(&self) -> Written<'_> {
+    pub fn written(&self) -> EncodedKey<'_> {
         match self {
             New::Pair(pair) => {
                 let (forms, public) = (pair.forms(), pair.public_bytes());
                 match (forms.seed, forms.expanded) {
-                    (Some(secret), _) => Written { public, secret, form: SEED },
+                    (Some(secret), _) => EncodedKey { public, secret, form: SEED },
                     (None, expanded) => {
-                        Written { public, secret: expanded.unwrap_or_default(), form: EXPANDED }
+                        EncodedKey { public, secret: expanded.unwrap_or_default(), form: EXPANDED }
                     }
                 }
             }
-            New::Public(public) => Written { public: public.bytes(), secret: &[], form: PUBLIC },
-            New::Secret(secret) => Written { public: &[], secret, form: SYMMETRIC },
+            New::Public(public) => EncodedKey { public: public.bytes(), secret: &[], form: PUBLIC },
+            New::Secret(secret) => EncodedKey { public: &[], secret, form: SYMMETRIC },
             New::Rsa(pair) => {
-                Written { public: pair.public().bytes(), secret: pair.bytes(), form: EXPANDED }
+                EncodedKey { public: pair.public().bytes(), secret: pair.bytes(), form: EXPANDED }
             }
-            New::RsaPublic(public) => Written { public: public.bytes(), secret: &[], form: PUBLIC },
+            New::RsaPublic(public) => {
+                EncodedKey { public: public.bytes(), secret: &[], form: PUBLIC }
+            }
         }
     }
 }
@@ -122,12 +124,12 @@ impl Material {
     pub fn read(
         engine: &Engine,
         algorithm: KeyAlgorithm,
-        written: Written<'_>,
+        written: EncodedKey<'_>,
     ) -> Result<Result<Self, String>, Error> {
         if let Some(size) = algorithm.rsa() {
             return Ok(Self::read_rsa(size, &written));
         }
-        let Written { public, secret, form } = written;
+        let EncodedKey { public, secret, form } = written;
         let made = match (algorithm.algorithm(), algorithm.symmetric(), form) {
             (Some(algorithm), _, SEED) => {
                 let forms = Forms { seed: Some(secret), public: Some(public), expanded: None };
@@ -158,7 +160,7 @@ impl Material {
         }
     }
 
-    fn read_rsa(size: Rsa, written: &Written<'_>) -> Result<Self, String> {
+    fn read_rsa(size: Rsa, written: &EncodedKey<'_>) -> Result<Self, String> {
         let damaged = |error: Error| error.to_string();
         let public = rsa::PublicKey::of_pkcs1(written.public).map_err(damaged)?;
         if public.bits() != size.bits() {

@@ -10,10 +10,10 @@ use crate::model::{KeyId, Label};
 
 /// Names that are noted, of each tenant.
 #[derive(Default)]
-pub struct Names(RwLock<Noted>);
+pub struct Names(RwLock<ReservedName>);
 
 #[derive(Default)]
-struct Noted {
+struct ReservedName {
     of: HashMap<Label, HashMap<Label, KeyId>>,
     count: usize,
 }
@@ -32,7 +32,7 @@ impl Names {
     pub fn note(&self, tenant: &Label, name: &Label, id: &KeyId) {
         let mut noted = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if noted.count >= NAMES_MAX {
-            *noted = Noted::default();
+            *noted = ReservedName::default();
         }
         let names = noted.of.entry(tenant.clone()).or_default();
         if names.insert(name.clone(), id.clone()).is_none() {

@@ -8,18 +8,18 @@ use crate::model::{Uuid, VersionId};
 /// Versions whose blocks are kept in mind.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// What is left, by version.
+/// The reserved nonces that are left, by version.
 #[derive(Default)]
-pub struct Left {
-    by_version: Mutex<HashMap<(Uuid, u32), Of>>,
+pub struct NonceBlocks {
+    by_version: Mutex<HashMap<(Uuid, u32), NonceBlock>>,
 }
 
-/// What is left of one version.
-type Of = Arc<Mutex<u64>>;
+/// The reserved nonces that one version has left.
+type NonceBlock = Arc<Mutex<u64>>;
 
-impl Left {
+impl NonceBlocks {
     /// What is left of one version. Where nothing is known of it, nothing is left.
-    pub fn of(&self, id: &VersionId) -> Of {
+    pub fn of(&self, id: &VersionId) -> NonceBlock {
         let mut known = self.by_version.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KNOWN_MAX {
             // What goes is lost, as at the end of the process.

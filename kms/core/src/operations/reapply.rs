@@ -8,9 +8,9 @@ use super::records::read_key;
 use crate::error::Error;
 use crate::model::{Key, KeyId, State};
 
-/// What the audit log says that a key came to. Of what was set several times the last one counts.
+/// The state of a key according to the audit log. If something was set several times, the last value counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyTold {
+pub struct LoggedKeyState {
     pub is_destroyed: bool,
     /// Whether it was deleted and not restored.
     pub is_deleted: bool,
@@ -31,9 +31,9 @@ pub struct KeyTold {
     pub states: BTreeMap<u32, State>,
 }
 
-/// What was taken away of a key again.
+/// The restrictions that were applied to a key again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Narrower {
+pub struct ReappliedRestrictions {
     pub is_destroyed: bool,
     /// Whether the store has no record of the key.
     pub is_missing: bool,
@@ -45,8 +45,8 @@ pub struct Narrower {
     pub newest: Option<u32>,
 }
 
-impl KeyTold {
-    /// The key, as narrow as that says and as it is.
+impl LoggedKeyState {
+    /// Returns the key with the logged restrictions added to its own.
     fn narrowed(&self, key: &Key, now_ms: u64) -> Key {
         let (key, before) = (key.clone(), self.before);
         let least = |own: u32, told: Option<u32>| own.max(told.unwrap_or(0)).max(before);
@@ -73,15 +73,21 @@ impl KeyTold {
 }
 
 impl Kms {
-    /// Takes away of a key what the audit log says, after the store was put back to an older state. One that the store of then
+    /// Applies the restrictions in the audit log to a key, after the store was put back to an older state. One that the store of then
     /// did not have yet is none. Called again it goes on where it stopped.
     ///
     /// # Errors
     /// The store's.
-    pub(crate) fn narrow_as_told(&self, id: &KeyId, told: &KeyTold) -> Result<Narrower, Error> {
-        let mut narrower = Narrower::default();
+    pub(crate) fn reapply_restrictions(
+        &self,
+        id: &KeyId,
+        told: &LoggedKeyState,
+    ) -> Result<ReappliedRestrictions, Error> {
+        let mut narrower = ReappliedRestrictions::default();
         let key = match read_key(&self.kept, id) {
-            Err(Error::NoKey(_)) => return Ok(Narrower { is_missing: true, ..narrower }),
+            Err(Error::NoKey(_)) => {
+                return Ok(ReappliedRestrictions { is_missing: true, ..narrower });
+            }
             Err(Error::Destroyed) => {
                 self.bury(id, None)?;
                 return Ok(narrower);
@@ -93,7 +99,7 @@ impl Kms {
             self.bury_found(id, &read_key(&self.kept, id)?)?;
             drop(changing);
             self.bury(id, None)?;
-            return Ok(Narrower { is_destroyed: true, ..narrower });
+            return Ok(ReappliedRestrictions { is_destroyed: true, ..narrower });
         }
         // First, since a version that was destroyed has no state.
         let after = told.narrowed(&key, self.now_ms());
@@ -104,7 +110,7 @@ impl Kms {
         self.bury(id, Some(told.before))?;
         // Those behind the newest one are lost.
         for (&version, &state) in told.states.range(..=key.latest) {
-            if state == State::Disabled && self.disable_as_told(id, version)? {
+            if state == State::Disabled && self.reapply_disabled(id, version)? {
                 narrower.disabled.push(version);
             }
         }
@@ -112,8 +118,8 @@ impl Kms {
         Ok(narrower)
     }
 
-    /// Takes a version out of use, if it is there and in use.
-    fn disable_as_told(&self, id: &KeyId, version: u32) -> Result<bool, Error> {
+    /// Disables a version if it exists and is enabled.
+    fn reapply_disabled(&self, id: &KeyId, version: u32) -> Result<bool, Error> {
         let state = match self.version(id, version) {
             Ok(view) => view.version.state,
             Err(Error::VersionDestroyed(_)) => return Ok(false),

@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::cache::{Expanded, KeyView, VersionView};
-use super::material::{Material, New, Written};
+use super::cache::{ExpandedVersion, KeyView, VersionView};
+use super::material::{EncodedKey, Material, New};
 use crate::error::Error;
 use crate::model::{Key, KeyAlgorithm, KeyId, Label, Version};
 use crate::seal::{AuthenticatedStore, Sealer};
@@ -28,8 +28,8 @@ use crate::symmetric::TagRoot;
 /// Bytes of the number of messages that a version was reserved.
 const COUNT: usize = 8;
 
-/// What a service works with.
-pub struct Kept {
+/// The store, its sealer and the clock.
+pub struct StoreContext {
     pub engine: Engine,
     /// The same as `records`, for all that only reads and commits.
     pub store: Arc<dyn Store>,
@@ -95,7 +95,7 @@ pub fn public_path(tenant: &Label, digest: &[u8]) -> Result<RecordPath, Error> {
 
 /// Seals a value as JSON, for a generation.
 pub fn sealed<T: Serialize>(
-    kept: &Kept,
+    kept: &StoreContext,
     path: &RecordPath,
     generation: u64,
     value: &T,
@@ -106,7 +106,7 @@ pub fn sealed<T: Serialize>(
 
 /// A value of JSON, and its generation. None where there is none.
 pub fn opened<T: DeserializeOwned>(
-    kept: &Kept,
+    kept: &StoreContext,
     path: &RecordPath,
 ) -> Result<Option<(T, u64)>, Error> {
     let Some((text, generation)) = opened_bytes(kept, path)? else { return Ok(None) };
@@ -115,7 +115,7 @@ pub fn opened<T: DeserializeOwned>(
 }
 
 /// What a record says, and its generation.
-pub fn opened_bytes(kept: &Kept, path: &RecordPath) -> Result<Option<(Plain, u64)>, Error> {
+pub fn opened_bytes(kept: &StoreContext, path: &RecordPath) -> Result<Option<(Plain, u64)>, Error> {
     let read = kept.store.read(std::slice::from_ref(path))?;
     let Some(record) = read.records.into_iter().next().flatten() else { return Ok(None) };
     match record.value {
@@ -127,7 +127,7 @@ pub fn opened_bytes(kept: &Kept, path: &RecordPath) -> Result<Option<(Plain, u64
     }
 }
 
-pub fn read_key(kept: &Kept, id: &KeyId) -> Result<KeyView, Error> {
+pub fn read_key(kept: &StoreContext, id: &KeyId) -> Result<KeyView, Error> {
     let path = key_path(id)?;
     let (key, generation): (Key, u64) =
         opened(kept, &path)?.ok_or_else(|| Error::NoKey(id.to_string()))?;
@@ -138,7 +138,7 @@ pub fn read_key(kept: &Kept, id: &KeyId) -> Result<KeyView, Error> {
     }
 }
 
-pub fn read_version(kept: &Kept, id: &KeyId, number: u32) -> Result<VersionView, Error> {
+pub fn read_version(kept: &StoreContext, id: &KeyId, number: u32) -> Result<VersionView, Error> {
     let path = version_path(id, number)?;
     let found = match opened_bytes(kept, &path) {
         Err(Error::Destroyed) => return Err(Error::VersionDestroyed(number)),
@@ -160,7 +160,7 @@ pub fn write_version(
     is_counted: bool,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
     let state = serde_json::to_vec(version).map_err(|error| Error::Parameter(error.to_string()))?;
-    let Written { public, secret, form } = key.written();
+    let EncodedKey { public, secret, form } = key.written();
     let len = 3 * 4 + 1 + COUNT + state.len() + public.len() + secret.len();
     // At once, so that no smaller one is left behind in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(len));
@@ -245,14 +245,14 @@ pub fn read_public(path: &RecordPath, bytes: &[u8]) -> Result<(Version, Vec<u8>)
 pub fn read_written<'a>(
     path: &RecordPath,
     bytes: &'a [u8],
-) -> Result<(Version, Written<'a>), Error> {
+) -> Result<(Version, EncodedKey<'a>), Error> {
     let (form, _) = behind_keys(path, bytes)?;
     let rest = &mut &*bytes;
     let parts = (|| Some([part(rest)?, part(rest)?, part(rest)?]))();
     let [state, public, secret] = parts.ok_or_else(|| damaged(path, "it is too short"))?;
     let version =
         serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))?;
-    Ok((version, Written { public, secret, form }))
+    Ok((version, EncodedKey { public, secret, form }))
 }
 
 /// Reads a version with its key, ready to be used.
@@ -261,14 +261,14 @@ pub fn read_expanded(
     path: &RecordPath,
     algorithm: KeyAlgorithm,
     bytes: &[u8],
-) -> Result<Expanded, Error> {
+) -> Result<ExpandedVersion, Error> {
     let (version, written) = read_written(path, bytes)?;
     let secret = written.secret;
     let material =
         Material::read(engine, algorithm, written)?.map_err(|reason| damaged(path, &reason))?;
     let has_root = !material.is_public() && !matches!(material, Material::Mac(_));
     let tag_root = has_root.then(|| TagRoot::of_secret(secret));
-    Ok(Expanded { version, material, tag_root })
+    Ok(ExpandedVersion { version, material, tag_root })
 }
 
 fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -5,10 +5,10 @@ use std::fmt::Display;
 use super::kms::Kms;
 use super::metrics::Verb;
 use super::records::{damaged, key_path, opened, rotation_path, sealed};
-use super::rotations::{Look, PATIENCE_MS, Reading};
+use super::rotations::{PATIENCE_MS, ReadProgress, RotationCheck};
 use super::unwind::OnUnwind;
 use crate::error::Error;
-use crate::model::{Due, Key, KeyId, Label, ROTATE_PERIOD_MIN_S, Uuid, VersionId};
+use crate::model::{Key, KeyId, Label, ROTATE_PERIOD_MIN_S, RotationTime, Uuid, VersionId};
 use crate::store::{Page, RecordPath, StoreError, Transaction};
 
 /// Records that are read together.
@@ -37,40 +37,40 @@ impl Kms {
     /// # Errors
     /// The store's. What is wrong with one key does not stop the others.
     pub(crate) fn next_due(&self) -> Result<Option<DueKey>, Error> {
-        let resting = OnUnwind(|| self.rotations.known().rests(self.clock().steady_ms()));
+        let resting = OnUnwind(|| self.rotations.known().pause(self.clock().steady_ms()));
         self.read_rotations()?;
-        self.rotations.known().went_back(self.now_ms());
+        self.rotations.known().clock_went_back(self.now_ms());
         drop(resting);
         for _ in 0..LOOKS_MAX {
             let _changing = self.changing();
             let Some(look) = self.rotations.known().first(self.now_ms()) else { return Ok(None) };
             // The next one is looked at all the same.
-            let _paused = OnUnwind(|| self.paused(&look));
+            let _paused = OnUnwind(|| self.defer_rotations(&look));
             let path = key_path_at(&look.tenant, &look.uuid)?;
             match opened::<Key>(&self.kept, &path) {
                 Ok(Some((key, _))) => {
-                    if let Some(due) = self.looked_at(&look, key) {
+                    if let Some(due) = self.inspect(&look, key) {
                         return Ok(Some(due));
                     }
                 }
-                Ok(None) | Err(Error::Destroyed) => self.is_none(&look),
+                Ok(None) | Err(Error::Destroyed) => self.remove_rotation(&look),
                 Err(error) if is_of_all(&error) => return Err(error),
-                Err(_) => self.paused(&look),
+                Err(_) => self.defer_rotations(&look),
             }
         }
         Ok(None)
     }
 
     /// What is to be done with a key as its record says, if anything. Where nothing is, it is looked at later.
-    fn looked_at(&self, look: &Look, key: Key) -> Option<DueKey> {
+    fn inspect(&self, look: &RotationCheck, key: Key) -> Option<DueKey> {
         let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
         let Some(due) = key.due() else {
             drop(known);
-            self.is_none(look);
+            self.remove_rotation(look);
             return None;
         };
         if key.check_not_expired(now_ms).is_err() {
-            known.goes(&look.uuid);
+            known.mark_healthy(&look.uuid);
             let later = now_ms.saturating_add(EXPIRED_MS);
             known.put_at(&look.tenant, look.uuid, due, later, now_ms);
             return None;
@@ -81,7 +81,7 @@ impl Kms {
         if due.is_too_far(now_ms) {
             return Some(DueKey::Anew(key.into()));
         }
-        known.goes(&look.uuid);
+        known.mark_healthy(&look.uuid);
         let doubted = match self.cache.is_doubtful(&look.uuid) {
             true => now_ms.saturating_add(DOUBT_MS),
             false => u64::MAX,
@@ -91,7 +91,7 @@ impl Kms {
     }
 
     /// Forgets a key that is not rotated by the clock, unless a change may still make it so.
-    fn is_none(&self, look: &Look) {
+    fn remove_rotation(&self, look: &RotationCheck) {
         let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
         known.remove(&look.uuid);
         if self.cache.is_doubtful(&look.uuid) {
@@ -100,7 +100,7 @@ impl Kms {
         }
     }
 
-    fn paused(&self, look: &Look) {
+    fn defer_rotations(&self, look: &RotationCheck) {
         let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
         let again = known.failed(look.uuid, now_ms);
         known.put_at(&look.tenant, look.uuid, unknown(now_ms), again, now_ms);
@@ -130,25 +130,25 @@ impl Kms {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) fn due_anew(&self, id: &KeyId) -> Result<(), Error> {
+    pub(crate) fn reschedule(&self, id: &KeyId) -> Result<(), Error> {
         self.change(id, |key| match key.due() {
-            Some(due) if due.is_too_far(self.now_ms()) => Ok(key.due_anew(self.now_ms())),
+            Some(due) if due.is_too_far(self.now_ms()) => Ok(key.reschedule(self.now_ms())),
             Some(_) | None => Err(Error::Conflict),
         })
     }
 
     /// Notes that a key that was due is not any more, and whether it was rotated.
-    pub(crate) fn due_done(&self, id: &KeyId, is_rotated: bool) {
+    pub(crate) fn finish_due(&self, id: &KeyId, is_rotated: bool) {
         let mut known = self.rotations.known();
-        known.works();
-        known.goes(&id.uuid);
+        known.resume();
+        known.mark_healthy(&id.uuid);
         known.done += u64::from(is_rotated);
     }
 
     /// Notes that a panic cut off what was to be done with a key that was due: it is tried again later.
-    pub(crate) fn due_cut_off(&self, id: &KeyId) {
+    pub(crate) fn defer_due(&self, id: &KeyId) {
         let _changing = self.changing();
-        self.paused(&look_of(id));
+        self.defer_rotations(&look_of(id));
     }
 
     /// Notes that nothing came of a key that was due, and says whether it still is: then it is tried again later. Where
@@ -156,23 +156,23 @@ impl Kms {
     ///
     /// # Errors
     /// The error itself, where it is the store's or the audit log's, and none of the key's.
-    pub(crate) fn due_failed(&self, id: &KeyId, error: Error) -> Result<bool, Error> {
+    pub(crate) fn fail_due(&self, id: &KeyId, error: Error) -> Result<bool, Error> {
         if is_of_all(&error) {
             return Err(error);
         }
         let look = look_of(id);
         let _changing = self.changing();
         let is_due = match opened::<Key>(&self.kept, &key_path(id)?) {
-            Ok(Some((key, _))) => self.looked_at(&look, key).is_some(),
+            Ok(Some((key, _))) => self.inspect(&look, key).is_some(),
             Ok(None) | Err(Error::Destroyed) => {
-                self.is_none(&look);
+                self.remove_rotation(&look);
                 false
             }
             Err(error) if is_of_all(&error) => return Err(error),
             Err(_) => true,
         };
         if is_due {
-            self.paused(&look);
+            self.defer_rotations(&look);
         }
         Ok(is_due)
     }
@@ -184,9 +184,9 @@ impl Kms {
             // No change is under way while a page is read, so that what is noted of it is what the store has.
             let _changing = self.changing();
             let after = match self.rotations.known().read.clone() {
-                Reading::NotYet => None,
-                Reading::UpTo(path) => Some(path),
-                Reading::All => return Ok(()),
+                ReadProgress::NotYet => None,
+                ReadProgress::UpTo(path) => Some(path),
+                ReadProgress::All => return Ok(()),
             };
             let next = match self.kept.store.list(&under, after.as_ref(), PAGE) {
                 Ok(Page { records, .. }) => {
@@ -194,7 +194,7 @@ impl Kms {
                         let Some(value) = &record.value else { continue };
                         let plain = self.kept.sealer.open(path, record.generation, value);
                         let read = plain.and_then(|plain| {
-                            serde_json::from_slice::<Option<Due>>(&plain)
+                            serde_json::from_slice::<Option<RotationTime>>(&plain)
                                 .map_err(|error| damaged(path, &error.to_string()))
                         });
                         self.read_one(path, read.ok());
@@ -213,12 +213,12 @@ impl Kms {
                 }
                 Err(error) => return Err(error.into()),
             };
-            self.rotations.known().read = next.map_or(Reading::All, Reading::UpTo);
+            self.rotations.known().read = next.map_or(ReadProgress::All, ReadProgress::UpTo);
         }
     }
 
     /// Notes what a record says, if it can be read.
-    fn read_one(&self, path: &RecordPath, read: Option<Option<Due>>) {
+    fn read_one(&self, path: &RecordPath, read: Option<Option<RotationTime>>) {
         let mut parts = path.as_str().split('/').skip(1);
         let tenant = parts.next().and_then(|tenant| Label::new("tenant", tenant).ok());
         let uuid = parts.next().and_then(|uuid| uuid.parse().ok());
@@ -266,19 +266,19 @@ impl Kms {
             (None, Some(record)) if record.value.is_some() => transaction.bury(path, generation),
             (None, _) => transaction,
         };
-        let doubtful = OnUnwind(|| self.doubted(id));
+        let doubtful = OnUnwind(|| self.recheck_soon(id));
         let committed = self.commit_made(id, &transaction, made);
         drop(doubtful);
         let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
         match (&committed, to) {
             (Ok(()), Some(due)) => {
-                known.goes(&id.uuid);
+                known.mark_healthy(&id.uuid);
                 known.put(&id.tenant, id.uuid, due, now_ms);
             }
             (Ok(()), None) => known.remove(&id.uuid),
             (Err(Error::OutcomeUnknown), _) => {
                 drop(known);
-                self.doubted(id);
+                self.recheck_soon(id);
             }
             (Err(_), _) => {}
         }
@@ -286,7 +286,7 @@ impl Kms {
     }
 
     /// Has a key looked at soon whose change may still happen.
-    fn doubted(&self, id: &KeyId) {
+    fn recheck_soon(&self, id: &KeyId) {
         let now_ms = self.now_ms();
         let again = now_ms.saturating_add(DOUBT_MS);
         self.rotations.known().put_at(&id.tenant, id.uuid, unknown(now_ms), again, now_ms);
@@ -294,12 +294,12 @@ impl Kms {
 }
 
 /// Of a key whose time is not known: it is looked at when it is time for that.
-fn unknown(now_ms: u64) -> Due {
-    Due { at_ms: now_ms, period_s: ROTATE_PERIOD_MIN_S }
+fn unknown(now_ms: u64) -> RotationTime {
+    RotationTime { at_ms: now_ms, period_s: ROTATE_PERIOD_MIN_S }
 }
 
-fn look_of(id: &KeyId) -> Look {
-    Look { tenant: id.tenant.clone().into(), uuid: id.uuid }
+fn look_of(id: &KeyId) -> RotationCheck {
+    RotationCheck { tenant: id.tenant.clone().into(), uuid: id.uuid }
 }
 
 fn key_path_at(tenant: &Label, uuid: &Uuid) -> Result<RecordPath, Error> {

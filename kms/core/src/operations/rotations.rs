@@ -12,7 +12,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::model::{Due, Label, Uuid};
+use crate::model::{Label, RotationTime, Uuid};
 use crate::store::RecordPath;
 
 /// After how many milliseconds a key whose time seems wrong is looked at again: a clock that is wrong for a moment, as one
@@ -31,17 +31,17 @@ const REST_MS: u64 = 1000;
 
 /// What is known of rotations.
 #[derive(Default)]
-pub struct Rotations(Mutex<Known>);
+pub struct Rotations(Mutex<RotationIndex>);
 
-/// Of all keys that rotate.
+/// The rotation times of all keys.
 #[derive(Default)]
-pub struct Known {
+pub struct RotationIndex {
     times: BTreeSet<(u64, Uuid)>,
     keys: HashMap<Uuid, Entry>,
     /// Each once, of all keys that it has.
     tenants: HashSet<Arc<Label>>,
-    /// How far the store's records were read.
-    pub read: Reading,
+    /// The progress of reading the store's records.
+    pub read: ReadProgress,
     /// The latest time that a clock said.
     seen_ms: u64,
     /// How often in a row each failed.
@@ -55,27 +55,27 @@ pub struct Known {
 /// Of one key.
 struct Entry {
     look_ms: u64,
-    due: Due,
+    due: RotationTime,
     tenant: Arc<Label>,
 }
 
 /// How far the store's records were read.
 #[derive(Clone, Default)]
-pub enum Reading {
+pub enum ReadProgress {
     #[default]
     NotYet,
     UpTo(RecordPath),
     All,
 }
 
-/// A key that is to be looked at.
-pub struct Look {
+/// A key whose rotation time is to be checked.
+pub struct RotationCheck {
     pub tenant: Arc<Label>,
     pub uuid: Uuid,
 }
 
 impl Rotations {
-    pub fn known(&self) -> MutexGuard<'_, Known> {
+    pub fn known(&self) -> MutexGuard<'_, RotationIndex> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,9 +103,9 @@ impl Rotations {
     }
 }
 
-impl Known {
+impl RotationIndex {
     /// Notes when a key is due. It is looked at then; sooner where that is further ahead than a rotation may be.
-    pub fn put(&mut self, tenant: &Label, uuid: Uuid, due: Due, now_ms: u64) {
+    pub fn put(&mut self, tenant: &Label, uuid: Uuid, due: RotationTime, now_ms: u64) {
         let look_ms = match due.is_too_far(now_ms) {
             true => now_ms.saturating_add(PATIENCE_MS),
             false => due.at_ms,
@@ -114,7 +114,14 @@ impl Known {
     }
 
     /// Notes when a key is due, and to look at it at another time.
-    pub fn put_at(&mut self, tenant: &Label, uuid: Uuid, due: Due, look_ms: u64, now_ms: u64) {
+    pub fn put_at(
+        &mut self,
+        tenant: &Label,
+        uuid: Uuid,
+        due: RotationTime,
+        look_ms: u64,
+        now_ms: u64,
+    ) {
         self.seen_ms = self.seen_ms.max(now_ms);
         let tenant = match self.tenants.get(tenant) {
             Some(known) => known.clone(),
@@ -139,14 +146,14 @@ impl Known {
     }
 
     /// The key to look at first, if it is time.
-    pub fn first(&self, now_ms: u64) -> Option<Look> {
+    pub fn first(&self, now_ms: u64) -> Option<RotationCheck> {
         let (_, uuid) = self.times.first().filter(|(look_ms, _)| *look_ms <= now_ms)?;
         let tenant = self.keys.get(uuid)?.tenant.clone();
-        Some(Look { tenant, uuid: *uuid })
+        Some(RotationCheck { tenant, uuid: *uuid })
     }
 
-    /// Has keys looked at sooner whose times are too far ahead since the clock went back.
-    pub fn went_back(&mut self, now_ms: u64) {
+    /// Schedules earlier checks of keys whose times are too far ahead because the clock went back.
+    pub fn clock_went_back(&mut self, now_ms: u64) {
         if now_ms.saturating_add(BACK_MS) >= self.seen_ms {
             self.seen_ms = self.seen_ms.max(now_ms);
             return;
@@ -172,20 +179,20 @@ impl Known {
         now_ms.saturating_add(pause_ms.min(PATIENCE_MS))
     }
 
-    /// Notes that a key is not one that fails.
-    pub fn goes(&mut self, uuid: &Uuid) {
+    /// Marks a key as one that does not fail.
+    pub fn mark_healthy(&mut self, uuid: &Uuid) {
         self.failing.remove(uuid);
     }
 
-    /// Notes that the store or the log failed: nothing is tried for a while.
-    pub fn rests(&mut self, steady_ms: u64) {
+    /// Pauses all rotations for a while, because the store or the log failed.
+    pub fn pause(&mut self, steady_ms: u64) {
         self.failed += 1;
         let pause_ms = (REST_MS << self.rest.0.min(16)).min(PAUSE_MS);
         self.rest = (self.rest.0.saturating_add(1), steady_ms.saturating_add(pause_ms));
     }
 
-    /// Notes that store and log work.
-    pub fn works(&mut self) {
+    /// Resumes rotations, because store and log work.
+    pub fn resume(&mut self) {
         self.rest = (0, 0);
     }
 
@@ -196,7 +203,7 @@ impl Known {
 
     /// Every key and when it is due, for who compares that with what the store has.
     #[cfg(test)]
-    pub fn all(&self) -> Vec<(Uuid, Due)> {
+    pub fn all(&self) -> Vec<(Uuid, RotationTime)> {
         let mut all: Vec<_> = self.keys.iter().map(|(uuid, entry)| (*uuid, entry.due)).collect();
         all.sort_unstable_by_key(|(uuid, _)| *uuid);
         all
@@ -218,21 +225,26 @@ mod tests {
         Label::new("tenant", "default").unwrap()
     }
 
-    fn first(known: &Known, now_ms: u64) -> Option<Uuid> {
+    fn first(known: &RotationIndex, now_ms: u64) -> Option<Uuid> {
         known.first(now_ms).map(|look| look.uuid)
     }
 
     #[test]
     fn the_first_that_is_due_is_looked_at_first() {
-        let (mut known, tenant, now) = (Known::default(), tenant(), 1000 * DAY);
+        let (mut known, tenant, now) = (RotationIndex::default(), tenant(), 1000 * DAY);
         for (byte, in_ms) in [(1, 3 * HOUR), (2, HOUR), (3, 2 * HOUR)] {
-            let due = Due { at_ms: now + in_ms, period_s: 24 * 3600 };
+            let due = RotationTime { at_ms: now + in_ms, period_s: 24 * 3600 };
             known.put(&tenant, uuid(byte), due, now);
         }
         assert_eq!(first(&known, now + HOUR - 1), None);
         assert_eq!(first(&known, now + HOUR), Some(uuid(2)));
         // One that moves leaves nothing behind.
-        known.put(&tenant, uuid(2), Due { at_ms: now + 4 * HOUR, period_s: 24 * 3600 }, now);
+        known.put(
+            &tenant,
+            uuid(2),
+            RotationTime { at_ms: now + 4 * HOUR, period_s: 24 * 3600 },
+            now,
+        );
         assert_eq!(first(&known, now + 9 * HOUR), Some(uuid(3)));
         known.remove(&uuid(3));
         assert_eq!(first(&known, now + 9 * HOUR), Some(uuid(1)));
@@ -243,38 +255,38 @@ mod tests {
 
     #[test]
     fn a_clock_that_went_back_has_what_is_too_far_looked_at_within_an_hour() {
-        let (mut known, tenant, now) = (Known::default(), tenant(), 1000 * DAY);
+        let (mut known, tenant, now) = (RotationIndex::default(), tenant(), 1000 * DAY);
         let future = now + 3650 * DAY;
-        known.put(&tenant, uuid(1), Due::after(future, 24 * 3600), future);
-        known.put(&tenant, uuid(2), Due::after(now, 24 * 3600), now);
-        known.went_back(now);
+        known.put(&tenant, uuid(1), RotationTime::after(future, 24 * 3600), future);
+        known.put(&tenant, uuid(2), RotationTime::after(now, 24 * 3600), now);
+        known.clock_went_back(now);
         assert_eq!(first(&known, now + HOUR - 1), None);
         assert_eq!(first(&known, now + HOUR), Some(uuid(1)));
         // What is not too far stays where it is.
         known.remove(&uuid(1));
         assert_eq!(first(&known, now + DAY - 1), None);
         // One that is read after a start is put there at once.
-        known.put(&tenant, uuid(3), Due::after(future, 24 * 3600), now);
+        known.put(&tenant, uuid(3), RotationTime::after(future, 24 * 3600), now);
         assert_eq!(first(&known, now + HOUR), Some(uuid(3)));
         // A clock that is set by seconds moves nothing.
-        known.put(&tenant, uuid(4), Due::after(now + 2000, 3600), now);
-        known.went_back(now - 2000);
+        known.put(&tenant, uuid(4), RotationTime::after(now + 2000, 3600), now);
+        known.clock_went_back(now - 2000);
         assert_eq!(known.keys[&uuid(4)].look_ms, now + 2000 + HOUR);
     }
 
     #[test]
     fn pauses_grow_to_an_hour_and_rests_to_a_minute() {
-        let mut known = Known::default();
+        let mut known = RotationIndex::default();
         let pauses: Vec<u64> = (0..9).map(|_| known.failed(uuid(1), 0) / 60_000).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert_eq!(known.failed(uuid(2), 5), 60_005);
-        known.goes(&uuid(1));
+        known.mark_healthy(&uuid(1));
         assert_eq!((known.failing.len(), known.failed(uuid(1), 0)), (1, 60_000));
         for rest in [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000] {
-            known.rests(7);
+            known.pause(7);
             assert!(known.is_resting(7 + rest - 1) && !known.is_resting(7 + rest), "{rest}");
         }
-        known.works();
+        known.resume();
         assert!(!known.is_resting(0));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::sign::{Signable, Signed};
+use super::sign::{SignOutput, Signable};
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
 use crate::rsa::Scheme;
@@ -22,11 +22,11 @@ impl Kms {
         version: Option<u32>,
         scheme: Scheme,
         digest: &[u8],
-    ) -> Result<Signed, Error> {
+    ) -> Result<SignOutput, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
-            let by = self.begun(id, Use::Sign, version)?;
+            let by = self.resolve_version(id, Use::Sign, version)?;
             let scheme = self.key(id)?.key.conforming_scheme(scheme)?;
-            self.signed_by(by, version.is_none(), (Use::Sign, Signable::Rsa(scheme, digest)))
+            self.sign_version(by, version.is_none(), (Use::Sign, Signable::Rsa(scheme, digest)))
         })
     }
 

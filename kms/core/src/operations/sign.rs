@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
 use crate::rsa::{self, Scheme};
 
-/// A signature, and which version made it.
+/// A signature, and the version that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
+pub struct SignOutput {
     /// The version.
     pub by: VersionId,
     /// The signature.
@@ -38,21 +38,21 @@ impl Kms {
         id: &KeyId,
         version: Option<u32>,
         message: Message<'_>,
-    ) -> Result<Signed, Error> {
+    ) -> Result<SignOutput, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
-            let number = self.begun_with(id, version, &message)?;
+            let number = self.resolve_version_for(id, version, &message)?;
             let by = VersionId { key: id.clone(), version: number };
-            self.signed_by(by, version.is_none(), (Use::Sign, Signable::Message(message)))
+            self.sign_version(by, version.is_none(), (Use::Sign, Signable::Message(message)))
         })
     }
 
-    /// The same within a verb, of a version that is meant.
-    pub(super) fn signed_by(
+    /// Signs with a version, within another verb.
+    pub(super) fn sign_version(
         &self,
         by: VersionId,
         was_newest: bool,
         (of, what): (Use, Signable<'_>),
-    ) -> Result<Signed, Error> {
+    ) -> Result<SignOutput, Error> {
         let signature = self.used(&by, of, was_newest, |view| match what {
             Signable::Rsa(scheme, digest) => {
                 view.material.rsa_private()?.sign_digest(scheme, digest)
@@ -64,11 +64,11 @@ impl Kms {
                 Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)
             }
         })?;
-        Ok(Signed { by, signature })
+        Ok(SignOutput { by, signature })
     }
 
-    /// The version that is meant. The newest one is that of the beginning, also where a rotation comes between.
-    pub(super) fn begun(
+    /// Returns the requested version, or the newest one. It stays the same if the key is rotated meanwhile.
+    pub(super) fn resolve_version(
         &self,
         id: &KeyId,
         what: Use,
@@ -78,8 +78,8 @@ impl Kms {
         Ok(VersionId { key: id.clone(), version })
     }
 
-    /// The version that is meant to sign a message that its algorithm takes.
-    pub(super) fn begun_with(
+    /// Returns the requested version, and checks that its algorithm takes the message.
+    pub(super) fn resolve_version_for(
         &self,
         id: &KeyId,
         version: Option<u32>,
@@ -91,8 +91,8 @@ impl Kms {
         Ok(number)
     }
 
-    /// A version, if it may be used so now.
-    pub(super) fn permitted(
+    /// Returns a version if it may be used in this way now.
+    pub(super) fn check_use(
         &self,
         id: &KeyId,
         number: u32,

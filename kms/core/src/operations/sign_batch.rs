@@ -8,13 +8,13 @@ use super::batch::{Lane, Plan};
 use super::cache::VersionView;
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::sign::{Signed, rsa_signed};
+use super::sign::{SignOutput, rsa_signed};
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
 
 /// A message to sign.
 #[derive(Clone, Copy)]
-pub struct ToSign<'a> {
+pub struct SignRequest<'a> {
     /// By which key.
     pub key: &'a KeyId,
     /// By which version; the newest one where none is named.
@@ -26,18 +26,21 @@ pub struct ToSign<'a> {
 impl Kms {
     /// Signs by any keys and algorithms. Each item has an answer of its own, in their order, which is that of
     /// [`Self::sign`]; those of one algorithm are signed together, so that lanes fill.
-    pub fn sign_batch(&self, items: &[ToSign<'_>]) -> Vec<Result<Signed, Error>> {
+    pub fn sign_batch(&self, items: &[SignRequest<'_>]) -> Vec<Result<SignOutput, Error>> {
         self.metrics().batch(items.len());
-        self.signed_as(Verb::SignBatch, items)
+        self.sign_as(Verb::SignBatch, items)
     }
 
     /// The same of requests that came one by one, and are counted so.
-    pub(crate) fn sign_together(&self, items: &[ToSign<'_>]) -> Vec<Result<Signed, Error>> {
+    pub(crate) fn sign_coalesced(
+        &self,
+        items: &[SignRequest<'_>],
+    ) -> Vec<Result<SignOutput, Error>> {
         self.metrics().together(items.len());
-        self.signed_as(Verb::Sign, items)
+        self.sign_as(Verb::Sign, items)
     }
 
-    fn signed_as(&self, verb: Verb, items: &[ToSign<'_>]) -> Vec<Result<Signed, Error>> {
+    fn sign_as(&self, verb: Verb, items: &[SignRequest<'_>]) -> Vec<Result<SignOutput, Error>> {
         let start = Instant::now();
         let before = self.cache.epoch();
         let mut numbers: Vec<u32> = vec![0; items.len()];
@@ -56,7 +59,7 @@ impl Kms {
             }
         }
         for group in plan.groups() {
-            for ((place, _), answer) in group.iter().zip(self.signed(items, &group)) {
+            for ((place, _), answer) in group.iter().zip(self.sign_group(items, &group)) {
                 answers[*place] = Some(answer);
             }
         }
@@ -67,9 +70,9 @@ impl Kms {
             let answer = answer.unwrap_or(Err(Error::Engine(EngineError::Lost)));
             let answer = answer.and_then(|signature| {
                 if is_changed {
-                    self.permitted(item.key, version, Use::Sign, item.version.is_none())?;
+                    self.check_use(item.key, version, Use::Sign, item.version.is_none())?;
                 }
-                Ok(Signed { by: VersionId { key: item.key.clone(), version }, signature })
+                Ok(SignOutput { by: VersionId { key: item.key.clone(), version }, signature })
             });
             self.told(verb, item.key.algorithm, start, &answer);
             answer
@@ -80,11 +83,11 @@ impl Kms {
     /// An item's key, if it may sign, and its algorithm, if that has lanes. Its number is noted.
     fn signer(
         &self,
-        item: &ToSign<'_>,
+        item: &SignRequest<'_>,
         number: &mut u32,
     ) -> Result<(Option<gabion_engine::Algorithm>, VersionView), Error> {
-        *number = self.begun_with(item.key, item.version, &item.message)?;
-        let (_, view) = self.permitted(item.key, *number, Use::Sign, item.version.is_none())?;
+        *number = self.resolve_version_for(item.key, item.version, &item.message)?;
+        let (_, view) = self.check_use(item.key, *number, Use::Sign, item.version.is_none())?;
         match view.material.rsa_public() {
             Some(_) => Ok((None, view)),
             None => Ok((Some(view.material.signing()?.algorithm()), view)),
@@ -92,9 +95,9 @@ impl Kms {
     }
 
     /// Signs items of one algorithm.
-    fn signed(&self, items: &[ToSign<'_>], group: &[Lane]) -> Vec<Result<Vec<u8>, Error>> {
+    fn sign_group(&self, items: &[SignRequest<'_>], group: &[Lane]) -> Vec<Result<Vec<u8>, Error>> {
         if let [lane] = group {
-            return vec![self.signed_alone(items, lane)];
+            return vec![self.sign_one(items, lane)];
         }
         let keys: Result<Vec<&SigningKey>, Error> =
             group.iter().map(|(_, view)| view.material.signing()).collect();
@@ -113,7 +116,7 @@ impl Kms {
             engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status);
         if ran.is_err() {
             // What fails for all of them may be one's: by itself each says what is wrong with it.
-            return group.iter().map(|lane| self.signed_alone(items, lane)).collect();
+            return group.iter().map(|lane| self.sign_one(items, lane)).collect();
         }
         let lanes = group.iter().zip(signatures.chunks_exact(room.max(1)));
         lanes
@@ -121,12 +124,12 @@ impl Kms {
             .map(|((lane, signature), (&length, status))| match status {
                 Status::Ok => Ok(signature[..length].to_vec()),
                 // By itself it says what is wrong with it.
-                _ => self.signed_alone(items, lane),
+                _ => self.sign_one(items, lane),
             })
             .collect()
     }
 
-    fn signed_alone(&self, items: &[ToSign<'_>], (place, view): &Lane) -> Result<Vec<u8>, Error> {
+    fn sign_one(&self, items: &[SignRequest<'_>], (place, view): &Lane) -> Result<Vec<u8>, Error> {
         let (key, message) = (view.material.signing()?, items[*place].message);
         Ok(self.kept.engine.sign(key, message, &OsEntropy)?)
     }

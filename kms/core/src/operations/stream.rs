@@ -14,11 +14,11 @@ use gabion_engine::{Message, Pieces, Prehash};
 use zeroize::Zeroizing;
 
 use super::cache::VersionView;
-use super::hmac::Tagged;
+use super::hmac::HmacOutput;
 use super::kms::Kms;
 use super::material::Material;
 use super::metrics::Verb;
-use super::sign::{Signable, Signed};
+use super::sign::{SignOutput, Signable};
 use super::verify::check_len;
 use crate::error::Error;
 use crate::model::{Key, KeyId, Use, VersionId};
@@ -65,11 +65,11 @@ pub struct Stream {
     /// Whether nobody named the version: it was the newest one when the message began.
     was_newest: bool,
     form: StreamForm,
-    came: Came,
+    came: StreamInput,
 }
 
-/// What the message has come to so far.
-enum Came {
+/// The input so far.
+enum StreamInput {
     Mu(Pieces),
     Digest(Prehash, Pieces),
     Rsa(Scheme, Pieces),
@@ -112,9 +112,11 @@ impl Stream {
     /// [`Error::Whole`].
     pub fn add(&mut self, piece: &[u8]) -> Result<(), Error> {
         match &mut self.came {
-            Came::Mu(pieces) | Came::Digest(_, pieces) | Came::Rsa(_, pieces) => pieces.add(piece),
-            Came::Tag(pieces) => pieces.add(piece),
-            Came::Whole { message, most, by_digest } => {
+            StreamInput::Mu(pieces)
+            | StreamInput::Digest(_, pieces)
+            | StreamInput::Rsa(_, pieces) => pieces.add(piece),
+            StreamInput::Tag(pieces) => pieces.add(piece),
+            StreamInput::Whole { message, most, by_digest } => {
                 if piece.len() > *most - message.len() {
                     return Err(whole(&self.by.key, *most, *by_digest));
                 }
@@ -127,13 +129,15 @@ impl Stream {
     /// The digest that is signed, where a request that has the message whole is told of by it.
     pub(crate) fn digest(&self) -> Option<Vec<u8>> {
         match &self.came {
-            Came::Digest(_, pieces) if self.form.hash.is_some() => Some(pieces.so_far()),
-            Came::Rsa(_, pieces) if self.form.rsa.is_some() || self.form.hash.is_some() => {
+            StreamInput::Digest(_, pieces) if self.form.hash.is_some() => Some(pieces.so_far()),
+            StreamInput::Rsa(_, pieces) if self.form.rsa.is_some() || self.form.hash.is_some() => {
                 Some(pieces.so_far())
             }
-            Came::Mu(_) | Came::Digest(..) | Came::Rsa(..) | Came::Whole { .. } | Came::Tag(_) => {
-                None
-            }
+            StreamInput::Mu(_)
+            | StreamInput::Digest(..)
+            | StreamInput::Rsa(..)
+            | StreamInput::Whole { .. }
+            | StreamInput::Tag(_) => None,
         }
     }
 
@@ -141,28 +145,29 @@ impl Stream {
     fn with<T>(&self, then: impl FnOnce(Signable<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let context = &self.form.context[..];
         match &self.came {
-            Came::Mu(pieces) => {
+            StreamInput::Mu(pieces) => {
                 let mu = pieces.so_far().try_into().map_err(|_| no_stream("signatures"))?;
                 then(Signable::Message(Message::Mu(&mu)))
             }
-            Came::Digest(hash, pieces) => {
+            StreamInput::Digest(hash, pieces) => {
                 let (hash, digest) = (*hash, &pieces.so_far());
                 then(Signable::Message(Message::Prehash { context, hash, digest }))
             }
-            Came::Rsa(scheme, pieces) => then(Signable::Rsa(*scheme, &pieces.so_far())),
-            Came::Whole { message, .. } => {
+            StreamInput::Rsa(scheme, pieces) => then(Signable::Rsa(*scheme, &pieces.so_far())),
+            StreamInput::Whole { message, .. } => {
                 then(Signable::Message(Message::Pure { context, message }))
             }
-            Came::Tag(_) => Err(no_stream("signatures")),
+            StreamInput::Tag(_) => Err(no_stream("signatures")),
         }
     }
 
     fn tag(&self) -> Result<Vec<u8>, Error> {
         match &self.came {
-            Came::Tag(pieces) => Ok(pieces.tag()),
-            Came::Mu(_) | Came::Digest(..) | Came::Rsa(..) | Came::Whole { .. } => {
-                Err(no_stream("tags"))
-            }
+            StreamInput::Tag(pieces) => Ok(pieces.tag()),
+            StreamInput::Mu(_)
+            | StreamInput::Digest(..)
+            | StreamInput::Rsa(..)
+            | StreamInput::Whole { .. } => Err(no_stream("tags")),
         }
     }
 }
@@ -197,17 +202,17 @@ impl Kms {
         form: StreamForm,
         len: StreamLen,
     ) -> Result<Stream, Error> {
-        let by = self.begun(id, what.of(), version)?;
+        let by = self.resolve_version(id, what.of(), version)?;
         let was_newest = version.is_none() && what.of() == Use::Sign;
-        let (key, view) = self.permitted(id, by.version, what.of(), was_newest)?;
+        let (key, view) = self.check_use(id, by.version, what.of(), was_newest)?;
         let came = match what {
-            StreamUse::Tag => Came::Tag(view.material.mac()?.pieces()),
+            StreamUse::Tag => StreamInput::Tag(view.material.mac()?.pieces()),
             StreamUse::VerifyTag(len) => {
                 let mac = view.material.mac()?;
                 if len != mac.tag_len() {
                     return Err(Error::Malformed(id.algorithm.name()));
                 }
-                Came::Tag(mac.pieces())
+                StreamInput::Tag(mac.pieces())
             }
             StreamUse::Sign | StreamUse::Verify(_) => match view.material.rsa_public() {
                 Some(public) => of_rsa(&key.key, &view.material, public, what, &form)?,
@@ -225,7 +230,7 @@ impl Kms {
         what: StreamUse,
         form: &StreamForm,
         len: StreamLen,
-    ) -> Result<Came, Error> {
+    ) -> Result<StreamInput, Error> {
         if form.rsa.is_some() {
             return Err(rsa::no_rsa());
         }
@@ -254,11 +259,11 @@ impl Kms {
         };
         check(form.hash)?;
         if form.hash.is_none() && public.ml_dsa().is_some() {
-            return Ok(Came::Mu(Pieces::to_mu(public.bytes(), Some(context))?));
+            return Ok(StreamInput::Mu(Pieces::to_mu(public.bytes(), Some(context))?));
         }
         let hash = form.hash.or_else(|| public.own_hash());
         if let Some((hash, pieces)) = hash.and_then(|hash| Some((hash, Pieces::to_digest(hash)?))) {
-            return Ok(Came::Digest(hash, pieces));
+            return Ok(StreamInput::Digest(hash, pieces));
         }
         let (most, by_digest) = (len.whole_max, check(Some(Prehash::Sha2_512)).is_ok());
         match len.of_message {
@@ -267,7 +272,7 @@ impl Kms {
                 // All of its memory at once: what grows leaves copies behind that nobody wipes.
                 let room = said.map_or(most, |len| len as usize);
                 let message = Zeroizing::new(Vec::with_capacity(room));
-                Ok(Came::Whole { message, most, by_digest })
+                Ok(StreamInput::Whole { message, most, by_digest })
             }
         }
     }
@@ -276,10 +281,10 @@ impl Kms {
     ///
     /// # Errors
     /// As [`Self::sign`].
-    pub fn sign_stream(&self, stream: &Stream) -> Result<Signed, Error> {
+    pub fn sign_stream(&self, stream: &Stream) -> Result<SignOutput, Error> {
         let sign = || {
             stream.with(|what| {
-                self.signed_by(stream.by.clone(), stream.was_newest, (Use::Sign, what))
+                self.sign_version(stream.by.clone(), stream.was_newest, (Use::Sign, what))
             })
         };
         self.counted(Verb::Sign, stream.by.key.algorithm, sign)
@@ -298,11 +303,11 @@ impl Kms {
     ///
     /// # Errors
     /// As [`Self::hmac`].
-    pub fn hmac_stream(&self, stream: &Stream) -> Result<Tagged, Error> {
+    pub fn hmac_stream(&self, stream: &Stream) -> Result<HmacOutput, Error> {
         let Stream { by, was_newest, .. } = stream;
         self.counted(Verb::Hmac, by.key.algorithm, || {
             let tag = self.used(by, Use::Sign, *was_newest, |_| stream.tag())?;
-            Ok(Tagged { by: by.clone(), tag })
+            Ok(HmacOutput { by: by.clone(), tag })
         })
     }
 
@@ -323,7 +328,7 @@ fn of_rsa(
     public: &rsa::PublicKey,
     what: StreamUse,
     form: &StreamForm,
-) -> Result<Came, Error> {
+) -> Result<StreamInput, Error> {
     if what == StreamUse::Sign {
         material.rsa_private()?;
     }
@@ -339,7 +344,7 @@ fn of_rsa(
         StreamUse::Verify(len) if len != public.bits() / 8 => Err(Error::Malformed("RSA")),
         _ => {
             let pieces = Pieces::to_digest(hash.prehash());
-            Ok(Came::Rsa(scheme, pieces.ok_or_else(|| no_stream("signatures"))?))
+            Ok(StreamInput::Rsa(scheme, pieces.ok_or_else(|| no_stream("signatures"))?))
         }
     }
 }

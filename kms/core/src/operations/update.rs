@@ -264,7 +264,7 @@ impl Kms {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) fn go_on(&self, id: &KeyId) -> Result<(), Error> {
+    pub(crate) fn resume_destruction(&self, id: &KeyId) -> Result<(), Error> {
         match read_key(&self.kept, id) {
             Err(Error::Destroyed) => self.bury(id, None),
             found => self.bury(id, Some(found?.key.min_available)),

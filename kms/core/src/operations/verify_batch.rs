@@ -15,7 +15,7 @@ use crate::rsa;
 
 /// A signature to verify.
 #[derive(Clone, Copy)]
-pub struct Item<'a> {
+pub struct VerifyRequest<'a> {
     /// Whose it is said to be.
     pub by: &'a VersionId,
     /// What it is said to be of.
@@ -27,24 +27,24 @@ pub struct Item<'a> {
 impl Kms {
     /// Verifies signatures of any keys and algorithms. Each has an answer of its own, in their order, which is that of
     /// [`Self::verify`]; those of one algorithm are verified together, so that lanes fill.
-    pub fn verify_batch(&self, items: &[Item<'_>]) -> Vec<Result<bool, Error>> {
+    pub fn verify_batch(&self, items: &[VerifyRequest<'_>]) -> Vec<Result<bool, Error>> {
         self.metrics().batch(items.len());
-        self.verified_as(Verb::VerifyBatch, items)
+        self.verify_as(Verb::VerifyBatch, items)
     }
 
     /// The same of requests that came one by one, and are counted so.
-    pub(crate) fn verify_together(&self, items: &[Item<'_>]) -> Vec<Result<bool, Error>> {
+    pub(crate) fn verify_coalesced(&self, items: &[VerifyRequest<'_>]) -> Vec<Result<bool, Error>> {
         self.metrics().together(items.len());
-        self.verified_as(Verb::Verify, items)
+        self.verify_as(Verb::Verify, items)
     }
 
-    fn verified_as(&self, verb: Verb, items: &[Item<'_>]) -> Vec<Result<bool, Error>> {
+    fn verify_as(&self, verb: Verb, items: &[VerifyRequest<'_>]) -> Vec<Result<bool, Error>> {
         let start = Instant::now();
         let before = self.cache.epoch();
         let mut answers: Vec<Option<Result<bool, Error>>> = items.iter().map(|_| None).collect();
         let mut plan = Plan::new(self.threads);
         for (place, item) in items.iter().enumerate() {
-            match self.admitted(item) {
+            match self.admit(item) {
                 Ok((Some(algorithm), view)) => {
                     plan.add(algorithm, *item.by.key.uuid.bytes(), (place, view));
                 }
@@ -54,7 +54,7 @@ impl Kms {
             }
         }
         for group in plan.groups() {
-            for ((place, _), answer) in group.iter().zip(self.verified(items, &group)) {
+            for ((place, _), answer) in group.iter().zip(self.verify_group(items, &group)) {
                 answers[*place] = Some(answer);
             }
         }
@@ -66,7 +66,7 @@ impl Kms {
                 // An item that neither a group nor a refusal answered has none.
                 let answer = answer.unwrap_or(Err(Error::Engine(EngineError::Lost)));
                 let answer = match is_changed {
-                    true => answer.and_then(|answer| self.admitted(item).map(|_| answer)),
+                    true => answer.and_then(|answer| self.admit(item).map(|_| answer)),
                     false => answer,
                 };
                 self.told(verb, item.by.key.algorithm, start, &answer);
@@ -76,11 +76,11 @@ impl Kms {
     }
 
     /// An item's key, if it may be used and the rest of the item is one; its algorithm, if that has lanes.
-    fn admitted(
+    fn admit(
         &self,
-        item: &Item<'_>,
+        item: &VerifyRequest<'_>,
     ) -> Result<(Option<gabion_engine::Algorithm>, VersionView), Error> {
-        let (key, view) = self.permitted(&item.by.key, item.by.version, Use::Verify, false)?;
+        let (key, view) = self.check_use(&item.by.key, item.by.version, Use::Verify, false)?;
         key.key.check_mu(&item.message)?;
         if view.material.rsa_public().is_some() {
             return Ok((None, view));
@@ -91,9 +91,13 @@ impl Kms {
     }
 
     /// Verifies items of one algorithm.
-    fn verified(&self, items: &[Item<'_>], group: &[Lane]) -> Vec<Result<bool, Error>> {
+    fn verify_group(
+        &self,
+        items: &[VerifyRequest<'_>],
+        group: &[Lane],
+    ) -> Vec<Result<bool, Error>> {
         if let [lane] = group {
-            return vec![self.verified_alone(items, lane)];
+            return vec![self.verify_one(items, lane)];
         }
         let keys: Result<Vec<&VerifyKey>, Error> =
             group.iter().map(|(_, view)| view.material.verify()).collect();
@@ -115,7 +119,7 @@ impl Kms {
         let engine = self.kept.engine.parallel(self.threads);
         match engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status) {
             // What fails for all of them may be one's: by itself each says what is wrong with it.
-            Err(_) => group.iter().map(|lane| self.verified_alone(items, lane)).collect(),
+            Err(_) => group.iter().map(|lane| self.verify_one(items, lane)).collect(),
             Ok(()) => group
                 .iter()
                 .zip(&status)
@@ -123,13 +127,13 @@ impl Kms {
                     Status::Ok => Ok(true),
                     Status::InvalidSignature => Ok(false),
                     // By itself it says what is wrong with it.
-                    _ => self.verified_alone(items, lane),
+                    _ => self.verify_one(items, lane),
                 })
                 .collect(),
         }
     }
 
-    fn verified_alone(&self, items: &[Item<'_>], (place, view): &Lane) -> Result<bool, Error> {
+    fn verify_one(&self, items: &[VerifyRequest<'_>], (place, view): &Lane) -> Result<bool, Error> {
         let item = &items[*place];
         match self.kept.engine.verify(view.material.verify()?, item.message, item.signature) {
             Ok(()) => Ok(true),
@@ -139,7 +143,7 @@ impl Kms {
     }
 }
 
-fn rsa_verified(view: &VersionView, item: &Item<'_>) -> Result<bool, Error> {
+fn rsa_verified(view: &VersionView, item: &VerifyRequest<'_>) -> Result<bool, Error> {
     let (scheme, digest) = rsa::usual(&item.message)?;
     let key = view.material.rsa_public().ok_or(Error::Engine(EngineError::Lost))?;
     rsa::verified(key, scheme, &digest, item.signature)

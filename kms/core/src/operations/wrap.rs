@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use super::encrypt::{Encrypted, WRAPPED};
+use super::encrypt::{EncryptOutput, WRAPPED};
 use super::kms::Kms;
 use super::metrics::Verb;
 use crate::error::Error;
@@ -20,7 +20,7 @@ impl Kms {
         version: Option<u32>,
         key: &[u8],
         beside: &[u8],
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         let wrap = || self.encrypted(id, version, key, &within(beside));
         self.counted(Verb::Wrap, id.algorithm, wrap)
     }
@@ -35,7 +35,7 @@ impl Kms {
         wrapped: &[u8],
         beside: &[u8],
         to: Option<u32>,
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         self.counted(Verb::Rewrap, id.key.algorithm, || {
             let beside = within(beside);
             let key = self.decrypted(id, wrapped, &beside)?;

@@ -13,9 +13,9 @@ use super::wrappers::OwnKey;
 use crate::error::Error;
 use crate::model::Rsa;
 use crate::rsa;
-use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
 use crate::transport::{
-    Place, Recipient, Unwrapped, Wrapper, Wrapping, open_by_rsa, open_by_x_wing,
+    Place, Recipient, UnwrappedKey, WrapMethod, Wrapper, open_by_rsa, open_by_x_wing,
 };
 
 impl Kms {
@@ -87,16 +87,16 @@ impl Kms {
     pub(super) fn unwrapped(
         &self,
         place: &Place<'_>,
-        wrapping: Wrapping,
+        wrapping: WrapMethod,
         wrapped: &[u8],
-    ) -> Result<Unwrapped, Error> {
+    ) -> Result<UnwrappedKey, Error> {
         match wrapping {
             // For a key that was never made nobody has wrapped anything.
-            Wrapping::XWing if !self.has_own(OwnKey::WrappingXWing)? => Err(Error::DecryptFailed),
-            Wrapping::XWing => {
+            WrapMethod::XWing if !self.has_own(OwnKey::WrappingXWing)? => Err(Error::DecryptFailed),
+            WrapMethod::XWing => {
                 open_by_x_wing(&self.kept.engine, self.own_x_wing()?, &place.info(), wrapped)
             }
-            Wrapping::RsaOaep(hash) => match self.own_rsa_if_made()? {
+            WrapMethod::RsaOaep(hash) => match self.own_rsa_if_made()? {
                 Some(own) => open_by_rsa(own, hash, wrapped),
                 None => Err(Error::DecryptFailed),
             },
@@ -170,8 +170,8 @@ impl Kms {
         let sealed = self.kept.sealer.seal(&path, 1, &new)?;
         match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
             // What is there is read below, whosever it is.
-            Settled::Committed | Settled::Conflict(_) => {}
-            Settled::Unknown => return Err(Error::OutcomeUnknown),
+            SettleOutcome::Committed | SettleOutcome::Conflict(_) => {}
+            SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
         }
         match opened_bytes(&self.kept, &path)? {
             Some((bytes, _)) => Ok((path, bytes)),

@@ -24,8 +24,8 @@ use super::record::Sealer;
 use super::slot::Key;
 use crate::error::Error;
 use crate::store::{
-    Caps, Conflict, FORMAT, Identity, Outcome, Page, Read, Record, RecordPath, Revision, Scanned,
-    Settled, Store, StoreError, Transaction, Visit, settle,
+    Caps, Conflict, FORMAT, Identity, Outcome, Page, ReadResult, Record, RecordPath, Revision,
+    ScannedRecord, SettleOutcome, Store, StoreError, Transaction, Visit, settle,
 };
 use crate::text::hex;
 
@@ -158,9 +158,9 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         let put =
             Transaction::new().put(self.path.clone(), before, self.sealed(&manifest, before)?);
         match settle(&*self.store, &put)? {
-            Settled::Committed => Ok((manifest, before + 1)),
-            Settled::Conflict(_) => Err(Error::Conflict),
-            Settled::Unknown => Err(Error::OutcomeUnknown),
+            SettleOutcome::Committed => Ok((manifest, before + 1)),
+            SettleOutcome::Conflict(_) => Err(Error::Conflict),
+            SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
         }
     }
 
@@ -289,7 +289,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
 }
 
 /// Adds a record to a manifest, which is no part of itself.
-fn added(manifest: &mut Manifest, elements: &Elements, record: &Scanned<'_>) {
+fn added(manifest: &mut Manifest, elements: &Elements, record: &ScannedRecord<'_>) {
     let path = record.path.as_str();
     if path != PATH {
         manifest.add(path, &elements.of(path, record.generation, record.digest));
@@ -307,7 +307,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> Store for Authenticate
         self.store.identity()
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         self.store.read(paths)
     }
 

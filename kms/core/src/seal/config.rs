@@ -10,7 +10,7 @@ use super::record::Sealer;
 use super::share::{self, Share};
 use super::slot::{self, Cost, Key};
 use crate::error::{Error, SealError};
-use crate::store::{RecordPath, Settled, Store, Transaction, settle};
+use crate::store::{RecordPath, SettleOutcome, Store, Transaction, settle};
 
 /// The format of this record. Wrapped keys are bound to it, so that nobody turns it into an older one.
 const FORMAT: u32 = 2;
@@ -65,15 +65,15 @@ struct Format {
 struct Slot {
     #[serde(with = "crate::text::hex_field")]
     id: Vec<u8>,
-    way: Way,
+    way: SlotKind,
     #[serde(with = "crate::text::hex_field")]
     wrapped: Vec<u8>,
 }
 
-/// How a slot's key comes about.
+/// The kind of a slot.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Way {
+enum SlotKind {
     /// By shares. The set is the slot's id.
     Recovery { threshold: u8, shares: u8 },
     /// By Argon2id. The salt is the slot's id.
@@ -96,11 +96,11 @@ pub fn is_initialised(store: &dyn Store) -> Result<bool, Error> {
 pub fn is_of_its_set(store: &dyn Store, share: &Share) -> Result<bool, Error> {
     let config = read(store)?.0.ok_or(SealError::None)?;
     Ok(config.slots.iter().any(|slot| match slot.way {
-        Way::Recovery { threshold, .. } => {
+        SlotKind::Recovery { threshold, .. } => {
             base16ct::lower::encode_string(&slot.id) == share.set()
                 && threshold == share.threshold()
         }
-        Way::Passphrase { .. } => false,
+        SlotKind::Passphrase { .. } => false,
     }))
 }
 
@@ -111,17 +111,17 @@ pub fn is_of_its_set(store: &dyn Store, share: &Share) -> Result<bool, Error> {
 pub fn recovery(store: &dyn Store) -> Result<Option<Shares>, Error> {
     let Some(config) = read(store)?.0 else { return Ok(None) };
     Ok(config.slots.iter().find_map(|slot| match slot.way {
-        Way::Recovery { threshold, shares } => Some(Shares { shares, threshold }),
-        Way::Passphrase { .. } => None,
+        SlotKind::Recovery { threshold, shares } => Some(Shares { shares, threshold }),
+        SlotKind::Passphrase { .. } => None,
     }))
 }
 
-/// What is to open a seal: dealt, and not yet in the store. Its shares are handed out first, and it is adopted when
+/// A seal whose shares were dealt and that is not yet in the store. Its shares are handed out first, and it is adopted when
 /// whoever has them gives enough of them back: a seal that nobody can open never comes about.
 ///
 /// # Examples
 /// ```
-/// use gabion_kms::seal::{By, Shares, Slots, init, unseal};
+/// use gabion_kms::seal::{UnsealMethod, Shares, Slots, init, unseal};
 /// use gabion_kms::store::MemoryStore;
 ///
 /// let store = MemoryStore::new();
@@ -129,12 +129,12 @@ pub fn recovery(store: &dyn Store) -> Result<Option<Shares>, Error> {
 /// let dealt = init(&store, &slots)?;
 /// let written_down = dealt.shares().to_vec();
 /// let _sealer = dealt.adopt(&store, &written_down[..3])?;
-/// assert!(unseal(&store, By::Shares(&written_down[1..4])).is_ok());
-/// assert!(unseal(&store, By::Shares(&written_down[..2])).is_err());
+/// assert!(unseal(&store, UnsealMethod::Shares(&written_down[1..4])).is_ok());
+/// assert!(unseal(&store, UnsealMethod::Shares(&written_down[..2])).is_err());
 /// # Ok::<(), gabion_kms::Error>(())
 /// ```
 #[must_use = "nothing is in the store before it is adopted"]
-pub struct Dealt {
+pub struct PendingSeal {
     config: Config,
     /// The generation of the record that it replaces.
     before: u64,
@@ -143,7 +143,7 @@ pub struct Dealt {
     shares: Vec<Share>,
 }
 
-impl Dealt {
+impl PendingSeal {
     /// The recovery set, to hand out.
     pub fn shares(&self) -> &[Share] {
         &self.shares
@@ -175,9 +175,9 @@ impl Dealt {
                 let records =
                     AuthenticatedStore::resumed(store, Arc::new(sealer(self.had_manifest)?))?;
                 match settle(&records, &put)? {
-                    Settled::Committed => true,
-                    Settled::Conflict(_) => is_ours()?,
-                    Settled::Unknown => return Err(Error::OutcomeUnknown),
+                    SettleOutcome::Committed => true,
+                    SettleOutcome::Conflict(_) => is_ours()?,
+                    SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
                 }
             }
         };
@@ -193,7 +193,7 @@ impl Dealt {
 ///
 /// # Errors
 /// [`SealError::Exists`]; numbers that make no sense; the store's.
-pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<Dealt, Error> {
+pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<PendingSeal, Error> {
     let (config, before) = read(store)?;
     if config.is_some() {
         return Err(SealError::Exists.into());
@@ -201,9 +201,9 @@ pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<Dealt, Error> {
     dealt(store, &Key::drawn()?, slots, (before, false))
 }
 
-/// What opens a seal.
+/// The input that opens a seal.
 #[derive(Clone, Copy)]
-pub enum By<'a> {
+pub enum UnsealMethod<'a> {
     /// A passphrase.
     Passphrase(&'a str),
     /// Shares of the recovery set, as many as it needs or more.
@@ -214,12 +214,12 @@ pub enum By<'a> {
 ///
 /// # Errors
 /// [`Error::Seal`]; the store's.
-pub fn unseal(store: &dyn Store, by: By<'_>) -> Result<Sealer, Error> {
+pub fn unseal(store: &dyn Store, by: UnsealMethod<'_>) -> Result<Sealer, Error> {
     let config = read(store)?.0.ok_or(SealError::None)?;
     let id = store.identity().id;
     let root = match by {
-        By::Passphrase(passphrase) => by_passphrase(&config, id, passphrase)?,
-        By::Shares(shares) => by_shares(&config, id, shares)?,
+        UnsealMethod::Passphrase(passphrase) => by_passphrase(&config, id, passphrase)?,
+        UnsealMethod::Shares(shares) => by_shares(&config, id, shares)?,
     };
     let sealer = Sealer::new(&root, ROOT, id)?;
     Ok(sealer.needing_manifest(config.format > WITHOUT_MANIFEST))
@@ -234,7 +234,7 @@ pub fn change_slots(
     store: &dyn Store,
     recovery: &[Share],
     slots: &Slots<'_>,
-) -> Result<Dealt, Error> {
+) -> Result<PendingSeal, Error> {
     let (config, before) = read(store)?;
     let config = config.ok_or(SealError::None)?;
     let root = by_shares(&config, store.identity().id, recovery)?;
@@ -244,7 +244,7 @@ pub fn change_slots(
 fn by_passphrase(config: &Config, store: [u8; 16], passphrase: &str) -> Result<Key, SealError> {
     let mut is_any = false;
     for found in &config.slots {
-        if let Way::Passphrase { memory_kib, passes } = found.way {
+        if let SlotKind::Passphrase { memory_kib, passes } = found.way {
             is_any = true;
             let with = slot::of_passphrase(passphrase, &found.id, Cost { memory_kib, passes })?;
             if let Some(root) =
@@ -259,7 +259,7 @@ fn by_passphrase(config: &Config, store: [u8; 16], passphrase: &str) -> Result<K
 
 fn by_shares(config: &Config, store: [u8; 16], shares: &[Share]) -> Result<Key, SealError> {
     for found in &config.slots {
-        if let Way::Recovery { threshold, .. } = found.way {
+        if let SlotKind::Recovery { threshold, .. } = found.way {
             let set = found.id[..].try_into();
             let set = set.map_err(|_| SealError::Damaged("the id of a set".to_owned()))?;
             let with = share::combine(shares, set, threshold)?;
@@ -300,10 +300,10 @@ fn understood(value: &[u8]) -> Result<Config, SealError> {
     }
     for slot in &config.slots {
         let can_be = match slot.way {
-            Way::Recovery { threshold, shares } => {
+            SlotKind::Recovery { threshold, shares } => {
                 slot.id.len() == share::SET && threshold > 0 && threshold <= shares
             }
-            Way::Passphrase { memory_kib, passes } => {
+            SlotKind::Passphrase { memory_kib, passes } => {
                 slot.id.len() == SALT && Cost { memory_kib, passes }.check().is_ok()
             }
         };
@@ -319,7 +319,7 @@ fn dealt(
     root: &Key,
     slots: &Slots<'_>,
     (before, had_manifest): (u64, bool),
-) -> Result<Dealt, Error> {
+) -> Result<PendingSeal, Error> {
     let Shares { shares, threshold } = slots.recovery;
     if threshold == 0 || threshold > shares || (threshold == 1 && shares > 1) {
         let why = "a recovery set has 2 to 255 shares, of which 2 or more open it; or one";
@@ -329,7 +329,7 @@ fn dealt(
     let with = Key::drawn()?;
     let mut set = [0; share::SET];
     OsEntropy.fill(&mut set).map_err(EngineError::from)?;
-    let mut made = vec![wrapped(&with, root, &set, Way::Recovery { threshold, shares }, id)?];
+    let mut made = vec![wrapped(&with, root, &set, SlotKind::Recovery { threshold, shares }, id)?];
     if let Some((passphrase, cost)) = slots.passphrase {
         if passphrase.is_empty() {
             return Err(SealError::Parameter("a passphrase has at least one character").into());
@@ -337,19 +337,19 @@ fn dealt(
         let mut salt = [0; SALT];
         OsEntropy.fill(&mut salt).map_err(EngineError::from)?;
         let with = slot::of_passphrase(passphrase, &salt, cost)?;
-        let way = Way::Passphrase { memory_kib: cost.memory_kib, passes: cost.passes };
+        let way = SlotKind::Passphrase { memory_kib: cost.memory_kib, passes: cost.passes };
         made.push(wrapped(&with, root, &salt, way, id)?);
     }
     let shares = share::split(&with, set, threshold, shares)?;
     let config = Config { format: FORMAT, root: ROOT, slots: made };
-    Ok(Dealt { config, before, had_manifest, shares })
+    Ok(PendingSeal { config, before, had_manifest, shares })
 }
 
 fn wrapped(
     with: &Key,
     root: &Key,
     id: &[u8],
-    way: Way,
+    way: SlotKind,
     store: [u8; 16],
 ) -> Result<Slot, SealError> {
     let mut slot = Slot { id: id.to_vec(), way, wrapped: Vec::new() };
@@ -365,8 +365,10 @@ fn beside(format: u32, slot: &Slot, store: [u8; 16]) -> Vec<u8> {
     beside.push(slot.id.len() as u8);
     beside.extend_from_slice(&slot.id);
     match slot.way {
-        Way::Recovery { threshold, shares } => beside.extend_from_slice(&[1, threshold, shares]),
-        Way::Passphrase { memory_kib, passes } => {
+        SlotKind::Recovery { threshold, shares } => {
+            beside.extend_from_slice(&[1, threshold, shares])
+        }
+        SlotKind::Passphrase { memory_kib, passes } => {
             beside.push(2);
             beside.extend_from_slice(&memory_kib.to_le_bytes());
             beside.extend_from_slice(&passes.to_le_bytes());

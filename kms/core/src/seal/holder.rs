@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_damaged_or_of_the_other_kind_are_told() {
+    fn damaged_shares_and_shares_of_the_other_kind_are_reported() {
         let engine = Engine::global().unwrap();
         let own = own(engine, 1);
         let share = dealt().remove(0);

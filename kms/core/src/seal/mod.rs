@@ -28,7 +28,8 @@ mod slot;
 
 pub use authenticated_store::{AuthenticatedStore, Upgrade};
 pub use config::{
-    By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, recovery, unseal,
+    PendingSeal, Shares, Slots, UnsealMethod, change_slots, init, is_initialised, is_of_its_set,
+    recovery, unseal,
 };
 pub use holder::{Holder, WrappedShare, check_holders, wrap};
 pub use offline::{open_share, parse_holder};

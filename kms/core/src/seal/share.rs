@@ -147,7 +147,7 @@ pub fn split(
     threshold: u8,
     shares: u8,
 ) -> Result<Vec<Share>, SealError> {
-    let mut random = Drawn { failure: None };
+    let mut random = OsRandomness { failure: None };
     let dealt = Sharks(threshold).dealer_rng(key.bytes()?, &mut random).take(usize::from(shares));
     let shares = dealt
         .map(|share| {
@@ -163,12 +163,12 @@ pub fn split(
 }
 
 /// The operating system's randomness: a generator in memory would give a forked process what it gives this one.
-struct Drawn {
+struct OsRandomness {
     /// Why some of it is none. Then nothing that was made of it may be used.
     failure: Option<String>,
 }
 
-impl TryRng for Drawn {
+impl TryRng for OsRandomness {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -187,7 +187,7 @@ impl TryRng for Drawn {
     }
 }
 
-impl TryCryptoRng for Drawn {}
+impl TryCryptoRng for OsRandomness {}
 
 /// Puts a key together, of shares of one set.
 pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, SealError> {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_written_and_read_and_a_mistake_is_told() {
+    fn a_share_round_trips_and_typos_are_reported() {
         let share = split(&Key::of(&[9; 32]).unwrap(), [0x1f; SET], 2, 2).unwrap().remove(1);
         let text = share.to_string();
         assert_eq!(text.parse::<Share>().unwrap().to_string(), text);

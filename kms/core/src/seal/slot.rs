@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_passphrase_costs_what_it_is_told_to() {
+    fn a_passphrase_uses_the_given_cost() {
         let cost = Cost { memory_kib: 64, passes: 1 };
         let key = of_passphrase("correct horse", &[1; 16], cost).unwrap();
         for (text, salt, other) in [

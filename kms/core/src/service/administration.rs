@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::lifecycle::done;
-use super::run::{Call, Service, Told};
+use super::run::{AuditEntry, Call, Service};
 use crate::audit::Outcome;
-use crate::audit::{Archived, Change, Checkpoint, Entry, Hash, Keep, Proof};
-use crate::error::{Denied, Error};
+use crate::audit::{ArchiveReport, Change, Checkpoint, Entry, Hash, Keep, Proof};
+use crate::error::{DenialReason, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
-use crate::operations::settle_rider;
+use crate::operations::settle_companion;
 
 /// What a new token is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,10 +58,10 @@ impl Service {
             let token = self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms)?;
             self.gate.record_administrator(&self.kms, &token, now_ms)?;
             // Under an op_id the store has the token's id before the caller has the token.
-            settle_rider(self.kms.kept(), &token.id())?;
+            settle_companion(self.kms.kept(), &token.id())?;
             Ok(token)
         };
-        self.changed(call, &request, make, |token| (token_text(token.id()), Change::Made))
+        self.perform_change(call, &request, make, |token| (token_text(token.id()), Change::Made))
     }
 
     /// Revokes a token with all its attenuations. Tokens that it made have ids of their own.
@@ -70,7 +70,9 @@ impl Service {
     /// Not allowed; the store's; the audit log's.
     pub fn token_revoke(&self, call: &Call<'_>, id: TokenId) -> Result<(), Error> {
         let revoke = || self.gate.revoke(&self.kms, id, self.kms.now_ms());
-        self.changed(call, &of(Action::Token), revoke, |()| (token_text(id), Change::Revoked))
+        self.perform_change(call, &of(Action::Token), revoke, |()| {
+            (token_text(id), Change::Revoked)
+        })
     }
 
     /// Revokes the caller's own token and its attenuations. Every holder of a token may do that, and no limit refuses it.
@@ -80,14 +82,14 @@ impl Service {
     pub fn token_revoke_self(&self, call: &Call<'_>) -> Result<(), Error> {
         if let Err(error) = self.gate.check_has_token(call.who) {
             // This takes no permission, so equal failures share a record, as denials do.
-            let told = Told { outcome: Outcome::Failed(error.code()), ..done(None) };
-            self.tell_denied(call, self.record(call, &of(Action::Token), told))?;
+            let audit_entry = AuditEntry { outcome: Outcome::Failed(error.code()), ..done(None) };
+            self.audit_denial(call, self.record(call, &of(Action::Token), audit_entry))?;
             return Err(error);
         }
         let revoke = || self.gate.revoke_own(&self.kms, call.who);
-        let told =
+        let audit_entry =
             |(id, digest): &(TokenId, String)| (token_text(*id), Change::Cut(digest.clone()));
-        self.changed_by_anybody(call, &of(Action::Token), revoke, told).map(drop)
+        self.perform_unchecked_change(call, &of(Action::Token), revoke, audit_entry).map(drop)
     }
 
     /// Makes a root key of tokens.
@@ -96,7 +98,9 @@ impl Service {
     /// Not allowed; the store's; the audit log's.
     pub fn root_rotate(&self, call: &Call<'_>) -> Result<RootId, Error> {
         let rotate = || self.gate.rotate(&self.kms, self.kms.now_ms());
-        self.changed(call, &of(Action::Token), rotate, |id| (format!("root:{id}"), Change::Made))
+        self.perform_change(call, &of(Action::Token), rotate, |id| {
+            (format!("root:{id}"), Change::Made)
+        })
     }
 
     /// Retires an older root key, with all its tokens.
@@ -105,7 +109,9 @@ impl Service {
     /// Not allowed; none such; the store's; the audit log's.
     pub fn root_retire(&self, call: &Call<'_>, id: RootId) -> Result<(), Error> {
         let retire = || self.gate.retire(&self.kms, id);
-        self.changed(call, &of(Action::Token), retire, |()| (format!("root:{id}"), Change::Revoked))
+        self.perform_change(call, &of(Action::Token), retire, |()| {
+            (format!("root:{id}"), Change::Revoked)
+        })
     }
 
     /// A token without limits but its end, for who sets the service up. The process itself makes it.
@@ -159,7 +165,7 @@ impl Service {
         lifetime_ms: Option<u64>,
     ) -> Result<Token, Error> {
         if certificate.is_none() && self.gate.needs_certificate() {
-            return Err(Denied::NeedsCertificate.into());
+            return Err(DenialReason::NeedsCertificate.into());
         }
         let new = self.administrator(principal, certificate, lifetime_ms);
         self.gate.options().check_lifetime(new.lifetime_ms.unwrap_or_default())?;
@@ -175,11 +181,11 @@ impl Service {
             self.gate.override_policies(&self.kms, token.id())?;
             Ok((token, root))
         };
-        let told = |(token, root): &(Token, RootId)| {
+        let audit_entry = |(token, root): &(Token, RootId)| {
             (token_text(token.id()), Change::Recovered(root.to_string()))
         };
         let call = Call::new(&who, RECOVER_ADMIN);
-        Ok(self.changed(&call, &of(Action::Token), recover, told)?.0)
+        Ok(self.perform_change(&call, &of(Action::Token), recover, audit_entry)?.0)
     }
 
     /// Returns when the last administrator's token ends; `None` if no end is known.
@@ -207,7 +213,7 @@ impl Service {
     /// Not allowed; the audit log's.
     pub fn audit_tail(&self, call: &Call<'_>, from: u64, most: usize) -> Result<Vec<Entry>, Error> {
         let tail = || Ok(self.log.tail(from, most)?);
-        self.used(call, &of(Action::Audit), None, tail, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &of(Action::Audit), None, tail, |_| done(None), |_| Ok(()))
     }
 
     /// How far the audit log has come. Nobody is told of that: whoever waits for records asks often.
@@ -215,7 +221,7 @@ impl Service {
     /// # Errors
     /// Not allowed; the audit log's.
     pub fn audit_state(&self, call: &Call<'_>) -> Result<AuditState, Error> {
-        self.permit(call, &of(Action::Audit), None)?;
+        self.authorize(call, &of(Action::Audit), None)?;
         let checkpoint = match self.log.newest() {
             Some(newest) => newest,
             None => self.checkpoint()?,
@@ -235,7 +241,7 @@ impl Service {
         most: usize,
     ) -> Result<Vec<Hash>, Error> {
         let entries = || Ok(self.log.entries(from, most)?);
-        self.used(call, &of(Action::Audit), None, entries, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &of(Action::Audit), None, entries, |_| done(None), |_| Ok(()))
     }
 
     /// Moves full segments of the audit log to a folder.
@@ -247,12 +253,12 @@ impl Service {
         call: &Call<'_>,
         to: &Path,
         keep: &Keep,
-    ) -> Result<Archived, Error> {
+    ) -> Result<ArchiveReport, Error> {
         let archive = || {
             self.checkpoint()?;
             Ok(self.log.archive(to, keep)?)
         };
-        self.changed(call, &of(Action::Audit), archive, |archived| {
+        self.perform_change(call, &of(Action::Audit), archive, |archived| {
             Some(format!("archived:{}", archived.first))
         })
     }
@@ -267,7 +273,7 @@ impl Service {
             self.checkpoint()?;
             Ok(self.log.prove(index)?)
         };
-        self.used(call, &of(Action::Audit), None, prove, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &of(Action::Audit), None, prove, |_| done(None), |_| Ok(()))
     }
 }
 

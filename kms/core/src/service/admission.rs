@@ -1,8 +1,8 @@
 //! What is known of a request by its head: whether its caller may do such a thing at all, before its body is read.
 
-use super::run::{Call, KeyRef, Service, hidden};
+use super::run::{Call, KeyRef, Service, hide_existence};
 use super::{administration, lifecycle};
-use crate::error::{Denied, Error};
+use crate::error::{DenialReason, Error};
 use crate::gate::{Action, Request};
 use crate::model::Label;
 
@@ -24,7 +24,7 @@ impl Service {
             let (request, may) = match key {
                 Some(key) => {
                     let request = lifecycle::of(action, key);
-                    (request, self.allowed(call, &request))
+                    (request, self.check_allowed(call, &request))
                 }
                 None => {
                     let may = self.generation.check();
@@ -33,12 +33,12 @@ impl Service {
                 }
             };
             match may {
-                Ok(()) | Err(Error::Denied(Denied::Unseen)) => return Ok(()),
+                Ok(()) | Err(Error::Denied(DenialReason::Unseen)) => return Ok(()),
                 Err(error) => refused = refused.or(Some((request, error))),
             }
         }
         let Some((request, error)) = refused else { return Ok(()) };
-        self.failed(call, &request, None, error).map_err(|error| hidden(error, &request))
+        self.failed(call, &request, None, error).map_err(|error| hide_existence(error, &request))
     }
 
     /// Returns whether the caller may do something: with a key that is there, or is to be made; with a tenant's list; or with the
@@ -55,12 +55,12 @@ impl Service {
             let list =
                 Request { tenant: Some(tenant), key: Some(""), ..administration::of(action) };
             let request = if of_list { list } else { administration::of(action) };
-            return self.allowed(call, &request).is_ok();
+            return self.check_allowed(call, &request).is_ok();
         };
         let key = KeyRef { tenant, name };
         let is_new = matches!(action, Action::Create | Action::Import);
         // Of a missing key policies could say something else than of one that is hidden.
-        self.allowed(call, &lifecycle::of(action, &key)).is_ok()
+        self.check_allowed(call, &lifecycle::of(action, &key)).is_ok()
             && (is_new || self.find(&key).is_ok())
     }
 }

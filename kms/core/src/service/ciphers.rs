@@ -5,13 +5,13 @@ use zeroize::Zeroizing;
 
 use super::lifecycle::{done, of};
 use super::queue::Place;
-use super::run::{Call, KeyRef, Service, Told};
-use super::sign_verify::{lost, one_of};
+use super::run::{AuditEntry, Call, KeyRef, Service};
+use super::sign_verify::{no_answer, with_items};
 use crate::audit::Digest;
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Use, VersionId};
-use crate::operations::Encrypted;
+use crate::operations::EncryptOutput;
 
 /// A message to encrypt.
 #[derive(Clone, Copy)]
@@ -39,8 +39,8 @@ pub struct DecryptItem<'a> {
     pub beside: &'a [u8],
 }
 
-/// What was decrypted, and by which version.
-type Opened = (Zeroizing<Vec<u8>>, VersionId);
+/// A plaintext, and the version that decrypted it.
+type DecryptedItem = (Zeroizing<Vec<u8>>, VersionId);
 
 impl Service {
     /// Encrypts many messages, by any keys. Each has an answer of its own, in their order, which is that of
@@ -49,24 +49,26 @@ impl Service {
         &self,
         call: &Call<'_>,
         items: &[EncryptItem<'_>],
-    ) -> Vec<Result<Encrypted, Error>> {
-        let requests: Vec<Request<'_>> =
-            items.iter().map(|item| one_of(items.len(), of(Action::Encrypt, &item.key))).collect();
+    ) -> Vec<Result<EncryptOutput, Error>> {
+        let requests: Vec<Request<'_>> = items
+            .iter()
+            .map(|item| with_items(items.len(), of(Action::Encrypt, &item.key)))
+            .collect();
         let answers = self.each(call, &requests, |place| {
             let EncryptItem { key, version, plain, beside } = &items[place];
             self.kms.encrypt(&self.find(key)?, *version, plain, beside)
         });
         let input = |place: usize| self.keyed(items[place].plain);
-        let told = |place: usize, made: &Encrypted| Told {
+        let audit_entry = |place: usize, made: &EncryptOutput| AuditEntry {
             input: Some(input(place)),
             output: Some(Digest::of(&made.ciphertext)),
             ..done(Some(made.by.to_string()))
         };
-        let again = |place: usize, made: &Encrypted| {
+        let recheck = |place: usize, made: &EncryptOutput| {
             let was_newest = items[place].version.is_none();
             self.kms.still_may(&made.by.key, made.by.version, Use::Encrypt, was_newest)
         };
-        self.all_released(call, &requests, answers, input, told, again)
+        self.release_results(call, &requests, answers, input, audit_entry, recheck)
     }
 
     /// Decrypts many ciphertexts, by any keys. Each has an answer of its own, in their order, which is that of
@@ -76,23 +78,25 @@ impl Service {
         call: &Call<'_>,
         items: &[DecryptItem<'_>],
     ) -> Vec<Result<Zeroizing<Vec<u8>>, Error>> {
-        let requests: Vec<Request<'_>> =
-            items.iter().map(|item| one_of(items.len(), of(Action::Decrypt, &item.key))).collect();
+        let requests: Vec<Request<'_>> = items
+            .iter()
+            .map(|item| with_items(items.len(), of(Action::Decrypt, &item.key)))
+            .collect();
         let answers = self.each(call, &requests, |place| {
             let DecryptItem { key, version, ciphertext, beside } = &items[place];
             let by = VersionId { key: self.find(key)?, version: *version };
             Ok((self.kms.decrypt(&by, ciphertext, beside)?, by))
         });
         let input = |place: usize| Digest::of(items[place].ciphertext);
-        let told = |place: usize, (plain, by): &Opened| Told {
+        let audit_entry = |place: usize, (plain, by): &DecryptedItem| AuditEntry {
             input: Some(input(place)),
             output: Some(self.keyed(plain)),
             ..done(Some(by.to_string()))
         };
-        let again = |_: usize, (_, by): &Opened| {
+        let recheck = |_: usize, (_, by): &DecryptedItem| {
             self.kms.still_may(&by.key, by.version, Use::Decrypt, false)
         };
-        let answers = self.all_released(call, &requests, answers, input, told, again);
+        let answers = self.release_results(call, &requests, answers, input, audit_entry, recheck);
         answers.into_iter().map(|answer| answer.map(|(plain, _)| plain)).collect()
     }
 
@@ -106,7 +110,7 @@ impl Service {
         let Some(action) = requests.first().map(|request| request.action) else {
             return Vec::new();
         };
-        let (may, place) = self.admitted(call, action, requests);
+        let (may, place) = self.admit_items(call, action, requests);
         let takes_long = place.as_ref().is_some_and(Place::takes_long);
         let all = || {
             let one = |(place, may): (usize, Result<(), Error>)| may.and_then(|()| act(place));
@@ -115,6 +119,6 @@ impl Service {
         let answers = call.run(takes_long, all);
         drop(place);
         // There is one for each.
-        answers.unwrap_or_else(|_| requests.iter().map(|_| Err(lost())).collect())
+        answers.unwrap_or_else(|_| requests.iter().map(|_| Err(no_answer())).collect())
     }
 }

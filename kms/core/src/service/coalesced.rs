@@ -11,31 +11,31 @@
 
 use super::lifecycle::of;
 use super::queue::Place;
-use super::run::{Call, Service, Told};
-use super::sign_verify::{SignItem, VerifyItem, digest, lost, signed_as, verified_as};
+use super::run::{AuditEntry, Call, Service};
+use super::sign_verify::{SignItem, VerifyItem, digest, no_answer, sign_entry, verify_entry};
 use crate::audit::{Class, Digest};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::VersionId;
-use crate::operations::{Item, Signed, ToSign};
+use crate::operations::{SignOutput, SignRequest, VerifyRequest};
 
-/// One request among others.
-struct One<'a> {
+/// One of several coalesced requests.
+struct CoalescedRequest<'a> {
     call: &'a Call<'a>,
     request: Request<'a>,
     class: Class,
     input: Digest,
 }
 
-/// What was done for one of them: which one it is, what came of it, and what is told of that.
-type Done<T> = (usize, T, Told);
+/// The result of one coalesced request: its place, its value and its audit entry.
+type CoalescedResult<T> = (usize, T, AuditEntry);
 
 impl Service {
     /// Signs for many callers. `answer` gets the place of each and what [`Self::sign`] would have given it, in any order.
-    pub fn sign_together(
+    pub fn sign_coalesced(
         &self,
         asked: &[(Call<'_>, SignItem<'_>)],
-        mut answer: impl FnMut(usize, Result<Signed, Error>),
+        mut answer: impl FnMut(usize, Result<SignOutput, Error>),
     ) {
         let all = asked
             .iter()
@@ -45,22 +45,24 @@ impl Service {
             let found: Vec<_> = items().map(|item| self.find(&item.key)).collect();
             let together = found.iter().zip(items()).filter_map(|(key, item)| {
                 let (version, message) = (item.version, item.message);
-                key.as_ref().ok().map(|key| ToSign { key, version, message })
+                key.as_ref().ok().map(|key| SignRequest { key, version, message })
             });
-            let signed = self.kms.sign_together(&together.collect::<Vec<_>>());
+            let signed = self.kms.sign_coalesced(&together.collect::<Vec<_>>());
             let mut signed = signed.into_iter();
             let each = found.into_iter();
-            each.map(|key| key.and_then(|_| signed.next().unwrap_or(Err(lost())))).collect()
+            each.map(|key| key.and_then(|_| signed.next().unwrap_or(Err(no_answer())))).collect()
         };
-        let told = |one: &One<'_>, _: usize, signed: &Signed| signed_as(one.input, signed);
-        let again =
-            |place: usize, signed: &Signed| self.may_still_sign(signed, asked[place].1.version);
-        self.together(all.collect(), sign, told, again, &mut answer);
+        let audit_entry = |one: &CoalescedRequest<'_>, _: usize, signed: &SignOutput| {
+            sign_entry(one.input, signed)
+        };
+        let recheck =
+            |place: usize, signed: &SignOutput| self.recheck_sign(signed, asked[place].1.version);
+        self.run_coalesced(all.collect(), sign, audit_entry, recheck, &mut answer);
     }
 
     /// Verifies for many callers. `answer` gets the place of each and what [`Self::verify`] would have given it, in any
     /// order.
-    pub fn verify_together(
+    pub fn verify_coalesced(
         &self,
         asked: &[(Call<'_>, VerifyItem<'_>)],
         mut answer: impl FnMut(usize, Result<bool, Error>),
@@ -76,50 +78,56 @@ impl Service {
             let named: Vec<Result<VersionId, Error>> = items().map(named).collect();
             let together = named.iter().zip(items()).filter_map(|(by, item)| {
                 let (message, signature) = (item.message, item.signature);
-                by.as_ref().ok().map(|by| Item { by, message, signature })
+                by.as_ref().ok().map(|by| VerifyRequest { by, message, signature })
             });
-            let verdicts = self.kms.verify_together(&together.collect::<Vec<_>>());
+            let verdicts = self.kms.verify_coalesced(&together.collect::<Vec<_>>());
             let mut verdicts = verdicts.into_iter();
             let each = named.into_iter();
             each.map(|by| {
                 let by = by?;
-                Ok((verdicts.next().unwrap_or(Err(lost()))?, by))
+                Ok((verdicts.next().unwrap_or(Err(no_answer()))?, by))
             })
             .collect()
         };
-        let told = |one: &One<'_>, place: usize, (is_its, by): &(bool, VersionId)| {
-            verified_as(one.input, asked[place].1.signature, *is_its, by)
-        };
-        let again = |_: usize, (_, by): &(bool, VersionId)| self.may_still_verify(by);
+        let audit_entry =
+            |one: &CoalescedRequest<'_>, place: usize, (is_its, by): &(bool, VersionId)| {
+                verify_entry(one.input, asked[place].1.signature, *is_its, by)
+            };
+        let recheck = |_: usize, (_, by): &(bool, VersionId)| self.recheck_verify(by);
         let mut answer = |place: usize, answered: Result<(bool, VersionId), Error>| {
             answer(place, answered.map(|(is_its, _)| is_its));
         };
-        self.together(all.collect(), verify, told, again, &mut answer);
+        self.run_coalesced(all.collect(), verify, audit_entry, recheck, &mut answer);
     }
 
-    /// Whether somebody who comes now finds a place for what is quick.
-    pub fn has_place(&self, action: Action) -> bool {
+    /// Returns whether a quick request would find a slot now.
+    pub fn has_capacity(&self, action: Action) -> bool {
         !self.queues.is_full(action, 0)
     }
 
-    fn one<'a>(&self, call: &'a Call<'a>, request: Request<'a>, input: Digest) -> One<'a> {
+    fn one<'a>(
+        &self,
+        call: &'a Call<'a>,
+        request: Request<'a>,
+        input: Digest,
+    ) -> CoalescedRequest<'a> {
         let class = self.class_of(&request);
-        One { call, request, class, input }
+        CoalescedRequest { call, request, class, input }
     }
 
-    /// Runs uses together, each as [`Self::used`] would run it alone.
-    fn together<T>(
+    /// Runs uses together, each as [`Self::perform_use`] would run it alone.
+    fn run_coalesced<T>(
         &self,
-        all: Vec<One<'_>>,
+        all: Vec<CoalescedRequest<'_>>,
         operate: impl FnOnce(&[usize]) -> Vec<Result<T, Error>>,
-        told: impl Fn(&One<'_>, usize, &T) -> Told,
-        again: impl Fn(usize, &T) -> Result<(), Error>,
+        audit_entry: impl Fn(&CoalescedRequest<'_>, usize, &T) -> AuditEntry,
+        recheck: impl Fn(usize, &T) -> Result<(), Error>,
         answer: &mut impl FnMut(usize, Result<T, Error>),
     ) {
         let (mut may, mut all_us) = (Vec::new(), None);
         for (place, one) in all.iter().enumerate() {
-            let permitted = self.permit(one.call, &one.request, Some(one.input));
-            match permitted.and_then(|()| self.charged(one.call, &one.request)) {
+            let permitted = self.authorize(one.call, &one.request, Some(one.input));
+            match permitted.and_then(|()| self.charge_request(one.call, &one.request)) {
                 Ok(cost_us) => {
                     all_us = cost_us.map(|cost_us| all_us.unwrap_or(0) + cost_us).or(all_us);
                     may.push(place);
@@ -128,7 +136,8 @@ impl Service {
             }
         }
         let Some(first) = may.first().map(|&place| &all[place]) else { return };
-        let held = all_us.map(|all_us| self.placed(first.call, &first.request, all_us)).transpose();
+        let held =
+            all_us.map(|all_us| self.wait_for_slot(first.call, &first.request, all_us)).transpose();
         let held = match held {
             Ok(held) => held.flatten(),
             Err(error) => return may.iter().for_each(|&place| answer(place, Err(error.clone()))),
@@ -137,14 +146,14 @@ impl Service {
         let done = first.call.run(takes_long, || Ok(operate(&may)));
         drop(held);
         let mut done = done.unwrap_or_default().into_iter();
-        let mut by_class: [Vec<Done<T>>; 2] = [Vec::new(), Vec::new()];
+        let mut by_class: [Vec<CoalescedResult<T>>; 2] = [Vec::new(), Vec::new()];
         for place in may {
             let one = &all[place];
             // There is one for each.
-            match done.next().unwrap_or(Err(lost())) {
+            match done.next().unwrap_or(Err(no_answer())) {
                 Ok(made) => {
-                    let told = told(one, place, &made);
-                    by_class[one.class as usize].push((place, made, told));
+                    let audit_entry = audit_entry(one, place, &made);
+                    by_class[one.class as usize].push((place, made, audit_entry));
                 }
                 Err(error) => {
                     answer(place, self.failed(one.call, &one.request, Some(one.input), error));
@@ -153,34 +162,36 @@ impl Service {
         }
         // Written first: durable ones wait for the disk.
         for (class, done) in [Class::Written, Class::Durable].into_iter().zip(by_class) {
-            self.told_together(class, &all, done, &again, answer);
+            self.release_coalesced(class, &all, done, &recheck, answer);
         }
     }
 
-    /// Tells of what was done, of all at once, and gives out what is still allowed.
-    fn told_together<T>(
+    /// Appends the audit records of all requests at once, and releases the results that are still allowed.
+    fn release_coalesced<T>(
         &self,
         class: Class,
-        all: &[One<'_>],
-        done: Vec<Done<T>>,
-        again: &impl Fn(usize, &T) -> Result<(), Error>,
+        all: &[CoalescedRequest<'_>],
+        done: Vec<CoalescedResult<T>>,
+        recheck: &impl Fn(usize, &T) -> Result<(), Error>,
         answer: &mut impl FnMut(usize, Result<T, Error>),
     ) {
         let Some(first) = done.first().map(|(place, ..)| &all[*place]) else { return };
-        let told_of = |(place, _, told): &Done<T>| {
+        let told_of = |(place, _, audit_entry): &CoalescedResult<T>| {
             let one = &all[*place];
-            self.record(one.call, &one.request, told.clone())
+            self.record(one.call, &one.request, audit_entry.clone())
         };
         let records: Vec<_> = done.iter().map(told_of).collect();
-        let at_once = self.tell(first.call, &records, class);
-        for ((place, made, told), record) in done.into_iter().zip(records) {
-            let One { call, request, .. } = &all[place];
+        let at_once = self.append_audit(first.call, &records, class);
+        for ((place, made, audit_entry), record) in done.into_iter().zip(records) {
+            let CoalescedRequest { call, request, .. } = &all[place];
             // What is too much for the log together may not be by itself.
             let is_told = match &at_once {
                 Ok(()) => Ok(()),
-                Err(_) => self.tell(call, &[record], class),
+                Err(_) => self.append_audit(call, &[record], class),
             };
-            let still = || self.released(class, call, request, || told, || again(place, &made));
+            let still = || {
+                self.release_result(class, call, request, || audit_entry, || recheck(place, &made))
+            };
             answer(place, is_told.and_then(|()| still()).map(|()| made));
         }
     }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_denials_are_counted_and_told_of_before_others_and_in_time() {
+    fn equal_denials_are_counted_and_logged_in_order_and_in_time() {
         let denials = Denials::default();
         let take = |by: &str, key: &str, ms| told(denials.denied(denied(by, key), ms));
         assert_eq!(take("a", "k", 0), [one("k", None)]);

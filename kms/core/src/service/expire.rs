@@ -21,7 +21,7 @@ use crate::store::{RecordPath, Transaction};
 /// of their neighbours, too, once they are gone.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ending {
+struct PeriodEnd {
     periods: Vec<(u32, u64)>,
 }
 
@@ -34,7 +34,7 @@ impl Service {
     /// # Errors
     /// Not allowed; the audit log's.
     pub fn may_expire(&self, call: &Call<'_>) -> Result<(), Error> {
-        self.permit(call, &about_backups(), None)
+        self.authorize(call, &about_backups(), None)
     }
 
     /// Destroys the keys of all periods whose backups may have a key that was destroyed, by the number of its record in the
@@ -67,7 +67,7 @@ impl Service {
         holding
             .map(|period| {
                 let told = |(): &()| Some(format!("expired:{period}"));
-                self.changed(call, &about_backups(), || periods.destroy(period), told)?;
+                self.perform_change(call, &about_backups(), || periods.destroy(period), told)?;
                 Ok(period)
             })
             .collect()
@@ -80,11 +80,11 @@ impl Service {
         number: u64,
         periods: &Periods,
         begin: impl FnOnce() -> Result<Period, Error>,
-    ) -> Result<Ending, Error> {
+    ) -> Result<PeriodEnd, Error> {
         let ended: Vec<_> = self.endings()?.into_iter().flat_map(|(_, of)| of.periods).collect();
         let first = begin()?.number();
         let holding = periods.holding(number, &ended)?.into_iter().map(|key| key.began());
-        let ending = Ending { periods: holding.filter(|(period, _)| *period < first).collect() };
+        let ending = PeriodEnd { periods: holding.filter(|(period, _)| *period < first).collect() };
         let kept = self.kms.kept();
         let sealed = sealed(kept, &path, 1, &ending)?;
         commit(kept, &Transaction::new().put(path, 0, sealed))?;
@@ -92,7 +92,7 @@ impl Service {
     }
 
     /// What was noted of all keys.
-    fn endings(&self) -> Result<Vec<(RecordPath, Ending)>, Error> {
+    fn endings(&self) -> Result<Vec<(RecordPath, PeriodEnd)>, Error> {
         let (kept, under) = (self.kms.kept(), RecordPath::new("expiries")?);
         let (mut endings, mut after) = (Vec::new(), None);
         loop {

@@ -6,7 +6,7 @@
 //!                            \--> another request under it, or one whose end nobody knows: refused
 //! ```
 //!
-//! A note belongs to a tenant and a credential ([`crate::gate::Authenticated::credential`]), and is sealed. A change and its note
+//! A note belongs to a tenant and a credential ([`crate::gate::Caller::credential`]), and is sealed. A change and its note
 //! are one transaction: whenever the process ends, either both are there or neither is, and a change that is sent again is done once. A
 //! record is reused after a day, so that the store does not grow with each change.
 //!
@@ -19,15 +19,18 @@ use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use super::administration;
-use super::idempotency_records::{Known, Noted, Slot};
+use super::idempotency_records::{CompletedOp, Slot, StoredOp};
 use super::lifecycle::of;
-use super::run::{Call, KeyRef, Service, Told};
+use super::run::{AuditEntry, Call, KeyRef, Service};
 use crate::audit::Outcome;
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{KeyId, Label, VersionId};
-use crate::operations::{Kept, Kms, NewKey, Rider, Rode, damaged, opened_bytes, riding};
-use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::operations::{
+    CompanionOutcome, CompanionRecord, Kms, NewKey, StoreContext, commit_with, damaged,
+    opened_bytes,
+};
+use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
 use crate::text::{base64, hex, of_base64, of_hex};
 
 /// Most answers that are kept of a tenant.
@@ -48,9 +51,9 @@ const ANSWER_MAX: usize = 64 << 10;
 /// Records that are read together.
 const PAGE: usize = 100;
 
-/// A change under a caller's own name for it.
+/// A change with an `op_id`, the caller's own name for it.
 #[derive(Clone, Copy, Debug)]
-pub struct OpRequest<'a> {
+pub struct IdempotentRequest<'a> {
     /// The name.
     pub op_id: &'a str,
     /// SHA-256 of all that is asked for, in one form.
@@ -65,18 +68,18 @@ pub struct OpRequest<'a> {
     pub is_secret: bool,
 }
 
-/// What is to be done with a change.
+/// How to go on with a change that has an `op_id`.
 #[derive(Debug)]
-pub enum Begun {
+pub enum OpStart {
     /// It is new: do it by `op_run`, and note what came of it by `op_end`.
     New(Op),
     /// It withdraws use, and as many notes are kept as may be: do it without a note. A limit refuses no revocation.
-    Unnoted,
-    /// It was done before, with this answer.
-    Done(Zeroizing<Vec<u8>>),
+    Untracked,
+    /// It was done before; replay this answer.
+    Replayed(Zeroizing<Vec<u8>>),
     /// It was done before, and the process ended before its answer was noted: what it made, which is the id of a version
     /// or key, or of a token, or the version of a set of policies.
-    Made(String),
+    Completed(String),
 }
 
 /// A change that is under way.
@@ -94,12 +97,12 @@ pub struct Op {
     /// Whether the same was begun before, and may still happen.
     was_doubtful: bool,
     is_secret: bool,
-    rode: Rode,
+    outcome: CompanionOutcome,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug)]
-pub enum Ended<'a> {
+pub enum OpResult<'a> {
     /// It was done, and this was answered.
     Done(&'a [u8]),
     /// It was refused, or failed.
@@ -107,8 +110,8 @@ pub enum Ended<'a> {
 }
 
 impl Op {
-    fn noted(&self, made: Option<&str>, answer: Option<&[u8]>) -> Noted {
-        Noted {
+    fn stored_op(&self, made: Option<&str>, answer: Option<&[u8]>) -> StoredOp {
+        StoredOp {
             id: self.id.clone(),
             request: self.request.clone(),
             holder: self.holder.clone(),
@@ -126,7 +129,11 @@ impl Service {
     /// [`Error::OpReused`]; [`Error::OpOfName`]; [`Error::OpRunning`]; [`Error::OutcomeUnknown`] of a change whose end nobody
     /// knows; [`Error::TooLarge`] if as many are kept as may be, unless the change withdraws use; a name that can't be one; not allowed; of a change that was
     /// done: [`Error::OpDone`] if its answer is secret; the key is missing, another one or deleted; the audit log's.
-    pub fn op_begin(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Begun, Error> {
+    pub fn op_begin(
+        &self,
+        call: &Call<'_>,
+        asked: &IdempotentRequest<'_>,
+    ) -> Result<OpStart, Error> {
         self.op_begin_making(call, asked, None)
     }
 
@@ -137,9 +144,9 @@ impl Service {
     pub fn op_begin_making(
         &self,
         call: &Call<'_>,
-        asked: &OpRequest<'_>,
+        asked: &IdempotentRequest<'_>,
         makes: Option<&NewKey>,
-    ) -> Result<Begun, Error> {
+    ) -> Result<OpStart, Error> {
         let is_name = !asked.op_id.is_empty()
             && asked.op_id.len() <= OP_ID_MAX
             && asked.op_id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -155,17 +162,17 @@ impl Service {
             (None, ..) => administration::of(asked.action),
         };
         let request = Request { makes, ..request };
-        self.permit(call, &request, None)?;
+        self.authorize(call, &request, None)?;
         match self.look_up(call, asked) {
-            Ok(Lookup::New(op)) => Ok(Begun::New(op)),
-            Ok(Lookup::At(place)) => self.replay(call, asked, &request, place),
-            Err(Error::TooLarge { .. }) if withdraws_use(asked) => Ok(Begun::Unnoted),
+            Ok(Lookup::New(op)) => Ok(OpStart::New(op)),
+            Ok(Lookup::Found(place)) => self.replay(call, asked, &request, place),
+            Err(Error::TooLarge { .. }) if withdraws_use(asked) => Ok(OpStart::Untracked),
             Err(error) => self.failed(call, &request, None, error),
         }
     }
 
     /// Finds the note of a change, or reserves a place for it.
-    fn look_up(&self, call: &Call<'_>, asked: &OpRequest<'_>) -> Result<Lookup, Error> {
+    fn look_up(&self, call: &Call<'_>, asked: &IdempotentRequest<'_>) -> Result<Lookup, Error> {
         let (id, request) = (id_of(call, asked.op_id), hex(&asked.request));
         let holder = call.who.holder();
         let (kms, tenant) = (&self.kms, asked.tenant);
@@ -185,11 +192,11 @@ impl Service {
             slots[place] = read_one(kms, tenant, place)?;
         }
         let at = |id: &str| {
-            let is_it = |known: &Known| known.id == id && known.is_kept(steady_ms);
+            let is_it = |known: &CompletedOp| known.id == id && known.is_kept(steady_ms);
             slots.iter().position(|slot| slot.known.as_ref().is_some_and(is_it))
         };
         if let Some(place) = at(&id) {
-            return Ok(Lookup::At(place));
+            return Ok(Lookup::Found(place));
         }
         if at(&id_by_name(call, asked.op_id)).is_some() {
             return Err(Error::OpOfName);
@@ -206,7 +213,8 @@ impl Service {
         let slot = &mut slots[place];
         (slot.running, slot.holder) = (Some((id.clone(), request.clone())), holder.clone());
         let (before, tenant, at_ms) = (slot.generation, tenant.clone(), kms.now_ms());
-        let (was_doubtful, is_secret, rode) = (doubtful.is_some(), asked.is_secret, Rode::Not);
+        let (was_doubtful, is_secret, outcome) =
+            (doubtful.is_some(), asked.is_secret, CompanionOutcome::Unused);
         Ok(Lookup::New(Op {
             tenant,
             place,
@@ -217,7 +225,7 @@ impl Service {
             before,
             was_doubtful,
             is_secret,
-            rode,
+            outcome,
         }))
     }
 
@@ -231,14 +239,14 @@ impl Service {
             id: op.id.clone(),
             request: op.request.clone(),
             holder: op.holder.clone(),
-            rode: Rode::Not,
+            outcome: CompanionOutcome::Unused,
             ..*op
         };
-        let says = move |made: &str| written(Some(&of.noted(Some(made), None)));
+        let payload = move |made: &str| written(Some(&of.stored_op(Some(made), None)));
         let path = path(&op.tenant, op.place)?;
-        let rider = Rider { path, before: op.before, says: Box::new(says) };
-        let (ran, rode) = riding(rider, run);
-        op.rode = rode;
+        let companion = CompanionRecord { path, before: op.before, payload: Box::new(payload) };
+        let (ran, outcome) = commit_with(companion, run);
+        op.outcome = outcome;
         Ok(ran)
     }
 
@@ -246,35 +254,36 @@ impl Service {
     ///
     /// # Errors
     /// The store's.
-    pub fn op_end(&self, op: Op, ended: Ended<'_>) -> Result<(), Error> {
+    pub fn op_end(&self, op: Op, ended: OpResult<'_>) -> Result<(), Error> {
         let mut all = self.ops.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = all.get_mut(&op.tenant).and_then(|slots| slots.get_mut(op.place));
         let Some(slot) = slot else { return Ok(()) };
         slot.running = None;
         let kms = &self.kms;
-        let known = |noted: &Noted| Some(Known::of(noted, op.at_ms, kms.clock().steady_ms()));
-        let made = match &op.rode {
-            Rode::Not => {
+        let known =
+            |noted: &StoredOp| Some(CompletedOp::of(noted, op.at_ms, kms.clock().steady_ms()));
+        let made = match &op.outcome {
+            CompanionOutcome::Unused => {
                 slot.doubtful = op.was_doubtful.then(|| op.id.clone());
                 None
             }
-            Rode::There(made) => {
+            CompanionOutcome::Committed(made) => {
                 (slot.generation, slot.doubtful) = (op.before + 1, None);
-                slot.known = known(&op.noted(Some(made), None));
+                slot.known = known(&op.stored_op(Some(made), None));
                 Some(made.as_str())
             }
-            Rode::Unknown => {
+            CompanionOutcome::Unknown => {
                 slot.doubtful = Some(op.id);
                 return Ok(());
             }
         };
-        let Ended::Done(answer) = ended else { return Ok(()) };
+        let OpResult::Done(answer) = ended else { return Ok(()) };
         let is_stored = !op.is_secret && answer.len() <= ANSWER_MAX;
         if !is_stored && made.is_some() {
             return Ok(());
         }
         // Where nothing was to be changed, as with a token that was revoked before, this is all that is noted.
-        let noted = op.noted(made, Some(answer).filter(|_| is_stored));
+        let noted = op.stored_op(made, Some(answer).filter(|_| is_stored));
         match write(kms.kept(), &op.tenant, op.place, slot.generation, &noted) {
             Ok(()) => {
                 slot.generation += 1;
@@ -294,10 +303,10 @@ impl Service {
     fn replay(
         &self,
         call: &Call<'_>,
-        asked: &OpRequest<'_>,
+        asked: &IdempotentRequest<'_>,
         request: &Request<'_>,
         place: usize,
-    ) -> Result<Begun, Error> {
+    ) -> Result<OpStart, Error> {
         let class = self.class_of(request);
         let (noted, begun) = self
             .load_replay(asked, place)
@@ -306,16 +315,20 @@ impl Service {
             Action::Token => administration::token_name(&made),
             _ => made,
         });
-        let told = Told { key, input: None, output: None, outcome: Outcome::Replayed };
-        self.tell(call, &[self.record(call, request, told.clone())], class)?;
-        self.released(class, call, request, || told, || self.check_same_key(asked, &noted))?;
+        let told = AuditEntry { key, input: None, output: None, outcome: Outcome::Replayed };
+        self.append_audit(call, &[self.record(call, request, told.clone())], class)?;
+        self.release_result(class, call, request, || told, || self.check_same_key(asked, &noted))?;
         Ok(begun)
     }
 
     /// Reads the note of a change that was done, and decides what to answer.
-    fn load_replay(&self, asked: &OpRequest<'_>, place: usize) -> Result<(Noted, Begun), Error> {
+    fn load_replay(
+        &self,
+        asked: &IdempotentRequest<'_>,
+        place: usize,
+    ) -> Result<(StoredOp, OpStart), Error> {
         let mut noted =
-            noted(self.kms.kept(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
+            stored_op(self.kms.kept(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
         if noted.request != hex(&asked.request) {
             return Err(Error::OpReused);
         }
@@ -324,16 +337,16 @@ impl Service {
             (asked.action, &noted.answer, &noted.made)
         {
             // What comes behind the first transaction may be missing.
-            self.kms.go_on(&made.parse::<KeyId>()?)?;
+            self.kms.resume_destruction(&made.parse::<KeyId>()?)?;
         }
         let begun = match (noted.answer.take().map(Zeroizing::new), noted.made.clone()) {
             (_, Some(made)) if asked.is_secret => return Err(Error::OpDone { made }),
             (Some(_), None) if asked.is_secret => return Err(Error::OutcomeUnknown),
             (Some(answer), _) => {
                 let answer = of_base64(&answer).ok_or(Error::OutcomeUnknown)?;
-                Begun::Done(Zeroizing::new(answer))
+                OpStart::Replayed(Zeroizing::new(answer))
             }
-            (None, Some(made)) => Begun::Made(made),
+            (None, Some(made)) => OpStart::Completed(made),
             // A program of before noted changes before it began them.
             (None, None) => return Err(Error::OutcomeUnknown),
         };
@@ -341,7 +354,7 @@ impl Service {
     }
 
     /// Refuses a replay if the key is missing or deleted, or if another key has its name now.
-    fn check_same_key(&self, asked: &OpRequest<'_>, noted: &Noted) -> Result<(), Error> {
+    fn check_same_key(&self, asked: &IdempotentRequest<'_>, noted: &StoredOp) -> Result<(), Error> {
         let (Some(name), false) =
             (asked.key, matches!(asked.action, Action::Delete | Action::Destroy))
         else {
@@ -357,7 +370,7 @@ impl Service {
 }
 
 /// Whether a change can take a key, a version, a token or a permission out of use. Done twice, it is the same.
-fn withdraws_use(asked: &OpRequest<'_>) -> bool {
+fn withdraws_use(asked: &IdempotentRequest<'_>) -> bool {
     match asked.action {
         Action::Disable | Action::Delete | Action::Destroy | Action::Trim => true,
         // Limits of versions, and policies that forbid.
@@ -372,7 +385,7 @@ enum Lookup {
     /// The change is new.
     New(Op),
     /// The change was done before; its note is at this place.
-    At(usize),
+    Found(usize),
 }
 
 /// Parses the id of a key or of a version, and returns the key's id.
@@ -466,26 +479,30 @@ fn free(
 
 /// What the store has at a place.
 fn read_one(kms: &Kms, tenant: &Label, place: usize) -> Result<Slot, Error> {
-    let (generation, noted) = noted(kms.kept(), tenant, place)?;
+    let (generation, noted) = stored_op(kms.kept(), tenant, place)?;
     Ok(slot(kms, generation, noted.as_ref()))
 }
 
-fn slot(kms: &Kms, generation: u64, noted: Option<&Noted>) -> Slot {
+fn slot(kms: &Kms, generation: u64, noted: Option<&StoredOp>) -> Slot {
     let (now_ms, steady_ms) = (kms.now_ms(), kms.clock().steady_ms());
-    let known = noted.map(|noted| Known::of(noted, now_ms, steady_ms));
+    let known = noted.map(|noted| CompletedOp::of(noted, now_ms, steady_ms));
     let holder = noted.and_then(|noted| noted.holder.clone());
     Slot { generation, known, holder, ..Slot::default() }
 }
 
 /// A record and its generation; 0 where there is none.
-fn noted(kept: &Kept, tenant: &Label, place: usize) -> Result<(u64, Option<Noted>), Error> {
+fn stored_op(
+    kept: &StoreContext,
+    tenant: &Label,
+    place: usize,
+) -> Result<(u64, Option<StoredOp>), Error> {
     let at = path(tenant, place)?;
     let Some((plain, generation)) = opened_bytes(kept, &at)? else { return Ok((0, None)) };
     Ok((generation, understood(&at, &plain)?))
 }
 
-fn understood(at: &RecordPath, plain: &[u8]) -> Result<Option<Noted>, Error> {
-    let noted: Option<Noted> =
+fn understood(at: &RecordPath, plain: &[u8]) -> Result<Option<StoredOp>, Error> {
+    let noted: Option<StoredOp> =
         serde_json::from_slice(plain).map_err(|error| damaged(at, &error.to_string()))?;
     match noted.as_ref().is_some_and(|noted| of_hex::<32>(&noted.id).is_none()) {
         true => Err(damaged(at, "it has no id")),
@@ -493,24 +510,24 @@ fn understood(at: &RecordPath, plain: &[u8]) -> Result<Option<Noted>, Error> {
     }
 }
 
-fn written(noted: Option<&Noted>) -> Result<Zeroizing<Vec<u8>>, Error> {
+fn written(noted: Option<&StoredOp>) -> Result<Zeroizing<Vec<u8>>, Error> {
     let text = serde_json::to_vec(&noted);
     text.map(Zeroizing::new).map_err(|error| Error::Parameter(error.to_string()))
 }
 
 /// Writes a record by itself.
 fn write(
-    kept: &Kept,
+    kept: &StoreContext,
     tenant: &Label,
     place: usize,
     before: u64,
-    noted: &Noted,
+    noted: &StoredOp,
 ) -> Result<(), Error> {
     let path = path(tenant, place)?;
     let sealed = kept.sealer.seal(&path, before + 1, &written(Some(noted))?)?;
     match settle(&*kept.store, &Transaction::new().put(path, before, sealed))? {
-        Settled::Committed => Ok(()),
-        Settled::Conflict(_) => Err(Error::Conflict),
-        Settled::Unknown => Err(Error::OutcomeUnknown),
+        SettleOutcome::Committed => Ok(()),
+        SettleOutcome::Conflict(_) => Err(Error::Conflict),
+        SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
     }
 }

@@ -12,13 +12,13 @@ pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// What is known of changes, a tenant each.
 #[derive(Default)]
-pub struct Ops(pub Mutex<HashMap<Label, Vec<Slot>>>);
+pub struct IdempotencyRecords(pub Mutex<HashMap<Label, Vec<Slot>>>);
 
 /// A record, as far as it is in memory: answers stay in the store.
 #[derive(Default)]
 pub struct Slot {
     pub generation: u64,
-    pub known: Option<Known>,
+    pub known: Option<CompletedOp>,
     /// The change that is under way and is to be noted here, and what is asked for.
     pub running: Option<(String, String)>,
     /// The change that may have happened, and may still happen, with its note here.
@@ -27,19 +27,19 @@ pub struct Slot {
     pub holder: Option<String>,
 }
 
-/// What is known of a change that was done.
+/// A completed change.
 #[derive(Clone)]
-pub struct Known {
+pub struct CompletedOp {
     pub id: String,
     /// How old it was, and when, by a clock that never jumps.
     pub age_ms: u64,
     pub steady_ms: u64,
 }
 
-/// A record, as it is written; `null` where it is free.
+/// A record as it is stored; `null` if the slot is free.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Noted {
+pub struct StoredOp {
     /// Whose, and under which name: a digest.
     pub id: String,
     /// SHA-256 of what was asked for.
@@ -65,11 +65,11 @@ impl Slot {
     }
 }
 
-impl Known {
+impl CompletedOp {
     /// Of a note that is read, or was written just now.
-    pub fn of(noted: &Noted, now_ms: u64, steady_ms: u64) -> Self {
+    pub fn of(noted: &StoredOp, now_ms: u64, steady_ms: u64) -> Self {
         let age_ms = now_ms.saturating_sub(noted.at_ms);
-        Known { id: noted.id.clone(), age_ms, steady_ms }
+        CompletedOp { id: noted.id.clone(), age_ms, steady_ms }
     }
 
     /// Whether it counts still. A clock that jumps while the process runs changes nothing.

@@ -7,7 +7,7 @@ use super::lifecycle::{done, of};
 use super::run::{Call, KeyRef, Service};
 use crate::error::Error;
 use crate::gate::{Action, Method, Request};
-use crate::model::{Does, KeyAlgorithm, KeyId, Label, State, VersionId};
+use crate::model::{Capability, KeyAlgorithm, KeyId, Label, State, VersionId};
 
 /// A version's public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Service {
             found.truncate(most);
             Ok((found, are_more))
         };
-        self.used(call, &request, None, read, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &request, None, read, |_| done(None), |_| Ok(()))
     }
 
     /// Charges a tenant for records that were read: nobody knows before how many there are, so that is owed.
@@ -124,9 +124,9 @@ impl Service {
         found: &mut Vec<VerifyingKey>,
     ) -> Result<(), Error> {
         let show = of(Action::Show, &KeyRef { tenant: wanted.tenant, name });
-        let signs = matches!(id.algorithm.does(), Does::Sign | Does::SignAndEncrypt);
+        let signs = matches!(id.algorithm.does(), Capability::Sign | Capability::SignAndEncrypt);
         let is_wanted = signs && (wanted.is_wanted)(id.algorithm);
-        if found.len() > most || !is_wanted || self.allowed(call, &show).is_err() {
+        if found.len() > most || !is_wanted || self.check_allowed(call, &show).is_err() {
             return Ok(());
         }
         let key = self.kms.describe(id)?;

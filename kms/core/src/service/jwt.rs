@@ -1,11 +1,11 @@
 //! Signing and verifying JSON Web Tokens.
 
 use super::lifecycle::of;
-use super::run::{Call, KeyRef, Service, Told};
+use super::run::{AuditEntry, Call, KeyRef, Service};
 use crate::audit::{Digest, Outcome};
 use crate::error::Error;
 use crate::gate::Action;
-use crate::jwt::{Expected, Jwt, NewJwt};
+use crate::jwt::{ExpectedClaims, Jwt, NewJwt};
 use crate::operations::{SignedJwt, VerifiedJwt};
 
 impl Service {
@@ -23,43 +23,50 @@ impl Service {
         let claims = token.claims(self.kms.now_ms() / 1000)?;
         let input = Digest::of(claims.payload().as_bytes());
         let sign = || self.kms.sign_jwt(&self.find(key)?, version, &claims);
-        let told = |signed: &SignedJwt| Told {
+        let audit_entry = |signed: &SignedJwt| AuditEntry {
             key: Some(signed.by.to_string()),
             input: Some(input),
             output: Some(Digest::of(signed.token.as_bytes())),
             outcome: Outcome::Done,
         };
-        let again = |signed: &SignedJwt| {
+        let recheck = |signed: &SignedJwt| {
             self.kms.may_still_give_jwt(&signed.by, version.is_none(), &claims)
         };
-        let signed = self.used(call, &of(Action::SignJwt, key), Some(input), sign, told, again)?;
+        let signed = self.perform_use(
+            call,
+            &of(Action::SignJwt, key),
+            Some(input),
+            sign,
+            audit_entry,
+            recheck,
+        )?;
         Ok((signed, claims.exp_s()))
     }
 
     /// Verifies a token by a key. The log is told the digests that [`Self::sign_jwt`] tells of.
     ///
     /// # Errors
-    /// As [`Expected::check`] and [`crate::operations::Kms::verify_jwt`]; not allowed, also meanwhile; the audit log's.
+    /// As [`ExpectedClaims::check`] and [`crate::operations::Kms::verify_jwt`]; not allowed, also meanwhile; the audit log's.
     pub fn verify_jwt(
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
         token: &Jwt<'_>,
-        expected: &Expected,
+        expected: &ExpectedClaims,
     ) -> Result<VerifiedJwt, Error> {
         expected.check()?;
         let input = Digest::of(token.payload());
         let verify = || self.kms.verify_jwt(&self.find(key)?, token, expected);
-        let told = |verified: &VerifiedJwt| Told {
+        let audit_entry = |verified: &VerifiedJwt| AuditEntry {
             key: verified.by.as_ref().map(ToString::to_string),
             input: Some(input),
             output: Some(Digest::of(token.text().as_bytes())),
             outcome: if verified.claims.is_ok() { Outcome::Done } else { Outcome::Wrong },
         };
-        let again = |verified: &VerifiedJwt| match (&verified.by, &verified.claims) {
-            (Some(by), Ok(_)) => self.may_still_verify(by),
+        let recheck = |verified: &VerifiedJwt| match (&verified.by, &verified.claims) {
+            (Some(by), Ok(_)) => self.recheck_verify(by),
             _ => Ok(()),
         };
-        self.used(call, &of(Action::Verify, key), Some(input), verify, told, again)
+        self.perform_use(call, &of(Action::Verify, key), Some(input), verify, audit_entry, recheck)
     }
 }

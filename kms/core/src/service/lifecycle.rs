@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::run::{Call, KeyRef, Service, Told};
+use super::run::{AuditEntry, Call, KeyRef, Service};
 use crate::audit::{Change, Digest, Outcome, Setting};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, Key, KeyId, Label, Minimum, State, Version, VersionId};
-use crate::operations::{Attested, KeyChange, NewKey, OwnKey, Terms};
+use crate::operations::{KeyChange, NewKey, OwnKey, SignedAttestation, Terms};
 
 /// A key and its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct KeyDetails {
     /// The key.
     pub key: Key,
     /// The versions that were not destroyed.
     pub versions: Vec<Version>,
 }
 
-/// A key in a list.
+/// The summary of a key in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct KeySummary {
     /// Its name.
     pub name: Label,
     /// Its id.
@@ -32,9 +32,9 @@ pub struct Listed {
 
 /// A page of a list of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
+pub struct KeyPage {
     /// The keys, in the order of their names.
-    pub keys: Vec<Listed>,
+    pub keys: Vec<KeySummary>,
     /// The name after which the next page begins. `None` if there is no further key.
     pub next: Option<Label>,
 }
@@ -50,7 +50,7 @@ impl Service {
     pub fn create(&self, call: &Call<'_>, new: &NewKey) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let request = Request { makes: Some(new), ..of(Action::Create, &key) };
-        self.changed(call, &request, || self.kms.create(new), |id| Some(id.to_string()))
+        self.perform_change(call, &request, || self.kms.create(new), |id| Some(id.to_string()))
     }
 
     /// Makes a key that conforms to something.
@@ -80,7 +80,7 @@ impl Service {
         let create = || self.kms.create_on(new, terms);
         // Policies are asked about what it is to be, and not about a name that nobody has.
         let request = Request { makes: Some(new), ..of(Action::Create, &key) };
-        self.changed(call, &request, create, |id| Some(id.to_string()))
+        self.perform_change(call, &request, create, |id| Some(id.to_string()))
     }
 
     /// Gives a key one version more.
@@ -89,7 +89,7 @@ impl Service {
     /// As [`crate::operations::Kms::rotate`].
     pub fn rotate(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<VersionId, Error> {
         let rotate = || self.kms.rotate(&self.find(key)?);
-        self.changed(call, &of(Action::Rotate, key), rotate, |id| Some(id.to_string()))
+        self.perform_change(call, &of(Action::Rotate, key), rotate, |id| Some(id.to_string()))
     }
 
     /// Changes some things of a key, all of them or none. Returns the key's id.
@@ -103,7 +103,7 @@ impl Service {
         changes: &[KeyChange],
     ) -> Result<KeyId, Error> {
         let settings = changes.iter().filter_map(setting).collect();
-        self.change_to(call, Action::Config, key, Change::Set(settings), |id| {
+        self.change_with_details(call, Action::Config, key, Change::Settings(settings), |id| {
             self.kms.configure(id, changes)
         })
     }
@@ -150,7 +150,7 @@ impl Service {
             State::Enabled => Action::Enable,
             State::Disabled => Action::Disable,
         };
-        self.change_to(call, action, key, Change::Version(version), |id| {
+        self.change_with_details(call, action, key, Change::Version(version), |id| {
             self.kms.set_state(id, version, state)
         })
         .map(drop)
@@ -161,7 +161,7 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::trim`].
     pub fn trim(&self, call: &Call<'_>, key: &KeyRef<'_>, before: u32) -> Result<KeyId, Error> {
-        self.change_to(call, Action::Trim, key, Change::Before(before), |id| {
+        self.change_with_details(call, Action::Trim, key, Change::TrimmedBefore(before), |id| {
             self.kms.trim(id, before)
         })
     }
@@ -191,20 +191,20 @@ impl Service {
             let id = self.find(key)?;
             self.kms.destroy(&id).map(|()| id)
         };
-        self.changed(call, &of(Action::Destroy, key), destroy, |id| Some(id.to_string()))
+        self.perform_change(call, &of(Action::Destroy, key), destroy, |id| Some(id.to_string()))
     }
 
     /// What a key and its versions are.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::describe`].
-    pub fn show(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<Shown, Error> {
+    pub fn show(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyDetails, Error> {
         let show = || {
             let id = self.find(key)?;
-            Ok(Shown { key: self.kms.describe(&id)?, versions: self.kms.versions(&id)? })
+            Ok(KeyDetails { key: self.kms.describe(&id)?, versions: self.kms.versions(&id)? })
         };
-        let told = |shown: &Shown| done(Some(shown.key.id.to_string()));
-        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+        let audit_entry = |shown: &KeyDetails| done(Some(shown.key.id.to_string()));
+        self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
     /// The keys of a tenant that the caller may see and whose names begin so, in the order of their names, at most `most` that
@@ -222,7 +222,7 @@ impl Service {
     ) -> Result<Vec<(Label, KeyId)>, Error> {
         let mut keys = Vec::new();
         let walk = (tenant, prefix, after);
-        self.list_seen(call, walk, most, |name, id| {
+        self.visit_listed(call, walk, most, |name, id| {
             keys.push((name, id));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -240,10 +240,10 @@ impl Service {
         prefix: &str,
         after: Option<&Label>,
         most: usize,
-    ) -> Result<Listing, Error> {
-        let (mut keys, mut bytes): (Vec<Listed>, usize) = (Vec::new(), 0);
+    ) -> Result<KeyPage, Error> {
+        let (mut keys, mut bytes): (Vec<KeySummary>, usize) = (Vec::new(), 0);
         let walk = (tenant, prefix, after);
-        let is_cut = self.list_seen(call, walk, most, |name, id| {
+        let is_cut = self.visit_listed(call, walk, most, |name, id| {
             let labels = match self.kms.describe(&id) {
                 Ok(key) => key.labels,
                 // It was destroyed meanwhile, and is listed as it was.
@@ -251,18 +251,18 @@ impl Service {
                 Err(error) => return Err(error),
             };
             bytes += labels.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-            keys.push(Listed { name, id, labels });
+            keys.push(KeySummary { name, id, labels });
             Ok(match bytes > LABELS_BYTES_MAX {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             })
         })?;
         let next = keys.last().filter(|_| is_cut).map(|last| last.name.clone());
-        Ok(Listing { keys, next })
+        Ok(KeyPage { keys, next })
     }
 
     /// Visits at most `most` keys that the caller may see. Returns whether it stopped before the end of the names.
-    fn list_seen(
+    fn visit_listed(
         &self,
         call: &Call<'_>,
         (tenant, prefix, after): (&Label, &str, Option<&Label>),
@@ -294,7 +294,7 @@ impl Service {
             self.owe(call, tenant, read);
             Ok(is_cut)
         };
-        self.used(call, &request, None, list, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &request, None, list, |_| done(None), |_| Ok(()))
     }
 
     /// Describes a key and signs that.
@@ -306,18 +306,18 @@ impl Service {
         call: &Call<'_>,
         key: &KeyRef<'_>,
         nonce: &str,
-    ) -> Result<Attested, Error> {
+    ) -> Result<SignedAttestation, Error> {
         let attest = || {
             let id = self.find(key)?;
             self.make_own(OwnKey::Attestation)?;
             self.kms.attest(&id, nonce)
         };
-        let told = |attested: &Attested| Told {
+        let audit_entry = |attested: &SignedAttestation| AuditEntry {
             output: Some(Digest::of(attested.jws.as_bytes())),
             ..done(Some(attested.attest.key.to_string()))
         };
         let input = Some(Digest::of(nonce.as_bytes()));
-        self.used(call, &of(Action::Attest, key), input, attest, told, |_| Ok(()))
+        self.perform_use(call, &of(Action::Attest, key), input, attest, audit_entry, |_| Ok(()))
     }
 
     fn change(
@@ -331,11 +331,11 @@ impl Service {
             let id = self.find(key)?;
             change(&id).map(|()| id)
         };
-        self.changed(call, &of(action, key), change, |id| Some(id.to_string()))
+        self.perform_change(call, &of(action, key), change, |id| Some(id.to_string()))
     }
 
-    /// The same of one that the log is told more of than its action.
-    pub(super) fn change_to(
+    /// Runs a change whose audit record has details besides its action.
+    pub(super) fn change_with_details(
         &self,
         call: &Call<'_>,
         action: Action,
@@ -347,7 +347,7 @@ impl Service {
             let id = self.find(key)?;
             change(&id).map(|()| id)
         };
-        self.changed(call, &of(action, key), change, |id| (id.to_string(), to))
+        self.perform_change(call, &of(action, key), change, |id| (id.to_string(), to))
     }
 }
 
@@ -378,6 +378,6 @@ pub(super) fn of<'a>(action: Action, key: &KeyRef<'a>) -> Request<'a> {
 }
 
 /// What is told of what was done and has no digests.
-pub(super) fn done(key: Option<String>) -> Told {
-    Told { key, input: None, output: None, outcome: Outcome::Done }
+pub(super) fn done(key: Option<String>) -> AuditEntry {
+    AuditEntry { key, input: None, output: None, outcome: Outcome::Done }
 }

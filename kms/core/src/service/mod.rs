@@ -50,18 +50,18 @@ pub use administration::{AdministratorsEnd, AuditState, NewToken};
 pub use ciphers::{DecryptItem, EncryptItem};
 pub use generation::Generation;
 pub use idempotency::{
-    Begun, Ended, OP_ID_MAX, OPS_MAX, OPS_OF_CALLER_MAX, OPS_RESERVED, Op, OpRequest,
+    IdempotentRequest, OP_ID_MAX, OPS_MAX, OPS_OF_CALLER_MAX, OPS_RESERVED, Op, OpResult, OpStart,
 };
 pub use idempotency_records::KEPT_MS;
 pub use jwks::{VERIFYING_KEYS_MAX, VerifyingKey, VerifyingKeys};
-pub use lifecycle::{Listed, Listing, Shown};
+pub use lifecycle::{KeyDetails, KeyPage, KeySummary};
 pub use open::{AuditAt, Options};
 pub use own_keys::OWN_KEYS;
-pub use policies::Asked;
+pub use policies::PolicyQuery;
 pub use quota::QuotaOptions;
 pub use reconcile::AFTER_RESTORE;
-pub use reconcile_report::Again;
-pub use rotations::{AUTO_ROTATE, RotatedDue};
+pub use reconcile_report::ReconcileReport;
+pub use rotations::{AUTO_ROTATE, RotationReport};
 pub use run::{Call, KeyRef, Service};
 pub use sign_verify::{SignItem, VerifyItem};
-pub use streams::Streaming;
+pub use streams::StreamedMessage;

@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use super::denials::Denials;
 use super::generation::Generation;
-use super::idempotency_records::Ops;
+use super::idempotency_records::IdempotencyRecords;
 use super::queue::Queues;
 use super::quota::{Quota, QuotaOptions};
-use super::reconcile_report::Again;
+use super::reconcile_report::ReconcileReport;
 use super::refusals;
 use super::run::Service;
 use crate::audit::{self, Class, Hash, Keys, Log};
 use crate::error::{AuditError, Error};
 use crate::gate::{self, Gate};
-use crate::operations::{Kept, Kms, damaged, opened_bytes};
+use crate::operations::{Kms, StoreContext, damaged, opened_bytes};
 use crate::seal::Key;
-use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
 use crate::text::{hex, of_hex};
 
 /// Where the audit log is.
@@ -106,21 +106,21 @@ impl Service {
             strangers: AtomicU64::new(0),
             digests,
             known: Mutex::new(known),
-            ops: Ops::default(),
+            ops: IdempotencyRecords::default(),
             refusals: refusals::quota(&options.quota),
             quota: Quota::new(options.quota),
             denials: Denials::default(),
             queues: Queues::new(),
-            again: Again::default(),
+            reconciled: ReconcileReport::default(),
             making_own: Mutex::default(),
             generation: Generation::default(),
             alive: Arc::default(),
         };
         if let Some((known, was_behind)) = behind {
-            service.catch_up(known, was_behind, upgrade.as_ref(), options.takes_older)?;
+            service.reconcile(known, was_behind, upgrade.as_ref(), options.takes_older)?;
         }
         if let Some(upgrade) = upgrade {
-            service.tell_upgrade(&upgrade)?;
+            service.audit_upgrade(&upgrade)?;
         }
         Ok(service)
     }
@@ -131,7 +131,7 @@ impl Service {
     /// # Errors
     /// The log's and the store's.
     pub fn checkpoint(&self) -> Result<audit::Checkpoint, Error> {
-        self.tell_of_denials(self.generation.check().is_err())?;
+        self.append_denials(self.generation.check().is_err())?;
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let checkpoint = self.log.checkpoint()?;
         if checkpoint.size > *known {
@@ -147,7 +147,7 @@ fn path(name: &str) -> Result<RecordPath, Error> {
 }
 
 /// The keys that sign checkpoints. They are made at the first call.
-fn keys(kept: &Kept, origin: &str) -> Result<Keys, Error> {
+fn keys(kept: &StoreContext, origin: &str) -> Result<Keys, Error> {
     let path = path("audit")?;
     match opened_bytes(kept, &path)? {
         Some((seed, _)) => match seed.first_chunk::<64>().filter(|_| seed.len() == 64) {
@@ -164,7 +164,7 @@ fn keys(kept: &Kept, origin: &str) -> Result<Keys, Error> {
 }
 
 /// The key of the digests that tell of secrets. It is made at the first call.
-fn digests(kept: &Kept) -> Result<Key, Error> {
+fn digests(kept: &StoreContext) -> Result<Key, Error> {
     let path = path("audit-digests")?;
     match opened_bytes(kept, &path)? {
         Some((bytes, _)) => Key::of(&bytes).map_err(|_| damaged(&path, "it is no key")),
@@ -179,7 +179,7 @@ fn digests(kept: &Kept) -> Result<Key, Error> {
 
 /// Refuses a store that is being upgraded, had a log, and has no note of how far that had come: the first program that made logs noted
 /// it before it served anything. What was removed before the upgrade nothing else tells of.
-fn check_has_head(kept: &Kept, takes_older: bool) -> Result<(), Error> {
+fn check_has_head(kept: &StoreContext, takes_older: bool) -> Result<(), Error> {
     let (seed, head) = (path("audit")?, path("audit-head")?);
     let has_log = opened_bytes(kept, &seed)?.is_some();
     if takes_older || !has_log || kept.records.upgrade_untold()?.is_none() {
@@ -193,7 +193,7 @@ fn check_has_head(kept: &Kept, takes_older: bool) -> Result<(), Error> {
 
 /// Whether a log goes on from where the store knows it; how far that is, and whether the store was being made as narrow as it
 /// says.
-fn check(kept: &Kept, log: &Log) -> Result<(u64, bool), Error> {
+fn check(kept: &StoreContext, log: &Log) -> Result<(u64, bool), Error> {
     let path = path("audit-head")?;
     let Some((head, _)) = opened_bytes(kept, &path)? else { return Ok((0, false)) };
     let head: Head =
@@ -212,16 +212,16 @@ fn check(kept: &Kept, log: &Log) -> Result<(u64, bool), Error> {
 }
 
 /// Notes how far the log has come.
-pub(super) fn note(kept: &Kept, size: u64, root: &Hash) -> Result<(), Error> {
+pub(super) fn note(kept: &StoreContext, size: u64, root: &Hash) -> Result<(), Error> {
     note_head(kept, &Head { size, root: hex(root), is_behind: false })
 }
 
 /// Notes that the store is older than the log, until it is noted how far that has come.
-pub(super) fn note_behind(kept: &Kept, size: u64, log: &Log) -> Result<(), Error> {
+pub(super) fn note_behind(kept: &StoreContext, size: u64, log: &Log) -> Result<(), Error> {
     note_head(kept, &Head { size, root: hex(&log.root_at(size)?), is_behind: true })
 }
 
-fn note_head(kept: &Kept, head: &Head) -> Result<(), Error> {
+fn note_head(kept: &StoreContext, head: &Head) -> Result<(), Error> {
     let path = path("audit-head")?;
     let before = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
     let head = serde_json::to_vec(head);
@@ -231,10 +231,10 @@ fn note_head(kept: &Kept, head: &Head) -> Result<(), Error> {
 }
 
 /// Commits what no change of a key is.
-pub(super) fn commit(kept: &Kept, transaction: &Transaction) -> Result<(), Error> {
+pub(super) fn commit(kept: &StoreContext, transaction: &Transaction) -> Result<(), Error> {
     match settle(&*kept.store, transaction)? {
-        Settled::Committed => Ok(()),
-        Settled::Conflict(_) => Err(Error::Conflict),
-        Settled::Unknown => Err(Error::OutcomeUnknown),
+        SettleOutcome::Committed => Ok(()),
+        SettleOutcome::Conflict(_) => Err(Error::Conflict),
+        SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
     }
 }

@@ -65,7 +65,12 @@ impl Service {
             return Ok(());
         }
         let who = self.gate.local(Principal::new(OWN_KEYS)?);
-        let told = |(): &()| (format!("{OF_SYSTEM}{}", key.as_str()), Change::Made);
-        self.changed_by_anybody(&Call::new(&who, OWN_KEYS), &of(Action::Create), make, told)
+        let audit_entry = |(): &()| (format!("{OF_SYSTEM}{}", key.as_str()), Change::Made);
+        self.perform_unchecked_change(
+            &Call::new(&who, OWN_KEYS),
+            &of(Action::Create),
+            make,
+            audit_entry,
+        )
     }
 }

@@ -4,14 +4,14 @@ use super::administration::of;
 use super::lifecycle::done;
 use super::run::{Call, Service};
 use crate::error::Error;
-use crate::gate::{Action, Authenticated, Explained, PolicySetInfo, Request};
+use crate::gate::{Action, Caller, Explanation, PolicySetInfo, Request};
 use crate::model::Label;
 
-/// A question to policies.
+/// A query to the policies.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct PolicyQuery<'a> {
     /// Who asks.
-    pub who: &'a Authenticated,
+    pub who: &'a Caller,
     /// What they ask for.
     pub request: Request<'a>,
 }
@@ -40,7 +40,7 @@ impl Service {
     /// Not allowed; the audit log's.
     pub fn policy_list(&self, call: &Call<'_>) -> Result<Vec<PolicySetInfo>, Error> {
         let list = || Ok(self.gate.policies());
-        self.used(call, &of(Action::Policy), None, list, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &of(Action::Policy), None, list, |_| done(None), |_| Ok(()))
     }
 
     /// A set of policies.
@@ -52,8 +52,8 @@ impl Service {
             let found = self.gate.policies().into_iter().find(|set| set.name == *name);
             found.ok_or_else(|| Error::NoPolicies(name.to_string()))
         };
-        let told = |set: &PolicySetInfo| done(Some(told_of(name, set.version)));
-        self.used(call, &of(Action::Policy), None, show, told, |_| Ok(()))
+        let audit_entry = |set: &PolicySetInfo| done(Some(policy_text(name, set.version)));
+        self.perform_use(call, &of(Action::Policy), None, show, audit_entry, |_| Ok(()))
     }
 
     /// What the policies that are in force say of a question, or those with another text of a set, which is looked at
@@ -65,10 +65,10 @@ impl Service {
         &self,
         call: &Call<'_>,
         instead: Option<(&Label, &str)>,
-        asked: Option<Asked<'_>>,
-    ) -> Result<Option<Explained>, Error> {
+        asked: Option<PolicyQuery<'_>>,
+    ) -> Result<Option<Explanation>, Error> {
         let check = || match asked {
-            Some(Asked { who, request }) => {
+            Some(PolicyQuery { who, request }) => {
                 self.gate.explain(&self.kms, who, &request, instead, self.kms.now_ms())
             }
             None => {
@@ -76,7 +76,7 @@ impl Service {
                 looked_at.transpose().map(|_| None)
             }
         };
-        self.used(call, &of(Action::Policy), None, check, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &of(Action::Policy), None, check, |_| done(None), |_| Ok(()))
     }
 
     fn policy_change(
@@ -87,12 +87,12 @@ impl Service {
     ) -> Result<u64, Error> {
         let change =
             || self.gate.change_policies(&self.kms, call.who, name, text, self.kms.now_ms());
-        let told = |version: &u64| Some(told_of(name, *version));
-        self.changed(call, &of(Action::Policy), change, told)
+        let audit_entry = |version: &u64| Some(policy_text(name, *version));
+        self.perform_change(call, &of(Action::Policy), change, audit_entry)
     }
 }
 
 /// What the audit log calls a set.
-fn told_of(name: &Label, version: u64) -> String {
+fn policy_text(name: &Label, version: u64) -> String {
     format!("policy:{name}#v{version}")
 }

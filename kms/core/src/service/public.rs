@@ -2,7 +2,7 @@
 
 use super::lifecycle::{done, of};
 use super::run::{Call, KeyRef, Service};
-use super::sign_verify::one_of;
+use super::sign_verify::with_items;
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Key, KeyAlgorithm, KeyId, Label};
@@ -15,8 +15,8 @@ impl Service {
     /// As [`crate::operations::Kms::describe`]; not allowed; the audit log's.
     pub fn describe(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<Key, Error> {
         let show = || self.kms.describe(&self.find(key)?);
-        let told = |key: &Key| done(Some(key.id.to_string()));
-        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+        let audit_entry = |key: &Key| done(Some(key.id.to_string()));
+        self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
     /// What algorithm a key is of, for a front that has to know it before it asks for an action on so many items. Who may not
@@ -31,7 +31,7 @@ impl Service {
         key: &KeyRef<'_>,
         items: usize,
     ) -> Result<KeyAlgorithm, Error> {
-        self.permit(call, &one_of(items, of(action, key)), None)?;
+        self.authorize(call, &with_items(items, of(action, key)), None)?;
         Ok(self.find(key)?.algorithm)
     }
 
@@ -46,8 +46,8 @@ impl Service {
         most: u32,
     ) -> Result<(Key, Vec<Public>), Error> {
         let show = || self.kms.newest(&self.find(key)?, most);
-        let told = |(key, _): &(Key, Vec<Public>)| done(Some(key.id.to_string()));
-        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+        let audit_entry = |(key, _): &(Key, Vec<Public>)| done(Some(key.id.to_string()));
+        self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
     /// Versions of a key with their public keys, at most `most` that come after a number.
@@ -66,8 +66,8 @@ impl Service {
             let publics = self.kms.publics(&id, after, most)?;
             Ok((id, publics))
         };
-        let told = |(id, _): &(KeyId, Vec<Public>)| done(Some(id.to_string()));
-        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+        let audit_entry = |(id, _): &(KeyId, Vec<Public>)| done(Some(id.to_string()));
+        self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
     /// The name of a key that a caller names by its id. Whether they may see the key says each verb that the name is for; a
@@ -83,7 +83,7 @@ impl Service {
                 let tenant = Some(&id.tenant);
                 let list =
                     Request { action: Action::List, tenant, key: Some(""), items: 1, makes: None };
-                let seen = self.allowed(call, &list);
+                let seen = self.check_allowed(call, &list);
                 Err(if seen.is_ok() { Error::Destroyed } else { Error::NoKey(id.to_string()) })
             }
             Err(error) => Err(error),
@@ -101,7 +101,7 @@ impl Service {
         run: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let request = Request { action, tenant: None, key: None, items: 1, makes: None };
-        self.changed(call, &request, run, |_| None::<String>)
+        self.perform_change(call, &request, run, |_| None::<String>)
     }
 
     /// Goes on where the destroying of a key was interrupted, by its id; whether it was destroyed. It has no name any more:
@@ -117,11 +117,16 @@ impl Service {
             let tenant = Some(&id.tenant);
             Request { action, tenant, key, items: 1, makes: None }
         };
-        if self.allowed(call, &about(Action::List, Some(""))).is_err() {
+        if self.check_allowed(call, &about(Action::List, Some(""))).is_err() {
             return Err(Error::NoKey(id.to_string()));
         }
         let request = about(Action::Destroy, None);
-        self.changed(call, &request, || self.kms.go_on(id), |()| Some(id.to_string()))?;
+        self.perform_change(
+            call,
+            &request,
+            || self.kms.resume_destruction(id),
+            |()| Some(id.to_string()),
+        )?;
         Ok(true)
     }
 }

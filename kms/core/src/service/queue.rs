@@ -85,12 +85,12 @@ struct Waiter<W> {
     who: W,
 }
 
-/// What becomes of one that came.
-enum Came<W> {
-    Takes,
+/// What happens to a request that arrives.
+enum Arrival<W> {
+    Start,
     /// Whether others of its tenant wait before it; whoever is sent away in its stead.
-    Waits(bool, Option<W>),
-    SentAway,
+    Queued(bool, Option<W>),
+    Rejected,
 }
 
 /// A thread that waits.
@@ -192,17 +192,17 @@ impl Queue {
     fn wait(&self, tenant: Option<&Label>, cost_us: u64) -> Result<(), Error> {
         let seat = || Arc::new(Seat { said: AtomicU8::new(NOTHING), thread: thread::current() });
         let (flow, mut mine) = (tenant.map_or("", Label::as_str), None);
-        let came = self.turns().come(flow, cost_us, || mine.insert(seat()).clone());
+        let came = self.turns().arrive(flow, cost_us, || mine.insert(seat()).clone());
         let (has_own, sent_away) = match came {
-            Came::Takes => {
+            Arrival::Start => {
                 self.waited[0].note(Duration::ZERO);
                 return Ok(());
             }
-            Came::SentAway => return Err(self.refuse()),
-            Came::Waits(has_own, sent_away) => (has_own, sent_away),
+            Arrival::Rejected => return Err(self.refuse()),
+            Arrival::Queued(has_own, sent_away) => (has_own, sent_away),
         };
         if let Some(other) = sent_away {
-            other.tell(SENT_AWAY);
+            other.notify(SENT_AWAY);
         }
         let start = Instant::now();
         match mine.map(|seat| seat.wait()) {
@@ -235,13 +235,13 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let next = self.queue.turns().done();
         if let Some(next) = next {
-            next.tell(TAKES);
+            next.notify(TAKES);
         }
     }
 }
 
 impl Seat {
-    fn tell(&self, what: u8) {
+    fn notify(&self, what: u8) {
         self.said.store(what, Ordering::Release);
         self.thread.unpark();
     }
@@ -268,11 +268,11 @@ impl<W> Turns<W> {
     }
 
     /// One comes, of a tenant. Who it is, is asked only if it waits.
-    fn come(&mut self, flow: &str, cost: u64, who: impl FnOnce() -> W) -> Came<W> {
+    fn arrive(&mut self, flow: &str, cost: u64, who: impl FnOnce() -> W) -> Arrival<W> {
         // Where a place is free nobody waits.
         if !self.is_full() {
             self.taken += 1;
-            return Came::Takes;
+            return Arrival::Start;
         }
         let own = self.flows.get(flow).map_or(0, |flow| flow.waiting);
         let mut sent_away = None;
@@ -280,7 +280,7 @@ impl<W> Turns<W> {
             let longest = self.flows.iter().max_by_key(|(name, flow)| (flow.waiting, *name));
             match longest.map(|(name, flow)| (name.clone(), flow.waiting)) {
                 Some((name, waiting)) if own + 1 < waiting => sent_away = self.youngest_of(&name),
-                Some(_) | None => return Came::SentAway,
+                Some(_) | None => return Arrival::Rejected,
             }
         }
         if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(flow) {
@@ -292,7 +292,7 @@ impl<W> Turns<W> {
         of.waiting += 1;
         self.came += 1;
         self.waiting.insert((tag, self.came), Waiter { flow: flow.into(), who: who() });
-        Came::Waits(own > 0, sent_away)
+        Arrival::Queued(own > 0, sent_away)
     }
 
     /// A place is free: whoever is next takes it.
@@ -336,12 +336,12 @@ mod tests {
         Label::new("tenant", text).unwrap()
     }
 
-    /// What comes: when, whose, how long it takes.
-    type Coming = (u64, &'static str, u64);
+    /// A scheduled arrival: when, whose, and how long it takes.
+    type ScheduledArrival = (u64, &'static str, u64);
 
     /// Plays what comes against a clock that nobody waits for. How long each waited, in the order in which they came; none
     /// of who was sent away.
-    fn played(places: usize, waiting_max: usize, coming: &[Coming]) -> Vec<Option<u64>> {
+    fn played(places: usize, waiting_max: usize, coming: &[ScheduledArrival]) -> Vec<Option<u64>> {
         let mut turns = Turns::new(places, waiting_max);
         let mut ends: BinaryHeap<std::cmp::Reverse<u64>> = BinaryHeap::new();
         let mut waited = vec![None; coming.len()];
@@ -359,12 +359,12 @@ mod tests {
                 ends.pop();
                 end(ended, &mut ends, &mut turns, &mut waited);
             }
-            match turns.come(flow, cost, || at) {
-                Came::Takes => {
+            match turns.arrive(flow, cost, || at) {
+                Arrival::Start => {
                     waited[at] = Some(0);
                     ends.push(std::cmp::Reverse(now + cost));
                 }
-                Came::Waits(..) | Came::SentAway => {}
+                Arrival::Queued(..) | Arrival::Rejected => {}
             }
         }
         while let Some(std::cmp::Reverse(ended)) = ends.pop() {
@@ -375,7 +375,11 @@ mod tests {
     }
 
     /// Waits of a tenant, and the histogram of them.
-    fn waits(coming: &[Coming], played: &[Option<u64>], whose: &str) -> (Vec<u64>, String) {
+    fn waits(
+        coming: &[ScheduledArrival],
+        played: &[Option<u64>],
+        whose: &str,
+    ) -> (Vec<u64>, String) {
         let of = coming.iter().zip(played).filter(|((_, flow, _), _)| *flow == whose);
         let waits: Vec<u64> = of.map(|(_, wait)| wait.unwrap()).collect();
         let (histogram, mut text) = (Histogram::new(), String::new());
@@ -386,10 +390,10 @@ mod tests {
 
     /// The paired run: what a tenant waits is about the same, whether or not another one floods.
     #[test]
-    fn a_flood_changes_nobody_elses_wait() {
+    fn a_flood_of_one_tenant_does_not_delay_others() {
         for places in [1, 2, 8] {
             // One each millisecond, of 100 us.
-            let quiet: Vec<Coming> = (0..1000).map(|at| (1000 * at, "b", 100)).collect();
+            let quiet: Vec<ScheduledArrival> = (0..1000).map(|at| (1000 * at, "b", 100)).collect();
             let alone = played(places, 96, &quiet);
             let (_, before) = waits(&quiet, &alone, "b");
             // Beside it one who brings 50 of 80 us each millisecond and place: four times what there is room for.
@@ -424,9 +428,9 @@ mod tests {
     }
 
     #[test]
-    fn who_brings_longer_work_gets_no_more_of_the_time() {
+    fn longer_work_gets_no_more_of_the_time() {
         // Both always have something waiting; a's takes ten times as long.
-        let mut coming: Vec<Coming> = (0..2000).map(|_| (0, "b", 100)).collect();
+        let mut coming: Vec<ScheduledArrival> = (0..2000).map(|_| (0, "b", 100)).collect();
         coming.extend((0..200).map(|_| (0, "a", 1000)));
         let played = played(1, 10_000, &coming);
         let mut done: Vec<(u64, &str, u64)> = coming
@@ -444,25 +448,25 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_of_whoever_has_most_is_sent_away() {
+    fn the_newest_request_of_the_busiest_tenant_is_rejected() {
         let mut turns = Turns::new(1, 4);
-        let mut come = |flow: &str, who: u32| match turns.come(flow, 10, || who) {
-            Came::Takes => "takes".to_owned(),
-            Came::Waits(own, None) => format!("waits {own}"),
-            Came::Waits(own, Some(other)) => format!("waits {own}, not {other}"),
-            Came::SentAway => "sent away".to_owned(),
+        let mut arrive = |flow: &str, who: u32| match turns.arrive(flow, 10, || who) {
+            Arrival::Start => "takes".to_owned(),
+            Arrival::Queued(own, None) => format!("waits {own}"),
+            Arrival::Queued(own, Some(other)) => format!("waits {own}, not {other}"),
+            Arrival::Rejected => "sent away".to_owned(),
         };
-        assert_eq!(come("a", 0), "takes");
-        assert_eq!(come("a", 1), "waits false");
+        assert_eq!(arrive("a", 0), "takes");
+        assert_eq!(arrive("a", 1), "waits false");
         for who in 2..5 {
-            assert_eq!(come("a", who), "waits true");
+            assert_eq!(arrive("a", who), "waits true");
         }
-        assert_eq!(come("a", 5), "sent away");
-        assert_eq!(come("b", 6), "waits false, not 4");
-        assert_eq!(come("b", 7), "waits true, not 3");
-        assert_eq!(come("b", 8), "sent away");
-        assert_eq!(come("a", 9), "sent away");
-        assert_eq!(come("c", 10), "waits false, not 7");
+        assert_eq!(arrive("a", 5), "sent away");
+        assert_eq!(arrive("b", 6), "waits false, not 4");
+        assert_eq!(arrive("b", 7), "waits true, not 3");
+        assert_eq!(arrive("b", 8), "sent away");
+        assert_eq!(arrive("a", 9), "sent away");
+        assert_eq!(arrive("c", 10), "waits false, not 7");
         let order: Vec<u32> = std::iter::from_fn(|| turns.done()).collect();
         assert_eq!(order, [1, 6, 10, 2]);
         assert_eq!((turns.taken, turns.flows.len()), (0, 0));
@@ -472,10 +476,10 @@ mod tests {
     #[test]
     fn a_million_names_take_no_memory() {
         let mut turns = Turns::new(1, 96);
-        let held = turns.come("held", 1, || 0);
-        assert!(matches!(held, Came::Takes));
+        let held = turns.arrive("held", 1, || 0);
+        assert!(matches!(held, Arrival::Start));
         for who in 0..1_000_000u32 {
-            assert!(matches!(turns.come(&format!("t{who}"), 10, || who), Came::Waits(..)));
+            assert!(matches!(turns.arrive(&format!("t{who}"), 10, || who), Arrival::Queued(..)));
             if turns.waiting.len() == 90 {
                 turns.done().unwrap();
             }

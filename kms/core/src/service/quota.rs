@@ -52,17 +52,17 @@ struct Bucket {
     is_empty: bool,
 }
 
-/// Why somebody was refused.
+/// An exceeded quota.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub struct QuotaExceeded {
     /// In how many seconds there is something again.
     pub retry_after_s: u64,
     /// Whether the one before it was not refused: then the log is told of it.
     pub is_first: bool,
 }
 
-impl From<Exceeded> for Error {
-    fn from(exceeded: Exceeded) -> Self {
+impl From<QuotaExceeded> for Error {
+    fn from(exceeded: QuotaExceeded) -> Self {
         Error::Quota { retry_after_s: exceeded.retry_after_s }
     }
 }
@@ -79,7 +79,7 @@ impl Quota {
         tenant: Option<&Label>,
         cost_us: u64,
         now: impl FnOnce() -> Instant,
-    ) -> Result<(), Exceeded> {
+    ) -> Result<(), QuotaExceeded> {
         let of_tenant = tenant.and_then(|tenant| self.options.of_tenants.get(tenant));
         let Some(rate) = of_tenant.copied().or(self.options.us_per_second) else { return Ok(()) };
         if cost_us == 0 {
@@ -99,7 +99,7 @@ impl Quota {
         if left <= 0 {
             self.refused.fetch_add(1, Ordering::Relaxed);
             let is_first = !std::mem::replace(&mut bucket.is_empty, true);
-            return Err(Exceeded { retry_after_s: bucket.retry_after_s(left), is_first });
+            return Err(QuotaExceeded { retry_after_s: bucket.retry_after_s(left), is_first });
         }
         let cost = i64::try_from(cost_us).unwrap_or(i64::MAX);
         *bucket = Bucket { left_us: left.saturating_sub(cost), at: now, rate, is_empty: false };
@@ -112,7 +112,7 @@ impl Quota {
     }
 
     /// Whether a bucket has nothing left, and when it has something again. It is full where it was never used.
-    pub fn check(&self, name: &Label, now: impl FnOnce() -> Instant) -> Result<(), Exceeded> {
+    pub fn check(&self, name: &Label, now: impl FnOnce() -> Instant) -> Result<(), QuotaExceeded> {
         let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(bucket) = buckets.get(name.as_str()) else { return Ok(()) };
         let left = bucket.left(self.options.burst_seconds, now());
@@ -120,7 +120,7 @@ impl Quota {
             return Ok(());
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Exceeded { retry_after_s: bucket.retry_after_s(left), is_first: false })
+        Err(QuotaExceeded { retry_after_s: bucket.retry_after_s(left), is_first: false })
     }
 
     /// Takes out of a tenant's bucket what was done already, also more than there is.
@@ -196,7 +196,7 @@ mod tests {
         let take = |tenant: &Label, cost, ms| {
             quota.take(Some(tenant), cost, || start + Duration::from_millis(ms))
         };
-        let refused = |retry_after_s, is_first| Err(Exceeded { retry_after_s, is_first });
+        let refused = |retry_after_s, is_first| Err(QuotaExceeded { retry_after_s, is_first });
         assert_eq!(take(&a, 1500, 0), Ok(()));
         // More than is left, once; then it owes 3 seconds.
         assert_eq!(take(&a, 3500, 0), Ok(()));
@@ -213,7 +213,7 @@ mod tests {
         assert!(take(&a, 1, 60_000).is_err() && take(&a, 1, 0).is_err());
         assert_eq!(quota.refused(), 6);
         assert_eq!(take(&b, u64::MAX, 60_000), Ok(()));
-        let Err(Exceeded { retry_after_s, .. }) = take(&b, 1, 60_000) else { panic!() };
+        let Err(QuotaExceeded { retry_after_s, .. }) = take(&b, 1, 60_000) else { panic!() };
         assert!(retry_after_s > 1 << 50, "{retry_after_s}");
     }
 
@@ -229,10 +229,10 @@ mod tests {
         assert_eq!(take(0), Ok(()));
         quota.owe(Some(&a), 3000, || start);
         quota.owe(Some(&a), 1000, || start + Duration::from_secs(1));
-        assert_eq!(take(3999), Err(Exceeded { retry_after_s: 1, is_first: true }));
+        assert_eq!(take(3999), Err(QuotaExceeded { retry_after_s: 1, is_first: true }));
         // Whoever was refused once is not told of anew since more is owed.
         quota.owe(Some(&a), 10, || start + Duration::from_millis(3999));
-        assert_eq!(take(3999), Err(Exceeded { retry_after_s: 1, is_first: false }));
+        assert_eq!(take(3999), Err(QuotaExceeded { retry_after_s: 1, is_first: false }));
         assert_eq!(take(4020), Ok(()));
     }
 

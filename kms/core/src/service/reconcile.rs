@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::administration::{self, RECOVER_ADMIN};
 use super::own_keys::OF_SYSTEM;
-use super::reconcile_report::Again;
+use super::reconcile_report::ReconcileReport;
 use super::rotations::AUTO_ROTATE;
-use super::run::{Call, Service, Told};
+use super::run::{AuditEntry, Call, Service};
 use crate::audit::{Change, Class, Entry, Log, Outcome, Record, Setting};
 use crate::error::{AuditError, Code, Error};
 use crate::gate::{Action, Principal, Request, RootId, TokenId};
 use crate::model::{Key, KeyId, State, VersionId};
-use crate::operations::{KeyTold, Narrower};
+use crate::operations::{LoggedKeyState, ReappliedRestrictions};
 use crate::seal::Upgrade;
 use crate::store::{FORMAT, RecordPath};
 
@@ -40,10 +40,10 @@ const TOLD_TOGETHER: usize = 100;
 /// Most lines of a kind: what is more is counted.
 const LINES_MAX: usize = 1000;
 
-/// What the log tells behind what a store knows of it.
+/// The part of the log that the store does not know.
 #[derive(Default)]
-struct Tail {
-    keys: BTreeMap<String, (Option<KeyId>, KeyTold)>,
+struct LogTail {
+    keys: BTreeMap<String, (Option<KeyId>, LoggedKeyState)>,
     revoked: BTreeSet<TokenId>,
     cut: BTreeSet<(TokenId, String)>,
     retired: BTreeSet<RootId>,
@@ -72,7 +72,7 @@ struct Tail {
     names: BTreeMap<String, String>,
 }
 
-impl Tail {
+impl LogTail {
     /// Whether a store of a revision lacks something of it. An older program told no revisions.
     fn is_ahead_of(&self, revision: u64) -> bool {
         self.revision.map_or(self.has_changes, |told| told > revision)
@@ -85,11 +85,11 @@ impl Tail {
         }
     }
 
-    fn key(&mut self, key: &str) -> &mut KeyTold {
+    fn key(&mut self, key: &str) -> &mut LoggedKeyState {
         &mut self
             .keys
             .entry(key.to_owned())
-            .or_insert_with(|| (key.parse().ok(), KeyTold::default()))
+            .or_insert_with(|| (key.parse().ok(), LoggedKeyState::default()))
             .1
     }
 
@@ -119,7 +119,7 @@ impl Tail {
             Action::Restore => self.key(key).is_deleted = false,
             Action::Disable | Action::Enable => self.state(*index, key, record),
             Action::Trim => match record.change {
-                Some(Change::Before(before)) => {
+                Some(Change::TrimmedBefore(before)) => {
                     let told = self.key(key);
                     told.before = told.before.max(before);
                 }
@@ -175,7 +175,7 @@ impl Tail {
     }
 
     /// Says that a key was made after the copy, which does not have it.
-    fn missing(&mut self, id: &KeyId, told: &KeyTold) {
+    fn missing(&mut self, id: &KeyId, told: &LoggedKeyState) {
         let name = self.names.get(&id.to_string()).map(|name| format!(" `{name}`"));
         let versions = match told.newest {
             0 | 1 => String::new(),
@@ -205,7 +205,7 @@ impl Tail {
     fn config(&mut self, index: u64, key: &str, record: &Record) {
         let is_clocks = record.method == LOCAL && record.request_id == AUTO_ROTATE;
         let settings = match &record.change {
-            Some(Change::Set(settings)) => settings,
+            Some(Change::Settings(settings)) => settings,
             _ if is_clocks => return,
             _ => return self.untold(index, "configured", key, "config"),
         };
@@ -280,18 +280,18 @@ fn narrows(action: Action) -> bool {
 }
 
 impl Service {
-    /// What came of opening a store that was older than its log. Nothing, where it was not.
-    pub fn restored(&self) -> &Again {
-        &self.again
+    /// Returns the report about a store that was older than its log. It is empty if the store was not older.
+    pub fn reconcile_report(&self) -> &ReconcileReport {
+        &self.reconciled
     }
 
-    /// Makes the store as narrow again as the log says behind what the store knows of it. One that is being upgraded, and whose
+    /// Applies the restrictions again that the log has and the store does not know. One that is being upgraded, and whose
     /// log says that it was before, is an older one whatever it says of its revision, which nothing authenticates there; nor
     /// does anything say that it has all of its records. So it opens only where somebody asked for that.
     ///
     /// # Errors
     /// [`Error::Integrity`] of such a store; the store's and the log's.
-    pub(super) fn catch_up(
+    pub(super) fn reconcile(
         &mut self,
         known: u64,
         was_behind: bool,
@@ -302,7 +302,8 @@ impl Service {
         let now = self.kms.kept().store.read(&[])?.revision.0;
         // What the upgrade itself wrote would hide that the log is ahead.
         let revision = upgrade.map_or(now, |upgrade| upgrade.began);
-        let is_another = |upgrade: &Upgrade| tail.upgrades.iter().any(|of| *of != told_of(upgrade));
+        let is_another =
+            |upgrade: &Upgrade| tail.upgrades.iter().any(|of| *of != upgrade_text(upgrade));
         let is_again = upgrade.is_some_and(is_another);
         if is_again && !takes_older {
             return Err(Error::Integrity {
@@ -318,15 +319,15 @@ impl Service {
         if !was_behind {
             super::open::note_behind(self.kms.kept(), known, &self.log)?;
         }
-        self.again = self.narrowed(tail)?;
-        self.noted()
+        self.reconciled = self.reapply(tail)?;
+        self.note_log_size()
     }
 
-    /// Tells the log that the store was upgraded, and whoever opened it where the copy of the older one is.
-    pub(super) fn tell_upgrade(&mut self, upgrade: &Upgrade) -> Result<(), Error> {
+    /// Records in the log that the store was upgraded, and whoever opened it where the copy of the older one is.
+    pub(super) fn audit_upgrade(&mut self, upgrade: &Upgrade) -> Result<(), Error> {
         let who = self.gate.local(Principal::new(UPGRADE)?);
-        let key = Some(told_of(upgrade));
-        let told = Told { key, input: None, output: None, outcome: Outcome::Done };
+        let key = Some(upgrade_text(upgrade));
+        let told = AuditEntry { key, input: None, output: None, outcome: Outcome::Done };
         let record =
             self.record(&Call::new(&who, UPGRADE), &administration::of(Action::Seal), told);
         let revision = Some(self.kms.kept().store.read(&[])?.revision.0);
@@ -336,24 +337,24 @@ impl Service {
             Some(copy) => format!("in {}", copy.display()),
             None => "beside it".to_owned(),
         };
-        self.again.upgraded = Some(format!(
+        self.reconciled.upgraded = Some(format!(
             "the store has format {FORMAT}, which older programs refuse; a copy of the older store is {at}: delete it when you need it no more"
         ));
         Ok(())
     }
 
-    fn narrowed(&self, mut tail: Tail) -> Result<Again, Error> {
+    fn reapply(&self, mut tail: LogTail) -> Result<ReconcileReport, Error> {
         let who = self.gate.local(Principal::new(AFTER_RESTORE)?);
-        let mut doing = Doing {
+        let mut doing = Replay {
             service: self,
             call: Call::new(&who, AFTER_RESTORE),
-            again: Again::default(),
+            report: ReconcileReport::default(),
             told: Vec::new(),
         };
         doing.tokens(&mut tail)?;
         for (key, (id, told)) in std::mem::take(&mut tail.keys) {
             if let Some(id) = id {
-                let narrower = self.kms.narrow_as_told(&id, &told)?;
+                let narrower = self.kms.reapply_restrictions(&id, &told)?;
                 doing.key(&id, &told, &narrower)?;
                 if narrower.is_missing && !told.is_destroyed && told.newest > 0 {
                     tail.missing(&id, &told);
@@ -393,13 +394,13 @@ impl Service {
                 ));
             }
         }
-        doing.tell(true)?;
-        let mut again = doing.again;
-        again.left = tail.left;
+        doing.flush_audit(true)?;
+        let mut report = doing.report;
+        report.left = tail.left;
         if tail.more > 0 {
-            again.left.push(format!("and {} more: `gabion kms audit tail --json`", tail.more));
+            report.left.push(format!("and {} more: `gabion kms audit tail --json`", tail.more));
         }
-        Ok(again)
+        Ok(report)
     }
 
     /// Returns the generation of a record; 0 if it is missing.
@@ -408,8 +409,8 @@ impl Service {
         Ok(read.records.into_iter().next().flatten().map_or(0, |record| record.generation))
     }
 
-    /// Notes how far the log has come.
-    fn noted(&self) -> Result<(), Error> {
+    /// Records in the store how far the log has come.
+    fn note_log_size(&self) -> Result<(), Error> {
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let checkpoint = self.log.checkpoint()?;
         super::open::note(self.kms.kept(), checkpoint.size, &checkpoint.root)?;
@@ -418,17 +419,17 @@ impl Service {
     }
 }
 
-/// What is being done again.
-struct Doing<'a> {
+/// The changes that are being applied again.
+struct Replay<'a> {
     service: &'a Service,
     call: Call<'a>,
-    again: Again,
+    report: ReconcileReport,
     told: Vec<Record>,
 }
 
-impl Doing<'_> {
+impl Replay<'_> {
     /// Tokens and root keys, before keys: those open everything else.
-    fn tokens(&mut self, tail: &mut Tail) -> Result<(), Error> {
+    fn tokens(&mut self, tail: &mut LogTail) -> Result<(), Error> {
         let Service { kms, gate, .. } = self.service;
         let now_ms = kms.now_ms();
         for (id, times) in std::mem::take(&mut tail.unclear) {
@@ -441,20 +442,25 @@ impl Doing<'_> {
             }
         }
         for &id in &tail.revoked {
-            if gate.revoke_as_told(kms, id, now_ms)? {
-                self.did(Action::Token, format!("token:{id}"), Some(Change::Revoked), "revoked")?;
+            if gate.reapply_revocation(kms, id, now_ms)? {
+                self.record_change(
+                    Action::Token,
+                    format!("token:{id}"),
+                    Some(Change::Revoked),
+                    "revoked",
+                )?;
             }
         }
         for (id, digest) in &tail.cut {
-            if gate.cut_as_told(kms, *id, digest, now_ms)? {
+            if gate.reapply_cut(kms, *id, digest, now_ms)? {
                 let change = Some(Change::Cut(digest.clone()));
-                self.did(Action::Token, format!("token:{id}"), change, "revoked one")?;
+                self.record_change(Action::Token, format!("token:{id}"), change, "revoked one")?;
             }
         }
         let is_lost = |root: &Option<RootId>| root.is_none_or(|root| !gate.roots().contains(&root));
         if tail.recovered.as_ref().is_some_and(is_lost) {
             let root = gate.rotate(kms, now_ms)?;
-            self.did(Action::Token, format!("root:{root}"), Some(Change::Made), "made")?;
+            self.record_change(Action::Token, format!("root:{root}"), Some(Change::Made), "made")?;
             tail.retired.extend(gate.roots().into_iter().skip(1));
             tail.look("administrators were replaced since, and every token has ended: `gabion kms recover-admin`".to_owned());
         }
@@ -470,59 +476,74 @@ impl Doing<'_> {
             }
         }
         for &root in &tail.retired {
-            if gate.retire_as_told(kms, root, now_ms)? {
-                self.did(Action::Token, format!("root:{root}"), Some(Change::Revoked), "retired")?;
+            if gate.reapply_retirement(kms, root, now_ms)? {
+                self.record_change(
+                    Action::Token,
+                    format!("root:{root}"),
+                    Some(Change::Revoked),
+                    "retired",
+                )?;
             }
         }
         Ok(())
     }
 
-    fn key(&mut self, id: &KeyId, told: &KeyTold, narrower: &Narrower) -> Result<(), Error> {
-        let Narrower { is_destroyed, key, disabled, .. } = narrower;
+    fn key(
+        &mut self,
+        id: &KeyId,
+        told: &LoggedKeyState,
+        narrower: &ReappliedRestrictions,
+    ) -> Result<(), Error> {
+        let ReappliedRestrictions { is_destroyed, key, disabled, .. } = narrower;
         if *is_destroyed {
-            self.did_key(Action::Destroy, id, None, "destroyed")?;
+            self.record_key(Action::Destroy, id, None, "destroyed")?;
         }
         if let Some((before, after)) = key {
             let settings = settings(before, after);
             if !settings.is_empty() {
-                self.did_key(Action::Config, id, Some(Change::Set(settings)), "limited")?;
+                self.record_key(Action::Config, id, Some(Change::Settings(settings)), "limited")?;
             }
             if before.min_available != after.min_available {
-                let change = Some(Change::Before(told.before));
-                self.did_key(Action::Trim, id, change, "trimmed")?;
+                let change = Some(Change::TrimmedBefore(told.before));
+                self.record_key(Action::Trim, id, change, "trimmed")?;
             }
             if before.deleted_ms != after.deleted_ms {
-                self.did_key(Action::Delete, id, None, "deleted")?;
+                self.record_key(Action::Delete, id, None, "deleted")?;
             }
         }
         for &version in disabled {
             let change = Some(Change::Version(version));
-            self.did_key(Action::Disable, id, change, &format!("disabled version {version} of"))?;
+            self.record_key(
+                Action::Disable,
+                id,
+                change,
+                &format!("disabled version {version} of"),
+            )?;
         }
         Ok(())
     }
 
-    fn did_key(
+    fn record_key(
         &mut self,
         action: Action,
         id: &KeyId,
         change: Option<Change>,
         what: &str,
     ) -> Result<(), Error> {
-        self.did_of(action, Some(id), id.to_string(), change, what)
+        self.record_change_of(action, Some(id), id.to_string(), change, what)
     }
 
-    fn did(
+    fn record_change(
         &mut self,
         action: Action,
         key: String,
         change: Option<Change>,
         what: &str,
     ) -> Result<(), Error> {
-        self.did_of(action, None, key, change, what)
+        self.record_change_of(action, None, key, change, what)
     }
 
-    fn did_of(
+    fn record_change_of(
         &mut self,
         action: Action,
         id: Option<&KeyId>,
@@ -530,20 +551,20 @@ impl Doing<'_> {
         change: Option<Change>,
         what: &str,
     ) -> Result<(), Error> {
-        if self.again.done.len() < LINES_MAX {
-            self.again.done.push(format!("{what} {key}"));
+        if self.report.done.len() < LINES_MAX {
+            self.report.done.push(format!("{what} {key}"));
         }
         let tenant = id.map(|id| &id.tenant);
         let request = Request { action, tenant, key: None, items: 1, makes: None };
-        let told = Told { key: Some(key), input: None, output: None, outcome: Outcome::Done };
+        let told = AuditEntry { key: Some(key), input: None, output: None, outcome: Outcome::Done };
         let revision = Some(self.service.kms.kept().store.read(&[])?.revision.0);
         let record = self.service.record(&self.call, &request, told);
         self.told.push(Record { change, revision, ..record });
-        self.tell(false)
+        self.flush_audit(false)
     }
 
-    /// Tells the log of what was done, when it is enough of that.
-    fn tell(&mut self, is_last: bool) -> Result<(), Error> {
+    /// Appends the collected records to the log, if there are enough of them.
+    fn flush_audit(&mut self, is_last: bool) -> Result<(), Error> {
         let wanted = if is_last { 1 } else { TOLD_TOGETHER };
         if self.told.len() >= wanted {
             self.service.log.append_at_last(&std::mem::take(&mut self.told), Class::Durable)?;
@@ -579,13 +600,13 @@ fn settings(before: &Key, after: &Key) -> Vec<Setting> {
 }
 
 /// What the log calls an upgrade.
-fn told_of(upgrade: &Upgrade) -> String {
+fn upgrade_text(upgrade: &Upgrade) -> String {
     format!("store:format-{FORMAT}:{}", upgrade.id)
 }
 
 /// What the log tells from an index on.
-fn tail(log: &Log, known: u64) -> Result<Tail, Error> {
-    let (mut tail, mut from, before) = (Tail::default(), known, log.first()?);
+fn tail(log: &Log, known: u64) -> Result<LogTail, Error> {
+    let (mut tail, mut from, before) = (LogTail::default(), known, log.first()?);
     if from < before {
         return Err(AuditError::NeedsArchive { from, before }.into());
     }

@@ -1,8 +1,8 @@
 //! What a service says of a store that was older than its audit log.
 
-/// What came of a store that was older than its audit log: a line each.
+/// The report about a store that was older than its audit log: a line for each change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Again {
+pub struct ReconcileReport {
     /// That the store was upgraded to this program's format, and where a copy of the older one is.
     pub upgraded: Option<String>,
     /// What was taken away again.
@@ -11,7 +11,7 @@ pub struct Again {
     pub left: Vec<String>,
 }
 
-impl Again {
+impl ReconcileReport {
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         self.upgraded.is_none() && self.done.is_empty() && self.left.is_empty()

@@ -11,7 +11,7 @@ use super::quota::{Quota, QuotaOptions};
 use super::run::{Call, Service};
 use crate::audit::{Class, Record};
 use crate::error::Error;
-use crate::gate::{Authenticated, Method};
+use crate::gate::{Caller, Method};
 use crate::model::Label;
 use crate::text::hex;
 
@@ -31,7 +31,7 @@ impl Service {
     ///
     /// # Errors
     /// [`Error::Quota`].
-    pub fn check_refusals(&self, who: &Authenticated) -> Result<(), Error> {
+    pub fn check_refusals(&self, who: &Caller) -> Result<(), Error> {
         if !self.refusals.is_any() {
             return Ok(());
         }
@@ -40,21 +40,21 @@ impl Service {
     }
 
     /// Charges a credential for so many items that were refused, of a request of so many bytes.
-    pub fn charge_refusal(&self, who: &Authenticated, items: usize, bytes: usize) {
+    pub fn charge_refusal(&self, who: &Caller, items: usize, bytes: usize) {
         let Some(name) = name(who) else { return };
         let cost_us = REQUEST_US.saturating_mul(items as u64).saturating_add(bytes_us(bytes));
         // Whoever owes something already was not refused by that.
         let _ = self.refusals.take(Some(&name), cost_us, Instant::now);
     }
 
-    /// Tells the log of a denial, or counts it.
-    pub(super) fn tell_denied(&self, call: &Call<'_>, record: Record) -> Result<(), Error> {
+    /// Records a denial in the audit log, or counts it.
+    pub(super) fn audit_denial(&self, call: &Call<'_>, record: Record) -> Result<(), Error> {
         let told = self.count_denied(record);
         match told.is_empty() {
             true => Ok(()),
-            false => {
-                self.tell(call, &told, self.class).inspect_err(|_| self.denials.take_back(told))
-            }
+            false => self
+                .append_audit(call, &told, self.class)
+                .inspect_err(|_| self.denials.take_back(told)),
         }
     }
 
@@ -63,20 +63,20 @@ impl Service {
         self.denials.denied(record, self.kms.clock().steady_ms())
     }
 
-    /// Tells the log of denials that were counted, of the credentials that other records are about.
-    pub(super) fn tell_before(&self, records: &[Record]) -> Result<(), Error> {
-        self.tell_counted(self.denials.before(records))
+    /// Appends the counted denials of the credentials that other records are about.
+    pub(super) fn append_pending_denials(&self, records: &[Record]) -> Result<(), Error> {
+        self.append_counted_denials(self.denials.before(records))
     }
 
-    /// Tells the log of denials that were counted some seconds ago, or of all of them.
+    /// Appends denials that were counted some seconds ago, or all of them.
     ///
     /// # Errors
     /// The log's; they are told of later.
-    pub fn tell_of_denials(&self, all: bool) -> Result<(), Error> {
-        self.tell_counted(self.denials.due(self.kms.clock().steady_ms(), all))
+    pub fn append_denials(&self, all: bool) -> Result<(), Error> {
+        self.append_counted_denials(self.denials.due(self.kms.clock().steady_ms(), all))
     }
 
-    fn tell_counted(&self, records: Vec<Record>) -> Result<(), Error> {
+    fn append_counted_denials(&self, records: Vec<Record>) -> Result<(), Error> {
         if records.is_empty() {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Service {
 }
 
 /// The name of a credential's bucket. The process itself has none.
-fn name(who: &Authenticated) -> Option<Label> {
+fn name(who: &Caller) -> Option<Label> {
     let is_local = who.method() == Method::Local;
     if is_local { None } else { Label::new("credential", &hex(&who.credential())).ok() }
 }

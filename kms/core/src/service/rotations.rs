@@ -13,7 +13,7 @@ pub const AUTO_ROTATE: &str = "auto-rotate";
 
 /// What came of keys that were due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RotatedDue {
+pub struct RotationReport {
     /// The versions that were made.
     pub made: Vec<VersionId>,
     /// How many are due and could not be rotated. They are tried again later.
@@ -35,49 +35,49 @@ impl Service {
     ///
     /// # Errors
     /// The store's, the audit log's.
-    pub fn rotate_due(&self, most: usize) -> Result<RotatedDue, Error> {
+    pub fn rotate_due(&self, most: usize) -> Result<RotationReport, Error> {
         let steady_ms = self.kms.clock().steady_ms();
         if self.kms.rotations().known().is_resting(steady_ms) {
-            return Ok(RotatedDue::default());
+            return Ok(RotationReport::default());
         }
-        self.due_rotated(most).inspect_err(|_| self.kms.rotations().known().rests(steady_ms))
+        self.rotate_due_keys(most).inspect_err(|_| self.kms.rotations().known().pause(steady_ms))
     }
 
-    fn due_rotated(&self, most: usize) -> Result<RotatedDue, Error> {
+    fn rotate_due_keys(&self, most: usize) -> Result<RotationReport, Error> {
         let who = self.gate.local(Principal::new(AUTO_ROTATE)?);
-        let (call, mut done) = (Call::new(&who, AUTO_ROTATE), RotatedDue::default());
+        let (call, mut done) = (Call::new(&who, AUTO_ROTATE), RotationReport::default());
         for _ in 0..most {
             let Some(due) = self.kms.next_due()? else {
                 // Nothing is due, whoever rotated it.
-                self.kms.rotations().known().works();
+                self.kms.rotations().known().resume();
                 return Ok(done);
             };
             let (DueKey::Rotate(key) | DueKey::Anew(key)) = &due;
             let (id, named) = (&key.id, KeyRef { tenant: &key.id.tenant, name: &key.name });
-            let _cut_off = OnUnwind(|| self.kms.due_cut_off(id));
+            let _cut_off = OnUnwind(|| self.kms.defer_due(id));
             let came = match &due {
                 DueKey::Rotate(_) => {
                     let rotate = || self.kms.rotate_if_due(id);
                     let request = of(Action::Rotate, &named);
-                    let told = |made: &VersionId| Some(made.to_string());
-                    self.changed_by_anybody(&call, &request, rotate, told).map(Some)
+                    let audit_entry = |made: &VersionId| Some(made.to_string());
+                    self.perform_unchecked_change(&call, &request, rotate, audit_entry).map(Some)
                 }
                 DueKey::Anew(_) => {
-                    let anew = || self.kms.due_anew(id);
-                    let told = |(): &()| (id.to_string(), Change::Set(Vec::new()));
+                    let anew = || self.kms.reschedule(id);
+                    let audit_entry = |(): &()| (id.to_string(), Change::Settings(Vec::new()));
                     let request = of(Action::Config, &named);
-                    self.changed_by_anybody(&call, &request, anew, told).map(|()| None)
+                    self.perform_unchecked_change(&call, &request, anew, audit_entry).map(|()| None)
                 }
             };
             match came {
                 // It is due still when the seal is opened again.
                 Err(Error::Sealed) => return Ok(done),
                 Ok(made) => {
-                    self.kms.due_done(id, made.is_some());
+                    self.kms.finish_due(id, made.is_some());
                     done.anew += usize::from(made.is_none());
                     done.made.extend(made);
                 }
-                Err(error) => done.failed += usize::from(self.kms.due_failed(id, error)?),
+                Err(error) => done.failed += usize::from(self.kms.fail_due(id, error)?),
             }
         }
         done.is_more = true;

@@ -10,13 +10,13 @@ use sha2::Sha256;
 use super::cost::{REQUEST_US, bytes_us, item_us};
 use super::denials::Denials;
 use super::generation::Generation;
-use super::idempotency_records::Ops;
+use super::idempotency_records::IdempotencyRecords;
 use super::queue::{Place, Queues};
 use super::quota::Quota;
-use super::reconcile_report::Again;
+use super::reconcile_report::ReconcileReport;
 use crate::audit::{Change, Class, Digest, Log, Outcome, Record};
-use crate::error::{Denied, Error};
-use crate::gate::{Action, Authenticated, Gate, Method, Peer, Principal, Request};
+use crate::error::{DenialReason, Error};
+use crate::gate::{Action, Caller, Gate, Method, Peer, Principal, Request};
 use crate::model::{KeyId, Label};
 use crate::operations::Kms;
 use crate::seal::Key;
@@ -65,9 +65,9 @@ pub struct Service {
     pub(super) denials: Denials,
     pub(super) queues: Queues,
     /// Changes that may be asked for again.
-    pub(super) ops: Ops,
+    pub(super) ops: IdempotencyRecords,
     /// What came of a store that was older than its log.
-    pub(super) again: Again,
+    pub(super) reconciled: ReconcileReport,
     /// Held while one of the service's own keys is made.
     pub(super) making_own: Mutex<()>,
     /// Whether the seal is still open under which it was made.
@@ -80,7 +80,7 @@ pub struct Service {
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// Who.
-    pub who: &'a Authenticated,
+    pub who: &'a Caller,
     /// Which request: the front's name for it, of which the log takes 128 bytes.
     pub request_id: &'a str,
     /// What it is part of: a traceparent (W3C Trace Context) that the front has looked at.
@@ -90,17 +90,24 @@ pub struct Call<'a> {
     /// Whether its tenant was charged for it before: when its message began to come.
     pub is_charged: bool,
     /// How its thread runs what takes long.
-    pub aside: Aside,
+    pub run_blocking: RunBlocking,
 }
 
-/// How a thread that has other things to do runs what takes long, some milliseconds of computing or a wait for the disk:
+/// Runs work that takes long on behalf of a thread that has other things to do, some milliseconds of computing or a wait for the disk:
 /// it runs what it is given once, before it returns.
-pub type Aside = fn(&mut dyn FnMut());
+pub type RunBlocking = fn(&mut dyn FnMut());
 
 impl<'a> Call<'a> {
     /// A call of which nothing else is known.
-    pub fn new(who: &'a Authenticated, request_id: &'a str) -> Self {
-        Call { who, request_id, trace: None, bytes: None, is_charged: false, aside: |act| act() }
+    pub fn new(who: &'a Caller, request_id: &'a str) -> Self {
+        Call {
+            who,
+            request_id,
+            trace: None,
+            bytes: None,
+            is_charged: false,
+            run_blocking: |act| act(),
+        }
     }
 
     /// Runs something, aside if it takes long.
@@ -113,7 +120,7 @@ impl<'a> Call<'a> {
             return act();
         }
         let (mut act, mut done) = (Some(act), None);
-        (self.aside)(&mut || {
+        (self.run_blocking)(&mut || {
             if let Some(act) = act.take() {
                 done = Some(act());
             }
@@ -121,8 +128,8 @@ impl<'a> Call<'a> {
         done.unwrap_or(Err(Error::Engine(gabion_engine::Error::Lost)))
     }
 
-    /// About how many microseconds it takes besides what is done, for the first of its operations.
-    fn besides_us(&self) -> u64 {
+    /// Returns about how many microseconds the request takes besides its operation.
+    fn overhead_us(&self) -> u64 {
         let bytes = self.bytes.map_or(0, |bytes| bytes.swap(0, Ordering::Relaxed));
         REQUEST_US + bytes_us(bytes)
     }
@@ -137,30 +144,30 @@ pub struct KeyRef<'a> {
     pub name: &'a Label,
 }
 
-/// What is told of an operation, beside who asked for what.
+/// The part of an audit record that depends on the outcome of an operation.
 #[derive(Clone)]
-pub(super) struct Told {
+pub(super) struct AuditEntry {
     pub key: Option<String>,
     pub input: Option<Digest>,
     pub output: Option<Digest>,
     pub outcome: Outcome,
 }
 
-/// What is told of a change: what it was of, and what was changed where that is more than its action says.
-pub(super) struct Changed {
+/// The part of an audit record that depends on a change: its key, and details besides its action.
+pub(super) struct ChangeEntry {
     pub key: Option<String>,
     pub change: Option<Change>,
 }
 
-impl From<Option<String>> for Changed {
+impl From<Option<String>> for ChangeEntry {
     fn from(key: Option<String>) -> Self {
-        Changed { key, change: None }
+        ChangeEntry { key, change: None }
     }
 }
 
-impl From<(String, Change)> for Changed {
+impl From<(String, Change)> for ChangeEntry {
     fn from((key, change): (String, Change)) -> Self {
-        Changed { key: Some(key), change: Some(change) }
+        ChangeEntry { key: Some(key), change: Some(change) }
     }
 }
 
@@ -168,9 +175,9 @@ impl From<(String, Change)> for Changed {
 /// server that is asked to end waits about as long for what runs.
 const BATCH_US_MAX: u64 = 10_000_000;
 
-/// Refuses a batch that would keep a place for longer than others are to wait for it. What is asked for by itself takes what it
+/// Fails if a batch would keep its slot for longer than others are to wait for it. What is asked for by itself takes what it
 /// takes.
-fn is_bounded(costs_us: &[u64]) -> Result<(), Error> {
+fn check_batch_cost(costs_us: &[u64]) -> Result<(), Error> {
     let all_us = costs_us.iter().fold(0, |all: u64, cost_us| all.saturating_add(*cost_us));
     if costs_us.len() < 2 || all_us <= BATCH_US_MAX {
         return Ok(());
@@ -188,19 +195,19 @@ impl Service {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`].
-    pub fn authenticate(&self, token: &str, peer: &Peer) -> Result<Authenticated, Error> {
+    pub fn authenticate(&self, token: &str, peer: &Peer) -> Result<Caller, Error> {
         Ok(self.gate.authenticate(token, peer, self.kms.now_ms()).inspect_err(|_| {
             self.strangers.fetch_add(1, Ordering::Relaxed);
         })?)
     }
 
     /// Takes somebody for whom a certificate names, which was verified already.
-    pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Authenticated {
+    pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Caller {
         self.gate.of_certificate(principal, peer)
     }
 
-    /// How often somebody was not authenticated.
-    pub fn strangers(&self) -> u64 {
+    /// Returns how often authentication failed.
+    pub fn unauthenticated_count(&self) -> u64 {
         self.strangers.load(Ordering::Relaxed)
     }
 
@@ -229,18 +236,18 @@ impl Service {
         &self.gate
     }
 
-    /// Runs a use: nothing of it stays but its answer and its record.
-    pub(super) fn used<T>(
+    /// Runs a use, which leaves nothing but its answer and its audit record.
+    pub(super) fn perform_use<T>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
         input: Option<Digest>,
         operate: impl FnOnce() -> Result<T, Error>,
-        told: impl FnOnce(&T) -> Told,
-        again: impl FnOnce(&T) -> Result<(), Error>,
+        audit_entry: impl FnOnce(&T) -> AuditEntry,
+        recheck: impl FnOnce(&T) -> Result<(), Error>,
     ) -> Result<T, Error> {
         let class = self.class_of(request);
-        self.used_as(class, call, request, input, operate, told, again)
+        self.perform_use_in_class(class, call, request, input, operate, audit_entry, recheck)
     }
 
     /// Of which class the record of a request is: the key's own, or the service's.
@@ -257,98 +264,98 @@ impl Service {
         }
     }
 
-    /// Runs a use whose record is of a class.
+    /// Runs a use whose audit record has the class `class`.
     #[allow(clippy::too_many_arguments, reason = "each is one step of a use")]
-    pub(super) fn used_as<T>(
+    pub(super) fn perform_use_in_class<T>(
         &self,
         class: Class,
         call: &Call<'_>,
         request: &Request<'_>,
         input: Option<Digest>,
         operate: impl FnOnce() -> Result<T, Error>,
-        told: impl FnOnce(&T) -> Told,
-        again: impl FnOnce(&T) -> Result<(), Error>,
+        audit_entry: impl FnOnce(&T) -> AuditEntry,
+        recheck: impl FnOnce(&T) -> Result<(), Error>,
     ) -> Result<T, Error> {
-        self.permit(call, request, input)?;
-        let place = self.place(call, request)?;
+        self.authorize(call, request, input)?;
+        let place = self.charge_and_wait(call, request)?;
         let done = call.run(place.as_ref().is_some_and(Place::takes_long), operate);
         drop(place);
         let done = done.or_else(|error| self.failed(call, request, input, error))?;
-        let told = told(&done);
-        self.tell(call, &[self.record(call, request, told.clone())], class)?;
-        self.released(class, call, request, || told, || again(&done))?;
+        let audit_entry = audit_entry(&done);
+        self.append_audit(call, &[self.record(call, request, audit_entry.clone())], class)?;
+        self.release_result(class, call, request, || audit_entry, || recheck(&done))?;
         Ok(done)
     }
 
-    /// Looks whether what was told of may still be given out. Where not, that is told of.
-    pub(super) fn released(
+    /// Checks whether a recorded result may still be released. If not, that is recorded, too.
+    pub(super) fn release_result(
         &self,
         class: Class,
         call: &Call<'_>,
         request: &Request<'_>,
-        told: impl FnOnce() -> Told,
-        again: impl FnOnce() -> Result<(), Error>,
+        audit_entry: impl FnOnce() -> AuditEntry,
+        recheck: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.allowed(call, request).and_then(|()| again()).or_else(|error| {
-            let withheld = Told { outcome: Outcome::Withheld, ..told() };
-            self.tell_at_last(call, self.record(call, request, withheld), class)?;
-            Err(hidden(error, request))
+        self.check_allowed(call, request).and_then(|()| recheck()).or_else(|error| {
+            let withheld = AuditEntry { outcome: Outcome::Withheld, ..audit_entry() };
+            self.append_audit_from_reserve(call, self.record(call, request, withheld), class)?;
+            Err(hide_existence(error, request))
         })
     }
 
-    /// Tells the log of something.
-    pub(super) fn tell(
+    /// Appends records to the audit log.
+    pub(super) fn append_audit(
         &self,
         call: &Call<'_>,
         records: &[Record],
         class: Class,
     ) -> Result<(), Error> {
-        self.tell_before(records)?;
+        self.append_pending_denials(records)?;
         let append = || Ok(self.log.append(records, class).map(drop)?);
         call.run(class == Class::Durable, append)
     }
 
-    /// Tells the log of what has happened already, also where there is the reserve only.
-    pub(super) fn tell_at_last(
+    /// Appends a record of something that has happened already, also if only the reserve is left.
+    pub(super) fn append_audit_from_reserve(
         &self,
         call: &Call<'_>,
         record: Record,
         class: Class,
     ) -> Result<(), Error> {
         // What was denied before it is told of later where there is no room now.
-        let _ = self.tell_before(std::slice::from_ref(&record));
+        let _ = self.append_pending_denials(std::slice::from_ref(&record));
         let append = || Ok(self.log.append_at_last(&[record], class).map(drop)?);
         // A wait for the disk is not one for the other requests of the same thread.
         call.run(class == Class::Durable, append)
     }
 
-    /// Runs a change: it is told of before it begins, and what came of it afterwards.
-    pub(super) fn changed<T, C: Into<Changed>>(
+    /// Runs a change, with an audit record before it begins and one of its outcome.
+    pub(super) fn perform_change<T, C: Into<ChangeEntry>>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
         operate: impl FnOnce() -> Result<T, Error>,
-        told: impl FnOnce(&T) -> C,
+        audit_entry: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
-        self.permit(call, request, None)?;
-        self.changed_by_anybody(call, request, operate, told)
+        self.authorize(call, request, None)?;
+        self.perform_unchecked_change(call, request, operate, audit_entry)
     }
 
-    /// Runs a change that nobody has to be allowed: it is told of before it begins, and what came of it afterwards.
-    pub(super) fn changed_by_anybody<T, C: Into<Changed>>(
+    /// Runs a change that needs no permission, with an audit record before it begins and one of its outcome.
+    pub(super) fn perform_unchecked_change<T, C: Into<ChangeEntry>>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
         operate: impl FnOnce() -> Result<T, Error>,
-        told: impl FnOnce(&T) -> C,
+        audit_entry: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
         call.run(true, || {
-            let place = self.place(call, request)?;
+            let place = self.charge_and_wait(call, request)?;
             // The seal may have been closed while the change waited for its turn.
             self.generation.check()?;
-            let of = |key, outcome| Told { key, input: None, output: None, outcome };
+            let of = |key, outcome| AuditEntry { key, input: None, output: None, outcome };
             let begun = self.record(call, request, of(None, Outcome::Begun));
-            let _ = self.tell_before(std::slice::from_ref(&begun));
+            let _ = self.append_pending_denials(std::slice::from_ref(&begun));
             match request.action {
                 // Archiving makes room where there is none.
                 Action::Audit => self.log.append_at_last(&[begun], Class::Durable)?,
@@ -358,7 +365,7 @@ impl Service {
             drop(place);
             let record = match &done {
                 Ok(done) => {
-                    let Changed { key, change } = told(done).into();
+                    let ChangeEntry { key, change } = audit_entry(done).into();
                     let record = self.record(call, request, of(key, Outcome::Done));
                     // What the store has of it is of this revision, or of one before.
                     let read = self.kms.kept().store.read(&[]);
@@ -371,34 +378,42 @@ impl Service {
         })
     }
 
-    /// Whether somebody may do something. Where they may not, that is told of.
-    pub(super) fn permit(
+    /// Checks that the caller may do something. A denial is recorded.
+    pub(super) fn authorize(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
         input: Option<Digest>,
     ) -> Result<(), Error> {
-        self.allowed(call, request)
+        self.check_allowed(call, request)
             .or_else(|error| self.failed(call, request, input, error))
-            .map_err(|error| hidden(error, request))
+            .map_err(|error| hide_existence(error, request))
     }
 
-    pub(super) fn allowed(&self, call: &Call<'_>, request: &Request<'_>) -> Result<(), Error> {
+    pub(super) fn check_allowed(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), Error> {
         self.generation.check()?;
         Ok(self.gate.allow(&self.kms, call.who, request, self.kms.now_ms())?)
     }
 
-    /// Charges a tenant for what is about to be done, and waits for a place where it is computed. The process itself is
+    /// Charges a tenant for a request and waits for a slot to run it. The process itself is
     /// charged nothing and waits for nobody.
-    fn place(&self, call: &Call<'_>, request: &Request<'_>) -> Result<Option<Place<'_>>, Error> {
-        match self.charged(call, request)? {
+    fn charge_and_wait(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+    ) -> Result<Option<Place<'_>>, Error> {
+        match self.charge_request(call, request)? {
             None => Ok(None),
-            Some(cost_us) => self.placed(call, request, cost_us),
+            Some(cost_us) => self.wait_for_slot(call, request, cost_us),
         }
     }
 
     /// Charges a tenant for what is about to be done: about how many microseconds that takes. None of the process itself.
-    pub(super) fn charged(
+    pub(super) fn charge_request(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
@@ -406,15 +421,15 @@ impl Service {
         if call.who.method() == Method::Local {
             return Ok(None);
         }
-        let cost_us = call.besides_us() + self.item_us(request);
+        let cost_us = call.overhead_us() + self.item_us(request);
         if !call.is_charged {
             self.charge(call, request, cost_us)?;
         }
         Ok(Some(cost_us))
     }
 
-    /// Waits for a place where so much is computed.
-    pub(super) fn placed(
+    /// Waits for a slot for so much work.
+    pub(super) fn wait_for_slot(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
@@ -427,9 +442,9 @@ impl Service {
         Ok(place)
     }
 
-    /// Of the items of a batch, which may be done, and a place for all of those. Each is charged by itself, and the first one
+    /// Returns which items of a batch may run, and a slot for all of them. Each is charged by itself, and the first one
     /// for the request, too.
-    pub(super) fn admitted(
+    pub(super) fn admit_items(
         &self,
         call: &Call<'_>,
         action: Action,
@@ -437,19 +452,19 @@ impl Service {
     ) -> (Vec<Result<(), Error>>, Option<Place<'_>>) {
         let is_local = call.who.method() == Method::Local;
         let allowed: Vec<Result<(), Error>> =
-            requests.iter().map(|request| self.allowed(call, request)).collect();
+            requests.iter().map(|request| self.check_allowed(call, request)).collect();
         // Of what nobody may use nothing is told, not even how long it would take.
         let cost_us = |(request, allowed): (&Request<'_>, &Result<(), Error>)| match allowed {
             Ok(()) if !is_local => self.item_us(request),
             Ok(()) | Err(_) => 0,
         };
         let costs_us: Vec<u64> = requests.iter().zip(&allowed).map(cost_us).collect();
-        let bounded = is_bounded(&costs_us);
+        let bounded = check_batch_cost(&costs_us);
         let mut all_us = 0;
         let mut admit = |request: &Request<'_>, allowed: Result<(), Error>, cost_us: u64| {
             allowed.and(bounded.clone())?;
             if !is_local {
-                let of_request = if all_us == 0 { call.besides_us() } else { 0 };
+                let of_request = if all_us == 0 { call.overhead_us() } else { 0 };
                 let cost_us = of_request + cost_us;
                 self.charge(call, request, cost_us)?;
                 all_us += cost_us;
@@ -526,18 +541,23 @@ impl Service {
             return Err(error);
         }
         let outcome = Outcome::Failed(error.code());
-        let told = Told { key: None, input, output: None, outcome };
-        let record = self.record(call, request, told);
+        let audit_entry = AuditEntry { key: None, input, output: None, outcome };
+        let record = self.record(call, request, audit_entry);
         match error {
-            Error::Denied(_) => self.tell_denied(call, record)?,
-            _ => self.tell(call, &[record], self.class)?,
+            Error::Denied(_) => self.audit_denial(call, record)?,
+            _ => self.append_audit(call, &[record], self.class)?,
         }
         Err(error)
     }
 
     /// What the log is told.
-    pub(super) fn record(&self, call: &Call<'_>, request: &Request<'_>, told: Told) -> Record {
-        let Told { key, input, output, outcome } = told;
+    pub(super) fn record(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+        audit_entry: AuditEntry,
+    ) -> Record {
+        let AuditEntry { key, input, output, outcome } = audit_entry;
         Record {
             time_ms: self.kms.now_ms(),
             request_id: call.request_id.chars().take(REQUEST_ID_MAX).collect(),
@@ -574,12 +594,13 @@ impl Service {
     }
 }
 
-/// What somebody is told of a key that they may not see: that there is none.
-pub(super) fn hidden(error: Error, request: &Request<'_>) -> Error {
+/// Makes an error about a key that the caller may not see that of a missing key.
+pub(super) fn hide_existence(error: Error, request: &Request<'_>) -> Error {
     match (error, request.key) {
-        (Error::Denied(Denied::Tenant | Denied::Key | Denied::Unseen), Some(name)) => {
-            Error::NoKey(name.to_owned())
-        }
+        (
+            Error::Denied(DenialReason::Tenant | DenialReason::Key | DenialReason::Unseen),
+            Some(name),
+        ) => Error::NoKey(name.to_owned()),
         (error, _) => error,
     }
 }

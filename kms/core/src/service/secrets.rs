@@ -6,14 +6,14 @@ use gabion_engine::Prehash;
 use zeroize::Zeroizing;
 
 use super::lifecycle::{done, of};
-use super::run::{Call, KeyRef, Service, Told};
+use super::run::{AuditEntry, Call, KeyRef, Service};
 use crate::SharedSecret;
 use crate::audit::{Change, Class, Digest, Outcome, Setting};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, KeyId, Use, VersionId};
 use crate::operations::{
-    Datakey, Encapsulated, Encrypted, Import, KeyChange, NewKey, Tagged, Terms,
+    Datakey, EncapsOutput, EncryptOutput, HmacOutput, Import, KeyChange, NewKey, Terms,
 };
 use crate::transport::{Form, Recipient};
 
@@ -30,10 +30,10 @@ impl Service {
         version: Option<u32>,
         plain: &[u8],
         beside: &[u8],
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         let encrypt = || self.kms.encrypt(&self.find(key)?, version, plain, beside);
         let what = (Action::Encrypt, Use::Encrypt, version.is_none());
-        self.made(call, key, what, Some(self.keyed(plain)), encrypt, encrypted)
+        self.produce(call, key, what, Some(self.keyed(plain)), encrypt, encrypted_output)
     }
 
     /// Decrypts.
@@ -50,7 +50,7 @@ impl Service {
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
         let decrypt = |by: &VersionId| self.kms.decrypt(by, ciphertext, beside);
         let output = |plain: &Zeroizing<Vec<u8>>| Some(self.keyed(plain));
-        self.opened(call, (key, version), Action::Decrypt, ciphertext, decrypt, output)
+        self.open_ciphertext(call, (key, version), Action::Decrypt, ciphertext, decrypt, output)
     }
 
     /// Encrypts anew, by another version, what one encrypted.
@@ -65,10 +65,10 @@ impl Service {
         ciphertext: &[u8],
         beside: &[u8],
         to: Option<u32>,
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         let rewrap = || self.kms.rewrap(&self.version_of(key, version)?, ciphertext, beside, to);
         let what = (Action::Rewrap, Use::Encrypt, to.is_none());
-        self.made(call, key, what, Some(Digest::of(ciphertext)), rewrap, encrypted)
+        self.produce(call, key, what, Some(Digest::of(ciphertext)), rewrap, encrypted_output)
     }
 
     /// Wraps anew, by another version, a key that one wrapped.
@@ -83,10 +83,10 @@ impl Service {
         wrapped: &[u8],
         beside: &[u8],
         to: Option<u32>,
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         let rewrap = || self.kms.rewrap_key(&self.version_of(key, version)?, wrapped, beside, to);
         let what = (Action::Rewrap, Use::Encrypt, to.is_none());
-        self.made(call, key, what, Some(Digest::of(wrapped)), rewrap, encrypted)
+        self.produce(call, key, what, Some(Digest::of(wrapped)), rewrap, encrypted_output)
     }
 
     /// Makes a key for data, and encrypts it.
@@ -102,7 +102,7 @@ impl Service {
     ) -> Result<Datakey, Error> {
         let make = || self.kms.datakey(&self.find(key)?, len, beside);
         let what = (Action::Datakey, Use::Encrypt, true);
-        self.made(call, key, what, None, make, |made| encrypted(&made.encrypted))
+        self.produce(call, key, what, None, make, |made| encrypted_output(&made.encrypted))
     }
 
     /// Wraps a key.
@@ -116,10 +116,10 @@ impl Service {
         version: Option<u32>,
         plain: &[u8],
         beside: &[u8],
-    ) -> Result<Encrypted, Error> {
+    ) -> Result<EncryptOutput, Error> {
         let wrap = || self.kms.wrap(&self.find(key)?, version, plain, beside);
         let what = (Action::Wrap, Use::Encrypt, version.is_none());
-        self.made(call, key, what, Some(self.keyed(plain)), wrap, encrypted)
+        self.produce(call, key, what, Some(self.keyed(plain)), wrap, encrypted_output)
     }
 
     /// Unwraps a key.
@@ -136,7 +136,7 @@ impl Service {
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
         let unwrap = |by: &VersionId| self.kms.unwrap(by, wrapped, beside);
         let output = |plain: &Zeroizing<Vec<u8>>| Some(self.keyed(plain));
-        self.opened(call, (key, version), Action::Unwrap, wrapped, unwrap, output)
+        self.open_ciphertext(call, (key, version), Action::Unwrap, wrapped, unwrap, output)
     }
 
     /// Makes a tag.
@@ -149,7 +149,7 @@ impl Service {
         key: &KeyRef<'_>,
         version: Option<u32>,
         message: &[u8],
-    ) -> Result<Tagged, Error> {
+    ) -> Result<HmacOutput, Error> {
         self.hmac_with(call, key, version, message, |id| self.kms.hmac(id, version, message))
     }
 
@@ -164,7 +164,7 @@ impl Service {
         version: Option<u32>,
         hash: Prehash,
         message: &[u8],
-    ) -> Result<Tagged, Error> {
+    ) -> Result<HmacOutput, Error> {
         let make = |id: &KeyId| self.kms.hmac_by(id, version, hash, message);
         self.hmac_with(call, key, version, message, make)
     }
@@ -175,12 +175,12 @@ impl Service {
         key: &KeyRef<'_>,
         version: Option<u32>,
         message: &[u8],
-        make: impl FnOnce(&KeyId) -> Result<Tagged, Error>,
-    ) -> Result<Tagged, Error> {
+        make: impl FnOnce(&KeyId) -> Result<HmacOutput, Error>,
+    ) -> Result<HmacOutput, Error> {
         let make = || make(&self.find(key)?);
         let what = (Action::Hmac, Use::Sign, version.is_none());
-        let of = |made: &Tagged| (made.by.clone(), self.keyed(&made.tag));
-        self.made(call, key, what, Some(self.keyed(message)), make, of)
+        let of = |made: &HmacOutput| (made.by.clone(), self.keyed(&made.tag));
+        self.produce(call, key, what, Some(self.keyed(message)), make, of)
     }
 
     /// Whether a tag is that version's.
@@ -227,15 +227,15 @@ impl Service {
             let by = self.version_of(key, version)?;
             Ok((verify(&by)?, by))
         };
-        let told = |(is_its, by): &(bool, VersionId)| Told {
+        let audit_entry = |(is_its, by): &(bool, VersionId)| AuditEntry {
             key: Some(by.to_string()),
             input: Some(input),
             output: Some(self.keyed(tag)),
             outcome: if *is_its { Outcome::Done } else { Outcome::Wrong },
         };
-        let again = |(_, by): &(bool, VersionId)| self.still(by, Use::Verify, false);
+        let recheck = |(_, by): &(bool, VersionId)| self.recheck_version(by, Use::Verify, false);
         let request = of(Action::Verify, key);
-        Ok(self.used(call, &request, Some(input), verify, told, again)?.0)
+        Ok(self.perform_use(call, &request, Some(input), verify, audit_entry, recheck)?.0)
     }
 
     /// Makes a secret for whoever has a key.
@@ -247,11 +247,11 @@ impl Service {
         call: &Call<'_>,
         key: &KeyRef<'_>,
         version: Option<u32>,
-    ) -> Result<Encapsulated, Error> {
+    ) -> Result<EncapsOutput, Error> {
         let make = || self.kms.encaps(&self.find(key)?, version);
         let what = (Action::Encaps, Use::Encrypt, version.is_none());
-        let of = |made: &Encapsulated| (made.by.clone(), Digest::of(&made.ciphertext));
-        self.made(call, key, what, None, make, of)
+        let of = |made: &EncapsOutput| (made.by.clone(), Digest::of(&made.ciphertext));
+        self.produce(call, key, what, None, make, of)
     }
 
     /// The secret that somebody made for a version.
@@ -266,7 +266,7 @@ impl Service {
         ciphertext: &[u8],
     ) -> Result<SharedSecret, Error> {
         let decaps = |by: &VersionId| self.kms.decaps(by, ciphertext);
-        self.opened(call, (key, version), Action::Decaps, ciphertext, decaps, |_| None)
+        self.open_ciphertext(call, (key, version), Action::Decaps, ciphertext, decaps, |_| None)
     }
 
     /// Random bytes.
@@ -277,7 +277,7 @@ impl Service {
         let request =
             Request { action: Action::Random, tenant: None, key: None, items: 1, makes: None };
         let draw = || self.kms.random(len);
-        self.used(call, &request, None, draw, |_| done(None), |_| Ok(()))
+        self.perform_use(call, &request, None, draw, |_| done(None), |_| Ok(()))
     }
 
     /// Makes a key of what somebody brings.
@@ -338,14 +338,14 @@ impl Service {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let take = || {
             let taken = self.kms.import_on(new, import, rotates, terms);
-            taken.map_err(|error| self.hiding(call, error))
+            taken.map_err(|error| self.hide_id(call, error))
         };
         let request = Request { makes: Some(new), ..of(Action::Import, &key) };
-        self.changed(call, &request, take, |id| Some(id.to_string()))
+        self.perform_change(call, &request, take, |id| Some(id.to_string()))
     }
 
-    /// Leaves the id of a key that the caller may not see out of an error.
-    fn hiding(&self, call: &Call<'_>, error: Error) -> Error {
+    /// Removes the id of a key that the caller may not see from an error.
+    fn hide_id(&self, call: &Call<'_>, error: Error) -> Error {
         let Error::Duplicate(Some(owner)) = error else { return error };
         let is_seen = owner.parse().is_ok_and(|VersionId { key, .. }| {
             self.kms.describe(&key).is_ok_and(|of| {
@@ -368,9 +368,9 @@ impl Service {
     ) -> Result<VersionId, Error> {
         let take = || {
             let taken = self.kms.import_version(&self.find(key)?, import);
-            taken.map_err(|error| self.hiding(call, error))
+            taken.map_err(|error| self.hide_id(call, error))
         };
-        self.changed(call, &of(Action::Import, key), take, |id| Some(id.to_string()))
+        self.perform_change(call, &of(Action::Import, key), take, |id| Some(id.to_string()))
     }
 
     /// Gives out the private half of a version. The disk has the record before that.
@@ -388,10 +388,18 @@ impl Service {
             let by = self.version_of(key, version)?;
             Ok((self.kms.export(&by, form)?, by))
         };
-        let told = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| done(Some(by.to_string()));
+        let audit_entry = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| done(Some(by.to_string()));
         let request = of(Action::Export, key);
-        let again = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| self.kms.still_exportable(by);
-        let given = self.used_as(Class::Durable, call, &request, None, give, told, again)?;
+        let recheck = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| self.kms.still_exportable(by);
+        let given = self.perform_use_in_class(
+            Class::Durable,
+            call,
+            &request,
+            None,
+            give,
+            audit_entry,
+            recheck,
+        )?;
         Ok(given.0)
     }
 
@@ -413,14 +421,22 @@ impl Service {
             let by = self.version_of(key, version)?;
             Ok((self.kms.export_wrapped(&by, form, to)?, by))
         };
-        let told = |(wrapped, by): &(Vec<u8>, VersionId)| Told {
+        let audit_entry = |(wrapped, by): &(Vec<u8>, VersionId)| AuditEntry {
             input,
             output: Some(Digest::of(wrapped)),
             ..done(Some(by.to_string()))
         };
         let request = of(Action::Export, key);
-        let again = |(_, by): &(Vec<u8>, VersionId)| self.kms.still_exportable(by);
-        let given = self.used_as(Class::Durable, call, &request, input, give, told, again)?;
+        let recheck = |(_, by): &(Vec<u8>, VersionId)| self.kms.still_exportable(by);
+        let given = self.perform_use_in_class(
+            Class::Durable,
+            call,
+            &request,
+            input,
+            give,
+            audit_entry,
+            recheck,
+        )?;
         Ok(given.0)
     }
 
@@ -429,9 +445,13 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::allow_export`].
     pub fn allow_export(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
-        self.change_to(call, Action::Config, key, Change::Set(Vec::new()), |id: &KeyId| {
-            self.kms.allow_export(id)
-        })
+        self.change_with_details(
+            call,
+            Action::Config,
+            key,
+            Change::Settings(Vec::new()),
+            |id: &KeyId| self.kms.allow_export(id),
+        )
         .map(drop)
     }
 
@@ -459,9 +479,13 @@ impl Service {
         class: Option<Class>,
     ) -> Result<(), Error> {
         let is_durable = class.map(|class| class == Class::Durable);
-        self.change_to(call, Action::Config, key, Change::Set(Vec::new()), |id: &KeyId| {
-            self.kms.set_durable(id, is_durable)
-        })
+        self.change_with_details(
+            call,
+            Action::Config,
+            key,
+            Change::Settings(Vec::new()),
+            |id: &KeyId| self.kms.set_durable(id, is_durable),
+        )
         .map(drop)
     }
 
@@ -475,16 +499,16 @@ impl Service {
         key: &KeyRef<'_>,
         expires_ms: Option<u64>,
     ) -> Result<(), Error> {
-        let to = Change::Set(vec![Setting::ExpiresMs(expires_ms)]);
-        self.change_to(call, Action::Config, key, to, |id: &KeyId| {
+        let to = Change::Settings(vec![Setting::ExpiresMs(expires_ms)]);
+        self.change_with_details(call, Action::Config, key, to, |id: &KeyId| {
             self.kms.set_expiry(id, expires_ms)
         })
         .map(drop)
     }
 
-    /// Runs a use that makes something by a version, which `of` says, with what came out. It was the newest one that was
+    /// Runs a use that produces something with a version, which `of` says, with what came out. It was the newest one that was
     /// asked for, or not.
-    fn made<T>(
+    fn produce<T>(
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
@@ -498,17 +522,18 @@ impl Service {
             let (by, output) = made_of(&made);
             Ok((made, by, output))
         };
-        let told = |(_, by, output): &(T, VersionId, Digest)| Told {
+        let audit_entry = |(_, by, output): &(T, VersionId, Digest)| AuditEntry {
             input,
             output: Some(*output),
             ..done(Some(by.to_string()))
         };
-        let again = |(_, by, _): &(T, VersionId, Digest)| self.still(by, what, is_newest);
-        Ok(self.used(call, &of(action, key), input, make, told, again)?.0)
+        let recheck =
+            |(_, by, _): &(T, VersionId, Digest)| self.recheck_version(by, what, is_newest);
+        Ok(self.perform_use(call, &of(action, key), input, make, audit_entry, recheck)?.0)
     }
 
     /// Runs a use that gets out what somebody put into a ciphertext for a version.
-    fn opened<T>(
+    fn open_ciphertext<T>(
         &self,
         call: &Call<'_>,
         (key, version): (&KeyRef<'_>, u32),
@@ -522,25 +547,25 @@ impl Service {
             let by = self.version_of(key, version)?;
             Ok((open(&by)?, by))
         };
-        let told = |(opened, by): &(T, VersionId)| Told {
+        let audit_entry = |(opened, by): &(T, VersionId)| AuditEntry {
             input,
             output: output(opened),
             ..done(Some(by.to_string()))
         };
-        let again = |(_, by): &(T, VersionId)| self.still(by, Use::Decrypt, false);
-        Ok(self.used(call, &of(action, key), input, open, told, again)?.0)
+        let recheck = |(_, by): &(T, VersionId)| self.recheck_version(by, Use::Decrypt, false);
+        Ok(self.perform_use(call, &of(action, key), input, open, audit_entry, recheck)?.0)
     }
 
     fn version_of(&self, key: &KeyRef<'_>, version: u32) -> Result<VersionId, Error> {
         Ok(VersionId { key: self.find(key)?, version })
     }
 
-    fn still(&self, by: &VersionId, what: Use, was_newest: bool) -> Result<(), Error> {
+    fn recheck_version(&self, by: &VersionId, what: Use, was_newest: bool) -> Result<(), Error> {
         self.kms.still_may(&by.key, by.version, what, was_newest)
     }
 }
 
 /// Which version encrypted, and what is told of what came out.
-fn encrypted(made: &Encrypted) -> (VersionId, Digest) {
+fn encrypted_output(made: &EncryptOutput) -> (VersionId, Digest) {
     (made.by.clone(), Digest::of(&made.ciphertext))
 }

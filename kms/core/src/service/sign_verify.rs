@@ -2,13 +2,13 @@
 
 use super::lifecycle::of;
 use super::queue::Place;
-use super::run::{Call, KeyRef, Service, Told, hidden};
+use super::run::{AuditEntry, Call, KeyRef, Service, hide_existence};
 use crate::Message;
 use crate::audit::{Digest, Outcome, Record};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{KeyId, Use, VersionId};
-use crate::operations::{Item, Signed, ToSign};
+use crate::operations::{SignOutput, SignRequest, VerifyRequest};
 use crate::rsa::Scheme;
 
 /// A message to sign.
@@ -49,12 +49,12 @@ impl Service {
         key: &KeyRef<'_>,
         version: Option<u32>,
         message: Message<'_>,
-    ) -> Result<Signed, Error> {
+    ) -> Result<SignOutput, Error> {
         let sign = || self.kms.sign(&self.find(key)?, version, message);
         let input = digest(&message);
-        let told = |signed: &Signed| signed_as(input, signed);
-        let again = |signed: &Signed| self.may_still_sign(signed, version);
-        self.used(call, &of(Action::Sign, key), Some(input), sign, told, again)
+        let audit_entry = |signed: &SignOutput| sign_entry(input, signed);
+        let recheck = |signed: &SignOutput| self.recheck_sign(signed, version);
+        self.perform_use(call, &of(Action::Sign, key), Some(input), sign, audit_entry, recheck)
     }
 
     /// Whether a signature is that version's.
@@ -74,10 +74,12 @@ impl Service {
             Ok((self.kms.verify(&by, message, signature)?, by))
         };
         let input = digest(&message);
-        let told = |(is_its, by): &(bool, VersionId)| verified_as(input, signature, *is_its, by);
-        let again = |(_, by): &(bool, VersionId)| self.may_still_verify(by);
+        let audit_entry =
+            |(is_its, by): &(bool, VersionId)| verify_entry(input, signature, *is_its, by);
+        let recheck = |(_, by): &(bool, VersionId)| self.recheck_verify(by);
         let request = of(Action::Verify, key);
-        let (is_its, _) = self.used(call, &request, Some(input), verify, told, again)?;
+        let (is_its, _) =
+            self.perform_use(call, &request, Some(input), verify, audit_entry, recheck)?;
         Ok(is_its)
     }
 
@@ -92,12 +94,12 @@ impl Service {
         version: Option<u32>,
         scheme: Scheme,
         digest: &[u8],
-    ) -> Result<Signed, Error> {
+    ) -> Result<SignOutput, Error> {
         let sign = || self.kms.sign_rsa(&self.find(key)?, version, scheme, digest);
         let input = Digest::of(digest);
-        let told = |signed: &Signed| signed_as(input, signed);
-        let again = |signed: &Signed| self.may_still_sign(signed, version);
-        self.used(call, &of(Action::Sign, key), Some(input), sign, told, again)
+        let audit_entry = |signed: &SignOutput| sign_entry(input, signed);
+        let recheck = |signed: &SignOutput| self.recheck_sign(signed, version);
+        self.perform_use(call, &of(Action::Sign, key), Some(input), sign, audit_entry, recheck)
     }
 
     /// Whether an RSA signature of a digest is that version's.
@@ -117,10 +119,12 @@ impl Service {
             Ok((self.kms.verify_rsa(&by, scheme, digest, signature)?, by))
         };
         let input = Digest::of(digest);
-        let told = |(is_its, by): &(bool, VersionId)| verified_as(input, signature, *is_its, by);
-        let again = |(_, by): &(bool, VersionId)| self.may_still_verify(by);
+        let audit_entry =
+            |(is_its, by): &(bool, VersionId)| verify_entry(input, signature, *is_its, by);
+        let recheck = |(_, by): &(bool, VersionId)| self.recheck_verify(by);
         let request = of(Action::Verify, key);
-        let (is_its, _) = self.used(call, &request, Some(input), verify, told, again)?;
+        let (is_its, _) =
+            self.perform_use(call, &request, Some(input), verify, audit_entry, recheck)?;
         Ok(is_its)
     }
 
@@ -129,31 +133,31 @@ impl Service {
         &self,
         call: &Call<'_>,
         items: &[SignItem<'_>],
-    ) -> Vec<Result<Signed, Error>> {
-        self.signed(call, items.len(), items)
+    ) -> Vec<Result<SignOutput, Error>> {
+        self.sign_items(call, items.len(), items)
     }
 
     /// The same of a batch of so many items altogether.
-    fn signed(
+    fn sign_items(
         &self,
         call: &Call<'_>,
         asked: usize,
         items: &[SignItem<'_>],
-    ) -> Vec<Result<Signed, Error>> {
+    ) -> Vec<Result<SignOutput, Error>> {
         let requests: Vec<Request<'_>> =
-            items.iter().map(|item| one_of(asked, of(Action::Sign, &item.key))).collect();
-        let (may, place) = self.admitted(call, Action::Sign, &requests);
+            items.iter().map(|item| with_items(asked, of(Action::Sign, &item.key))).collect();
+        let (may, place) = self.admit_items(call, Action::Sign, &requests);
         let found: Vec<Result<KeyId, Error>> = items
             .iter()
             .zip(may)
             .map(|(item, may)| may.and_then(|()| self.find(&item.key)))
             .collect();
-        let together: Vec<ToSign<'_>> = found
+        let together: Vec<SignRequest<'_>> = found
             .iter()
             .zip(items)
             .filter_map(|(key, item)| {
                 let (version, message) = (item.version, item.message);
-                key.as_ref().ok().map(|key| ToSign { key, version, message })
+                key.as_ref().ok().map(|key| SignRequest { key, version, message })
             })
             .collect();
         let takes_long = place.as_ref().is_some_and(Place::takes_long);
@@ -163,13 +167,14 @@ impl Service {
         // There is one for each that was found.
         let answers = found
             .iter()
-            .map(|key| key.clone().and_then(|_| signed.next().unwrap_or(Err(lost()))))
+            .map(|key| key.clone().and_then(|_| signed.next().unwrap_or(Err(no_answer()))))
             .collect();
-        let told = |place: usize, signed: &Signed| signed_as(digest(&items[place].message), signed);
-        let again =
-            |place: usize, signed: &Signed| self.may_still_sign(signed, items[place].version);
+        let audit_entry =
+            |place: usize, signed: &SignOutput| sign_entry(digest(&items[place].message), signed);
+        let recheck =
+            |place: usize, signed: &SignOutput| self.recheck_sign(signed, items[place].version);
         let input = |place: usize| digest(&items[place].message);
-        self.all_released(call, &requests, answers, input, told, again)
+        self.release_results(call, &requests, answers, input, audit_entry, recheck)
     }
 
     /// Verifies many signatures, of any keys. Each has an answer of its own, in their order, which is that of
@@ -179,7 +184,7 @@ impl Service {
         call: &Call<'_>,
         items: &[VerifyItem<'_>],
     ) -> Vec<Result<bool, Error>> {
-        self.verified(call, items.len(), items)
+        self.verify_items(call, items.len(), items)
     }
 
     /// Signs many messages and verifies many signatures of one batch of `asked` items, of which some may have been left
@@ -191,20 +196,20 @@ impl Service {
         asked: usize,
         sign: &[SignItem<'_>],
         verify: &[VerifyItem<'_>],
-    ) -> (Answers<Signed>, Answers<bool>) {
-        (self.signed(call, asked, sign), self.verified(call, asked, verify))
+    ) -> (Answers<SignOutput>, Answers<bool>) {
+        (self.sign_items(call, asked, sign), self.verify_items(call, asked, verify))
     }
 
     /// The same of a batch of so many items altogether.
-    fn verified(
+    fn verify_items(
         &self,
         call: &Call<'_>,
         asked: usize,
         items: &[VerifyItem<'_>],
     ) -> Vec<Result<bool, Error>> {
         let requests: Vec<Request<'_>> =
-            items.iter().map(|item| one_of(asked, of(Action::Verify, &item.key))).collect();
-        let (may, place) = self.admitted(call, Action::Verify, &requests);
+            items.iter().map(|item| with_items(asked, of(Action::Verify, &item.key))).collect();
+        let (may, place) = self.admit_items(call, Action::Verify, &requests);
         let named: Vec<Result<VersionId, Error>> = items
             .iter()
             .zip(may)
@@ -213,12 +218,12 @@ impl Service {
                 Ok(VersionId { key: self.find(&item.key)?, version: item.version })
             })
             .collect();
-        let together: Vec<Item<'_>> = named
+        let together: Vec<VerifyRequest<'_>> = named
             .iter()
             .zip(items)
             .filter_map(|(by, item)| {
                 let (message, signature) = (item.message, item.signature);
-                by.as_ref().ok().map(|by| Item { by, message, signature })
+                by.as_ref().ok().map(|by| VerifyRequest { by, message, signature })
             })
             .collect();
         let takes_long = place.as_ref().is_some_and(Place::takes_long);
@@ -230,33 +235,33 @@ impl Service {
             .map(|by| {
                 let by = by?;
                 // There is one for each that was found.
-                Ok((verdicts.next().unwrap_or(Err(lost()))?, by))
+                Ok((verdicts.next().unwrap_or(Err(no_answer()))?, by))
             })
             .collect();
         let input = |place: usize| digest(&items[place].message);
-        let told = |place: usize, (is_its, by): &(bool, VersionId)| {
-            verified_as(input(place), items[place].signature, *is_its, by)
+        let audit_entry = |place: usize, (is_its, by): &(bool, VersionId)| {
+            verify_entry(input(place), items[place].signature, *is_its, by)
         };
-        let again = |_: usize, (_, by): &(bool, VersionId)| self.may_still_verify(by);
-        let answers = self.all_released(call, &requests, answers, input, told, again);
+        let recheck = |_: usize, (_, by): &(bool, VersionId)| self.recheck_verify(by);
+        let answers = self.release_results(call, &requests, answers, input, audit_entry, recheck);
         answers.into_iter().map(|answer| answer.map(|(is_its, _)| is_its)).collect()
     }
 
-    /// Tells of all answers at once, and gives out those that are still allowed.
-    pub(super) fn all_released<T>(
+    /// Appends the audit records of all answers at once, and releases those that are still allowed.
+    pub(super) fn release_results<T>(
         &self,
         call: &Call<'_>,
         requests: &[Request<'_>],
         answers: Vec<Result<T, Error>>,
         input: impl Fn(usize) -> Digest,
-        told: impl Fn(usize, &T) -> Told,
-        again: impl Fn(usize, &T) -> Result<(), Error>,
+        audit_entry: impl Fn(usize, &T) -> AuditEntry,
+        recheck: impl Fn(usize, &T) -> Result<(), Error>,
     ) -> Vec<Result<T, Error>> {
-        let tell = |place: usize, answer: &Result<T, Error>| match answer {
-            Ok(done) => told(place, done),
+        let entry_of = |place: usize, answer: &Result<T, Error>| match answer {
+            Ok(done) => audit_entry(place, done),
             Err(error) => {
                 let outcome = Outcome::Failed(error.code());
-                Told { key: None, input: Some(input(place)), output: None, outcome }
+                AuditEntry { key: None, input: Some(input(place)), output: None, outcome }
             }
         };
         // Of quotas and queues the log was told as far as it is told: a flood does not fill it.
@@ -265,7 +270,7 @@ impl Service {
         };
         let mut records: Vec<Record> = Vec::new();
         for (place, answer) in (0..).zip(&answers).filter(|(_, answer)| is_told(answer)) {
-            let record = self.record(call, &requests[place], tell(place, answer));
+            let record = self.record(call, &requests[place], entry_of(place, answer));
             match answer {
                 Err(Error::Denied(_)) => records.extend(self.count_denied(record)),
                 _ => records.push(record),
@@ -274,42 +279,46 @@ impl Service {
         // All together are told of as the most careful of them asks for.
         let class =
             requests.iter().map(|request| self.class_of(request)).max().unwrap_or(self.class);
-        if let Err(error) = self.tell(call, &records, class) {
+        if let Err(error) = self.append_audit(call, &records, class) {
             self.denials.take_back(records);
             return answers.iter().map(|_| Err(error.clone())).collect();
         }
         let release = |(place, answer): (usize, Result<T, Error>)| {
-            let done = answer.map_err(|error| hidden(error, &requests[place]))?;
-            let again = || again(place, &done);
-            let told = || told(place, &done);
-            self.released(class, call, &requests[place], told, again)?;
+            let done = answer.map_err(|error| hide_existence(error, &requests[place]))?;
+            let recheck = || recheck(place, &done);
+            let audit_entry = || audit_entry(place, &done);
+            self.release_result(class, call, &requests[place], audit_entry, recheck)?;
             Ok(done)
         };
         answers.into_iter().enumerate().map(release).collect()
     }
 
-    pub(super) fn may_still_sign(&self, signed: &Signed, asked: Option<u32>) -> Result<(), Error> {
+    pub(super) fn recheck_sign(
+        &self,
+        signed: &SignOutput,
+        asked: Option<u32>,
+    ) -> Result<(), Error> {
         let VersionId { key, version } = &signed.by;
         self.kms.still_may(key, *version, Use::Sign, asked.is_none())
     }
 
-    pub(super) fn may_still_verify(&self, by: &VersionId) -> Result<(), Error> {
+    pub(super) fn recheck_verify(&self, by: &VersionId) -> Result<(), Error> {
         self.kms.still_may(&by.key, by.version, Use::Verify, false)
     }
 }
 
-/// An answer that nobody gave.
-pub(super) fn lost() -> Error {
+/// Returns the error for an answer that is missing.
+pub(super) fn no_answer() -> Error {
     Error::Engine(gabion_engine::Error::Lost)
 }
 
-/// A request of so many items.
-pub(super) fn one_of(items: usize, request: Request<'_>) -> Request<'_> {
+/// Sets the number of items of a request.
+pub(super) fn with_items(items: usize, request: Request<'_>) -> Request<'_> {
     Request { items: u32::try_from(items).unwrap_or(u32::MAX), ..request }
 }
 
-pub(super) fn signed_as(input: Digest, signed: &Signed) -> Told {
-    Told {
+pub(super) fn sign_entry(input: Digest, signed: &SignOutput) -> AuditEntry {
+    AuditEntry {
         key: Some(signed.by.to_string()),
         input: Some(input),
         output: Some(Digest::of(&signed.signature)),
@@ -317,8 +326,13 @@ pub(super) fn signed_as(input: Digest, signed: &Signed) -> Told {
     }
 }
 
-pub(super) fn verified_as(input: Digest, signature: &[u8], is_its: bool, by: &VersionId) -> Told {
-    Told {
+pub(super) fn verify_entry(
+    input: Digest,
+    signature: &[u8],
+    is_its: bool,
+    by: &VersionId,
+) -> AuditEntry {
+    AuditEntry {
         key: Some(by.to_string()),
         input: Some(input),
         output: Some(Digest::of(signature)),

@@ -13,16 +13,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::cost::bytes_us;
 use super::lifecycle::of;
-use super::run::{Call, KeyRef, Service, Told};
-use super::sign_verify::{signed_as, verified_as};
+use super::run::{AuditEntry, Call, KeyRef, Service};
+use super::sign_verify::{sign_entry, verify_entry};
 use crate::audit::{Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Method};
 use crate::model::{Use, VersionId};
-use crate::operations::{Signed, Stream, StreamForm, StreamLen, StreamUse, Tagged};
+use crate::operations::{HmacOutput, SignOutput, Stream, StreamForm, StreamLen, StreamUse};
 
-/// A message that comes in pieces, and what the log will be told of it.
-pub struct Streaming {
+/// A message that is received in pieces, and its digest for the audit log.
+pub struct StreamedMessage {
     stream: Stream,
     input: Input,
 }
@@ -37,7 +37,7 @@ enum Input {
     Keyed(Box<Hmac<Sha256>>),
 }
 
-impl Streaming {
+impl StreamedMessage {
     /// The version that is meant.
     pub fn by(&self) -> &VersionId {
         self.stream.by()
@@ -77,10 +77,10 @@ impl Service {
         version: Option<u32>,
         (what, form): (StreamUse, StreamForm),
         len: StreamLen,
-    ) -> Result<Streaming, Error> {
+    ) -> Result<StreamedMessage, Error> {
         let request = of(action(what), key);
-        self.permit(call, &request, None)?;
-        self.charged(call, &request)?;
+        self.authorize(call, &request, None)?;
+        self.charge_request(call, &request)?;
         let begin = || self.kms.stream(&self.find(key)?, version, what, form, len);
         let stream = begin().or_else(|error| self.failed(call, &request, None, error))?;
         let input = match what {
@@ -88,7 +88,7 @@ impl Service {
             StreamUse::Sign | StreamUse::Verify(_) if stream.digest().is_some() => Input::Digest,
             StreamUse::Sign | StreamUse::Verify(_) => Input::Message(Sha256::new()),
         };
-        Ok(Streaming { stream, input })
+        Ok(StreamedMessage { stream, input })
     }
 
     /// Charges a tenant for bytes that came.
@@ -106,14 +106,14 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &Streaming,
-    ) -> Result<Signed, Error> {
+        came: &StreamedMessage,
+    ) -> Result<SignOutput, Error> {
         let input = came.input();
         let sign = || self.kms.sign_stream(&came.stream);
-        let told = |signed: &Signed| signed_as(input, signed);
-        let again = |_: &Signed| self.may_still(came, Use::Sign);
+        let audit_entry = |signed: &SignOutput| sign_entry(input, signed);
+        let recheck = |_: &SignOutput| self.recheck_stream(came, Use::Sign);
         let call = Call { is_charged: true, ..*call };
-        self.used(&call, &of(Action::Sign, key), Some(input), sign, told, again)
+        self.perform_use(&call, &of(Action::Sign, key), Some(input), sign, audit_entry, recheck)
     }
 
     /// Whether a signature is the version's, of what came.
@@ -124,15 +124,15 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &Streaming,
+        came: &StreamedMessage,
         signature: &[u8],
     ) -> Result<bool, Error> {
         let input = came.input();
         let verify = || self.kms.verify_stream(&came.stream, signature);
-        let told = |is_its: &bool| verified_as(input, signature, *is_its, came.by());
-        let again = |_: &bool| self.may_still(came, Use::Verify);
+        let audit_entry = |is_its: &bool| verify_entry(input, signature, *is_its, came.by());
+        let recheck = |_: &bool| self.recheck_stream(came, Use::Verify);
         let call = Call { is_charged: true, ..*call };
-        self.used(&call, &of(Action::Verify, key), Some(input), verify, told, again)
+        self.perform_use(&call, &of(Action::Verify, key), Some(input), verify, audit_entry, recheck)
     }
 
     /// The tag of what came.
@@ -143,19 +143,19 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &Streaming,
-    ) -> Result<Tagged, Error> {
+        came: &StreamedMessage,
+    ) -> Result<HmacOutput, Error> {
         let input = Some(came.input());
         let make = || self.kms.hmac_stream(&came.stream);
-        let told = |made: &Tagged| Told {
+        let audit_entry = |made: &HmacOutput| AuditEntry {
             key: Some(made.by.to_string()),
             input,
             output: Some(self.keyed(&made.tag)),
             outcome: Outcome::Done,
         };
-        let again = |_: &Tagged| self.may_still(came, Use::Sign);
+        let recheck = |_: &HmacOutput| self.recheck_stream(came, Use::Sign);
         let call = Call { is_charged: true, ..*call };
-        self.used(&call, &of(Action::Hmac, key), input, make, told, again)
+        self.perform_use(&call, &of(Action::Hmac, key), input, make, audit_entry, recheck)
     }
 
     /// Whether a tag is the version's, of what came.
@@ -166,23 +166,23 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &Streaming,
+        came: &StreamedMessage,
         tag: &[u8],
     ) -> Result<bool, Error> {
         let input = Some(came.input());
         let verify = || self.kms.verify_hmac_stream(&came.stream, tag);
-        let told = |is_its: &bool| Told {
+        let audit_entry = |is_its: &bool| AuditEntry {
             key: Some(came.by().to_string()),
             input,
             output: Some(self.keyed(tag)),
             outcome: if *is_its { Outcome::Done } else { Outcome::Wrong },
         };
-        let again = |_: &bool| self.may_still(came, Use::Verify);
+        let recheck = |_: &bool| self.recheck_stream(came, Use::Verify);
         let call = Call { is_charged: true, ..*call };
-        self.used(&call, &of(Action::Verify, key), input, verify, told, again)
+        self.perform_use(&call, &of(Action::Verify, key), input, verify, audit_entry, recheck)
     }
 
-    fn may_still(&self, came: &Streaming, what: Use) -> Result<(), Error> {
+    fn recheck_stream(&self, came: &StreamedMessage, what: Use) -> Result<(), Error> {
         let VersionId { key, version } = came.by();
         self.kms.still_may(key, *version, what, came.stream.was_newest())
     }

@@ -10,7 +10,7 @@ use std::thread;
 
 use super::contract::{Outcome, Store};
 use super::records::{Record, RecordPath, Transaction};
-use super::settle::{Settled, settle};
+use super::settle::{SettleOutcome, settle};
 use super::terms::StoreError;
 
 /// A store that can be opened, closed by dropping it, and opened again.
@@ -53,9 +53,9 @@ pub fn check(make: &mut Make<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The rule that it breaks.
-pub fn faults(store: &dyn Store, seed: u64, rounds: u32) -> Result<Told, String> {
+pub fn faults(store: &dyn Store, seed: u64, rounds: u32) -> Result<FaultReport, String> {
     let pair = [path("faults/a"), path("faults/b")];
-    let (mut told, mut seen) = (Told::default(), 0);
+    let (mut told, mut seen) = (FaultReport::default(), 0);
     let mut is_there: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut never: BTreeSet<Vec<u8>> = BTreeSet::new();
     for round in 0..rounds {
@@ -85,7 +85,7 @@ pub fn faults(store: &dyn Store, seed: u64, rounds: u32) -> Result<Told, String>
             transaction.put(path.clone(), before, value.clone())
         });
         match settle(store, &wanted) {
-            Ok(Settled::Committed) => {
+            Ok(SettleOutcome::Committed) => {
                 told.committed += 1;
                 if let Some(other) = is_there.insert(before + 1, value) {
                     return Err(format!(
@@ -94,20 +94,20 @@ pub fn faults(store: &dyn Store, seed: u64, rounds: u32) -> Result<Told, String>
                     ));
                 }
             }
-            Ok(Settled::Conflict(_)) | Err(StoreError::Unavailable(_) | StoreError::Full) => {
+            Ok(SettleOutcome::Conflict(_)) | Err(StoreError::Unavailable(_) | StoreError::Full) => {
                 told.refused += 1;
                 never.insert(value);
             }
-            Ok(Settled::Unknown) => told.unknown += 1,
+            Ok(SettleOutcome::Unknown) => told.unknown += 1,
             Err(error) => return Err(format!("committing: {error}")),
         }
     }
     Ok(told)
 }
 
-/// What a store under faults answered.
+/// The answers of a store under faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct FaultReport {
     /// Reads that found records.
     pub read: u32,
     /// Transactions that happened.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::records::{Page, Read, RecordPath, Transaction};
+use super::records::{Page, ReadResult, RecordPath, Transaction};
 use super::terms::{Caps, FORMAT, Identity, Revision, StoreError};
 
 /// What became of a transaction.
@@ -26,9 +26,9 @@ pub struct Conflict {
     pub found: u64,
 }
 
-/// A record as [`Store::scan`] visits it.
+/// A record visited by [`Store::scan`].
 #[derive(Clone, Copy, Debug)]
-pub struct Scanned<'a> {
+pub struct ScannedRecord<'a> {
     /// The path.
     pub path: &'a RecordPath,
     /// How often it was written.
@@ -40,7 +40,7 @@ pub struct Scanned<'a> {
 }
 
 /// Takes the records of a [`Store::scan`], one a call.
-pub type Visit<'a> = dyn FnMut(&Scanned<'_>) -> Result<(), StoreError> + 'a;
+pub type Visit<'a> = dyn FnMut(&ScannedRecord<'_>) -> Result<(), StoreError> + 'a;
 
 /// Where records are kept.
 ///
@@ -67,7 +67,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// It does not answer; what is kept was damaged.
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError>;
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError>;
 
     /// Reads at most `most` of the records beneath a path that come after another one.
     ///
@@ -116,7 +116,7 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).identity()
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         (**self).read(paths)
     }
 

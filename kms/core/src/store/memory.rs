@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::contract::{Conflict, Outcome, Scanned, Store, Visit};
-use super::records::{Page, Read, Record, RecordPath, Transaction};
+use super::contract::{Conflict, Outcome, ScannedRecord, Store, Visit};
+use super::records::{Page, ReadResult, Record, RecordPath, Transaction};
 use super::terms::{Caps, Durability, Identity, Revision, StoreError};
 
 /// Records in memory.
 #[derive(Debug)]
 pub struct MemoryStore {
     identity: Identity,
-    kept: Mutex<Kept>,
+    kept: Mutex<MemoryState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct MemoryState {
     revision: u64,
     records: BTreeMap<RecordPath, Record>,
 }
@@ -34,7 +34,7 @@ impl MemoryStore {
     }
 
     /// A panic while it is locked leaves it whole: each change is made after all checks.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, MemoryState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -54,10 +54,10 @@ impl Store for MemoryStore {
         self.identity
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         let kept = self.kept();
         let records = paths.iter().map(|path| kept.records.get(path).cloned()).collect();
-        Ok(Read { revision: Revision(kept.revision), records })
+        Ok(ReadResult { revision: Revision(kept.revision), records })
     }
 
     fn list(
@@ -85,7 +85,7 @@ impl Store for MemoryStore {
         for (path, record) in &kept.records {
             let value = record.value.as_deref().filter(|_| with_values);
             let (generation, digest) = (record.generation, record.digest(path.as_str()));
-            visit(&Scanned { path, generation, value, digest })?;
+            visit(&ScannedRecord { path, generation, value, digest })?;
         }
         Ok(Revision(kept.revision))
     }

@@ -24,11 +24,11 @@ mod sqlite;
 mod terms;
 pub mod testing;
 
-pub use contract::{Conflict, Outcome, Scanned, Store, Visit};
+pub use contract::{Conflict, Outcome, ScannedRecord, Store, Visit};
 pub use memory::MemoryStore;
-pub use records::{Guard, PATH_MAX, Page, Read, Record, RecordPath, Transaction, Write};
-pub use settle::{Settled, settle};
+pub use records::{Guard, PATH_MAX, Page, ReadResult, Record, RecordPath, Transaction, Write};
+pub use settle::{SettleOutcome, settle};
 pub use sim::{Faults, Sim};
-pub(crate) use sqlite::{Copying, Head, Numbered};
+pub(crate) use sqlite::{BackupCopy, Head, NumberedRecord};
 pub use sqlite::{Options, SqliteStore};
 pub use terms::{Caps, Durability, FORMAT, Identity, Revision, StoreError};

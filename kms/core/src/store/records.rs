@@ -85,9 +85,9 @@ impl Record {
     }
 }
 
-/// Records of one moment, in the order in which they were asked for. None where none was ever written.
+/// The result of a read: records of one moment, in the order of the request. None where none was ever written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadResult {
     /// The moment.
     pub revision: Revision,
     /// The records.

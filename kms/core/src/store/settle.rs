@@ -9,10 +9,10 @@ use super::terms::StoreError;
 /// How often a transaction is sent before its outcome stays unknown.
 const TRIES: usize = 5;
 
-/// What became of a transaction, as far as that can be found out.
+/// The outcome of a transaction, as far as it can be determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a transaction is committed only if this says so"]
-pub enum Settled {
+pub enum SettleOutcome {
     /// It happened.
     Committed,
     /// It did not happen, and never will.
@@ -30,12 +30,14 @@ pub enum Settled {
 ///
 /// # Errors
 /// Those of a first try: then nothing of it is there, and never will be. [`StoreError::Buried`] of any.
-pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<Settled, StoreError> {
+pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<SettleOutcome, StoreError> {
     let mut is_open = false;
     for _ in 0..TRIES {
         match store.commit(transaction) {
-            Ok(Outcome::Committed(_)) => return Ok(Settled::Committed),
-            Ok(Outcome::Conflict(conflict)) if !is_open => return Ok(Settled::Conflict(conflict)),
+            Ok(Outcome::Committed(_)) => return Ok(SettleOutcome::Committed),
+            Ok(Outcome::Conflict(conflict)) if !is_open => {
+                return Ok(SettleOutcome::Conflict(conflict));
+            }
             Ok(Outcome::Conflict(conflict)) => {
                 if let Some(settled) = whose(store, transaction, conflict) {
                     return Ok(settled);
@@ -47,15 +49,15 @@ pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<Settled, S
             // Nothing is ever written to a record that was buried when a try came, or before.
             Err(error @ StoreError::Buried(_)) => return Err(error),
             Err(error) if !is_open => return Err(error),
-            Err(_) => return Ok(Settled::Unknown),
+            Err(_) => return Ok(SettleOutcome::Unknown),
         }
     }
-    Ok(Settled::Unknown)
+    Ok(SettleOutcome::Unknown)
 }
 
-/// Whose a record is that a transaction was to write.
-enum Whose {
-    Ours,
+/// The writer of a record that a transaction was to write.
+enum WriteOwner {
+    Own,
     Another,
     /// It was replaced since, or buried as it was to be: it does not say.
     Open,
@@ -63,7 +65,11 @@ enum Whose {
 
 /// Whether a conflict is with the transaction itself, which happened at an earlier try. None where the store does not
 /// answer.
-fn whose(store: &dyn Store, transaction: &Transaction, conflict: Conflict) -> Option<Settled> {
+fn whose(
+    store: &dyn Store,
+    transaction: &Transaction,
+    conflict: Conflict,
+) -> Option<SettleOutcome> {
     let guards = transaction.guards().iter().map(|guard| (&guard.path, guard.generation));
     let mut expected =
         transaction.writes().iter().map(|write| (&write.path, write.before)).chain(guards);
@@ -76,27 +82,27 @@ fn whose(store: &dyn Store, transaction: &Transaction, conflict: Conflict) -> Op
     let (mut is_ours, mut is_anothers) = (false, false);
     for (write, found) in transaction.writes().iter().zip(&found) {
         match whose_record(write, found.as_ref()) {
-            Whose::Ours => is_ours = true,
-            Whose::Another => is_anothers = true,
-            Whose::Open => {}
+            WriteOwner::Own => is_ours = true,
+            WriteOwner::Another => is_anothers = true,
+            WriteOwner::Open => {}
         }
     }
     Some(match (is_anothers, is_ours) {
-        (true, _) => Settled::Conflict(conflict),
+        (true, _) => SettleOutcome::Conflict(conflict),
         // All of it happened, or nothing.
-        (false, true) => Settled::Committed,
-        (false, false) => Settled::Unknown,
+        (false, true) => SettleOutcome::Committed,
+        (false, false) => SettleOutcome::Unknown,
     })
 }
 
-fn whose_record(write: &Write, found: Option<&Record>) -> Whose {
+fn whose_record(write: &Write, found: Option<&Record>) -> WriteOwner {
     let generation = found.map_or(0, |record| record.generation);
     let value = found.and_then(|record| record.value.as_ref());
     match (generation.cmp(&(write.before + 1)), &write.value) {
-        (Ordering::Less, _) => Whose::Another,
-        (Ordering::Greater, _) => Whose::Open,
-        (Ordering::Equal, None) if value.is_none() => Whose::Open,
-        (Ordering::Equal, wanted) if wanted.as_ref() == value => Whose::Ours,
-        (Ordering::Equal, _) => Whose::Another,
+        (Ordering::Less, _) => WriteOwner::Another,
+        (Ordering::Greater, _) => WriteOwner::Open,
+        (Ordering::Equal, None) if value.is_none() => WriteOwner::Open,
+        (Ordering::Equal, wanted) if wanted.as_ref() == value => WriteOwner::Own,
+        (Ordering::Equal, _) => WriteOwner::Another,
     }
 }

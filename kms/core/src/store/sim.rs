@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::contract::{Outcome, Store, Visit};
-use super::records::{Page, Read, RecordPath, Transaction};
+use super::records::{Page, ReadResult, RecordPath, Transaction};
 use super::terms::{Caps, Identity, Revision, StoreError};
 
 /// How often what goes wrong, of a thousand calls.
@@ -88,7 +88,7 @@ impl<S: Store> Store for Sim<S> {
         self.store.identity()
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         self.begin(&mut self.state())?;
         self.store.read(paths)
     }

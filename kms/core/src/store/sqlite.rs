@@ -34,14 +34,14 @@ mod index;
 mod online;
 mod schema;
 
-pub(crate) use copies::{Head, Numbered};
+pub(crate) use copies::{Head, NumberedRecord};
 use index::Places;
-pub(crate) use online::Copying;
+pub(crate) use online::BackupCopy;
 use online::Snapshot;
 use schema::{RULES, SCHEMA, marks};
 
-use super::contract::{Conflict, Outcome, Scanned, Store, Visit};
-use super::records::{Page, Read, Record, RecordPath, Transaction};
+use super::contract::{Conflict, Outcome, ScannedRecord, Store, Visit};
+use super::records::{Page, ReadResult, Record, RecordPath, Transaction};
 use super::terms::{Caps, Durability, FORMAT, Identity, Revision, StoreError};
 
 /// "GBKM", in the header of the file (https://www.sqlite.org/fileformat.html, section 1.3.13).
@@ -96,8 +96,8 @@ struct Marks {
     min_writer: u64,
 }
 
-/// What came of running a transaction.
-enum Ran {
+/// The result of running a transaction.
+enum TransactionResult {
     Committed(Revision),
     Conflict(Conflict),
     /// The commit itself failed: it may have happened.
@@ -300,12 +300,12 @@ impl Store for SqliteStore {
         self.marks.identity
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         // One lock over all of it, and one connection: no commit comes between.
         self.with(|connection| {
             let records =
                 paths.iter().map(|path| one(connection, path)).collect::<Result<_, _>>()?;
-            Ok(Read { revision: revision(connection)?, records })
+            Ok(ReadResult { revision: revision(connection)?, records })
         })
     }
 
@@ -346,7 +346,7 @@ impl Store for SqliteStore {
                 let damaged = || StoreError::Damaged(path.clone());
                 let value = row.get_ref(2).map_err(error_of)?.as_blob_or_null();
                 let digest = row.get_ref(3).map_err(error_of)?.as_blob().ok();
-                let scanned = Scanned {
+                let scanned = ScannedRecord {
                     path: &RecordPath::new(path.clone()).map_err(|_| damaged())?,
                     generation: number(row.get(1).map_err(|_| damaged())?)?,
                     value: value.map_err(|_| damaged())?,
@@ -377,22 +377,25 @@ impl Store for SqliteStore {
             return Err(StoreError::Forked);
         };
         let ran = run(connection, self.schema, transaction, snapshot.as_mut());
-        *is_full = matches!(ran, Err(StoreError::Full) | Ok(Ran::Unwritten(_, StoreError::Full)));
+        *is_full = matches!(
+            ran,
+            Err(StoreError::Full) | Ok(TransactionResult::Unwritten(_, StoreError::Full))
+        );
         let revision = match ran {
-            Ok(Ran::Committed(revision)) => revision,
+            Ok(TransactionResult::Committed(revision)) => revision,
             // SQLite has rolled it back, and says so.
-            Ok(Ran::Unwritten(before, why))
+            Ok(TransactionResult::Unwritten(before, why))
                 if connection.is_autocommit() && self::revision(connection) == Ok(before) =>
             {
                 return Err(why);
             }
-            Ok(Ran::Unwritten(_, why)) => {
+            Ok(TransactionResult::Unwritten(_, why)) => {
                 let why = format!("a commit failed ({why}); open it again");
                 *broken = Some(StoreError::Unavailable(why));
                 return Ok(Outcome::Unknown);
             }
-            Ok(Ran::Conflict(conflict)) => return Ok(Outcome::Conflict(conflict)),
-            Ok(Ran::Failed(why)) => {
+            Ok(TransactionResult::Conflict(conflict)) => return Ok(Outcome::Conflict(conflict)),
+            Ok(TransactionResult::Failed(why)) => {
                 let why = format!("a commit failed ({why}); open it again");
                 *broken = Some(StoreError::Unavailable(why));
                 return Ok(Outcome::Unknown);
@@ -439,7 +442,7 @@ fn run(
     schema: i64,
     wanted: &Transaction,
     mut snapshot: Option<&mut Snapshot>,
-) -> Result<Ran, StoreError> {
+) -> Result<TransactionResult, StoreError> {
     let started = connection.transaction_with_behavior(TransactionBehavior::Immediate);
     let transaction = started.map_err(error_of)?;
     if schema::version(&transaction)? != schema {
@@ -450,7 +453,7 @@ fn run(
     for (path, generation) in expected.chain(replaced) {
         let found = one(&transaction, path)?.map_or(0, |record| record.generation);
         if found != generation {
-            return Ok(Ran::Conflict(Conflict { path: path.clone(), found }));
+            return Ok(TransactionResult::Conflict(Conflict { path: path.clone(), found }));
         }
     }
     for write in wanted.writes() {
@@ -473,10 +476,10 @@ fn run(
     transaction.execute("UPDATE store SET revision = revision + 1", ()).map_err(error_of)?;
     let revision = revision(&transaction)?;
     match transaction.commit() {
-        Ok(()) => Ok(Ran::Committed(revision)),
+        Ok(()) => Ok(TransactionResult::Committed(revision)),
         Err(error) => Ok(match unwritten(&error) {
-            Some(why) => Ran::Unwritten(before, why),
-            None => Ran::Failed(error.to_string()),
+            Some(why) => TransactionResult::Unwritten(before, why),
+            None => TransactionResult::Failed(error.to_string()),
         }),
     }
 }

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use super::contract::{Outcome, Store, Visit};
-use super::records::{Page, Read, RecordPath, Transaction};
+use super::records::{Page, ReadResult, RecordPath, Transaction};
 use super::terms::{Caps, Identity, Revision, StoreError};
 
-/// A store over another one, which does whatever is not written here.
+/// A store that wraps another one and passes on what it does not override.
 ///
 /// # Examples
 /// ```
-/// use gabion_kms::store::testing::Over;
+/// use gabion_kms::store::testing::StoreWrapper;
 /// use gabion_kms::store::{MemoryStore, Outcome, Store, StoreError, Transaction};
 ///
 /// struct Full(MemoryStore);
 ///
-/// impl Over for Full {
+/// impl StoreWrapper for Full {
 ///     fn below(&self) -> &dyn Store {
 ///         &self.0
 ///     }
@@ -28,7 +28,7 @@ use super::terms::{Caps, Identity, Revision, StoreError};
 /// let store: &dyn Store = &Full(MemoryStore::new());
 /// assert_eq!(store.commit(&Transaction::new()), Err(StoreError::Full));
 /// ```
-pub trait Over: Send + Sync {
+pub trait StoreWrapper: Send + Sync {
     /// The other one.
     fn below(&self) -> &dyn Store;
 
@@ -36,7 +36,7 @@ pub trait Over: Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         self.below().read(paths)
     }
 
@@ -62,7 +62,7 @@ pub trait Over: Send + Sync {
     }
 }
 
-impl<S: Over> Store for S {
+impl<S: StoreWrapper> Store for S {
     fn caps(&self) -> Caps {
         self.below().caps()
     }
@@ -71,8 +71,8 @@ impl<S: Over> Store for S {
         self.below().identity()
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
-        Over::read(self, paths)
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
+        StoreWrapper::read(self, paths)
     }
 
     fn list(
@@ -81,7 +81,7 @@ impl<S: Over> Store for S {
         after: Option<&RecordPath>,
         most: usize,
     ) -> Result<Page, StoreError> {
-        Over::list(self, under, after, most)
+        StoreWrapper::list(self, under, after, most)
     }
 
     fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError> {
@@ -89,7 +89,7 @@ impl<S: Over> Store for S {
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
-        Over::commit(self, transaction)
+        StoreWrapper::commit(self, transaction)
     }
 
     fn format(&self) -> u64 {

@@ -63,13 +63,13 @@ impl Aead {
         sealed.extend_from_slice(plain);
         let bytes = &mut sealed[nonce.len()..];
         let tag = match self.keyed(nonce) {
-            Some(Keyed::Gcm(cipher, nonce)) => {
+            Some(KeyedCipher::Gcm(cipher, nonce)) => {
                 cipher.encrypt_inout_detached(&Nonce::from(nonce), beside, bytes.into())
             }
-            Some(Keyed::Derived(cipher, nonce)) => {
+            Some(KeyedCipher::Derived(cipher, nonce)) => {
                 cipher.encrypt_inout_detached(&Nonce::from(nonce), beside, bytes.into())
             }
-            Some(Keyed::ChaCha(cipher, nonce)) => {
+            Some(KeyedCipher::ChaCha(cipher, nonce)) => {
                 cipher.encrypt_inout_detached(&Nonce::from(nonce), beside, bytes.into())
             }
             None => Err(aes_gcm::Error),
@@ -94,13 +94,13 @@ impl Aead {
         let mut plain = Zeroizing::new(bytes.to_vec());
         let bytes = (&mut plain[..]).into();
         let opened = match self.keyed(nonce)? {
-            Keyed::Gcm(cipher, nonce) => {
+            KeyedCipher::Gcm(cipher, nonce) => {
                 cipher.decrypt_inout_detached(&Nonce::from(nonce), beside, bytes, &tag)
             }
-            Keyed::Derived(cipher, nonce) => {
+            KeyedCipher::Derived(cipher, nonce) => {
                 cipher.decrypt_inout_detached(&Nonce::from(nonce), beside, bytes, &tag)
             }
-            Keyed::ChaCha(cipher, nonce) => {
+            KeyedCipher::ChaCha(cipher, nonce) => {
                 cipher.decrypt_inout_detached(&Nonce::from(nonce), beside, bytes, &tag)
             }
         };
@@ -115,20 +115,20 @@ impl Aead {
     }
 
     /// The cipher that a nonce of the right length is for.
-    fn keyed(&self, nonce: &[u8]) -> Option<Keyed<'_>> {
+    fn keyed(&self, nonce: &[u8]) -> Option<KeyedCipher<'_>> {
         Some(match self {
             Aead::Xaes(key) => {
                 let (cipher, nonce) = key.derived(nonce.try_into().ok()?);
-                Keyed::Derived(Box::new(cipher), nonce)
+                KeyedCipher::Derived(Box::new(cipher), nonce)
             }
-            Aead::Gcm(cipher) => Keyed::Gcm(cipher, nonce.try_into().ok()?),
-            Aead::ChaCha(cipher) => Keyed::ChaCha(cipher, nonce.try_into().ok()?),
+            Aead::Gcm(cipher) => KeyedCipher::Gcm(cipher, nonce.try_into().ok()?),
+            Aead::ChaCha(cipher) => KeyedCipher::ChaCha(cipher, nonce.try_into().ok()?),
         })
     }
 }
 
 /// A cipher and its nonce.
-enum Keyed<'a> {
+enum KeyedCipher<'a> {
     Gcm(&'a Aes256Gcm, [u8; SHORT]),
     Derived(Box<Aes256Gcm>, [u8; SHORT]),
     ChaCha(&'a ChaCha20Poly1305, [u8; SHORT]),

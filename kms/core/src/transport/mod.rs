@@ -37,9 +37,9 @@ pub const KEY_MAX: usize = 1 << 16;
 /// Characters of a line of PEM (RFC 7468, section 2).
 const PEM_LINE: usize = 64;
 
-/// How a key is wrapped.
+/// The method by which a key is wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrapping {
+pub enum WrapMethod {
     /// HPKE (RFC 9180) with X-Wing, HKDF-SHA256 and AES-256-GCM: enc and ciphertext.
     XWing,
     /// An AES-256 key by RSAES-OAEP of this hash, and behind it the key by AES-KWP (RFC 5649).
@@ -80,12 +80,12 @@ pub struct Place<'a> {
 /// Somebody for whom keys are wrapped.
 #[derive(Clone)]
 pub struct Recipient {
-    key: Of,
+    key: RecipientKey,
     spki: Vec<u8>,
 }
 
 #[derive(Clone)]
-enum Of {
+enum RecipientKey {
     XWing(KemPublicKey),
     Rsa(Box<rsa::PublicKey>),
 }
@@ -120,11 +120,11 @@ impl FromStr for Form {
 /// The hashes of OAEP, which are Vault's.
 const OAEP_HASHES: [Hash; 4] = [Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512];
 
-impl fmt::Display for Wrapping {
+impl fmt::Display for WrapMethod {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wrapping::XWing => out.write_str("x-wing"),
-            Wrapping::RsaOaep(hash) => {
+            WrapMethod::XWing => out.write_str("x-wing"),
+            WrapMethod::RsaOaep(hash) => {
                 let name = hash.prehash().name().to_ascii_lowercase();
                 write!(out, "rsa-oaep-{}", name.replacen("sha2-", "sha", 1))
             }
@@ -132,12 +132,12 @@ impl fmt::Display for Wrapping {
     }
 }
 
-impl FromStr for Wrapping {
+impl FromStr for WrapMethod {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let rsa = OAEP_HASHES.into_iter().map(Wrapping::RsaOaep);
-        std::iter::once(Wrapping::XWing).chain(rsa).find(|it| it.to_string() == text).ok_or_else(
+        let rsa = OAEP_HASHES.into_iter().map(WrapMethod::RsaOaep);
+        std::iter::once(WrapMethod::XWing).chain(rsa).find(|it| it.to_string() == text).ok_or_else(
             || {
                 Error::Parameter(
                     "unknown `wrapping`; expected x-wing, rsa-oaep-sha224, rsa-oaep-sha256, rsa-oaep-sha384 or rsa-oaep-sha512"
@@ -165,7 +165,7 @@ impl Recipient {
         let form = FileForm::of(Algorithm::XWing)
             .ok_or_else(|| Error::Unsupported("X-Wing has no key files here".to_owned()))?;
         let spki = key_file::encode_public(form, key.bytes(), true).map_err(Error::Parameter)?;
-        Ok(Recipient { key: Of::XWing(key), spki })
+        Ok(Recipient { key: RecipientKey::XWing(key), spki })
     }
 
     /// Whoever has the private half of an RSA key.
@@ -174,7 +174,7 @@ impl Recipient {
     /// None that happens.
     pub fn of_rsa(key: rsa::PublicKey) -> Result<Self, Error> {
         let spki = key.spki()?;
-        Ok(Recipient { key: Of::Rsa(Box::new(key)), spki })
+        Ok(Recipient { key: RecipientKey::Rsa(Box::new(key)), spki })
     }
 
     /// Reads a SubjectPublicKeyInfo as DER: X-Wing's, or RSA's of 2048, 3072 or 4096 bits.
@@ -232,16 +232,16 @@ impl Recipient {
     /// The public key of X-Wing, if it is one.
     pub fn x_wing(&self) -> Option<&KemPublicKey> {
         match &self.key {
-            Of::XWing(key) => Some(key),
-            Of::Rsa(_) => None,
+            RecipientKey::XWing(key) => Some(key),
+            RecipientKey::Rsa(_) => None,
         }
     }
 
     /// How keys are wrapped for them, where no hash of OAEP is asked for.
-    pub fn wrapping(&self) -> Wrapping {
+    pub fn wrapping(&self) -> WrapMethod {
         match self.key {
-            Of::XWing(_) => Wrapping::XWing,
-            Of::Rsa(_) => Wrapping::RsaOaep(Hash::Sha256),
+            RecipientKey::XWing(_) => WrapMethod::XWing,
+            RecipientKey::Rsa(_) => WrapMethod::RsaOaep(Hash::Sha256),
         }
     }
 
@@ -254,11 +254,11 @@ impl Recipient {
             return Err(Error::TooLarge { what: "bytes of a key", most: KEY_MAX, got: key.len() });
         }
         match &self.key {
-            Of::XWing(public) => hpke::seal(engine, public, &place.info(), key),
-            Of::Rsa(public) => oaep::seal(public, Hash::Sha256, key),
+            RecipientKey::XWing(public) => hpke::seal(engine, public, &place.info(), key),
+            RecipientKey::Rsa(public) => oaep::seal(public, Hash::Sha256, key),
         }
     }
 }
 
-/// A key that was unwrapped. It may be secret.
-pub type Unwrapped = Zeroizing<Vec<u8>>;
+/// An unwrapped key. It may be secret.
+pub type UnwrappedKey = Zeroizing<Vec<u8>>;

@@ -1,6 +1,6 @@
 //! How long tokens live, and when the last one ends by which others are made.
 
-use gabion_kms::gate::{Authenticated, Caveat, Peer, Principal, Token};
+use gabion_kms::gate::{Caller, Caveat, Peer, Principal, Token};
 use gabion_kms::service::{Call, NewToken, Service};
 use gabion_kms::{Code, Error};
 
@@ -10,13 +10,13 @@ use crate::verbs::label;
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-fn who(service: &Service, token: &Token) -> Authenticated {
+fn who(service: &Service, token: &Token) -> Caller {
     service.authenticate(&token.to_string(), &Peer::default()).unwrap()
 }
 
 fn made(
     service: &Service,
-    by: &Authenticated,
+    by: &Caller,
     caveats: &[&str],
     lifetime_ms: Option<u64>,
 ) -> Result<Token, Error> {

@@ -3,7 +3,7 @@
 use gabion_engine::{Algorithm, Engine, Message};
 use gabion_kms::Code;
 use gabion_kms::model::State;
-use gabion_kms::operations::{Attest, Kms};
+use gabion_kms::operations::{Attestation, Kms};
 
 use crate::verbs::create;
 
@@ -29,7 +29,7 @@ fn attest_names_head_and_versions_and_its_signature_verifies() {
     kms.rotate(&id).unwrap();
     kms.set_state(&id, 2, State::Disabled).unwrap();
     let attested = kms.attest(&id, "nonce 1").unwrap();
-    let Attest { head, versions, algorithm, label, nonce, key, .. } = &attested.attest;
+    let Attestation { head, versions, algorithm, label, nonce, key, .. } = &attested.attest;
     assert_eq!(
         (*head, &algorithm[..], &label[..], &nonce[..]),
         (3, "ML-DSA-65", "software", "nonce 1")
@@ -45,7 +45,7 @@ fn attest_names_head_and_versions_and_its_signature_verifies() {
     let head: serde_json::Value = serde_json::from_slice(&from_base64url(head)).unwrap();
     assert_eq!((&head["alg"], &head["kid"]), (&jwk["alg"], &jwk["kid"]));
     assert_eq!(
-        serde_json::from_slice::<Attest>(&from_base64url(payload)).unwrap(),
+        serde_json::from_slice::<Attestation>(&from_base64url(payload)).unwrap(),
         attested.attest
     );
     let engine = Engine::global().unwrap();
@@ -67,7 +67,7 @@ fn attest_names_head_and_versions_and_its_signature_verifies() {
 #[test]
 fn attest_json_is_golden() {
     let golden = include_str!("../golden/attest.json").trim_end();
-    let attest: Attest = serde_json::from_str(golden).unwrap();
+    let attest: Attestation = serde_json::from_str(golden).unwrap();
     assert_eq!(serde_json::to_string(&attest).unwrap(), golden);
 }
 
@@ -76,7 +76,7 @@ fn attest_json_is_golden() {
 fn a_key_keeps_what_its_labels_promise() {
     use gabion_engine::Prehash;
     use gabion_kms::model::{Conformance, Conformances};
-    use gabion_kms::operations::{NewKey, ToSign};
+    use gabion_kms::operations::{NewKey, SignRequest};
 
     let kms = Kms::in_memory().unwrap();
     let new = |name: &str, algorithm: &str| {
@@ -102,7 +102,7 @@ fn a_key_keeps_what_its_labels_promise() {
     let weak = message(Prehash::Sha2_256, 32);
     assert_eq!(kms.sign(&id, None, weak).err().unwrap().code(), Code::Unsupported);
     let pure = Message::Pure { context: b"", message: b"m" };
-    let items = [pure, weak].map(|message| ToSign { key: &id, version: None, message });
+    let items = [pure, weak].map(|message| SignRequest { key: &id, version: None, message });
     let signed = kms.sign_batch(&items);
     assert!(signed[0].is_ok());
     assert_eq!(signed[1].as_ref().err().unwrap().code(), Code::Unsupported);

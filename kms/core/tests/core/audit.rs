@@ -50,7 +50,7 @@ fn open(at: &Path) -> Result<Log, AuditError> {
     Log::open(Arc::new(RealDisk), at, keys(), small())
 }
 
-fn verify(at: &Path) -> Result<audit::Verified, AuditError> {
+fn verify(at: &Path) -> Result<audit::VerifiedLog, AuditError> {
     audit::verify(&RealDisk, at, None, &keys().vkeys())
 }
 
@@ -355,7 +355,7 @@ fn child_that_appends() {
 }
 
 #[test]
-fn what_was_told_of_survives_kill_9() {
+fn acknowledged_records_survive_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("audit");
     let mut before = 0;

@@ -31,7 +31,7 @@ impl Place {
         open(Arc::new(RealDisk), &self.folder.path().join("audit")).unwrap()
     }
 
-    fn verify(&self, has_archive: bool) -> Result<audit::Verified, AuditError> {
+    fn verify(&self, has_archive: bool) -> Result<audit::VerifiedLog, AuditError> {
         let archive = self.folder.path().join("archive");
         let archive = has_archive.then_some(archive);
         let at = self.folder.path().join("audit");

@@ -14,7 +14,7 @@ const AT: &str = "/keys/audit";
 
 /// What a process was told.
 #[derive(Debug, Default)]
-struct Told {
+struct AcknowledgedRecords {
     /// Records that were appended, of any class.
     written: u64,
     /// Records up to the last one that is durable.
@@ -27,7 +27,7 @@ fn open(disk: &SimDisk) -> Result<Log, AuditError> {
 }
 
 /// Appends until something fails, or it is enough.
-fn run(disk: &SimDisk, told: &mut Told) -> Result<(), AuditError> {
+fn run(disk: &SimDisk, told: &mut AcknowledgedRecords) -> Result<(), AuditError> {
     let log = open(disk)?;
     assert!(log.size() >= told.written);
     let start = log.size();
@@ -53,7 +53,7 @@ fn run(disk: &SimDisk, told: &mut Told) -> Result<(), AuditError> {
 }
 
 /// What is there after all that, and that it goes on from there.
-fn look(sim: &Sim, told: &Told, is_cut: bool, what: &str) {
+fn look(sim: &Sim, told: &AcknowledgedRecords, is_cut: bool, what: &str) {
     let disk = sim.process();
     let log = open(&disk).unwrap_or_else(|error| panic!("{what}: {error} {told:?}"));
     let (size, least) =
@@ -70,9 +70,9 @@ fn look(sim: &Sim, told: &Told, is_cut: bool, what: &str) {
 }
 
 #[test]
-fn nothing_that_was_told_of_is_lost_at_any_call_by_any_fault() {
+fn no_acknowledged_record_is_lost_by_any_fault() {
     let sim = Sim::new(Vec::new(), 0);
-    run(&sim.process(), &mut Told::default()).unwrap();
+    run(&sim.process(), &mut AcknowledgedRecords::default()).unwrap();
     let calls = sim.calls();
     assert!(calls > 200, "{calls}");
     let mut injected = 0;
@@ -84,7 +84,7 @@ fn nothing_that_was_told_of_is_lost_at_any_call_by_any_fault() {
         let is_cut = matches!(kind, Fault::CutBefore(_) | Fault::CutAfter(_));
         for call in (which % 5..calls).step_by(5) {
             let sim = Sim::new(vec![(call, kind)], call as u64);
-            let mut told = Told::default();
+            let mut told = AcknowledgedRecords::default();
             let disk = sim.process();
             let ran = run(&disk, &mut told);
             let hit = !sim.state().injected.is_empty();
@@ -109,7 +109,7 @@ fn opening_may_be_interrupted_too() {
             // A process without power makes no calls, so that the next one's begin right behind.
             let cut = (150, Fault::CutBefore(UnsyncedWrites::Torn));
             let sim = Sim::new(vec![cut, (151 + call, kind)], call as u64);
-            let mut told = Told::default();
+            let mut told = AcknowledgedRecords::default();
             assert!(run(&sim.process(), &mut told).is_err());
             drop(open(&sim.process()));
             // Where that took fewer calls, it strikes nobody.
@@ -133,7 +133,7 @@ fn what_a_failed_sync_lost_is_written_again() {
         let plan = vec![(call, Fault::Fails), (cut, Fault::CutBefore(UnsyncedWrites::None))];
         let sim = Sim::new(plan, call as u64);
         let disk = sim.process();
-        injected += usize::from(run(&disk, &mut Told::default()).is_err());
+        injected += usize::from(run(&disk, &mut AcknowledgedRecords::default()).is_err());
         sim.kill(disk.process);
         let log = open(&sim.process()).unwrap();
         let size = log.append(&[record(log.size())], Class::Durable).unwrap() + 1;

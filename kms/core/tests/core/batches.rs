@@ -4,15 +4,15 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use gabion_kms::model::{Conformance, KeyId, Label, Minimum, State, VersionId};
-use gabion_kms::operations::{Blake3, Item, Kms, NewKey, Options, ToSign};
+use gabion_kms::operations::{Blake3, Kms, NewKey, Options, SignRequest, VerifyRequest};
 use gabion_kms::seal::Sealer;
 use gabion_kms::store::{MemoryStore, Store};
 use gabion_kms::{Code, Message, Prehash};
 
 use crate::verbs::{create, pure};
 
-fn to_sign<'a>(key: &'a KeyId, version: Option<u32>, message: Message<'a>) -> ToSign<'a> {
-    ToSign { key, version, message }
+fn to_sign<'a>(key: &'a KeyId, version: Option<u32>, message: Message<'a>) -> SignRequest<'a> {
+    SignRequest { key, version, message }
 }
 
 /// Whatever stands beside an item, its status is that of signing it alone, and what it gives verifies alone.
@@ -69,9 +69,9 @@ fn a_batch_of_mixed_keys_and_messages_signs_each_as_if_it_were_alone() {
         .zip(&answers)
         .filter_map(|(item, answer)| Some((item.message, answer.as_ref().ok()?)))
         .collect();
-    let items: Vec<Item<'_>> = signed
+    let items: Vec<VerifyRequest<'_>> = signed
         .iter()
-        .map(|(message, signed)| Item {
+        .map(|(message, signed)| VerifyRequest {
             by: &signed.by,
             message: *message,
             signature: &signed.signature,
@@ -127,7 +127,7 @@ fn a_large_batch_on_several_threads_has_its_answers_in_order() {
     let keys = ["ed25519", "ml-dsa-44"].map(|name| create(&kms, name, name));
     let texts: Vec<[u8; 4]> = (0..1200_u32).map(u32::to_le_bytes).collect();
     let key = |place: usize| &keys[place % 2];
-    let items: Vec<ToSign<'_>> =
+    let items: Vec<SignRequest<'_>> =
         (0..).zip(&texts).map(|(place, text)| to_sign(&key(place).key, None, pure(text))).collect();
     let signed: Vec<_> = kms.sign_batch(&items).into_iter().map(Result::unwrap).collect();
     for place in [0, 1, 255, 256, 600, 1199] {
@@ -136,11 +136,11 @@ fn a_large_batch_on_several_threads_has_its_answers_in_order() {
         assert_eq!(kms.verify(by, pure(&texts[place]), signature), Ok(true));
     }
     let is_wrong = |place: usize| place.is_multiple_of(7);
-    let items: Vec<Item<'_>> = (0..)
+    let items: Vec<VerifyRequest<'_>> = (0..)
         .zip(&signed)
         .map(|(place, signed)| {
             let text = &texts[if is_wrong(place) { (place + 2) % texts.len() } else { place }];
-            Item { by: &signed.by, message: pure(text), signature: &signed.signature }
+            VerifyRequest { by: &signed.by, message: pure(text), signature: &signed.signature }
         })
         .collect();
     for (place, verdict) in kms.verify_batch(&items).into_iter().enumerate() {

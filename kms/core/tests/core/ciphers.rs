@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_kms::audit::{Class, Outcome, Record};
-use gabion_kms::gate::Authenticated;
+use gabion_kms::gate::Caller;
 use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{AuditAt, Call, DecryptItem, EncryptItem, KeyRef, Options, Service};
@@ -22,7 +22,7 @@ const KEYS: [(&str, &str); 5] = [
     ("ed", "ed25519"),
 ];
 
-fn service(at: &AuditAt<'_>, class: Class) -> (Service, Authenticated, Vec<Label>) {
+fn service(at: &AuditAt<'_>, class: Class) -> (Service, Caller, Vec<Label>) {
     let options = Options { class, ..Options::default() };
     let service = Service::open(Kms::in_memory().unwrap(), at, options).unwrap();
     let who = who(&service);

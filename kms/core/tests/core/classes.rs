@@ -79,7 +79,7 @@ thread_local! {
     static IS_ASIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-fn aside(act: &mut dyn FnMut()) {
+fn run_blocking(act: &mut dyn FnMut()) {
     let before = IS_ASIDE.replace(true);
     act();
     IS_ASIDE.set(before);
@@ -87,7 +87,7 @@ fn aside(act: &mut dyn FnMut()) {
 
 /// Whoever reads requests of others, too, waits for no disk: not for the record of what was withheld either.
 #[test]
-fn a_record_of_what_was_withheld_is_synced_aside() {
+fn the_record_of_a_withheld_result_is_synced_off_the_callers_thread() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("audit");
     let alone = Arc::new(AtomicUsize::new(0));
@@ -109,7 +109,7 @@ fn a_record_of_what_was_withheld_is_synced_aside() {
     let opened = Service::open(kms, &AuditAt::Disk(disk, &at), options).unwrap();
     let opened = Arc::new(opened);
     let who = who(&opened);
-    let call = Call { aside, ..Call::new(&who, "r") };
+    let call = Call { run_blocking, ..Call::new(&who, "r") };
     let name = label("k");
     let key = KeyRef { tenant: &tenant, name: &name };
     let (algorithm, purpose) = ("ed25519".parse().unwrap(), label("transit"));

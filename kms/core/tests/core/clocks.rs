@@ -10,10 +10,10 @@ use gabion_kms::gate::{Action, Peer, Principal};
 use gabion_kms::model::Label;
 use gabion_kms::operations::NewKey;
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, KEPT_MS, KeyRef, NewToken, OpRequest, Service,
+    AuditAt, Call, IdempotentRequest, KEPT_MS, KeyRef, NewToken, OpResult, OpStart, Service,
 };
 use gabion_kms::store::{MemoryStore, Store};
-use gabion_kms::{Code, Error, Unauthenticated};
+use gabion_kms::{AuthenticationError, Code, Error};
 
 use crate::fixture::{local, sealed, service};
 use crate::verbs::{label, pure};
@@ -25,12 +25,12 @@ pub const NOW: u64 = 1_790_000_000_000;
 
 /// A clock that a test moves.
 #[derive(Default)]
-pub struct Moved {
+pub struct TestClock {
     now_ms: AtomicU64,
     steady_ms: AtomicU64,
 }
 
-impl Moved {
+impl TestClock {
     /// The time goes on.
     pub fn goes_on(&self, ms: u64) {
         self.now_ms.fetch_add(ms, Ordering::SeqCst);
@@ -43,7 +43,7 @@ impl Moved {
     }
 }
 
-impl Clock for Moved {
+impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
         self.now_ms.load(Ordering::SeqCst)
     }
@@ -56,14 +56,14 @@ impl Clock for Moved {
 /// A store under a service, and its clock.
 pub struct House {
     pub store: Arc<MemoryStore>,
-    pub clock: Arc<Moved>,
+    pub clock: Arc<TestClock>,
     pub folder: tempfile::TempDir,
     tenant: Label,
 }
 
 impl House {
     pub fn new() -> Self {
-        let clock = Arc::new(Moved::default());
+        let clock = Arc::new(TestClock::default());
         clock.jumps_to(NOW);
         let folder = tempfile::tempdir().unwrap();
         House { store: sealed(), clock, folder, tenant: label("default") }
@@ -130,7 +130,7 @@ fn a_clock_that_jumps_moves_expiry_and_nothing_else() {
             Err(error) => {
                 assert!(!token_lives, "{at}: {error}");
                 assert!(
-                    matches!(error, Error::Unauthenticated(Unauthenticated::Expired)),
+                    matches!(error, Error::Unauthenticated(AuthenticationError::Expired)),
                     "{error:?}"
                 );
             }
@@ -197,7 +197,7 @@ fn a_change_that_is_asked_for_again_is_not_done_twice_by_a_clock_that_jumps() {
         // A token would end; the process itself has one credential at all times.
         let me = local(service);
         let call = Call::new(&me, "r");
-        let asked = OpRequest {
+        let asked = IdempotentRequest {
             op_id: "nightly",
             request: [1; 32],
             action: Action::Rotate,
@@ -205,10 +205,10 @@ fn a_change_that_is_asked_for_again_is_not_done_twice_by_a_clock_that_jumps() {
             key: Some(&name),
             is_secret: false,
         };
-        if let Begun::New(mut op) = service.op_begin(&call, &asked).unwrap() {
+        if let OpStart::New(mut op) = service.op_begin(&call, &asked).unwrap() {
             let made = service.op_run(&mut op, || service.rotate(&call, &key)).unwrap();
             made.unwrap();
-            service.op_end(op, Ended::Done(b"done")).unwrap();
+            service.op_end(op, OpResult::Done(b"done")).unwrap();
         }
         service.show(&call, &key).unwrap().key.latest
     };

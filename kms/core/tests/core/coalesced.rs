@@ -1,9 +1,9 @@
 //! Single requests that are run together: each is answered, and told of, as if it were alone.
 
 use gabion_kms::audit::{Class, Outcome, Record};
-use gabion_kms::gate::{Authenticated, Peer, Principal};
+use gabion_kms::gate::{Caller, Peer, Principal};
 use gabion_kms::model::{Label, Minimum, State};
-use gabion_kms::operations::{Kms, NewKey, Signed};
+use gabion_kms::operations::{Kms, NewKey, SignOutput};
 use gabion_kms::service::{
     AuditAt, Call, KeyRef, Options, QuotaOptions, Service, SignItem, VerifyItem,
 };
@@ -36,7 +36,7 @@ impl Random {
 /// A service with keys in many states, and those who ask it.
 struct World {
     service: Service,
-    who: Vec<Authenticated>,
+    who: Vec<Caller>,
     tenants: Vec<Label>,
     names: Vec<Label>,
 }
@@ -107,17 +107,17 @@ impl World {
         told
     }
 
-    fn sign_together(&self, asked: &[(Call<'_>, SignItem<'_>)]) -> Vec<Result<Signed, Error>> {
+    fn sign_coalesced(&self, asked: &[(Call<'_>, SignItem<'_>)]) -> Vec<Result<SignOutput, Error>> {
         let mut answers: Vec<_> = asked.iter().map(|_| None).collect();
-        self.service.sign_together(asked, |place, answer| {
+        self.service.sign_coalesced(asked, |place, answer| {
             assert!(answers[place].replace(answer).is_none(), "{place} was answered twice");
         });
         answers.into_iter().map(Option::unwrap).collect()
     }
 
-    fn verify_together(&self, asked: &[(Call<'_>, VerifyItem<'_>)]) -> Vec<Result<bool, Error>> {
+    fn verify_coalesced(&self, asked: &[(Call<'_>, VerifyItem<'_>)]) -> Vec<Result<bool, Error>> {
         let mut answers: Vec<_> = asked.iter().map(|_| None).collect();
-        self.service.verify_together(asked, |place, answer| {
+        self.service.verify_coalesced(asked, |place, answer| {
             assert!(answers[place].replace(answer).is_none(), "{place} was answered twice");
         });
         answers.into_iter().map(Option::unwrap).collect()
@@ -125,7 +125,7 @@ impl World {
 }
 
 #[test]
-fn requests_that_are_signed_together_are_answered_and_told_of_as_if_each_were_alone() {
+fn coalesced_requests_are_answered_and_logged_like_single_ones() {
     let world = World::new(Options::default());
     let digest = Prehash::Sha2_512.digest(b"text");
     let messages = [
@@ -151,7 +151,7 @@ fn requests_that_are_signed_together_are_answered_and_told_of_as_if_each_were_al
             })
             .collect();
         let from = world.service.log().size();
-        let together = world.sign_together(&asked);
+        let together = world.sign_coalesced(&asked);
         let between = world.service.log().size();
         let alone: Vec<_> = asked
             .iter()
@@ -231,7 +231,7 @@ fn verdicts_together_are_those_alone_on_adversarial_signatures() {
             })
             .collect();
         let from = world.service.log().size();
-        let together = world.verify_together(&asked);
+        let together = world.verify_coalesced(&asked);
         let between = world.service.log().size();
         let alone: Vec<_> = asked
             .iter()
@@ -257,7 +257,7 @@ fn verdicts_together_are_those_alone_on_adversarial_signatures() {
 }
 
 #[test]
-fn each_tenant_is_charged_for_its_own_and_the_first_that_is_refused_is_told_of() {
+fn each_tenant_is_charged_for_its_own_and_the_first_refusal_is_logged() {
     let of_tenants = [(label("a"), 1)].into_iter().collect();
     let quota = QuotaOptions { of_tenants, burst_seconds: 1, ..QuotaOptions::default() };
     let world = World::new(Options { quota, ..Options::default() });
@@ -271,14 +271,14 @@ fn each_tenant_is_charged_for_its_own_and_the_first_that_is_refused_is_told_of()
             (Call::new(&world.who[0], id), item)
         })
         .collect();
-    let codes = |answers: Vec<Result<Signed, Error>>| {
+    let codes = |answers: Vec<Result<SignOutput, Error>>| {
         answers.iter().map(|answer| answer.as_ref().err().map(Error::code)).collect::<Vec<_>>()
     };
     let from = world.service.log().size();
     // What a tenant has left is enough for one, which it then owes.
-    assert_eq!(codes(world.sign_together(&asked)), [None, None, Some(Code::QuotaExceeded), None]);
+    assert_eq!(codes(world.sign_coalesced(&asked)), [None, None, Some(Code::QuotaExceeded), None]);
     assert_eq!(
-        codes(world.sign_together(&asked)),
+        codes(world.sign_coalesced(&asked)),
         [Some(Code::QuotaExceeded), None, Some(Code::QuotaExceeded), None]
     );
     let told = world.told(from);
@@ -299,7 +299,7 @@ fn written_ones_are_answered_before_the_disk_is_waited_for() {
     let call = Call::new(&world.who[0], "r");
     world.service.set_class(&call, &durable, Some(Class::Durable)).unwrap();
     let call = Call {
-        aside: |act: &mut dyn FnMut()| {
+        run_blocking: |act: &mut dyn FnMut()| {
             ASIDE.set(ASIDE.get() + 1);
             act();
         },
@@ -309,7 +309,7 @@ fn written_ones_are_answered_before_the_disk_is_waited_for() {
     let item = |key| SignItem { key, version: None, message: pure(b"x") };
     let asked = [(call, item(durable)), (call, item(written)), (call, item(durable))];
     let mut order = Vec::new();
-    world.service.sign_together(&asked, |place, answer| {
+    world.service.sign_coalesced(&asked, |place, answer| {
         assert!(answer.is_ok());
         order.push((place, ASIDE.get()));
     });
@@ -323,8 +323,8 @@ fn they_are_counted_as_single_ones() {
     let key = KeyRef { tenant: &world.tenants[0], name: &world.names[0] };
     let item = SignItem { key, version: None, message: pure(b"x") };
     let call = Call::new(&world.who[0], "r");
-    world.sign_together(&[(call, item), (call, item), (call, item)]);
-    assert!(world.sign_together(&[]).is_empty());
+    world.sign_coalesced(&[(call, item), (call, item), (call, item)]);
+    assert!(world.sign_coalesced(&[]).is_empty());
     let text = world.service.kms().metrics().text();
     for line in [
         "kms_ops_total{op=\"sign\",alg=\"ed25519\"} 3",

@@ -1,7 +1,7 @@
 //! What is denied: it costs its credential, and equal denials in a row are one record.
 
 use gabion_kms::audit::{Outcome, Record};
-use gabion_kms::gate::{Authenticated, Peer, Principal};
+use gabion_kms::gate::{Caller, Peer, Principal};
 use gabion_kms::model::Label;
 use gabion_kms::operations::Kms;
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, QuotaOptions, Service, SignItem};
@@ -19,7 +19,7 @@ fn service(us_per_second: u32) -> Service {
 }
 
 /// Somebody with a token, and with one that was made of that.
-fn two(service: &Service) -> [Authenticated; 2] {
+fn two(service: &Service) -> [Caller; 2] {
     let token = service.first_token(&Principal::new("weak").unwrap()).unwrap();
     let token = token.attenuate("actions=random".parse().unwrap()).unwrap();
     let less = token.attenuate("batch_max=2000".parse().unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn denied(records: &[Record]) -> u64 {
 }
 
 #[test]
-fn equal_denials_are_one_record_which_comes_before_whatever_else_is_told() {
+fn equal_denials_are_one_record_before_later_records() {
     let service = service(u32::MAX);
     let [who, less] = two(&service);
     let (tenant, name) = (Label::new("t", "a").unwrap(), Label::new("k", "k").unwrap());
@@ -94,12 +94,12 @@ fn different_denials_and_items_of_batches_do_not_fill_the_log() {
         }
     }
     assert!(service.log().size() - before < 40, "{}", service.log().size() - before);
-    service.tell_of_denials(true).unwrap();
+    service.append_denials(true).unwrap();
     assert_eq!(denied(&records(&service, before)), 6 * 1024);
 }
 
 #[test]
-fn what_is_refused_costs_its_credential_and_nobody_else() {
+fn refusals_are_charged_to_their_credential_only() {
     let service = service(1000);
     let [who, less] = two(&service);
     let mut charged = 0;
@@ -122,7 +122,7 @@ fn what_is_refused_costs_its_credential_and_nobody_else() {
 
 /// Nobody is asked whether they may revoke their own token: one that has none writes no two durable records each time.
 #[test]
-fn revoking_a_token_of_ones_own_that_is_not_there_is_told_of_once() {
+fn revoking_ones_own_missing_token_is_logged_once() {
     let service = service(u32::MAX);
     let who = service.of_certificate(Principal::new("cert").unwrap(), &Peer::default());
     let before = service.log().size();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use gabion_kms::Error;
 use gabion_kms::clock::Clock;
-use gabion_kms::gate::{self, Authenticated, Peer, Principal};
+use gabion_kms::gate::{self, Caller, Peer, Principal};
 use gabion_kms::operations::{self, Kms};
-use gabion_kms::seal::{self, By, Cost, Sealer, Shares, Slots};
+use gabion_kms::seal::{self, Cost, Sealer, Shares, Slots, UnsealMethod};
 use gabion_kms::service::{AuditAt, Options, Service};
 use gabion_kms::store::{MemoryStore, Store};
 
@@ -16,7 +16,7 @@ pub const PASSPHRASE: &str = "secret";
 /// What opens a store's seal, which is made where there is none.
 pub fn sealer(store: &dyn Store) -> Sealer {
     if seal::is_initialised(store).unwrap() {
-        return seal::unseal(store, By::Passphrase(PASSPHRASE)).unwrap();
+        return seal::unseal(store, UnsealMethod::Passphrase(PASSPHRASE)).unwrap();
     }
     let cost = Cost { memory_kib: 8, passes: 1 };
     let recovery = Shares { shares: 1, threshold: 1 };
@@ -49,18 +49,18 @@ pub fn service(
     clock: Arc<dyn Clock>,
     at: &AuditAt<'_>,
 ) -> Result<Service, Error> {
-    let sealer = seal::unseal(&*store, By::Passphrase(PASSPHRASE))?;
+    let sealer = seal::unseal(&*store, UnsealMethod::Passphrase(PASSPHRASE))?;
     let kms = Kms::new(store, sealer, operations::Options::default())?.with_clock(clock);
     Service::open(kms, at, Options { gate: lax(), ..Options::default() })
 }
 
 /// The process itself: one credential, whichever process asks.
-pub fn local(service: &Service) -> Authenticated {
+pub fn local(service: &Service) -> Caller {
     service.gate().local(Principal::new("me").unwrap())
 }
 
 /// Whoever has a service's first token.
-pub fn who(service: &Service) -> Authenticated {
+pub fn who(service: &Service) -> Caller {
     let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
     service.authenticate(&token, &Peer::default()).unwrap()
 }

@@ -102,7 +102,7 @@ fn crashed(at: &Path) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_store_whose_disk_was_full_goes_on_by_itself() {
+fn a_store_recovers_from_a_full_disk() {
     let Some(disk) = Small::new(2048) else { return };
     let at = disk.path("store");
     SqliteStore::create(&at).unwrap();
@@ -169,7 +169,7 @@ fn soon<T>(what: impl Fn() -> Result<T, gabion_kms::Error>) -> T {
 
 /// The log refuses work while there is a reserve for what has happened, says why, and goes on: so do changes.
 #[test]
-fn a_service_whose_disk_was_full_goes_on_by_itself() {
+fn a_service_recovers_from_a_full_disk() {
     let Some(disk) = Small::new(4096) else { return };
     let (at, log) = (disk.path("store"), disk.path("audit"));
     SqliteStore::create(&at).unwrap();

@@ -3,13 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gabion_kms::gate::{
-    Action, Authenticated, Caveat, Gate, Options, Peer, Principal, Request, Token,
-};
+use gabion_kms::gate::{Action, Caller, Caveat, Gate, Options, Peer, Principal, Request, Token};
 use gabion_kms::model::Label;
 use gabion_kms::operations::Kms;
 use gabion_kms::store::MemoryStore;
-use gabion_kms::{Denied, Unauthenticated};
+use gabion_kms::{AuthenticationError, DenialReason};
 
 use crate::fixture;
 
@@ -31,7 +29,7 @@ fn token(gate: &Gate, texts: &[&str]) -> Token {
     gate.mint(&Principal::new("ci").unwrap(), &caveats(texts), None, NOW).unwrap()
 }
 
-fn who(gate: &Gate, token: &Token) -> Authenticated {
+fn who(gate: &Gate, token: &Token) -> Caller {
     gate.authenticate(&token.to_string(), &Peer::default(), NOW).unwrap()
 }
 
@@ -53,17 +51,20 @@ fn a_caveat_lets_pass_what_it_names_and_nothing_else() {
     let sign = request(Action::Sign, &a, "web-1");
     assert_eq!(ask(&[], &sign), Ok(()));
     assert_eq!(ask(&["tenant=a"], &sign), Ok(()));
-    assert_eq!(ask(&["tenant=a"], &request(Action::Sign, &b, "web-1")), Err(Denied::Tenant));
-    assert_eq!(ask(&["tenant=a"], &Request { tenant: None, ..sign }), Err(Denied::Tenant));
+    assert_eq!(ask(&["tenant=a"], &request(Action::Sign, &b, "web-1")), Err(DenialReason::Tenant));
+    assert_eq!(ask(&["tenant=a"], &Request { tenant: None, ..sign }), Err(DenialReason::Tenant));
     assert_eq!(ask(&["key_prefix=web-"], &sign), Ok(()));
-    assert_eq!(ask(&["key_prefix=web-"], &request(Action::List, &a, "web")), Err(Denied::Key));
-    assert_eq!(ask(&["key_prefix=web-"], &Request { key: None, ..sign }), Err(Denied::Key));
+    assert_eq!(
+        ask(&["key_prefix=web-"], &request(Action::List, &a, "web")),
+        Err(DenialReason::Key)
+    );
+    assert_eq!(ask(&["key_prefix=web-"], &Request { key: None, ..sign }), Err(DenialReason::Key));
     assert_eq!(ask(&["actions=verify,sign"], &sign), Ok(()));
-    assert_eq!(ask(&["actions=verify"], &sign), Err(Denied::Action("sign")));
+    assert_eq!(ask(&["actions=verify"], &sign), Err(DenialReason::Action("sign")));
     assert_eq!(ask(&["batch_max=1"], &sign), Ok(()));
-    assert_eq!(ask(&["batch_max=2"], &Request { items: 3, ..sign }), Err(Denied::Batch(2)));
+    assert_eq!(ask(&["batch_max=2"], &Request { items: 3, ..sign }), Err(DenialReason::Batch(2)));
     // Each of several has to let it pass.
-    assert_eq!(ask(&["actions=sign", "actions=verify"], &sign), Err(Denied::Action("sign")));
+    assert_eq!(ask(&["actions=sign", "actions=verify"], &sign), Err(DenialReason::Action("sign")));
 }
 
 #[test]
@@ -75,12 +76,12 @@ fn a_token_ends() {
     let end = token.expires_ms().unwrap();
     assert_eq!(end, NOW + 24 * 60 * 60 * 1000);
     let known = at(end - 1).unwrap();
-    assert_eq!(at(end).err(), Some(Unauthenticated::Expired));
+    assert_eq!(at(end).err(), Some(AuthenticationError::Expired));
     // Also between the two questions.
     let tenant = label("a");
     let sign = request(Action::Sign, &tenant, "k");
     assert_eq!(gate.allow(&kms, &known, &sign, end - 1), Ok(()));
-    assert_eq!(gate.allow(&kms, &known, &sign, end), Err(Denied::Expired));
+    assert_eq!(gate.allow(&kms, &known, &sign, end), Err(DenialReason::Expired));
     let for_ever = gate.mint(&Principal::new("ci").unwrap(), &[], Some(u64::MAX), NOW);
     assert!(for_ever.is_err());
 }
@@ -99,10 +100,10 @@ fn a_token_is_bound_to_an_address_and_to_a_certificate() {
         gate.authenticate(&token, &peer, NOW).err()
     };
     assert_eq!(from(Some("10.1.2.3"), Some(11)), None);
-    assert_eq!(from(Some("11.1.2.3"), Some(11)), Some(Unauthenticated::Address));
-    assert_eq!(from(None, Some(11)), Some(Unauthenticated::Address));
-    assert_eq!(from(Some("10.1.2.3"), Some(12)), Some(Unauthenticated::Certificate));
-    assert_eq!(from(Some("10.1.2.3"), None), Some(Unauthenticated::Certificate));
+    assert_eq!(from(Some("11.1.2.3"), Some(11)), Some(AuthenticationError::Address));
+    assert_eq!(from(None, Some(11)), Some(AuthenticationError::Address));
+    assert_eq!(from(Some("10.1.2.3"), Some(12)), Some(AuthenticationError::Certificate));
+    assert_eq!(from(Some("10.1.2.3"), None), Some(AuthenticationError::Certificate));
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn administration_needs_a_certificate() {
     for &action in Action::ALL {
         let request = Request { action, tenant: None, key: None, items: 1, makes: None };
         let expected = match action.is_administration() {
-            true => Err(Denied::NeedsCertificate),
+            true => Err(DenialReason::NeedsCertificate),
             false => Ok(()),
         };
         assert_eq!(strict.allow(&kms, &who(&strict, &bearer), &request, NOW), expected, "{action}");
@@ -128,7 +129,7 @@ fn administration_needs_a_certificate() {
 }
 
 #[test]
-fn who_has_a_certificate_only_may_nothing() {
+fn a_certificate_without_policies_allows_nothing() {
     let kms = kms();
     let gate = gate(&kms);
     let who = gate
@@ -136,7 +137,7 @@ fn who_has_a_certificate_only_may_nothing() {
     let tenant = label("a");
     for &action in Action::ALL {
         let denied = gate.allow(&kms, &who, &request(action, &tenant, "k"), NOW);
-        assert_eq!(denied, Err(Denied::NoPolicy));
+        assert_eq!(denied, Err(DenialReason::NoPolicy));
     }
 }
 
@@ -154,13 +155,13 @@ fn a_revoked_id_revokes_what_was_made_of_it_also_after_a_restart() {
     let tenant = label("a");
     let sign = request(Action::Sign, &tenant, "k");
     // What is being done already is asked again, too.
-    assert_eq!(before.allow(&kms, &known, &sign, NOW), Err(Denied::Revoked));
+    assert_eq!(before.allow(&kms, &known, &sign, NOW), Err(DenialReason::Revoked));
     drop((before, kms));
     let kms = open();
     let after = gate(&kms);
     for revoked in [&token, &narrow] {
         let refused = after.authenticate(&revoked.to_string(), &Peer::default(), NOW).err();
-        assert_eq!(refused, Some(Unauthenticated::Revoked));
+        assert_eq!(refused, Some(AuthenticationError::Revoked));
     }
     assert!(after.authenticate(&other.to_string(), &Peer::default(), NOW).is_ok());
 }
@@ -182,16 +183,16 @@ fn root_keys_are_rotated_and_retired() {
     assert!(again.authenticate(&new.to_string(), &Peer::default(), NOW).is_ok());
     gate.retire(&kms, first).unwrap();
     let refused = gate.authenticate(&old.to_string(), &Peer::default(), NOW).err();
-    assert_eq!(refused, Some(Unauthenticated::Invalid));
+    assert_eq!(refused, Some(AuthenticationError::Invalid));
     let tenant = label("a");
     let denied = gate.allow(&kms, &known, &request(Action::Sign, &tenant, "k"), NOW);
-    assert_eq!(denied, Err(Denied::Revoked));
+    assert_eq!(denied, Err(DenialReason::Revoked));
     assert!(gate.authenticate(&new.to_string(), &Peer::default(), NOW).is_ok());
     assert_eq!(self::gate(&kms).roots(), [second]);
     // A token of another service.
     let other = self::kms();
     let refused = self::gate(&other).authenticate(&new.to_string(), &Peer::default(), NOW).err();
-    assert_eq!(refused, Some(Unauthenticated::Invalid));
+    assert_eq!(refused, Some(AuthenticationError::Invalid));
 }
 
 /// Numbers from a seed (SplitMix64).
@@ -270,14 +271,18 @@ fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else(
     assert_eq!(gate.revoke_own(&kms, &own).unwrap().0, whole.id());
     gate.revoke_own(&kms, &own).unwrap();
     let sign = request(Action::Sign, &tenant, "k");
-    assert_eq!(gate.allow(&kms, &using, &sign, NOW), Err(Denied::Revoked), "also while it is used");
+    assert_eq!(
+        gate.allow(&kms, &using, &sign, NOW),
+        Err(DenialReason::Revoked),
+        "also while it is used"
+    );
     assert_eq!(gate.allow(&kms, &of_whole, &sign, NOW), Ok(()));
     drop((gate, kms));
     let kms = fixture::kms(store);
     let gate = Gate::open(&kms, Options::default(), NOW).unwrap();
     let ask = |token: &Token| gate.authenticate(&token.to_string(), &Peer::default(), NOW).err();
-    assert_eq!(ask(&less), Some(Unauthenticated::Revoked));
-    assert_eq!(ask(&least), Some(Unauthenticated::Revoked));
+    assert_eq!(ask(&less), Some(AuthenticationError::Revoked));
+    assert_eq!(ask(&least), Some(AuthenticationError::Revoked));
     assert_eq!((ask(&whole), ask(&beside)), (None, None));
     // None is refused, and no more than this branch goes: the token that all of them were made of, in the end.
     let weak = beside.attenuate("tenant=a".parse().unwrap()).unwrap();
@@ -286,7 +291,7 @@ fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else(
         let caveats = (0..26).map(|at| Caveat::BatchMax(100_000 - 100 * at - revoked));
         let one = caveats.fold(weak.clone(), |token, caveat| token.attenuate(caveat).unwrap());
         gate.revoke_own(&kms, &who(&gate, &one)).unwrap();
-        assert_eq!(ask(&one), Some(Unauthenticated::Revoked));
+        assert_eq!(ask(&one), Some(AuthenticationError::Revoked));
         revoked += 1;
     }
     assert!(revoked > 100, "{revoked}");
@@ -294,10 +299,10 @@ fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else(
     let sibling = beside.attenuate("tenant=b".parse().unwrap()).unwrap();
     for (of, alive) in [(&sibling, &beside), (&beside, &whole)] {
         gate.revoke_own(&kms, &who(&gate, of)).unwrap();
-        assert_eq!((ask(of), ask(alive)), (Some(Unauthenticated::Revoked), None));
+        assert_eq!((ask(of), ask(alive)), (Some(AuthenticationError::Revoked), None));
     }
     gate.revoke_own(&kms, &who(&gate, &whole)).unwrap();
-    assert_eq!(ask(&whole), Some(Unauthenticated::Revoked));
+    assert_eq!(ask(&whole), Some(AuthenticationError::Revoked));
     let nobody = gate.of_certificate(Principal::new("c").unwrap(), &Peer::default());
     assert!(gate.revoke_own(&kms, &nobody).is_err());
 }

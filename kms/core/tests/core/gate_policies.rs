@@ -5,12 +5,12 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use gabion_kms::audit::Outcome;
-use gabion_kms::gate::{self, Action, Authenticated, Gate, Peer, Principal, Request};
+use gabion_kms::gate::{self, Action, Caller, Gate, Peer, Principal, Request};
 use gabion_kms::model::Label;
 use gabion_kms::operations::{Kms, NewKey};
 use gabion_kms::service::{self, AuditAt, Call, KeyRef, Service, SignItem};
 use gabion_kms::store::MemoryStore;
-use gabion_kms::{Code, Denied, Error, Message};
+use gabion_kms::{Code, DenialReason, Error, Message};
 
 use crate::fixture::{self, lax};
 
@@ -33,11 +33,11 @@ fn new(tenant: &str, name: &str, algorithm: &str) -> NewKey {
     NewKey { tenant: label(tenant), purpose: label("transit"), name: label(name), algorithm }
 }
 
-fn with_certificate(gate: &Gate, name: &str) -> Authenticated {
+fn with_certificate(gate: &Gate, name: &str) -> Caller {
     gate.of_certificate(principal(name), &Peer::default())
 }
 
-fn with_token(gate: &Gate, name: &str, peer: &Peer) -> Authenticated {
+fn with_token(gate: &Gate, name: &str, peer: &Peer) -> Caller {
     let token = gate.mint(&principal(name), &[], None, NOW).unwrap();
     gate.authenticate(&token.to_string(), peer, NOW).unwrap()
 }
@@ -69,7 +69,7 @@ fn the_case_of_a_dns_name_does_not_count() {
     // Also when it is read from the store again.
     for gate in [&gate, &Gate::open(&kms, lax(), NOW).unwrap()] {
         for name in ["build.example.com", "BUILD.EXAMPLE.COM", "spiffe://example.com/Build"] {
-            assert_eq!(allow(gate, name), Err(Denied::Unseen), "{name}");
+            assert_eq!(allow(gate, name), Err(DenialReason::Unseen), "{name}");
         }
         for name in ["other.example.com", "Other.Example.com", "spiffe://example.com/build"] {
             assert_eq!(allow(gate, name), Ok(()), "{name}");
@@ -78,7 +78,7 @@ fn the_case_of_a_dns_name_does_not_count() {
 }
 
 #[test]
-fn who_has_a_certificate_may_what_a_policy_says_and_nothing_else() {
+fn a_certificate_allows_what_policies_allow() {
     let kms = Kms::in_memory().unwrap();
     let (gate, a, b) = (gate(&kms), label("a"), label("b"));
     for key in
@@ -103,19 +103,19 @@ fn who_has_a_certificate_may_what_a_policy_says_and_nothing_else() {
     )
     .unwrap();
     let build = with_certificate(&gate, "spiffe://example.com/build");
-    let ask = |who: &Authenticated, request: &Request<'_>| gate.allow(&kms, who, request, NOW);
+    let ask = |who: &Caller, request: &Request<'_>| gate.allow(&kms, who, request, NOW);
     assert_eq!(ask(&build, &about(Action::Sign, &a, "web")), Ok(()));
     assert_eq!(ask(&build, &about(Action::Sign, &a, "old")), Ok(()));
-    assert_eq!(ask(&build, &about(Action::Rotate, &a, "web")), Err(Denied::Policy));
+    assert_eq!(ask(&build, &about(Action::Rotate, &a, "web")), Err(DenialReason::Policy));
     let many = Request { items: 11, ..about(Action::Sign, &a, "web") };
-    assert_eq!(ask(&build, &many), Err(Denied::Policy));
+    assert_eq!(ask(&build, &many), Err(DenialReason::Policy));
     // Of another tenant, and what is not there: neither may be seen.
-    assert_eq!(ask(&build, &about(Action::Sign, &b, "web")), Err(Denied::Unseen));
-    assert_eq!(ask(&build, &about(Action::Sign, &a, "missing")), Err(Denied::Unseen));
-    assert_eq!(ask(&build, &OF_SERVICE), Err(Denied::Policy));
+    assert_eq!(ask(&build, &about(Action::Sign, &b, "web")), Err(DenialReason::Unseen));
+    assert_eq!(ask(&build, &about(Action::Sign, &a, "missing")), Err(DenialReason::Unseen));
+    assert_eq!(ask(&build, &OF_SERVICE), Err(DenialReason::Policy));
     assert_eq!(ask(&build, &about(Action::List, &a, "web")), Ok(()));
-    assert_eq!(ask(&build, &about(Action::List, &a, "")), Err(Denied::Policy));
-    assert_eq!(ask(&build, &about(Action::List, &b, "web")), Err(Denied::Policy));
+    assert_eq!(ask(&build, &about(Action::List, &a, "")), Err(DenialReason::Policy));
+    assert_eq!(ask(&build, &about(Action::List, &b, "web")), Err(DenialReason::Policy));
     let make = |new: &NewKey| {
         let request = about(Action::Create, &new.tenant, new.name.as_str());
         ask(&build, &Request { makes: Some(new), ..request }).is_ok()
@@ -128,11 +128,11 @@ fn who_has_a_certificate_may_what_a_policy_says_and_nothing_else() {
         with_certificate(&gate, "spiffe://example.com/build2"),
         with_token(&gate, "spiffe://example.com/build", &Peer::default()),
     ] {
-        assert_eq!(ask(&other, &about(Action::Sign, &a, "web")), Err(Denied::Unseen));
+        assert_eq!(ask(&other, &about(Action::Sign, &a, "web")), Err(DenialReason::Unseen));
     }
     // A label that goes takes away what it allowed.
     kms.set_labels(&kms.find(&a, &label("old")).unwrap(), &Default::default()).unwrap();
-    assert_eq!(ask(&build, &about(Action::Sign, &a, "old")), Err(Denied::Unseen));
+    assert_eq!(ask(&build, &about(Action::Sign, &a, "old")), Err(DenialReason::Unseen));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn tokens_need_a_policy_once_there_is_one_and_caveats_still_count() {
         "permit(principal == Token::\"ci\", action == Action::\"verify\", resource);",
     )
     .unwrap();
-    assert_eq!(gate.allow(&kms, &ci, &sign, NOW), Err(Denied::Unseen));
+    assert_eq!(gate.allow(&kms, &ci, &sign, NOW), Err(DenialReason::Unseen));
     assert_eq!(gate.allow(&kms, &ci, &about(Action::Verify, &a, "web"), NOW), Ok(()));
     // Sets are in force together.
     put(&kms, &gate, "tokens", "permit(principal is Token, action, resource);").unwrap();
@@ -158,10 +158,10 @@ fn tokens_need_a_policy_once_there_is_one_and_caveats_still_count() {
     let less =
         gate.mint(&principal("ci"), &["actions=verify".parse().unwrap()], None, NOW).unwrap();
     let less = gate.authenticate(&less.to_string(), &Peer::default(), NOW).unwrap();
-    assert_eq!(gate.allow(&kms, &less, &sign, NOW), Err(Denied::Action("sign")));
+    assert_eq!(gate.allow(&kms, &less, &sign, NOW), Err(DenialReason::Action("sign")));
     // What forbids wins.
     put(&kms, &gate, "x", "forbid(principal, action == Action::\"sign\", resource);").unwrap();
-    assert_eq!(gate.allow(&kms, &ci, &sign, NOW), Err(Denied::Policy));
+    assert_eq!(gate.allow(&kms, &ci, &sign, NOW), Err(DenialReason::Policy));
     let who = gate.local(principal("local"));
     for name in ["x", "tokens"] {
         gate.change_policies(&kms, &who, &label(name), None, NOW).unwrap();
@@ -247,7 +247,10 @@ fn what_can_not_be_evaluated_is_denied_although_another_policy_allows_it() {
     )
     .unwrap();
     let ci = with_token(&gate, "ci", &Peer::default());
-    assert_eq!(gate.allow(&kms, &ci, &about(Action::Sign, &a, "k"), NOW), Err(Denied::Undecided));
+    assert_eq!(
+        gate.allow(&kms, &ci, &about(Action::Sign, &a, "k"), NOW),
+        Err(DenialReason::Undecided)
+    );
     assert_eq!(gate.allow(&kms, &ci, &about(Action::Verify, &a, "k"), NOW), Ok(()));
 }
 
@@ -405,7 +408,7 @@ fn service() -> Service {
     Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options).unwrap()
 }
 
-fn somebody(service: &Service, name: &str) -> Authenticated {
+fn somebody(service: &Service, name: &str) -> Caller {
     let token = service.first_token(&principal(name)).unwrap().to_string();
     service.authenticate(&token, &Peer::default()).unwrap()
 }
@@ -415,7 +418,7 @@ fn text(message: &[u8]) -> Message<'_> {
 }
 
 #[test]
-fn changes_of_policies_are_told_of_with_their_versions_and_need_their_action() {
+fn policy_changes_are_logged_with_versions_and_need_permission() {
     let service = service();
     let (admin, other) = (somebody(&service, "admin"), somebody(&service, "other"));
     let [admin, other] = [&admin, &other].map(|who| Call::new(who, "r-1"));
@@ -447,7 +450,7 @@ fn changes_of_policies_are_told_of_with_their_versions_and_need_their_action() {
 
 /// The use has begun, and waits; meanwhile its policy goes.
 #[test]
-fn a_use_whose_policy_is_withdrawn_meanwhile_is_withheld() {
+fn a_result_is_withheld_if_its_policy_is_withdrawn_meanwhile() {
     let service = service();
     let (admin, ci) = (somebody(&service, "admin"), somebody(&service, "ci"));
     let (set, a) = (label("ci"), label("a"));

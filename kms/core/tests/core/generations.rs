@@ -7,7 +7,8 @@ use gabion_kms::gate::{Action, Peer, Principal};
 use gabion_kms::model::Label;
 use gabion_kms::operations::{Kms, NewKey, StreamForm, StreamLen, StreamUse};
 use gabion_kms::service::{
-    AuditAt, Call, Generation, KeyRef, NewToken, Options, RotatedDue, Service, SignItem, VerifyItem,
+    AuditAt, Call, Generation, KeyRef, NewToken, Options, RotationReport, Service, SignItem,
+    VerifyItem,
 };
 use gabion_kms::{Error, Message};
 
@@ -26,7 +27,7 @@ fn service(algorithm: &str) -> (Service, NewKey) {
     (service, new)
 }
 
-fn who(service: &Service) -> gabion_kms::gate::Authenticated {
+fn who(service: &Service) -> gabion_kms::gate::Caller {
     let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
     service.authenticate(&token, &Peer::default()).unwrap()
 }
@@ -58,8 +59,8 @@ fn nothing_begins_once_the_seal_is_closed() {
         (signed[0].clone().err(), verified[0].clone().err()),
         (sealed.clone(), sealed.clone())
     );
-    service.sign_together(&[(call, sign)], |_, signed| assert_eq!(signed.err(), sealed));
-    service.verify_together(&[(call, verify)], |_, valid| assert_eq!(valid.err(), sealed));
+    service.sign_coalesced(&[(call, sign)], |_, signed| assert_eq!(signed.err(), sealed));
+    service.verify_coalesced(&[(call, verify)], |_, valid| assert_eq!(valid.err(), sealed));
     assert_eq!(service.rotate(&call, &key).err(), sealed);
     assert_eq!(service.show(&call, &key).err(), sealed);
     assert_eq!(service.list(&call, &new.tenant, "", None, 10).err(), sealed);
@@ -73,7 +74,7 @@ fn nothing_begins_once_the_seal_is_closed() {
     assert_eq!(service.audit_tail(&call, 0, 10).err(), sealed);
     assert_eq!(service.audit_state(&call).err(), sealed);
     assert_eq!(service.administer(&call, Action::Backup, || Ok(())).err(), sealed);
-    assert_eq!(service.rotate_due(10), Ok(RotatedDue::default()));
+    assert_eq!(service.rotate_due(10), Ok(RotationReport::default()));
     // It is as if they had come while it was closed.
     assert_eq!(service.log().size(), before);
 }
@@ -87,11 +88,11 @@ fn what_was_computed_when_the_seal_was_closed_is_withheld() {
     let who = who(&service);
     let key = KeyRef { tenant: &new.tenant, name: &new.name };
     ENDS.set(service.generation().clone()).unwrap();
-    let aside = |act: &mut dyn FnMut()| {
+    let run_blocking = |act: &mut dyn FnMut()| {
         act();
         ENDS.get().unwrap().close();
     };
-    let call = Call { aside, ..Call::new(&who, "r") };
+    let call = Call { run_blocking, ..Call::new(&who, "r") };
     assert_eq!(service.sign(&call, &key, None, MESSAGE).err(), Some(Error::Sealed));
     let last: Vec<_> = service.log().tail(service.log().size() - 2, 2).unwrap();
     let outcomes: Vec<_> = last.iter().map(|entry| entry.record.outcome).collect();

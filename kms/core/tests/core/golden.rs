@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gabion_kms::Code;
 use gabion_kms::model::{KeyId, State, VersionId};
 use gabion_kms::operations::{Kms, Options as KmsOptions};
-use gabion_kms::seal::{By, Share, unseal};
+use gabion_kms::seal::{Share, UnsealMethod, unseal};
 use gabion_kms::store::{Options, SqliteStore, Store};
 
 use crate::verbs::{label, pure};
@@ -33,7 +33,7 @@ fn a_store_of_the_first_format_opens() {
     SqliteStore::restore(&backup, &at).unwrap();
     let (first, passphrase) = (text("first").parse::<VersionId>().unwrap(), text("passphrase"));
     let signature = base16ct::mixed::decode_vec(text("signature")).unwrap();
-    for by in [By::Shares(&shares), By::Passphrase(&passphrase)] {
+    for by in [UnsealMethod::Shares(&shares), UnsealMethod::Passphrase(&passphrase)] {
         let store = Arc::new(SqliteStore::open(&at, Options::default()).unwrap());
         assert_eq!(store.identity().incarnation, 1);
         store.check().unwrap();

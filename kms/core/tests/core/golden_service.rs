@@ -15,14 +15,14 @@ use gabion_kms::backup::{self, PeriodKey};
 use gabion_kms::gate::{Action, Peer, Request};
 use gabion_kms::model::{KeyId, VersionId};
 use gabion_kms::operations::{self, Kms};
-use gabion_kms::seal::{self, By, Share};
+use gabion_kms::seal::{self, Share, UnsealMethod};
 use gabion_kms::service::{AuditAt, Call, Options, Service};
 use gabion_kms::store::{self, FORMAT, SqliteStore, Store};
-use gabion_kms::{Code, Error, Unauthenticated};
+use gabion_kms::{AuthenticationError, Code, Error};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::clocks::Moved;
+use crate::clocks::TestClock;
 use crate::fixture::lax;
 use crate::verbs::{label, pure};
 
@@ -78,8 +78,8 @@ impl Place {
         let shares = self.golden["shares"].as_array().unwrap().iter().skip(1);
         let shares: Vec<Share> =
             shares.map(|share| share.as_str().unwrap().parse().unwrap()).collect();
-        let sealer = seal::unseal(&*store, By::Shares(&shares))?;
-        let clock = Moved::default();
+        let sealer = seal::unseal(&*store, UnsealMethod::Shares(&shares))?;
+        let clock = TestClock::default();
         clock.jumps_to(self.golden["made_ms"].as_u64().unwrap());
         Ok(Kms::new(store, sealer, operations::Options::default())?.with_clock(Arc::new(clock)))
     }
@@ -145,7 +145,7 @@ fn goes_on(place: &Place, service: &Service) {
     }
     for name in ["leaked", "cut"] {
         let refused = service.authenticate(&token(name), &Peer::default()).err();
-        assert_eq!(refused, Some(Error::Unauthenticated(Unauthenticated::Revoked)), "{name}");
+        assert_eq!(refused, Some(Error::Unauthenticated(AuthenticationError::Revoked)), "{name}");
     }
     assert_eq!(may_list(service, &token("other")), Err(Code::Denied));
     let key = |name: &str| place.text(&format!("/{name}")).parse::<KeyId>().unwrap();
@@ -178,7 +178,7 @@ fn upgrades(service: &Service) -> Vec<Entry> {
 fn a_store_of_the_first_format_is_upgraded_once_and_goes_on() {
     let place = Place::new();
     let service = place.open().unwrap();
-    let said = service.restored().upgraded.clone().unwrap();
+    let said = service.reconcile_report().upgraded.clone().unwrap();
     let copy = place.at("store.format-1");
     assert!(said.contains(&copy.canonicalize().unwrap().display().to_string()), "{said}");
     goes_on(&place, &service);
@@ -200,7 +200,7 @@ fn a_store_of_the_first_format_is_upgraded_once_and_goes_on() {
     SqliteStore::restore(&copy, &older).unwrap();
     // It is upgraded no second time.
     let service = place.open().unwrap();
-    assert_eq!((&service.restored().upgraded, upgrades(&service).len()), (&None, 1));
+    assert_eq!((&service.reconcile_report().upgraded, upgrades(&service).len()), (&None, 1));
     goes_on(&place, &service);
     assert_eq!(place.copies(), ["store.format-1"]);
 }
@@ -227,11 +227,11 @@ fn an_upgrade_that_is_killed_goes_on() {
         let place = Place::new();
         step(&place);
         let service = place.open().unwrap();
-        assert!(service.restored().upgraded.is_some(), "{what}");
+        assert!(service.reconcile_report().upgraded.is_some(), "{what}");
         goes_on(&place, &service);
         assert_eq!(upgrades(&service).len(), 1, "{what}");
         drop(service);
-        assert_eq!(place.open().unwrap().restored().upgraded, None, "{what}");
+        assert_eq!(place.open().unwrap().reconcile_report().upgraded, None, "{what}");
         let more = if what.ends_with("cut") { 2 } else { 1 };
         assert_eq!(place.copies().len(), more, "{what}");
         assert_eq!(place.formats("store"), (FORMAT, FORMAT));
@@ -256,7 +256,7 @@ fn an_upgraded_store_that_is_put_back_to_before_is_refused() {
         assert!(error.to_string().contains("its audit log says that it was upgraded"), "{error}");
     }
     let service = place.open_as(true).unwrap();
-    assert!(service.restored().done.iter().any(|line| line.contains("revoked one")));
+    assert!(service.reconcile_report().done.iter().any(|line| line.contains("revoked one")));
     assert_eq!(may_list(&service, &place.text("/tokens/kept")), Err(Code::Unauthenticated));
     assert_eq!(upgrades(&service).len(), 2);
     service.checkpoint().unwrap();
@@ -324,7 +324,7 @@ fn a_backup_of_the_first_format_is_restored_and_upgraded() {
     backup::restore(&file, &key, &place.at("store")).unwrap();
     assert_eq!(place.formats("store"), (1, 1));
     let service = place.open().unwrap();
-    assert!(service.restored().upgraded.is_some());
+    assert!(service.reconcile_report().upgraded.is_some());
     goes_on(&place, &service);
     drop(service);
     assert_eq!(place.formats("store"), (FORMAT, FORMAT));

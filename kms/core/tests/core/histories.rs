@@ -7,7 +7,7 @@ use std::time::Instant;
 use gabion_kms::Code;
 use gabion_kms::model::{Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, Options};
-use gabion_kms::seal::{By, Share, Shares, Slots, init, unseal};
+use gabion_kms::seal::{Share, Shares, Slots, UnsealMethod, init, unseal};
 use gabion_kms::store::{MemoryStore, Store};
 
 use crate::seals::adopted;
@@ -200,7 +200,7 @@ impl History {
 
     /// What a process that starts again knows is what the store has.
     fn restart(&mut self) {
-        let sealer = unseal(&*self.store, By::Shares(&self.shares[..2])).unwrap();
+        let sealer = unseal(&*self.store, UnsealMethod::Shares(&self.shares[..2])).unwrap();
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         self.kms = Kms::new(store, sealer, Options::default()).unwrap();
     }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_kms::clock::SystemClock;
-use gabion_kms::gate::{Action, Authenticated, TokenId};
+use gabion_kms::gate::{Action, Caller, TokenId};
 use gabion_kms::model::{Label, Minimum, State};
 use gabion_kms::operations::{Import, KeyChange, NewKey};
-use gabion_kms::seal::{self, By};
+use gabion_kms::seal::{self, UnsealMethod};
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, KeyRef, OP_ID_MAX, OPS_MAX, OPS_RESERVED, OpRequest, Service,
+    AuditAt, Call, IdempotentRequest, KeyRef, OP_ID_MAX, OPS_MAX, OPS_RESERVED, OpResult, OpStart,
+    Service,
 };
-use gabion_kms::store::testing::Over;
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{
-    Faults, MemoryStore, Outcome, Page, Read, RecordPath, Sim, Store, StoreError, Transaction,
+    Faults, MemoryStore, Outcome, Page, ReadResult, RecordPath, Sim, Store, StoreError, Transaction,
 };
 use gabion_kms::{Code, Error};
 
@@ -23,40 +24,40 @@ use crate::verbs::label;
 
 /// Where a process is killed, at which of its commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Killed {
-    Never,
+pub enum KillPoint {
+    None,
     /// Nothing of it is there.
-    Before(usize),
+    BeforeCommit(usize),
     /// It is there, and nobody heard of it.
-    After(usize),
+    AfterCommit(usize),
 }
 
-impl Killed {
+impl KillPoint {
     /// The same, so many commits later.
     pub fn later(self, by: usize) -> Self {
         match self {
-            Killed::Never => Killed::Never,
-            Killed::Before(at) => Killed::Before(at + by),
-            Killed::After(at) => Killed::After(at + by),
+            KillPoint::None => KillPoint::None,
+            KillPoint::BeforeCommit(at) => KillPoint::BeforeCommit(at + by),
+            KillPoint::AfterCommit(at) => KillPoint::AfterCommit(at + by),
         }
     }
 }
 
 /// A store whose process is killed. From then on it does nothing.
-pub struct Dying {
+pub struct KillableStore {
     store: Arc<MemoryStore>,
-    killed: Killed,
+    killed: KillPoint,
     commits: AtomicUsize,
 }
 
-impl Dying {
-    pub fn new(store: &Arc<MemoryStore>, killed: Killed) -> Arc<Self> {
-        Arc::new(Dying { store: store.clone(), killed, commits: AtomicUsize::new(0) })
+impl KillableStore {
+    pub fn new(store: &Arc<MemoryStore>, killed: KillPoint) -> Arc<Self> {
+        Arc::new(KillableStore { store: store.clone(), killed, commits: AtomicUsize::new(0) })
     }
 
     pub fn is_dead(&self) -> bool {
         let begun = self.commits.load(Ordering::SeqCst);
-        matches!(self.killed, Killed::Before(at) | Killed::After(at) if begun > at)
+        matches!(self.killed, KillPoint::BeforeCommit(at) | KillPoint::AfterCommit(at) if begun > at)
     }
 
     /// How many commits it was asked for.
@@ -72,12 +73,12 @@ impl Dying {
     }
 }
 
-impl Over for Dying {
+impl StoreWrapper for KillableStore {
     fn below(&self) -> &dyn Store {
         &self.store
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         self.check()?;
         self.store.read(paths)
     }
@@ -95,11 +96,11 @@ impl Over for Dying {
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         self.check()?;
         let this = self.commits.fetch_add(1, Ordering::SeqCst);
-        if self.killed == Killed::Before(this) {
+        if self.killed == KillPoint::BeforeCommit(this) {
             return Err(StoreError::Unavailable("killed".to_owned()));
         }
         let came = self.store.commit(transaction);
-        match self.killed == Killed::After(this) {
+        match self.killed == KillPoint::AfterCommit(this) {
             true => Err(StoreError::Unavailable("killed".to_owned())),
             false => came,
         }
@@ -114,19 +115,31 @@ fn open_at(store: &Arc<MemoryStore>, at: &Path) -> Service {
     open(store.clone(), &AuditAt::Folder(at))
 }
 
-fn asked<'a>(op_id: &'a str, request: u8, tenant: &'a Label, key: &'a Label) -> OpRequest<'a> {
+fn asked<'a>(
+    op_id: &'a str,
+    request: u8,
+    tenant: &'a Label,
+    key: &'a Label,
+) -> IdempotentRequest<'a> {
     let key = Some(key);
     let is_secret = false;
-    OpRequest { op_id, request: [request; 32], action: Action::Destroy, tenant, key, is_secret }
+    IdempotentRequest {
+        op_id,
+        request: [request; 32],
+        action: Action::Destroy,
+        tenant,
+        key,
+        is_secret,
+    }
 }
 
 #[track_caller]
-fn begun(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Begun {
+fn begun(service: &Service, who: &Caller, asked: &IdempotentRequest<'_>) -> OpStart {
     service.op_begin(&Call::new(who, "r"), asked).unwrap()
 }
 
 #[track_caller]
-fn refused(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Error {
+fn refused(service: &Service, who: &Caller, asked: &IdempotentRequest<'_>) -> Error {
     service.op_begin(&Call::new(who, "r"), asked).err().unwrap()
 }
 
@@ -138,30 +151,32 @@ fn what_was_done_is_known_after_a_restart() {
     let service = open_at(&store, &at);
     let me = local(&service);
     let of = |op_id, request| asked(op_id, request, &tenant, &key);
-    let Begun::New(op) = begun(&service, &me, &of("a", 1)) else { panic!() };
+    let OpStart::New(op) = begun(&service, &me, &of("a", 1)) else { panic!() };
     // While it is under way nobody begins it again, and nobody else takes its name.
     let running = refused(&service, &me, &of("a", 1));
     assert_eq!((running.code(), running.code().is_retryable()), (Code::Busy, true));
     assert_eq!(refused(&service, &me, &of("a", 2)), Error::OpReused);
     // Others have other places, and what never happens leaves a gap.
-    let Begun::New(failed) = begun(&service, &me, &of("b", 1)) else { panic!() };
-    let Begun::New(_killed) = begun(&service, &me, &of("c", 1)) else { panic!() };
-    let Begun::New(last) = begun(&service, &me, &of("d", 1)) else { panic!() };
-    service.op_end(op, Ended::Done(b"answer")).unwrap();
-    service.op_end(failed, Ended::Failed).unwrap();
-    service.op_end(last, Ended::Done(b"last")).unwrap();
+    let OpStart::New(failed) = begun(&service, &me, &of("b", 1)) else { panic!() };
+    let OpStart::New(_killed) = begun(&service, &me, &of("c", 1)) else { panic!() };
+    let OpStart::New(last) = begun(&service, &me, &of("d", 1)) else { panic!() };
+    service.op_end(op, OpResult::Done(b"answer")).unwrap();
+    service.op_end(failed, OpResult::Failed).unwrap();
+    service.op_end(last, OpResult::Done(b"last")).unwrap();
     drop(service);
 
     let service = open_at(&store, &at);
     let me = local(&service);
     for (op_id, answer) in [("a", &b"answer"[..]), ("d", b"last")] {
-        let Begun::Done(found) = begun(&service, &me, &of(op_id, 1)) else { panic!("{op_id}") };
+        let OpStart::Replayed(found) = begun(&service, &me, &of(op_id, 1)) else {
+            panic!("{op_id}")
+        };
         assert_eq!(*found, answer);
         assert_eq!(refused(&service, &me, &of(op_id, 2)), Error::OpReused);
     }
     for op_id in ["b", "c"] {
-        let Begun::New(op) = begun(&service, &me, &of(op_id, 2)) else { panic!("{op_id}") };
-        service.op_end(op, Ended::Failed).unwrap();
+        let OpStart::New(op) = begun(&service, &me, &of(op_id, 2)) else { panic!("{op_id}") };
+        service.op_end(op, OpResult::Failed).unwrap();
     }
     // Nothing of it is in the clear.
     let dump = store.list(&RecordPath::new("ops/default").unwrap(), None, 100);
@@ -181,35 +196,40 @@ fn there_is_a_limit_of_a_tenant() {
     let most = OPS_MAX - OPS_RESERVED;
     let names: Vec<String> = (0..most).map(|place| format!("op-{place}")).collect();
     for name in &names {
-        let Begun::New(op) = begun(&service, &me, &asked(name, 1, &tenant, &key)) else { panic!() };
-        service.op_end(op, Ended::Done(b"done")).unwrap();
+        let OpStart::New(op) = begun(&service, &me, &asked(name, 1, &tenant, &key)) else {
+            panic!()
+        };
+        service.op_end(op, OpResult::Done(b"done")).unwrap();
     }
-    let rotate = OpRequest { action: Action::Rotate, ..asked("more", 1, &tenant, &key) };
+    let rotate = IdempotentRequest { action: Action::Rotate, ..asked("more", 1, &tenant, &key) };
     assert_eq!(refused(&service, &me, &rotate).code(), Code::TooLarge);
     // A limit refuses nothing that withdraws use.
     let keys = [Action::Disable, Action::Delete, Action::Destroy, Action::Trim, Action::Config];
     let withdraws = |action: Action| {
-        let withdraws = OpRequest { action, ..asked("more", 1, &tenant, &key) };
-        assert!(matches!(begun(&service, &me, &withdraws), Begun::Unnoted), "{action}");
+        let withdraws = IdempotentRequest { action, ..asked("more", 1, &tenant, &key) };
+        assert!(matches!(begun(&service, &me, &withdraws), OpStart::Untracked), "{action}");
     };
     keys.into_iter().for_each(withdraws);
     // Whoever makes tokens has a reserve, which ends, too.
-    fn token<'a>(op_id: &'a str, tenant: &'a Label, key: &'a Label) -> OpRequest<'a> {
-        let make = OpRequest { action: Action::Token, ..asked(op_id, 1, tenant, key) };
-        OpRequest { key: None, is_secret: true, ..make }
+    fn token<'a>(op_id: &'a str, tenant: &'a Label, key: &'a Label) -> IdempotentRequest<'a> {
+        let make = IdempotentRequest { action: Action::Token, ..asked(op_id, 1, tenant, key) };
+        IdempotentRequest { key: None, is_secret: true, ..make }
     }
     for name in names.iter().take(OPS_RESERVED) {
         let op_id = format!("token-{name}");
-        let Begun::New(op) = begun(&service, &me, &token(&op_id, &tenant, &key)) else {
+        let OpStart::New(op) = begun(&service, &me, &token(&op_id, &tenant, &key)) else {
             panic!("{op_id}")
         };
-        service.op_end(op, Ended::Done(b"done")).unwrap();
+        service.op_end(op, OpResult::Done(b"done")).unwrap();
     }
     assert_eq!(refused(&service, &me, &token("more", &tenant, &key)).code(), Code::TooLarge);
     [Action::Token, Action::Policy].into_iter().for_each(withdraws);
     // Those that there are stay known, and another tenant has its own.
-    assert!(matches!(begun(&service, &me, &asked(&names[7], 1, &tenant, &key)), Begun::Done(_)));
-    assert!(matches!(begun(&service, &me, &asked("more", 1, &other, &key)), Begun::New(_)));
+    assert!(matches!(
+        begun(&service, &me, &asked(&names[7], 1, &tenant, &key)),
+        OpStart::Replayed(_)
+    ));
+    assert!(matches!(begun(&service, &me, &asked("more", 1, &other, &key)), OpStart::New(_)));
     for op_id in ["", "a b", "\u{e9}", &"x".repeat(OP_ID_MAX + 1)] {
         let refusal = refused(&service, &me, &asked(op_id, 1, &other, &key));
         assert_eq!(refusal.code(), Code::BadRequest, "{op_id}");
@@ -342,10 +362,17 @@ fn prepared(service: &Service, call: &Call<'_>, key: &KeyRef<'_>) {
     service.set_minimum(call, key, Minimum::Decrypt, 2).unwrap();
 }
 
-fn request<'a>(change: &Change, tenant: &'a Label, name: &'a Label) -> OpRequest<'a> {
+fn request<'a>(change: &Change, tenant: &'a Label, name: &'a Label) -> IdempotentRequest<'a> {
     let key = change.is_of_key.then_some(name);
     let is_secret = false;
-    OpRequest { op_id: "op", request: [1; 32], action: change.action, tenant, key, is_secret }
+    IdempotentRequest {
+        op_id: "op",
+        request: [1; 32],
+        action: change.action,
+        tenant,
+        key,
+        is_secret,
+    }
 }
 
 /// Asks for it as a front does. Whether it is done by now, as far as the caller hears.
@@ -359,19 +386,19 @@ fn ask(service: &Service, change: &Change, key: &KeyRef<'_>) -> Result<(), Error
     };
     let asked = request(change, key.tenant, &name);
     let mut op = match service.op_begin(&call, &asked)? {
-        Begun::New(op) => op,
-        Begun::Done(answer) => {
+        OpStart::New(op) => op,
+        OpStart::Replayed(answer) => {
             assert_eq!(*answer, b"answer");
             return Ok(());
         }
-        Begun::Unnoted => panic!("there is room"),
-        Begun::Made(made) => {
+        OpStart::Untracked => panic!("there is room"),
+        OpStart::Completed(made) => {
             assert!(!made.is_empty());
             return Ok(());
         }
     };
     let ran = service.op_run(&mut op, || (change.run)(service, &call, key))?;
-    let ended = if ran.is_ok() { Ended::Done(b"answer") } else { Ended::Failed };
+    let ended = if ran.is_ok() { OpResult::Done(b"answer") } else { OpResult::Failed };
     let _ = service.op_end(op, ended);
     ran
 }
@@ -387,7 +414,7 @@ fn a_change_is_done_once_whenever_the_process_is_killed() {
         let mut at = 0;
         loop {
             let mut reached = false;
-            for killed in [Killed::Before(at), Killed::After(at)] {
+            for killed in [KillPoint::BeforeCommit(at), KillPoint::AfterCommit(at)] {
                 let store = sealed();
                 let service = open(store.clone(), &AuditAt::Memory);
                 let me = who(&service);
@@ -395,16 +422,16 @@ fn a_change_is_done_once_whenever_the_process_is_killed() {
                 let before = (change.count)(&store, &service, &key);
                 drop(service);
 
-                let dying = Dying::new(&store, Killed::Never);
+                let dying = KillableStore::new(&store, KillPoint::None);
                 let service = open(dying.clone(), &AuditAt::Memory);
                 let opened = dying.commits.load(Ordering::SeqCst);
                 drop(service);
                 let killed = match killed {
-                    Killed::Before(at) => Killed::Before(at + opened),
-                    Killed::After(at) => Killed::After(at + opened),
-                    Killed::Never => Killed::Never,
+                    KillPoint::BeforeCommit(at) => KillPoint::BeforeCommit(at + opened),
+                    KillPoint::AfterCommit(at) => KillPoint::AfterCommit(at + opened),
+                    KillPoint::None => KillPoint::None,
                 };
-                let dying = Dying::new(&store, killed);
+                let dying = KillableStore::new(&store, killed);
                 let service = open(dying.clone(), &AuditAt::Memory);
                 let told = ask(&service, &change, &key);
                 let was_killed = dying.is_dead();
@@ -472,8 +499,9 @@ fn a_destruction_that_was_cut_off_goes_on() {
             prepared(&service, &call, &key);
             service.delete(&call, &key).unwrap();
             drop(service);
-            let killed = if after { Killed::After(at) } else { Killed::Before(at) };
-            let dying = Dying::new(&store, killed);
+            let killed =
+                if after { KillPoint::AfterCommit(at) } else { KillPoint::BeforeCommit(at) };
+            let dying = KillableStore::new(&store, killed);
             let service = open(dying, &AuditAt::Memory);
             let told = ask(&service, &destroy, &key);
             drop(service);
@@ -507,7 +535,7 @@ fn a_change_is_done_once_whatever_the_store_loses() {
             Faults { unavailable: 80, request_lost: 150, answer_lost: 150, late: 250, full: 80 };
         let kept: Arc<dyn Store> = Arc::new(Sim::new(store.clone(), seed, faults));
         let sealer = loop {
-            match seal::unseal(&*kept, By::Passphrase(PASSPHRASE)) {
+            match seal::unseal(&*kept, UnsealMethod::Passphrase(PASSPHRASE)) {
                 Ok(sealer) => break sealer,
                 Err(error) => assert!(error.code().is_retryable(), "{error}"),
             }

@@ -159,7 +159,7 @@ fn what_can_not_be_the_key_is_refused() {
 
 /// A public key that somebody brought stays somebody else's: no version is made here that would sign in its name.
 #[test]
-fn whoever_has_the_private_half_rotates_a_public_key() {
+fn a_public_key_is_rotated_by_importing_its_private_half() {
     let (here, there) = (Kms::in_memory().unwrap(), Kms::in_memory().unwrap());
     for name in ["ed25519", "ml-kem-768"] {
         let first = create(&there, name, name).key;

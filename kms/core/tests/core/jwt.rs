@@ -6,13 +6,13 @@ use std::sync::Arc;
 use gabion_engine::ecdsa::{is_ecdsa, raw_to_der};
 use gabion_kms::audit::{self, Outcome};
 use gabion_kms::gate::{Peer, Principal};
-use gabion_kms::jwt::{Expected, Jwt, NewJwt, Reason};
+use gabion_kms::jwt::{ExpectedClaims, Jwt, NewJwt, Reason};
 use gabion_kms::model::{
     JWT_MAX_LIFETIME_DEFAULT_S, JWT_MAX_LIFETIME_MAX_S, KeyId, Minimum, State,
 };
 use gabion_kms::operations::{
-    Blake3, KeyChange, Kms, NewKey, SignedJwt, StreamForm, StreamLen, StreamUse, Terms, ToSign,
-    VerifiedJwt,
+    Blake3, KeyChange, Kms, NewKey, SignRequest, SignedJwt, StreamForm, StreamLen, StreamUse,
+    Terms, VerifiedJwt,
 };
 use gabion_kms::rsa::{self, Hash, Scheme};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service, SignItem};
@@ -20,15 +20,15 @@ use gabion_kms::store::MemoryStore;
 use gabion_kms::{Code, Error, Message, Prehash};
 use serde_json::{Value, json};
 
-use crate::clocks::{Moved, NOW};
+use crate::clocks::{NOW, TestClock};
 use crate::fixture::{lax, local, sealer, service, who};
 use crate::verbs::{label, pure};
 
 /// Seconds since 1970 of the tests' clock.
 const NOW_S: u64 = NOW / 1000;
 
-fn kms() -> (Kms, Arc<Moved>) {
-    let clock = Arc::new(Moved::default());
+fn kms() -> (Kms, Arc<TestClock>) {
+    let clock = Arc::new(TestClock::default());
     clock.jumps_to(NOW);
     (Kms::in_memory().unwrap().with_clock(clock.clone()), clock)
 }
@@ -62,7 +62,7 @@ fn sign(kms: &Kms, id: &KeyId, lifetime_s: u64) -> Result<SignedJwt, Error> {
 }
 
 fn verify(kms: &Kms, id: &KeyId, token: &str) -> VerifiedJwt {
-    kms.verify_jwt(id, &Jwt::parse(token).unwrap(), &Expected::default()).unwrap()
+    kms.verify_jwt(id, &Jwt::parse(token).unwrap(), &ExpectedClaims::default()).unwrap()
 }
 
 fn reason(kms: &Kms, id: &KeyId, token: &str) -> Option<Reason> {
@@ -208,7 +208,7 @@ fn a_token_is_of_the_version_that_it_names() {
     assert_eq!(reason(&kms, &id, &second.token), None);
     kms.delete(&id).unwrap();
     let token = Jwt::parse(&second.token).unwrap();
-    assert_eq!(kms.verify_jwt(&id, &token, &Expected::default()), Err(Error::Deleted));
+    assert_eq!(kms.verify_jwt(&id, &token, &ExpectedClaims::default()), Err(Error::Deleted));
     assert_eq!(sign(&kms, &id, 60), Err(Error::Deleted));
 }
 
@@ -281,7 +281,7 @@ fn a_key_with_a_limit_signs_nothing_but_tokens() {
             let len = StreamLen { of_message: None, whole_max: 1000 };
             let stream = kms.stream(&id, version, StreamUse::Sign, StreamForm::default(), len);
             refuses("stream", stream.err());
-            let item = ToSign { key: &id, version, message: pure(b"m") };
+            let item = SignRequest { key: &id, version, message: pure(b"m") };
             for signed in kms.sign_batch(&[item, item]) {
                 refuses("batch", signed.err());
             }
@@ -318,7 +318,7 @@ fn a_key_requires_mu_or_tokens() {
 }
 
 #[test]
-fn the_log_tells_digests_of_claims_and_tokens() {
+fn the_log_has_digests_of_claims_and_tokens() {
     let options = Options { gate: lax(), ..Options::default() };
     let service = Service::open(kms().0, &AuditAt::Memory, options).unwrap();
     let who = who(&service);
@@ -335,7 +335,7 @@ fn the_log_tells_digests_of_claims_and_tokens() {
     assert_eq!(told.output, Some(audit::Digest::of(signed.token.as_bytes())));
     let verify = |token: &str| {
         let token = Jwt::parse(token).unwrap();
-        service.verify_jwt(&call, &key, &token, &Expected::default()).unwrap().claims
+        service.verify_jwt(&call, &key, &token, &ExpectedClaims::default()).unwrap().claims
     };
     assert!(verify(&signed.token).is_ok());
     let verified = last();
@@ -354,7 +354,7 @@ fn the_log_tells_digests_of_claims_and_tokens() {
         (told.action.as_str(), told.outcome),
         ("sign_jwt", Outcome::Failed(Code::BadRequest))
     );
-    let leeway = Expected { leeway_s: 61, ..Expected::default() };
+    let leeway = ExpectedClaims { leeway_s: 61, ..ExpectedClaims::default() };
     let token = Jwt::parse(&signed.token).unwrap();
     assert!(matches!(service.verify_jwt(&call, &key, &token, &leeway), Err(Error::Parameter(_))));
 }
@@ -393,19 +393,19 @@ thread_local! {
 /// A limit that is lowered while a token is signed keeps that token back.
 #[test]
 fn a_token_is_looked_at_again_before_it_is_given_out() {
-    let clock = Arc::new(Moved::default());
+    let clock = Arc::new(TestClock::default());
     clock.jumps_to(NOW);
     let store = Arc::new(MemoryStore::new());
     sealer(&*store);
     let service = Arc::new(service(store, clock, &AuditAt::Memory).unwrap());
     let who = who(&service);
-    let aside = |act: &mut dyn FnMut()| {
+    let run_blocking = |act: &mut dyn FnMut()| {
         act();
         if let Some(run) = MEANWHILE.with(|meanwhile| meanwhile.borrow_mut().take()) {
             run();
         }
     };
-    let call = Call { aside, ..Call::new(&who, "r-1") };
+    let call = Call { run_blocking, ..Call::new(&who, "r-1") };
     let (tenant, name) = (label("a"), label("k"));
     let key = KeyRef { tenant: &tenant, name: &name };
     // One that takes long, and so is run aside.

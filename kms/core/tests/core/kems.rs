@@ -1,7 +1,7 @@
 //! Keys that encapsulate.
 
 use gabion_kms::Code;
-use gabion_kms::model::{Does, KeyAlgorithm, Minimum};
+use gabion_kms::model::{Capability, KeyAlgorithm, Minimum};
 use gabion_kms::operations::Kms;
 
 use crate::verbs::create;
@@ -10,7 +10,9 @@ use crate::verbs::create;
 fn every_kem_gives_both_sides_one_secret() {
     let kms = Kms::in_memory().unwrap();
     let mut tried = 0;
-    for algorithm in KeyAlgorithm::all().filter(|algorithm| algorithm.does() == Does::Encapsulate) {
+    for algorithm in
+        KeyAlgorithm::all().filter(|algorithm| algorithm.does() == Capability::Encapsulate)
+    {
         let first = create(&kms, &format!("k{tried}"), &algorithm.to_string());
         let old = kms.encaps(&first.key, None).unwrap();
         assert_eq!(old.by, first);

@@ -5,7 +5,7 @@ use gabion_kms::model::{Label, Origin, VersionId};
 use gabion_kms::operations::{Import, Kms, NewKey};
 use gabion_kms::rsa::{self, Hash};
 use gabion_kms::transport::{
-    Form, KEY_MAX, Place, Recipient, Wrapper, Wrapping, open_by_rsa, open_by_x_wing,
+    Form, KEY_MAX, Place, Recipient, WrapMethod, Wrapper, open_by_rsa, open_by_x_wing,
 };
 use gabion_kms::{Code, Error};
 
@@ -17,7 +17,7 @@ fn new(name: &str, algorithm: &str) -> NewKey {
 }
 
 fn by_x_wing(form: Form, wrapped: &[u8]) -> Import<'_> {
-    Import::Wrapped { wrapping: Wrapping::XWing, form, wrapped }
+    Import::Wrapped { wrapping: WrapMethod::XWing, form, wrapped }
 }
 
 fn code<T>(result: Result<T, Error>) -> Code {
@@ -126,14 +126,14 @@ fn recipients_are_public_keys_of_x_wing_or_rsa() {
     let pair = engine.kem_generate(Algorithm::XWing, &OsEntropy).unwrap();
     let spki = Recipient::of_x_wing(pair.public()).unwrap().spki().to_vec();
     let to = Recipient::of_spki(engine, &spki).unwrap();
-    assert_eq!((to.spki(), to.wrapping()), (&spki[..], Wrapping::XWing));
+    assert_eq!((to.spki(), to.wrapping()), (&spki[..], WrapMethod::XWing));
     let wrapped = kms.export_wrapped(&id, Form::Raw, &to).unwrap();
     assert_eq!(open_by_x_wing(engine, &pair, &place.info(), &wrapped).unwrap(), raw);
 
     let pair = rsa::PrivateKey::testing_only_of_seed(2048, [5; 32]).unwrap();
     let spki = pair.public().spki().unwrap();
     let to = Recipient::of_spki(engine, &spki).unwrap();
-    assert_eq!((to.spki(), to.wrapping()), (&spki[..], Wrapping::RsaOaep(Hash::Sha256)));
+    assert_eq!((to.spki(), to.wrapping()), (&spki[..], WrapMethod::RsaOaep(Hash::Sha256)));
     assert!(to.pem().contains("BEGIN PUBLIC KEY") && to.pem() == pair.public().pem().unwrap());
     let wrapped = kms.export_wrapped(&id, Form::Raw, &to).unwrap();
     assert_eq!(open_by_rsa(&pair, Hash::Sha256, &wrapped).unwrap(), raw);
@@ -159,7 +159,7 @@ fn vaults_form_is_imported() {
     let wrapped = to.wrap(engine, &place, &[9; 32]).unwrap();
     assert_eq!(wrapped.len(), 512 + 40);
     let import = |hash, wrapped| Import::Wrapped {
-        wrapping: Wrapping::RsaOaep(hash),
+        wrapping: WrapMethod::RsaOaep(hash),
         form: Form::Raw,
         wrapped,
     };
@@ -178,7 +178,7 @@ fn what_was_wrapped_for_no_key_makes_none() {
     let what = new("k", "xaes-256-gcm");
     for hash in Hash::ALL {
         let wrapped = Import::Wrapped {
-            wrapping: Wrapping::RsaOaep(hash),
+            wrapping: WrapMethod::RsaOaep(hash),
             form: Form::Raw,
             wrapped: &[7; 552],
         };

@@ -18,7 +18,7 @@ use gabion_kms::backup::{self, PeriodKey, Periods};
 use gabion_kms::gate::{Peer, Principal};
 use gabion_kms::model::Label;
 use gabion_kms::operations::{self, Kms, NewKey};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::seal::{self, Cost, Shares, Slots, UnsealMethod};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service};
 use gabion_kms::store::{self, Outcome, RecordPath, SqliteStore, Store, StoreError, Transaction};
 use gabion_kms::{Error, Message};
@@ -29,18 +29,18 @@ const DAY: u64 = 24 * 60 * 60 * 1000;
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// A disk whose writes something happens at.
-struct Watched {
+struct WatchedDisk {
     hook: Hook,
     writes: Arc<AtomicUsize>,
 }
 
-impl Watched {
+impl WatchedDisk {
     fn new(hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        Watched { hook: Arc::new(hook), writes: Arc::default() }
+        WatchedDisk { hook: Arc::new(hook), writes: Arc::default() }
     }
 }
 
-impl Disk for Watched {
+impl Disk for WatchedDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         let file = RealDisk.open(path, access)?;
         Ok(Box::new(WatchedFile { file, hook: self.hook.clone(), writes: self.writes.clone() }))
@@ -152,12 +152,12 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn backup_on(&self, disk: &dyn Disk, name: &str) -> Result<backup::Written, Error> {
+    fn backup_on(&self, disk: &dyn Disk, name: &str) -> Result<backup::WrittenBackup, Error> {
         backup::write_on(disk, &self.store, &self.at("backups"), name, &self.key, 5)
     }
 
     /// What a backup has.
-    fn restored(&self, name: &str) -> All {
+    fn restored(&self, name: &str) -> BackupContents {
         let to = self.at(&format!("{name}-store"));
         backup::restore(&self.at("backups").join(name), &self.key, &to).unwrap();
         let restored = SqliteStore::open(&to, store::Options::default()).unwrap();
@@ -191,9 +191,9 @@ fn store_error<T>(result: Result<T, Error>) -> StoreError {
 }
 
 /// The revision, and each record by its number: path, generation, value.
-type All = (u64, BTreeMap<u64, (String, u64, Option<Vec<u8>>)>);
+type BackupContents = (u64, BTreeMap<u64, (String, u64, Option<Vec<u8>>)>);
 
-fn all(store: &SqliteStore) -> All {
+fn all(store: &SqliteStore) -> BackupContents {
     let mut all = BTreeMap::new();
     for under in [
         "r",
@@ -224,7 +224,7 @@ fn a_use_and_a_change_finish_while_a_backup_is_half_way() {
     let slots = Slots { recovery, passphrase: Some(("secret", Cost { memory_kib: 8, passes: 1 })) };
     let dealt = seal::init(&*place.store, &slots).unwrap();
     dealt.adopt(&*place.store, dealt.shares()).unwrap();
-    let sealer = seal::unseal(&*place.store, By::Passphrase("secret")).unwrap();
+    let sealer = seal::unseal(&*place.store, UnsealMethod::Passphrase("secret")).unwrap();
     let kms = Kms::new(place.store.clone(), sealer, operations::Options::default()).unwrap();
     let log = audit::Options { segment_bytes: 64 << 10, reserve_bytes: 4 << 10 };
     let at = place.at("audit");
@@ -248,7 +248,7 @@ fn a_use_and_a_change_finish_while_a_backup_is_half_way() {
     let ((half, is_half), (go, goes)) = (mpsc::channel(), mpsc::channel());
     let goes = Mutex::new(goes);
     // Some 55 chunks are written.
-    let disk = Watched::new(move |write| {
+    let disk = WatchedDisk::new(move |write| {
         if write == 25 {
             half.send(()).unwrap();
             // Where the others wait for the backup, it goes on some time, and they were late.
@@ -280,7 +280,7 @@ fn a_backup_has_one_revision_whatever_is_changed_meanwhile() {
         let place = Place::new(300, 3000);
         let before = all(&place.store);
         let (store, dice) = (place.store.clone(), Mutex::new(Dice(seed)));
-        let disk = Watched::new(move |write| {
+        let disk = WatchedDisk::new(move |write| {
             let mut dice = dice.lock().unwrap();
             for _ in 0..4 {
                 let name = path(&format!("r/{}", dice.below(300)));
@@ -323,7 +323,7 @@ fn what_is_buried_meanwhile_is_in_none_of_the_stores_files() {
     let files = ["store", "store-wal"].map(|name| place.at(name));
     assert!(files.iter().any(|file| has(file, &secret[..36])));
     let store = place.store.clone();
-    let disk = Watched::new(move |write| {
+    let disk = WatchedDisk::new(move |write| {
         if write == 5 {
             commit(&store, &Transaction::new().bury(path("r/secret"), 1));
             assert!(!files.iter().any(|file| has(file, &secret[..36])));
@@ -343,7 +343,7 @@ fn a_backup_that_is_outrun_is_given_up_and_the_store_goes_on() {
     };
     commit(&place.store, &large(0, 1));
     let store = place.store.clone();
-    let disk = Watched::new(move |write| {
+    let disk = WatchedDisk::new(move |write| {
         if write == 3 {
             commit(&store, &large(1, 2));
         }
@@ -392,7 +392,7 @@ fn a_backup_of_another_process_in_the_folder_is_left_alone() {
     assert_eq!(place.names(), ["one.backup"]);
     // Somebody puts another file in its place meanwhile: it gets no name, and stays.
     let swapped = partial.clone();
-    let disk = Watched::new(move |write| {
+    let disk = WatchedDisk::new(move |write| {
         if write == 3 {
             fs::remove_file(&swapped).unwrap();
             fs::write(&swapped, b"theirs").unwrap();

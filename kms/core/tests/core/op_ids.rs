@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use gabion_kms::audit::Outcome;
 use gabion_kms::clock::SystemClock;
-use gabion_kms::gate::{Action, Authenticated, Caveat, Peer, Principal, Token};
+use gabion_kms::gate::{Action, Caller, Caveat, Peer, Principal, Token};
 use gabion_kms::model::Label;
-use gabion_kms::seal::{self, AuthenticatedStore, By};
+use gabion_kms::seal::{self, AuthenticatedStore, UnsealMethod};
 use gabion_kms::service::{
-    AuditAt, Begun, Call, Ended, KeyRef, NewToken, OPS_OF_CALLER_MAX, OpRequest, Service,
+    AuditAt, Call, IdempotentRequest, KeyRef, NewToken, OPS_OF_CALLER_MAX, OpResult, OpStart,
+    Service,
 };
 use gabion_kms::store::{self, MemoryStore, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error};
@@ -24,7 +25,7 @@ fn open(store: &Arc<MemoryStore>) -> Service {
     fixture::service(store.clone(), Arc::new(SystemClock), &AuditAt::Memory).unwrap()
 }
 
-fn by_token(service: &Service, token: &Token) -> Authenticated {
+fn by_token(service: &Service, token: &Token) -> Caller {
     service.authenticate(&token.to_string(), &Peer::default()).unwrap()
 }
 
@@ -32,19 +33,19 @@ fn limited(token: &Token, caveat: &str) -> Token {
     token.attenuate(caveat.parse().unwrap()).unwrap()
 }
 
-fn by_certificate(service: &Service, name: &str, digest: u8) -> Authenticated {
+fn by_certificate(service: &Service, name: &str, digest: u8) -> Caller {
     let peer = Peer { certificate: Some([digest; 32]), ..Peer::default() };
     service.of_certificate(Principal::new(name).unwrap(), &peer)
 }
 
-fn rotation<'a>(op_id: &'a str, tenant: &'a Label, key: &'a Label) -> OpRequest<'a> {
+fn rotation<'a>(op_id: &'a str, tenant: &'a Label, key: &'a Label) -> IdempotentRequest<'a> {
     let (request, action, key) = ([1; 32], Action::Rotate, Some(key));
-    OpRequest { op_id, request, action, tenant, key, is_secret: false }
+    IdempotentRequest { op_id, request, action, tenant, key, is_secret: false }
 }
 
-fn creation<'a>(op_id: &'a str, tenant: &'a Label) -> OpRequest<'a> {
+fn creation<'a>(op_id: &'a str, tenant: &'a Label) -> IdempotentRequest<'a> {
     let (request, action) = ([1; 32], Action::Token);
-    OpRequest { op_id, request, action, tenant, key: None, is_secret: true }
+    IdempotentRequest { op_id, request, action, tenant, key: None, is_secret: true }
 }
 
 /// The newest record of the log: credential, action, key, outcome.
@@ -55,21 +56,21 @@ fn newest(service: &Service) -> (String, Action, Option<String>, Outcome) {
 }
 
 /// Runs a rotation under an op_id; whether it was done now.
-fn rotates(service: &Service, who: &Authenticated, asked: &OpRequest<'_>) -> Result<bool, Error> {
+fn rotates(service: &Service, who: &Caller, asked: &IdempotentRequest<'_>) -> Result<bool, Error> {
     let (call, key) =
         (Call::new(who, "r"), KeyRef { tenant: asked.tenant, name: asked.key.unwrap() });
     match service.op_begin(&call, asked)? {
-        Begun::New(mut op) => {
+        OpStart::New(mut op) => {
             service.op_run(&mut op, || service.rotate(&call, &key)).unwrap().unwrap();
-            service.op_end(op, Ended::Done(b"answer")).unwrap();
+            service.op_end(op, OpResult::Done(b"answer")).unwrap();
             Ok(true)
         }
-        Begun::Done(answer) => {
+        OpStart::Replayed(answer) => {
             assert_eq!(*answer, b"answer");
             Ok(false)
         }
-        Begun::Made(made) => panic!("{made}"),
-        Begun::Unnoted => panic!("there is room"),
+        OpStart::Completed(made) => panic!("{made}"),
+        OpStart::Untracked => panic!("there is room"),
     }
 }
 
@@ -124,7 +125,7 @@ fn an_op_id_belongs_to_a_credential() {
 
 /// All that is noted under op_ids, opened.
 fn notes(store: &MemoryStore) -> Vec<String> {
-    let sealer = seal::unseal(store, By::Passphrase(PASSPHRASE)).unwrap();
+    let sealer = seal::unseal(store, UnsealMethod::Passphrase(PASSPHRASE)).unwrap();
     let page = store.list(&RecordPath::new("ops/default").unwrap(), None, 100).unwrap();
     let open = |(path, record): &(RecordPath, gabion_kms::store::Record)| {
         let plain = sealer.open(path, record.generation, record.value.as_ref().unwrap()).unwrap();
@@ -148,10 +149,10 @@ fn a_token_is_given_out_once() {
         service.token_create(call, &NewToken { principal, caveats, lifetime_ms: None })
     };
     let (told, killed) = (creation("told", &tenant), creation("killed", &tenant));
-    let Begun::New(mut op) = service.op_begin(&call, &told).unwrap() else { panic!() };
+    let OpStart::New(mut op) = service.op_begin(&call, &told).unwrap() else { panic!() };
     let token = service.op_run(&mut op, || make(&service, &call)).unwrap().unwrap();
-    service.op_end(op, Ended::Done(token.to_string().as_bytes())).unwrap();
-    let Begun::New(mut op) = service.op_begin(&call, &killed).unwrap() else { panic!() };
+    service.op_end(op, OpResult::Done(token.to_string().as_bytes())).unwrap();
+    let OpStart::New(mut op) = service.op_begin(&call, &killed).unwrap() else { panic!() };
     let lost = service.op_run(&mut op, || make(&service, &call)).unwrap().unwrap();
     drop((op, service));
 
@@ -169,16 +170,16 @@ fn a_token_is_given_out_once() {
     }
     // An attenuation of the maker's token makes its own, or none.
     let other = by_token(&service, &limited(&base, "actions=token"));
-    let Begun::New(op) = service.op_begin(&Call::new(&other, "r"), &told).unwrap() else {
+    let OpStart::New(op) = service.op_begin(&Call::new(&other, "r"), &told).unwrap() else {
         panic!()
     };
-    service.op_end(op, Ended::Failed).unwrap();
+    service.op_end(op, OpResult::Failed).unwrap();
     let other = by_token(&service, &limited(&base, "actions=sign"));
     let refused = service.op_begin(&Call::new(&other, "r"), &told).err().unwrap();
     assert_eq!(refused.code(), Code::Denied);
     // One who makes tokens of one tenant alone may say an op_id, too.
     let other = by_token(&service, &limited(&base, "tenant=default"));
-    assert!(matches!(service.op_begin(&Call::new(&other, "r"), &told), Ok(Begun::New(_))));
+    assert!(matches!(service.op_begin(&Call::new(&other, "r"), &told), Ok(OpStart::New(_))));
 }
 
 /// F1: a replay is authorised like the change, and looks at the key's state; what is refused is told to the log, too.
@@ -197,7 +198,7 @@ fn a_replay_looks_at_authority_and_at_its_key() {
     let refused = |code: Code| {
         let before = service.log().size();
         assert_eq!(rotates(&service, &who, &asked).unwrap_err().code(), code);
-        service.tell_of_denials(true).unwrap();
+        service.append_denials(true).unwrap();
         assert_eq!(service.log().size(), before + 1, "{code}");
         assert_eq!(newest(&service).3, Outcome::Failed(code));
     };
@@ -216,7 +217,7 @@ fn a_replay_looks_at_authority_and_at_its_key() {
     refused(Code::NotFound);
     service.create(&call, &new(&name)).unwrap();
     refused(Code::NotFound);
-    let other = OpRequest { request: [2; 32], ..asked };
+    let other = IdempotentRequest { request: [2; 32], ..asked };
     assert_eq!(rotates(&service, &who, &other).unwrap_err(), Error::OpReused);
     service.token_revoke(&call, base.id()).unwrap();
     refused(Code::Denied);
@@ -235,10 +236,10 @@ fn no_caller_uses_up_the_notes_of_others() {
     for number in 0..OPS_OF_CALLER_MAX {
         let op_id = format!("op-{number}");
         let asked = rotation(&op_id, &tenant, &name);
-        let Begun::New(op) = service.op_begin(&Call::new(&who, "r"), &asked).unwrap() else {
+        let OpStart::New(op) = service.op_begin(&Call::new(&who, "r"), &asked).unwrap() else {
             panic!("{op_id}")
         };
-        service.op_end(op, Ended::Done(b"answer")).unwrap();
+        service.op_end(op, OpResult::Done(b"answer")).unwrap();
     }
     drop(service);
     let service = open(&store);
@@ -259,7 +260,7 @@ fn no_caller_uses_up_the_notes_of_others() {
 #[test]
 fn a_note_of_an_older_program_is_never_replayed() {
     let store = sealed();
-    let sealer = Arc::new(seal::unseal(&*store, By::Passphrase(PASSPHRASE)).unwrap());
+    let sealer = Arc::new(seal::unseal(&*store, UnsealMethod::Passphrase(PASSPHRASE)).unwrap());
     let principal = "ci";
     let id = Sha256::new()
         .chain_update((principal.len() as u64).to_be_bytes())
@@ -287,6 +288,6 @@ fn a_note_of_an_older_program_is_never_replayed() {
     let refused = service.op_begin(&Call::new(&who, "r"), &asked).err().unwrap();
     assert_eq!((refused.clone(), refused.code()), (Error::OpOfName, Code::OpIdReused));
     for (who, asked) in [(&who, creation("another", &tenant)), (&other, asked)] {
-        assert!(matches!(service.op_begin(&Call::new(who, "r"), &asked), Ok(Begun::New(_))));
+        assert!(matches!(service.op_begin(&Call::new(who, "r"), &asked), Ok(OpStart::New(_))));
     }
 }

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use gabion_kms::Error;
 use gabion_kms::model::{KeyId, State};
-use gabion_kms::service::{RotatedDue, Service};
-use gabion_kms::store::testing::Over;
+use gabion_kms::service::{RotationReport, Service};
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{
-    MemoryStore, Outcome, Page, Read, RecordPath, Store, StoreError, Transaction,
+    MemoryStore, Outcome, Page, ReadResult, RecordPath, Store, StoreError, Transaction,
 };
 
 use crate::clocks::House;
@@ -17,33 +17,33 @@ use crate::verbs::pure;
 
 /// Where a panic is.
 #[derive(Clone, Debug)]
-enum At {
+enum PanicPoint {
     /// A read of a record whose path has that in it.
     Read(String),
     /// A list beneath a path that has it.
     List(String),
     /// A commit of such a record: nothing of it is there.
-    Before(String),
+    BeforeCommit(String),
     /// The same: all of it is there.
-    After(String),
+    AfterCommit(String),
 }
 
 /// A store that panics until it is told not to.
-struct Panicking {
+struct PanickingStore {
     store: Arc<MemoryStore>,
-    at: Mutex<Option<At>>,
+    at: Mutex<Option<PanicPoint>>,
 }
 
-impl Panicking {
+impl PanickingStore {
     fn over(store: &Arc<MemoryStore>) -> Arc<Self> {
-        Arc::new(Panicking { store: store.clone(), at: Mutex::default() })
+        Arc::new(PanickingStore { store: store.clone(), at: Mutex::default() })
     }
 
-    fn set(&self, at: Option<At>) {
+    fn set(&self, at: Option<PanicPoint>) {
         *self.at.lock().unwrap() = at;
     }
 
-    fn panics_if(&self, is_there: impl FnOnce(&At) -> bool) {
+    fn panics_if(&self, is_there: impl FnOnce(&PanicPoint) -> bool) {
         // Nothing is locked when it panics.
         let panics = self.at.lock().unwrap().as_ref().is_some_and(is_there);
         assert!(!panics, "planted");
@@ -54,14 +54,14 @@ fn has(transaction: &Transaction, text: &str) -> bool {
     transaction.writes().iter().any(|write| write.path.as_str().contains(text))
 }
 
-impl Over for Panicking {
+impl StoreWrapper for PanickingStore {
     fn below(&self) -> &dyn Store {
         &*self.store
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         self.panics_if(|at| {
-            matches!(at, At::Read(text) if paths.iter().any(|path| path.as_str().contains(text)))
+            matches!(at, PanicPoint::Read(text) if paths.iter().any(|path| path.as_str().contains(text)))
         });
         self.store.read(paths)
     }
@@ -72,37 +72,37 @@ impl Over for Panicking {
         after: Option<&RecordPath>,
         most: usize,
     ) -> Result<Page, StoreError> {
-        self.panics_if(|at| matches!(at, At::List(text) if under.as_str().contains(text)));
+        self.panics_if(|at| matches!(at, PanicPoint::List(text) if under.as_str().contains(text)));
         self.store.list(under, after, most)
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
-        self.panics_if(|at| matches!(at, At::Before(text) if has(transaction, text)));
+        self.panics_if(|at| matches!(at, PanicPoint::BeforeCommit(text) if has(transaction, text)));
         let came = self.store.commit(transaction);
-        self.panics_if(|at| matches!(at, At::After(text) if has(transaction, text)));
+        self.panics_if(|at| matches!(at, PanicPoint::AfterCommit(text) if has(transaction, text)));
         came
     }
 }
 
 /// What comes of keys that are due, or nothing where that panics.
-fn due(service: &Service) -> Option<Result<RotatedDue, Error>> {
+fn due(service: &Service) -> Option<Result<RotationReport, Error>> {
     catch_unwind(AssertUnwindSafe(|| service.rotate_due(10))).ok()
 }
 
-fn house() -> (House, Arc<Panicking>, Service) {
+fn house() -> (House, Arc<PanickingStore>, Service) {
     let house = House::new();
-    let store = Panicking::over(&house.store);
+    let store = PanickingStore::over(&house.store);
     let service = house.open_over(store.clone());
     (house, store, service)
 }
 
 #[test]
-fn a_key_whose_rotation_panics_stops_no_other_and_is_tried_again() {
-    let places: [fn(&KeyId) -> At; 4] = [
-        |id| At::Read(format!("keys/default/{}", id.uuid)),
-        |id| At::Read(format!("versions/default/{}", id.uuid)),
-        |id| At::Before(format!("keys/default/{}", id.uuid)),
-        |id| At::After(format!("keys/default/{}", id.uuid)),
+fn a_panic_in_one_rotation_does_not_stop_others_and_is_retried() {
+    let places: [fn(&KeyId) -> PanicPoint; 4] = [
+        |id| PanicPoint::Read(format!("keys/default/{}", id.uuid)),
+        |id| PanicPoint::Read(format!("versions/default/{}", id.uuid)),
+        |id| PanicPoint::BeforeCommit(format!("keys/default/{}", id.uuid)),
+        |id| PanicPoint::AfterCommit(format!("keys/default/{}", id.uuid)),
     ];
     for place in places {
         let (house, store, service) = house();
@@ -125,8 +125,8 @@ fn a_key_whose_rotation_panics_stops_no_other_and_is_tried_again() {
         store.set(None);
         house.clock.goes_on(1);
         let left = match at {
-            At::After(_) => 0,
-            At::Read(_) | At::List(_) | At::Before(_) => 1,
+            PanicPoint::AfterCommit(_) => 0,
+            PanicPoint::Read(_) | PanicPoint::List(_) | PanicPoint::BeforeCommit(_) => 1,
         };
         assert_eq!((made(&service), latest(&service, &bad)), (left, 2), "{at:?}");
         assert!(!service.is_rotation_failing(), "{at:?}");
@@ -141,13 +141,13 @@ fn a_panic_before_any_key_is_looked_at_is_tried_again_later() {
     drop(service);
     house.clock.goes_on(DAY);
     let service = house.open_over(store.clone());
-    store.set(Some(At::List("rotations".to_owned())));
+    store.set(Some(PanicPoint::List("rotations".to_owned())));
     let mut rest = 1000;
     for _ in 0..8 {
         assert_eq!(due(&service), None);
         assert!(service.is_rotation_failing());
         house.clock.goes_on(rest - 1);
-        assert_eq!(due(&service), Some(Ok(RotatedDue::default())), "it rests");
+        assert_eq!(due(&service), Some(Ok(RotationReport::default())), "it rests");
         house.clock.goes_on(1);
         rest = (2 * rest).min(60_000);
     }
@@ -157,8 +157,8 @@ fn a_panic_before_any_key_is_looked_at_is_tried_again_later() {
 }
 
 #[test]
-fn a_change_that_a_panic_cuts_off_is_believed_by_nobody() {
-    for at in [At::Before as fn(String) -> At, At::After] {
+fn a_change_interrupted_by_a_panic_is_never_reported_as_done() {
+    for at in [PanicPoint::BeforeCommit as fn(String) -> PanicPoint, PanicPoint::AfterCommit] {
         let (house, store, service) = house();
         let kms = service.kms();
         let id = kms.create(&new("k")).unwrap().key;
@@ -173,7 +173,7 @@ fn a_change_that_a_panic_cuts_off_is_believed_by_nobody() {
         });
         // Whether it signs is what the store says, and not what was known before.
         let disabled = Err(Error::Disabled(1));
-        let is_there = matches!(at(String::new()), At::After(_));
+        let is_there = matches!(at(String::new()), PanicPoint::AfterCommit(_));
         assert_eq!(
             kms.sign(&id, Some(1), pure(b"m")).map(drop),
             if is_there { disabled } else { Ok(()) }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_kms::audit::{self, Change, Class, Outcome, Record, Setting};
-use gabion_kms::gate::{self, Action, Authenticated, Peer, Principal, Token};
+use gabion_kms::gate::{self, Action, Caller, Peer, Principal, Token};
 use gabion_kms::model::{Label, Minimum, State};
 use gabion_kms::operations::{self, KeyChange, Kms, NewKey, OwnKey};
-use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::seal::{self, Cost, Shares, Slots, UnsealMethod};
 use gabion_kms::service::{AFTER_RESTORE, AuditAt, Call, KeyRef, NewToken, Options, Service};
-use gabion_kms::store::testing::Over;
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{self, Outcome as Committed, SqliteStore, Store, StoreError, Transaction};
 use gabion_kms::{Error, Message};
 
@@ -20,12 +20,12 @@ fn label(text: &str) -> Label {
 }
 
 /// A store of which nothing more is committed after so many commits.
-struct Ending {
+struct LimitedStore {
     store: SqliteStore,
     left: AtomicUsize,
 }
 
-impl Over for Ending {
+impl StoreWrapper for LimitedStore {
     fn below(&self) -> &dyn Store {
         &self.store
     }
@@ -65,8 +65,8 @@ impl Place {
 
     fn open_to(&self, commits: usize) -> Result<Service, Error> {
         let store = SqliteStore::open(&self.at("store"), store::Options::default()).unwrap();
-        let store = Arc::new(Ending { store, left: AtomicUsize::new(commits) });
-        let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
+        let store = Arc::new(LimitedStore { store, left: AtomicUsize::new(commits) });
+        let sealer = seal::unseal(&*store, UnsealMethod::Passphrase("secret")).unwrap();
         let kms = Kms::new(store, sealer, operations::Options::default())?;
         let gate =
             gate::Options { needs_certificate_for_administration: false, ..Default::default() };
@@ -103,7 +103,7 @@ impl Place {
     fn enable_untold(&self, name: &str) {
         let store = SqliteStore::open(&self.at("store"), store::Options::default()).unwrap();
         let store = Arc::new(store);
-        let sealer = seal::unseal(&*store, By::Passphrase("secret")).unwrap();
+        let sealer = seal::unseal(&*store, UnsealMethod::Passphrase("secret")).unwrap();
         let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
         let id = kms.find(&self.tenant, &label(name)).unwrap();
         kms.set_state(&id, 1, State::Enabled).unwrap();
@@ -152,7 +152,7 @@ fn is_good(service: &Service, token: &Token) -> bool {
     service.authenticate(&token.to_string(), &Peer::default()).is_ok()
 }
 
-fn holder(service: &Service, token: &Token) -> Authenticated {
+fn holder(service: &Service, token: &Token) -> Caller {
     service.authenticate(&token.to_string(), &Peer::default()).unwrap()
 }
 
@@ -207,7 +207,7 @@ fn world() -> World {
     place.keep();
     let cut = whole.attenuate("batch_max=3".parse().unwrap()).unwrap();
     place.with(|service, call| {
-        assert!(service.restored().is_empty());
+        assert!(service.reconcile_report().is_empty());
         service.token_revoke(call, revoked.id()).unwrap();
         let own = holder(service, &cut);
         service.token_revoke_self(&Call::new(&own, "r-3")).unwrap();
@@ -288,7 +288,7 @@ fn attenuations_that_revoked_themselves_are_revoked_again_and_nothing_else() {
     let service = place.open();
     assert!(own.iter().all(|token| !is_good(&service, token)));
     assert!([&whole, &branch, &sibling].into_iter().all(|token| is_good(&service, token)));
-    let again = service.restored();
+    let again = service.reconcile_report();
     assert_eq!((again.done.len(), again.left.len()), (own.len(), 0));
 }
 
@@ -299,7 +299,7 @@ fn what_was_taken_away_since_is_taken_away_again() {
     world.place.put_back();
     let service = world.place.open();
     holds(&world, &service);
-    let again = service.restored().clone();
+    let again = service.reconcile_report().clone();
     assert_eq!(again.left, Vec::<String>::new());
     let done = again.done.join("\n");
     for what in [
@@ -319,19 +319,22 @@ fn what_was_taken_away_since_is_taken_away_again() {
     let key = place_id(&world.place, &service, "limited");
     let limited = records.iter().find(|record| record.key.as_deref() == Some(&key)).unwrap();
     let settings = vec![Setting::MinDecrypt(2), Setting::ExpiresMs(Some(7))];
-    assert_eq!((limited.action, &limited.change), (Action::Config, &Some(Change::Set(settings))));
+    assert_eq!(
+        (limited.action, &limited.change),
+        (Action::Config, &Some(Change::Settings(settings)))
+    );
     assert!(
         records.iter().all(|record| record.outcome == Outcome::Done && record.revision.is_some())
     );
     drop(service);
     // Once: what somebody does since holds.
     world.place.with(|service, call| {
-        assert!(service.restored().is_empty());
+        assert!(service.reconcile_report().is_empty());
         world.place.on("disabled", |key| service.set_state(call, key, 1, State::Enabled)).unwrap();
         world.place.on("deleted", |key| service.restore(call, key)).unwrap();
     });
     let service = world.place.open();
-    assert!(service.restored().is_empty());
+    assert!(service.reconcile_report().is_empty());
     assert_eq!(world.place.key(&service, "disabled").1, [0; 0]);
     assert!(world.place.key(&service, "deleted").0.deleted_ms.is_none());
     assert_eq!(told(&service).len(), again.done.len());
@@ -373,7 +376,7 @@ fn a_store_that_is_not_older_is_left_as_it_is() {
     drop(service);
     place.enable_untold("k");
     let service = place.open();
-    assert!(service.restored().is_empty());
+    assert!(service.reconcile_report().is_empty());
     assert_eq!(place.key(&service, "k").1, [0; 0]);
     assert_eq!(service.log().size(), size + 1);
 }
@@ -390,11 +393,11 @@ fn what_was_taken_away_again_is_taken_away_once() {
     place.put_back();
     let service = place.open();
     assert_eq!(place.key(&service, "k").1, [1]);
-    assert_eq!(service.restored().done.len(), 1);
+    assert_eq!(service.reconcile_report().done.len(), 1);
     drop(service);
     place.enable_untold("k");
     let service = place.open();
-    assert!(service.restored().is_empty());
+    assert!(service.reconcile_report().is_empty());
     assert_eq!(place.key(&service, "k").1, [0; 0]);
 }
 
@@ -412,11 +415,11 @@ fn processes_that_are_killed_again_and_again_forget_nothing() {
     }
     let service = place.open();
     assert!(!is_good(&service, &old));
-    assert!(service.restored().left.iter().any(|line| line.contains("recover-admin")));
+    assert!(service.reconcile_report().left.iter().any(|line| line.contains("recover-admin")));
 }
 
 #[test]
-fn administrators_who_were_replaced_do_not_come_back() {
+fn replaced_administrators_do_not_come_back() {
     let place = Place::new();
     let old = place.with(token_of);
     place.keep();
@@ -425,7 +428,7 @@ fn administrators_who_were_replaced_do_not_come_back() {
     place.put_back();
     let service = place.open();
     assert!(!is_good(&service, &old) && !is_good(&service, &new));
-    assert!(service.restored().left.iter().any(|line| line.contains("recover-admin")));
+    assert!(service.reconcile_report().left.iter().any(|line| line.contains("recover-admin")));
     assert_eq!(service.gate().roots().len(), 1);
     drop(service);
     let newest = place
@@ -457,7 +460,7 @@ fn root_keys_that_were_retired_do_not_come_back() {
     assert!(!is_good(&service, &first) && !is_good(&service, &second));
     assert!(service.gate().roots().iter().all(|root| !roots.contains(root)));
     assert_eq!(
-        service.restored().done.iter().filter(|line| line.starts_with("retired")).count(),
+        service.reconcile_report().done.iter().filter(|line| line.starts_with("retired")).count(),
         2
     );
 }
@@ -481,7 +484,7 @@ fn a_key_that_was_trimmed_to_a_version_that_is_lost_has_none_until_it_is_rotated
         assert_eq!(gone, Err(Error::VersionDestroyed(2)));
         let (key, _) = place.key(service, "k");
         assert_eq!(service.kms().versions(&key.id).unwrap(), []);
-        let left = &service.restored().left;
+        let left = &service.reconcile_report().left;
         assert!(left.len() == 1 && left[0].contains("none of its versions is left"), "{left:?}");
         assert_eq!(place.on("k", |key| service.rotate(call, key)).unwrap().version, 3);
         let signed = place.on("k", |key| service.sign(call, key, None, message)).unwrap();
@@ -492,7 +495,7 @@ fn a_key_that_was_trimmed_to_a_version_that_is_lost_has_none_until_it_is_rotated
 }
 
 #[test]
-fn what_the_log_does_not_tell_enough_of_is_said() {
+fn reconcile_reports_records_without_enough_detail() {
     let place = Place::new();
     place.with(|service, call| place.create(service, call, "k", "ed25519", 2));
     place.keep();
@@ -507,7 +510,7 @@ fn what_the_log_does_not_tell_enough_of_is_said() {
     });
     place.put_back();
     let service = place.open();
-    let left = service.restored().left.clone();
+    let left = service.reconcile_report().left.clone();
     for what in [
         "the set of policies p was changed up to version 2, and is of version 0",
         "had version 3, which is lost: version 2 makes new things again",
@@ -545,7 +548,7 @@ fn keys_that_were_made_since_are_named() {
     });
     place.put_back();
     let service = place.open();
-    let left = service.restored().left.clone();
+    let left = service.reconcile_report().left.clone();
     for what in [
         format!("the key `later` ({}) was made since, and the store does not have it", ids[0]),
         format!("the key `rotated` ({}) was made since and 3 versions of it", ids[1]),
@@ -556,12 +559,12 @@ fn keys_that_were_made_since_are_named() {
     }
     assert_eq!(left.len(), 4, "{left:?}");
     drop(service);
-    assert!(place.open().restored().is_empty());
+    assert!(place.open().reconcile_report().is_empty());
 }
 
 /// Nothing is to be taken out of use of what is lost, and the store opens.
 #[test]
-fn a_version_that_was_disabled_and_is_lost_keeps_nobody_out() {
+fn reconcile_ignores_a_disabled_version_that_is_lost() {
     let place = Place::new();
     place.with(|service, call| place.create(service, call, "k", "ed25519", 1));
     place.keep();
@@ -571,14 +574,14 @@ fn a_version_that_was_disabled_and_is_lost_keeps_nobody_out() {
     });
     place.put_back();
     let service = place.open();
-    let left = &service.restored().left;
+    let left = &service.reconcile_report().left;
     assert!(left.len() == 1 && left[0].contains("had version 2, which is lost"), "{left:?}");
-    assert_eq!(service.restored().done, [""; 0]);
+    assert_eq!(service.reconcile_report().done, [""; 0]);
 }
 
 /// Programs before this one told of no versions, nor which tokens were made and which revoked.
 #[test]
-fn an_older_programs_records_are_looked_at_for_what_they_tell() {
+fn reconcile_reads_records_of_older_programs() {
     let place = Place::new();
     let (id, twice, once, own) = place.with(|service, call| {
         place.create(service, call, "k", "ed25519", 2);
@@ -629,7 +632,7 @@ fn an_older_programs_records_are_looked_at_for_what_they_tell() {
     assert!(!is_good(&service, &twice) && is_good(&service, &once) && is_good(&service, &own));
     let gone = service.kms().find(&place.tenant, &label("d"));
     assert!(matches!(gone, Err(Error::NoKey(_))), "{gone:?}");
-    let left = service.restored().left.clone();
+    let left = service.reconcile_report().left.clone();
     for what in [
         format!("the token {} was made or revoked", once.id()),
         format!("one of the tokens {} was revoked by whoever had it", own.id()),

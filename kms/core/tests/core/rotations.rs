@@ -7,18 +7,21 @@ use std::sync::{Arc, Mutex, OnceLock};
 use gabion_kms::audit::Outcome;
 use gabion_kms::clock::Clock;
 use gabion_kms::gate::{Action, Principal};
-use gabion_kms::model::{Due, KeyId, Label, ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, State, Uuid};
+use gabion_kms::model::{
+    KeyId, Label, ROTATE_PERIOD_MAX_S, ROTATE_PERIOD_MIN_S, RotationTime, State, Uuid,
+};
 use gabion_kms::operations::{Import, KeyChange, NewKey, Terms};
-use gabion_kms::service::{AUTO_ROTATE, AuditAt, Call, KeyRef, RotatedDue, Service};
-use gabion_kms::store::testing::Over;
+use gabion_kms::service::{AUTO_ROTATE, AuditAt, Call, KeyRef, RotationReport, Service};
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{
-    Faults, MemoryStore, Outcome as Came, Read, RecordPath, Sim, Store, StoreError, Transaction,
+    Faults, MemoryStore, Outcome as Came, ReadResult, RecordPath, Sim, Store, StoreError,
+    Transaction,
 };
 use gabion_kms::{Code, Error};
 
 use crate::clocks::{House, NOW};
 use crate::fixture::{sealer, service as open};
-use crate::idempotency::{Dying, Killed};
+use crate::idempotency::{KillPoint, KillableStore};
 use crate::verbs::{label, pure};
 
 pub const HOUR: u64 = 60 * 60 * 1000;
@@ -42,13 +45,13 @@ impl House {
         let due_of_key = |plain: &Vec<u8>| {
             serde_json::from_slice::<gabion_kms::model::Key>(plain).unwrap().due()
         };
-        let index: BTreeMap<String, Due> = read("rotations")
+        let index: BTreeMap<String, RotationTime> = read("rotations")
             .into_iter()
             .filter_map(|(name, plain)| {
-                Some((name, serde_json::from_slice::<Option<Due>>(&plain).unwrap()?))
+                Some((name, serde_json::from_slice::<Option<RotationTime>>(&plain).unwrap()?))
             })
             .collect();
-        let keys: BTreeMap<String, Due> = read("keys")
+        let keys: BTreeMap<String, RotationTime> = read("keys")
             .iter()
             .filter_map(|(name, plain)| Some((name.clone(), due_of_key(plain)?)))
             .collect();
@@ -107,7 +110,7 @@ fn a_key_is_rotated_once_when_it_is_due_and_the_log_says_by_whom() {
     assert_eq!(house.agrees(), 1);
     let first = service.kms().sign(&id, None, pure(b"m")).unwrap();
     house.clock.goes_on(DAY - 1);
-    assert_eq!(service.rotate_due(10), Ok(RotatedDue::default()));
+    assert_eq!(service.rotate_due(10), Ok(RotationReport::default()));
     house.clock.goes_on(1);
     let size = service.log().size();
     let done = service.rotate_due(10).unwrap();
@@ -324,7 +327,7 @@ fn a_clock_that_goes_back_rotates_nothing_twice_and_stops_nothing_for_long() {
 type Hook = (usize, Box<dyn FnOnce() + Send>);
 
 /// A store that does something in its calls.
-struct Hooked {
+struct HookedStore {
     store: Arc<MemoryStore>,
     hook: Mutex<Option<Hook>>,
     reads: AtomicUsize,
@@ -335,9 +338,9 @@ struct Hooked {
     commits: AtomicUsize,
 }
 
-impl Hooked {
+impl HookedStore {
     fn over(store: &Arc<MemoryStore>) -> Arc<Self> {
-        Arc::new(Hooked {
+        Arc::new(HookedStore {
             store: store.clone(),
             hook: Mutex::default(),
             reads: AtomicUsize::new(0),
@@ -349,12 +352,12 @@ impl Hooked {
     }
 }
 
-impl Over for Hooked {
+impl StoreWrapper for HookedStore {
     fn below(&self) -> &dyn Store {
         &self.store
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         let read = self.store.read(paths);
         if paths.iter().any(|path| path.as_str().starts_with("keys/")) {
             self.reads.fetch_add(1, Ordering::SeqCst);
@@ -389,9 +392,9 @@ impl Over for Hooked {
 }
 
 #[test]
-fn whoever_rotates_a_key_while_the_clock_does_is_the_only_one() {
+fn a_manual_and_an_automatic_rotation_make_one_version() {
     let house = House::new();
-    let store = Hooked::over(&house.store);
+    let store = HookedStore::over(&house.store);
     let service = Arc::new(house.open_over(store.clone()));
     let id = daily(&service, "k");
     house.clock.goes_on(DAY);
@@ -480,7 +483,7 @@ fn a_key_that_can_not_be_rotated_stops_no_other_and_is_tried_again() {
 #[test]
 fn a_store_that_is_full_is_not_asked_all_the_time_and_goes_on() {
     let house = House::new();
-    let store = Hooked::over(&house.store);
+    let store = HookedStore::over(&house.store);
     let service = house.open_over(store.clone());
     let ids = ["a", "b", "c"].map(|name| daily(&service, name));
     house.clock.goes_on(DAY);
@@ -493,7 +496,7 @@ fn a_store_that_is_full_is_not_asked_all_the_time_and_goes_on() {
         assert_eq!(store.commits.load(Ordering::SeqCst), before + 1);
         // Nothing is tried for a while, of other keys neither.
         house.clock.goes_on(rest - 1);
-        assert_eq!(service.rotate_due(10), Ok(RotatedDue::default()));
+        assert_eq!(service.rotate_due(10), Ok(RotationReport::default()));
         assert_eq!(store.commits.load(Ordering::SeqCst), before + 1);
         house.clock.goes_on(1);
         rest = (2 * rest).min(60_000);
@@ -509,7 +512,7 @@ fn a_store_that_is_full_is_not_asked_all_the_time_and_goes_on() {
 #[test]
 fn a_change_that_happens_late_is_found() {
     let house = House::new();
-    let store = Hooked::over(&house.store);
+    let store = HookedStore::over(&house.store);
     let service = house.open_over(store.clone());
     let id = service.kms().create(&new("k")).unwrap().key;
     assert_eq!(made(&service), 0);
@@ -531,19 +534,19 @@ fn a_change_that_happens_late_is_found() {
 #[test]
 fn a_rotation_that_a_kill_cuts_off_is_done_once_by_the_next_start() {
     for at in 0..3 {
-        for killed in [Killed::Before(at), Killed::After(at)] {
+        for killed in [KillPoint::BeforeCommit(at), KillPoint::AfterCommit(at)] {
             let house = House::new();
             let service = house.open();
             let ids = ["a", "b"].map(|name| daily(&service, name));
             service.checkpoint().unwrap();
             drop(service);
             house.clock.goes_on(DAY);
-            let dying = Dying::new(&house.store, Killed::Never);
+            let dying = KillableStore::new(&house.store, KillPoint::None);
             let service = house.open_over(dying.clone());
             // What opening commits is not what is tried.
             let begun = dying.count();
             drop(service);
-            let dying = Dying::new(&house.store, killed.later(begun));
+            let dying = KillableStore::new(&house.store, killed.later(begun));
             let service = house.open_over(dying.clone());
             let came = service.rotate_due(10);
             assert_eq!(came.is_err(), dying.is_dead(), "{killed:?}");
@@ -558,9 +561,9 @@ fn a_rotation_that_a_kill_cuts_off_is_done_once_by_the_next_start() {
 }
 
 /// Draws numbers.
-struct Drawn(u64);
+struct Dice(u64);
 
-impl Drawn {
+impl Dice {
     fn next(&mut self, n: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -583,7 +586,7 @@ fn keys_and_index_agree_after_any_history() {
                 return service;
             }
         };
-        let (mut draw, mut service, mut ids) = (Drawn(seed), Some(reopened()), Vec::new());
+        let (mut draw, mut service, mut ids) = (Dice(seed), Some(reopened()), Vec::new());
         for step in 0..120 {
             let kms = service.as_ref().unwrap().kms();
             let id: Option<&KeyId> = match ids.len() {
@@ -675,7 +678,7 @@ fn lost_answers_rotate_nothing_twice() {
 #[test]
 fn keys_that_do_not_rotate_are_not_read() {
     let house = House::new();
-    let store = Hooked::over(&house.store);
+    let store = HookedStore::over(&house.store);
     let service = house.open_over(store.clone());
     for n in 0..1200 {
         service.kms().create(&new(&format!("other-{n}"))).unwrap();
@@ -706,7 +709,7 @@ fn many_that_are_due_are_rotated_in_the_order_of_their_times() {
     let service = house.open_again(service);
     house.clock.goes_on(DAY);
     let uuids =
-        |done: RotatedDue| -> Vec<Uuid> { done.made.iter().map(|of| of.key.uuid).collect() };
+        |done: RotationReport| -> Vec<Uuid> { done.made.iter().map(|of| of.key.uuid).collect() };
     let first = uuids(service.rotate_due(7).unwrap());
     assert_eq!(first, ids[..7].iter().map(|id| id.uuid).collect::<Vec<_>>());
     let mut all = 7;

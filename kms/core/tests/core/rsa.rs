@@ -1,7 +1,9 @@
 //! RSA keys.
 
-use gabion_kms::model::{Conformance, Does, VersionId};
-use gabion_kms::operations::{Import, Item, Kms, NewKey, StreamForm, StreamLen, StreamUse, ToSign};
+use gabion_kms::model::{Capability, Conformance, VersionId};
+use gabion_kms::operations::{
+    Import, Kms, NewKey, SignRequest, StreamForm, StreamLen, StreamUse, VerifyRequest,
+};
 use gabion_kms::rsa::{Hash, PrivateKey, PublicKey, Scheme};
 use gabion_kms::transport::Form;
 use gabion_kms::{Code, Error, Message, Prehash};
@@ -28,7 +30,7 @@ fn public(kms: &Kms, id: &VersionId) -> PublicKey {
 fn an_rsa_key_signs_and_encrypts_and_rotates() {
     let kms = Kms::in_memory().unwrap();
     let first = create(&kms, "r", "rsa-2048");
-    assert_eq!(first.key.algorithm.does(), Does::SignAndEncrypt);
+    assert_eq!(first.key.algorithm.does(), Capability::SignAndEncrypt);
     let key = public(&kms, &first);
     assert_eq!(key.bits(), 2048);
 
@@ -97,17 +99,17 @@ fn an_rsa_key_signs_and_encrypts_and_rotates() {
 fn batches_have_rsa_among_others() {
     let kms = Kms::in_memory().unwrap();
     let keys = [create(&kms, "r", "rsa-2048"), create(&kms, "e", "ed25519")];
-    let items: Vec<ToSign<'_>> = [0, 1, 0, 1]
-        .map(|place| ToSign { key: &keys[place].key, version: None, message: pure(b"m") })
+    let items: Vec<SignRequest<'_>> = [0, 1, 0, 1]
+        .map(|place| SignRequest { key: &keys[place].key, version: None, message: pure(b"m") })
         .to_vec();
     let signed: Vec<_> = kms.sign_batch(&items).into_iter().map(Result::unwrap).collect();
     let bad = vec![0; 256];
     let items = [
-        Item { by: &keys[0], message: pure(b"m"), signature: &signed[0].signature },
-        Item { by: &keys[1], message: pure(b"m"), signature: &signed[1].signature },
-        Item { by: &keys[0], message: pure(b"n"), signature: &signed[2].signature },
-        Item { by: &keys[0], message: pure(b"m"), signature: &signed[1].signature },
-        Item { by: &keys[0], message: pure(b"m"), signature: &bad },
+        VerifyRequest { by: &keys[0], message: pure(b"m"), signature: &signed[0].signature },
+        VerifyRequest { by: &keys[1], message: pure(b"m"), signature: &signed[1].signature },
+        VerifyRequest { by: &keys[0], message: pure(b"n"), signature: &signed[2].signature },
+        VerifyRequest { by: &keys[0], message: pure(b"m"), signature: &signed[1].signature },
+        VerifyRequest { by: &keys[0], message: pure(b"m"), signature: &bad },
     ];
     let verdicts = kms.verify_batch(&items);
     assert_eq!(verdicts[..3], [Ok(true), Ok(true), Ok(false)]);
@@ -198,7 +200,7 @@ fn a_conforming_key_signs_digests_that_are_strong_enough() {
         let is_taken = matches!(hash, Prehash::Sha2_512 | Prehash::Sha3_512 | Prehash::Shake256);
         let digest = vec![7; hash.digest_len()];
         let message = Message::Prehash { context: b"", hash, digest: &digest };
-        let item = ToSign { key: &id.key, version: None, message };
+        let item = SignRequest { key: &id.key, version: None, message };
         let form = StreamForm { hash: Some(hash), ..StreamForm::default() };
         let len = StreamLen { of_message: None, whole_max: 1 };
         for done in [

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use gabion_kms::operations::{Kms, Options as KmsOptions};
 use gabion_kms::seal::{
-    By, Cost, Dealt, Sealer, Share, Shares, Slots, change_slots, init, is_initialised,
+    Cost, PendingSeal, Sealer, Share, Shares, Slots, UnsealMethod, change_slots, init,
+    is_initialised,
 };
-use gabion_kms::store::testing::Over;
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{
-    MemoryStore, Options, Outcome, Read, RecordPath, Revision, SqliteStore, Store, StoreError,
-    Transaction,
+    MemoryStore, Options, Outcome, ReadResult, RecordPath, Revision, SqliteStore, Store,
+    StoreError, Transaction,
 };
 use gabion_kms::{Code, Error, SealError, ShareError, seal};
 
@@ -17,36 +18,36 @@ const CHEAP: Cost = Cost { memory_kib: 64, passes: 1 };
 const TWO_OF_THREE: Shares = Shares { shares: 3, threshold: 2 };
 
 /// What was dealt, adopted by all of its shares.
-pub fn adopted(store: &dyn Store, dealt: Result<Dealt, Error>) -> (Sealer, Vec<Share>) {
+pub fn adopted(store: &dyn Store, dealt: Result<PendingSeal, Error>) -> (Sealer, Vec<Share>) {
     let dealt = dealt.unwrap();
     let shares = dealt.shares().to_vec();
     (dealt.adopt(store, &shares).unwrap(), shares)
 }
 
 /// By a passphrase, or by shares.
-trait Opens {
-    fn by(&self) -> By<'_>;
+trait Unseal {
+    fn by(&self) -> UnsealMethod<'_>;
 }
 
-impl Opens for str {
-    fn by(&self) -> By<'_> {
-        By::Passphrase(self)
+impl Unseal for str {
+    fn by(&self) -> UnsealMethod<'_> {
+        UnsealMethod::Passphrase(self)
     }
 }
 
-impl Opens for [Share] {
-    fn by(&self) -> By<'_> {
-        By::Shares(self)
+impl Unseal for [Share] {
+    fn by(&self) -> UnsealMethod<'_> {
+        UnsealMethod::Shares(self)
     }
 }
 
-impl Opens for Vec<Share> {
-    fn by(&self) -> By<'_> {
-        By::Shares(self)
+impl Unseal for Vec<Share> {
+    fn by(&self) -> UnsealMethod<'_> {
+        UnsealMethod::Shares(self)
     }
 }
 
-fn unseal<P: Opens + ?Sized>(store: &dyn Store, by: &P) -> Result<Sealer, Error> {
+fn unseal<P: Unseal + ?Sized>(store: &dyn Store, by: &P) -> Result<Sealer, Error> {
     seal::unseal(store, by.by())
 }
 
@@ -126,14 +127,14 @@ fn what_was_dealt_is_adopted_by_its_own_shares_only() {
 }
 
 /// A store whose answers get lost as long as it is told so, from the first commit on; what was asked happens.
-struct Deaf(MemoryStore, Mutex<bool>);
+struct LossyStore(MemoryStore, Mutex<bool>);
 
-impl Over for Deaf {
+impl StoreWrapper for LossyStore {
     fn below(&self) -> &dyn Store {
         &self.0
     }
 
-    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+    fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         let read = self.0.read(paths)?;
         match *self.1.lock().unwrap() && read.revision > Revision(0) {
             true => Err(StoreError::Unavailable("its answer was lost".to_owned())),
@@ -149,7 +150,7 @@ impl Over for Deaf {
 
 #[test]
 fn a_lost_answer_to_an_adoption_loses_no_seal() {
-    let store = Deaf(MemoryStore::new(), Mutex::new(true));
+    let store = LossyStore(MemoryStore::new(), Mutex::new(true));
     let dealt = init(&store, &Slots { recovery: TWO_OF_THREE, passphrase: None }).unwrap();
     let lost = dealt.adopt(&store, dealt.shares()).err();
     assert_eq!(lost, Some(Error::OutcomeUnknown));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gabion_kms::audit::{self, Class, Outcome, Record};
-use gabion_kms::gate::{self, Authenticated, Caveat, Peer, Principal};
+use gabion_kms::gate::{self, Caller, Caveat, Peer, Principal};
 use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{Import, Kms, NewKey};
 use gabion_kms::service::{
@@ -32,7 +32,7 @@ fn service() -> Service {
 }
 
 /// Somebody with a token of these caveats.
-fn somebody(service: &Service, caveats: &[&str]) -> Authenticated {
+fn somebody(service: &Service, caveats: &[&str]) -> Caller {
     let mut token = service.first_token(&Principal::new("ci").unwrap()).unwrap();
     for caveat in caveats {
         token = token.attenuate(caveat.parse().unwrap()).unwrap();
@@ -40,7 +40,7 @@ fn somebody(service: &Service, caveats: &[&str]) -> Authenticated {
     service.authenticate(&token.to_string(), &Peer::default()).unwrap()
 }
 
-fn call(who: &Authenticated) -> Call<'_> {
+fn call(who: &Caller) -> Call<'_> {
     Call::new(who, "r-1")
 }
 
@@ -61,7 +61,7 @@ fn last(service: &Service, most: u64) -> Vec<Record> {
 }
 
 #[test]
-fn each_verb_is_told_of() {
+fn each_verb_is_logged() {
     let (service, tenant) = (service(), label("a"));
     let who = somebody(&service, &[]);
     let (call, name) = (call(&who), label("web"));
@@ -116,13 +116,13 @@ thread_local! {
 fn an_export_looks_at_its_key_again() {
     let (service, tenant) = (Arc::new(service()), label("a"));
     let who = somebody(&service, &[]);
-    let aside = |act: &mut dyn FnMut()| {
+    let run_blocking = |act: &mut dyn FnMut()| {
         act();
         if let Some(withdraws) = WITHDRAWS.take() {
             withdraws();
         }
     };
-    let call = Call { aside, ..call(&who) };
+    let call = Call { run_blocking, ..call(&who) };
     let to = Kms::in_memory().unwrap().wrapping_key(Wrapper::XWing).unwrap();
     for (name, wanted) in [("disabled", Code::VersionDisabled), ("deleted", Code::KeyDeleted)] {
         let (name, is_deleted) = (label(name), wanted == Code::KeyDeleted);
@@ -156,14 +156,14 @@ thread_local! {
 }
 
 /// How often something runs aside.
-fn aside<T>(act: impl FnOnce() -> T) -> (T, usize) {
+fn run_blocking<T>(act: impl FnOnce() -> T) -> (T, usize) {
     let before = ASIDE.get();
     let made = act();
     (made, ASIDE.get() - before)
 }
 
 #[test]
-fn what_takes_long_runs_aside_and_nothing_else() {
+fn only_slow_work_runs_off_the_callers_thread() {
     let count = |act: &mut dyn FnMut()| {
         ASIDE.set(ASIDE.get() + 1);
         act();
@@ -174,34 +174,35 @@ fn what_takes_long_runs_aside_and_nothing_else() {
         let options = Options { class, ..options() };
         let service = Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options).unwrap();
         let who = somebody(&service, &[]);
-        let call = Call { aside: count, ..call(&who) };
+        let call = Call { run_blocking: count, ..call(&who) };
         let told = usize::from(class == Class::Durable);
         // Changes wait for the disk, whatever is said of uses.
-        let (made, times) = aside(|| service.create(&call, &new(&tenant, "quick")));
+        let (made, times) = run_blocking(|| service.create(&call, &new(&tenant, "quick")));
         assert_eq!((made.is_ok(), times), (true, 1));
         let algorithm = "slh-dsa-sha2-128f".parse().unwrap();
         service.create(&call, &NewKey { algorithm, ..new(&tenant, "slow") }).unwrap();
 
         let key = |name| KeyRef { tenant: &tenant, name };
-        let sign = |name| aside(|| service.sign(&call, &key(name), None, text(b"abc")).is_ok());
+        let sign =
+            |name| run_blocking(|| service.sign(&call, &key(name), None, text(b"abc")).is_ok());
         assert_eq!(sign(&quick), (true, told));
         assert_eq!(sign(&slow), (true, 1 + told));
         // A refusal is told of, too.
         assert_eq!(sign(&none), (false, told));
         let item = |key| SignItem { key, version: None, message: text(b"abc") };
-        let (batch, times) = aside(|| service.sign_batch(&call, &[item(key(&quick))]));
+        let (batch, times) = run_blocking(|| service.sign_batch(&call, &[item(key(&quick))]));
         assert_eq!((batch[0].is_ok(), times), (true, told));
         let both = [item(key(&quick)), item(key(&slow))];
-        let (batch, times) = aside(|| service.sign_batch(&call, &both));
+        let (batch, times) = run_blocking(|| service.sign_batch(&call, &both));
         assert_eq!((batch.iter().all(Result::is_ok), times), (true, 1 + told));
     }
 }
 
 #[test]
-fn who_runs_nothing_aside_gets_an_error() {
+fn slow_work_that_does_not_run_is_an_error() {
     let (service, tenant) = (service(), label("a"));
     let who = somebody(&service, &[]);
-    let call = Call { aside: |_| (), ..call(&who) };
+    let call = Call { run_blocking: |_| (), ..call(&who) };
     assert!(service.create(&call, &new(&tenant, "web")).is_err());
     let name = label("web");
     let key = KeyRef { tenant: &tenant, name: &name };
@@ -226,7 +227,7 @@ fn no_record_has_a_message_a_signature_or_a_token_in_it() {
 }
 
 #[test]
-fn secrets_are_made_taken_and_given_out_and_told_of_by_keyed_digests() {
+fn verbs_of_secrets_are_logged_by_keyed_digests() {
     let (service, tenant) = (service(), label("a"));
     let all = somebody(&service, &[]);
     let call = call(&all);
@@ -308,7 +309,7 @@ fn each_verb_of_secrets_has_an_action_of_its_own() {
 }
 
 #[test]
-fn what_is_not_allowed_is_told_of_and_hidden_keys_do_not_exist() {
+fn denials_are_logged_and_hidden_keys_answer_like_missing_ones() {
     let (service, tenant, name) = (service(), label("a"), label("web"));
     let all = somebody(&service, &[]);
     service.create(&call(&all), &new(&tenant, "web")).unwrap();
@@ -336,7 +337,7 @@ fn what_is_not_allowed_is_told_of_and_hidden_keys_do_not_exist() {
         service.authenticate("gbk1.AAAA", &Peer::default()),
         Err(Error::Unauthenticated(_))
     ));
-    assert_eq!(service.strangers(), 1);
+    assert_eq!(service.unauthenticated_count(), 1);
 }
 
 #[test]
@@ -427,7 +428,7 @@ fn what_is_revoked_while_it_is_used_is_withheld() {
 }
 
 #[test]
-fn a_token_that_somebody_makes_may_no_more_than_they_may() {
+fn a_new_token_is_limited_to_its_makers_permissions() {
     let service = service();
     let maker =
         somebody(&service, &["tenant=a", "key_prefix=web-", "actions=token,sign", "batch_max=2"]);
@@ -475,7 +476,7 @@ impl Files {
 }
 
 #[test]
-fn nothing_is_done_that_the_log_can_not_tell_of() {
+fn nothing_is_done_that_cannot_be_logged() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("audit");
     let files = Files::new();

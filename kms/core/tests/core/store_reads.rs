@@ -7,7 +7,7 @@ use std::time::Duration;
 use gabion_kms::model::Label;
 use gabion_kms::operations::{Kms, Options};
 use gabion_kms::seal::Sealer;
-use gabion_kms::store::testing::Over;
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{MemoryStore, Outcome, Page, RecordPath, Store, StoreError, Transaction};
 
 use crate::verbs::{create, label};
@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A store that counts records which are listed, and whose commits wait while they are told to.
 #[derive(Default)]
-struct Watched {
+struct CountingStore {
     store: MemoryStore,
     listed: AtomicUsize,
     lists: AtomicUsize,
@@ -26,7 +26,7 @@ struct Watched {
     changed: Condvar,
 }
 
-impl Over for Watched {
+impl StoreWrapper for CountingStore {
     fn below(&self) -> &dyn Store {
         &self.store
     }
@@ -53,8 +53,8 @@ impl Over for Watched {
     }
 }
 
-fn watched() -> (Arc<Watched>, Kms) {
-    let store = Arc::new(Watched::default());
+fn watched() -> (Arc<CountingStore>, Kms) {
+    let store = Arc::new(CountingStore::default());
     let sealer = Sealer::volatile(store.identity().id).unwrap();
     let kms = Kms::new(store.clone(), sealer, Options::default()).unwrap();
     (store, kms)

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use gabion_kms::store::conformance::{self, Bench, Told};
-use gabion_kms::store::testing::Over;
+use gabion_kms::store::conformance::{self, Bench, FaultReport};
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{
-    Faults, MemoryStore, Options, Outcome, RecordPath, Settled, Sim, SqliteStore, Store,
+    Faults, MemoryStore, Options, Outcome, RecordPath, SettleOutcome, Sim, SqliteStore, Store,
     StoreError, Transaction, settle,
 };
 use tempfile::TempDir;
@@ -55,12 +55,15 @@ fn sqlite_keeps_to_the_contract() {
 
 #[test]
 fn the_store_in_memory_says_nothing_false_under_faults() {
-    let mut all = Told::default();
+    let mut all = FaultReport::default();
     for seed in 0..200 {
         let told = conformance::faults(&Sim::new(MemoryStore::new(), seed, FAULTS), seed, 200);
         let told = told.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        all =
-            Told { read: all.read + told.read, committed: all.committed + told.committed, ..told };
+        all = FaultReport {
+            read: all.read + told.read,
+            committed: all.committed + told.committed,
+            ..told
+        };
     }
     assert!(all.read > 20_000 && all.committed > 10_000, "{all:?}");
 }
@@ -84,12 +87,12 @@ fn a_seed_gives_the_same_faults_again() {
 }
 
 /// A store that loses the first transaction it is asked for, while another one happens.
-struct Loses {
+struct LosingStore {
     store: MemoryStore,
     meanwhile: Mutex<Option<Transaction>>,
 }
 
-impl Over for Loses {
+impl StoreWrapper for LosingStore {
     fn below(&self) -> &dyn Store {
         &self.store
     }
@@ -111,22 +114,22 @@ fn another_ones_burial_is_no_success_of_ours() {
     let settled = |meanwhile, ours| {
         let store = MemoryStore::new();
         let _ = store.commit(&both()).unwrap();
-        settle(&Loses { store, meanwhile: Mutex::new(Some(meanwhile)) }, &ours)
+        settle(&LosingStore { store, meanwhile: Mutex::new(Some(meanwhile)) }, &ours)
     };
     let ours = || bury_a().put(b.clone(), 1, b"ours".to_vec());
-    assert_eq!(settled(ours(), ours()), Ok(Settled::Committed));
+    assert_eq!(settled(ours(), ours()), Ok(SettleOutcome::Committed));
     // The same burial, and nothing that is ours beside it.
-    assert!(matches!(settled(bury_a(), ours()), Ok(Settled::Conflict(_))));
+    assert!(matches!(settled(bury_a(), ours()), Ok(SettleOutcome::Conflict(_))));
     let theirs = bury_a().put(b.clone(), 1, b"theirs".to_vec());
-    assert!(matches!(settled(theirs, ours()), Ok(Settled::Conflict(_))));
+    assert!(matches!(settled(theirs, ours()), Ok(SettleOutcome::Conflict(_))));
     // Nobody can tell whose it was.
-    assert_eq!(settled(bury_a(), bury_a()), Ok(Settled::Unknown));
+    assert_eq!(settled(bury_a(), bury_a()), Ok(SettleOutcome::Unknown));
     // What was buried before is final.
     let store = MemoryStore::new();
     let _ = store.commit(&both()).unwrap();
     let _ = store.commit(&bury_a()).unwrap();
     let other = Transaction::new().put(b.clone(), 1, vec![2]);
-    let store = Loses { store, meanwhile: Mutex::new(Some(other)) };
+    let store = LosingStore { store, meanwhile: Mutex::new(Some(other)) };
     let late = Transaction::new().put(a.clone(), 2, vec![3]);
     assert_eq!(settle(&store, &late), Err(StoreError::Buried("a".to_owned())));
 }

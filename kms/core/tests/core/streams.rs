@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use gabion_kms::audit::{self, Outcome, Record};
 use gabion_kms::clock::Clock;
-use gabion_kms::gate::{self, Authenticated, Peer, Principal};
-use gabion_kms::model::{Does, KeyAlgorithm, Label, Minimum, State, VersionId};
+use gabion_kms::gate::{self, Caller, Peer, Principal};
+use gabion_kms::model::{Capability, KeyAlgorithm, Label, Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, NewKey, StreamForm, StreamLen, StreamUse};
 use gabion_kms::rsa::{Hash, Scheme};
-use gabion_kms::service::{AuditAt, Call, KeyRef, Options, QuotaOptions, Service, Streaming};
+use gabion_kms::service::{AuditAt, Call, KeyRef, Options, QuotaOptions, Service, StreamedMessage};
 use gabion_kms::{Code, Error, Message, Prehash};
 
 use crate::fixture::lax;
@@ -51,7 +51,7 @@ fn signers(kms: &Kms) -> Vec<VersionId> {
         let name = algorithm.to_string();
         let is_slow = name.contains("rsa") && !name.contains("2048")
             || name.starts_with("slh") && !name.ends_with("128f");
-        matches!(algorithm.does(), Does::Sign | Does::SignAndEncrypt) && !is_slow
+        matches!(algorithm.does(), Capability::Sign | Capability::SignAndEncrypt) && !is_slow
     };
     let algorithms: Vec<String> =
         KeyAlgorithm::all().filter(signs).map(|algorithm| algorithm.to_string()).collect();
@@ -181,7 +181,7 @@ fn a_long_message_is_signed_in_pieces() {
 }
 
 #[test]
-fn rsa_signs_pieces_as_it_is_told() {
+fn rsa_signs_streams_with_the_requested_scheme() {
     let kms = Kms::in_memory().unwrap();
     let (by, other) = (create(&kms, "r", "rsa-2048"), create(&kms, "e", "ed25519"));
     let message = message(1000);
@@ -275,7 +275,7 @@ fn a_message_that_has_to_be_there_whole_is_bounded_and_the_error_says_what_is_no
 /// A service, and who may do everything there.
 struct World {
     service: Service,
-    who: Authenticated,
+    who: Caller,
     tenant: Label,
 }
 
@@ -312,7 +312,7 @@ impl World {
         version: Option<u32>,
         what: StreamUse,
         form: StreamForm,
-    ) -> Result<Streaming, Error> {
+    ) -> Result<StreamedMessage, Error> {
         let len = StreamLen { of_message: None, whole_max: WHOLE_MAX };
         let mut came =
             self.service.begin_stream(&self.call(), &self.key(name), version, (what, form), len)?;
@@ -331,7 +331,7 @@ impl World {
 }
 
 #[test]
-fn the_log_is_told_of_pieces_what_it_is_told_of_the_message() {
+fn streams_are_logged_like_whole_messages() {
     let world = World::usual();
     let (call, message) = (world.call(), message(300));
     let hash = Some(Prehash::Sha2_512);
@@ -402,7 +402,7 @@ fn what_is_withdrawn_while_a_message_comes_is_not_used() {
         let (what, form) = (StreamUse::Sign, StreamForm::default());
         world.begin(name, version, what, form).unwrap()
     };
-    let refused = |name: &Label, came: &Streaming, code: Code| {
+    let refused = |name: &Label, came: &StreamedMessage, code: Code| {
         let error = service.sign_stream(&call, &world.key(name), came).unwrap_err();
         assert_eq!(error.code(), code, "{error}");
         let told = world.last();
@@ -463,8 +463,8 @@ fn what_is_withdrawn_while_a_message_comes_is_not_used() {
 
 #[test]
 fn a_key_that_expires_while_a_message_comes_makes_nothing() {
-    struct Late(std::sync::atomic::AtomicU64);
-    impl Clock for Late {
+    struct SteppingClock(std::sync::atomic::AtomicU64);
+    impl Clock for SteppingClock {
         fn now_ms(&self) -> u64 {
             self.0.load(std::sync::atomic::Ordering::Relaxed)
         }
@@ -472,7 +472,7 @@ fn a_key_that_expires_while_a_message_comes_makes_nothing() {
             0
         }
     }
-    let clock = Arc::new(Late(1_000_000.into()));
+    let clock = Arc::new(SteppingClock(1_000_000.into()));
     let kms = Kms::in_memory().unwrap().with_clock(clock.clone());
     let world = World::new(kms, QuotaOptions::default());
     let name = label("k");
@@ -488,7 +488,7 @@ fn a_key_that_expires_while_a_message_comes_makes_nothing() {
 }
 
 #[test]
-fn who_may_not_is_told_before_the_message_and_the_log_is_told_of_it() {
+fn a_denied_stream_is_refused_before_the_message_and_logged() {
     let world = World::usual();
     let name = label("k");
     world.create(&name, "ml-dsa-44");

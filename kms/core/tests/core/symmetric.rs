@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gabion_kms::model::{Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, Options};
-use gabion_kms::seal::{AuthenticatedStore, By, Sealer, Shares, Slots, init, unseal};
+use gabion_kms::seal::{AuthenticatedStore, Sealer, Shares, Slots, UnsealMethod, init, unseal};
 use gabion_kms::store::{MemoryStore, Outcome, Record, RecordPath, Store, Transaction};
 use gabion_kms::{Code, Error, Prehash};
 
@@ -156,7 +156,7 @@ fn messages_under_short_nonces_are_counted_and_run_out() {
     let store = Arc::new(MemoryStore::new());
     let slots = Slots { recovery: Shares { shares: 1, threshold: 1 }, passphrase: None };
     let (_, shares) = adopted(&*store, init(&*store, &slots));
-    let sealer = || unseal(&*store, By::Shares(&shares)).unwrap();
+    let sealer = || unseal(&*store, UnsealMethod::Shares(&shares)).unwrap();
     let kms = || {
         let store = Arc::clone(&store) as Arc<dyn Store>;
         Kms::new(store, sealer(), Options::default()).unwrap()
@@ -230,7 +230,7 @@ fn what_an_older_program_counted_counts() {
     let store = Arc::new(MemoryStore::new());
     let slots = Slots { recovery: Shares { shares: 1, threshold: 1 }, passphrase: None };
     let (_, shares) = adopted(&*store, init(&*store, &slots));
-    let sealer = || unseal(&*store, By::Shares(&shares)).unwrap();
+    let sealer = || unseal(&*store, UnsealMethod::Shares(&shares)).unwrap();
     let kms = || Kms::new(store.clone() as Arc<dyn Store>, sealer(), Options::default()).unwrap();
     let (id, other) =
         (create(&kms(), "a", "aes256-gcm96").key, create(&kms(), "b", "aes256-gcm96").key);

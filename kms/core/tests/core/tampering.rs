@@ -9,8 +9,10 @@ use std::sync::Arc;
 use gabion_kms::gate::{self, Action, Peer, Principal};
 use gabion_kms::model::{Minimum, State};
 use gabion_kms::operations::{self, Kms, NewKey, Terms};
-use gabion_kms::seal::{self, AuthenticatedStore, By, Share, Shares, Slots};
-use gabion_kms::service::{AuditAt, Begun, Call, Ended, KeyRef, OpRequest, Options, Service};
+use gabion_kms::seal::{self, AuthenticatedStore, Share, Shares, Slots, UnsealMethod};
+use gabion_kms::service::{
+    AuditAt, Call, IdempotentRequest, KeyRef, OpResult, OpStart, Options, Service,
+};
 use gabion_kms::store::{self, FORMAT, Record, SqliteStore, Store, StoreError};
 use gabion_kms::{Code, Error};
 use rusqlite::Connection;
@@ -41,7 +43,7 @@ impl Place {
 
     fn open(&self) -> Result<Service, Error> {
         let store = Arc::new(SqliteStore::open(&self.at("store"), store::Options::default())?);
-        let sealer = seal::unseal(&*store, By::Shares(&self.shares))?;
+        let sealer = seal::unseal(&*store, UnsealMethod::Shares(&self.shares))?;
         let kms = Kms::new(store, sealer, operations::Options::default())?;
         let gate =
             gate::Options { needs_certificate_for_administration: false, ..Default::default() };
@@ -72,7 +74,7 @@ impl Place {
     fn refused(&self, at: &Path) -> Option<Error> {
         let opened = || -> Result<(), Error> {
             let store = SqliteStore::open(at, store::Options::default())?;
-            let sealer = seal::unseal(&store, By::Shares(&self.shares))?;
+            let sealer = seal::unseal(&store, UnsealMethod::Shares(&self.shares))?;
             AuthenticatedStore::open(&store as &dyn Store, Arc::new(sealer)).map(drop)
         };
         opened().err()
@@ -108,7 +110,7 @@ fn filled() -> (Place, PathBuf, PathBuf) {
     let op = |service: &Service, call: &Call<'_>, id: &str, name: &str| {
         let (name, key) = (label(name), new_key(name, "ed25519"));
         let request = [id.len() as u8; 32];
-        let asked = OpRequest {
+        let asked = IdempotentRequest {
             op_id: id,
             request,
             action: Action::Create,
@@ -116,9 +118,9 @@ fn filled() -> (Place, PathBuf, PathBuf) {
             key: Some(&name),
             is_secret: false,
         };
-        let Begun::New(mut op) = service.op_begin(call, &asked).unwrap() else { panic!("{id}") };
+        let OpStart::New(mut op) = service.op_begin(call, &asked).unwrap() else { panic!("{id}") };
         service.op_run(&mut op, || service.create(call, &key).unwrap()).unwrap();
-        service.op_end(op, Ended::Done(b"made")).unwrap();
+        service.op_end(op, OpResult::Done(b"made")).unwrap();
     };
     place.with(|service, call| {
         service.create_on(call, &new_key("web", "ed25519"), &daily).unwrap();
@@ -297,7 +299,7 @@ fn no_family_is_removed_put_back_or_added_to_unnoticed() {
 
 /// What a removal would give: the report's own cases, through the service.
 #[test]
-fn a_service_whose_revocations_or_policies_were_removed_stays_sealed() {
+fn a_service_stays_sealed_if_revocations_or_policies_were_removed() {
     let (place, _, now) = filled();
     for (family, what) in [
         ("tokens", "tokens/revoked/"),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gabion_kms::model::{Does, KeyAlgorithm, KeyId, Label, Minimum, State, VersionId};
+use gabion_kms::model::{Capability, KeyAlgorithm, KeyId, Label, Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, NewKey, Options};
-use gabion_kms::seal::{By, Sealer, Shares, Slots, init, unseal};
-use gabion_kms::store::testing::Over;
+use gabion_kms::seal::{Sealer, Shares, Slots, UnsealMethod, init, unseal};
+use gabion_kms::store::testing::StoreWrapper;
 use gabion_kms::store::{MemoryStore, Outcome, RecordPath, Store, StoreError, Transaction};
 use gabion_kms::{Code, Error, Message};
 
@@ -34,7 +34,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
 /// The slowest ones are left to the suite of the engine: what they add here is seconds, not paths.
 fn is_quick(algorithm: &KeyAlgorithm) -> bool {
     let name = algorithm.to_string();
-    algorithm.does() == Does::Sign
+    algorithm.does() == Capability::Sign
         && !(name.contains("rsa") || name.starts_with("slh-dsa") && name.ends_with('s'))
 }
 
@@ -217,7 +217,7 @@ fn a_version_that_no_backend_takes_can_be_disabled() {
     let id = create(&kms, "a", "ed25519").key;
     let path = RecordPath::new(format!("versions/default/{}/0000000001", id.uuid)).unwrap();
     let record = store.read(std::slice::from_ref(&path)).unwrap().records.remove(0).unwrap();
-    let sealer = unseal(&*store, By::Shares(&shares)).unwrap();
+    let sealer = unseal(&*store, UnsealMethod::Shares(&shares)).unwrap();
     let mut plain = sealer.open(&path, 1, &record.value.unwrap()).unwrap();
     // The last byte says which form the key has.
     *plain.last_mut().unwrap() = 9;
@@ -280,13 +280,13 @@ fn metrics_count_every_verb_and_failure() {
 }
 
 /// A store that, when it is told so, does nothing of what it is asked to write until later, and answers nothing.
-struct Later {
+struct DelayedStore {
     store: MemoryStore,
     is_late: AtomicBool,
     held: Mutex<Vec<Transaction>>,
 }
 
-impl Later {
+impl DelayedStore {
     fn run_held(&self) {
         for transaction in self.held.lock().unwrap().drain(..) {
             let _ = self.store.commit(&transaction).unwrap();
@@ -294,7 +294,7 @@ impl Later {
     }
 }
 
-impl Over for Later {
+impl StoreWrapper for DelayedStore {
     fn below(&self) -> &dyn Store {
         &self.store
     }
@@ -313,7 +313,7 @@ impl Over for Later {
 #[test]
 fn a_change_that_happens_later_is_seen() {
     let (store, is_late) = (MemoryStore::new(), AtomicBool::new(false));
-    let store = Arc::new(Later { store, is_late, held: Mutex::default() });
+    let store = Arc::new(DelayedStore { store, is_late, held: Mutex::default() });
     let sealer = Sealer::volatile(store.identity().id).unwrap();
     let kms = Kms::new(Arc::clone(&store) as Arc<dyn Store>, sealer, Options::default()).unwrap();
     let id = create(&kms, "a", "ed25519").key;

@@ -1,7 +1,7 @@
 //! Old versions verify what they signed, and batches answer as single calls do.
 
 use gabion_kms::model::Minimum;
-use gabion_kms::operations::{Item, Kms};
+use gabion_kms::operations::{Kms, VerifyRequest};
 use gabion_kms::{Code, Error};
 
 use crate::verbs::{create, pure};
@@ -77,9 +77,9 @@ fn a_batch_gives_the_verdicts_of_single_verification_on_adversarial_signatures()
     for (point, scalar) in POINTS.iter().flat_map(|point| SCALARS.map(|scalar| (point, scalar))) {
         cases.push((&ids[0], b"x", [bytes(point), bytes(scalar)].concat()));
     }
-    let items: Vec<Item<'_>> = cases
+    let items: Vec<VerifyRequest<'_>> = cases
         .iter()
-        .map(|(by, message, signature)| Item { by, message: pure(message), signature })
+        .map(|(by, message, signature)| VerifyRequest { by, message: pure(message), signature })
         .collect();
     let single: Vec<_> =
         items.iter().map(|item| kms.verify(item.by, item.message, item.signature)).collect();
@@ -106,7 +106,7 @@ fn a_batch_of_nothing_and_of_strangers_is_answered() {
     let good = kms.sign(&id.key, None, pure(b"x")).unwrap().signature;
     let mut stranger = id.clone();
     stranger.version = 9;
-    let item = |by| Item { by, message: pure(b"x"), signature: &good };
+    let item = |by| VerifyRequest { by, message: pure(b"x"), signature: &good };
     let answers = kms.verify_batch(&[item(&stranger), item(&id)]);
     assert_eq!(answers[1], Ok(true));
     assert_eq!(answers[0].as_ref().unwrap_err().code(), Code::NotFound);

@@ -1,6 +1,6 @@
 //! The seal, tokens, copies, the audit log.
 
-use gabion_kms::audit::{Archived, Keep};
+use gabion_kms::audit::{ArchiveReport, Keep};
 use gabion_kms::clock::now_ms;
 use gabion_kms::gate::{Action, Caveat, Principal, TokenId};
 use gabion_kms::service::{self, NewToken};
@@ -121,7 +121,7 @@ pub fn archive_audit(call: &Call) -> Result<Reply, Problem> {
         since_ms: keep_s.map(|seconds| now_ms().saturating_sub(seconds.saturating_mul(1000))),
         bytes: keep_mib.map(|mib| mib.saturating_mul(1 << 20)),
     };
-    let Archived { files, records, first } =
+    let ArchiveReport { files, records, first } =
         call.state.host.maintenance.archive(service, &caller, &keep)?;
     Reply::json(&AuditArchived { files, records, first, revision: service.revision() })
 }

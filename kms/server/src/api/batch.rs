@@ -2,7 +2,7 @@
 
 use gabion_kms::Error;
 use gabion_kms::model::{KeyId, VersionId};
-use gabion_kms::operations::Signed;
+use gabion_kms::operations::SignOutput;
 use gabion_kms::service::{SignItem, VerifyItem};
 use gabion_kms_wire::native::{Batch, BatchDone, BatchItem, BatchResult, ItemProblem};
 
@@ -133,7 +133,7 @@ fn verify_result(selector: &KeySelector, answer: Result<BatchResult, Error>) -> 
     answer.unwrap_or_else(|error| refusal_result(&selector.refusal(error)))
 }
 
-fn sign_result(signed: &Signed, marshaling: Marshaling) -> Result<BatchResult, Problem> {
+fn sign_result(signed: &SignOutput, marshaling: Marshaling) -> Result<BatchResult, Problem> {
     Ok(BatchResult {
         status: 200,
         by: Some(signed.by.to_string()),

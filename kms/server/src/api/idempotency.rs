@@ -3,7 +3,7 @@
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::NewKey;
-use gabion_kms::service::{Begun, Ended, OpRequest};
+use gabion_kms::service::{IdempotentRequest, OpResult, OpStart};
 use gabion_kms_wire::native;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -43,17 +43,20 @@ pub fn answer_once(route: &IdempotentRoute, call: &Call) -> Result<Reply, Proble
     wipe(body);
     let (tenant, key) = selector?;
     let is_secret = route.is_secret;
-    let asked = OpRequest { op_id, request, action, tenant: &tenant, key: key.as_ref(), is_secret };
+    let asked =
+        IdempotentRequest { op_id, request, action, tenant: &tenant, key: key.as_ref(), is_secret };
     let mut op = match service.op_begin_making(&caller, &asked, key_to_make.as_ref())? {
-        Begun::Done(body) => return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() }),
-        Begun::Made(made) => return replay_answer(route, call, action, &made),
-        Begun::Unnoted => return (route.handler)(call),
-        Begun::New(op) => op,
+        OpStart::Replayed(body) => {
+            return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() });
+        }
+        OpStart::Completed(made) => return replay_answer(route, call, action, &made),
+        OpStart::Untracked => return (route.handler)(call),
+        OpStart::New(op) => op,
     };
     let answer = service.op_run(&mut op, || (route.handler)(call))?;
     let ended = match &answer {
-        Ok(reply) => Ended::Done(&reply.body),
-        Err(_) => Ended::Failed,
+        Ok(reply) => OpResult::Done(&reply.body),
+        Err(_) => OpResult::Failed,
     };
     // What was done is known, also where its answer can't be noted.
     let _ = service.op_end(op, ended);

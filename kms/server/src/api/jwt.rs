@@ -1,6 +1,6 @@
 //! JSON Web Tokens.
 
-use gabion_kms::jwt::{self, Expected, Jwt, NewJwt};
+use gabion_kms::jwt::{self, ExpectedClaims, Jwt, NewJwt};
 use gabion_kms::operations::VerifiedJwt;
 use gabion_kms_wire::native;
 
@@ -38,7 +38,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let asked: native::VerifyJwt = json::read(&call.body)?;
     let selector = KeySelector::new(call, asked.tenant.as_deref(), &asked.key)?;
     let token = Jwt::parse(&asked.token)?;
-    let expected = Expected {
+    let expected = ExpectedClaims {
         issuer: asked.issuer,
         audience: asked.audience,
         typ: asked.typ,

@@ -3,7 +3,7 @@
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::{Import, NewKey, OwnKey, Terms};
-use gabion_kms::transport::{Form, Recipient, Wrapper, Wrapping};
+use gabion_kms::transport::{Form, Recipient, WrapMethod, Wrapper};
 use gabion_kms_wire::native::{
     ExportKey, Exported, ImportKey, ImportVersion, Rotated, WrappingKey,
 };
@@ -122,7 +122,7 @@ enum KeyMaterial {
     Raw(Zeroizing<Vec<u8>>),
     Pkcs8(Zeroizing<Vec<u8>>),
     Public(Vec<u8>),
-    Wrapped(Wrapping, Form, Vec<u8>),
+    Wrapped(WrapMethod, Form, Vec<u8>),
 }
 
 impl KeyMaterial {

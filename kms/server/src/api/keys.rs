@@ -1,8 +1,10 @@
 //! Keys: making, showing, changing.
 
-use gabion_kms::model::{self, Conformances, Does, KeyAlgorithm, KeyId, Label, Minimum, VersionId};
+use gabion_kms::model::{
+    self, Capability, Conformances, KeyAlgorithm, KeyId, Label, Minimum, VersionId,
+};
 use gabion_kms::operations::{KeyChange, NewKey, Terms};
-use gabion_kms::service::{Listed, Listing};
+use gabion_kms::service::{KeyPage, KeySummary};
 use gabion_kms_wire::native::{
     Changed, ConfigureKey, CreateKey, DestroyKey, Destroyed, Key, Keys, Named, Nothing, OfVersion,
     Rotated, Trim, Version, Versions,
@@ -56,9 +58,9 @@ pub fn list(call: &Call) -> Result<Reply, Problem> {
     let prefix = call.query.text("prefix").unwrap_or_default();
     let most = call.query.number("limit", PAGE_MAX)?.unwrap_or(100) as usize;
     let revision = service.kms().revision();
-    let Listing { keys, next } =
+    let KeyPage { keys, next } =
         service.list_labelled(&caller, &tenant, prefix, after.as_ref(), most)?;
-    let named = |Listed { name, id, labels }| Named {
+    let named = |KeySummary { name, id, labels }| Named {
         name: name.to_string(),
         id: id.to_string(),
         labels: Some(labels).filter(|labels| !labels.is_empty()),
@@ -278,12 +280,12 @@ fn changed(call: &Call) -> Result<Reply, Problem> {
 }
 
 /// What keys do, as the wire has it.
-fn does(what: Does) -> &'static str {
+fn does(what: Capability) -> &'static str {
     match what {
-        Does::Sign => "sign",
-        Does::Encrypt => "encrypt",
-        Does::Authenticate => "authenticate",
-        Does::Encapsulate => "encapsulate",
-        Does::SignAndEncrypt => "sign_and_encrypt",
+        Capability::Sign => "sign",
+        Capability::Encrypt => "encrypt",
+        Capability::Authenticate => "authenticate",
+        Capability::Encapsulate => "encapsulate",
+        Capability::SignAndEncrypt => "sign_and_encrypt",
     }
 }

@@ -24,7 +24,7 @@ pub mod vault;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use gabion_kms::gate::{Authenticated, Peer};
+use gabion_kms::gate::{Caller, Peer};
 use gabion_kms::model::{KeyId, Label};
 use gabion_kms::operations::OwnKey;
 use gabion_kms::service::{self, Generation, KeyRef, Service};
@@ -45,7 +45,7 @@ pub const TENANT: &str = "default";
 pub struct Call {
     pub state: Arc<State>,
     /// Who asks. None at paths that anybody may call.
-    pub caller: Option<(Arc<Service>, Authenticated)>,
+    pub caller: Option<(Arc<Service>, Caller)>,
     /// The opening of the seal whose end withholds the answer. It is set before the handler runs, or by a handler that gives
     /// out a secret to nobody in particular.
     pub under: Arc<OnceLock<Generation>>,
@@ -148,8 +148,8 @@ impl Call {
             Some((service, who)) => {
                 let bytes = Some(&self.bytes);
                 let (trace, of) = (self.trace.as_deref(), service::Call::new(who, &self.id));
-                let aside = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
-                Ok((service, service::Call { trace, bytes, aside, ..of }))
+                let run_blocking = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
+                Ok((service, service::Call { trace, bytes, run_blocking, ..of }))
             }
             None => Err(nobody()),
         }

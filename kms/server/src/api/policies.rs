@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use gabion_kms::gate::{Action, Authenticated, Peer, PolicySetInfo, Principal, Request, Verdict};
+use gabion_kms::gate::{Action, Caller, Peer, PolicySetInfo, Principal, Request, Verdict};
 use gabion_kms::model::Label;
-use gabion_kms::service::Asked;
+use gabion_kms::service::PolicyQuery;
 use gabion_kms_wire::native::{
     CheckPolicy, Nothing, PolicyChanged, PolicyChecked, PolicySet, PolicySets, PutPolicy,
 };
@@ -62,7 +62,7 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
         items: asked.items.unwrap_or(1),
         makes: None,
     };
-    let said = service.policy_check(&caller, instead, Some(Asked { who, request }))?;
+    let said = service.policy_check(&caller, instead, Some(PolicyQuery { who, request }))?;
     let revision = service.revision();
     // Where there is no policy, tokens may what their caveats let pass, and certificates nothing.
     Reply::json(&match said {
@@ -82,7 +82,7 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
 
 /// A question to the policies: a caller, an action and a key.
 struct PolicyQuestion {
-    who: Authenticated,
+    who: Caller,
     is_certificate: bool,
     action: Action,
     tenant: Label,
@@ -121,7 +121,7 @@ impl PolicyQuestion {
         };
         let who = match is_certificate {
             true => service.of_certificate(principal, &peer),
-            false => Authenticated::supposed(principal, &peer),
+            false => Caller::supposed(principal, &peer),
         };
         let tenant = Label::new("tenant", asked.tenant.as_deref().unwrap_or(TENANT))?;
         let is_list = action == Action::List;

@@ -193,7 +193,7 @@ fn sealed(asked: &Decrypt) -> Result<(Vec<u8>, Vec<u8>), Problem> {
     Ok((ciphertext, optional("associated_data", asked.associated_data.as_deref())?))
 }
 
-fn encrypted(made: &operations::Encrypted, revision: u64) -> Result<Reply, Problem> {
+fn encrypted(made: &operations::EncryptOutput, revision: u64) -> Result<Reply, Problem> {
     Reply::json(&Encrypted {
         by: made.by.to_string(),
         version: made.by.version,

@@ -3,7 +3,7 @@
 use gabion_kms::Error;
 use gabion_kms::gate::Action;
 use gabion_kms::model::VersionId;
-use gabion_kms::operations::Signed;
+use gabion_kms::operations::SignOutput;
 use gabion_kms::service;
 
 use super::input::Input;
@@ -31,7 +31,7 @@ pub enum Operation {
 
 /// The result of an operation.
 pub enum Outcome {
-    Signed(Signed),
+    Signed(SignOutput),
     Verified(bool),
 }
 

@@ -2,7 +2,7 @@
 
 use gabion_kms::Prehash;
 use gabion_kms::operations::{StreamForm, StreamLen, StreamUse};
-use gabion_kms::service::Streaming;
+use gabion_kms::service::StreamedMessage;
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{Signed, Tagged, Verified};
 
@@ -13,7 +13,7 @@ use super::{Call, KeySelector, Reply};
 use crate::problem::Problem;
 
 /// Looks at what is asked for, of a body of so many bytes.
-type Begin = fn(&Call, Option<u64>) -> Result<(StreamRequest, Streaming), Problem>;
+type Begin = fn(&Call, Option<u64>) -> Result<(StreamRequest, StreamedMessage), Problem>;
 
 /// Handles requests of a path whose body is the message itself.
 pub struct StreamHandler {
@@ -24,7 +24,7 @@ pub struct StreamHandler {
     /// Looks at what is asked for, of a body of so many bytes.
     pub begin: Begin,
     /// Answers, once all is there.
-    pub end: fn(&Call, &StreamRequest, &Streaming, &[u8]) -> Result<Reply, Problem>,
+    pub end: fn(&Call, &StreamRequest, &StreamedMessage, &[u8]) -> Result<Reply, Problem>,
 }
 
 /// A request whose message is still arriving.
@@ -125,7 +125,7 @@ fn begin(
     length: Option<u64>,
     before: Option<&str>,
     what: impl FnOnce(usize) -> StreamUse,
-) -> Result<(StreamRequest, Streaming), Problem> {
+) -> Result<(StreamRequest, StreamedMessage), Problem> {
     let (service, caller) = call.caller()?;
     let key = call.query.text(KEY.0).ok_or_else(|| no_parameter(KEY.0))?;
     let before = match before {

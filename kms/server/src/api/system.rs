@@ -22,7 +22,7 @@ pub fn readyz(call: &Call) -> Result<Reply, Problem> {
 /// What was counted.
 pub fn metrics(call: &Call) -> Result<Reply, Problem> {
     let counted = call.state.host.seal.service().map(|service| {
-        let strangers = service.strangers();
+        let strangers = service.unauthenticated_count();
         let type_of = "# TYPE kms_unauthenticated_total counter\n";
         service.kms().metrics().text()
             + type_of

@@ -1,7 +1,7 @@
 //! What Vault's clients ask of a server before they use it.
 
 use gabion_kms::clock::{now_ms, rfc3339};
-use gabion_kms::gate::{Authenticated, Caveat, Method};
+use gabion_kms::gate::{Caller, Caveat, Method};
 use gabion_kms::service;
 use gabion_kms_wire::native::Nothing;
 use gabion_kms_wire::transit::TokenRenew;
@@ -189,7 +189,7 @@ pub fn revoke_self(call: &Call) -> Result<Reply, Problem> {
 }
 
 /// When a token ends.
-fn expires_ms(who: &Authenticated) -> Option<u64> {
+fn expires_ms(who: &Caller) -> Option<u64> {
     let expires = who.caveats().iter().filter_map(|caveat| match caveat {
         Caveat::Expires(ms) => Some(*ms),
         _ => None,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nobody waits for a request that is not there yet: whatever is readable is read, and then the line runs. Each is answered as
-//! it would be alone ([`Service::sign_together`]). A line longer than eight runs one of each tenant after the other.
+//! it would be alone ([`Service::sign_coalesced`]). A line longer than eight runs one of each tenant after the other.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -89,7 +89,7 @@ impl Coalescer {
         let (service, _) = call.caller.as_ref()?;
         let key = service.kms().known(&single.selector.tenant, &single.selector.name)?;
         let action = single.operation.action();
-        let algorithm = lanes(key.algorithm).filter(|_| service.has_place(action))?;
+        let algorithm = lanes(key.algorithm).filter(|_| service.has_capacity(action))?;
         Some(BatchKey { action, algorithm, tenant, service: Arc::as_ptr(service) as usize })
     }
 
@@ -187,7 +187,7 @@ fn run(batch: Vec<WaitingRequest>) {
                 return;
             }
             service
-                .sign_together(&items, |place, signed| respond(place, signed.map(Outcome::Signed)));
+                .sign_coalesced(&items, |place, signed| respond(place, signed.map(Outcome::Signed)));
         }
         _ => {
             let items: Vec<_> = calls()
@@ -202,7 +202,7 @@ fn run(batch: Vec<WaitingRequest>) {
             if items.len() != asked.len() {
                 return;
             }
-            service.verify_together(&items, |place, is_valid| {
+            service.verify_coalesced(&items, |place, is_valid| {
                 respond(place, is_valid.map(Outcome::Verified))
             });
         }
@@ -214,7 +214,7 @@ mod tests {
     use std::sync::OnceLock;
     use std::sync::atomic::AtomicUsize;
 
-    use gabion_kms::gate::{Authenticated, Peer};
+    use gabion_kms::gate::{Caller, Peer};
     use gabion_kms::model::Label;
     use gabion_kms::operations::NewKey;
     use gabion_kms::service;
@@ -231,7 +231,7 @@ mod tests {
         state: Arc<State>,
         coalescer: Arc<Coalescer>,
         service: Arc<Service>,
-        who: Authenticated,
+        who: Caller,
     }
 
     impl World {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use gabion_kms::gate::Authenticated;
+use gabion_kms::gate::Caller;
 use gabion_kms::model::{KeyId, Label};
 use gabion_kms::service::{Call, KeyRef, Service};
 
@@ -30,7 +30,7 @@ impl Head<'_> {
     pub fn check_permission(
         &self,
         service: &Service,
-        who: &Authenticated,
+        who: &Caller,
         (id, trace): (&str, Option<&str>),
     ) -> Result<(), Problem> {
         let actions = self.route.actions();
@@ -38,8 +38,8 @@ impl Head<'_> {
             return Ok(());
         }
         // The log may wait for its disk.
-        let aside = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
-        let call = Call { trace, aside, ..Call::new(who, id) };
+        let run_blocking = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
+        let call = Call { trace, run_blocking, ..Call::new(who, id) };
         let key = self.key(service);
         let of = key.as_ref().map(|(tenant, name)| KeyRef { tenant, name });
         let problem = match service.may_begin(&call, actions, of.as_ref()) {
@@ -75,11 +75,11 @@ impl Head<'_> {
 /// seal that is closed meanwhile takes the keys with it.
 pub struct PendingCaller {
     service: Weak<Service>,
-    who: Authenticated,
+    who: Caller,
 }
 
 impl PendingCaller {
-    pub fn new(service: &Arc<Service>, who: Authenticated) -> Self {
+    pub fn new(service: &Arc<Service>, who: Caller) -> Self {
         PendingCaller { service: Arc::downgrade(service), who }
     }
 
@@ -94,7 +94,7 @@ impl PendingCaller {
     }
 
     /// Who.
-    pub fn who(&self) -> &Authenticated {
+    pub fn who(&self) -> &Caller {
         &self.who
     }
 
@@ -116,7 +116,7 @@ impl PendingCaller {
         self,
         state: &State,
         from: &ConnectionPeer,
-    ) -> Result<(Arc<Service>, Authenticated), Problem> {
+    ) -> Result<(Arc<Service>, Caller), Problem> {
         let service = self.service(state)?;
         if !from.is_still_valid(state.clients().as_deref()) {
             return Err(Problem::revoked());

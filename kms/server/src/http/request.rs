@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use gabion_kms::gate::{Action, Authenticated, Peer};
+use gabion_kms::gate::{Action, Caller, Peer};
 use gabion_kms::service::{Generation, Service};
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
@@ -344,7 +344,7 @@ type HeadFields = (Option<&'static StreamHandler>, Query, Option<MemoryReservati
 /// whether there is memory for its body.
 fn check_head(
     state: &State,
-    (service, who): (&Service, &Authenticated),
+    (service, who): (&Service, &Caller),
     (route, parts): (&'static Route, &[String]),
     head: &Parts,
     length: Option<u64>,

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_kms::service::{self, Streaming};
+use gabion_kms::service::{self, StreamedMessage};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
 use tokio::sync::Semaphore;
@@ -174,7 +174,7 @@ struct BodyReader<'a> {
 
 /// A body that was read to its end.
 struct UploadBody {
-    streaming: Box<Streaming>,
+    streaming: Box<StreamedMessage>,
     /// What stood before the message.
     before: Vec<u8>,
     /// What was not hashed yet.
@@ -248,17 +248,17 @@ struct Hasher {
 }
 
 /// The hash's state, and memory for the next piece.
-type HashResult = Result<(Box<Streaming>, Piece), gabion_kms::Error>;
+type HashResult = Result<(Box<StreamedMessage>, Piece), gabion_kms::Error>;
 
 /// The state of a [`Hasher`].
 enum HasherState {
-    Idle(Box<Streaming>, Piece),
+    Idle(Box<StreamedMessage>, Piece),
     Busy(BlockingTask<HashResult>),
     Finished,
 }
 
 impl Hasher {
-    fn new(streaming: Streaming, places: Arc<Semaphore>) -> Self {
+    fn new(streaming: StreamedMessage, places: Arc<Semaphore>) -> Self {
         Hasher { places, now: HasherState::Idle(Box::new(streaming), Piece::default()) }
     }
 
@@ -278,11 +278,11 @@ impl Hasher {
         Ok(spare)
     }
 
-    async fn end(mut self) -> Result<Box<Streaming>, Problem> {
+    async fn end(mut self) -> Result<Box<StreamedMessage>, Problem> {
         Ok(self.rest().await?.0)
     }
 
-    async fn rest(&mut self) -> Result<(Box<Streaming>, Piece), Problem> {
+    async fn rest(&mut self) -> Result<(Box<StreamedMessage>, Piece), Problem> {
         match std::mem::replace(&mut self.now, HasherState::Finished) {
             HasherState::Idle(streaming, spare) => Ok((streaming, spare)),
             HasherState::Busy(task) => Ok(task.join().await??),

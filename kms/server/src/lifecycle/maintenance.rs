@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gabion_kms::audit::{Archived, Keep};
+use gabion_kms::audit::{ArchiveReport, Keep};
 use gabion_kms::service::{Call, Service};
 use gabion_kms::store::SqliteStore;
 use gabion_kms_wire::native;
@@ -71,7 +71,7 @@ impl Maintenance {
         service: &Service,
         call: &Call<'_>,
         keep: &Keep,
-    ) -> Result<Archived, gabion_kms::Error> {
+    ) -> Result<ArchiveReport, gabion_kms::Error> {
         match &self.archive {
             Some(folder) => service.audit_archive(call, folder, keep),
             None => {
@@ -99,7 +99,7 @@ impl Maintenance {
     pub fn last_tick(&self) {
         self.panics.catch(BackgroundThread::Clock, || {
             let Ok(service) = self.seal.service() else { return };
-            let _ = service.tell_of_denials(true);
+            let _ = service.append_denials(true);
         });
         self.tick();
     }

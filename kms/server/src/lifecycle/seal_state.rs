@@ -141,7 +141,7 @@ impl SealState {
             None => AuditAt::Memory,
         };
         let service = Service::open(kms, &audit, self.options.clone())?;
-        service.restored().lines().for_each(|line| (self.log)(&line));
+        service.reconcile_report().lines().for_each(|line| (self.log)(&line));
         if let Some(folder) = &self.mirror_folder {
             checkpoint_copies::check(folder, &service)?;
         }

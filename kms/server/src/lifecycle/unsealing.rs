@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gabion_kms::gate::{self, AdministrationPermit, Peer, Principal, Token};
-use gabion_kms::seal::{self, By, Share, Shares};
+use gabion_kms::seal::{self, UnsealMethod, Share, Shares};
 use gabion_kms::service::Generation;
 use gabion_kms_wire::{Secret, native};
 
@@ -93,7 +93,7 @@ impl Unsealing {
         let sealing = self.sealing(&self.given());
         // Whoever opened it hears what came of that, and nobody who asks later.
         let service = self.seal.service().ok().filter(|_| !was_open);
-        let lines = service.map(|service| service.restored().lines().collect::<Vec<_>>());
+        let lines = service.map(|service| service.reconcile_report().lines().collect::<Vec<_>>());
         Ok(native::Sealing { restored: lines.filter(|lines| !lines.is_empty()), ..sealing })
     }
 
@@ -104,7 +104,7 @@ impl Unsealing {
         if self.seal.service().is_ok() {
             return Ok(());
         }
-        let sealer = seal::unseal(&*self.seal.store, By::Passphrase(passphrase.expose()))?;
+        let sealer = seal::unseal(&*self.seal.store, UnsealMethod::Passphrase(passphrase.expose()))?;
         let mut given = self.given();
         if self.seal.service().is_err() {
             self.seal.open(sealer)?;
@@ -143,7 +143,7 @@ impl Unsealing {
     /// Opens the seal by the shares that were given. They are kept where it fails for another reason than a wrong one.
     fn open_by(&self, given: &mut Vec<Share>) -> Result<(), Problem> {
         self.seal.wait_for_end()?;
-        let opened = seal::unseal(&*self.seal.store, By::Shares(given));
+        let opened = seal::unseal(&*self.seal.store, UnsealMethod::Shares(given));
         let opened = opened.and_then(|sealer| self.seal.open(sealer)).map_err(Problem::from);
         spend(given, &opened);
         opened
@@ -224,7 +224,7 @@ impl Unsealing {
         lifetime_ms: Option<u64>,
     ) -> Result<(Token, Vec<AdministrationPermit>, Generation), Problem> {
         let given = self.given();
-        let sealer = seal::unseal(&*self.seal.store, By::Shares(shares))?;
+        let sealer = seal::unseal(&*self.seal.store, UnsealMethod::Shares(shares))?;
         if self.seal.service().is_err() {
             self.seal.wait_for_end()?;
             self.seal.open(sealer)?;

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gabion_kms::gate::{Authenticated, Method, Principal, TokenId};
+use gabion_kms::gate::{Caller, Method, Principal, TokenId};
 
 use crate::problem::Problem;
 
@@ -42,7 +42,7 @@ pub enum MemoryOwner {
 
 impl MemoryOwner {
     /// The caller of a request.
-    pub fn of(who: &Authenticated) -> Self {
+    pub fn of(who: &Caller) -> Self {
         match who.method() {
             Method::Token { id } => MemoryOwner::Token(id),
             Method::Certificate | Method::Local => {

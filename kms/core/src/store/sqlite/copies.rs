@@ -20,9 +20,9 @@ pub(crate) struct Head {
     pub records: u64,
 }
 
-/// A record, and the how-manieth of its store it is, from 1.
+/// A record and its number in its store, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Numbered {
+pub(crate) struct NumberedRecord {
     pub number: u64,
     pub path: RecordPath,
     pub record: Record,
@@ -34,7 +34,7 @@ impl SqliteStore {
     pub(crate) fn read_in(
         to: &Path,
         head: &Head,
-        next: &mut dyn FnMut() -> Result<Option<Numbered>, StoreError>,
+        next: &mut dyn FnMut() -> Result<Option<NumberedRecord>, StoreError>,
     ) -> Result<(), StoreError> {
         if head.min_writer > FORMAT {
             return Err(StoreError::TooOld { what: "write", wanted: head.min_writer, has: FORMAT });
@@ -56,7 +56,7 @@ impl SqliteStore {
                 .map_err(error_of)?;
             let insert = "INSERT INTO records (rowid, path, generation, value, digest) VALUES (?1, ?2, ?3, ?4, ?5)";
             let mut statement = transaction.prepare(insert).map_err(error_of)?;
-            while let Some(Numbered { number, path, record }) = next()? {
+            while let Some(NumberedRecord { number, path, record }) = next()? {
                 let digest = record.digest(path.as_str());
                 let row = params![
                     number as i64,

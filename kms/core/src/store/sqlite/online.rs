@@ -16,7 +16,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use rusqlite::{Connection, params};
 
-use super::copies::{Head, Numbered, born};
+use super::copies::{Head, NumberedRecord, born};
 use super::{Open, SqliteStore, error_of, number, record_of, revision};
 use crate::store::records::{Record, RecordPath};
 use crate::store::terms::StoreError;
@@ -73,7 +73,7 @@ impl Snapshot {
     }
 
     /// Reads some records more; none behind the last one.
-    fn page(&mut self, connection: &Connection) -> Result<Vec<Numbered>, StoreError> {
+    fn page(&mut self, connection: &Connection) -> Result<Vec<NumberedRecord>, StoreError> {
         if self.is_outrun {
             return Err(StoreError::Outrun { most: KEPT_MAX });
         }
@@ -90,7 +90,7 @@ impl Snapshot {
                 None => record_of(row)?,
             };
             bytes += record.value.as_ref().map_or(0, Vec::len);
-            page.push(Numbered { number, path, record });
+            page.push(NumberedRecord { number, path, record });
             self.read = number;
             if bytes >= PAGE_BYTES {
                 break;
@@ -104,27 +104,27 @@ fn kept_bytes(path: &RecordPath, record: &Record) -> usize {
     KEPT_BESIDES + path.as_str().len() + record.value.as_ref().map_or(0, Vec::len)
 }
 
-/// A copy that is being made: the only one of its store.
-pub(crate) struct Copying<'a> {
+/// A copy in progress: the only one of its store.
+pub(crate) struct BackupCopy<'a> {
     store: &'a SqliteStore,
     _one: MutexGuard<'a, ()>,
 }
 
 impl SqliteStore {
     /// Begins a copy, when no other one is made. Nobody else waits for it.
-    pub(crate) fn copying(&self) -> Copying<'_> {
+    pub(crate) fn copying(&self) -> BackupCopy<'_> {
         let one = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
-        Copying { store: self, _one: one }
+        BackupCopy { store: self, _one: one }
     }
 }
 
-impl Copying<'_> {
+impl BackupCopy<'_> {
     /// Gives the store's head and then its records in the order in which they came about, all of one revision: that of now.
     /// Others read and commit meanwhile.
     pub(crate) fn read_out(
         &self,
         begin: &mut dyn FnMut(&Head) -> Result<(), StoreError>,
-        take: &mut dyn FnMut(&Numbered) -> Result<(), StoreError>,
+        take: &mut dyn FnMut(&NumberedRecord) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let store = self.store;
         let head = store.at_a_page(|connection, snapshot| {
@@ -161,7 +161,7 @@ impl Copying<'_> {
 }
 
 /// Nothing is kept for a copy that is made or was given up.
-impl Drop for Copying<'_> {
+impl Drop for BackupCopy<'_> {
     fn drop(&mut self) {
         let mut open = self.store.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.snapshot = None;

@@ -1,7 +1,7 @@
 //! Encrypting, keys for data, and random bytes, by Vault's paths.
 
 use gabion_kms::gate::Action;
-use gabion_kms::operations::Encrypted;
+use gabion_kms::operations::EncryptOutput;
 use gabion_kms::service::{DecryptItem, EncryptItem};
 use gabion_kms_wire::encode;
 use gabion_kms_wire::transit::{
@@ -49,7 +49,7 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
         });
         service.encrypt_batch(&caller, &items.collect::<Vec<_>>())
     };
-    let told = |done: Encrypted| Ok(made("ciphertext", &done.by, &done.ciphertext));
+    let told = |done: EncryptOutput| Ok(made("ciphertext", &done.by, &done.ciphertext));
     let plaintext = beside_batch(plaintext, batch_input.is_some());
     let [associated_data, context, nonce] =
         [associated_data, context, nonce].map(|of| beside_batch(of, batch_input.is_some()));

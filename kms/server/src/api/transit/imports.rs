@@ -3,7 +3,7 @@
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
 use gabion_kms::operations::{Import, NewKey, Terms};
-use gabion_kms::transport::{Form, Wrapping};
+use gabion_kms::transport::{Form, WrapMethod};
 use gabion_kms_wire::decode_pem;
 use gabion_kms_wire::transit::{Flag, TransitImport, TransitImportVersion};
 use serde_json::json;
@@ -79,7 +79,7 @@ fn nothing() -> Reply {
 
 /// A key to import.
 enum KeyMaterial {
-    Wrapped(Wrapping, Vec<u8>),
+    Wrapped(WrapMethod, Vec<u8>),
     Spki(Vec<u8>),
 }
 
@@ -119,7 +119,7 @@ impl KeyMaterial {
 }
 
 /// The hash of OAEP, by Vault's name.
-fn wrapping(hash: Option<&str>) -> Result<Wrapping, Problem> {
+fn wrapping(hash: Option<&str>) -> Result<WrapMethod, Problem> {
     let name = match hash.unwrap_or_default() {
         "" | "SHA256" | "sha256" => "rsa-oaep-sha256",
         "SHA224" | "sha224" => "rsa-oaep-sha224",

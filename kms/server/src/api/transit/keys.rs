@@ -4,7 +4,7 @@ use gabion_engine::Algorithm;
 use gabion_kms::Code;
 use gabion_kms::clock::rfc3339;
 use gabion_kms::gate::Action;
-use gabion_kms::model::{Does, Key, KeyId, Label, Minimum, Origin};
+use gabion_kms::model::{Capability, Key, KeyId, Label, Minimum, Origin};
 use gabion_kms::operations::{KeyChange, NewKey, Public, Terms};
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::Nothing;
@@ -269,13 +269,13 @@ fn shown(
     let algorithm = key.id.algorithm;
     let does = algorithm.does();
     let (signs, encrypts) = match does {
-        Does::SignAndEncrypt => (true, true),
-        does => (does == Does::Sign, does == Does::Encrypt),
+        Capability::SignAndEncrypt => (true, true),
+        does => (does == Capability::Sign, does == Capability::Encrypt),
     };
     let mut versions = Map::new();
     for public in newest {
         let number = public.version.version.to_string();
-        if matches!(does, Does::Encrypt | Does::Authenticate) {
+        if matches!(does, Capability::Encrypt | Capability::Authenticate) {
             // As Vault: what has no public half has its time alone.
             versions.insert(number, json!(public.version.created_ms / 1000));
             continue;

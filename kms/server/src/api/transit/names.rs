@@ -1,7 +1,7 @@
 //! Names of algorithms and hashes, Vault's and OpenBao's beside ours.
 
 use gabion_kms::Prehash;
-use gabion_kms::model::{Does, KeyAlgorithm};
+use gabion_kms::model::{Capability, KeyAlgorithm};
 
 use crate::problem::Problem;
 
@@ -38,7 +38,7 @@ pub fn algorithm(of: Option<&str>, set: Option<&str>) -> Result<KeyAlgorithm, Pr
     };
     match name.parse::<KeyAlgorithm>() {
         // Vault has no path for KEMs.
-        Ok(algorithm) if algorithm.does() == Does::Encapsulate => Err(not_yet(of)),
+        Ok(algorithm) if algorithm.does() == Capability::Encapsulate => Err(not_yet(of)),
         Ok(algorithm) => Ok(algorithm),
         Err(_) if NOT_YET.contains(&of) => Err(not_yet(of)),
         Err(_) => Err(Problem::bad(format!("unknown key type `{name}`"))),

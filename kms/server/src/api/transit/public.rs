@@ -1,6 +1,6 @@
 //! Public keys, as Vault's `export` gives them out.
 
-use gabion_kms::model::Does;
+use gabion_kms::model::Capability;
 use gabion_kms::operations::Public;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     UnsupportedField("format").text(call.query.text("format"))?;
     let selector = named(call, call.part(1), None)?;
     let (key, newest) = service.newest(&caller, &selector.key(), VERSIONS_MAX)?;
-    if matches!(key.id.algorithm.does(), Does::Encrypt | Does::Authenticate) {
+    if matches!(key.id.algorithm.does(), Capability::Encrypt | Capability::Authenticate) {
         let why = format!("a key of {} has no public half", key.id.algorithm);
         return Err(Problem::unsupported(why));
     }

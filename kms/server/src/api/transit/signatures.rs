@@ -5,7 +5,7 @@ use gabion_kms::Message;
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::KeyAlgorithm;
-use gabion_kms::operations::{Signed, rsa_hash};
+use gabion_kms::operations::{SignOutput, rsa_hash};
 use gabion_kms::rsa::Scheme;
 use gabion_kms::service::{SignItem, VerifyItem};
 use gabion_kms_wire::VersionedBytes;
@@ -47,7 +47,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
             service.sign_rsa(&caller, &selector.key(), *version, rsa.scheme, &rsa.digest(input))
         }
     };
-    let respond = |signed: Signed| made(&signed, marshaling);
+    let respond = |signed: SignOutput| made(&signed, marshaling);
     let input = beside_batch(asked.input, asked.batch_input.is_some());
     match (asked.batch_input, input) {
         (Some(items), None) => {
@@ -190,7 +190,7 @@ fn single(
 }
 
 /// The fields of a signature.
-fn made(signed: &Signed, marshaling: Marshaling) -> Result<Value, Problem> {
+fn made(signed: &SignOutput, marshaling: Marshaling) -> Result<Value, Problem> {
     let text = marshaling.text(signed.by.key.algorithm, &signed.signature)?;
     let version = signed.by.version;
     Ok(json!({"signature": VersionedBytes::join(version, &text), "key_version": version}))

@@ -41,7 +41,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<(), Failure> {
             let (keys, whose) = keys(args.keys.as_ref(), None)?;
             let archive = args.archive.as_deref();
             let found = audit::verify(&RealDisk, folder, archive, &keys).map_err(refused)?;
-            let audit::Verified { checkpoint, records, archived, .. } = found;
+            let audit::VerifiedLog { checkpoint, records, archived, .. } = found;
             (VerifiedLog { checkpoint, records, archived }, whose)
         }
         None => {
