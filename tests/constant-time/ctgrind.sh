@@ -1,7 +1,7 @@
 #!/bin/sh
 # Constant time by memcheck: no branch and no address may depend on a secret, and programs that leak
 # on purpose must be flagged. valgrind knows neither AVX-512 nor the SHA extensions, so kernels for
-# these run over emulated instructions (backend/src/emulated); that these kernels still compute the
+# these run over emulated instructions (backend/src/emulation); that these kernels still compute the
 # right thing is tested as well. Prints "N passed, N failed" and exits 0 only when none failed.
 
 set -eu
