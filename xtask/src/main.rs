@@ -10,6 +10,7 @@
 //! - banned patterns, each with what to write instead;
 //! - lengths: files of at most 900 lines, functions of at most 70 (straight-line kernels excepted);
 //! - `unsafe` only where the style allows it;
+//! - names: types, variants, files and folders are called by nouns (`names`);
 //! - packages: no more behind `gabion`, the provider and in Cargo.lock than recorded, or at most five;
 //! - links: those between pages lead to a file, and to a heading that it has.
 
@@ -19,6 +20,7 @@ mod gates;
 mod layers;
 mod links;
 mod modules;
+mod names;
 mod packages;
 mod performance;
 mod rooms;
@@ -118,6 +120,7 @@ fn tidy(root: &Path) -> ExitCode {
     layers::check(root, &mut findings);
     rooms::check(root, &mut findings);
     packages::check(root, &mut findings);
+    names::check(root, &mut findings);
     let mut sources = Vec::new();
     for top in [
         "scheme", "backend", "engine", "disk", "state", "kms", "front", "ship", "bench", "tests",
