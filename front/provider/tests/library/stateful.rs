@@ -13,7 +13,7 @@ use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_provider_testing::hss::{self, NAME};
 use gabion_provider_testing::libcrypto::{Context, Key, KeyStructure, PkeyCtx};
 use gabion_provider_testing::{LIB, OURS, Side, TestFolder, none};
-use gabion_state::{Encoding, GeneratedKey, KeyFileOptions, Sets, Environment, status};
+use gabion_state::{Encoding, Environment, GeneratedKey, KeyFileOptions, Sets, status};
 
 /// Makes a key of trees of height 5 with w = 8, from an index on, with its anchor in another folder.
 fn make(place: &TestFolder, name: &str, levels: usize, encoding: Encoding, first: u64) {

@@ -8,7 +8,7 @@ pub enum Lock {
     /// It is, and what comes will be: nothing of it is ever swapped.
     Whole,
     /// It is not.
-    Not(
+    Unlocked(
         /// Why.
         String,
     ),
@@ -30,21 +30,21 @@ pub fn lock_process() -> Lock {
     let _ = setrlimit(Resource::Memlock, Rlimit { current: before.maximum, ..before });
     let limit = getrlimit(Resource::Memlock).current;
     if let Some(bytes) = limit.filter(|_| !has_right(CAP_IPC_LOCK)) {
-        return Lock::Not(format!(
+        return Lock::Unlocked(format!(
             "it may lock {} KiB of memory (RLIMIT_MEMLOCK); expected no limit",
             bytes >> 10
         ));
     }
     match mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
         Ok(()) => Lock::Whole,
-        Err(error) => Lock::Not(format!("the system does not lock its memory: {error}")),
+        Err(error) => Lock::Unlocked(format!("the system does not lock its memory: {error}")),
     }
 }
 
 /// Only Linux locks what comes as it is first used.
 #[cfg(not(target_os = "linux"))]
 pub fn lock_process() -> Lock {
-    Lock::Not("this system does not lock the memory of a process as a whole".to_owned())
+    Lock::Unlocked("this system does not lock the memory of a process as a whole".to_owned())
 }
 
 /// Keeps the process out of core dumps, and its memory from other processes of the same user (`PR_SET_DUMPABLE`). Whether
@@ -174,7 +174,7 @@ mod tests {
                 std::hint::black_box(&more);
                 assert!(locked() >= before + (32 << 10), "{before} KiB, then {}", locked());
             }
-            Lock::Not(why) => {
+            Lock::Unlocked(why) => {
                 assert!(why.contains("RLIMIT_MEMLOCK") || why.contains("does not lock"), "{why}");
                 assert_eq!(locked(), 0);
             }

@@ -57,10 +57,12 @@ pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<SettleOutc
 
 /// The writer of a record that a transaction was to write.
 enum WriteOwner {
+    /// This transaction.
     Own,
-    Another,
-    /// It was replaced since, or buried as it was to be: it does not say.
-    Open,
+    /// Another transaction.
+    Foreign,
+    /// Unknown: the record was replaced since, or is a tombstone as the transaction would have left it.
+    Unknown,
 }
 
 /// Whether a conflict is with the transaction itself, which happened at an earlier try. None where the store does not
@@ -79,15 +81,15 @@ fn whose(
     }
     let paths: Vec<_> = transaction.writes().iter().map(|write| write.path.clone()).collect();
     let found = store.read(&paths).ok()?.records;
-    let (mut is_ours, mut is_anothers) = (false, false);
+    let (mut is_own, mut is_foreign) = (false, false);
     for (write, found) in transaction.writes().iter().zip(&found) {
         match whose_record(write, found.as_ref()) {
-            WriteOwner::Own => is_ours = true,
-            WriteOwner::Another => is_anothers = true,
-            WriteOwner::Open => {}
+            WriteOwner::Own => is_own = true,
+            WriteOwner::Foreign => is_foreign = true,
+            WriteOwner::Unknown => {}
         }
     }
-    Some(match (is_anothers, is_ours) {
+    Some(match (is_foreign, is_own) {
         (true, _) => SettleOutcome::Conflict(conflict),
         // All of it happened, or nothing.
         (false, true) => SettleOutcome::Committed,
@@ -99,10 +101,10 @@ fn whose_record(write: &Write, found: Option<&Record>) -> WriteOwner {
     let generation = found.map_or(0, |record| record.generation);
     let value = found.and_then(|record| record.value.as_ref());
     match (generation.cmp(&(write.before + 1)), &write.value) {
-        (Ordering::Less, _) => WriteOwner::Another,
-        (Ordering::Greater, _) => WriteOwner::Open,
-        (Ordering::Equal, None) if value.is_none() => WriteOwner::Open,
+        (Ordering::Less, _) => WriteOwner::Foreign,
+        (Ordering::Greater, _) => WriteOwner::Unknown,
+        (Ordering::Equal, None) if value.is_none() => WriteOwner::Unknown,
         (Ordering::Equal, wanted) if wanted.as_ref() == value => WriteOwner::Own,
-        (Ordering::Equal, _) => WriteOwner::Another,
+        (Ordering::Equal, _) => WriteOwner::Foreign,
     }
 }

@@ -186,8 +186,9 @@ fn run(batch: Vec<WaitingRequest>) {
             if items.len() != asked.len() {
                 return;
             }
-            service
-                .sign_coalesced(&items, |place, signed| respond(place, signed.map(Outcome::Signed)));
+            service.sign_coalesced(&items, |place, signed| {
+                respond(place, signed.map(Outcome::Signed))
+            });
         }
         _ => {
             let items: Vec<_> = calls()

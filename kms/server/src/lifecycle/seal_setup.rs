@@ -2,7 +2,7 @@
 
 use gabion_engine::Engine;
 use gabion_kms::gate::{Action, Principal};
-use gabion_kms::seal::{self, UnsealMethod, Cost, Holder, Share, Shares, Slots};
+use gabion_kms::seal::{self, Cost, Holder, Share, Shares, Slots, UnsealMethod};
 use gabion_kms::service::Call;
 use gabion_kms::store::SqliteStore;
 use rustls::pki_types::CertificateDer;
@@ -130,7 +130,8 @@ impl ServiceHost {
             seal.options.takes_older = true;
             let dealt = seal::change_slots(&*seal.store, &given, &initial.slots())?;
             let texts = initial.texts(dealt.shares())?;
-            let service = seal.new_service(seal::unseal(&*seal.store, UnsealMethod::Shares(&given))?)?;
+            let service =
+                seal.new_service(seal::unseal(&*seal.store, UnsealMethod::Shares(&given))?)?;
             Ok((seal, dealt, texts, service))
         };
         let (seal, dealt, texts, service) = opened()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gabion_kms::clock::Clock;
 use gabion_kms::gate::{self, Principal};
 use gabion_kms::memory::{Lock, is_swap_on};
-use gabion_kms::seal::{self, UnsealMethod, Sealer};
+use gabion_kms::seal::{self, Sealer, UnsealMethod};
 use gabion_kms::service::Options;
 use gabion_kms::store::{MemoryStore, SqliteStore, Store};
 use gabion_kms_wire::native;
@@ -88,7 +88,8 @@ impl ServiceHost {
         host.maintenance.archive = config.audit.archive.clone();
         if let Some(path) = &config.seal.passphrase_file {
             let passphrase = passphrase(path)?;
-            host.seal.open(seal::unseal(&*host.seal.store, UnsealMethod::Passphrase(&passphrase))?)?;
+            host.seal
+                .open(seal::unseal(&*host.seal.store, UnsealMethod::Passphrase(&passphrase))?)?;
         }
         Ok(host)
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gabion_kms::gate::{self, AdministrationPermit, Peer, Principal, Token};
-use gabion_kms::seal::{self, UnsealMethod, Share, Shares};
+use gabion_kms::seal::{self, Share, Shares, UnsealMethod};
 use gabion_kms::service::Generation;
 use gabion_kms_wire::{Secret, native};
 
@@ -104,7 +104,8 @@ impl Unsealing {
         if self.seal.service().is_ok() {
             return Ok(());
         }
-        let sealer = seal::unseal(&*self.seal.store, UnsealMethod::Passphrase(passphrase.expose()))?;
+        let sealer =
+            seal::unseal(&*self.seal.store, UnsealMethod::Passphrase(passphrase.expose()))?;
         let mut given = self.given();
         if self.seal.service().is_err() {
             self.seal.open(sealer)?;
