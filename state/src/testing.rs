@@ -1,4 +1,4 @@
-//! Surroundings for tests, and for whoever measures: a disk on which something happens at a call, and a machine that is this
+//! An `Environment` for tests and measurements: a disk with a hook at each call, and a machine that is this
 //! one by another name.
 
 use std::io;

@@ -18,16 +18,16 @@ const SECOND: u128 = 1_000_000_000;
 /// Most digits before and behind a point.
 const DIGITS_MAX: usize = 18;
 
-/// Parses a duration to whole seconds: as Go writes durations, such as `1h30m` or `1.5h`, with days besides: `30d`. A number alone is of
-/// seconds, as with Vault. None of what is no such time, of what is below zero, and of parts of a second that are left.
+/// Parses a duration into whole seconds, in Go's form (`1h30m`, `1.5h`) and with days (`30d`). A number alone is a count of seconds,
+/// as in Vault. Returns `None` if the text is not a duration, is negative, or has a fraction of a second.
 ///
 /// # Examples
 /// ```
-/// use gabion_kms_wire::seconds_of;
+/// use gabion_kms_wire::parse_seconds;
 ///
-/// assert_eq!(seconds_of("12h"), Some(43_200));
-/// assert_eq!(seconds_of("30d"), Some(2_592_000));
-/// assert_eq!(seconds_of("soon"), None);
+/// assert_eq!(parse_seconds("12h"), Some(43_200));
+/// assert_eq!(parse_seconds("30d"), Some(2_592_000));
+/// assert_eq!(parse_seconds("soon"), None);
 /// ```
 #[must_use]
 pub fn parse_seconds(text: &str) -> Option<u64> {

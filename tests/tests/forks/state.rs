@@ -25,7 +25,7 @@ use super::{BETWEEN_MAX, End, forked};
 
 const PUBLIC: &[u8] = b"a public key";
 
-/// Surroundings with a key; broken, they take a child for its parent.
+/// An environment with a key; broken, they take a child for its parent.
 fn made(folder: &Path, is_broken: bool) -> Environment {
     std::fs::create_dir(folder.join("keys")).expect("a folder of the key's own");
     let process = is_broken.then_some((1, 1));

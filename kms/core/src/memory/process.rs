@@ -5,13 +5,10 @@ use std::fs;
 /// Whether all memory of the process is locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// It is, and what comes will be: nothing of it is ever swapped.
+    /// All memory of the process, present and future, is locked and never swapped.
     Whole,
-    /// It is not.
-    Unlocked(
-        /// Why.
-        String,
-    ),
+    /// The memory is not locked, for the reason given.
+    Unlocked(String),
 }
 
 /// The right to lock memory without a limit (capabilities(7)).

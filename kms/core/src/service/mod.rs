@@ -15,7 +15,7 @@
 //! - What is refused costs the quota of its credential ([`Service::charge_refusal`]).
 //! - What the clock has rotated is a change like others, by a principal of the service's own: [`Service::rotate_due`].
 //! - So are the service's own keys, when they are made: [`Service::make_own`].
-//! - A store that is older than its log is made as narrow again as the log says, before anything is served: [`Service::restored`].
+//! - A store that is older than its log is made as narrow again as the log says, before anything is served: [`Service::reconcile_report`].
 //! - A key that a caller's token hides answers as one that does not exist.
 
 mod administration;

@@ -100,7 +100,7 @@ impl ServiceHost {
     pub fn with_memory(self, lock: &Lock, is_allowed: bool) -> Self {
         let unlocked = match lock {
             Lock::Whole => None,
-            Lock::Not(_) => Some(UnlockedMemory { is_allowed }),
+            Lock::Unlocked(_) => Some(UnlockedMemory { is_allowed }),
         };
         ServiceHost { unlocked, ..self }
     }

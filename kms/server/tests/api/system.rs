@@ -44,8 +44,8 @@ fn the_description_has_every_path_and_refers_to_schemas_that_are_there() {
 fn memory_that_is_not_locked_is_told_of() {
     for (lock, is_allowed) in [
         (Lock::Whole, false),
-        (Lock::Not("a limit".into()), false),
-        (Lock::Not("a limit".into()), true),
+        (Lock::Unlocked("a limit".into()), false),
+        (Lock::Unlocked("a limit".into()), true),
     ] {
         let is_locked = lock == Lock::Whole;
         let local = Local::with(|host| host.with_memory(&lock, is_allowed));

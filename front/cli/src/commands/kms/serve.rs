@@ -66,7 +66,7 @@ fn guarded(is_allowed: bool) -> Result<Lock, Failure> {
         eprintln!("warning: core dumps of this process can't be switched off");
     }
     let lock = memory::lock_process();
-    if let Lock::Not(why) = &lock {
+    if let Lock::Unlocked(why) = &lock {
         let to_do = "run it with LimitMEMLOCK=infinity (systemd) or `ulimit -l unlimited`, or switch swap off";
         if memory::is_swap_on() && !is_allowed {
             return Err(Failure::NotReady(format!(
