@@ -33,12 +33,12 @@ pub enum Call<'a> {
     Restart,
 }
 
-/// What the device does with a call.
+/// A hook's decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The device gets it.
+    /// The call is passed to the device.
     Pass,
-    /// It is said to be done, and the device does not get it. What gives something back is passed on all the same.
+    /// The call is reported as done without being passed to the device. Calls that return data are passed on regardless.
     Skip,
 }
 

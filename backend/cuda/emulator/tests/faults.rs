@@ -20,15 +20,15 @@ use gabion_scheme::{Status, ml_dsa};
 /// A fault injected at one call of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InjectedFault {
-    /// The call fails, and it was not done.
+    /// The call fails without having been executed.
     Fails,
-    /// The call fails, and so does each one after it until a restart.
+    /// This call and all later ones fail until the device is restarted.
     Dies,
-    /// As `Dies`, and the device never comes back.
+    /// This call and all later ones fail, and restarts fail too.
     NeverRecovers,
     /// A launch is said to be done and is not, or not before the next call of another kind.
     RunsLate,
-    /// As `Fails`, after the time that was given.
+    /// The call fails after its deadline.
     TimesOut,
     /// A copy from the device has a bit that is wrong; counted by such copies.
     Corrupts,

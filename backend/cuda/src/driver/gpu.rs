@@ -263,10 +263,10 @@ impl Drop for Gpu {
     }
 }
 
-/// Locks memory; the context that it is locked in, or 0 if the driver does not do that.
+/// Locks memory for the device. Returns the generation of the context that it is locked in, or 0 if the driver refuses.
 ///
 /// # Safety
-/// As for [`CurrentContext::register`].
+/// The requirements of [`CurrentContext::register`].
 pub(super) unsafe fn try_register(
     current: &CurrentContext<'_>,
     start: *mut u8,
