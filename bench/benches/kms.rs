@@ -108,7 +108,7 @@ fn parallel(criterion: &mut Criterion) {
         bencher.iter(|| assert_all(&kms.verify_batch(black_box(&items))));
     });
     let to_sign =
-        vec![SignRequest { key: &id.key, version: None, message: MESSAGE }; THREADS * EACH];
+        vec![SignRequest { key: &id.key, version: None, signable: MESSAGE.into() }; THREADS * EACH];
     group.bench_function("ed25519_sign_batch_4000", |bencher| {
         bencher.iter(|| {
             kms.sign_batch(black_box(&to_sign)).into_iter().for_each(|one| drop(one.unwrap()))
@@ -138,7 +138,7 @@ fn digests(criterion: &mut Criterion) {
 }
 
 fn of_signed(signed: &SignOutput) -> VerifyRequest<'_> {
-    VerifyRequest { by: &signed.by, message: MESSAGE, signature: &signed.signature }
+    VerifyRequest { by: &signed.by, signable: MESSAGE.into(), signature: &signed.signature }
 }
 
 fn assert_all(verdicts: &[Result<bool, gabion_kms::Error>]) {

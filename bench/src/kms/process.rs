@@ -47,8 +47,11 @@ pub fn measure(case: &Case, config: &Config, machine: &Machine) -> Result<Row, E
         match (case.request, &all[..]) {
             (Request::Sign, [one]) => kms.sign(&one.by.key, None, message).map(drop),
             (Request::Sign, many) => {
-                let items =
-                    many.iter().map(|one| SignRequest { key: &one.by.key, version: None, message });
+                let items = many.iter().map(|one| SignRequest {
+                    key: &one.by.key,
+                    version: None,
+                    signable: message.into(),
+                });
                 let answers = kms.sign_batch(&items.collect::<Vec<_>>());
                 answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
             }
@@ -56,7 +59,7 @@ pub fn measure(case: &Case, config: &Config, machine: &Machine) -> Result<Row, E
             (_, many) => {
                 let items = many.iter().map(|one| VerifyRequest {
                     by: &one.by,
-                    message,
+                    signable: message.into(),
                     signature: &one.signature,
                 });
                 let answers = kms.verify_batch(&items.collect::<Vec<_>>());

@@ -15,7 +15,7 @@ fn main() -> Result<(), gabion_kms::Error> {
     for _ in 0..32 {
         signatures.push(kms.sign(&id.key, None, message)?.signature);
     }
-    let item = |signature| VerifyRequest { by: &id, message, signature };
+    let item = |signature| VerifyRequest { by: &id, signable: message.into(), signature };
     let items: Vec<VerifyRequest<'_>> =
         signatures.iter().map(|signature| item(&signature[..])).collect();
     for answer in kms.verify_batch(&items) {

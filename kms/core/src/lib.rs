@@ -36,6 +36,7 @@ pub mod operations;
 pub mod rsa;
 pub mod seal;
 pub mod service;
+mod signable;
 pub mod store;
 mod symmetric;
 mod text;
@@ -45,3 +46,4 @@ pub use error::{
     AuditError, AuthenticationError, Code, DenialReason, Error, SealError, ShareError,
 };
 pub use gabion_engine::{Message, Prehash, SharedSecret};
+pub use signable::Signable;

@@ -11,7 +11,7 @@
 
 use std::convert::Infallible;
 
-use gabion_engine::{Entropy, Error as EngineError, Message, OsEntropy, Prehash, ct, with_room};
+use gabion_engine::{Entropy, Error as EngineError, OsEntropy, Prehash, ct, with_room};
 use rsa::pkcs1::{
     DecodeRsaPrivateKey, DecodeRsaPublicKey, EncodeRsaPrivateKey, EncodeRsaPublicKey,
 };
@@ -588,24 +588,6 @@ impl TryRng for Randomness {
         }
         Ok(())
     }
-}
-
-/// What a message is signed as where nothing is said, and its digest.
-pub fn usual(message: &Message<'_>) -> Result<(Scheme, Vec<u8>), Error> {
-    let (context, hash) = match *message {
-        Message::Pure { context, .. } => (context, None),
-        Message::Prehash { context, hash, .. } => (context, Some(hash)),
-        Message::Mu(_) | Message::Internal(_) => {
-            return Err(Error::Unsupported("RSA signs messages and their digests".to_owned()));
-        }
-    };
-    let scheme = usual_scheme(context, hash)?;
-    let digest = match *message {
-        Message::Prehash { digest, .. } => digest.to_vec(),
-        Message::Pure { message, .. } => scheme.hash().digest(message),
-        Message::Mu(_) | Message::Internal(_) => Vec::new(),
-    };
-    Ok((scheme, digest))
 }
 
 /// What a message is signed as where nothing is said but, maybe, the hash of its digest.

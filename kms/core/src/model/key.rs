@@ -10,6 +10,7 @@ use super::id::{KeyAlgorithm, KeyId};
 use super::name::Label;
 use crate::error::Error;
 use crate::rsa::Scheme;
+use crate::signable::Signable;
 
 /// Most labels of a key.
 pub const LABELS_MAX: usize = 64;
@@ -509,6 +510,19 @@ impl Key {
         self.check_mu(message)?;
         let algorithm = self.id.algorithm;
         self.conformance.iter().try_for_each(|label| label.check_message(algorithm, message))
+    }
+
+    /// Returns what the key signs: a message whose form it takes, or a digest under the scheme that its labels require.
+    ///
+    /// # Errors
+    /// As [`Self::check_message`] and [`Self::conforming_scheme`].
+    pub(crate) fn conforming<'a>(&self, signable: Signable<'a>) -> Result<Signable<'a>, Error> {
+        match signable {
+            Signable::Message(message) => self.check_message(&message).map(|()| signable),
+            Signable::Digest { scheme, digest } => {
+                Ok(Signable::Digest { scheme: self.conforming_scheme(scheme)?, digest })
+            }
+        }
     }
 
     /// Returns the way in which the key signs a digest by RSA, as its labels have it.

@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::sign::Signable;
 use crate::error::Error;
 use crate::jwt::{Claims, ExpectedClaims, Jwt, Reason, compact};
 use crate::model::{KeyAlgorithm, KeyId, Use, VersionId};
@@ -51,8 +50,7 @@ impl Kms {
             let key = self.key(id)?.key;
             key.check_message(&message)?;
             key.check_jwt_end(claims.exp_s(), self.now_ms() / 1000)?;
-            let what = (Use::Jwt, Signable::Message(message));
-            let signed = self.sign_version(by, version.is_none(), what)?;
+            let signed = self.sign_version(by, version.is_none(), (Use::Jwt, message.into()))?;
             let signature = outward(id.algorithm, signed.signature)?;
             Ok(SignedJwt { by: signed.by, alg, token: compact(&signing_input, &signature) })
         })
@@ -102,7 +100,7 @@ impl Kms {
         };
         let message = token.signing_input().as_bytes();
         let message = Message::Pure { context: &[], message };
-        match self.is_signed(by, Signable::Message(message), &signature) {
+        match self.is_signed(by, message.into(), &signature) {
             Ok(true) => Ok(Ok(())),
             Ok(false) | Err(Error::Malformed(_)) => Ok(Err(Reason::Signature)),
             // The token names the version, and not the caller.

@@ -1,47 +1,53 @@
-//! RSA: signatures by PSS and PKCS#1 v1.5, and encryption by OAEP (RFC 8017).
+//! RSA signatures by PSS and PKCS#1 v1.5 (RFC 8017).
 //!
-//! Where nothing is said, a signature is PSS with a salt as long as the digest, and OAEP's hash is SHA-256; what stands beside
-//! a plaintext is OAEP's label.
+//! A message that comes without a scheme is signed by PSS, with a salt as long as the digest.
 
-use super::kms::Kms;
-use super::metrics::Verb;
-use super::sign::{SignOutput, Signable};
+use std::borrow::Cow;
+
+use gabion_engine::Message;
+
+use super::material::Material;
 use crate::error::Error;
-use crate::model::{KeyId, Use, VersionId};
-use crate::rsa::Scheme;
+use crate::rsa::{self, Scheme};
+use crate::signable::Signable;
 
-impl Kms {
-    /// Signs a digest by RSA in a way that is said.
-    ///
-    /// # Errors
-    /// As [`Self::sign`]; a key that is none of RSA; a digest of another length than its hash makes; a salt that is too long, for the
-    /// key or its labels. If the labels limit the salt and `scheme` names no length, the salt is as long as the digest.
-    pub fn sign_rsa(
-        &self,
-        id: &KeyId,
-        version: Option<u32>,
-        scheme: Scheme,
-        digest: &[u8],
-    ) -> Result<SignOutput, Error> {
-        self.counted(Verb::Sign, id.algorithm, || {
-            let by = self.resolve_version(id, Use::Sign, version)?;
-            let scheme = self.key(id)?.key.conforming_scheme(scheme)?;
-            self.sign_version(by, version.is_none(), (Use::Sign, Signable::Rsa(scheme, digest)))
-        })
-    }
+/// Signs with an RSA key.
+///
+/// # Errors
+/// [`Error::Unsupported`] for any other key and for messages that RSA does not sign; a digest of another length than its hash makes;
+/// a salt that is too long for the key.
+pub fn sign(material: &Material, signable: &Signable<'_>) -> Result<Vec<u8>, Error> {
+    let (scheme, digest) = scheme_and_digest(signable)?;
+    material.rsa_private()?.sign_digest(scheme, &digest)
+}
 
-    /// Whether an RSA signature of a digest is that version's.
-    ///
-    /// # Errors
-    /// As [`Self::verify`] and [`Self::sign_rsa`].
-    pub fn verify_rsa(
-        &self,
-        id: &VersionId,
-        scheme: Scheme,
-        digest: &[u8],
-        signature: &[u8],
-    ) -> Result<bool, Error> {
-        let verify = || self.is_signed(id, Signable::Rsa(scheme, digest), signature);
-        self.counted(Verb::Verify, id.key.algorithm, verify)
+/// Returns whether an RSA key made a signature.
+///
+/// # Errors
+/// As [`sign`]; [`Error::Malformed`].
+pub fn verify(
+    material: &Material,
+    signable: &Signable<'_>,
+    signature: &[u8],
+) -> Result<bool, Error> {
+    let public = material.rsa_public().ok_or_else(rsa::no_rsa)?;
+    let (scheme, digest) = scheme_and_digest(signable)?;
+    rsa::verified(public, scheme, &digest, signature)
+}
+
+/// Returns the scheme and the digest that RSA signs.
+fn scheme_and_digest<'a>(signable: &Signable<'a>) -> Result<(Scheme, Cow<'a, [u8]>), Error> {
+    match *signable {
+        Signable::Digest { scheme, digest } => Ok((scheme, digest.into())),
+        Signable::Message(Message::Prehash { context, hash, digest }) => {
+            Ok((rsa::usual_scheme(context, Some(hash))?, digest.into()))
+        }
+        Signable::Message(Message::Pure { context, message }) => {
+            let scheme = rsa::usual_scheme(context, None)?;
+            Ok((scheme, scheme.hash().digest(message).into()))
+        }
+        Signable::Message(Message::Mu(_) | Message::Internal(_)) => {
+            Err(Error::Unsupported("RSA signs messages and their digests".to_owned()))
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! Signing.
 
-use gabion_engine::{Message, OsEntropy};
+use gabion_engine::OsEntropy;
 
 use super::cache::{KeyView, VersionView};
 use super::kms::Kms;
-use super::material::Material;
 use super::metrics::Verb;
+use super::rsa;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
-use crate::rsa::{self, Scheme};
+use crate::signable::Signable;
 
 /// A signature, and the version that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,30 +19,24 @@ pub struct SignOutput {
     pub signature: Vec<u8>,
 }
 
-/// What is signed.
-#[derive(Clone, Copy)]
-pub enum Signable<'a> {
-    /// A message. RSA signs it as it does where nothing is said.
-    Message(Message<'a>),
-    /// A digest, by RSA.
-    Rsa(Scheme, &'a [u8]),
-}
-
 impl Kms {
-    /// Signs with a version, or with the newest one.
+    /// Signs a message or a digest with a version, or with the newest one.
     ///
     /// # Errors
-    /// No such key or version; one that may not sign; a message that the algorithm does not take.
-    pub fn sign(
+    /// No such key or version; one that may not sign; a message that the algorithm does not take. For a digest: a key of another
+    /// algorithm than RSA, a digest of another length than its hash makes, or a salt that is too long for the key or its labels. If the
+    /// labels limit the salt and the scheme names no length, the salt is as long as the digest.
+    pub fn sign<'a>(
         &self,
         id: &KeyId,
         version: Option<u32>,
-        message: Message<'_>,
+        signable: impl Into<Signable<'a>>,
     ) -> Result<SignOutput, Error> {
+        let signable = signable.into();
         self.counted(Verb::Sign, id.algorithm, || {
-            let number = self.resolve_version_for(id, version, &message)?;
+            let (number, signable) = self.resolve_sign(id, version, signable)?;
             let by = VersionId { key: id.clone(), version: number };
-            self.sign_version(by, version.is_none(), (Use::Sign, Signable::Message(message)))
+            self.sign_version(by, version.is_none(), (Use::Sign, signable))
         })
     }
 
@@ -51,18 +45,13 @@ impl Kms {
         &self,
         by: VersionId,
         was_newest: bool,
-        (of, what): (Use, Signable<'_>),
+        (of, signable): (Use, Signable<'_>),
     ) -> Result<SignOutput, Error> {
-        let signature = self.used(&by, of, was_newest, |view| match what {
-            Signable::Rsa(scheme, digest) => {
-                view.material.rsa_private()?.sign_digest(scheme, digest)
-            }
-            Signable::Message(message) if view.material.rsa_public().is_some() => {
-                rsa_signed(&view.material, &message)
-            }
-            Signable::Message(message) => {
+        let signature = self.used(&by, of, was_newest, |view| match signable {
+            Signable::Message(message) if view.material.rsa_public().is_none() => {
                 Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)
             }
+            Signable::Message(_) | Signable::Digest { .. } => rsa::sign(&view.material, &signable),
         })?;
         Ok(SignOutput { by, signature })
     }
@@ -78,17 +67,16 @@ impl Kms {
         Ok(VersionId { key: id.clone(), version })
     }
 
-    /// Returns the requested version, and checks that its algorithm takes the message.
-    pub(super) fn resolve_version_for(
+    /// Returns the requested version, and what the key signs with it.
+    pub(super) fn resolve_sign<'a>(
         &self,
         id: &KeyId,
         version: Option<u32>,
-        message: &Message<'_>,
-    ) -> Result<u32, Error> {
+        signable: Signable<'a>,
+    ) -> Result<(u32, Signable<'a>), Error> {
         let key = self.key(id)?.key;
         let number = key.version_for(Use::Sign, version)?;
-        key.check_message(message)?;
-        Ok(number)
+        Ok((number, key.conforming(signable)?))
     }
 
     /// Returns a version if it may be used in this way now.
@@ -112,10 +100,4 @@ impl Kms {
         version.version.check_enabled()?;
         Ok((key, version))
     }
-}
-
-/// Signs by RSA as it does where nothing is said.
-pub fn rsa_signed(material: &Material, message: &Message<'_>) -> Result<Vec<u8>, Error> {
-    let (scheme, digest) = rsa::usual(message)?;
-    material.rsa_private()?.sign_digest(scheme, &digest)
 }

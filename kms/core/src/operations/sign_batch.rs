@@ -5,22 +5,23 @@ use std::time::Instant;
 use gabion_engine::{Error as EngineError, Message, OsEntropy, SigningKey, Status};
 
 use super::batch::{Lane, Plan};
-use super::cache::VersionView;
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::sign::{SignOutput, rsa_signed};
+use super::rsa;
+use super::sign::SignOutput;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
+use crate::signable::Signable;
 
-/// A message to sign.
+/// A message or a digest to sign.
 #[derive(Clone, Copy)]
 pub struct SignRequest<'a> {
     /// By which key.
     pub key: &'a KeyId,
     /// By which version; the newest one where none is named.
     pub version: Option<u32>,
-    /// What.
-    pub message: Message<'a>,
+    /// What is signed.
+    pub signable: Signable<'a>,
 }
 
 impl Kms {
@@ -47,20 +48,12 @@ impl Kms {
         let mut answers: Vec<Option<Result<Vec<u8>, Error>>> = items.iter().map(|_| None).collect();
         let mut plan = Plan::new(self.threads);
         for (place, item) in items.iter().enumerate() {
-            match self.signer(item, &mut numbers[place]) {
-                Ok((Some(algorithm), view)) => {
-                    plan.add(algorithm, *item.key.uuid.bytes(), (place, view));
-                }
-                // RSA, which has no lanes.
-                Ok((None, view)) => {
-                    answers[place] = Some(rsa_signed(&view.material, &item.message));
-                }
-                Err(error) => answers[place] = Some(Err(error)),
-            }
+            let answer = self.plan_or_sign(place, item, &mut numbers[place], &mut plan);
+            answers[place] = answer.transpose();
         }
         for group in plan.groups() {
-            for ((place, _), answer) in group.iter().zip(self.sign_group(items, &group)) {
-                answers[*place] = Some(answer);
+            for (lane, answer) in group.iter().zip(self.sign_group(&group)) {
+                answers[lane.place] = Some(answer);
             }
         }
         let is_changed = self.cache.epoch() != before;
@@ -80,33 +73,42 @@ impl Kms {
         .collect()
     }
 
-    /// An item's key, if it may sign, and its algorithm, if that has lanes. Its number is noted.
-    fn signer(
+    /// Adds an item to the plan if its key may sign. RSA has no lanes: it signs at once, and the signature is returned. The version
+    /// that signs is written to `number`.
+    fn plan_or_sign<'a>(
         &self,
-        item: &SignRequest<'_>,
+        place: usize,
+        item: &SignRequest<'a>,
         number: &mut u32,
-    ) -> Result<(Option<gabion_engine::Algorithm>, VersionView), Error> {
-        *number = self.resolve_version_for(item.key, item.version, &item.message)?;
+        plan: &mut Plan<'a>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let signable;
+        (*number, signable) = self.resolve_sign(item.key, item.version, item.signable)?;
         let (_, view) = self.check_use(item.key, *number, Use::Sign, item.version.is_none())?;
-        match view.material.rsa_public() {
-            Some(_) => Ok((None, view)),
-            None => Ok((Some(view.material.signing()?.algorithm()), view)),
+        match signable {
+            Signable::Message(message) if view.material.rsa_public().is_none() => {
+                let algorithm = view.material.signing()?.algorithm();
+                plan.add(algorithm, *item.key.uuid.bytes(), Lane { place, view, message });
+                Ok(None)
+            }
+            Signable::Message(_) | Signable::Digest { .. } => {
+                rsa::sign(&view.material, &signable).map(Some)
+            }
         }
     }
 
     /// Signs items of one algorithm.
-    fn sign_group(&self, items: &[SignRequest<'_>], group: &[Lane]) -> Vec<Result<Vec<u8>, Error>> {
+    fn sign_group(&self, group: &[Lane<'_>]) -> Vec<Result<Vec<u8>, Error>> {
         if let [lane] = group {
-            return vec![self.sign_one(items, lane)];
+            return vec![self.sign_lane(lane)];
         }
         let keys: Result<Vec<&SigningKey>, Error> =
-            group.iter().map(|(_, view)| view.material.signing()).collect();
+            group.iter().map(|lane| lane.view.material.signing()).collect();
         let keys = match keys {
             Ok(keys) => keys,
             Err(error) => return group.iter().map(|_| Err(error.clone())).collect(),
         };
-        let messages: Vec<Message<'_>> =
-            group.iter().map(|&(place, _)| items[place].message).collect();
+        let messages: Vec<Message<'_>> = group.iter().map(|lane| lane.message).collect();
         let room = keys.iter().map(|key| key.signature_len_max()).max().unwrap_or(0);
         let mut signatures = vec![0; room * keys.len()];
         let (mut lengths, mut status) = (vec![0; keys.len()], vec![Status::NotRun; keys.len()]);
@@ -116,7 +118,7 @@ impl Kms {
             engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status);
         if ran.is_err() {
             // What fails for all of them may be one's: by itself each says what is wrong with it.
-            return group.iter().map(|lane| self.sign_one(items, lane)).collect();
+            return group.iter().map(|lane| self.sign_lane(lane)).collect();
         }
         let lanes = group.iter().zip(signatures.chunks_exact(room.max(1)));
         lanes
@@ -124,13 +126,12 @@ impl Kms {
             .map(|((lane, signature), (&length, status))| match status {
                 Status::Ok => Ok(signature[..length].to_vec()),
                 // By itself it says what is wrong with it.
-                _ => self.sign_one(items, lane),
+                _ => self.sign_lane(lane),
             })
             .collect()
     }
 
-    fn sign_one(&self, items: &[SignRequest<'_>], (place, view): &Lane) -> Result<Vec<u8>, Error> {
-        let (key, message) = (view.material.signing()?, items[*place].message);
-        Ok(self.kept.engine.sign(key, message, &OsEntropy)?)
+    fn sign_lane(&self, lane: &Lane<'_>) -> Result<Vec<u8>, Error> {
+        Ok(self.kept.engine.sign(lane.view.material.signing()?, lane.message, &OsEntropy)?)
     }
 }

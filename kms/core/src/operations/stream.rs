@@ -18,11 +18,12 @@ use super::hmac::HmacOutput;
 use super::kms::Kms;
 use super::material::Material;
 use super::metrics::Verb;
-use super::sign::{SignOutput, Signable};
+use super::sign::SignOutput;
 use super::verify::check_len;
 use crate::error::Error;
 use crate::model::{Key, KeyId, Use, VersionId};
 use crate::rsa::{self, Scheme};
+use crate::signable::Signable;
 use crate::symmetric::MacPieces;
 
 /// What is done with a message that comes in pieces.
@@ -147,16 +148,16 @@ impl Stream {
         match &self.came {
             StreamInput::Mu(pieces) => {
                 let mu = pieces.so_far().try_into().map_err(|_| no_stream("signatures"))?;
-                then(Signable::Message(Message::Mu(&mu)))
+                then(Message::Mu(&mu).into())
             }
             StreamInput::Digest(hash, pieces) => {
                 let (hash, digest) = (*hash, &pieces.so_far());
-                then(Signable::Message(Message::Prehash { context, hash, digest }))
+                then(Message::Prehash { context, hash, digest }.into())
             }
-            StreamInput::Rsa(scheme, pieces) => then(Signable::Rsa(*scheme, &pieces.so_far())),
-            StreamInput::Whole { message, .. } => {
-                then(Signable::Message(Message::Pure { context, message }))
+            StreamInput::Rsa(scheme, pieces) => {
+                then(Signable::Digest { scheme: *scheme, digest: &pieces.so_far() })
             }
+            StreamInput::Whole { message, .. } => then(Message::Pure { context, message }.into()),
             StreamInput::Tag(_) => Err(no_stream("signatures")),
         }
     }
@@ -283,8 +284,8 @@ impl Kms {
     /// As [`Self::sign`].
     pub fn sign_stream(&self, stream: &Stream) -> Result<SignOutput, Error> {
         let sign = || {
-            stream.with(|what| {
-                self.sign_version(stream.by.clone(), stream.was_newest, (Use::Sign, what))
+            stream.with(|signable| {
+                self.sign_version(stream.by.clone(), stream.was_newest, (Use::Sign, signable))
             })
         };
         self.counted(Verb::Sign, stream.by.key.algorithm, sign)
@@ -295,7 +296,7 @@ impl Kms {
     /// # Errors
     /// As [`Self::verify`].
     pub fn verify_stream(&self, stream: &Stream, signature: &[u8]) -> Result<bool, Error> {
-        let verify = || stream.with(|what| self.is_signed(&stream.by, what, signature));
+        let verify = || stream.with(|signable| self.is_signed(&stream.by, signable, signature));
         self.counted(Verb::Verify, stream.by.key.algorithm, verify)
     }
 

@@ -4,26 +4,29 @@ use gabion_engine::{Engine, Error as EngineError, Message, Size, VerifyKey};
 
 use super::kms::Kms;
 use super::metrics::Verb;
-use super::sign::Signable;
+use super::rsa;
 use crate::error::Error;
 use crate::model::{Use, VersionId};
-use crate::rsa;
+use crate::signable::Signable;
 
 impl Kms {
     /// Whether a signature is that version's. One that can't be a signature is an error, one that is wrong is false.
     ///
     /// # Errors
     /// [`Error::Malformed`]; no such key or version; one that may not verify; a message that the algorithm does not
-    /// take.
-    pub fn verify(
+    /// take. For a digest: as [`Self::sign`], except that labels restrict nothing.
+    pub fn verify<'a>(
         &self,
         id: &VersionId,
-        message: Message<'_>,
+        signable: impl Into<Signable<'a>>,
         signature: &[u8],
     ) -> Result<bool, Error> {
+        let signable = signable.into();
         let verify = || {
-            self.key(&id.key)?.key.check_mu(&message)?;
-            self.is_signed(id, Signable::Message(message), signature)
+            if let Signable::Message(message) = &signable {
+                self.key(&id.key)?.key.check_mu(message)?;
+            }
+            self.is_signed(id, signable, signature)
         };
         self.counted(Verb::Verify, id.key.algorithm, verify)
     }
@@ -32,19 +35,15 @@ impl Kms {
     pub(super) fn is_signed(
         &self,
         by: &VersionId,
-        what: Signable<'_>,
+        signable: Signable<'_>,
         signature: &[u8],
     ) -> Result<bool, Error> {
-        self.used(by, Use::Verify, false, |view| match (what, view.material.rsa_public()) {
-            (Signable::Rsa(scheme, digest), public) => {
-                rsa::verified(public.ok_or_else(rsa::no_rsa)?, scheme, digest, signature)
-            }
-            (Signable::Message(message), Some(public)) => {
-                let (scheme, digest) = rsa::usual(&message)?;
-                rsa::verified(public, scheme, &digest, signature)
-            }
-            (Signable::Message(message), None) => {
+        self.used(by, Use::Verify, false, |view| match signable {
+            Signable::Message(message) if view.material.rsa_public().is_none() => {
                 verdict(&self.kept.engine, view.material.verify()?, message, signature)
+            }
+            Signable::Message(_) | Signable::Digest { .. } => {
+                rsa::verify(&view.material, &signable, signature)
             }
         })
     }

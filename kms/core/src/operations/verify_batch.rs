@@ -8,10 +8,11 @@ use super::batch::{Lane, Plan};
 use super::cache::VersionView;
 use super::kms::Kms;
 use super::metrics::Verb;
+use super::rsa;
 use super::verify::check_form;
 use crate::error::Error;
 use crate::model::{Use, VersionId};
-use crate::rsa;
+use crate::signable::Signable;
 
 /// A signature to verify.
 #[derive(Clone, Copy)]
@@ -19,7 +20,7 @@ pub struct VerifyRequest<'a> {
     /// Whose it is said to be.
     pub by: &'a VersionId,
     /// What it is said to be of.
-    pub message: Message<'a>,
+    pub signable: Signable<'a>,
     /// The signature.
     pub signature: &'a [u8],
 }
@@ -44,18 +45,11 @@ impl Kms {
         let mut answers: Vec<Option<Result<bool, Error>>> = items.iter().map(|_| None).collect();
         let mut plan = Plan::new(self.threads);
         for (place, item) in items.iter().enumerate() {
-            match self.admit(item) {
-                Ok((Some(algorithm), view)) => {
-                    plan.add(algorithm, *item.by.key.uuid.bytes(), (place, view));
-                }
-                // RSA, which has no lanes.
-                Ok((None, view)) => answers[place] = Some(rsa_verified(&view, item)),
-                Err(error) => answers[place] = Some(Err(error)),
-            }
+            answers[place] = self.plan_or_verify(place, item, &mut plan).transpose();
         }
         for group in plan.groups() {
-            for ((place, _), answer) in group.iter().zip(self.verify_group(items, &group)) {
-                answers[*place] = Some(answer);
+            for (lane, answer) in group.iter().zip(self.verify_group(items, &group)) {
+                answers[lane.place] = Some(answer);
             }
         }
         let is_changed = self.cache.epoch() != before;
@@ -75,51 +69,67 @@ impl Kms {
             .collect()
     }
 
-    /// An item's key, if it may be used and the rest of the item is one; its algorithm, if that has lanes.
-    fn admit(
+    /// Adds an item to the plan if its key may verify. RSA has no lanes: it verifies at once, and the verdict is returned.
+    fn plan_or_verify<'a>(
         &self,
-        item: &VerifyRequest<'_>,
-    ) -> Result<(Option<gabion_engine::Algorithm>, VersionView), Error> {
-        let (key, view) = self.check_use(&item.by.key, item.by.version, Use::Verify, false)?;
-        key.key.check_mu(&item.message)?;
-        if view.material.rsa_public().is_some() {
-            return Ok((None, view));
+        place: usize,
+        item: &VerifyRequest<'a>,
+        plan: &mut Plan<'a>,
+    ) -> Result<Option<bool>, Error> {
+        let view = self.admit(item)?;
+        match item.signable {
+            Signable::Message(message) if view.material.rsa_public().is_none() => {
+                let algorithm = view.material.verify()?.algorithm();
+                plan.add(algorithm, *item.by.key.uuid.bytes(), Lane { place, view, message });
+                Ok(None)
+            }
+            Signable::Message(_) | Signable::Digest { .. } => {
+                rsa::verify(&view.material, &item.signable, item.signature).map(Some)
+            }
         }
-        let key = view.material.verify()?;
-        check_form(key, item.signature)?;
-        Ok((Some(key.algorithm()), view))
+    }
+
+    /// Returns an item's key if it may verify now and takes the message, and the signature has a length of its algorithm's.
+    fn admit(&self, item: &VerifyRequest<'_>) -> Result<VersionView, Error> {
+        let (key, view) = self.check_use(&item.by.key, item.by.version, Use::Verify, false)?;
+        if let Signable::Message(message) = &item.signable {
+            key.key.check_mu(message)?;
+            if view.material.rsa_public().is_none() {
+                check_form(view.material.verify()?, item.signature)?;
+            }
+        }
+        Ok(view)
     }
 
     /// Verifies items of one algorithm.
     fn verify_group(
         &self,
         items: &[VerifyRequest<'_>],
-        group: &[Lane],
+        group: &[Lane<'_>],
     ) -> Vec<Result<bool, Error>> {
         if let [lane] = group {
-            return vec![self.verify_one(items, lane)];
+            return vec![self.verify_lane(items, lane)];
         }
         let keys: Result<Vec<&VerifyKey>, Error> =
-            group.iter().map(|(_, view)| view.material.verify()).collect();
+            group.iter().map(|lane| lane.view.material.verify()).collect();
         let keys = match keys {
             Ok(keys) => keys,
             Err(error) => return group.iter().map(|_| Err(error.clone())).collect(),
         };
-        let messages: Vec<Message<'_>> =
-            group.iter().map(|&(place, _)| items[place].message).collect();
+        let messages: Vec<Message<'_>> = group.iter().map(|lane| lane.message).collect();
         let room = VerifyKey::room(&keys);
         let mut signatures = vec![0; room * group.len()];
-        for (&(place, _), lane) in group.iter().zip(signatures.chunks_exact_mut(room.max(1))) {
-            let signature = items[place].signature;
-            lane[..signature.len()].copy_from_slice(signature);
+        for (lane, padded) in group.iter().zip(signatures.chunks_exact_mut(room.max(1))) {
+            let signature = items[lane.place].signature;
+            padded[..signature.len()].copy_from_slice(signature);
         }
         let lengths: Vec<usize> =
-            group.iter().map(|&(place, _)| items[place].signature.len()).collect();
+            group.iter().map(|lane| items[lane.place].signature.len()).collect();
         let mut status = vec![Status::NotRun; group.len()];
         let engine = self.kept.engine.parallel(self.threads);
         match engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status) {
             // What fails for all of them may be one's: by itself each says what is wrong with it.
-            Err(_) => group.iter().map(|lane| self.verify_one(items, lane)).collect(),
+            Err(_) => group.iter().map(|lane| self.verify_lane(items, lane)).collect(),
             Ok(()) => group
                 .iter()
                 .zip(&status)
@@ -127,24 +137,18 @@ impl Kms {
                     Status::Ok => Ok(true),
                     Status::InvalidSignature => Ok(false),
                     // By itself it says what is wrong with it.
-                    _ => self.verify_one(items, lane),
+                    _ => self.verify_lane(items, lane),
                 })
                 .collect(),
         }
     }
 
-    fn verify_one(&self, items: &[VerifyRequest<'_>], (place, view): &Lane) -> Result<bool, Error> {
-        let item = &items[*place];
-        match self.kept.engine.verify(view.material.verify()?, item.message, item.signature) {
+    fn verify_lane(&self, items: &[VerifyRequest<'_>], lane: &Lane<'_>) -> Result<bool, Error> {
+        let (key, signature) = (lane.view.material.verify()?, items[lane.place].signature);
+        match self.kept.engine.verify(key, lane.message, signature) {
             Ok(()) => Ok(true),
             Err(EngineError::BadSignature) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
-}
-
-fn rsa_verified(view: &VersionView, item: &VerifyRequest<'_>) -> Result<bool, Error> {
-    let (scheme, digest) = rsa::usual(&item.message)?;
-    let key = view.material.rsa_public().ok_or(Error::Engine(EngineError::Lost))?;
-    rsa::verified(key, scheme, &digest, item.signature)
 }

@@ -12,12 +12,14 @@
 use super::lifecycle::of;
 use super::queue::Place;
 use super::run::{AuditEntry, Call, Service};
-use super::sign_verify::{SignItem, VerifyItem, digest, no_answer, sign_entry, verify_entry};
+use super::sign_verify::{
+    SignItem, VerifyItem, no_answer, run_found, sign_entry, verify_entry, with_versions,
+};
 use crate::audit::{Class, Digest};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::VersionId;
-use crate::operations::{SignOutput, SignRequest, VerifyRequest};
+use crate::operations::SignOutput;
 
 /// One of several coalesced requests.
 struct CoalescedRequest<'a> {
@@ -37,20 +39,15 @@ impl Service {
         asked: &[(Call<'_>, SignItem<'_>)],
         mut answer: impl FnMut(usize, Result<SignOutput, Error>),
     ) {
-        let all = asked
-            .iter()
-            .map(|(call, item)| self.one(call, of(Action::Sign, &item.key), digest(&item.message)));
+        let all = asked.iter().map(|(call, item)| {
+            self.one(call, of(Action::Sign, &item.key), Digest::of(item.signable.bytes()))
+        });
         let sign = |places: &[usize]| {
             let items = || places.iter().map(|&place| &asked[place].1);
             let found: Vec<_> = items().map(|item| self.find(&item.key)).collect();
-            let together = found.iter().zip(items()).filter_map(|(key, item)| {
-                let (version, message) = (item.version, item.message);
-                key.as_ref().ok().map(|key| SignRequest { key, version, message })
-            });
-            let signed = self.kms.sign_coalesced(&together.collect::<Vec<_>>());
-            let mut signed = signed.into_iter();
-            let each = found.into_iter();
-            each.map(|key| key.and_then(|_| signed.next().unwrap_or(Err(no_answer())))).collect()
+            run_found(items(), &found, SignItem::request, |requests| {
+                self.kms.sign_coalesced(requests)
+            })
         };
         let audit_entry = |one: &CoalescedRequest<'_>, _: usize, signed: &SignOutput| {
             sign_entry(one.input, signed)
@@ -68,26 +65,15 @@ impl Service {
         mut answer: impl FnMut(usize, Result<bool, Error>),
     ) {
         let all = asked.iter().map(|(call, item)| {
-            self.one(call, of(Action::Verify, &item.key), digest(&item.message))
+            self.one(call, of(Action::Verify, &item.key), Digest::of(item.signable.bytes()))
         });
         let verify = |places: &[usize]| {
             let items = || places.iter().map(|&place| &asked[place].1);
-            let named = |item: &VerifyItem<'_>| {
-                Ok(VersionId { key: self.find(&item.key)?, version: item.version })
-            };
-            let named: Vec<Result<VersionId, Error>> = items().map(named).collect();
-            let together = named.iter().zip(items()).filter_map(|(by, item)| {
-                let (message, signature) = (item.message, item.signature);
-                by.as_ref().ok().map(|by| VerifyRequest { by, message, signature })
+            let found: Vec<_> = items().map(|item| self.find_by(item)).collect();
+            let verdicts = run_found(items(), &found, VerifyItem::request, |requests| {
+                self.kms.verify_coalesced(requests)
             });
-            let verdicts = self.kms.verify_coalesced(&together.collect::<Vec<_>>());
-            let mut verdicts = verdicts.into_iter();
-            let each = named.into_iter();
-            each.map(|by| {
-                let by = by?;
-                Ok((verdicts.next().unwrap_or(Err(no_answer()))?, by))
-            })
-            .collect()
+            with_versions(verdicts, found)
         };
         let audit_entry =
             |one: &CoalescedRequest<'_>, place: usize, (is_its, by): &(bool, VersionId)| {

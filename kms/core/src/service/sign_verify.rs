@@ -3,23 +3,22 @@
 use super::lifecycle::of;
 use super::queue::Place;
 use super::run::{AuditEntry, Call, KeyRef, Service, hide_existence};
-use crate::Message;
 use crate::audit::{Digest, Outcome, Record};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{KeyId, Use, VersionId};
 use crate::operations::{SignOutput, SignRequest, VerifyRequest};
-use crate::rsa::Scheme;
+use crate::signable::Signable;
 
-/// A message to sign.
+/// A message or a digest to sign.
 #[derive(Clone, Copy)]
 pub struct SignItem<'a> {
     /// By which key.
     pub key: KeyRef<'a>,
     /// By which version; the newest one where none is named.
     pub version: Option<u32>,
-    /// What.
-    pub message: Message<'a>,
+    /// What is signed.
+    pub signable: Signable<'a>,
 }
 
 /// A signature to verify.
@@ -30,28 +29,43 @@ pub struct VerifyItem<'a> {
     /// Of which version.
     pub version: u32,
     /// What it is said to be of.
-    pub message: Message<'a>,
+    pub signable: Signable<'a>,
     /// The signature.
     pub signature: &'a [u8],
 }
 
-/// Of a batch: one for each item, in their order.
-type Answers<T> = Vec<Result<T, Error>>;
+/// The results of a batch, one for each item, in their order.
+pub(super) type Answers<T> = Vec<Result<T, Error>>;
+
+impl<'a> SignItem<'a> {
+    /// The item as a request for the key that its name was resolved to.
+    pub(super) fn request(&self, key: &'a KeyId) -> SignRequest<'a> {
+        SignRequest { key, version: self.version, signable: self.signable }
+    }
+}
+
+impl<'a> VerifyItem<'a> {
+    /// The item as a request for the version that its names were resolved to.
+    pub(super) fn request(&self, by: &'a VersionId) -> VerifyRequest<'a> {
+        VerifyRequest { by, signable: self.signable, signature: self.signature }
+    }
+}
 
 impl Service {
-    /// Signs.
+    /// Signs a message or a digest.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::sign`]; not allowed, also meanwhile; the audit log's.
-    pub fn sign(
+    pub fn sign<'a>(
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
         version: Option<u32>,
-        message: Message<'_>,
+        signable: impl Into<Signable<'a>>,
     ) -> Result<SignOutput, Error> {
-        let sign = || self.kms.sign(&self.find(key)?, version, message);
-        let input = digest(&message);
+        let signable = signable.into();
+        let sign = || self.kms.sign(&self.find(key)?, version, signable);
+        let input = Digest::of(signable.bytes());
         let audit_entry = |signed: &SignOutput| sign_entry(input, signed);
         let recheck = |signed: &SignOutput| self.recheck_sign(signed, version);
         self.perform_use(call, &of(Action::Sign, key), Some(input), sign, audit_entry, recheck)
@@ -61,19 +75,20 @@ impl Service {
     ///
     /// # Errors
     /// As [`crate::operations::Kms::verify`]; not allowed, also meanwhile; the audit log's.
-    pub fn verify(
+    pub fn verify<'a>(
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
         version: u32,
-        message: Message<'_>,
+        signable: impl Into<Signable<'a>>,
         signature: &[u8],
     ) -> Result<bool, Error> {
+        let signable = signable.into();
         let verify = || {
             let by = VersionId { key: self.find(key)?, version };
-            Ok((self.kms.verify(&by, message, signature)?, by))
+            Ok((self.kms.verify(&by, signable, signature)?, by))
         };
-        let input = digest(&message);
+        let input = Digest::of(signable.bytes());
         let audit_entry =
             |(is_its, by): &(bool, VersionId)| verify_entry(input, signature, *is_its, by);
         let recheck = |(_, by): &(bool, VersionId)| self.recheck_verify(by);
@@ -83,52 +98,7 @@ impl Service {
         Ok(is_its)
     }
 
-    /// Signs a digest by RSA, in a way that is said.
-    ///
-    /// # Errors
-    /// As [`crate::operations::Kms::sign_rsa`]; not allowed, also meanwhile; the audit log's.
-    pub fn sign_rsa(
-        &self,
-        call: &Call<'_>,
-        key: &KeyRef<'_>,
-        version: Option<u32>,
-        scheme: Scheme,
-        digest: &[u8],
-    ) -> Result<SignOutput, Error> {
-        let sign = || self.kms.sign_rsa(&self.find(key)?, version, scheme, digest);
-        let input = Digest::of(digest);
-        let audit_entry = |signed: &SignOutput| sign_entry(input, signed);
-        let recheck = |signed: &SignOutput| self.recheck_sign(signed, version);
-        self.perform_use(call, &of(Action::Sign, key), Some(input), sign, audit_entry, recheck)
-    }
-
-    /// Whether an RSA signature of a digest is that version's.
-    ///
-    /// # Errors
-    /// As [`crate::operations::Kms::verify_rsa`]; not allowed, also meanwhile; the audit log's.
-    pub fn verify_rsa(
-        &self,
-        call: &Call<'_>,
-        key: &KeyRef<'_>,
-        version: u32,
-        scheme: Scheme,
-        (digest, signature): (&[u8], &[u8]),
-    ) -> Result<bool, Error> {
-        let verify = || {
-            let by = VersionId { key: self.find(key)?, version };
-            Ok((self.kms.verify_rsa(&by, scheme, digest, signature)?, by))
-        };
-        let input = Digest::of(digest);
-        let audit_entry =
-            |(is_its, by): &(bool, VersionId)| verify_entry(input, signature, *is_its, by);
-        let recheck = |(_, by): &(bool, VersionId)| self.recheck_verify(by);
-        let request = of(Action::Verify, key);
-        let (is_its, _) =
-            self.perform_use(call, &request, Some(input), verify, audit_entry, recheck)?;
-        Ok(is_its)
-    }
-
-    /// Signs many messages, by any keys. Each has an answer of its own, in their order.
+    /// Signs with any keys. Returns a result for each item, in their order.
     pub fn sign_batch(
         &self,
         call: &Call<'_>,
@@ -137,48 +107,7 @@ impl Service {
         self.sign_items(call, items.len(), items)
     }
 
-    /// The same of a batch of so many items altogether.
-    fn sign_items(
-        &self,
-        call: &Call<'_>,
-        asked: usize,
-        items: &[SignItem<'_>],
-    ) -> Vec<Result<SignOutput, Error>> {
-        let requests: Vec<Request<'_>> =
-            items.iter().map(|item| with_items(asked, of(Action::Sign, &item.key))).collect();
-        let (may, place) = self.admit_items(call, Action::Sign, &requests);
-        let found: Vec<Result<KeyId, Error>> = items
-            .iter()
-            .zip(may)
-            .map(|(item, may)| may.and_then(|()| self.find(&item.key)))
-            .collect();
-        let together: Vec<SignRequest<'_>> = found
-            .iter()
-            .zip(items)
-            .filter_map(|(key, item)| {
-                let (version, message) = (item.version, item.message);
-                key.as_ref().ok().map(|key| SignRequest { key, version, message })
-            })
-            .collect();
-        let takes_long = place.as_ref().is_some_and(Place::takes_long);
-        let signed = call.run(takes_long, || Ok(self.kms.sign_batch(&together)));
-        let mut signed = signed.unwrap_or_default().into_iter();
-        drop(place);
-        // There is one for each that was found.
-        let answers = found
-            .iter()
-            .map(|key| key.clone().and_then(|_| signed.next().unwrap_or(Err(no_answer()))))
-            .collect();
-        let audit_entry =
-            |place: usize, signed: &SignOutput| sign_entry(digest(&items[place].message), signed);
-        let recheck =
-            |place: usize, signed: &SignOutput| self.recheck_sign(signed, items[place].version);
-        let input = |place: usize| digest(&items[place].message);
-        self.release_results(call, &requests, answers, input, audit_entry, recheck)
-    }
-
-    /// Verifies many signatures, of any keys. Each has an answer of its own, in their order, which is that of
-    /// [`Self::verify`].
+    /// Verifies signatures of any keys. Returns the result of [`Self::verify`] for each item, in their order.
     pub fn verify_batch(
         &self,
         call: &Call<'_>,
@@ -187,9 +116,8 @@ impl Service {
         self.verify_items(call, items.len(), items)
     }
 
-    /// Signs many messages and verifies many signatures of one batch of `asked` items, of which some may have been left
-    /// out already. Each has the answer of [`Self::sign_batch`] or [`Self::verify_batch`], and a token's limit is one of
-    /// all together.
+    /// Signs and verifies the items of one batch. The batch has `asked` items, some of which may have been left out already: a
+    /// token's limit counts all of them. Returns the results of [`Self::sign_batch`] and [`Self::verify_batch`].
     pub fn batch(
         &self,
         call: &Call<'_>,
@@ -200,51 +128,61 @@ impl Service {
         (self.sign_items(call, asked, sign), self.verify_items(call, asked, verify))
     }
 
-    /// The same of a batch of so many items altogether.
+    /// Signs the items of a batch that has `asked` items altogether.
+    fn sign_items(
+        &self,
+        call: &Call<'_>,
+        asked: usize,
+        items: &[SignItem<'_>],
+    ) -> Answers<SignOutput> {
+        let requests: Vec<Request<'_>> =
+            items.iter().map(|item| with_items(asked, of(Action::Sign, &item.key))).collect();
+        let (may, slot) = self.admit_items(call, Action::Sign, &requests);
+        let found =
+            items.iter().zip(may).map(|(item, may)| may.and_then(|()| self.find(&item.key)));
+        let found: Vec<Result<KeyId, Error>> = found.collect();
+        let takes_long = slot.as_ref().is_some_and(Place::takes_long);
+        let answers = run_found(items, &found, SignItem::request, |requests| {
+            call.run(takes_long, || Ok(self.kms.sign_batch(requests))).unwrap_or_default()
+        });
+        drop(slot);
+        let input = |place: usize| Digest::of(items[place].signable.bytes());
+        let audit_entry = |place: usize, signed: &SignOutput| sign_entry(input(place), signed);
+        let recheck =
+            |place: usize, signed: &SignOutput| self.recheck_sign(signed, items[place].version);
+        self.release_results(call, &requests, answers, input, audit_entry, recheck)
+    }
+
+    /// Verifies the items of a batch that has `asked` items altogether.
     fn verify_items(
         &self,
         call: &Call<'_>,
         asked: usize,
         items: &[VerifyItem<'_>],
-    ) -> Vec<Result<bool, Error>> {
+    ) -> Answers<bool> {
         let requests: Vec<Request<'_>> =
             items.iter().map(|item| with_items(asked, of(Action::Verify, &item.key))).collect();
-        let (may, place) = self.admit_items(call, Action::Verify, &requests);
-        let named: Vec<Result<VersionId, Error>> = items
-            .iter()
-            .zip(may)
-            .map(|(item, may)| {
-                may?;
-                Ok(VersionId { key: self.find(&item.key)?, version: item.version })
-            })
-            .collect();
-        let together: Vec<VerifyRequest<'_>> = named
-            .iter()
-            .zip(items)
-            .filter_map(|(by, item)| {
-                let (message, signature) = (item.message, item.signature);
-                by.as_ref().ok().map(|by| VerifyRequest { by, message, signature })
-            })
-            .collect();
-        let takes_long = place.as_ref().is_some_and(Place::takes_long);
-        let verdicts = call.run(takes_long, || Ok(self.kms.verify_batch(&together)));
-        let mut verdicts = verdicts.unwrap_or_default().into_iter();
-        drop(place);
-        let answers = named
-            .into_iter()
-            .map(|by| {
-                let by = by?;
-                // There is one for each that was found.
-                Ok((verdicts.next().unwrap_or(Err(no_answer()))?, by))
-            })
-            .collect();
-        let input = |place: usize| digest(&items[place].message);
+        let (may, slot) = self.admit_items(call, Action::Verify, &requests);
+        let found = items.iter().zip(may).map(|(item, may)| may.and_then(|()| self.find_by(item)));
+        let found: Vec<Result<VersionId, Error>> = found.collect();
+        let takes_long = slot.as_ref().is_some_and(Place::takes_long);
+        let verdicts = run_found(items, &found, VerifyItem::request, |requests| {
+            call.run(takes_long, || Ok(self.kms.verify_batch(requests))).unwrap_or_default()
+        });
+        drop(slot);
+        let answers = with_versions(verdicts, found);
+        let input = |place: usize| Digest::of(items[place].signable.bytes());
         let audit_entry = |place: usize, (is_its, by): &(bool, VersionId)| {
             verify_entry(input(place), items[place].signature, *is_its, by)
         };
         let recheck = |_: usize, (_, by): &(bool, VersionId)| self.recheck_verify(by);
         let answers = self.release_results(call, &requests, answers, input, audit_entry, recheck);
         answers.into_iter().map(|answer| answer.map(|(is_its, _)| is_its)).collect()
+    }
+
+    /// Returns the version that an item names.
+    pub(super) fn find_by(&self, item: &VerifyItem<'_>) -> Result<VersionId, Error> {
+        Ok(VersionId { key: self.find(&item.key)?, version: item.version })
     }
 
     /// Appends the audit records of all answers at once, and releases those that are still allowed.
@@ -312,6 +250,32 @@ pub(super) fn no_answer() -> Error {
     Error::Engine(gabion_engine::Error::Lost)
 }
 
+/// Runs one operation for all items whose keys were found. Returns an answer for each item: that of the operation, or why its key was
+/// not found.
+pub(super) fn run_found<'a, I, K, R, T>(
+    items: impl IntoIterator<Item = &'a I>,
+    found: &'a [Result<K, Error>],
+    request: impl Fn(&'a I, &'a K) -> R,
+    run: impl FnOnce(&[R]) -> Answers<T>,
+) -> Answers<T> {
+    let with_keys = items.into_iter().zip(found);
+    let requests: Vec<R> = with_keys
+        .filter_map(|(item, key)| key.as_ref().ok().map(|key| request(item, key)))
+        .collect();
+    let mut answers = run(&requests).into_iter();
+    // There is one for each that was found.
+    let mut answer = || answers.next().unwrap_or(Err(no_answer()));
+    found.iter().map(|key| key.as_ref().map_err(Error::clone).and_then(|_| answer())).collect()
+}
+
+/// Returns each verdict with the version that it is about.
+pub(super) fn with_versions(
+    verdicts: Answers<bool>,
+    found: Answers<VersionId>,
+) -> Answers<(bool, VersionId)> {
+    verdicts.into_iter().zip(found).map(|(verdict, by)| Ok((verdict?, by?))).collect()
+}
+
 /// Sets the number of items of a request.
 pub(super) fn with_items(items: usize, request: Request<'_>) -> Request<'_> {
     Request { items: u32::try_from(items).unwrap_or(u32::MAX), ..request }
@@ -338,14 +302,4 @@ pub(super) fn verify_entry(
         output: Some(Digest::of(signature)),
         outcome: if is_its { Outcome::Done } else { Outcome::Wrong },
     }
-}
-
-/// Of what is signed: the message, or the digest or representative that came in its place.
-pub(super) fn digest(message: &Message<'_>) -> Digest {
-    Digest::of(match message {
-        Message::Pure { message, .. } => message,
-        Message::Prehash { digest, .. } => digest,
-        Message::Mu(mu) => &mu[..],
-        Message::Internal(message) => message,
-    })
 }

@@ -102,7 +102,8 @@ fn a_key_keeps_what_its_labels_promise() {
     let weak = message(Prehash::Sha2_256, 32);
     assert_eq!(kms.sign(&id, None, weak).err().unwrap().code(), Code::Unsupported);
     let pure = Message::Pure { context: b"", message: b"m" };
-    let items = [pure, weak].map(|message| SignRequest { key: &id, version: None, message });
+    let items = [pure.into(), weak.into()];
+    let items = items.map(|signable| SignRequest { key: &id, version: None, signable });
     let signed = kms.sign_batch(&items);
     assert!(signed[0].is_ok());
     assert_eq!(signed[1].as_ref().err().unwrap().code(), Code::Unsupported);

@@ -12,7 +12,7 @@ use gabion_kms::{Code, Message, Prehash};
 use crate::verbs::{create, pure};
 
 fn to_sign<'a>(key: &'a KeyId, version: Option<u32>, message: Message<'a>) -> SignRequest<'a> {
-    SignRequest { key, version, message }
+    SignRequest { key, version, signable: message.into() }
 }
 
 /// Whatever stands beside an item, its status is that of signing it alone, and what it gives verifies alone.
@@ -49,11 +49,11 @@ fn a_batch_of_mixed_keys_and_messages_signs_each_as_if_it_were_alone() {
     assert_eq!(answers.len(), items.len());
     let (mut good, mut bad) = (0, 0);
     for (item, answer) in items.iter().zip(&answers) {
-        let alone = kms.sign(item.key, item.version, item.message);
+        let alone = kms.sign(item.key, item.version, item.signable);
         match (answer, alone) {
             (Ok(signed), Ok(alone)) => {
                 assert_eq!(signed.by, alone.by);
-                assert_eq!(kms.verify(&signed.by, item.message, &signed.signature), Ok(true));
+                assert_eq!(kms.verify(&signed.by, item.signable, &signed.signature), Ok(true));
                 good += 1;
             }
             (answer, alone) => {
@@ -67,13 +67,13 @@ fn a_batch_of_mixed_keys_and_messages_signs_each_as_if_it_were_alone() {
     let signed: Vec<_> = items
         .iter()
         .zip(&answers)
-        .filter_map(|(item, answer)| Some((item.message, answer.as_ref().ok()?)))
+        .filter_map(|(item, answer)| Some((item.signable, answer.as_ref().ok()?)))
         .collect();
     let items: Vec<VerifyRequest<'_>> = signed
         .iter()
-        .map(|(message, signed)| VerifyRequest {
+        .map(|(signable, signed)| VerifyRequest {
             by: &signed.by,
-            message: *message,
+            signable: *signable,
             signature: &signed.signature,
         })
         .collect();
@@ -113,7 +113,7 @@ fn a_large_batch_is_in_the_order_of_its_items() {
         let signed = answer.unwrap();
         assert_eq!(signed.by.key, *item.key);
         // Ed25519 has one signature of a message.
-        assert_eq!(kms.sign(item.key, None, item.message).unwrap().signature, signed.signature);
+        assert_eq!(kms.sign(item.key, None, item.signable).unwrap().signature, signed.signature);
     }
 }
 
@@ -140,7 +140,11 @@ fn a_large_batch_on_several_threads_has_its_answers_in_order() {
         .zip(&signed)
         .map(|(place, signed)| {
             let text = &texts[if is_wrong(place) { (place + 2) % texts.len() } else { place }];
-            VerifyRequest { by: &signed.by, message: pure(text), signature: &signed.signature }
+            VerifyRequest {
+                by: &signed.by,
+                signable: pure(text).into(),
+                signature: &signed.signature,
+            }
         })
         .collect();
     for (place, verdict) in kms.verify_batch(&items).into_iter().enumerate() {

@@ -56,7 +56,8 @@ fn a_key_says_when_its_uses_are_answered() {
             syncs(&|| drop(service.sign(&call, key, None, pure(b"m")).unwrap())) > 0
         };
         let batch = || {
-            let items = keys.map(|key| SignItem { key, version: None, message: pure(b"m") });
+            let items =
+                keys.map(|key| SignItem { key, version: None, signable: pure(b"m").into() });
             syncs(&|| {
                 let signed = service.sign_batch(&call, &items);
                 assert!(signed.iter().all(Result::is_ok));
@@ -126,7 +127,7 @@ fn the_record_of_a_withheld_result_is_synced_off_the_callers_thread() {
         let refused = match is_batch {
             false => opened.sign(&call, &key, None, pure(b"m")).map(drop),
             true => {
-                let items = [SignItem { key, version: None, message: pure(b"m") }];
+                let items = [SignItem { key, version: None, signable: pure(b"m").into() }];
                 opened.sign_batch(&call, &items).remove(0).map(drop)
             }
         };

@@ -4,10 +4,11 @@ use gabion_kms::audit::{Class, Outcome, Record};
 use gabion_kms::gate::{Caller, Peer, Principal};
 use gabion_kms::model::{Label, Minimum, State};
 use gabion_kms::operations::{Kms, NewKey, SignOutput};
+use gabion_kms::rsa::{Hash, Scheme};
 use gabion_kms::service::{
     AuditAt, Call, KeyRef, Options, QuotaOptions, Service, SignItem, VerifyItem,
 };
-use gabion_kms::{Code, Error, Message, Prehash};
+use gabion_kms::{Code, Error, Message, Prehash, Signable};
 
 use crate::verbs::{label, pure};
 use crate::versioned_verify::{POINTS, SCALARS, bytes};
@@ -20,6 +21,9 @@ const KEYS: [(&str, &str); 5] = [
     ("ecdsa", "ecdsa-p-256"),
     ("tags", "hmac-sha-256"),
 ];
+
+/// A scheme that none of the keys has.
+const PKCS1: Scheme = Scheme::Pkcs1 { hash: Hash::Sha512 };
 
 /// Random numbers of a seed (SplitMix64).
 struct Random(u64);
@@ -128,14 +132,15 @@ impl World {
 fn coalesced_requests_are_answered_and_logged_like_single_ones() {
     let world = World::new(Options::default());
     let digest = Prehash::Sha2_512.digest(b"text");
-    let messages = [
-        pure(b"a"),
-        pure(b"b"),
-        Message::Pure { context: b"context", message: b"a" },
-        Message::Pure { context: &[7; 256], message: b"a" },
-        Message::Prehash { context: b"", hash: Prehash::Sha2_512, digest: &digest },
-        Message::Prehash { context: b"", hash: Prehash::Sha2_512, digest: &digest[1..] },
-        Message::Mu(&[9; 64]),
+    let messages: [Signable<'_>; 8] = [
+        pure(b"a").into(),
+        pure(b"b").into(),
+        Message::Pure { context: b"context", message: b"a" }.into(),
+        Message::Pure { context: &[7; 256], message: b"a" }.into(),
+        Message::Prehash { context: b"", hash: Prehash::Sha2_512, digest: &digest }.into(),
+        Message::Prehash { context: b"", hash: Prehash::Sha2_512, digest: &digest[1..] }.into(),
+        Message::Mu(&[9; 64]).into(),
+        Signable::Digest { scheme: PKCS1, digest: &digest },
     ];
     let (mut random, mut good, mut codes) = (Random(7), 0, Vec::new());
     for round in 0..240 {
@@ -145,9 +150,9 @@ fn coalesced_requests_are_answered_and_logged_like_single_ones() {
             .iter()
             .map(|id| {
                 let version = [None, None, Some(0), Some(1), Some(2), Some(9)][random.below(6)];
-                let message = messages[random.below(messages.len())];
+                let signable = messages[random.below(messages.len())];
                 let key = world.key(&mut random);
-                (world.call(&mut random, id), SignItem { key, version, message })
+                (world.call(&mut random, id), SignItem { key, version, signable })
             })
             .collect();
         let from = world.service.log().size();
@@ -155,7 +160,7 @@ fn coalesced_requests_are_answered_and_logged_like_single_ones() {
         let between = world.service.log().size();
         let alone: Vec<_> = asked
             .iter()
-            .map(|(call, item)| world.service.sign(call, &item.key, item.version, item.message))
+            .map(|(call, item)| world.service.sign(call, &item.key, item.version, item.signable))
             .collect();
         let told_alone = world.told(between);
         let told: Vec<_> = world.told(from).into_iter().collect();
@@ -225,9 +230,13 @@ fn verdicts_together_are_those_alone_on_adversarial_signatures() {
                 let own = KeyRef { tenant: &world.tenants[0], name: &world.names[place] };
                 let key = if random.below(4) == 0 { world.key(&mut random) } else { own };
                 let version = [1, 1, 2, 2, 0, 9][random.below(6)];
-                let message = pure([&b"x"[..], b"y"][random.below(4) / 3]);
+                let signable = match random.below(8) {
+                    0 => Signable::Digest { scheme: PKCS1, digest: &[7; 64] },
+                    1 | 2 => pure(b"y").into(),
+                    _ => pure(b"x").into(),
+                };
                 let signature = &signatures[at];
-                (world.call(&mut random, id), VerifyItem { key, version, message, signature })
+                (world.call(&mut random, id), VerifyItem { key, version, signable, signature })
             })
             .collect();
         let from = world.service.log().size();
@@ -236,8 +245,8 @@ fn verdicts_together_are_those_alone_on_adversarial_signatures() {
         let alone: Vec<_> = asked
             .iter()
             .map(|(call, item)| {
-                let VerifyItem { key, version, message, signature } = item;
-                world.service.verify(call, key, *version, *message, signature)
+                let VerifyItem { key, version, signable, signature } = item;
+                world.service.verify(call, key, *version, *signable, signature)
             })
             .collect();
         assert_eq!(together, alone);
@@ -267,7 +276,7 @@ fn each_tenant_is_charged_for_its_own_and_the_first_refusal_is_logged() {
         .zip([0, 1, 0, 1])
         .map(|(id, tenant)| {
             let key = KeyRef { tenant: &world.tenants[tenant], name: &world.names[0] };
-            let item = SignItem { key, version: None, message: pure(b"x") };
+            let item = SignItem { key, version: None, signable: pure(b"x").into() };
             (Call::new(&world.who[0], id), item)
         })
         .collect();
@@ -306,7 +315,7 @@ fn written_ones_are_answered_before_the_disk_is_waited_for() {
         ..call
     };
     let written = KeyRef { tenant: &world.tenants[1], name };
-    let item = |key| SignItem { key, version: None, message: pure(b"x") };
+    let item = |key| SignItem { key, version: None, signable: pure(b"x").into() };
     let asked = [(call, item(durable)), (call, item(written)), (call, item(durable))];
     let mut order = Vec::new();
     world.service.sign_coalesced(&asked, |place, answer| {
@@ -321,7 +330,7 @@ fn written_ones_are_answered_before_the_disk_is_waited_for() {
 fn they_are_counted_as_single_ones() {
     let world = World::new(Options::default());
     let key = KeyRef { tenant: &world.tenants[0], name: &world.names[0] };
-    let item = SignItem { key, version: None, message: pure(b"x") };
+    let item = SignItem { key, version: None, signable: pure(b"x").into() };
     let call = Call::new(&world.who[0], "r");
     world.sign_coalesced(&[(call, item), (call, item), (call, item)]);
     assert!(world.sign_coalesced(&[]).is_empty());

@@ -82,7 +82,7 @@ fn different_denials_and_items_of_batches_do_not_fill_the_log() {
         .map(|name| SignItem {
             key: KeyRef { tenant: &tenant, name },
             version: None,
-            message: MESSAGE,
+            signable: MESSAGE.into(),
         })
         .collect();
     let before = service.log().size();

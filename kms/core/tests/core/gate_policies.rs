@@ -521,7 +521,7 @@ fn items_of_a_batch_are_decided_each_by_itself() {
         .map(|name| SignItem {
             key: KeyRef { tenant: &a, name },
             version: None,
-            message: text(b"m"),
+            signable: text(b"m").into(),
         })
         .collect();
     let call = Call::new(&ci, "r-2");

@@ -46,9 +46,9 @@ fn nothing_begins_once_the_seal_is_closed() {
     service.generation().close();
     let before = service.log().size();
     let sealed = Some(Error::Sealed);
-    let (message, version) = (MESSAGE, None);
-    let sign = SignItem { key, version, message };
-    let verify = VerifyItem { key, version: 1, message, signature: &signature };
+    let (signable, version) = (MESSAGE.into(), None);
+    let sign = SignItem { key, version, signable };
+    let verify = VerifyItem { key, version: 1, signable, signature: &signature };
     assert_eq!(service.sign(&call, &key, None, MESSAGE).err(), sealed);
     assert_eq!(service.verify(&call, &key, 1, MESSAGE, &signature).err(), sealed);
     assert_eq!(service.sign_stream(&call, &key, &stream).err(), sealed);

@@ -17,7 +17,7 @@ use gabion_kms::operations::{
 use gabion_kms::rsa::{self, Hash, Scheme};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, Service, SignItem};
 use gabion_kms::store::MemoryStore;
-use gabion_kms::{Code, Error, Message, Prehash};
+use gabion_kms::{Code, Error, Message, Prehash, Signable};
 use serde_json::{Value, json};
 
 use crate::clocks::{NOW, TestClock};
@@ -276,12 +276,13 @@ fn a_key_with_a_limit_signs_nothing_but_tokens() {
                 Scheme::Pss { hash: Hash::Sha256, salt: None },
                 Scheme::Pkcs1 { hash: Hash::Sha256 },
             ] {
-                refuses("rsa", kms.sign_rsa(&id, version, scheme, &[7; 32]).err());
+                let signable = Signable::Digest { scheme, digest: &[7; 32] };
+                refuses("rsa", kms.sign(&id, version, signable).err());
             }
             let len = StreamLen { of_message: None, whole_max: 1000 };
             let stream = kms.stream(&id, version, StreamUse::Sign, StreamForm::default(), len);
             refuses("stream", stream.err());
-            let item = SignRequest { key: &id, version, message: pure(b"m") };
+            let item = SignRequest { key: &id, version, signable: pure(b"m").into() };
             for signed in kms.sign_batch(&[item, item]) {
                 refuses("batch", signed.err());
             }
@@ -380,7 +381,7 @@ fn tokens_are_an_action_of_their_own() {
         let jwt = service.sign_jwt(&call, &key, None, &lasting(60)).map(drop);
         assert_eq!(code(jwt), refused(may_jwt), "{actions}");
         assert_eq!(code(service.sign(&call, &key, None, pure(b"m")).map(drop)), refused(may_sign));
-        let item = SignItem { key, version: None, message: pure(b"m") };
+        let item = SignItem { key, version: None, signable: pure(b"m").into() };
         assert_eq!(code(service.sign_batch(&call, &[item]).remove(0).map(drop)), refused(may_sign));
     }
 }

@@ -6,7 +6,7 @@ use gabion_kms::operations::{
 };
 use gabion_kms::rsa::{Hash, PrivateKey, PublicKey, Scheme};
 use gabion_kms::transport::Form;
-use gabion_kms::{Code, Error, Message, Prehash};
+use gabion_kms::{Code, Error, Message, Prehash, Signable};
 
 use crate::verbs::{create, label, pure};
 
@@ -51,16 +51,19 @@ fn an_rsa_key_signs_and_encrypts_and_rotates() {
         Scheme::Pss { hash: Hash::Sha384, salt: None },
         Scheme::Pss { hash: Hash::Sha384, salt: Some(0) },
     ] {
-        let signed = kms.sign_rsa(&first.key, None, scheme, &digest).unwrap();
+        let sign = |digest| kms.sign(&first.key, None, Signable::Digest { scheme, digest });
+        let signed = sign(&digest).unwrap();
         assert!(key.verify_digest(scheme, &digest, &signed.signature));
-        let verified = |scheme| kms.verify_rsa(&first, scheme, &digest, &signed.signature);
+        let signable = |scheme| Signable::Digest { scheme, digest: &digest };
+        let verified = |scheme| kms.verify(&first, signable(scheme), &signed.signature);
         assert_eq!(verified(scheme), Ok(true));
         let other = Scheme::Pss { hash: Hash::Sha384, salt: Some(7) };
         assert_eq!(verified(other), Ok(false));
-        assert_eq!(code(kms.sign_rsa(&first.key, None, scheme, &digest[1..])), Code::BadRequest);
+        assert_eq!(code(sign(&digest[1..])), Code::BadRequest);
     }
     let too_long = Scheme::Pss { hash: Hash::Sha384, salt: Some(300) };
-    assert_eq!(code(kms.sign_rsa(&first.key, None, too_long, &digest)), Code::BadRequest);
+    let too_long = Signable::Digest { scheme: too_long, digest: &digest };
+    assert_eq!(code(kms.sign(&first.key, None, too_long)), Code::BadRequest);
     let context = Message::Pure { context: b"c", message: b"m" };
     assert_eq!(code(kms.sign(&first.key, None, context)), Code::Unsupported);
     let of = |hash, digest| Message::Prehash { context: b"", hash, digest };
@@ -89,35 +92,51 @@ fn an_rsa_key_signs_and_encrypts_and_rotates() {
     assert_eq!(code(kms.hmac(&first.key, None, b"x")), Code::Unsupported);
     assert_eq!(code(kms.encaps(&first.key, None)), Code::Unsupported);
     let ed25519 = create(&kms, "e", "ed25519");
-    assert_eq!(
-        code(kms.sign_rsa(&ed25519.key, None, usual, &Hash::Sha256.digest(b"m"))),
-        Code::Unsupported
-    );
+    let digest = Signable::Digest { scheme: usual, digest: &Hash::Sha256.digest(b"m") };
+    assert_eq!(code(kms.sign(&ed25519.key, None, digest)), Code::Unsupported);
+    assert_eq!(code(kms.verify(&ed25519, digest, &[0; 64])), Code::Unsupported);
 }
 
 #[test]
 fn batches_have_rsa_among_others() {
     let kms = Kms::in_memory().unwrap();
     let keys = [create(&kms, "r", "rsa-2048"), create(&kms, "e", "ed25519")];
-    let items: Vec<SignRequest<'_>> = [0, 1, 0, 1]
-        .map(|place| SignRequest { key: &keys[place].key, version: None, message: pure(b"m") })
-        .to_vec();
-    let signed: Vec<_> = kms.sign_batch(&items).into_iter().map(Result::unwrap).collect();
+    let (scheme, digest) = (Scheme::Pkcs1 { hash: Hash::Sha256 }, &Hash::Sha256.digest(b"m")[..]);
+    let digest = Signable::Digest { scheme, digest };
+    let message = |text| Signable::Message(pure(text));
+    let items =
+        [(0, message(b"m")), (1, message(b"m")), (0, digest), (1, digest), (1, message(b"n"))].map(
+            |(place, signable)| SignRequest { key: &keys[place].key, version: None, signable },
+        );
+    let answers = kms.sign_batch(&items);
+    assert_eq!(code(answers[3].clone()), Code::Unsupported);
+    let signed: Vec<_> = answers.into_iter().filter_map(Result::ok).collect();
+    let by_rsa = &signed[2].signature;
     let bad = vec![0; 256];
     let items = [
-        VerifyRequest { by: &keys[0], message: pure(b"m"), signature: &signed[0].signature },
-        VerifyRequest { by: &keys[1], message: pure(b"m"), signature: &signed[1].signature },
-        VerifyRequest { by: &keys[0], message: pure(b"n"), signature: &signed[2].signature },
-        VerifyRequest { by: &keys[0], message: pure(b"m"), signature: &signed[1].signature },
-        VerifyRequest { by: &keys[0], message: pure(b"m"), signature: &bad },
-    ];
+        (0, message(b"m"), &signed[0].signature),
+        (1, message(b"m"), &signed[1].signature),
+        (0, digest, by_rsa),
+        (1, message(b"n"), &signed[3].signature),
+        (0, message(b"n"), &signed[0].signature),
+        (0, message(b"m"), by_rsa),
+        (0, digest, &bad),
+        (0, message(b"m"), &signed[1].signature),
+        (1, digest, &signed[1].signature),
+    ]
+    .map(|(place, signable, signature)| VerifyRequest {
+        by: &keys[place],
+        signable,
+        signature,
+    });
     let verdicts = kms.verify_batch(&items);
-    assert_eq!(verdicts[..3], [Ok(true), Ok(true), Ok(false)]);
-    assert_eq!(code(verdicts[3].clone()), Code::Malformed);
-    assert_eq!(verdicts[4], Ok(false));
+    assert_eq!(verdicts[..4], [Ok(true), Ok(true), Ok(true), Ok(true)]);
+    assert_eq!(verdicts[4..7], [Ok(false), Ok(false), Ok(false)]);
+    assert_eq!(code(verdicts[7].clone()), Code::Malformed);
+    assert_eq!(code(verdicts[8].clone()), Code::Unsupported);
     // As by themselves.
     for (item, verdict) in items.iter().zip(&verdicts) {
-        assert_eq!(&kms.verify(item.by, item.message, item.signature), verdict);
+        assert_eq!(&kms.verify(item.by, item.signable, item.signature), verdict);
     }
 }
 
@@ -170,7 +189,7 @@ fn a_conforming_key_signs_with_salts_that_the_standard_has() {
     let hash = Hash::Sha256;
     let digest = hash.digest(b"m");
     let pss = |salt| Scheme::Pss { hash, salt };
-    let sign = |scheme| kms.sign_rsa(&id.key, None, scheme, &digest);
+    let sign = |scheme| kms.sign(&id.key, None, Signable::Digest { scheme, digest: &digest });
     let stream = |scheme| {
         let form = StreamForm { rsa: Some(scheme), ..StreamForm::default() };
         let len = StreamLen { of_message: None, whole_max: 1 };
@@ -185,7 +204,8 @@ fn a_conforming_key_signs_with_salts_that_the_standard_has() {
         came.add(b"m").unwrap();
         for signed in [sign(pss(asked)), kms.sign_stream(&came)] {
             let signed = signed.unwrap().signature;
-            assert_eq!(kms.verify_rsa(&id, pss(Some(made)), &digest, &signed), Ok(true));
+            let signable = Signable::Digest { scheme: pss(Some(made)), digest: &digest };
+            assert_eq!(kms.verify(&id, signable, &signed), Ok(true));
         }
     }
     assert!(sign(Scheme::Pkcs1 { hash }).is_ok());
@@ -200,7 +220,7 @@ fn a_conforming_key_signs_digests_that_are_strong_enough() {
         let is_taken = matches!(hash, Prehash::Sha2_512 | Prehash::Sha3_512 | Prehash::Shake256);
         let digest = vec![7; hash.digest_len()];
         let message = Message::Prehash { context: b"", hash, digest: &digest };
-        let item = SignRequest { key: &id.key, version: None, message };
+        let item = SignRequest { key: &id.key, version: None, signable: message.into() };
         let form = StreamForm { hash: Some(hash), ..StreamForm::default() };
         let len = StreamLen { of_message: None, whole_max: 1 };
         for done in [

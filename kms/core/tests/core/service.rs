@@ -189,7 +189,7 @@ fn only_slow_work_runs_off_the_callers_thread() {
         assert_eq!(sign(&slow), (true, 1 + told));
         // A refusal is told of, too.
         assert_eq!(sign(&none), (false, told));
-        let item = |key| SignItem { key, version: None, message: text(b"abc") };
+        let item = |key| SignItem { key, version: None, signable: text(b"abc").into() };
         let (batch, times) = run_blocking(|| service.sign_batch(&call, &[item(key(&quick))]));
         assert_eq!((batch[0].is_ok(), times), (true, told));
         let both = [item(key(&quick)), item(key(&slow))];
@@ -352,7 +352,7 @@ fn a_batch_has_an_answer_and_a_record_an_item() {
     let item = |name| SignItem {
         key: KeyRef { tenant: &tenant, name },
         version: None,
-        message: text(b"abc"),
+        signable: text(b"abc").into(),
     };
     let nowhere = label("web-3");
     let items = [item(&names[0]), item(&names[2]), item(&nowhere), item(&names[1])];
@@ -370,7 +370,7 @@ fn a_batch_has_an_answer_and_a_record_an_item() {
     let verify = |name, signature| VerifyItem {
         key: KeyRef { tenant: &tenant, name },
         version: 1,
-        message: text(b"abc"),
+        signable: text(b"abc").into(),
         signature,
     };
     let items = [
@@ -492,7 +492,10 @@ fn nothing_is_done_that_cannot_be_logged() {
         service.create(&call(&who), &new(&tenant, "other")).map(drop),
         service.show(&call(&who), &key).map(drop),
         service
-            .sign_batch(&call(&who), &[SignItem { key, version: None, message: text(b"a") }])
+            .sign_batch(
+                &call(&who),
+                &[SignItem { key, version: None, signable: text(b"a").into() }],
+            )
             .remove(0)
             .map(drop),
     ];

@@ -9,7 +9,7 @@ use gabion_kms::model::{Capability, KeyAlgorithm, Label, Minimum, State, Version
 use gabion_kms::operations::{Kms, NewKey, StreamForm, StreamLen, StreamUse};
 use gabion_kms::rsa::{Hash, Scheme};
 use gabion_kms::service::{AuditAt, Call, KeyRef, Options, QuotaOptions, Service, StreamedMessage};
-use gabion_kms::{Code, Error, Message, Prehash};
+use gabion_kms::{Code, Error, Message, Prehash, Signable};
 
 use crate::fixture::lax;
 use crate::verbs::{create, label};
@@ -190,8 +190,9 @@ fn rsa_signs_streams_with_the_requested_scheme() {
             let form = StreamForm { rsa: Some(scheme), ..StreamForm::default() };
             let digest = hash.digest(&message);
             let in_pieces = streamed(&kms, &by, &form, &message, 3).unwrap();
-            assert_eq!(kms.verify_rsa(&by, scheme, &digest, &in_pieces), Ok(true));
-            let signed = kms.sign_rsa(&by.key, None, scheme, &digest).unwrap().signature;
+            let signable = Signable::Digest { scheme, digest: &digest };
+            assert_eq!(kms.verify(&by, signable, &in_pieces), Ok(true));
+            let signed = kms.sign(&by.key, None, signable).unwrap().signature;
             assert_eq!(verified(&kms, &by, &form, &message, &signed), Ok(true));
             assert_eq!(verified(&kms, &by, &form, &message[1..], &signed), Ok(false));
             let short = verified(&kms, &by, &form, &message, &signed[1..]);
@@ -353,7 +354,8 @@ fn streams_are_logged_like_whole_messages() {
         let signed = match rsa {
             None => world.service.sign(&call, &key, None, whole),
             Some(scheme) => {
-                world.service.sign_rsa(&call, &key, None, scheme, &scheme.hash().digest(&message))
+                let digest = &scheme.hash().digest(&message);
+                world.service.sign(&call, &key, None, Signable::Digest { scheme, digest })
             }
         };
         let signature = signed.unwrap().signature;

@@ -79,10 +79,13 @@ fn a_batch_gives_the_verdicts_of_single_verification_on_adversarial_signatures()
     }
     let items: Vec<VerifyRequest<'_>> = cases
         .iter()
-        .map(|(by, message, signature)| VerifyRequest { by, message: pure(message), signature })
+        .map(|(by, message, signature)| {
+            let signable = pure(message).into();
+            VerifyRequest { by, signable, signature }
+        })
         .collect();
     let single: Vec<_> =
-        items.iter().map(|item| kms.verify(item.by, item.message, item.signature)).collect();
+        items.iter().map(|item| kms.verify(item.by, item.signable, item.signature)).collect();
     assert_eq!(kms.verify_batch(&items), single);
     // In the other order, and each beside one that is right.
     let turned: Vec<_> = items.iter().rev().copied().collect();
@@ -106,7 +109,7 @@ fn a_batch_of_nothing_and_of_strangers_is_answered() {
     let good = kms.sign(&id.key, None, pure(b"x")).unwrap().signature;
     let mut stranger = id.clone();
     stranger.version = 9;
-    let item = |by| VerifyRequest { by, message: pure(b"x"), signature: &good };
+    let item = |by| VerifyRequest { by, signable: pure(b"x").into(), signature: &good };
     let answers = kms.verify_batch(&[item(&stranger), item(&id)]);
     assert_eq!(answers[1], Ok(true));
     assert_eq!(answers[0].as_ref().unwrap_err().code(), Code::NotFound);

@@ -51,13 +51,13 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
         items.iter().map(|item| ParsedItem::read(call, item)).collect();
     let (mut sign, mut verify) = (Vec::new(), Vec::new());
     for ParsedItem { selector, input, op } in parsed.iter().flatten() {
-        let (key, message) = (selector.key(), input.message());
+        let (key, signable) = (selector.key(), input.signable());
         match op {
             BatchOp::Sign { version, .. } => {
-                sign.push(SignItem { key, version: *version, message })
+                sign.push(SignItem { key, version: *version, signable })
             }
             BatchOp::Verify { version, signature, .. } => {
-                verify.push(VerifyItem { key, version: *version, message, signature });
+                verify.push(VerifyItem { key, version: *version, signable, signature });
             }
         }
     }

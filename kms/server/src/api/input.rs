@@ -2,12 +2,12 @@
 
 use gabion_kms::operations::rsa_hash;
 use gabion_kms::rsa::{Hash, Scheme};
-use gabion_kms::{Message, Prehash};
+use gabion_kms::{Message, Prehash, Signable};
 
 use super::bytes::{bytes, optional};
 use crate::problem::Problem;
 
-/// What is signed, with its bytes.
+/// What is signed, with its bytes: an owned [`Signable`].
 pub enum Input {
     Pure {
         context: Vec<u8>,
@@ -20,6 +20,11 @@ pub enum Input {
     },
     /// ML-DSA's message representative (FIPS 204, Algorithm 7, line 6).
     Mu([u8; 64]),
+    /// A digest that RSA signs under a named scheme.
+    Digest {
+        scheme: Scheme,
+        digest: Vec<u8>,
+    },
 }
 
 /// The fields of a request that say what is signed.
@@ -105,41 +110,41 @@ impl Input {
         Ok(Input::Mu(mu.map_err(|_| Problem::bad(format!("`mu` has {got} bytes; expected 64")))?))
     }
 
-    /// How RSA signs it, where that is said, and its digest.
+    /// Applies the fields `padding` and `salt_length`. If either is set, returns the digest that RSA signs under that scheme;
+    /// otherwise the input as it is.
     ///
     /// # Errors
-    /// A context; a hash or a padding that there is none of.
-    pub fn of_rsa(
-        &self,
-        padding: Option<&str>,
-        salt: Option<u32>,
-    ) -> Result<Option<(Scheme, Vec<u8>)>, Problem> {
+    /// A context string; mu; an unknown hash or padding.
+    pub fn with_padding(self, padding: Option<&str>, salt: Option<u32>) -> Result<Self, Problem> {
         if padding.is_none() && salt.is_none() {
-            return Ok(None);
+            return Ok(self);
         }
-        let hash = match self {
-            Input::Pure { context, .. } => of_rsa(context, None)?,
-            Input::Prehash { context, hash, .. } => of_rsa(context, Some(*hash))?,
-            Input::Mu(_) => {
-                return Err(Problem::bad("`padding` and `salt_length` are of RSA, `mu` of ML-DSA"));
+        match self {
+            Input::Pure { context, message } => {
+                let hash = rsa_digest_hash(&context, None)?;
+                let digest = hash.digest(&message);
+                Ok(Input::Digest { scheme: scheme(hash, padding, salt)?, digest })
             }
-        };
-        let digest = match self {
-            Input::Pure { message, .. } => hash.digest(message),
-            Input::Prehash { digest, .. } => digest.clone(),
-            Input::Mu(mu) => mu.to_vec(),
-        };
-        Ok(Some((scheme(hash, padding, salt)?, digest)))
+            Input::Prehash { context, hash, digest } => {
+                let hash = rsa_digest_hash(&context, Some(hash))?;
+                Ok(Input::Digest { scheme: scheme(hash, padding, salt)?, digest })
+            }
+            Input::Mu(_) => {
+                Err(Problem::bad("`padding` and `salt_length` are of RSA, `mu` of ML-DSA"))
+            }
+            Input::Digest { .. } => Ok(self),
+        }
     }
 
-    /// For the verbs.
-    pub fn message(&self) -> Message<'_> {
+    /// Borrows the input for the service.
+    pub fn signable(&self) -> Signable<'_> {
         match self {
-            Input::Pure { context, message } => Message::Pure { context, message },
+            Input::Pure { context, message } => Message::Pure { context, message }.into(),
             Input::Prehash { context, hash, digest } => {
-                Message::Prehash { context, hash: *hash, digest }
+                Message::Prehash { context, hash: *hash, digest }.into()
             }
-            Input::Mu(mu) => Message::Mu(mu),
+            Input::Mu(mu) => Message::Mu(mu).into(),
+            Input::Digest { scheme, digest } => Signable::Digest { scheme: *scheme, digest },
         }
     }
 }
@@ -148,7 +153,7 @@ impl Input {
 ///
 /// # Errors
 /// A context; a hash that there is none of.
-pub fn of_rsa(context: &[u8], hash: Option<Prehash>) -> Result<Hash, Problem> {
+pub fn rsa_digest_hash(context: &[u8], hash: Option<Prehash>) -> Result<Hash, Problem> {
     let hash = hash.map_or(Ok(Hash::Sha256), rsa_hash)?;
     match context.is_empty() {
         true => Ok(hash),

@@ -1,8 +1,8 @@
 //! Signing, verifying, describing.
 
 use gabion_kms::gate::Action;
+use gabion_kms::model::VersionId;
 use gabion_kms::operations::OwnKey;
-use gabion_kms::rsa::Scheme;
 use gabion_kms_wire::native::{Attest, Attested, Sign, Signed, Verified, Verify};
 
 use super::input::{Input, fields};
@@ -13,59 +13,36 @@ use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
-    match to_sign(call)? {
-        (single, None) => single.run(call),
-        (single, Some((scheme, digest))) => {
-            let (service, caller) = call.caller()?;
-            let Operation::Sign { version } = single.operation else { return Err(lost()) };
-            let key = single.selector.key();
-            let signed = service.sign_rsa(&caller, &key, version, scheme, &digest);
-            single.answer(call, signed.map(Outcome::Signed))
-        }
-    }
+    read_sign(call)?.run(call)
 }
 
 pub fn verify(call: &Call) -> Result<Reply, Problem> {
-    match to_verify(call)? {
-        (single, None) => single.run(call),
-        (single, Some((scheme, digest))) => {
-            let (service, caller) = call.caller()?;
-            let Operation::Verify { version, ref signature } = single.operation else {
-                return Err(lost());
-            };
-            let (key, of) = (single.selector.key(), (&digest[..], &signature[..]));
-            let valid = service.verify_rsa(&caller, &key, version, scheme, of);
-            single.answer(call, valid.map(Outcome::Verified))
-        }
-    }
+    read_verify(call)?.run(call)
 }
 
-/// A request for one signature, if nothing is said of RSA.
+/// Parses a request for one signature, as a route's `single`.
 pub fn single_sign(call: &Call) -> Result<Option<SingleRequest>, Problem> {
-    to_sign(call).map(|(single, rsa)| Some(single).filter(|_| rsa.is_none()))
+    read_sign(call).map(Some)
 }
 
-/// A request for one verdict, if nothing is said of RSA.
+/// Parses a request for one verification, as a route's `single`.
 pub fn single_verify(call: &Call) -> Result<Option<SingleRequest>, Problem> {
-    to_verify(call).map(|(single, rsa)| Some(single).filter(|_| rsa.is_none()))
+    read_verify(call).map(Some)
 }
 
-/// RSA's scheme, and the digest to sign.
-type RsaDigest = (Scheme, Vec<u8>);
-
-fn to_sign(call: &Call) -> Result<(SingleRequest, Option<RsaDigest>), Problem> {
+fn read_sign(call: &Call) -> Result<SingleRequest, Problem> {
     let (service, _) = call.caller()?;
     let asked: Sign = json::read(&call.body)?;
     let input = Input::read(&fields!(asked))?;
     let selector = KeySelector::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
-    let rsa = input.of_rsa(asked.padding.as_deref(), asked.salt_length)?;
+    let input = input.with_padding(asked.padding.as_deref(), asked.salt_length)?;
     let operation = Operation::Sign { version: asked.version };
     let marshaling = Marshaling::named(MARSHALING, asked.marshaling.as_deref())?;
-    Ok((SingleRequest { selector, input, operation, marshaling, revision, shape: RESPONSE }, rsa))
+    Ok(SingleRequest { selector, input, operation, marshaling, revision, shape: RESPONSE })
 }
 
-fn to_verify(call: &Call) -> Result<(SingleRequest, Option<RsaDigest>), Problem> {
+fn read_verify(call: &Call) -> Result<SingleRequest, Problem> {
     let (service, _) = call.caller()?;
     let asked: Verify = json::read(&call.body)?;
     let input = Input::read(&fields!(asked))?;
@@ -75,9 +52,9 @@ fn to_verify(call: &Call) -> Result<(SingleRequest, Option<RsaDigest>), Problem>
     let signature = inward(call, marshaling, &selector, signature)?;
     let revision = service.kms().revision();
     let version = selector.version(service, asked.version);
-    let rsa = input.of_rsa(asked.padding.as_deref(), asked.salt_length)?;
+    let input = input.with_padding(asked.padding.as_deref(), asked.salt_length)?;
     let operation = Operation::Verify { version, signature };
-    Ok((SingleRequest { selector, input, operation, marshaling, revision, shape: RESPONSE }, rsa))
+    Ok(SingleRequest { selector, input, operation, marshaling, revision, shape: RESPONSE })
 }
 
 /// The field that says how signatures are written.
@@ -103,24 +80,22 @@ pub fn inward(
 
 const RESPONSE: ResponseShape = ResponseShape { respond, refuse: |problem| problem };
 
-fn respond(call: &Call, single: &SingleRequest, done: Outcome) -> Result<Reply, Problem> {
+fn respond(call: &Call, single: &SingleRequest, outcome: Outcome) -> Result<Reply, Problem> {
     let revision = single.revision;
-    match done {
+    match outcome {
         Outcome::Signed(signed) => Reply::json(&Signed {
             version: signed.by.version,
             by: signed.by.to_string(),
             signature: single.marshaling.text(signed.by.key.algorithm, &signed.signature)?,
             revision,
         }),
-        Outcome::Verified(valid) => {
-            Reply::json(&Verified { valid, by: single.by(call)?.to_string(), revision })
+        Outcome::Verified { version, valid } => {
+            let (service, _) = call.caller()?;
+            let key = service.kms().find(&single.selector.tenant, &single.selector.name)?;
+            let by = VersionId { key, version }.to_string();
+            Reply::json(&Verified { valid, by, revision })
         }
     }
-}
-
-/// A request that became one of another kind: none does.
-fn lost() -> Problem {
-    Problem::internal("a request is of another kind than its path")
 }
 
 pub fn attest(call: &Call) -> Result<Reply, Problem> {

@@ -2,16 +2,15 @@
 
 use gabion_kms::Error;
 use gabion_kms::gate::Action;
-use gabion_kms::model::VersionId;
 use gabion_kms::operations::SignOutput;
-use gabion_kms::service;
+use gabion_kms::service::Generation;
 
 use super::input::Input;
 use super::marshaling::Marshaling;
 use super::{Call, KeySelector, Reply};
 use crate::problem::Problem;
 
-/// A parsed request for one signature or one verification, without parameters of RSA.
+/// A parsed request for one signature or one verification.
 pub struct SingleRequest {
     pub selector: KeySelector,
     pub input: Input,
@@ -32,7 +31,7 @@ pub enum Operation {
 /// The result of an operation.
 pub enum Outcome {
     Signed(SignOutput),
-    Verified(bool),
+    Verified { version: u32, valid: bool },
 }
 
 /// Writes the response in the form of the API that was called.
@@ -52,52 +51,57 @@ impl Operation {
 }
 
 impl SingleRequest {
-    /// Does what it asks for, by itself.
+    /// Runs the request by itself.
     ///
     /// # Errors
     /// The service's.
     pub fn run(&self, call: &Call) -> Result<Reply, Problem> {
         let (service, caller) = call.caller()?;
-        let done = self.done(service, &caller);
-        self.answer(call, done)
-    }
-
-    fn done(
-        &self,
-        service: &service::Service,
-        caller: &service::Call<'_>,
-    ) -> Result<Outcome, Error> {
-        let (key, message) = (self.selector.key(), self.input.message());
-        match &self.operation {
-            Operation::Sign { version } => {
-                service.sign(caller, &key, *version, message).map(Outcome::Signed)
+        let (key, signable) = (self.selector.key(), self.input.signable());
+        let outcome = match &self.operation {
+            &Operation::Sign { version } => {
+                service.sign(&caller, &key, version, signable).map(Outcome::Signed)
             }
-            Operation::Verify { version, signature } => {
-                service.verify(caller, &key, *version, message, signature).map(Outcome::Verified)
-            }
-        }
-    }
-
-    /// The answer.
-    ///
-    /// # Errors
-    /// What it came to, where that is one.
-    pub fn answer(&self, call: &Call, done: Result<Outcome, Error>) -> Result<Reply, Problem> {
-        let done = done.map_err(|error| (self.shape.refuse)(error.into()))?;
-        (self.shape.respond)(call, self, done)
-    }
-
-    /// The version that a verdict is about.
-    ///
-    /// # Errors
-    /// There is no such key.
-    pub fn by(&self, call: &Call) -> Result<VersionId, Problem> {
-        let (service, _) = call.caller()?;
-        let key = service.kms().find(&self.selector.tenant, &self.selector.name)?;
-        let version = match self.operation {
-            Operation::Verify { version, .. } => version,
-            Operation::Sign { version } => version.unwrap_or_default(),
+            &Operation::Verify { version, ref signature } => service
+                .verify(&caller, &key, version, signable, signature)
+                .map(|valid| Outcome::Verified { version, valid }),
         };
-        Ok(VersionId { key, version })
+        self.answer(call, outcome)
+    }
+
+    /// Writes the response.
+    ///
+    /// # Errors
+    /// The operation's error, in the form of the API that was called.
+    pub fn answer(&self, call: &Call, outcome: Result<Outcome, Error>) -> Result<Reply, Problem> {
+        let outcome = outcome.map_err(|error| (self.shape.refuse)(error.into()))?;
+        (self.shape.respond)(call, self, outcome)
+    }
+}
+
+/// A call whose request was parsed.
+pub struct ParsedCall {
+    pub call: Call,
+    pub single: SingleRequest,
+}
+
+impl ParsedCall {
+    /// Runs the request by itself, without parsing the body again.
+    ///
+    /// # Errors
+    /// `sealed`: the seal was closed while the request waited for a thread. As [`SingleRequest::run`], charged to the caller.
+    pub fn run(&self) -> Result<Reply, Problem> {
+        let Self { call, single } = self;
+        call.under.get().map_or(Ok(()), Generation::check)?;
+        single.run(call).map_err(|problem| call.refusal(problem))
+    }
+
+    /// Writes the response to an operation that ran in a batch.
+    ///
+    /// # Errors
+    /// As [`SingleRequest::answer`], charged to the caller.
+    pub fn answer(&self, outcome: Result<Outcome, Error>) -> Result<Reply, Problem> {
+        let Self { call, single } = self;
+        single.answer(call, outcome).map_err(|problem| call.refusal(problem))
     }
 }

@@ -7,7 +7,7 @@ use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{Signed, Tagged, Verified};
 
 use super::bytes::{missing, optional};
-use super::input::{of_rsa, scheme};
+use super::input::{rsa_digest_hash, scheme};
 use super::marshaling::Marshaling;
 use super::{Call, KeySelector, Reply};
 use crate::problem::Problem;
@@ -158,7 +158,7 @@ fn form(call: &Call) -> Result<StreamForm, Problem> {
     let padding = call.query.text(PADDING.0);
     let salt = call.query.number(SALT_LENGTH.0, u32::MAX)?;
     let rsa = match padding.is_some() || salt.is_some() {
-        true => Some(scheme(of_rsa(&context, hash)?, padding, salt)?),
+        true => Some(scheme(rsa_digest_hash(&context, hash)?, padding, salt)?),
         false => None,
     };
     Ok(StreamForm { context, hash, rsa })

@@ -21,8 +21,8 @@ use gabion_kms::service::{Service, SignItem, VerifyItem};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use crate::api::single::{Operation, Outcome, SingleRequest};
-use crate::api::{Call, Reply};
+use crate::api::Reply;
+use crate::api::single::{Operation, Outcome, ParsedCall};
 use crate::net::options::Coalesce;
 use crate::problem::Problem;
 
@@ -50,8 +50,7 @@ struct BatchKey {
 
 /// A request that waits for its batch.
 struct WaitingRequest {
-    call: Call,
-    single: SingleRequest,
+    parsed: ParsedCall,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -60,18 +59,17 @@ impl Coalescer {
         Arc::new(Coalescer { coalesce, queues: Mutex::default() })
     }
 
-    /// Adds a request to its batch. Returns it if it has to run alone: its algorithm does not gain from batches, its key is not in
-    /// the cache, or the service has no free place.
+    /// Adds a request to its batch. Returns it as it was parsed if it has to run alone: its algorithm does not gain from batches, its
+    /// key is not in the cache, or the service has no free place.
     pub fn submit(
         self: &Arc<Self>,
-        call: Call,
-        single: SingleRequest,
-    ) -> Result<oneshot::Receiver<Answer>, Box<Call>> {
-        let Some(key) = self.batch_key(&call, &single) else { return Err(Box::new(call)) };
+        parsed: ParsedCall,
+    ) -> Result<oneshot::Receiver<Answer>, Box<ParsedCall>> {
+        let Some(key) = self.batch_key(&parsed) else { return Err(Box::new(parsed)) };
         let (answer, answered) = oneshot::channel();
         let mut queues = self.queues();
         let waiting = queues.entry(key.clone()).or_default();
-        waiting.push(WaitingRequest { call, single, answer });
+        waiting.push(WaitingRequest { parsed, answer });
         let is_first = waiting.len() == 1;
         drop(queues);
         if is_first {
@@ -80,7 +78,7 @@ impl Coalescer {
         Ok(answered)
     }
 
-    fn batch_key(&self, call: &Call, single: &SingleRequest) -> Option<BatchKey> {
+    fn batch_key(&self, ParsedCall { call, single }: &ParsedCall) -> Option<BatchKey> {
         let tenant = match self.coalesce {
             Coalesce::Off => return None,
             Coalesce::Any => None,
@@ -113,7 +111,7 @@ impl Coalescer {
     fn take(&self, key: &BatchKey) -> (Vec<WaitingRequest>, bool) {
         let mut queues = self.queues();
         let Some(waiting) = queues.get_mut(key) else { return (Vec::new(), false) };
-        let batch = next(waiting, |one| &one.single.selector.tenant);
+        let batch = next(waiting, |one| &one.parsed.single.selector.tenant);
         let are_more = !waiting.is_empty();
         if !are_more {
             queues.remove(key);
@@ -157,57 +155,41 @@ fn next<W, T: Eq>(waiting: &mut Vec<W>, tenant: impl Fn(&W) -> &T) -> Vec<W> {
 
 /// Runs requests of one line.
 fn run(batch: Vec<WaitingRequest>) {
-    let (mut answers, mut asked) = (Vec::new(), Vec::new());
-    for WaitingRequest { call, single, answer } in batch {
-        answers.push(Some(answer));
-        asked.push((call, single));
-    }
-    let Some(service) = asked.first().and_then(|(call, _)| call.caller.as_ref()) else { return };
+    let (all, mut answers): (Vec<ParsedCall>, Vec<_>) =
+        batch.into_iter().map(|one| (one.parsed, Some(one.answer))).unzip();
+    let Some(service) = all.first().and_then(|first| first.call.caller.as_ref()) else { return };
     let service: &Service = &service.0;
-    let mut respond = |place: usize, done: Result<Outcome, gabion_kms::Error>| {
-        let (call, single) = &asked[place];
-        let reply = single.answer(call, done).map_err(|problem| call.refusal(problem));
+    let mut respond = |place: usize, outcome: Result<Outcome, gabion_kms::Error>| {
+        let reply = all[place].answer(outcome);
         if let Some(answer) = answers.get_mut(place).and_then(Option::take) {
             // Who hung up gets none.
             let _ = answer.send(reply);
         }
     };
-    let calls = || asked.iter().filter_map(|(call, single)| Some((call.caller().ok()?.1, single)));
-    match asked.first().map(|(_, single)| single.operation.action()) {
-        Some(Action::Sign) => {
-            let items: Vec<_> = calls()
-                .filter_map(|(call, single)| {
-                    let Operation::Sign { version } = single.operation else { return None };
-                    let (key, message) = (single.selector.key(), single.input.message());
-                    Some((call, SignItem { key, version, message }))
-                })
-                .collect();
-            // Answers go by places: with one item less they would be other people's.
-            if items.len() != asked.len() {
-                return;
+    // The items of each operation, and their places among all.
+    let (mut sign, mut sign_places) = (Vec::new(), Vec::new());
+    let (mut verify, mut verify_places) = (Vec::new(), Vec::new());
+    for (place, ParsedCall { call, single }) in all.iter().enumerate() {
+        let Ok((_, caller)) = call.caller() else { continue };
+        let (key, signable) = (single.selector.key(), single.input.signable());
+        match &single.operation {
+            &Operation::Sign { version } => {
+                sign.push((caller, SignItem { key, version, signable }));
+                sign_places.push(place);
             }
-            service.sign_coalesced(&items, |place, signed| {
-                respond(place, signed.map(Outcome::Signed))
-            });
-        }
-        _ => {
-            let items: Vec<_> = calls()
-                .filter_map(|(call, single)| {
-                    let Operation::Verify { version, ref signature } = single.operation else {
-                        return None;
-                    };
-                    let (key, message) = (single.selector.key(), single.input.message());
-                    Some((call, VerifyItem { key, version, message, signature }))
-                })
-                .collect();
-            if items.len() != asked.len() {
-                return;
+            &Operation::Verify { version, ref signature } => {
+                verify.push((caller, VerifyItem { key, version, signable, signature }));
+                verify_places.push(place);
             }
-            service.verify_coalesced(&items, |place, is_valid| {
-                respond(place, is_valid.map(Outcome::Verified))
-            });
         }
     }
+    service.sign_coalesced(&sign, |index, signed| {
+        respond(sign_places[index], signed.map(Outcome::Signed));
+    });
+    service.verify_coalesced(&verify, |index, valid| {
+        let version = verify[index].1.version;
+        respond(verify_places[index], valid.map(|valid| Outcome::Verified { version, valid }));
+    });
 }
 
 #[cfg(test)]
@@ -221,6 +203,7 @@ mod tests {
     use gabion_kms::service;
 
     use super::*;
+    use crate::api::Call;
     use crate::api::signatures::single_sign;
     use crate::lifecycle::service_host::ServiceHost;
     use crate::lifecycle::state::State;
@@ -257,7 +240,7 @@ mod tests {
             World { state, coalescer: Coalescer::new(coalesce), service, who }
         }
 
-        fn submit(&self, tenant: &str) -> Result<oneshot::Receiver<Answer>, Box<Call>> {
+        fn submit(&self, tenant: &str) -> Result<oneshot::Receiver<Answer>, Box<ParsedCall>> {
             let body = format!(r#"{{"key":"k","tenant":"{tenant}","message":"AAAA"}}"#);
             let call = Call {
                 state: self.state.clone(),
@@ -276,7 +259,7 @@ mod tests {
                 body: body.into(),
             };
             let single = single_sign(&call).unwrap().unwrap();
-            self.coalescer.submit(call, single)
+            self.coalescer.submit(ParsedCall { call, single })
         }
 
         fn submitted(&self, tenant: &str) -> oneshot::Receiver<Answer> {
@@ -322,6 +305,16 @@ mod tests {
         assert!(world.submit("a").is_err());
     }
 
+    /// Parsing is a large part of what an Ed25519 signature takes.
+    #[tokio::test]
+    async fn a_request_that_is_returned_runs_without_its_body() {
+        let world = World::new(Coalesce::Off);
+        let mut parsed = world.submit("a").err().unwrap();
+        parsed.call.body = hyper::body::Bytes::new();
+        let reply = parsed.run().unwrap_or_else(|problem| panic!("{}", problem.message));
+        assert!(String::from_utf8(reply.body).unwrap().contains("\"signature\":\""));
+    }
+
     #[tokio::test]
     async fn a_line_that_is_longer_than_the_lanes_runs_in_parts() {
         let world = World::new(Coalesce::Any);
@@ -355,7 +348,7 @@ mod tests {
                     match answered {
                         Ok(answered) => assert!(answered.await.unwrap().is_ok()),
                         // Who comes while all places are taken goes by itself.
-                        Err(call) => assert!(crate::api::signatures::sign(&call).is_ok()),
+                        Err(parsed) => assert!(parsed.run().is_ok()),
                     }
                 }
             }));

@@ -23,6 +23,7 @@ use super::pending_caller::{Head, PendingCaller};
 use super::routes::{self, Access, Route};
 use super::upload::{self, Upload};
 use crate::api::idempotency::{self, IdempotentRoute};
+use crate::api::single::ParsedCall;
 use crate::api::streams::StreamHandler;
 use crate::api::{Call, JSON, JWKS, Reply, transit, vault};
 use crate::blocking::{defect, run_blocking};
@@ -248,14 +249,13 @@ async fn handle_request(
         Some(read) => read(&call).map_err(|problem| call.refusal(problem)),
         None => Ok(None),
     }));
-    let call = match single.unwrap_or_else(|_| Err(defect()))? {
-        Some(single) => match shared.coalescer.submit(call, single) {
-            Ok(answered) => return answered.await.unwrap_or_else(|_| Err(defect())),
-            Err(call) => *call,
+    match single.unwrap_or_else(|_| Err(defect()))? {
+        None => run_blocking(move || handle(&call)).await?,
+        Some(single) => match shared.coalescer.submit(ParsedCall { call, single }) {
+            Ok(answered) => answered.await.unwrap_or_else(|_| Err(defect())),
+            Err(parsed) => run_blocking(move || parsed.run()).await?,
         },
-        None => call,
-    };
-    run_blocking(move || handle(&call)).await?
+    }
 }
 
 /// A request whose head was accepted.

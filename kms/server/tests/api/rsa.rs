@@ -269,3 +269,33 @@ fn fields_of_rsa_are_of_rsa_alone_and_have_their_values() {
     let said = transit::refused(local.ask("POST", "/v1/transit/decrypt/r", &body), 400);
     assert!(said.contains("decrypt_failed"), "{said}");
 }
+
+#[test]
+fn a_batch_by_rsa_has_a_scheme_in_vaults_form_alone_and_the_tokens_limit() {
+    let local = Local::start();
+    data(local.ask("POST", "/v1/transit/keys/r", &json!({"type": "rsa-2048"})));
+    let input = encode(b"m");
+    let item = json!({"op": "sign", "key": "r", "message": input, "padding": "pkcs1v15"});
+    let (status, answer) = local.ask("POST", "/v1/kms/batch", &json!({"items": [item]}));
+    assert_eq!((status, &answer["code"]), (400, &json!("bad_request")), "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("unknown field `padding`"), "{message}");
+
+    let limited =
+        gabion_kms_server::attenuate_token(&local.token, &["batch_max=2".to_owned()]).unwrap();
+    let ask = |verb: &str, item: &Value, items: usize| {
+        let (path, items) = (format!("/v1/transit/{verb}/r"), vec![item.clone(); items]);
+        let body = json!({"batch_input": items, "signature_algorithm": "pkcs1v15"});
+        local.ask_by(&limited, "default", "POST", &path, &body)
+    };
+    let item = json!({"input": input});
+    let signed = data(ask("sign", &item, 2))["batch_results"].clone();
+    assert_eq!(signed[0], signed[1]);
+    transit::refused(ask("sign", &item, 3), 403);
+    let item = json!({"input": input, "signature": signed[0]["signature"]});
+    assert_eq!(
+        data(ask("verify", &item, 2))["batch_results"],
+        json!([{"valid": true}, {"valid": true}])
+    );
+    transit::refused(ask("verify", &item, 3), 403);
+}

@@ -1,7 +1,6 @@
 //! Signing and verifying by Vault's paths.
 
 use gabion_engine::Algorithm;
-use gabion_kms::Message;
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::KeyAlgorithm;
@@ -28,66 +27,113 @@ use crate::parse::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
-    let asked: TransitSign = json::read(&call.body)?;
-    let selector = select_key(call, asked.name.as_deref())?;
-    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa =
-        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
-    let form = InputForm::new(call, (Action::Sign, &selector), &hashes, asked.prehashed, of_rsa)?;
-    let marshaling = check_sign(&asked)?;
-    let of_all = version(asked.key_version)?;
-    let (service, caller) = call.caller()?;
-    let read = |item: &TransitSignItem| -> Result<(Option<u32>, Vec<u8>), Problem> {
-        UnsupportedField("context").text(item.context.as_deref())?;
-        Ok((version(item.key_version)?.or(of_all), form.input(item.input.as_deref())?))
-    };
-    let item = |(version, input): &(Option<u32>, Vec<u8>)| match form.rsa {
-        None => service.sign(&caller, &selector.key(), *version, form.message(input)),
-        Some(rsa) => {
-            service.sign_rsa(&caller, &selector.key(), *version, rsa.scheme, &rsa.digest(input))
-        }
-    };
-    let respond = |signed: SignOutput| made(&signed, marshaling);
-    let input = beside_batch(asked.input, asked.batch_input.is_some());
-    match (asked.batch_input, input) {
-        (Some(items), None) => {
-            form.check_batch(call, (Action::Sign, &selector), items.len())?;
-            let together = |ready: &[&(Option<u32>, Vec<u8>)]| {
-                if form.rsa.is_some() {
-                    return ready.iter().map(|&one| item(one)).collect();
-                }
-                let items = ready.iter().map(|(version, input)| SignItem {
-                    key: selector.key(),
-                    version: *version,
-                    message: form.message(input),
-                });
-                service.sign_batch(&caller, &items.collect::<Vec<_>>())
-            };
-            let results = batch(&items, |item| item.reference.as_deref(), read, together, respond);
-            results.reply(call)
-        }
-        (None, input) => {
-            let ready = read(&TransitSignItem { input, ..TransitSignItem::default() });
-            let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
-            vault::data(call, respond(done)?, &[])
-        }
-        (Some(_), Some(_)) => Err(Problem::bad("expected one of `input` and `batch_input`")),
+    let mut asked: TransitSign = json::read(&call.body)?;
+    match asked.batch_input.take() {
+        None => read_single_sign(call, &asked)?.run(call),
+        Some(items) => sign_batch(call, &asked, &items),
     }
 }
 
 pub fn verify(call: &Call) -> Result<Reply, Problem> {
-    let asked: TransitVerify = json::read(&call.body)?;
-    let selector = select_key(call, asked.name.as_deref())?;
+    let mut asked: TransitVerify = json::read(&call.body)?;
     if tags::are_meant(&asked) {
+        let selector = select_key(call, asked.name.as_deref())?;
         return tags::verify(call, &selector, asked);
     }
-    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa =
-        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
-    let form = InputForm::new(call, (Action::Verify, &selector), &hashes, asked.prehashed, of_rsa)?;
-    let marshaling = check_verify(&asked)?;
+    match asked.batch_input.take() {
+        None => read_single_verify(call, &asked)?.run(call),
+        Some(items) => verify_batch(call, &asked, &items),
+    }
+}
+
+/// Parses a request for one signature. Returns `None` for a batch.
+pub fn single_sign(call: &Call) -> Result<Option<SingleRequest>, Problem> {
+    let asked: TransitSign = json::read(&call.body)?;
+    match asked.batch_input {
+        None => read_single_sign(call, &asked).map(Some),
+        Some(_) => Ok(None),
+    }
+}
+
+/// Parses a request for the verification of one signature. Returns `None` for a batch, and for tags.
+pub fn single_verify(call: &Call) -> Result<Option<SingleRequest>, Problem> {
+    let asked: TransitVerify = json::read(&call.body)?;
+    match asked.batch_input.is_some() || tags::are_meant(&asked) {
+        true => Ok(None),
+        false => read_single_verify(call, &asked).map(Some),
+    }
+}
+
+fn read_single_sign(call: &Call, asked: &TransitSign) -> Result<SingleRequest, Problem> {
+    let (selector, form, marshaling) = read_sign(call, asked)?;
+    let version = version(asked.key_version)?;
+    let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
+    single(call, selector, input, Operation::Sign { version }, marshaling)
+}
+
+fn read_single_verify(call: &Call, asked: &TransitVerify) -> Result<SingleRequest, Problem> {
+    let (selector, form, marshaling) = read_verify(call, asked)?;
+    UnsupportedField("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;
+    let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
+    let signature = form.signature(marshaling, asked.signature.as_deref());
+    let (version, signature) = signature.map_err(of_operation)?;
+    single(call, selector, input, Operation::Verify { version, signature }, marshaling)
+}
+
+fn single(
+    call: &Call,
+    selector: KeySelector,
+    input: Input,
+    operation: Operation,
+    marshaling: Marshaling,
+) -> Result<SingleRequest, Problem> {
+    let revision = call.caller()?.0.kms().revision();
+    let shape = ResponseShape { respond, refuse: of_operation };
+    Ok(SingleRequest { selector, input, operation, marshaling, revision, shape })
+}
+
+fn sign_batch(
+    call: &Call,
+    asked: &TransitSign,
+    items: &[TransitSignItem],
+) -> Result<Reply, Problem> {
+    let (selector, form, marshaling) = read_sign(call, asked)?;
+    let of_all = version(asked.key_version)?;
+    check_no_single_item(&[&asked.input])?;
+    form.check_batch(call, (Action::Sign, &selector), items.len())?;
     let (service, caller) = call.caller()?;
-    let read = |item: &TransitVerifyItem| -> Result<(Vec<u8>, u32, Vec<u8>), Problem> {
+    let read = |item: &TransitSignItem| -> Result<(Option<u32>, Input), Problem> {
+        UnsupportedField("context").text(item.context.as_deref())?;
+        Ok((version(item.key_version)?.or(of_all), form.input(item.input.as_deref())?))
+    };
+    let run = |ready: &[&(Option<u32>, Input)]| {
+        if let SigningForm::Rsa(_) = form.signing {
+            let sign = |&(version, ref input): &(Option<u32>, Input)| {
+                service.sign(&caller, &selector.key(), version, input.signable())
+            };
+            return ready.iter().copied().map(sign).collect();
+        }
+        let items = ready.iter().map(|(version, input)| SignItem {
+            key: selector.key(),
+            version: *version,
+            signable: input.signable(),
+        });
+        service.sign_batch(&caller, &items.collect::<Vec<_>>())
+    };
+    let respond = |signed: SignOutput| made(&signed, marshaling);
+    batch(items, |item| item.reference.as_deref(), read, run, respond).reply(call)
+}
+
+fn verify_batch(
+    call: &Call,
+    asked: &TransitVerify,
+    items: &[TransitVerifyItem],
+) -> Result<Reply, Problem> {
+    let (selector, form, marshaling) = read_verify(call, asked)?;
+    check_no_single_item(&[&asked.input, &asked.signature])?;
+    form.check_batch(call, (Action::Verify, &selector), items.len())?;
+    let (service, caller) = call.caller()?;
+    let read = |item: &TransitVerifyItem| -> Result<(Input, u32, Vec<u8>), Problem> {
         UnsupportedField("context").text(item.context.as_deref())?;
         UnsupportedField("cmac").text(item.cmac.as_deref())?;
         UnsupportedField("mac_length").number(item.mac_length)?;
@@ -95,98 +141,31 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         let (version, signature) = form.signature(marshaling, item.signature.as_deref())?;
         Ok((input, version, signature))
     };
-    let item = |(input, version, signature): &(Vec<u8>, u32, Vec<u8>)| match form.rsa {
-        None => service.verify(&caller, &selector.key(), *version, form.message(input), signature),
-        Some(rsa) => {
-            let (digest, key) = (rsa.digest(input), selector.key());
-            service.verify_rsa(&caller, &key, *version, rsa.scheme, (&digest, signature))
+    let run = |ready: &[&(Input, u32, Vec<u8>)]| {
+        if let SigningForm::Rsa(_) = form.signing {
+            let verify = |&(ref input, version, ref signature): &(Input, u32, Vec<u8>)| {
+                service.verify(&caller, &selector.key(), version, input.signable(), signature)
+            };
+            return ready.iter().copied().map(verify).collect();
         }
+        let items = ready.iter().map(|(input, version, signature)| VerifyItem {
+            key: selector.key(),
+            version: *version,
+            signable: input.signable(),
+            signature,
+        });
+        service.verify_batch(&caller, &items.collect::<Vec<_>>())
     };
     let respond = |valid: bool| Ok(json!({"valid": valid}));
-    let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
-    let [input, signature] = [input, signature].map(|of| beside_batch(of, batch_input.is_some()));
-    match (batch_input, input.is_some() || signature.is_some()) {
-        (Some(items), false) => {
-            form.check_batch(call, (Action::Verify, &selector), items.len())?;
-            let together = |ready: &[&(Vec<u8>, u32, Vec<u8>)]| {
-                if form.rsa.is_some() {
-                    return ready.iter().map(|&one| item(one)).collect();
-                }
-                let items = ready.iter().map(|(input, version, signature)| VerifyItem {
-                    key: selector.key(),
-                    version: *version,
-                    message: form.message(input),
-                    signature,
-                });
-                service.verify_batch(&caller, &items.collect::<Vec<_>>())
-            };
-            let results = batch(&items, |item| item.reference.as_deref(), read, together, respond);
-            results.reply(call)
-        }
-        (None, _) => {
-            let ready =
-                read(&TransitVerifyItem { input, signature, hmac, cmac, ..Default::default() });
-            let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
-            vault::data(call, respond(done)?, &[])
-        }
-        (Some(_), true) => Err(Problem::bad("expected one of `input` and `batch_input`")),
-    }
+    batch(items, |item| item.reference.as_deref(), read, run, respond).reply(call)
 }
 
-/// A request for one signature, by a key that is not RSA's.
-pub fn single_sign(call: &Call) -> Result<Option<SingleRequest>, Problem> {
-    let asked: TransitSign = json::read(&call.body)?;
-    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa =
-        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
-    if asked.batch_input.is_some() {
-        return Ok(None);
+/// Refuses the fields of a single item beside `batch_input`, unless they are empty.
+fn check_no_single_item(fields: &[&Option<String>]) -> Result<(), Problem> {
+    match fields.iter().any(|field| beside_batch(field.as_ref(), true).is_some()) {
+        true => Err(Problem::bad("expected one of `input` and `batch_input`")),
+        false => Ok(()),
     }
-    let selector = select_key(call, asked.name.as_deref())?;
-    let form = InputForm::new(call, (Action::Sign, &selector), &hashes, asked.prehashed, of_rsa)?;
-    let marshaling = check_sign(&asked)?;
-    let version = version(asked.key_version)?;
-    let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
-    single(call, &form, selector, input, (Operation::Sign { version }, marshaling))
-}
-
-/// A request for one verdict on a signature, by a key that is not RSA's.
-pub fn single_verify(call: &Call) -> Result<Option<SingleRequest>, Problem> {
-    let asked: TransitVerify = json::read(&call.body)?;
-    if asked.batch_input.is_some() || tags::are_meant(&asked) {
-        return Ok(None);
-    }
-    let selector = select_key(call, asked.name.as_deref())?;
-    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let of_rsa =
-        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
-    let form = InputForm::new(call, (Action::Verify, &selector), &hashes, asked.prehashed, of_rsa)?;
-    let marshaling = check_verify(&asked)?;
-    UnsupportedField("cmac").text(asked.cmac.as_deref()).map_err(of_operation)?;
-    let input = form.input(asked.input.as_deref()).map_err(of_operation)?;
-    let signature = form.signature(marshaling, asked.signature.as_deref());
-    let (version, signature) = signature.map_err(of_operation)?;
-    single(call, &form, selector, input, (Operation::Verify { version, signature }, marshaling))
-}
-
-fn single(
-    call: &Call,
-    form: &InputForm,
-    selector: KeySelector,
-    input: Vec<u8>,
-    (operation, marshaling): (Operation, Marshaling),
-) -> Result<Option<SingleRequest>, Problem> {
-    if form.rsa.is_some() {
-        return Ok(None);
-    }
-    let context = Vec::new();
-    let input = match form.digests {
-        None => Input::Pure { context, message: input },
-        Some(hash) => Input::Prehash { context, hash, digest: input },
-    };
-    let revision = call.caller()?.0.kms().revision();
-    let shape = ResponseShape { respond, refuse: of_operation };
-    Ok(Some(SingleRequest { selector, input, operation, marshaling, revision, shape }))
 }
 
 /// The fields of a signature.
@@ -196,65 +175,48 @@ fn made(signed: &SignOutput, marshaling: Marshaling) -> Result<Value, Problem> {
     Ok(json!({"signature": VersionedBytes::join(version, &text), "key_version": version}))
 }
 
-fn respond(call: &Call, single: &SingleRequest, done: Outcome) -> Result<Reply, Problem> {
-    let data = match done {
+fn respond(call: &Call, single: &SingleRequest, outcome: Outcome) -> Result<Reply, Problem> {
+    let data = match outcome {
         Outcome::Signed(signed) => made(&signed, single.marshaling)?,
-        Outcome::Verified(valid) => json!({"valid": valid}),
+        Outcome::Verified { valid, .. } => json!({"valid": valid}),
     };
     vault::data(call, data, &[])
 }
 
-/// The form of inputs: messages, messages that are hashed here, or digests.
+/// What is made of the inputs of a request.
 struct InputForm {
     algorithm: KeyAlgorithm,
-    /// The function of the digests that are signed. `None` if messages are signed.
-    digests: Option<Hash>,
-    /// Whether inputs are those digests. Otherwise they are messages, which are hashed here.
+    signing: SigningForm,
+    /// Whether inputs are digests. Otherwise they are messages, which are hashed here if digests are signed.
     is_digest: bool,
-    /// Of RSA: how it signs.
-    rsa: Option<RsaScheme>,
 }
 
-/// RSA's scheme, and whether inputs are digests.
+/// What a key signs of an input.
 #[derive(Clone, Copy)]
-struct RsaScheme {
-    scheme: Scheme,
-    /// Whether inputs are digests.
-    is_digest: bool,
+enum SigningForm {
+    Message,
+    Prehash(Hash),
+    Rsa(Scheme),
 }
 
-impl RsaScheme {
-    /// What Vault's fields say: `pss` with the longest salt where they say nothing, and any salt where it verifies.
-    fn new(
-        hash: Option<Option<Hash>>,
-        is_digest: bool,
-        (algorithm, salt): (Option<&str>, Option<&Value>),
-    ) -> Result<Self, Problem> {
-        let hash = match hash.unwrap_or(Some(Hash::Sha2_256)) {
-            Some(hash) => rsa_hash(hash)?,
-            None => {
-                return Err(Problem::unsupported(
-                    "RSA signs no digest without the name of its hash",
-                ));
-            }
-        };
-        let scheme = match algorithm.unwrap_or_default() {
-            "" | "pss" => Scheme::Pss { hash, salt: salt_of(salt, hash.digest_len())? },
-            "pkcs1v15" => {
-                check_salt(salt)?;
-                Scheme::Pkcs1 { hash }
-            }
-            _ => {
-                return Err(Problem::bad(
-                    "unknown `signature_algorithm`; expected pss or pkcs1v15",
-                ));
-            }
-        };
-        Ok(RsaScheme { scheme, is_digest })
-    }
+/// The fields by which a request says how RSA signs: `signature_algorithm` and `salt_length`.
+type RsaFields<'a> = (Option<&'a str>, Option<&'a Value>);
 
-    fn digest(&self, input: &[u8]) -> Vec<u8> {
-        if self.is_digest { input.to_vec() } else { self.scheme.hash().digest(input) }
+/// Reads Vault's fields of RSA: `pss` with the longest salt if they are missing, which verifies any salt.
+fn rsa_scheme(hash: Option<Option<Hash>>, (name, salt): RsaFields<'_>) -> Result<Scheme, Problem> {
+    let hash = match hash.unwrap_or(Some(Hash::Sha2_256)) {
+        Some(hash) => rsa_hash(hash)?,
+        None => {
+            return Err(Problem::unsupported("RSA signs no digest without the name of its hash"));
+        }
+    };
+    match name.unwrap_or_default() {
+        "" | "pss" => Ok(Scheme::Pss { hash, salt: salt_of(salt, hash.digest_len())? }),
+        "pkcs1v15" => {
+            check_salt(salt)?;
+            Ok(Scheme::Pkcs1 { hash })
+        }
+        _ => Err(Problem::bad("unknown `signature_algorithm`; expected pss or pkcs1v15")),
     }
 }
 
@@ -264,7 +226,7 @@ impl InputForm {
         (action, selector): (Action, &KeySelector),
         hashes: &[&Option<String>],
         prehashed: Option<Flag>,
-        of_rsa: (Option<&str>, Option<&Value>),
+        rsa: RsaFields<'_>,
     ) -> Result<Self, Problem> {
         let (service, caller) = call.caller()?;
         let algorithm = service.algorithm(&caller, action, &selector.key(), 1);
@@ -272,15 +234,15 @@ impl InputForm {
         let hash = parse_hash(call, hashes)?;
         let is_digest = prehashed.is_some_and(|flag| flag.0);
         if algorithm.rsa().is_some() {
-            let rsa = Some(RsaScheme::new(hash, is_digest, of_rsa)?);
-            return Ok(InputForm { algorithm, digests: None, is_digest, rsa });
+            let signing = SigningForm::Rsa(rsa_scheme(hash, rsa)?);
+            return Ok(InputForm { algorithm, signing, is_digest });
         }
-        check_padding(of_rsa.0)?;
-        check_salt(of_rsa.1)?;
+        check_padding(rsa.0)?;
+        check_salt(rsa.1)?;
         InputForm::of(algorithm, hash, is_digest)
     }
 
-    /// Whether so many may be asked for at once, of what is not signed together.
+    /// Checks the number of items. By RSA, a batch that a token does not permit is refused as a whole.
     fn check_batch(
         &self,
         call: &Call,
@@ -288,7 +250,7 @@ impl InputForm {
         items: usize,
     ) -> Result<(), Problem> {
         check_items(items)?;
-        if self.rsa.is_some() {
+        if let SigningForm::Rsa(_) = self.signing {
             let (service, caller) = call.caller()?;
             let may = service.algorithm(&caller, action, &selector.key(), items);
             may.map_err(|error| of_operation(error.into()))?;
@@ -303,7 +265,7 @@ impl InputForm {
         is_digest: bool,
     ) -> Result<Self, Problem> {
         let refuse = |why: &str| Err(Problem::unsupported(format!("{algorithm} {why}")));
-        let signs = |digests| Ok(InputForm { algorithm, digests, is_digest, rsa: None });
+        let form = |signing| Ok(InputForm { algorithm, signing, is_digest });
         let own = match algorithm.algorithm() {
             Some(Algorithm::EcdsaP256) => Some(Hash::Sha2_256),
             Some(Algorithm::EcdsaP384) => Some(Hash::Sha2_384),
@@ -312,34 +274,41 @@ impl InputForm {
             Some(Algorithm::Ed25519) if is_digest => {
                 return refuse("signs messages here and no digests; leave `prehashed` out");
             }
-            Some(Algorithm::Ed25519) => return signs(None),
+            Some(Algorithm::Ed25519) => return form(SigningForm::Message),
             _ => None,
         };
         match (own, hash, is_digest) {
             // Vault's SHA-256 where nothing is said.
             (Some(own), hash, is_digest) => match hash.unwrap_or(Some(Hash::Sha2_256)) {
                 // Of the curve's own hash the engine takes messages.
-                Some(hash) if hash == own && !is_digest => signs(None),
-                Some(hash) => signs(Some(hash)),
+                Some(hash) if hash == own && !is_digest => form(SigningForm::Message),
+                Some(hash) => form(SigningForm::Prehash(hash)),
                 None => refuse("signs no digest without the name of its hash"),
             },
-            (None, None | Some(None), false) => signs(None),
+            (None, None | Some(None), false) => form(SigningForm::Message),
             (None, Some(Some(_)), false) => refuse(
                 "hashes messages itself; leave `hash_algorithm` out, or send the digest with `prehashed`",
             ),
             (None, hash, true) => match hash.unwrap_or(Some(Hash::Sha2_256)) {
-                Some(hash) => signs(Some(hash)),
+                Some(hash) => form(SigningForm::Prehash(hash)),
                 None => refuse("signs no digest without the name of its hash"),
             },
         }
     }
 
-    /// What is signed of an input: its bytes, or their digest.
-    fn input(&self, text: Option<&str>) -> Result<Vec<u8>, Problem> {
-        let input = bytes("input", text.ok_or_else(|| missing("input"))?)?;
-        Ok(match self.digests.filter(|_| !self.is_digest) {
-            Some(hash) => hash.digest(&input),
-            None => input,
+    /// Decodes an input, and hashes it if it is a message whose digest is signed.
+    fn input(&self, text: Option<&str>) -> Result<Input, Problem> {
+        let (context, input) = (Vec::new(), bytes("input", text.ok_or_else(|| missing("input"))?)?);
+        Ok(match (self.signing, self.is_digest) {
+            (SigningForm::Message, _) => Input::Pure { context, message: input },
+            (SigningForm::Prehash(hash), true) => Input::Prehash { context, hash, digest: input },
+            (SigningForm::Prehash(hash), false) => {
+                Input::Prehash { context, hash, digest: hash.digest(&input) }
+            }
+            (SigningForm::Rsa(scheme), true) => Input::Digest { scheme, digest: input },
+            (SigningForm::Rsa(scheme), false) => {
+                Input::Digest { scheme, digest: scheme.hash().digest(&input) }
+            }
         })
     }
 
@@ -353,13 +322,33 @@ impl InputForm {
         let (version, text) = VersionedBytes::split(text).ok_or_else(|| no_version("signature"))?;
         Ok((version, marshaling.inward(self.algorithm, marshaling.decode(text)?)?))
     }
+}
 
-    fn message<'a>(&self, input: &'a [u8]) -> Message<'a> {
-        match self.digests {
-            None => Message::Pure { context: &[], message: input },
-            Some(hash) => Message::Prehash { context: &[], hash, digest: input },
-        }
-    }
+/// Reads what one signature and a batch have in common: the key, the form of inputs, and how signatures are written. Refuses fields that
+/// have to be empty.
+fn read_sign(
+    call: &Call,
+    asked: &TransitSign,
+) -> Result<(KeySelector, InputForm, Marshaling), Problem> {
+    let selector = select_key(call, asked.name.as_deref())?;
+    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
+    let rsa =
+        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
+    let form = InputForm::new(call, (Action::Sign, &selector), &hashes, asked.prehashed, rsa)?;
+    Ok((selector, form, check_sign(asked)?))
+}
+
+/// As [`read_sign`], of a request to verify.
+fn read_verify(
+    call: &Call,
+    asked: &TransitVerify,
+) -> Result<(KeySelector, InputForm, Marshaling), Problem> {
+    let selector = select_key(call, asked.name.as_deref())?;
+    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
+    let rsa =
+        (asked.signature_algorithm.as_deref(), asked.salt_length.as_ref().map(|salt| &salt.0));
+    let form = InputForm::new(call, (Action::Verify, &selector), &hashes, asked.prehashed, rsa)?;
+    Ok((selector, form, check_verify(asked)?))
 }
 
 /// Checks fields of a signature that have to ask for nothing. Returns how signatures are written.
