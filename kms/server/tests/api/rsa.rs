@@ -298,4 +298,13 @@ fn a_batch_by_rsa_has_a_scheme_in_vaults_form_alone_and_the_tokens_limit() {
         json!([{"valid": true}, {"valid": true}])
     );
     transit::refused(ask("verify", &item, 3), 403);
+    let metrics = local.get("/metrics");
+    for count in [
+        "kms_ops_total{op=\"sign_batch\",alg=\"rsa-2048\"} 2",
+        "kms_ops_total{op=\"verify_batch\",alg=\"rsa-2048\"} 2",
+        "kms_batch_len_sum 4",
+        "kms_batch_len_count 2",
+    ] {
+        assert!(metrics.contains(count), "{count}");
+    }
 }

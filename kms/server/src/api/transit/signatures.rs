@@ -107,12 +107,6 @@ fn sign_batch(
         Ok((version(item.key_version)?.or(of_all), form.input(item.input.as_deref())?))
     };
     let run = |ready: &[&(Option<u32>, Input)]| {
-        if let SigningForm::Rsa(_) = form.signing {
-            let sign = |&(version, ref input): &(Option<u32>, Input)| {
-                service.sign(&caller, &selector.key(), version, input.signable())
-            };
-            return ready.iter().copied().map(sign).collect();
-        }
         let items = ready.iter().map(|(version, input)| SignItem {
             key: selector.key(),
             version: *version,
@@ -142,12 +136,6 @@ fn verify_batch(
         Ok((input, version, signature))
     };
     let run = |ready: &[&(Input, u32, Vec<u8>)]| {
-        if let SigningForm::Rsa(_) = form.signing {
-            let verify = |&(ref input, version, ref signature): &(Input, u32, Vec<u8>)| {
-                service.verify(&caller, &selector.key(), version, input.signable(), signature)
-            };
-            return ready.iter().copied().map(verify).collect();
-        }
         let items = ready.iter().map(|(input, version, signature)| VerifyItem {
             key: selector.key(),
             version: *version,
