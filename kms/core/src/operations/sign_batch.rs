@@ -16,9 +16,9 @@ use crate::signable::Signable;
 /// A message or a digest to sign.
 #[derive(Clone, Copy)]
 pub struct SignRequest<'a> {
-    /// By which key.
+    /// The key.
     pub key: &'a KeyId,
-    /// By which version; the newest one where none is named.
+    /// The version. `None` for the newest one.
     pub version: Option<u32>,
     /// What is signed.
     pub signable: Signable<'a>,
@@ -32,7 +32,7 @@ impl Kms {
         self.sign_as(Verb::SignBatch, items)
     }
 
-    /// The same of requests that came one by one, and are counted so.
+    /// As the batch of that name, for requests that came one by one: metrics count them as single requests.
     pub(crate) fn sign_coalesced(
         &self,
         items: &[SignRequest<'_>],
@@ -57,20 +57,21 @@ impl Kms {
             }
         }
         let is_changed = self.cache.epoch() != before;
-        let told = items.iter().zip(numbers).zip(answers);
-        told.map(|((item, version), answer)| {
-            // An item that neither a group nor a refusal answered has none.
-            let answer = answer.unwrap_or(Err(Error::Engine(EngineError::Lost)));
-            let answer = answer.and_then(|signature| {
-                if is_changed {
-                    self.check_use(item.key, version, Use::Sign, item.version.is_none())?;
-                }
-                Ok(SignOutput { by: VersionId { key: item.key.clone(), version }, signature })
-            });
-            self.told(verb, item.key.algorithm, start, &answer);
-            answer
-        })
-        .collect()
+        let numbered = items.iter().zip(numbers).zip(answers);
+        numbered
+            .map(|((item, version), answer)| {
+                // An item that neither a group nor a refusal answered has none.
+                let answer = answer.unwrap_or(Err(Error::Engine(EngineError::Lost)));
+                let answer = answer.and_then(|signature| {
+                    if is_changed {
+                        self.check_use(item.key, version, Use::Sign, item.version.is_none())?;
+                    }
+                    Ok(SignOutput { by: VersionId { key: item.key.clone(), version }, signature })
+                });
+                self.told(verb, item.key.algorithm, start, &answer);
+                answer
+            })
+            .collect()
     }
 
     /// Adds an item to the plan if its key may sign. RSA has no lanes: it signs at once, and the signature is returned. The version

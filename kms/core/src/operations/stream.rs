@@ -26,7 +26,7 @@ use crate::rsa::{self, Scheme};
 use crate::signable::Signable;
 use crate::symmetric::MacPieces;
 
-/// What is done with a message that comes in pieces.
+/// The operation on a message that comes in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamUse {
     /// It is signed.
@@ -39,23 +39,23 @@ pub enum StreamUse {
     VerifyTag(usize),
 }
 
-/// In which form a message is signed.
+/// The form in which a message is signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamForm {
     /// The context string.
     pub context: Vec<u8>,
     /// The hash of a pre-hash form.
     pub hash: Option<Prehash>,
-    /// How RSA signs, where that is said.
+    /// The scheme of RSA. `None` for RSA's usual one, and for every other algorithm.
     pub rsa: Option<Scheme>,
 }
 
-/// How long a message is, as far as that is known, and may be that has to be there whole.
+/// The length of a message, if it is known, and the limit for messages that are kept as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLen {
-    /// Its bytes.
+    /// The length of the message in bytes, if it is known.
     pub of_message: Option<u64>,
-    /// Most bytes of one that has to be there whole.
+    /// The largest message in bytes that is kept as a whole, for algorithms that cannot hash it in pieces.
     pub whole_max: usize,
 }
 
@@ -63,10 +63,10 @@ pub struct StreamLen {
 /// the hash with.
 pub struct Stream {
     by: VersionId,
-    /// Whether nobody named the version: it was the newest one when the message began.
+    /// Whether the request named no version: this one was the newest when the message began.
     was_newest: bool,
     form: StreamForm,
-    came: StreamInput,
+    input: StreamInput,
 }
 
 /// The input so far.
@@ -79,7 +79,7 @@ enum StreamInput {
 }
 
 impl StreamUse {
-    fn of(self) -> Use {
+    fn key_use(self) -> Use {
         match self {
             StreamUse::Sign | StreamUse::Tag => Use::Sign,
             StreamUse::Verify(_) | StreamUse::VerifyTag(_) => Use::Verify,
@@ -97,29 +97,29 @@ impl StreamUse {
 }
 
 impl Stream {
-    /// The version that is meant.
+    /// The version that signs, verifies or makes the tag.
     pub fn by(&self) -> &VersionId {
         &self.by
     }
 
-    /// Whether nobody named it.
+    /// Whether the request named no version.
     pub fn was_newest(&self) -> bool {
         self.was_newest
     }
 
-    /// Takes the next piece.
+    /// Adds the next piece.
     ///
     /// # Errors
     /// [`Error::Whole`].
     pub fn add(&mut self, piece: &[u8]) -> Result<(), Error> {
-        match &mut self.came {
+        match &mut self.input {
             StreamInput::Mu(pieces)
             | StreamInput::Digest(_, pieces)
             | StreamInput::Rsa(_, pieces) => pieces.add(piece),
             StreamInput::Tag(pieces) => pieces.add(piece),
             StreamInput::Whole { message, most, by_digest } => {
                 if piece.len() > *most - message.len() {
-                    return Err(whole(&self.by.key, *most, *by_digest));
+                    return Err(too_long(&self.by.key, *most, *by_digest));
                 }
                 message.extend_from_slice(piece);
             }
@@ -127,9 +127,9 @@ impl Stream {
         Ok(())
     }
 
-    /// The digest that is signed, where a request that has the message whole is told of by it.
+    /// Returns the digest that is signed, if the audit log records it, and not the message's, of a request with the whole message.
     pub(crate) fn digest(&self) -> Option<Vec<u8>> {
-        match &self.came {
+        match &self.input {
             StreamInput::Digest(_, pieces) if self.form.hash.is_some() => Some(pieces.so_far()),
             StreamInput::Rsa(_, pieces) if self.form.rsa.is_some() || self.form.hash.is_some() => {
                 Some(pieces.so_far())
@@ -142,12 +142,15 @@ impl Stream {
         }
     }
 
-    /// What is signed of all that came.
-    fn with<T>(&self, then: impl FnOnce(Signable<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    /// Passes what is signed of all pieces so far.
+    fn with_signable<T>(
+        &self,
+        then: impl FnOnce(Signable<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let context = &self.form.context[..];
-        match &self.came {
+        match &self.input {
             StreamInput::Mu(pieces) => {
-                let mu = pieces.so_far().try_into().map_err(|_| no_stream("signatures"))?;
+                let mu = pieces.so_far().try_into().map_err(|_| wrong_stream("signatures"))?;
                 then(Message::Mu(&mu).into())
             }
             StreamInput::Digest(hash, pieces) => {
@@ -158,17 +161,17 @@ impl Stream {
                 then(Signable::Digest { scheme: *scheme, digest: &pieces.so_far() })
             }
             StreamInput::Whole { message, .. } => then(Message::Pure { context, message }.into()),
-            StreamInput::Tag(_) => Err(no_stream("signatures")),
+            StreamInput::Tag(_) => Err(wrong_stream("signatures")),
         }
     }
 
     fn tag(&self) -> Result<Vec<u8>, Error> {
-        match &self.came {
+        match &self.input {
             StreamInput::Tag(pieces) => Ok(pieces.tag()),
             StreamInput::Mu(_)
             | StreamInput::Digest(..)
             | StreamInput::Rsa(..)
-            | StreamInput::Whole { .. } => Err(no_stream("tags")),
+            | StreamInput::Whole { .. } => Err(wrong_stream("tags")),
         }
     }
 }
@@ -203,10 +206,10 @@ impl Kms {
         form: StreamForm,
         len: StreamLen,
     ) -> Result<Stream, Error> {
-        let by = self.resolve_version(id, what.of(), version)?;
-        let was_newest = version.is_none() && what.of() == Use::Sign;
-        let (key, view) = self.check_use(id, by.version, what.of(), was_newest)?;
-        let came = match what {
+        let by = self.resolve_version(id, what.key_use(), version)?;
+        let was_newest = version.is_none() && what.key_use() == Use::Sign;
+        let (key, view) = self.check_use(id, by.version, what.key_use(), was_newest)?;
+        let input = match what {
             StreamUse::Tag => StreamInput::Tag(view.material.mac()?.pieces()),
             StreamUse::VerifyTag(len) => {
                 let mac = view.material.mac()?;
@@ -216,15 +219,15 @@ impl Kms {
                 StreamInput::Tag(mac.pieces())
             }
             StreamUse::Sign | StreamUse::Verify(_) => match view.material.rsa_public() {
-                Some(public) => of_rsa(&key.key, &view.material, public, what, &form)?,
-                None => self.of_signature(&key.key, &view, what, &form, len)?,
+                Some(public) => begin_rsa(&key.key, &view.material, public, what, &form)?,
+                None => self.begin_signature(&key.key, &view, what, &form, len)?,
             },
         };
-        Ok(Stream { by, was_newest, form, came })
+        Ok(Stream { by, was_newest, form, input })
     }
 
-    /// Of a key of the engine's.
-    fn of_signature(
+    /// Begins a message for a key of the engine.
+    fn begin_signature(
         &self,
         key: &Key,
         view: &VersionView,
@@ -268,7 +271,7 @@ impl Kms {
         }
         let (most, by_digest) = (len.whole_max, check(Some(Prehash::Sha2_512)).is_ok());
         match len.of_message {
-            Some(len) if len > most as u64 => Err(whole(&key.id, most, by_digest)),
+            Some(len) if len > most as u64 => Err(too_long(&key.id, most, by_digest)),
             said => {
                 // All of its memory at once: what grows leaves copies behind that nobody wipes.
                 let room = said.map_or(most, |len| len as usize);
@@ -278,29 +281,30 @@ impl Kms {
         }
     }
 
-    /// Signs what came.
+    /// Signs the message.
     ///
     /// # Errors
     /// As [`Self::sign`].
     pub fn sign_stream(&self, stream: &Stream) -> Result<SignOutput, Error> {
         let sign = || {
-            stream.with(|signable| {
+            stream.with_signable(|signable| {
                 self.sign_version(stream.by.clone(), stream.was_newest, (Use::Sign, signable))
             })
         };
         self.counted(Verb::Sign, stream.by.key.algorithm, sign)
     }
 
-    /// Whether a signature is the version's, of what came.
+    /// Verifies a signature of the message.
     ///
     /// # Errors
     /// As [`Self::verify`].
     pub fn verify_stream(&self, stream: &Stream, signature: &[u8]) -> Result<bool, Error> {
-        let verify = || stream.with(|signable| self.is_signed(&stream.by, signable, signature));
+        let verify =
+            || stream.with_signable(|signable| self.is_signed(&stream.by, signable, signature));
         self.counted(Verb::Verify, stream.by.key.algorithm, verify)
     }
 
-    /// The tag of what came.
+    /// Computes the tag of the message.
     ///
     /// # Errors
     /// As [`Self::hmac`].
@@ -312,7 +316,7 @@ impl Kms {
         })
     }
 
-    /// Whether a tag is the version's, of what came.
+    /// Verifies a tag of the message.
     ///
     /// # Errors
     /// As [`Self::verify_hmac`].
@@ -322,8 +326,8 @@ impl Kms {
     }
 }
 
-/// Of a key of RSA.
-fn of_rsa(
+/// Begins a message for an RSA key.
+fn begin_rsa(
     key: &Key,
     material: &Material,
     public: &rsa::PublicKey,
@@ -345,17 +349,17 @@ fn of_rsa(
         StreamUse::Verify(len) if len != public.bits() / 8 => Err(Error::Malformed("RSA")),
         _ => {
             let pieces = Pieces::to_digest(hash.prehash());
-            Ok(StreamInput::Rsa(scheme, pieces.ok_or_else(|| no_stream("signatures"))?))
+            Ok(StreamInput::Rsa(scheme, pieces.ok_or_else(|| wrong_stream("signatures"))?))
         }
     }
 }
 
-/// A message that is too long to be there whole.
-fn whole(key: &KeyId, most: usize, by_digest: bool) -> Error {
+/// The error for a message that is too long to be kept as a whole.
+fn too_long(key: &KeyId, most: usize, by_digest: bool) -> Error {
     Error::Whole { algorithm: key.algorithm.name(), most, by_digest }
 }
 
-/// A stream that was begun for something else.
-fn no_stream(what: &str) -> Error {
+/// The error for a stream that was begun for another operation.
+fn wrong_stream(what: &str) -> Error {
     Error::Unsupported(format!("the message was begun for something else than {what}"))
 }

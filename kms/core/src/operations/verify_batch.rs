@@ -17,9 +17,9 @@ use crate::signable::Signable;
 /// A signature to verify.
 #[derive(Clone, Copy)]
 pub struct VerifyRequest<'a> {
-    /// Whose it is said to be.
+    /// The version that is said to have signed.
     pub by: &'a VersionId,
-    /// What it is said to be of.
+    /// What is said to have been signed.
     pub signable: Signable<'a>,
     /// The signature.
     pub signature: &'a [u8],
@@ -33,7 +33,7 @@ impl Kms {
         self.verify_as(Verb::VerifyBatch, items)
     }
 
-    /// The same of requests that came one by one, and are counted so.
+    /// As the batch of that name, for requests that came one by one: metrics count them as single requests.
     pub(crate) fn verify_coalesced(&self, items: &[VerifyRequest<'_>]) -> Vec<Result<bool, Error>> {
         self.metrics().together(items.len());
         self.verify_as(Verb::Verify, items)

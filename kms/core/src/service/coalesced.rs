@@ -33,14 +33,15 @@ struct CoalescedRequest<'a> {
 type CoalescedResult<T> = (usize, T, AuditEntry);
 
 impl Service {
-    /// Signs for many callers. `answer` gets the place of each and what [`Self::sign`] would have given it, in any order.
+    /// Signs for many callers. Calls `answer` once for each request, in any order, with its index and the result of [`Self::sign`].
     pub fn sign_coalesced(
         &self,
         asked: &[(Call<'_>, SignItem<'_>)],
         mut answer: impl FnMut(usize, Result<SignOutput, Error>),
     ) {
         let all = asked.iter().map(|(call, item)| {
-            self.one(call, of(Action::Sign, &item.key), Digest::of(item.signable.bytes()))
+            let input = Digest::of(item.signable.bytes());
+            self.coalesced_request(call, of(Action::Sign, &item.key), input)
         });
         let sign = |places: &[usize]| {
             let items = || places.iter().map(|&place| &asked[place].1);
@@ -57,15 +58,16 @@ impl Service {
         self.run_coalesced(all.collect(), sign, audit_entry, recheck, &mut answer);
     }
 
-    /// Verifies for many callers. `answer` gets the place of each and what [`Self::verify`] would have given it, in any
-    /// order.
+    /// Verifies for many callers. Calls `answer` once for each request, in any order, with its index and the result of
+    /// [`Self::verify`].
     pub fn verify_coalesced(
         &self,
         asked: &[(Call<'_>, VerifyItem<'_>)],
         mut answer: impl FnMut(usize, Result<bool, Error>),
     ) {
         let all = asked.iter().map(|(call, item)| {
-            self.one(call, of(Action::Verify, &item.key), Digest::of(item.signable.bytes()))
+            let input = Digest::of(item.signable.bytes());
+            self.coalesced_request(call, of(Action::Verify, &item.key), input)
         });
         let verify = |places: &[usize]| {
             let items = || places.iter().map(|&place| &asked[place].1);
@@ -76,12 +78,12 @@ impl Service {
             with_versions(verdicts, found)
         };
         let audit_entry =
-            |one: &CoalescedRequest<'_>, place: usize, (is_its, by): &(bool, VersionId)| {
-                verify_entry(one.input, asked[place].1.signature, *is_its, by)
+            |one: &CoalescedRequest<'_>, place: usize, (valid, by): &(bool, VersionId)| {
+                verify_entry(one.input, asked[place].1.signature, *valid, by)
             };
         let recheck = |_: usize, (_, by): &(bool, VersionId)| self.recheck_verify(by);
         let mut answer = |place: usize, answered: Result<(bool, VersionId), Error>| {
-            answer(place, answered.map(|(is_its, _)| is_its));
+            answer(place, answered.map(|(valid, _)| valid));
         };
         self.run_coalesced(all.collect(), verify, audit_entry, recheck, &mut answer);
     }
@@ -91,7 +93,7 @@ impl Service {
         !self.queues.is_full(action, 0)
     }
 
-    fn one<'a>(
+    fn coalesced_request<'a>(
         &self,
         call: &'a Call<'a>,
         request: Request<'a>,
@@ -110,30 +112,32 @@ impl Service {
         recheck: impl Fn(usize, &T) -> Result<(), Error>,
         answer: &mut impl FnMut(usize, Result<T, Error>),
     ) {
-        let (mut may, mut all_us) = (Vec::new(), None);
+        let (mut permitted, mut all_us) = (Vec::new(), None);
         for (place, one) in all.iter().enumerate() {
-            let permitted = self.authorize(one.call, &one.request, Some(one.input));
-            match permitted.and_then(|()| self.charge_request(one.call, &one.request)) {
+            let authorized = self.authorize(one.call, &one.request, Some(one.input));
+            match authorized.and_then(|()| self.charge_request(one.call, &one.request)) {
                 Ok(cost_us) => {
                     all_us = cost_us.map(|cost_us| all_us.unwrap_or(0) + cost_us).or(all_us);
-                    may.push(place);
+                    permitted.push(place);
                 }
                 Err(error) => answer(place, Err(error)),
             }
         }
-        let Some(first) = may.first().map(|&place| &all[place]) else { return };
+        let Some(first) = permitted.first().map(|&place| &all[place]) else { return };
         let held =
             all_us.map(|all_us| self.wait_for_slot(first.call, &first.request, all_us)).transpose();
         let held = match held {
             Ok(held) => held.flatten(),
-            Err(error) => return may.iter().for_each(|&place| answer(place, Err(error.clone()))),
+            Err(error) => {
+                return permitted.iter().for_each(|&place| answer(place, Err(error.clone())));
+            }
         };
         let takes_long = held.as_ref().is_some_and(Place::takes_long);
-        let done = first.call.run(takes_long, || Ok(operate(&may)));
+        let done = first.call.run(takes_long, || Ok(operate(&permitted)));
         drop(held);
         let mut done = done.unwrap_or_default().into_iter();
         let mut by_class: [Vec<CoalescedResult<T>>; 2] = [Vec::new(), Vec::new()];
-        for place in may {
+        for place in permitted {
             let one = &all[place];
             // There is one for each.
             match done.next().unwrap_or(Err(no_answer())) {
@@ -162,23 +166,23 @@ impl Service {
         answer: &mut impl FnMut(usize, Result<T, Error>),
     ) {
         let Some(first) = done.first().map(|(place, ..)| &all[*place]) else { return };
-        let told_of = |(place, _, audit_entry): &CoalescedResult<T>| {
+        let record_of = |(place, _, audit_entry): &CoalescedResult<T>| {
             let one = &all[*place];
             self.record(one.call, &one.request, audit_entry.clone())
         };
-        let records: Vec<_> = done.iter().map(told_of).collect();
+        let records: Vec<_> = done.iter().map(record_of).collect();
         let at_once = self.append_audit(first.call, &records, class);
         for ((place, made, audit_entry), record) in done.into_iter().zip(records) {
             let CoalescedRequest { call, request, .. } = &all[place];
             // What is too much for the log together may not be by itself.
-            let is_told = match &at_once {
+            let recorded = match &at_once {
                 Ok(()) => Ok(()),
                 Err(_) => self.append_audit(call, &[record], class),
             };
             let still = || {
                 self.release_result(class, call, request, || audit_entry, || recheck(place, &made))
             };
-            answer(place, is_told.and_then(|()| still()).map(|()| made));
+            answer(place, recorded.and_then(|()| still()).map(|()| made));
         }
     }
 }

@@ -13,9 +13,9 @@ use crate::signable::Signable;
 /// A message or a digest to sign.
 #[derive(Clone, Copy)]
 pub struct SignItem<'a> {
-    /// By which key.
+    /// The key.
     pub key: KeyRef<'a>,
-    /// By which version; the newest one where none is named.
+    /// The version. `None` for the newest one.
     pub version: Option<u32>,
     /// What is signed.
     pub signable: Signable<'a>,
@@ -24,11 +24,11 @@ pub struct SignItem<'a> {
 /// A signature to verify.
 #[derive(Clone, Copy)]
 pub struct VerifyItem<'a> {
-    /// Whose it is said to be.
+    /// The key that is said to have signed.
     pub key: KeyRef<'a>,
-    /// Of which version.
+    /// The version that is said to have signed.
     pub version: u32,
-    /// What it is said to be of.
+    /// What is said to have been signed.
     pub signable: Signable<'a>,
     /// The signature.
     pub signature: &'a [u8],
@@ -71,7 +71,7 @@ impl Service {
         self.perform_use(call, &of(Action::Sign, key), Some(input), sign, audit_entry, recheck)
     }
 
-    /// Whether a signature is that version's.
+    /// Verifies a signature by one version of a key.
     ///
     /// # Errors
     /// As [`crate::operations::Kms::verify`]; not allowed, also meanwhile; the audit log's.
@@ -90,12 +90,12 @@ impl Service {
         };
         let input = Digest::of(signable.bytes());
         let audit_entry =
-            |(is_its, by): &(bool, VersionId)| verify_entry(input, signature, *is_its, by);
+            |(valid, by): &(bool, VersionId)| verify_entry(input, signature, *valid, by);
         let recheck = |(_, by): &(bool, VersionId)| self.recheck_verify(by);
         let request = of(Action::Verify, key);
-        let (is_its, _) =
+        let (valid, _) =
             self.perform_use(call, &request, Some(input), verify, audit_entry, recheck)?;
-        Ok(is_its)
+        Ok(valid)
     }
 
     /// Signs with any keys. Returns a result for each item, in their order.
@@ -116,30 +116,32 @@ impl Service {
         self.verify_items(call, items.len(), items)
     }
 
-    /// Signs and verifies the items of one batch. The batch has `asked` items, some of which may have been left out already: a
+    /// Signs and verifies the items of one batch. The batch has `batch_len` items, some of which may have been left out already: a
     /// token's limit counts all of them. Returns the results of [`Self::sign_batch`] and [`Self::verify_batch`].
     pub fn batch(
         &self,
         call: &Call<'_>,
-        asked: usize,
+        batch_len: usize,
         sign: &[SignItem<'_>],
         verify: &[VerifyItem<'_>],
     ) -> (Answers<SignOutput>, Answers<bool>) {
-        (self.sign_items(call, asked, sign), self.verify_items(call, asked, verify))
+        (self.sign_items(call, batch_len, sign), self.verify_items(call, batch_len, verify))
     }
 
-    /// Signs the items of a batch that has `asked` items altogether.
+    /// Signs the items of a batch that has `batch_len` items altogether.
     fn sign_items(
         &self,
         call: &Call<'_>,
-        asked: usize,
+        batch_len: usize,
         items: &[SignItem<'_>],
     ) -> Answers<SignOutput> {
         let requests: Vec<Request<'_>> =
-            items.iter().map(|item| with_items(asked, of(Action::Sign, &item.key))).collect();
-        let (may, slot) = self.admit_items(call, Action::Sign, &requests);
-        let found =
-            items.iter().zip(may).map(|(item, may)| may.and_then(|()| self.find(&item.key)));
+            items.iter().map(|item| with_items(batch_len, of(Action::Sign, &item.key))).collect();
+        let (permitted, slot) = self.admit_items(call, Action::Sign, &requests);
+        let found = items
+            .iter()
+            .zip(permitted)
+            .map(|(item, permitted)| permitted.and_then(|()| self.find(&item.key)));
         let found: Vec<Result<KeyId, Error>> = found.collect();
         let takes_long = slot.as_ref().is_some_and(Place::takes_long);
         let answers = run_found(items, &found, SignItem::request, |requests| {
@@ -153,17 +155,20 @@ impl Service {
         self.release_results(call, &requests, answers, input, audit_entry, recheck)
     }
 
-    /// Verifies the items of a batch that has `asked` items altogether.
+    /// Verifies the items of a batch that has `batch_len` items altogether.
     fn verify_items(
         &self,
         call: &Call<'_>,
-        asked: usize,
+        batch_len: usize,
         items: &[VerifyItem<'_>],
     ) -> Answers<bool> {
         let requests: Vec<Request<'_>> =
-            items.iter().map(|item| with_items(asked, of(Action::Verify, &item.key))).collect();
-        let (may, slot) = self.admit_items(call, Action::Verify, &requests);
-        let found = items.iter().zip(may).map(|(item, may)| may.and_then(|()| self.find_by(item)));
+            items.iter().map(|item| with_items(batch_len, of(Action::Verify, &item.key))).collect();
+        let (permitted, slot) = self.admit_items(call, Action::Verify, &requests);
+        let found = items
+            .iter()
+            .zip(permitted)
+            .map(|(item, permitted)| permitted.and_then(|()| self.find_by(item)));
         let found: Vec<Result<VersionId, Error>> = found.collect();
         let takes_long = slot.as_ref().is_some_and(Place::takes_long);
         let verdicts = run_found(items, &found, VerifyItem::request, |requests| {
@@ -172,12 +177,12 @@ impl Service {
         drop(slot);
         let answers = with_versions(verdicts, found);
         let input = |place: usize| Digest::of(items[place].signable.bytes());
-        let audit_entry = |place: usize, (is_its, by): &(bool, VersionId)| {
-            verify_entry(input(place), items[place].signature, *is_its, by)
+        let audit_entry = |place: usize, (valid, by): &(bool, VersionId)| {
+            verify_entry(input(place), items[place].signature, *valid, by)
         };
         let recheck = |_: usize, (_, by): &(bool, VersionId)| self.recheck_verify(by);
         let answers = self.release_results(call, &requests, answers, input, audit_entry, recheck);
-        answers.into_iter().map(|answer| answer.map(|(is_its, _)| is_its)).collect()
+        answers.into_iter().map(|answer| answer.map(|(valid, _)| valid)).collect()
     }
 
     /// Returns the version that an item names.
@@ -202,19 +207,19 @@ impl Service {
                 AuditEntry { key: None, input: Some(input(place)), output: None, outcome }
             }
         };
-        // Of quotas and queues the log was told as far as it is told: a flood does not fill it.
-        let is_told = |answer: &Result<T, Error>| {
+        // Refusals by quotas and queues were recorded already, as far as they are: a flood does not fill the log.
+        let is_recorded = |answer: &Result<T, Error>| {
             !matches!(answer, Err(Error::Quota { .. } | Error::Queue | Error::Sealed))
         };
         let mut records: Vec<Record> = Vec::new();
-        for (place, answer) in (0..).zip(&answers).filter(|(_, answer)| is_told(answer)) {
+        for (place, answer) in (0..).zip(&answers).filter(|(_, answer)| is_recorded(answer)) {
             let record = self.record(call, &requests[place], entry_of(place, answer));
             match answer {
                 Err(Error::Denied(_)) => records.extend(self.count_denied(record)),
                 _ => records.push(record),
             }
         }
-        // All together are told of as the most careful of them asks for.
+        // The strictest class of all items applies to all of them.
         let class =
             requests.iter().map(|request| self.class_of(request)).max().unwrap_or(self.class);
         if let Err(error) = self.append_audit(call, &records, class) {
@@ -234,10 +239,10 @@ impl Service {
     pub(super) fn recheck_sign(
         &self,
         signed: &SignOutput,
-        asked: Option<u32>,
+        version: Option<u32>,
     ) -> Result<(), Error> {
-        let VersionId { key, version } = &signed.by;
-        self.kms.still_may(key, *version, Use::Sign, asked.is_none())
+        let by = &signed.by;
+        self.kms.still_may(&by.key, by.version, Use::Sign, version.is_none())
     }
 
     pub(super) fn recheck_verify(&self, by: &VersionId) -> Result<(), Error> {
@@ -293,13 +298,13 @@ pub(super) fn sign_entry(input: Digest, signed: &SignOutput) -> AuditEntry {
 pub(super) fn verify_entry(
     input: Digest,
     signature: &[u8],
-    is_its: bool,
+    valid: bool,
     by: &VersionId,
 ) -> AuditEntry {
     AuditEntry {
         key: Some(by.to_string()),
         input: Some(input),
         output: Some(Digest::of(signature)),
-        outcome: if is_its { Outcome::Done } else { Outcome::Wrong },
+        outcome: if valid { Outcome::Done } else { Outcome::Wrong },
     }
 }

@@ -27,23 +27,23 @@ pub struct StreamedMessage {
     input: Input,
 }
 
-/// What the log is told of a message.
+/// The digest that the audit log records.
 enum Input {
     /// The digest of the message.
     Message(Sha256),
-    /// That of the digest that is signed.
+    /// The digest of the digest that is signed.
     Digest,
     /// The keyed digest of a message that may be secret.
     Keyed(Box<Hmac<Sha256>>),
 }
 
 impl StreamedMessage {
-    /// The version that is meant.
+    /// The version that signs, verifies or makes the tag.
     pub fn by(&self) -> &VersionId {
         self.stream.by()
     }
 
-    /// Takes the next piece.
+    /// Adds the next piece.
     ///
     /// # Errors
     /// As [`Stream::add`].
@@ -91,14 +91,14 @@ impl Service {
         Ok(StreamedMessage { stream, input })
     }
 
-    /// Charges a tenant for bytes that came.
+    /// Charges a tenant for received bytes.
     pub fn charge_bytes(&self, call: &Call<'_>, key: &KeyRef<'_>, bytes: usize) {
         if call.who.method() != Method::Local {
             self.quota.owe(Some(key.tenant), bytes_us(bytes), Instant::now);
         }
     }
 
-    /// Signs what came.
+    /// Signs the message.
     ///
     /// # Errors
     /// As [`Self::sign`].
@@ -106,17 +106,17 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &StreamedMessage,
+        message: &StreamedMessage,
     ) -> Result<SignOutput, Error> {
-        let input = came.input();
-        let sign = || self.kms.sign_stream(&came.stream);
+        let input = message.input();
+        let sign = || self.kms.sign_stream(&message.stream);
         let audit_entry = |signed: &SignOutput| sign_entry(input, signed);
-        let recheck = |_: &SignOutput| self.recheck_stream(came, Use::Sign);
+        let recheck = |_: &SignOutput| self.recheck_stream(message, Use::Sign);
         let call = Call { is_charged: true, ..*call };
         self.perform_use(&call, &of(Action::Sign, key), Some(input), sign, audit_entry, recheck)
     }
 
-    /// Whether a signature is the version's, of what came.
+    /// Verifies a signature of the message.
     ///
     /// # Errors
     /// As [`Self::verify`].
@@ -124,18 +124,18 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &StreamedMessage,
+        message: &StreamedMessage,
         signature: &[u8],
     ) -> Result<bool, Error> {
-        let input = came.input();
-        let verify = || self.kms.verify_stream(&came.stream, signature);
-        let audit_entry = |is_its: &bool| verify_entry(input, signature, *is_its, came.by());
-        let recheck = |_: &bool| self.recheck_stream(came, Use::Verify);
+        let input = message.input();
+        let verify = || self.kms.verify_stream(&message.stream, signature);
+        let audit_entry = |is_its: &bool| verify_entry(input, signature, *is_its, message.by());
+        let recheck = |_: &bool| self.recheck_stream(message, Use::Verify);
         let call = Call { is_charged: true, ..*call };
         self.perform_use(&call, &of(Action::Verify, key), Some(input), verify, audit_entry, recheck)
     }
 
-    /// The tag of what came.
+    /// Computes the tag of the message.
     ///
     /// # Errors
     /// As [`Self::hmac`].
@@ -143,22 +143,22 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &StreamedMessage,
+        message: &StreamedMessage,
     ) -> Result<HmacOutput, Error> {
-        let input = Some(came.input());
-        let make = || self.kms.hmac_stream(&came.stream);
+        let input = Some(message.input());
+        let make = || self.kms.hmac_stream(&message.stream);
         let audit_entry = |made: &HmacOutput| AuditEntry {
             key: Some(made.by.to_string()),
             input,
             output: Some(self.keyed(&made.tag)),
             outcome: Outcome::Done,
         };
-        let recheck = |_: &HmacOutput| self.recheck_stream(came, Use::Sign);
+        let recheck = |_: &HmacOutput| self.recheck_stream(message, Use::Sign);
         let call = Call { is_charged: true, ..*call };
         self.perform_use(&call, &of(Action::Hmac, key), input, make, audit_entry, recheck)
     }
 
-    /// Whether a tag is the version's, of what came.
+    /// Verifies a tag of the message.
     ///
     /// # Errors
     /// As [`Self::verify_hmac`].
@@ -166,25 +166,25 @@ impl Service {
         &self,
         call: &Call<'_>,
         key: &KeyRef<'_>,
-        came: &StreamedMessage,
+        message: &StreamedMessage,
         tag: &[u8],
     ) -> Result<bool, Error> {
-        let input = Some(came.input());
-        let verify = || self.kms.verify_hmac_stream(&came.stream, tag);
+        let input = Some(message.input());
+        let verify = || self.kms.verify_hmac_stream(&message.stream, tag);
         let audit_entry = |is_its: &bool| AuditEntry {
-            key: Some(came.by().to_string()),
+            key: Some(message.by().to_string()),
             input,
             output: Some(self.keyed(tag)),
             outcome: if *is_its { Outcome::Done } else { Outcome::Wrong },
         };
-        let recheck = |_: &bool| self.recheck_stream(came, Use::Verify);
+        let recheck = |_: &bool| self.recheck_stream(message, Use::Verify);
         let call = Call { is_charged: true, ..*call };
         self.perform_use(&call, &of(Action::Verify, key), input, verify, audit_entry, recheck)
     }
 
-    fn recheck_stream(&self, came: &StreamedMessage, what: Use) -> Result<(), Error> {
-        let VersionId { key, version } = came.by();
-        self.kms.still_may(key, *version, what, came.stream.was_newest())
+    fn recheck_stream(&self, message: &StreamedMessage, what: Use) -> Result<(), Error> {
+        let VersionId { key, version } = message.by();
+        self.kms.still_may(key, *version, what, message.stream.was_newest())
     }
 }
 
