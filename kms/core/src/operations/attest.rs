@@ -158,7 +158,7 @@ impl Kms {
 
     /// The head of a JWS, and its key.
     pub(super) fn attestation(&self) -> Result<(String, SigningKey), Error> {
-        if let Some(known) = self.attestation.get() {
+        if let Some(known) = self.state.attestation.get() {
             return Ok(known.clone());
         }
         let (path, algorithm) = (OwnKey::Attestation.path()?, KeyAlgorithm::new(ALGORITHM)?);
@@ -180,7 +180,7 @@ impl Kms {
         let read = read_expanded(&self.kept.engine, &path, algorithm, &bytes)?;
         let signer = read.material.signing()?.clone();
         let made = (format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer);
-        Ok(self.attestation.get_or_init(|| made).clone())
+        Ok(self.state.attestation.get_or_init(|| made).clone())
     }
 }
 

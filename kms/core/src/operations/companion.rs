@@ -1,9 +1,10 @@
-//! What goes with a change, in the change's own transaction: then it is there if and only if the change is.
+//! A record that a change commits in its own transaction: the record exists if and only if the change happened.
 //!
-//! A change runs on one thread from its beginning to its end, so that what goes with it waits there.
+//! [`super::Kms::with`] returns a handle whose first transaction takes the record. No other handle can reach it.
 
-use std::cell::RefCell;
-use std::fmt::Display;
+use std::fmt::{self, Debug, Display};
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zeroize::Zeroizing;
 
@@ -11,71 +12,102 @@ use super::records::StoreContext;
 use crate::error::Error;
 use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
 
-/// The payload of a companion record, from what its change made. It may be secret.
-pub type Payload = Box<dyn Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error>>;
+/// Computes the payload of a companion record from what its change made. The payload may be secret.
+pub type Payload = Box<dyn Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error> + Send>;
 
-/// A record that is committed with the next change of this thread.
+/// A record to commit with a change.
 pub struct CompanionRecord {
-    /// Where.
+    /// The path of the record.
     pub path: RecordPath,
-    /// The generation that it replaces.
+    /// The generation that the record replaces.
     pub before: u64,
-    /// What it says, by what the change made.
+    /// Computes the payload.
     pub payload: Payload,
 }
 
 /// The outcome of a companion record.
 #[derive(Debug)]
 pub enum CompanionOutcome {
-    /// No change took it.
+    /// No transaction took it.
     Unused,
-    /// It is there, with a change that made this.
+    /// It was committed with a change that made this.
     Committed(String),
-    /// Nobody knows, and both may still happen.
+    /// The store does not know whether the record and its change were committed. Both may still be.
     Unknown,
 }
 
-struct State {
-    pending: Option<CompanionRecord>,
-    outcome: CompanionOutcome,
+/// A companion record and its outcome, shared between a change and the handle that runs it.
+pub struct Companion(Mutex<State>);
+
+enum State {
+    Pending(CompanionRecord),
+    Committed(String),
+    Unknown,
 }
 
-thread_local! {
-    static NEXT: RefCell<Option<State>> = const { RefCell::new(None) };
-}
+impl Companion {
+    /// Wraps a record that no transaction has taken.
+    pub fn new(record: CompanionRecord) -> Self {
+        Companion(Mutex::new(State::Pending(record)))
+    }
 
-/// Runs `run`, whose first change commits the companion record with it.
-pub fn commit_with<T>(
-    companion: CompanionRecord,
-    run: impl FnOnce() -> T,
-) -> (T, CompanionOutcome) {
-    /// Also after a panic no other change of this thread finds it.
-    struct ClearOnDrop;
-
-    impl Drop for ClearOnDrop {
-        fn drop(&mut self) {
-            NEXT.with_borrow_mut(|next| *next = None);
+    /// Returns what became of the record so far.
+    pub fn outcome(&self) -> CompanionOutcome {
+        match &*self.state() {
+            State::Pending(_) => CompanionOutcome::Unused,
+            State::Committed(made) => CompanionOutcome::Committed(made.clone()),
+            State::Unknown => CompanionOutcome::Unknown,
         }
     }
 
-    NEXT.with_borrow_mut(|next| {
-        *next = Some(State { pending: Some(companion), outcome: CompanionOutcome::Unused })
-    });
-    let guard = ClearOnDrop;
-    let ran = run();
-    let outcome = NEXT.with_borrow_mut(|next| {
-        next.take().map_or(CompanionOutcome::Unused, |state| state.outcome)
-    });
-    drop(guard);
-    (ran, outcome)
+    fn is_pending(&self) -> bool {
+        matches!(*self.state(), State::Pending(_))
+    }
+
+    /// Commits a transaction, together with the record if it is pending.
+    fn settle_with(
+        &self,
+        context: &StoreContext,
+        transaction: &Transaction,
+        made: &dyn Display,
+    ) -> Result<SettleOutcome, Error> {
+        let mut state = self.state();
+        let State::Pending(record) = &*state else {
+            return Ok(settle(&*context.store, transaction)?);
+        };
+        let made = made.to_string();
+        let payload = (record.payload)(&made)?;
+        let sealed = context.sealer.seal(&record.path, record.before + 1, &payload)?;
+        let both = transaction.clone().put(record.path.clone(), record.before, sealed);
+        // If a panic interrupts the store, nobody knows the outcome.
+        let pending = mem::replace(&mut *state, State::Unknown);
+        let settled = settle(&*context.store, &both);
+        match &settled {
+            Ok(SettleOutcome::Committed) => *state = State::Committed(made),
+            Ok(SettleOutcome::Unknown) => {}
+            // Nothing was written: the next transaction of this change may take the record.
+            Ok(SettleOutcome::Conflict(_)) | Err(_) => *state = pending,
+        }
+        Ok(settled?)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Commits the record that waits on this thread by itself, for a change that writes nothing else. Does nothing if no record waits.
+impl Debug for Companion {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Companion").field(&self.outcome()).finish()
+    }
+}
+
+/// Commits the pending companion record by itself, for a change that writes nothing else. Does nothing if no record is pending.
 ///
 /// # Errors
 /// As [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].
 pub fn settle_companion(kept: &StoreContext, made: &dyn Display) -> Result<(), Error> {
-    if !NEXT.with_borrow(|next| next.as_ref().is_some_and(|state| state.pending.is_some())) {
+    if !kept.companion.as_ref().is_some_and(|companion| companion.is_pending()) {
         return Ok(());
     }
     match settle_with(kept, &Transaction::new(), made)? {
@@ -85,31 +117,81 @@ pub fn settle_companion(kept: &StoreContext, made: &dyn Display) -> Result<(), E
     }
 }
 
-/// Commits a change that makes something, with what rides on this thread.
+/// Commits a change that makes something, together with the pending companion record of its handle.
 ///
 /// # Errors
-/// As [`settle()`]; then nothing rode.
+/// As [`settle()`]; then the companion record is pending still.
 pub fn settle_with(
     kept: &StoreContext,
     transaction: &Transaction,
     made: &dyn Display,
 ) -> Result<SettleOutcome, Error> {
-    let companion =
-        NEXT.with_borrow_mut(|next| next.as_mut().and_then(|state| state.pending.take()));
-    let Some(companion) = companion else { return Ok(settle(&*kept.store, transaction)?) };
-    let made = made.to_string();
-    let payload = (companion.payload)(&made)?;
-    let sealed = kept.sealer.seal(&companion.path, companion.before + 1, &payload)?;
-    let both = transaction.clone().put(companion.path.clone(), companion.before, sealed);
-    let settled = settle(&*kept.store, &both);
-    NEXT.with_borrow_mut(|next| {
-        let Some(state) = next else { return };
-        match &settled {
-            Ok(SettleOutcome::Committed) => state.outcome = CompanionOutcome::Committed(made),
-            Ok(SettleOutcome::Unknown) => state.outcome = CompanionOutcome::Unknown,
-            // It did not happen: another change may take it.
-            Ok(SettleOutcome::Conflict(_)) | Err(_) => state.pending = Some(companion),
-        }
-    });
-    Ok(settled?)
+    match &kept.companion {
+        Some(companion) => companion.settle_with(kept, transaction, made),
+        None => Ok(settle(&*kept.store, transaction)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::{Kms, NewKey};
+    use super::*;
+    use crate::model::Label;
+
+    fn key(name: &str) -> NewKey {
+        let [tenant, purpose, name] =
+            ["default", "transit", name].map(|text| Label::new("label", text).unwrap());
+        NewKey { tenant, purpose, name, algorithm: "ed25519".parse().unwrap() }
+    }
+
+    /// What was not written leaves the record to the next transaction; whatever comes after that one does not find it.
+    #[test]
+    fn one_transaction_takes_the_record() {
+        let kms = Kms::in_memory().unwrap();
+        let is_refused = Arc::new(AtomicBool::new(true));
+        let refused = is_refused.clone();
+        let path = RecordPath::new("ops/default/000000").unwrap();
+        let payload = move |made: &str| match refused.load(Ordering::Relaxed) {
+            true => Err(Error::Conflict),
+            false => Ok(Zeroizing::new(made.as_bytes().to_vec())),
+        };
+        let record = CompanionRecord { path: path.clone(), before: 0, payload: Box::new(payload) };
+        let companion = Arc::new(Companion::new(record));
+        let handle = kms.with(companion.clone());
+        let written = || super::super::opened_bytes(kms.kept(), &path).unwrap();
+        // Another handle does not find it.
+        kms.create(&key("a")).unwrap();
+        assert_eq!(handle.create(&key("b")), Err(Error::Conflict), "its payload is refused");
+        is_refused.store(false, Ordering::Relaxed);
+        let stale = Transaction::new().put(RecordPath::new("system/x").unwrap(), 7, vec![1]);
+        let settled = settle_with(handle.kept(), &stale, &"stale").unwrap();
+        assert!(matches!(settled, SettleOutcome::Conflict(_)), "{settled:?}");
+        assert!(written().is_none() && matches!(companion.outcome(), CompanionOutcome::Unused));
+        let made = handle.create(&key("b")).unwrap().to_string();
+        handle.create(&key("c")).unwrap();
+        settle_companion(handle.kept(), &"nothing").unwrap();
+        let (plain, generation) = written().unwrap();
+        assert_eq!((plain.as_slice(), generation), (made.as_bytes(), 1));
+        assert!(matches!(companion.outcome(), CompanionOutcome::Committed(by) if by == made));
+    }
+
+    /// A change that writes nothing else commits the record by itself.
+    #[test]
+    fn a_record_is_committed_by_itself() {
+        let kms = Kms::in_memory().unwrap();
+        let path = RecordPath::new("ops/default/000000").unwrap();
+        let payload = |made: &str| Ok(Zeroizing::new(made.as_bytes().to_vec()));
+        let record = CompanionRecord { path: path.clone(), before: 0, payload: Box::new(payload) };
+        let handle = kms.with(Arc::new(Companion::new(record)));
+        let revision = || kms.kept().store.read(&[]).unwrap().revision;
+        let before = revision();
+        settle_companion(kms.kept(), &"other").unwrap();
+        assert_eq!(revision(), before);
+        settle_companion(handle.kept(), &"token").unwrap();
+        let (plain, _) = super::super::opened_bytes(kms.kept(), &path).unwrap().unwrap();
+        assert_eq!(plain.as_slice(), b"token");
+    }
 }

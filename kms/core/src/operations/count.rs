@@ -31,7 +31,7 @@ const MESSAGES_MAX: u64 = 1 << 32;
 impl Kms {
     /// Takes one message of those that a version may encrypt.
     pub(super) fn reserved(&self, id: &VersionId) -> Result<(), Error> {
-        let left = self.left.of(id);
+        let left = self.state.left.of(id);
         let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
         if *left == 0 {
             *left = self.block(id)?;

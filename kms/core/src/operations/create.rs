@@ -154,8 +154,9 @@ impl Kms {
     /// The key of a name, where that is known without a look into the store.
     pub fn known(&self, tenant: &Label, name: &Label) -> Option<KeyId> {
         // Noted names count while their key's view is kept.
-        let is_kept = |id: &KeyId| self.cache.key(&id.uuid).is_some_and(|view| view.key.id == *id);
-        self.names.get(tenant, name).filter(is_kept)
+        let is_kept =
+            |id: &KeyId| self.state.cache.key(&id.uuid).is_some_and(|view| view.key.id == *id);
+        self.state.names.get(tenant, name).filter(is_kept)
     }
 
     /// The key of a name.
@@ -168,7 +169,7 @@ impl Kms {
         }
         match opened::<Option<KeyId>>(&self.kept, &name_path(tenant, name)?)? {
             Some((Some(id), _)) => {
-                self.names.note(tenant, name, &id);
+                self.state.names.note(tenant, name, &id);
                 Ok(id)
             }
             Some((None, _)) | None => Err(Error::NoKey(name.to_string())),

@@ -9,7 +9,7 @@ use std::time::Instant;
 use gabion_engine::{Config, Engine, SigningKey, forks};
 
 use super::cache::{Cache, KeyView, VersionView};
-use super::companion::settle_with;
+use super::companion::{Companion, settle_with};
 use super::metrics::{Metrics, Verb};
 use super::names::Names;
 use super::nonce_blocks::NonceBlocks;
@@ -59,9 +59,15 @@ impl Default for Options {
 /// ```
 pub struct Kms {
     pub(super) kept: StoreContext,
-    pub(super) cache: Cache,
     /// Of a large batch.
     pub(super) threads: NonZero<usize>,
+    pub(super) state: Arc<KmsState>,
+    clock: Arc<dyn Clock>,
+}
+
+/// The caches, counters and locks that all handles of a service share.
+pub(super) struct KmsState {
+    pub(super) cache: Cache,
     pub(super) left: NonceBlocks,
     pub(super) names: Names,
     /// What the clock has rotated, and when.
@@ -75,7 +81,6 @@ pub struct Kms {
     revision: AtomicU64,
     /// One change at a time. Uses don't wait for it.
     changes: Mutex<()>,
-    clock: Arc<dyn Clock>,
     /// The token of the process that made it: what another one knows of keys gets old there.
     process: Option<u64>,
 }
@@ -89,26 +94,28 @@ impl Kms {
     /// the name that the environment asks for.
     pub fn new(store: Arc<dyn Store>, sealer: Sealer, options: Options) -> Result<Self, Error> {
         sealer.check_fits(&*store)?;
-        let engine =
-            Engine::new(&Config { verify_after_sign: true, ..Config::from_environment() })?;
+        let config = Config { verify_after_sign: true, ..Config::from_environment() };
+        let engine = Arc::new(Engine::new(&config)?);
         let sealer = Arc::new(sealer);
         let records = Arc::new(AuthenticatedStore::open(store, sealer.clone())?);
         let store: Arc<dyn Store> = records.clone();
         let revision = AtomicU64::new(store.read(&[])?.revision.0);
         Ok(Kms {
-            kept: StoreContext { engine, store, records, sealer },
-            cache: Cache::new(options.cache_bytes_max),
+            kept: StoreContext { engine, store, records, sealer, companion: None },
             threads: options.threads,
-            left: NonceBlocks::default(),
-            names: Names::default(),
-            rotations: Rotations::default(),
-            attestation: OnceLock::new(),
-            wrappers: Wrappers::default(),
-            metrics: Metrics::new(),
-            revision,
-            changes: Mutex::new(()),
+            state: Arc::new(KmsState {
+                cache: Cache::new(options.cache_bytes_max),
+                left: NonceBlocks::default(),
+                names: Names::default(),
+                rotations: Rotations::default(),
+                attestation: OnceLock::new(),
+                wrappers: Wrappers::default(),
+                metrics: Metrics::new(),
+                revision,
+                changes: Mutex::new(()),
+                process: forks::token(),
+            }),
             clock: Arc::new(SystemClock),
-            process: forks::token(),
         })
     }
 
@@ -116,6 +123,17 @@ impl Kms {
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Kms { clock, ..self }
+    }
+
+    /// Returns a handle of the same service whose first change commits the companion record with it. Changes of other handles never
+    /// do.
+    pub(crate) fn with(&self, companion: Arc<Companion>) -> Self {
+        Kms {
+            kept: StoreContext { companion: Some(companion), ..self.kept.clone() },
+            threads: self.threads,
+            state: self.state.clone(),
+            clock: self.clock.clone(),
+        }
     }
 
     /// What tells it the time.
@@ -135,7 +153,7 @@ impl Kms {
 
     /// What is known of rotation by the clock, for the crate's other rooms.
     pub(crate) fn rotations(&self) -> &Rotations {
-        &self.rotations
+        &self.state.rotations
     }
 
     /// What it works with, for the crate's other rooms.
@@ -171,24 +189,24 @@ impl Kms {
 
     /// What was counted.
     pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.state.metrics
     }
 
     /// The revision of the store that every answer from here on takes into account.
     pub fn revision(&self) -> u64 {
-        self.revision.load(Ordering::Acquire)
+        self.state.revision.load(Ordering::Acquire)
     }
 
     /// Notes how far the store has come. What was committed stays so, whether or not that can be read.
     pub(crate) fn raise_revision(&self) {
         if let Ok(read) = self.kept.store.read(&[]) {
-            self.revision.fetch_max(read.revision.0, Ordering::AcqRel);
+            self.state.revision.fetch_max(read.revision.0, Ordering::AcqRel);
         }
     }
 
     /// Bytes that expanded keys take, about.
     pub fn cached_bytes(&self) -> usize {
-        self.cache.bytes()
+        self.state.cache.bytes()
     }
 
     /// Counts and times a verb.
@@ -213,7 +231,7 @@ impl Kms {
         ran: &Result<T, Error>,
     ) {
         let code = ran.as_ref().err().map(Error::code);
-        self.metrics.count(verb, algorithm.into(), code, start.elapsed());
+        self.state.metrics.count(verb, algorithm.into(), code, start.elapsed());
     }
 
     /// Uses a version, and looks afterwards whether it still may be used so: what was withdrawn meanwhile is not
@@ -225,10 +243,10 @@ impl Kms {
         was_newest: bool,
         run: impl FnOnce(&VersionView) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let before = self.cache.epoch();
+        let before = self.state.cache.epoch();
         let (_, view) = self.check_use(key, *version, what, was_newest)?;
         let made = run(&view)?;
-        if self.cache.epoch() != before {
+        if self.state.cache.epoch() != before {
             self.check_use(key, *version, what, was_newest)?;
         }
         Ok(made)
@@ -241,7 +259,7 @@ impl Kms {
 
     /// One change at a time.
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits a change of a key, and forgets what was known of it, whatever came of the change.
@@ -258,25 +276,25 @@ impl Kms {
     ) -> Result<(), Error> {
         self.check_process()?;
         // Where a panic cuts it off nobody knows what became of it.
-        let doubtful = OnUnwind(|| self.cache.doubt(&key.uuid, transaction));
+        let doubtful = OnUnwind(|| self.state.cache.doubt(&key.uuid, transaction));
         let settled = settle_with(&self.kept, transaction, made);
         drop(doubtful);
         match settled {
             Ok(SettleOutcome::Committed) => {
-                self.cache.changed(&key.uuid, transaction);
+                self.state.cache.changed(&key.uuid, transaction);
                 self.raise_revision();
                 Ok(())
             }
             Ok(SettleOutcome::Conflict(_)) => {
-                self.cache.forget(&key.uuid);
+                self.state.cache.forget(&key.uuid);
                 Err(Error::Conflict)
             }
             Ok(SettleOutcome::Unknown) => {
-                self.cache.doubt(&key.uuid, transaction);
+                self.state.cache.doubt(&key.uuid, transaction);
                 Err(Error::OutcomeUnknown)
             }
             Err(error) => {
-                self.cache.forget(&key.uuid);
+                self.state.cache.forget(&key.uuid);
                 Err(error)
             }
         }
@@ -284,7 +302,7 @@ impl Kms {
 
     /// Refuses a process that was forked: it would not hear of changes.
     fn check_process(&self) -> Result<(), Error> {
-        match forks::token() == self.process {
+        match forks::token() == self.state.process {
             true => Ok(()),
             false => Err(StoreError::Forked.into()),
         }
@@ -293,9 +311,9 @@ impl Kms {
     /// A key as it is now. One of the same number and another name for tenant, purpose or algorithm is none.
     pub(super) fn key(&self, id: &KeyId) -> Result<KeyView, Error> {
         self.check_process()?;
-        let view = match self.cache.key(&id.uuid) {
+        let view = match self.state.cache.key(&id.uuid) {
             Some(view) => view,
-            None => self.cache.load_key(&id.uuid, || records::read_key(&self.kept, id))?,
+            None => self.state.cache.load_key(&id.uuid, || records::read_key(&self.kept, id))?,
         };
         match view.key.id == *id {
             true => Ok(view),
@@ -305,9 +323,10 @@ impl Kms {
 
     /// A version of a key as it is now.
     pub(super) fn version(&self, id: &KeyId, number: u32) -> Result<VersionView, Error> {
-        match self.cache.version(&id.uuid, number) {
+        match self.state.cache.version(&id.uuid, number) {
             Some(view) => Ok(view),
             None => self
+                .state
                 .cache
                 .load_version(&id.uuid, number, || records::read_version(&self.kept, id, number)),
         }

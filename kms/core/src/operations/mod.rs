@@ -52,7 +52,7 @@ pub use attest::{Attestation, SignedAttestation};
 pub use blake3::Blake3;
 pub(crate) use cache::KeyView;
 pub(crate) use companion::{
-    CompanionOutcome, CompanionRecord, commit_with, settle_companion, settle_with,
+    Companion, CompanionOutcome, CompanionRecord, settle_companion, settle_with,
 };
 pub use create::{NewKey, Terms};
 pub use datakey::Datakey;

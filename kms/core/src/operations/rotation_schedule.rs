@@ -37,13 +37,15 @@ impl Kms {
     /// # Errors
     /// The store's. What is wrong with one key does not stop the others.
     pub(crate) fn next_due(&self) -> Result<Option<DueKey>, Error> {
-        let resting = OnUnwind(|| self.rotations.known().pause(self.clock().steady_ms()));
+        let resting = OnUnwind(|| self.state.rotations.known().pause(self.clock().steady_ms()));
         self.read_rotations()?;
-        self.rotations.known().clock_went_back(self.now_ms());
+        self.state.rotations.known().clock_went_back(self.now_ms());
         drop(resting);
         for _ in 0..LOOKS_MAX {
             let _changing = self.changing();
-            let Some(look) = self.rotations.known().first(self.now_ms()) else { return Ok(None) };
+            let Some(look) = self.state.rotations.known().first(self.now_ms()) else {
+                return Ok(None);
+            };
             // The next one is looked at all the same.
             let _paused = OnUnwind(|| self.defer_rotations(&look));
             let path = key_path_at(&look.tenant, &look.uuid)?;
@@ -63,7 +65,7 @@ impl Kms {
 
     /// What is to be done with a key as its record says, if anything. Where nothing is, it is looked at later.
     fn inspect(&self, look: &RotationCheck, key: Key) -> Option<DueKey> {
-        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        let (now_ms, mut known) = (self.now_ms(), self.state.rotations.known());
         let Some(due) = key.due() else {
             drop(known);
             self.remove_rotation(look);
@@ -82,7 +84,7 @@ impl Kms {
             return Some(DueKey::Anew(key.into()));
         }
         known.mark_healthy(&look.uuid);
-        let doubted = match self.cache.is_doubtful(&look.uuid) {
+        let doubted = match self.state.cache.is_doubtful(&look.uuid) {
             true => now_ms.saturating_add(DOUBT_MS),
             false => u64::MAX,
         };
@@ -92,16 +94,16 @@ impl Kms {
 
     /// Forgets a key that is not rotated by the clock, unless a change may still make it so.
     fn remove_rotation(&self, look: &RotationCheck) {
-        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        let (now_ms, mut known) = (self.now_ms(), self.state.rotations.known());
         known.remove(&look.uuid);
-        if self.cache.is_doubtful(&look.uuid) {
+        if self.state.cache.is_doubtful(&look.uuid) {
             let again = now_ms.saturating_add(DOUBT_MS);
             known.put_at(&look.tenant, look.uuid, unknown(now_ms), again, now_ms);
         }
     }
 
     fn defer_rotations(&self, look: &RotationCheck) {
-        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        let (now_ms, mut known) = (self.now_ms(), self.state.rotations.known());
         let again = known.failed(look.uuid, now_ms);
         known.put_at(&look.tenant, look.uuid, unknown(now_ms), again, now_ms);
     }
@@ -139,7 +141,7 @@ impl Kms {
 
     /// Notes that a key that was due is not any more, and whether it was rotated.
     pub(crate) fn finish_due(&self, id: &KeyId, is_rotated: bool) {
-        let mut known = self.rotations.known();
+        let mut known = self.state.rotations.known();
         known.resume();
         known.mark_healthy(&id.uuid);
         known.done += u64::from(is_rotated);
@@ -183,7 +185,7 @@ impl Kms {
         loop {
             // No change is under way while a page is read, so that what is noted of it is what the store has.
             let _changing = self.changing();
-            let after = match self.rotations.known().read.clone() {
+            let after = match self.state.rotations.known().read.clone() {
                 ReadProgress::NotYet => None,
                 ReadProgress::UpTo(path) => Some(path),
                 ReadProgress::All => return Ok(()),
@@ -213,7 +215,7 @@ impl Kms {
                 }
                 Err(error) => return Err(error.into()),
             };
-            self.rotations.known().read = next.map_or(ReadProgress::All, ReadProgress::UpTo);
+            self.state.rotations.known().read = next.map_or(ReadProgress::All, ReadProgress::UpTo);
         }
     }
 
@@ -223,11 +225,11 @@ impl Kms {
         let tenant = parts.next().and_then(|tenant| Label::new("tenant", tenant).ok());
         let uuid = parts.next().and_then(|uuid| uuid.parse().ok());
         let (Some(tenant), Some(uuid), now_ms) = (tenant, uuid, self.now_ms()) else { return };
-        if self.cache.is_doubtful(&uuid) {
+        if self.state.cache.is_doubtful(&uuid) {
             // It is looked at soon, and may be another by then.
             return;
         }
-        let mut known = self.rotations.known();
+        let mut known = self.state.rotations.known();
         match read {
             Some(Some(due)) => known.put(&tenant, uuid, due, now_ms),
             Some(None) => known.remove(&uuid),
@@ -250,7 +252,7 @@ impl Kms {
             self.commit_made(id, &transaction, made)?;
             if let Some(due) = to.filter(|_| ends[0] != ends[1]) {
                 // It may have more time now.
-                self.rotations.known().put(&id.tenant, id.uuid, due, self.now_ms());
+                self.state.rotations.known().put(&id.tenant, id.uuid, due, self.now_ms());
             }
             return Ok(());
         }
@@ -269,7 +271,7 @@ impl Kms {
         let doubtful = OnUnwind(|| self.recheck_soon(id));
         let committed = self.commit_made(id, &transaction, made);
         drop(doubtful);
-        let (now_ms, mut known) = (self.now_ms(), self.rotations.known());
+        let (now_ms, mut known) = (self.now_ms(), self.state.rotations.known());
         match (&committed, to) {
             (Ok(()), Some(due)) => {
                 known.mark_healthy(&id.uuid);
@@ -289,7 +291,7 @@ impl Kms {
     fn recheck_soon(&self, id: &KeyId) {
         let now_ms = self.now_ms();
         let again = now_ms.saturating_add(DOUBT_MS);
-        self.rotations.known().put_at(&id.tenant, id.uuid, unknown(now_ms), again, now_ms);
+        self.state.rotations.known().put_at(&id.tenant, id.uuid, unknown(now_ms), again, now_ms);
     }
 }
 

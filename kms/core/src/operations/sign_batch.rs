@@ -43,7 +43,7 @@ impl Kms {
 
     fn sign_as(&self, verb: Verb, items: &[SignRequest<'_>]) -> Vec<Result<SignOutput, Error>> {
         let start = Instant::now();
-        let before = self.cache.epoch();
+        let before = self.state.cache.epoch();
         let mut numbers: Vec<u32> = vec![0; items.len()];
         let mut answers: Vec<Option<Result<Vec<u8>, Error>>> = items.iter().map(|_| None).collect();
         let mut plan = Plan::new(self.threads);
@@ -56,7 +56,7 @@ impl Kms {
                 answers[lane.place] = Some(answer);
             }
         }
-        let is_changed = self.cache.epoch() != before;
+        let is_changed = self.state.cache.epoch() != before;
         let numbered = items.iter().zip(numbers).zip(answers);
         numbered
             .map(|((item, version), answer)| {

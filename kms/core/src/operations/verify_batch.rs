@@ -41,7 +41,7 @@ impl Kms {
 
     fn verify_as(&self, verb: Verb, items: &[VerifyRequest<'_>]) -> Vec<Result<bool, Error>> {
         let start = Instant::now();
-        let before = self.cache.epoch();
+        let before = self.state.cache.epoch();
         let mut answers: Vec<Option<Result<bool, Error>>> = items.iter().map(|_| None).collect();
         let mut plan = Plan::new(self.threads);
         for (place, item) in items.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Kms {
                 answers[lane.place] = Some(answer);
             }
         }
-        let is_changed = self.cache.epoch() != before;
+        let is_changed = self.state.cache.epoch() != before;
         items
             .iter()
             .zip(answers)

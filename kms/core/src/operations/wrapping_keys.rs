@@ -36,9 +36,9 @@ impl Kms {
     /// The store's.
     pub fn has_own(&self, key: OwnKey) -> Result<bool, Error> {
         let is_opened = match key {
-            OwnKey::WrappingXWing => self.wrappers.x_wing.get().is_some(),
-            OwnKey::WrappingRsa => self.wrappers.rsa.get().is_some(),
-            OwnKey::Attestation => self.attestation.get().is_some(),
+            OwnKey::WrappingXWing => self.state.wrappers.x_wing.get().is_some(),
+            OwnKey::WrappingRsa => self.state.wrappers.rsa.get().is_some(),
+            OwnKey::Attestation => self.state.attestation.get().is_some(),
         };
         Ok(is_opened || opened_bytes(&self.kept, &key.path()?)?.is_some())
     }
@@ -104,7 +104,7 @@ impl Kms {
     }
 
     fn own_x_wing(&self) -> Result<&KemPrivateKey, Error> {
-        if let Some(known) = self.wrappers.x_wing.get() {
+        if let Some(known) = self.state.wrappers.x_wing.get() {
             return Ok(known);
         }
         let (engine, algorithm) = (&self.kept.engine, Algorithm::XWing);
@@ -117,7 +117,7 @@ impl Kms {
         let (path, seed) = self.own(OwnKey::WrappingXWing, draw)?;
         let key = engine.kem_from_seed(algorithm, &seed);
         let key = key.map_err(|error| damaged(&path, &error.to_string()))?;
-        Ok(self.wrappers.x_wing.get_or_init(|| key))
+        Ok(self.state.wrappers.x_wing.get_or_init(|| key))
     }
 
     fn own_rsa(&self) -> Result<&rsa::PrivateKey, Error> {
@@ -132,7 +132,7 @@ impl Kms {
         &self,
         draw: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Error>,
     ) -> Result<&rsa::PrivateKey, Error> {
-        if let Some(known) = self.wrappers.rsa.get() {
+        if let Some(known) = self.state.wrappers.rsa.get() {
             return Ok(known);
         }
         let (path, bytes) = self.own(OwnKey::WrappingRsa, draw)?;
@@ -140,7 +140,7 @@ impl Kms {
     }
 
     fn own_rsa_if_made(&self) -> Result<Option<&rsa::PrivateKey>, Error> {
-        if let Some(known) = self.wrappers.rsa.get() {
+        if let Some(known) = self.state.wrappers.rsa.get() {
             return Ok(Some(known));
         }
         let path = OwnKey::WrappingRsa.path()?;
@@ -151,7 +151,7 @@ impl Kms {
     fn opened_rsa(&self, path: &RecordPath, bytes: &[u8]) -> Result<&rsa::PrivateKey, Error> {
         let key = rsa::PrivateKey::of_pkcs1(Self::RSA_BITS, bytes);
         let key = key.map_err(|error| damaged(path, &error.to_string()))?;
-        Ok(self.wrappers.rsa.get_or_init(|| key))
+        Ok(self.state.wrappers.rsa.get_or_init(|| key))
     }
 
     /// What a record of the service itself says. One that is missing is made.
@@ -161,7 +161,7 @@ impl Kms {
         draw: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Error>,
     ) -> Result<(RecordPath, Zeroizing<Vec<u8>>), Error> {
         let path = key.path()?;
-        let _drawing = self.wrappers.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _drawing = self.state.wrappers.drawing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((bytes, _)) = opened_bytes(&self.kept, &path)? {
             return Ok((path, bytes));
         }

@@ -8,7 +8,7 @@ use crate::audit::Outcome;
 use crate::audit::{ArchiveReport, Change, Checkpoint, Entry, Hash, Keep, Proof};
 use crate::error::{DenialReason, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
-use crate::operations::settle_companion;
+use crate::operations::{Kms, settle_companion};
 
 /// What a new token is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,12 +53,12 @@ impl Service {
         let mut caveats = call.who.inherited();
         caveats.extend_from_slice(&new.caveats);
         let request = token_request(&caveats);
-        let make = || {
-            let now_ms = self.kms.now_ms();
+        let make = |kms: &Kms| {
+            let now_ms = kms.now_ms();
             let token = self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms)?;
-            self.gate.record_administrator(&self.kms, &token, now_ms)?;
+            self.gate.record_administrator(kms, &token, now_ms)?;
             // Under an op_id the store has the token's id before the caller has the token.
-            settle_companion(self.kms.kept(), &token.id())?;
+            settle_companion(kms.kept(), &token.id())?;
             Ok(token)
         };
         self.perform_change(call, &request, make, |token| (token_text(token.id()), Change::Made))
@@ -69,7 +69,7 @@ impl Service {
     /// # Errors
     /// Not allowed; the store's; the audit log's.
     pub fn token_revoke(&self, call: &Call<'_>, id: TokenId) -> Result<(), Error> {
-        let revoke = || self.gate.revoke(&self.kms, id, self.kms.now_ms());
+        let revoke = |kms: &Kms| self.gate.revoke(kms, id, kms.now_ms());
         self.perform_change(call, &of(Action::Token), revoke, |()| {
             (token_text(id), Change::Revoked)
         })
@@ -86,7 +86,7 @@ impl Service {
             self.audit_denial(call, self.record(call, &of(Action::Token), audit_entry))?;
             return Err(error);
         }
-        let revoke = || self.gate.revoke_own(&self.kms, call.who);
+        let revoke = |kms: &Kms| self.gate.revoke_own(kms, call.who);
         let audit_entry =
             |(id, digest): &(TokenId, String)| (token_text(*id), Change::Cut(digest.clone()));
         self.perform_unchecked_change(call, &of(Action::Token), revoke, audit_entry).map(drop)
@@ -97,7 +97,7 @@ impl Service {
     /// # Errors
     /// Not allowed; the store's; the audit log's.
     pub fn root_rotate(&self, call: &Call<'_>) -> Result<RootId, Error> {
-        let rotate = || self.gate.rotate(&self.kms, self.kms.now_ms());
+        let rotate = |kms: &Kms| self.gate.rotate(kms, kms.now_ms());
         self.perform_change(call, &of(Action::Token), rotate, |id| {
             (format!("root:{id}"), Change::Made)
         })
@@ -108,7 +108,7 @@ impl Service {
     /// # Errors
     /// Not allowed; none such; the store's; the audit log's.
     pub fn root_retire(&self, call: &Call<'_>, id: RootId) -> Result<(), Error> {
-        let retire = || self.gate.retire(&self.kms, id);
+        let retire = |kms: &Kms| self.gate.retire(kms, id);
         self.perform_change(call, &of(Action::Token), retire, |()| {
             (format!("root:{id}"), Change::Revoked)
         })
@@ -170,15 +170,15 @@ impl Service {
         let new = self.administrator(principal, certificate, lifetime_ms);
         self.gate.options().check_lifetime(new.lifetime_ms.unwrap_or_default())?;
         let who = self.gate.local(principal.clone());
-        let recover = || {
-            let now_ms = self.kms.now_ms();
-            let root = self.gate.rotate(&self.kms, now_ms)?;
+        let recover = |kms: &Kms| {
+            let now_ms = kms.now_ms();
+            let root = self.gate.rotate(kms, now_ms)?;
             for older in self.gate.roots().into_iter().skip(1) {
-                self.gate.retire(&self.kms, older)?;
+                self.gate.retire(kms, older)?;
             }
             let token = self.gate.mint(principal, &new.caveats, new.lifetime_ms, now_ms)?;
-            self.gate.record_administrator(&self.kms, &token, now_ms)?;
-            self.gate.override_policies(&self.kms, token.id())?;
+            self.gate.record_administrator(kms, &token, now_ms)?;
+            self.gate.override_policies(kms, token.id())?;
             Ok((token, root))
         };
         let audit_entry = |(token, root): &(Token, RootId)| {
@@ -254,7 +254,7 @@ impl Service {
         to: &Path,
         keep: &Keep,
     ) -> Result<ArchiveReport, Error> {
-        let archive = || {
+        let archive = |_: &Kms| {
             self.checkpoint()?;
             Ok(self.log.archive(to, keep)?)
         };

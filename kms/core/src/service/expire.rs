@@ -67,7 +67,7 @@ impl Service {
         holding
             .map(|period| {
                 let told = |(): &()| Some(format!("expired:{period}"));
-                self.perform_change(call, &about_backups(), || periods.destroy(period), told)?;
+                self.perform_change(call, &about_backups(), |_| periods.destroy(period), told)?;
                 Ok(period)
             })
             .collect()

@@ -13,7 +13,7 @@
 //! A note never contains a secret. If the answer of a change is secret, it is not stored, and a replay fails with `op_id_done`, which
 //! names what was made. A replay is authorised like the change itself, checks the key's state, and appends an audit record.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
@@ -27,11 +27,10 @@ use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{KeyId, Label, VersionId};
 use crate::operations::{
-    CompanionOutcome, CompanionRecord, Kms, NewKey, StoreContext, commit_with, damaged,
-    opened_bytes,
+    Companion, CompanionOutcome, CompanionRecord, Kms, NewKey, StoreContext, damaged, opened_bytes,
 };
 use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
-use crate::text::{base64, hex, of_base64, of_hex};
+use crate::text::{hex, of_base64, of_hex};
 
 /// Most answers that are kept of a tenant.
 pub const OPS_MAX: usize = 4096;
@@ -71,7 +70,7 @@ pub struct IdempotentRequest<'a> {
 /// How to go on with a change that has an `op_id`.
 #[derive(Debug)]
 pub enum OpStart {
-    /// It is new: do it by `op_run`, and note what came of it by `op_end`.
+    /// It is new: run it with calls that carry the op ([`Call::op`]), then pass its result to `op_end`.
     New(Op),
     /// It withdraws use, and as many notes are kept as may be: do it without a note. A limit refuses no revocation.
     Untracked,
@@ -82,22 +81,21 @@ pub enum OpStart {
     Completed(String),
 }
 
-/// A change that is under way.
+/// A change that is under way. Its note is committed by the first transaction of the calls that carry it ([`Call::op`]).
 #[derive(Debug)]
 #[must_use = "what came of it is noted by `op_end`"]
 pub struct Op {
     tenant: Label,
     place: usize,
-    id: String,
-    request: String,
-    holder: Option<String>,
-    at_ms: u64,
+    /// The note, without what the change made and answered.
+    note: StoredOp,
     /// The generation of the record that the note replaces.
     before: u64,
     /// Whether the same was begun before, and may still happen.
     was_doubtful: bool,
     is_secret: bool,
-    outcome: CompanionOutcome,
+    /// The note, to be committed with the change.
+    companion: Arc<Companion>,
 }
 
 /// The result of a change.
@@ -110,15 +108,9 @@ pub enum OpResult<'a> {
 }
 
 impl Op {
-    fn stored_op(&self, made: Option<&str>, answer: Option<&[u8]>) -> StoredOp {
-        StoredOp {
-            id: self.id.clone(),
-            request: self.request.clone(),
-            holder: self.holder.clone(),
-            at_ms: self.at_ms,
-            made: made.map(str::to_owned),
-            answer: answer.map(base64),
-        }
+    /// Returns the note, for the handle that runs the change.
+    pub(super) fn companion(&self) -> Arc<Companion> {
+        self.companion.clone()
     }
 }
 
@@ -210,44 +202,23 @@ impl Service {
                 free(kms, tenant, slots, steady_ms, most)?
             }
         };
+        let path = path(tenant, place)?;
         let slot = &mut slots[place];
         (slot.running, slot.holder) = (Some((id.clone(), request.clone())), holder.clone());
-        let (before, tenant, at_ms) = (slot.generation, tenant.clone(), kms.now_ms());
-        let (was_doubtful, is_secret, outcome) =
-            (doubtful.is_some(), asked.is_secret, CompanionOutcome::Unused);
+        let (before, at_ms) = (slot.generation, kms.now_ms());
+        let note = StoredOp { id, request, at_ms, holder, made: None, answer: None };
+        let of = note.clone();
+        let payload = move |made: &str| written(Some(&of.completed(Some(made), None)));
+        let record = CompanionRecord { path, before, payload: Box::new(payload) };
         Ok(Lookup::New(Op {
-            tenant,
+            tenant: tenant.clone(),
             place,
-            id,
-            request,
-            holder,
-            at_ms,
+            note,
             before,
-            was_doubtful,
-            is_secret,
-            outcome,
+            was_doubtful: doubtful.is_some(),
+            is_secret: asked.is_secret,
+            companion: Arc::new(Companion::new(record)),
         }))
-    }
-
-    /// Runs a change, whose first transaction takes the note with it.
-    ///
-    /// # Errors
-    /// A tenant whose name no record can have.
-    pub fn op_run<T>(&self, op: &mut Op, run: impl FnOnce() -> T) -> Result<T, Error> {
-        let of = Op {
-            tenant: op.tenant.clone(),
-            id: op.id.clone(),
-            request: op.request.clone(),
-            holder: op.holder.clone(),
-            outcome: CompanionOutcome::Unused,
-            ..*op
-        };
-        let payload = move |made: &str| written(Some(&of.stored_op(Some(made), None)));
-        let path = path(&op.tenant, op.place)?;
-        let companion = CompanionRecord { path, before: op.before, payload: Box::new(payload) };
-        let (ran, outcome) = commit_with(companion, run);
-        op.outcome = outcome;
-        Ok(ran)
     }
 
     /// Notes what was answered. What was done is known without that, too.
@@ -261,19 +232,19 @@ impl Service {
         slot.running = None;
         let kms = &self.kms;
         let known =
-            |noted: &StoredOp| Some(CompletedOp::of(noted, op.at_ms, kms.clock().steady_ms()));
-        let made = match &op.outcome {
+            |noted: &StoredOp| Some(CompletedOp::of(noted, noted.at_ms, kms.clock().steady_ms()));
+        let made = match op.companion.outcome() {
             CompanionOutcome::Unused => {
-                slot.doubtful = op.was_doubtful.then(|| op.id.clone());
+                slot.doubtful = op.was_doubtful.then(|| op.note.id.clone());
                 None
             }
             CompanionOutcome::Committed(made) => {
                 (slot.generation, slot.doubtful) = (op.before + 1, None);
-                slot.known = known(&op.stored_op(Some(made), None));
-                Some(made.as_str())
+                slot.known = known(&op.note);
+                Some(made)
             }
             CompanionOutcome::Unknown => {
-                slot.doubtful = Some(op.id);
+                slot.doubtful = Some(op.note.id);
                 return Ok(());
             }
         };
@@ -283,7 +254,7 @@ impl Service {
             return Ok(());
         }
         // Where nothing was to be changed, as with a token that was revoked before, this is all that is noted.
-        let noted = op.stored_op(made, Some(answer).filter(|_| is_stored));
+        let noted = op.note.completed(made.as_deref(), Some(answer).filter(|_| is_stored));
         match write(kms.kept(), &op.tenant, op.place, slot.generation, &noted) {
             Ok(()) => {
                 slot.generation += 1;
@@ -292,7 +263,7 @@ impl Service {
             }
             Err(error) => {
                 // What the store has now is read when somebody asks for it again.
-                slot.doubtful = Some(op.id);
+                slot.doubtful = Some(op.note.id);
                 Err(error)
             }
         }

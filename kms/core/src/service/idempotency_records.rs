@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Label;
+use crate::text::base64;
 
 /// How long an answer is kept, in milliseconds: 24 hours.
 pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
@@ -36,8 +37,8 @@ pub struct CompletedOp {
     pub steady_ms: u64,
 }
 
-/// A record as it is stored; `null` if the slot is free.
-#[derive(Clone, Serialize, Deserialize)]
+/// A record as it is stored; `null` if the slot is free. It contains no secret.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredOp {
     /// Whose, and under which name: a digest.
@@ -62,6 +63,14 @@ impl Slot {
         self.running.is_none()
             && self.doubtful.is_none()
             && self.known.as_ref().is_none_or(|known| !known.is_kept(steady_ms))
+    }
+}
+
+impl StoredOp {
+    /// The note of the same change with what it made and answered.
+    pub fn completed(&self, made: Option<&str>, answer: Option<&[u8]>) -> Self {
+        let (made, answer) = (made.map(str::to_owned), answer.map(base64));
+        StoredOp { made, answer, ..self.clone() }
     }
 }
 

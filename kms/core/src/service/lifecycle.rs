@@ -8,7 +8,7 @@ use crate::audit::{Change, Digest, Outcome, Setting};
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, Key, KeyId, Label, Minimum, State, Version, VersionId};
-use crate::operations::{KeyChange, NewKey, OwnKey, SignedAttestation, Terms};
+use crate::operations::{KeyChange, Kms, NewKey, OwnKey, SignedAttestation, Terms};
 
 /// A key and its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Service {
     pub fn create(&self, call: &Call<'_>, new: &NewKey) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let request = Request { makes: Some(new), ..of(Action::Create, &key) };
-        self.perform_change(call, &request, || self.kms.create(new), |id| Some(id.to_string()))
+        self.perform_change(call, &request, |kms| kms.create(new), |id| Some(id.to_string()))
     }
 
     /// Makes a key that conforms to something.
@@ -77,7 +77,7 @@ impl Service {
         terms: &Terms,
     ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let create = || self.kms.create_on(new, terms);
+        let create = |kms: &Kms| kms.create_on(new, terms);
         // Policies are asked about what it is to be, and not about a name that nobody has.
         let request = Request { makes: Some(new), ..of(Action::Create, &key) };
         self.perform_change(call, &request, create, |id| Some(id.to_string()))
@@ -88,7 +88,7 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::rotate`].
     pub fn rotate(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<VersionId, Error> {
-        let rotate = || self.kms.rotate(&self.find(key)?);
+        let rotate = |kms: &Kms| kms.rotate(&self.find(key)?);
         self.perform_change(call, &of(Action::Rotate, key), rotate, |id| Some(id.to_string()))
     }
 
@@ -103,9 +103,13 @@ impl Service {
         changes: &[KeyChange],
     ) -> Result<KeyId, Error> {
         let settings = changes.iter().filter_map(setting).collect();
-        self.change_with_details(call, Action::Config, key, Change::Settings(settings), |id| {
-            self.kms.configure(id, changes)
-        })
+        self.change_with_details(
+            call,
+            Action::Config,
+            key,
+            Change::Settings(settings),
+            |kms, id| kms.configure(id, changes),
+        )
     }
 
     /// Sets the oldest version that may be used for something.
@@ -150,8 +154,8 @@ impl Service {
             State::Enabled => Action::Enable,
             State::Disabled => Action::Disable,
         };
-        self.change_with_details(call, action, key, Change::Version(version), |id| {
-            self.kms.set_state(id, version, state)
+        self.change_with_details(call, action, key, Change::Version(version), |kms, id| {
+            kms.set_state(id, version, state)
         })
         .map(drop)
     }
@@ -161,9 +165,13 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::trim`].
     pub fn trim(&self, call: &Call<'_>, key: &KeyRef<'_>, before: u32) -> Result<KeyId, Error> {
-        self.change_with_details(call, Action::Trim, key, Change::TrimmedBefore(before), |id| {
-            self.kms.trim(id, before)
-        })
+        self.change_with_details(
+            call,
+            Action::Trim,
+            key,
+            Change::TrimmedBefore(before),
+            |kms, id| kms.trim(id, before),
+        )
     }
 
     /// Deletes a key.
@@ -171,7 +179,7 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::delete`].
     pub fn delete(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
-        self.change(call, Action::Delete, key, |id| self.kms.delete(id)).map(drop)
+        self.change(call, Action::Delete, key, |kms, id| kms.delete(id)).map(drop)
     }
 
     /// Restores a key that was deleted. Returns the key's id.
@@ -179,7 +187,7 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::restore`].
     pub fn restore(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyId, Error> {
-        self.change(call, Action::Restore, key, |id| self.kms.restore(id))
+        self.change(call, Action::Restore, key, |kms, id| kms.restore(id))
     }
 
     /// Destroys a key that is deleted. Which one it was: its name is free then.
@@ -187,9 +195,9 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::destroy`].
     pub fn destroy(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyId, Error> {
-        let destroy = || {
+        let destroy = |kms: &Kms| {
             let id = self.find(key)?;
-            self.kms.destroy(&id).map(|()| id)
+            kms.destroy(&id).map(|()| id)
         };
         self.perform_change(call, &of(Action::Destroy, key), destroy, |id| Some(id.to_string()))
     }
@@ -325,11 +333,11 @@ impl Service {
         call: &Call<'_>,
         action: Action,
         key: &KeyRef<'_>,
-        change: impl FnOnce(&KeyId) -> Result<(), Error>,
+        change: impl FnOnce(&Kms, &KeyId) -> Result<(), Error>,
     ) -> Result<KeyId, Error> {
-        let change = || {
+        let change = |kms: &Kms| {
             let id = self.find(key)?;
-            change(&id).map(|()| id)
+            change(kms, &id).map(|()| id)
         };
         self.perform_change(call, &of(action, key), change, |id| Some(id.to_string()))
     }
@@ -341,11 +349,11 @@ impl Service {
         action: Action,
         key: &KeyRef<'_>,
         to: Change,
-        change: impl FnOnce(&KeyId) -> Result<(), Error>,
+        change: impl FnOnce(&Kms, &KeyId) -> Result<(), Error>,
     ) -> Result<KeyId, Error> {
-        let change = || {
+        let change = |kms: &Kms| {
             let id = self.find(key)?;
-            change(&id).map(|()| id)
+            change(kms, &id).map(|()| id)
         };
         self.perform_change(call, &of(action, key), change, |id| (id.to_string(), to))
     }

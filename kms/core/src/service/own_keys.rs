@@ -7,7 +7,7 @@ use super::run::{Call, Service};
 use crate::audit::Change;
 use crate::error::Error;
 use crate::gate::{Action, Principal};
-use crate::operations::OwnKey;
+use crate::operations::{Kms, OwnKey};
 use crate::rsa;
 
 /// As whom the service makes its own keys, and what it calls such a request.
@@ -22,7 +22,7 @@ impl Service {
     /// # Errors
     /// The engine's, the store's, the audit log's.
     pub fn make_own(&self, key: OwnKey) -> Result<(), Error> {
-        self.made_own(key, || self.kms.make_own(key))
+        self.made_own(key, |kms| kms.make_own(key))
     }
 
     /// Keeps a pair as the service's RSA key, unless it has one by now.
@@ -30,7 +30,7 @@ impl Service {
     /// # Errors
     /// A pair of another size; the store's; the audit log's.
     pub fn keep_own_rsa(&self, pair: &rsa::PrivateKey) -> Result<(), Error> {
-        self.made_own(OwnKey::WrappingRsa, || self.kms.keep_wrapping_key(pair))
+        self.made_own(OwnKey::WrappingRsa, |kms| kms.keep_wrapping_key(pair))
     }
 
     /// Makes one of the service's own keys for a caller who asks for its public half. If it is missing the caller has to be one who
@@ -58,7 +58,11 @@ impl Service {
         }
     }
 
-    fn made_own(&self, key: OwnKey, make: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    fn made_own(
+        &self,
+        key: OwnKey,
+        make: impl FnOnce(&Kms) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         // One record for each key.
         let _one = self.making_own.lock().unwrap_or_else(PoisonError::into_inner);
         if self.kms.has_own(key)? {

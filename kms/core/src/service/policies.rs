@@ -6,6 +6,7 @@ use super::run::{Call, Service};
 use crate::error::Error;
 use crate::gate::{Action, Caller, Explanation, PolicySetInfo, Request};
 use crate::model::Label;
+use crate::operations::Kms;
 
 /// A query to the policies.
 #[derive(Clone, Copy)]
@@ -85,8 +86,7 @@ impl Service {
         name: &Label,
         text: Option<&str>,
     ) -> Result<u64, Error> {
-        let change =
-            || self.gate.change_policies(&self.kms, call.who, name, text, self.kms.now_ms());
+        let change = |kms: &Kms| self.gate.change_policies(kms, call.who, name, text, kms.now_ms());
         let audit_entry = |version: &u64| Some(policy_text(name, *version));
         self.perform_change(call, &of(Action::Policy), change, audit_entry)
     }

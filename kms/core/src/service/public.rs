@@ -101,7 +101,7 @@ impl Service {
         run: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let request = Request { action, tenant: None, key: None, items: 1, makes: None };
-        self.perform_change(call, &request, run, |_| None::<String>)
+        self.perform_change(call, &request, |_| run(), |_| None::<String>)
     }
 
     /// Goes on where the destroying of a key was interrupted, by its id; whether it was destroyed. It has no name any more:
@@ -124,7 +124,7 @@ impl Service {
         self.perform_change(
             call,
             &request,
-            || self.kms.resume_destruction(id),
+            |kms| kms.resume_destruction(id),
             |()| Some(id.to_string()),
         )?;
         Ok(true)

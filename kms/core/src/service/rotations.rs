@@ -6,7 +6,7 @@ use crate::audit::Change;
 use crate::error::Error;
 use crate::gate::{Action, Principal};
 use crate::model::VersionId;
-use crate::operations::{DueKey, OnUnwind};
+use crate::operations::{DueKey, Kms, OnUnwind};
 
 /// As whom the service rotates keys that are due, and what it calls such a request.
 pub const AUTO_ROTATE: &str = "auto-rotate";
@@ -57,13 +57,13 @@ impl Service {
             let _cut_off = OnUnwind(|| self.kms.defer_due(id));
             let came = match &due {
                 DueKey::Rotate(_) => {
-                    let rotate = || self.kms.rotate_if_due(id);
+                    let rotate = |kms: &Kms| kms.rotate_if_due(id);
                     let request = of(Action::Rotate, &named);
                     let audit_entry = |made: &VersionId| Some(made.to_string());
                     self.perform_unchecked_change(&call, &request, rotate, audit_entry).map(Some)
                 }
                 DueKey::Anew(_) => {
-                    let anew = || self.kms.reschedule(id);
+                    let anew = |kms: &Kms| kms.reschedule(id);
                     let audit_entry = |(): &()| (id.to_string(), Change::Settings(Vec::new()));
                     let request = of(Action::Config, &named);
                     self.perform_unchecked_change(&call, &request, anew, audit_entry).map(|()| None)

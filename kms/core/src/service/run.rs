@@ -10,6 +10,7 @@ use sha2::Sha256;
 use super::cost::{REQUEST_US, bytes_us, item_us};
 use super::denials::Denials;
 use super::generation::Generation;
+use super::idempotency::Op;
 use super::idempotency_records::IdempotencyRecords;
 use super::queue::{Place, Queues};
 use super::quota::Quota;
@@ -89,6 +90,8 @@ pub struct Call<'a> {
     pub bytes: Option<&'a AtomicUsize>,
     /// Whether its tenant was charged for it before: when its message began to come.
     pub is_charged: bool,
+    /// The op that the call runs; its note is committed with the change.
+    pub op: Option<&'a Op>,
     /// How its thread runs what takes long.
     pub run_blocking: RunBlocking,
 }
@@ -106,6 +109,7 @@ impl<'a> Call<'a> {
             trace: None,
             bytes: None,
             is_charged: false,
+            op: None,
             run_blocking: |act| act(),
         }
     }
@@ -329,24 +333,25 @@ impl Service {
         call.run(class == Class::Durable, append)
     }
 
-    /// Runs a change, with an audit record before it begins and one of its outcome.
+    /// Runs a change, with an audit record before it begins and one of its outcome. `operate` has to write through the handle that
+    /// it gets, which carries the note of an `op_id`.
     pub(super) fn perform_change<T, C: Into<ChangeEntry>>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
-        operate: impl FnOnce() -> Result<T, Error>,
+        operate: impl FnOnce(&Kms) -> Result<T, Error>,
         audit_entry: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
         self.authorize(call, request, None)?;
         self.perform_unchecked_change(call, request, operate, audit_entry)
     }
 
-    /// Runs a change that needs no permission, with an audit record before it begins and one of its outcome.
+    /// Runs a change that needs no permission, like [`Self::perform_change`].
     pub(super) fn perform_unchecked_change<T, C: Into<ChangeEntry>>(
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
-        operate: impl FnOnce() -> Result<T, Error>,
+        operate: impl FnOnce(&Kms) -> Result<T, Error>,
         audit_entry: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
         call.run(true, || {
@@ -361,7 +366,10 @@ impl Service {
                 Action::Audit => self.log.append_at_last(&[begun], Class::Durable)?,
                 _ => self.log.append(&[begun], Class::Durable)?,
             };
-            let done = operate();
+            let done = match call.op {
+                Some(op) => operate(&self.kms.with(op.companion())),
+                None => operate(&self.kms),
+            };
             drop(place);
             let record = match &done {
                 Ok(done) => {

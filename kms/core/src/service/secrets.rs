@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Conformances, KeyId, Use, VersionId};
 use crate::operations::{
-    Datakey, EncapsOutput, EncryptOutput, HmacOutput, Import, KeyChange, NewKey, Terms,
+    Datakey, EncapsOutput, EncryptOutput, HmacOutput, Import, KeyChange, Kms, NewKey, Terms,
 };
 use crate::transport::{Form, Recipient};
 
@@ -336,8 +336,8 @@ impl Service {
         terms: &Terms,
     ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let take = || {
-            let taken = self.kms.import_on(new, import, rotates, terms);
+        let take = |kms: &Kms| {
+            let taken = kms.import_on(new, import, rotates, terms);
             taken.map_err(|error| self.hide_id(call, error))
         };
         let request = Request { makes: Some(new), ..of(Action::Import, &key) };
@@ -366,8 +366,8 @@ impl Service {
         key: &KeyRef<'_>,
         import: Import<'_>,
     ) -> Result<VersionId, Error> {
-        let take = || {
-            let taken = self.kms.import_version(&self.find(key)?, import);
+        let take = |kms: &Kms| {
+            let taken = kms.import_version(&self.find(key)?, import);
             taken.map_err(|error| self.hide_id(call, error))
         };
         self.perform_change(call, &of(Action::Import, key), take, |id| Some(id.to_string()))
@@ -450,7 +450,7 @@ impl Service {
             Action::Config,
             key,
             Change::Settings(Vec::new()),
-            |id: &KeyId| self.kms.allow_export(id),
+            |kms, id| kms.allow_export(id),
         )
         .map(drop)
     }
@@ -484,7 +484,7 @@ impl Service {
             Action::Config,
             key,
             Change::Settings(Vec::new()),
-            |id: &KeyId| self.kms.set_durable(id, is_durable),
+            |kms, id| kms.set_durable(id, is_durable),
         )
         .map(drop)
     }
@@ -500,8 +500,8 @@ impl Service {
         expires_ms: Option<u64>,
     ) -> Result<(), Error> {
         let to = Change::Settings(vec![Setting::ExpiresMs(expires_ms)]);
-        self.change_with_details(call, Action::Config, key, to, |id: &KeyId| {
-            self.kms.set_expiry(id, expires_ms)
+        self.change_with_details(call, Action::Config, key, to, |kms, id| {
+            kms.set_expiry(id, expires_ms)
         })
         .map(drop)
     }

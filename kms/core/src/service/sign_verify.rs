@@ -258,9 +258,9 @@ pub(super) fn no_answer() -> Error {
 /// Runs one operation for all items whose keys were found. Returns an answer for each item: that of the operation, or why its key was
 /// not found.
 pub(super) fn run_found<'a, I, K, R, T>(
-    items: impl IntoIterator<Item = &'a I>,
+    items: impl IntoIterator<Item = I>,
     found: &'a [Result<K, Error>],
-    request: impl Fn(&'a I, &'a K) -> R,
+    request: impl Fn(I, &'a K) -> R,
     run: impl FnOnce(&[R]) -> Answers<T>,
 ) -> Answers<T> {
     let with_keys = items.into_iter().zip(found);

@@ -205,9 +205,8 @@ fn a_change_that_is_asked_for_again_is_not_done_twice_by_a_clock_that_jumps() {
             key: Some(&name),
             is_secret: false,
         };
-        if let OpStart::New(mut op) = service.op_begin(&call, &asked).unwrap() {
-            let made = service.op_run(&mut op, || service.rotate(&call, &key)).unwrap();
-            made.unwrap();
+        if let OpStart::New(op) = service.op_begin(&call, &asked).unwrap() {
+            service.rotate(&Call { op: Some(&op), ..call }, &key).unwrap();
             service.op_end(op, OpResult::Done(b"done")).unwrap();
         }
         service.show(&call, &key).unwrap().key.latest

@@ -168,8 +168,11 @@ fn coalesced_requests_are_answered_and_logged_like_single_ones() {
             match (together, alone) {
                 (Ok(together), Ok(alone)) => {
                     assert_eq!(together.by, alone.by);
-                    let verdict =
-                        world.service.kms().verify(&together.by, item.message, &together.signature);
+                    let verdict = world.service.kms().verify(
+                        &together.by,
+                        item.signable,
+                        &together.signature,
+                    );
                     assert_eq!(verdict, Ok(true));
                     good += 1;
                 }

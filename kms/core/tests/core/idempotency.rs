@@ -385,7 +385,7 @@ fn ask(service: &Service, change: &Change, key: &KeyRef<'_>) -> Result<(), Error
         _ => key.name.clone(),
     };
     let asked = request(change, key.tenant, &name);
-    let mut op = match service.op_begin(&call, &asked)? {
+    let op = match service.op_begin(&call, &asked)? {
         OpStart::New(op) => op,
         OpStart::Replayed(answer) => {
             assert_eq!(*answer, b"answer");
@@ -397,7 +397,7 @@ fn ask(service: &Service, change: &Change, key: &KeyRef<'_>) -> Result<(), Error
             return Ok(());
         }
     };
-    let ran = service.op_run(&mut op, || (change.run)(service, &call, key))?;
+    let ran = (change.run)(service, &Call { op: Some(&op), ..call }, key);
     let ended = if ran.is_ok() { OpResult::Done(b"answer") } else { OpResult::Failed };
     let _ = service.op_end(op, ended);
     ran

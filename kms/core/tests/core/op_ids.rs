@@ -1,11 +1,14 @@
 //! Whose an op_id is: a credential's, never a name's; what a replay gives and what is stored.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use gabion_kms::audit::Outcome;
 use gabion_kms::clock::SystemClock;
 use gabion_kms::gate::{Action, Caller, Caveat, Peer, Principal, Token};
 use gabion_kms::model::Label;
+use gabion_kms::operations::NewKey;
 use gabion_kms::seal::{self, AuthenticatedStore, UnsealMethod};
 use gabion_kms::service::{
     AuditAt, Call, IdempotentRequest, KeyRef, NewToken, OPS_OF_CALLER_MAX, OpResult, OpStart,
@@ -60,8 +63,8 @@ fn rotates(service: &Service, who: &Caller, asked: &IdempotentRequest<'_>) -> Re
     let (call, key) =
         (Call::new(who, "r"), KeyRef { tenant: asked.tenant, name: asked.key.unwrap() });
     match service.op_begin(&call, asked)? {
-        OpStart::New(mut op) => {
-            service.op_run(&mut op, || service.rotate(&call, &key)).unwrap().unwrap();
+        OpStart::New(op) => {
+            service.rotate(&Call { op: Some(&op), ..call }, &key).unwrap();
             service.op_end(op, OpResult::Done(b"answer")).unwrap();
             Ok(true)
         }
@@ -149,11 +152,11 @@ fn a_token_is_given_out_once() {
         service.token_create(call, &NewToken { principal, caveats, lifetime_ms: None })
     };
     let (told, killed) = (creation("told", &tenant), creation("killed", &tenant));
-    let OpStart::New(mut op) = service.op_begin(&call, &told).unwrap() else { panic!() };
-    let token = service.op_run(&mut op, || make(&service, &call)).unwrap().unwrap();
+    let OpStart::New(op) = service.op_begin(&call, &told).unwrap() else { panic!() };
+    let token = make(&service, &Call { op: Some(&op), ..call }).unwrap();
     service.op_end(op, OpResult::Done(token.to_string().as_bytes())).unwrap();
-    let OpStart::New(mut op) = service.op_begin(&call, &killed).unwrap() else { panic!() };
-    let lost = service.op_run(&mut op, || make(&service, &call)).unwrap().unwrap();
+    let OpStart::New(op) = service.op_begin(&call, &killed).unwrap() else { panic!() };
+    let lost = make(&service, &Call { op: Some(&op), ..call }).unwrap();
     drop((op, service));
 
     let service = open(&store);
@@ -289,5 +292,54 @@ fn a_note_of_an_older_program_is_never_replayed() {
     assert_eq!((refused.clone(), refused.code()), (Error::OpOfName, Code::OpIdReused));
     for (who, asked) in [(&who, creation("another", &tenant)), (&other, asked)] {
         assert!(matches!(service.op_begin(&Call::new(who, "r"), &asked), Ok(OpStart::New(_))));
+    }
+}
+
+/// A note is committed by the change that carries its op, whatever other callers and the service itself commit meanwhile, on this
+/// thread and on others.
+#[test]
+fn parallel_changes_never_swap_notes() {
+    const ROUNDS: usize = 40;
+    let store = sealed();
+    let service = open(&store);
+    let tenant = label("default");
+    let names = ["noted", "here", "there"].map(label);
+    let [noted, here, there] = names.each_ref().map(|name| KeyRef { tenant: &tenant, name });
+    let who = fixture::local(&service);
+    let call = Call::new(&who, "r");
+    for name in &names {
+        service.create(&call, &new(name)).unwrap();
+    }
+    let short = NewKey { algorithm: "aes256-gcm96".parse().unwrap(), ..new(&label("short")) };
+    service.create(&call, &short).unwrap();
+    let short = KeyRef { tenant: &tenant, name: &short.name };
+    let is_done = AtomicBool::new(false);
+    let made = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                service.rotate(&call, &there).unwrap();
+            }
+        });
+        let made = (0..ROUNDS).map(|round| {
+            let op_id = format!("op-{round}");
+            let asked = rotation(&op_id, &tenant, noted.name);
+            let OpStart::New(op) = service.op_begin(&call, &asked).unwrap() else { panic!() };
+            service.rotate(&call, &here).unwrap();
+            // Its first block of nonces is reserved by a transaction that is part of no change.
+            service.encrypt(&Call { op: Some(&op), ..call }, &short, None, b"x", b"").unwrap();
+            service.checkpoint().unwrap();
+            let made = service.rotate(&Call { op: Some(&op), ..call }, &noted).unwrap();
+            service.op_end(op, OpResult::Done(b"answer")).unwrap();
+            format!("\"made\":\"{made}\"")
+        });
+        let made: Vec<String> = made.collect();
+        is_done.store(true, Ordering::Relaxed);
+        made
+    });
+    let notes = notes(&store);
+    assert_eq!(notes.len(), ROUNDS);
+    for made in &made {
+        let count = notes.iter().filter(|note| note.contains(made.as_str())).count();
+        assert_eq!(count, 1, "{made}: {notes:?}");
     }
 }

@@ -118,8 +118,8 @@ fn filled() -> (Place, PathBuf, PathBuf) {
             key: Some(&name),
             is_secret: false,
         };
-        let OpStart::New(mut op) = service.op_begin(call, &asked).unwrap() else { panic!("{id}") };
-        service.op_run(&mut op, || service.create(call, &key).unwrap()).unwrap();
+        let OpStart::New(op) = service.op_begin(call, &asked).unwrap() else { panic!("{id}") };
+        service.create(&Call { op: Some(&op), ..*call }, &key).unwrap();
         service.op_end(op, OpResult::Done(b"made")).unwrap();
     };
     place.with(|service, call| {

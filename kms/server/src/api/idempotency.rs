@@ -31,7 +31,7 @@ pub const OP_ID: (&str, &str) = (
 );
 
 /// Runs a handler, or replays the answer of the same `op_id`.
-pub fn answer_once(route: &IdempotentRoute, call: &Call) -> Result<Reply, Problem> {
+pub fn answer_once(route: &IdempotentRoute, call: &mut Call) -> Result<Reply, Problem> {
     let (Some(action), Some(op_id)) = (route.action, call.query.text(OP_ID.0)) else {
         return (route.handler)(call);
     };
@@ -45,7 +45,7 @@ pub fn answer_once(route: &IdempotentRoute, call: &Call) -> Result<Reply, Proble
     let is_secret = route.is_secret;
     let asked =
         IdempotentRequest { op_id, request, action, tenant: &tenant, key: key.as_ref(), is_secret };
-    let mut op = match service.op_begin_making(&caller, &asked, key_to_make.as_ref())? {
+    let op = match service.op_begin_making(&caller, &asked, key_to_make.as_ref())? {
         OpStart::Replayed(body) => {
             return Ok(Reply { status: 200, kind: JSON, body: body.to_vec() });
         }
@@ -53,13 +53,16 @@ pub fn answer_once(route: &IdempotentRoute, call: &Call) -> Result<Reply, Proble
         OpStart::Untracked => return (route.handler)(call),
         OpStart::New(op) => op,
     };
-    let answer = service.op_run(&mut op, || (route.handler)(call))?;
-    let ended = match &answer {
-        Ok(reply) => OpResult::Done(&reply.body),
-        Err(_) => OpResult::Failed,
-    };
-    // What was done is known, also where its answer can't be noted.
-    let _ = service.op_end(op, ended);
+    call.op = Some(op);
+    let answer = (route.handler)(call);
+    if let (Some(op), Ok((service, _))) = (call.op.take(), call.caller()) {
+        let ended = match &answer {
+            Ok(reply) => OpResult::Done(&reply.body),
+            Err(_) => OpResult::Failed,
+        };
+        // What was done is known, also where its answer can't be noted.
+        let _ = service.op_end(op, ended);
+    }
     answer
 }
 

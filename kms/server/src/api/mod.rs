@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 use gabion_kms::gate::{Caller, Peer};
 use gabion_kms::model::{KeyId, Label};
 use gabion_kms::operations::OwnKey;
-use gabion_kms::service::{self, Generation, KeyRef, Service};
+use gabion_kms::service::{self, Generation, KeyRef, Op, Service};
 use gabion_kms::transport::Recipient;
 use serde::Serialize;
 
@@ -69,6 +69,8 @@ pub struct Call {
     pub _reserved: Option<MemoryReservation>,
     /// How many bytes it has that were not charged yet.
     pub bytes: AtomicUsize,
+    /// The change with an `op_id` that its handler runs.
+    pub op: Option<Op>,
 }
 
 /// An answer.
@@ -146,10 +148,10 @@ impl Call {
     pub fn caller(&self) -> Result<(&Service, service::Call<'_>), Problem> {
         match &self.caller {
             Some((service, who)) => {
-                let bytes = Some(&self.bytes);
+                let (bytes, op) = (Some(&self.bytes), self.op.as_ref());
                 let (trace, of) = (self.trace.as_deref(), service::Call::new(who, &self.id));
                 let run_blocking = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
-                Ok((service, service::Call { trace, bytes, run_blocking, ..of }))
+                Ok((service, service::Call { trace, bytes, op, run_blocking, ..of }))
             }
             None => Err(nobody()),
         }

@@ -58,11 +58,11 @@ impl SingleRequest {
     pub fn run(&self, call: &Call) -> Result<Reply, Problem> {
         let (service, caller) = call.caller()?;
         let (key, signable) = (self.selector.key(), self.input.signable());
-        let outcome = match &self.operation {
-            &Operation::Sign { version } => {
+        let outcome = match self.operation {
+            Operation::Sign { version } => {
                 service.sign(&caller, &key, version, signable).map(Outcome::Signed)
             }
-            &Operation::Verify { version, ref signature } => service
+            Operation::Verify { version, ref signature } => service
                 .verify(&caller, &key, version, signable, signature)
                 .map(|valid| Outcome::Verified { version, valid }),
         };

@@ -172,12 +172,12 @@ fn run(batch: Vec<WaitingRequest>) {
     for (place, ParsedCall { call, single }) in all.iter().enumerate() {
         let Ok((_, caller)) = call.caller() else { continue };
         let (key, signable) = (single.selector.key(), single.input.signable());
-        match &single.operation {
-            &Operation::Sign { version } => {
+        match single.operation {
+            Operation::Sign { version } => {
                 sign.push((caller, SignItem { key, version, signable }));
                 sign_places.push(place);
             }
-            &Operation::Verify { version, ref signature } => {
+            Operation::Verify { version, ref signature } => {
                 verify.push((caller, VerifyItem { key, version, signable, signature }));
                 verify_places.push(place);
             }
@@ -257,6 +257,7 @@ mod tests {
                 query: Query::default(),
                 bytes: AtomicUsize::new(body.len()),
                 body: body.into(),
+                op: None,
             };
             let single = single_sign(&call).unwrap().unwrap();
             self.coalescer.submit(ParsedCall { call, single })

@@ -149,6 +149,7 @@ async fn reply(
         query,
         body: whole,
         bytes,
+        op: None,
     };
     if let Some((handler, mut body)) = stream {
         let upload = Upload { handler, from, is_expecting: head.headers.contains_key(EXPECT) };
@@ -224,25 +225,25 @@ fn release(
 async fn handle_request(
     shared: &RequestContext,
     route: &'static Route,
-    call: Call,
+    mut call: Call,
     is_alone: bool,
 ) -> Result<Reply, Problem> {
     let is_short = call.body.len() <= SHORT;
     let Route { method, path, change: action, is_secret, handler, .. } = *route;
     let of_route = IdempotentRoute { method, path, action, is_secret, handler };
-    let handle = move |call: &Call| {
+    let handle = move |call: &mut Call| {
         // The request may have waited for a thread.
         call.under.get().map_or(Ok(()), Generation::check)?;
         idempotency::answer_once(&of_route, call).map_err(|problem| call.refusal(problem))
     };
     if !(route.is_quick && is_short) {
         // The caller may hang up; what began goes on to its end there.
-        return run_blocking(move || handle(&call)).await?;
+        return run_blocking(move || handle(&mut call)).await?;
     }
     // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others are
     // run together where that is quicker, or find threads, and their turn.
     if is_alone {
-        let handled = catch_unwind(AssertUnwindSafe(|| handle(&call)));
+        let handled = catch_unwind(AssertUnwindSafe(|| handle(&mut call)));
         return handled.unwrap_or_else(|_| Err(defect()));
     }
     let single = catch_unwind(AssertUnwindSafe(|| match route.single {
@@ -250,7 +251,7 @@ async fn handle_request(
         None => Ok(None),
     }));
     match single.unwrap_or_else(|_| Err(defect()))? {
-        None => run_blocking(move || handle(&call)).await?,
+        None => run_blocking(move || handle(&mut call)).await?,
         Some(single) => match shared.coalescer.submit(ParsedCall { call, single }) {
             Ok(answered) => answered.await.unwrap_or_else(|_| Err(defect())),
             Err(parsed) => run_blocking(move || parsed.run()).await?,
