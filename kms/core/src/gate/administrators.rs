@@ -91,19 +91,19 @@ fn recovered_path() -> Result<RecordPath, Error> {
     Ok(RecordPath::new("administrators/recovered")?)
 }
 
-fn read(kept: &StoreContext) -> Result<(Vec<Administrator>, u64), Error> {
+fn read(context: &StoreContext) -> Result<(Vec<Administrator>, u64), Error> {
     let at = path()?;
-    let Some((plain, generation)) = opened_bytes(kept, &at)? else { return Ok((Vec::new(), 0)) };
+    let Some((plain, generation)) = opened_bytes(context, &at)? else { return Ok((Vec::new(), 0)) };
     let known = serde_json::from_slice(&plain).map_err(|error| damaged(&at, &error.to_string()))?;
     Ok((known, generation))
 }
 
 impl Administrators {
     /// Reads the records.
-    pub fn open(kept: &StoreContext) -> Result<Self, Error> {
-        let recovered = opened::<RecoveryRecord>(kept, &recovered_path()?)?;
+    pub fn open(context: &StoreContext) -> Result<Self, Error> {
+        let recovered = opened::<RecoveryRecord>(context, &recovered_path()?)?;
         Ok(Administrators {
-            known: RwLock::new(read(kept)?.0),
+            known: RwLock::new(read(context)?.0),
             recovered: RwLock::new(recovered.map(|(recovered, _)| recovered.token)),
             writing: Mutex::default(),
         })
@@ -115,12 +115,12 @@ impl Administrators {
     }
 
     /// Records the token that a recovery made. It takes the place of an earlier one.
-    pub fn record_recovered(&self, kept: &StoreContext, token: TokenId) -> Result<(), Error> {
+    pub fn record_recovered(&self, context: &StoreContext, token: TokenId) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = recovered_path()?;
-        let generation = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
-        let record = sealed(kept, &path, generation + 1, &RecoveryRecord { token })?;
-        match settle_with(kept, &Transaction::new().put(path, generation, record), &token)? {
+        let generation = opened_bytes(context, &path)?.map_or(0, |(_, generation)| generation);
+        let record = sealed(context, &path, generation + 1, &RecoveryRecord { token })?;
+        match settle_with(context, &Transaction::new().put(path, generation, record), &token)? {
             SettleOutcome::Committed => {
                 *self.recovered.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
                 Ok(())
@@ -157,20 +157,20 @@ impl Administrators {
     /// Adds a new token to the record. Tokens that no longer count are removed.
     pub fn record(
         &self,
-        kept: &StoreContext,
+        context: &StoreContext,
         new: &Administrator,
         counts: impl Fn(&Administrator) -> bool,
     ) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..TRIES {
-            let (mut known, generation) = read(kept)?;
+            let (mut known, generation) = read(context)?;
             insert(&mut known, new.clone(), &counts);
             let path = path()?;
             let plain = serde_json::to_vec(&known);
             let plain = plain.map_err(|error| Error::Parameter(error.to_string()))?;
-            let sealed = kept.sealer.seal(&path, generation + 1, &plain)?;
+            let sealed = context.sealer.seal(&path, generation + 1, &plain)?;
             let transaction = Transaction::new().put(path, generation, sealed);
-            match settle_with(kept, &transaction, &new.id)? {
+            match settle_with(context, &transaction, &new.id)? {
                 SettleOutcome::Committed => {
                     let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
                     insert(&mut all, new.clone(), counts);

@@ -123,8 +123,8 @@ impl Gate {
     /// # Errors
     /// No randomness; the store's.
     pub fn open(kms: &Kms, options: Options, now_ms: u64) -> Result<Self, Error> {
-        let (roots, sets) = (Roots::open(kms.kept(), now_ms)?, PolicySets::open(kms.kept())?);
-        Ok(Gate { options, roots, sets, administrators: Administrators::open(kms.kept())? })
+        let (roots, sets) = (Roots::open(kms.context(), now_ms)?, PolicySets::open(kms.context())?);
+        Ok(Gate { options, roots, sets, administrators: Administrators::open(kms.context())? })
     }
 
     /// Takes whoever has a token for whom it says.
@@ -349,7 +349,7 @@ impl Gate {
         text: Option<&str>,
         now_ms: u64,
     ) -> Result<u64, Error> {
-        self.sets.change(kms.kept(), name, text, now_ms, |policies| {
+        self.sets.change(kms.context(), name, text, now_ms, |policies| {
             let (action, about) = (Action::Policy, AccessTarget::Service);
             let question = Question { who, action, about, items: 1, now_ms };
             let may = match policies.is_empty() {
@@ -373,7 +373,7 @@ impl Gate {
     /// # Errors
     /// The store's.
     pub(crate) fn override_policies(&self, kms: &Kms, id: TokenId) -> Result<(), Error> {
-        self.administrators.record_recovered(kms.kept(), id)
+        self.administrators.record_recovered(kms.context(), id)
     }
 
     /// The policies in force that permit a principal to change policies or make tokens.
@@ -448,7 +448,7 @@ impl Gate {
             Some(made) => {
                 let lives =
                     |known: &Administrator| known.expires_ms > now_ms && self.is_unrevoked(known);
-                self.administrators.record(kms.kept(), &made, lives)
+                self.administrators.record(kms.context(), &made, lives)
             }
             None => Ok(()),
         }
@@ -485,7 +485,7 @@ impl Gate {
     /// # Errors
     /// No randomness; the store's.
     pub fn rotate(&self, kms: &Kms, now_ms: u64) -> Result<RootId, Error> {
-        self.roots.rotate(kms.kept(), now_ms)
+        self.roots.rotate(kms.context(), now_ms)
     }
 
     /// Retires an older root key, for good: none of its tokens is one any more.
@@ -493,7 +493,7 @@ impl Gate {
     /// # Errors
     /// The newest one, or none; the store's.
     pub fn retire(&self, kms: &Kms, id: RootId) -> Result<(), Error> {
-        self.roots.retire(kms.kept(), id)
+        self.roots.retire(kms.context(), id)
     }
 
     /// The root keys that live, the newest one first.
@@ -507,7 +507,7 @@ impl Gate {
     /// # Errors
     /// The store's.
     pub fn revoke(&self, kms: &Kms, id: TokenId, now_ms: u64) -> Result<(), Error> {
-        self.roots.revoke(kms.kept(), id, now_ms)
+        self.roots.revoke(kms.context(), id, now_ms)
     }
 
     /// Revokes the caller's own token and its attenuations, but not the token that it was made of. No limit refuses that: if too many
@@ -519,7 +519,7 @@ impl Gate {
     pub fn revoke_own(&self, kms: &Kms, who: &Caller) -> Result<(TokenId, String), Error> {
         match who.method {
             Method::Token { id } if !who.line.is_empty() => {
-                let revoked = self.roots.cut(kms.kept(), id, &who.line)?;
+                let revoked = self.roots.cut(kms.context(), id, &who.line)?;
                 // A store that is restored places the token by its chain among others.
                 let chain: Vec<String> = who.line.iter().map(|digest| hex(&digest.0)).collect();
                 let branches = revoked.iter().filter(|digest| who.line.last() != Some(*digest));
@@ -552,7 +552,7 @@ impl Gate {
         if self.roots.is_revoked(id) {
             return Ok(false);
         }
-        self.roots.revoke(kms.kept(), id, now_ms).map(|()| true)
+        self.roots.revoke(kms.context(), id, now_ms).map(|()| true)
     }
 
     /// Revokes one token again, with those that were made of it, of which the audit log says so; whether it was not.
@@ -572,8 +572,8 @@ impl Gate {
         }
         match chain[..] {
             // A branch, or a token in a record of an older program.
-            [digest] => self.roots.cut_by_digest(kms.kept(), id, digest, now_ms)?,
-            _ => drop(self.roots.cut(kms.kept(), id, &chain)?),
+            [digest] => self.roots.cut_by_digest(kms.context(), id, digest, now_ms)?,
+            _ => drop(self.roots.cut(kms.context(), id, &chain)?),
         }
         Ok(true)
     }

@@ -63,10 +63,10 @@ const READ_TOGETHER: usize = 256;
 
 impl Roots {
     /// Reads them. Where there is no root key, one is made.
-    pub fn open(kept: &StoreContext, now_ms: u64) -> Result<Self, Error> {
+    pub fn open(context: &StoreContext, now_ms: u64) -> Result<Self, Error> {
         let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
         let mut cut: HashMap<TokenId, RevokedChains> = HashMap::new();
-        let mut listed = each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
+        let mut listed = each(context, &RecordPath::new("tokens/roots")?, |path, name, plain| {
             let parts = || {
                 let (made, key) = plain.split_first_chunk::<8>()?;
                 let key = Key::of(key).ok()?;
@@ -75,11 +75,11 @@ impl Roots {
             roots.push(parts().ok_or_else(|| damaged(path, "it is no root key"))?);
             Ok(())
         })?;
-        listed += each(kept, &RecordPath::new("tokens/revoked")?, |path, name, _| {
+        listed += each(context, &RecordPath::new("tokens/revoked")?, |path, name, _| {
             revoked.insert(name.parse().map_err(|_| damaged(path, "it is no token's id"))?);
             Ok(())
         })?;
-        listed += each(kept, &RecordPath::new("tokens/cut")?, |path, name, plain| {
+        listed += each(context, &RecordPath::new("tokens/cut")?, |path, name, plain| {
             let mut read = || match path.as_str().split('/').nth(3) {
                 None => cut.entry(name.parse().ok()?).or_default().decode(plain),
                 Some(digest) => {
@@ -92,19 +92,19 @@ impl Roots {
             read().ok_or_else(|| damaged(path, "it is not a record of revoked tokens"))
         })?;
         // A revocation that is not listed would not count.
-        kept.records.check_listed("tokens", listed)?;
+        context.records.check_listed("tokens", listed)?;
         roots.sort_unstable_by_key(|root| std::cmp::Reverse((root.made_ms, root.id)));
         let is_first = roots.is_empty();
         let (revoked, cut) = (RwLock::new(revoked), RwLock::new(cut));
         let roots = Roots { roots: RwLock::new(roots), revoked, cut, cutting: Mutex::default() };
         if is_first {
-            roots.rotate(kept, now_ms)?;
+            roots.rotate(context, now_ms)?;
         }
         Ok(roots)
     }
 
     /// Makes a root key, which makes tokens from now on.
-    pub fn rotate(&self, kept: &StoreContext, now_ms: u64) -> Result<RootId, Error> {
+    pub fn rotate(&self, context: &StoreContext, now_ms: u64) -> Result<RootId, Error> {
         let (mut id, key) = ([0; 8], Key::drawn()?);
         draw(&mut id)?;
         let id = RootId(id);
@@ -115,8 +115,8 @@ impl Roots {
         plain[..8].copy_from_slice(&made_ms.to_le_bytes());
         plain[8..].copy_from_slice(key.bytes()?);
         let path = id.path()?;
-        let sealed = kept.sealer.seal(&path, 1, &*plain)?;
-        commit(kept, &Transaction::new().put(path, 0, sealed), &id)?;
+        let sealed = context.sealer.seal(&path, 1, &*plain)?;
+        commit(context, &Transaction::new().put(path, 0, sealed), &id)?;
         self.roots
             .write()
             .unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +125,7 @@ impl Roots {
     }
 
     /// Retires a root key, for good: no token that it made is one any more. The newest one stays.
-    pub fn retire(&self, kept: &StoreContext, id: RootId) -> Result<(), Error> {
+    pub fn retire(&self, context: &StoreContext, id: RootId) -> Result<(), Error> {
         let is_there = self.read(|roots| roots.iter().skip(1).any(|root| root.id == id));
         if !is_there {
             return Err(Error::Parameter(format!("{id} is no older root key; make another first")));
@@ -133,7 +133,7 @@ impl Roots {
         // Whatever comes of it: from here on nobody uses it.
         let forget = |root: &Root| root.id != id;
         self.roots.write().unwrap_or_else(PoisonError::into_inner).retain(forget);
-        commit(kept, &Transaction::new().bury(id.path()?, 1), &id)
+        commit(context, &Transaction::new().bury(id.path()?, 1), &id)
     }
 
     /// The root keys that live, the newest one first.
@@ -169,14 +169,14 @@ impl Roots {
     }
 
     /// Revokes an id, with all tokens that have it. Again is the same.
-    pub fn revoke(&self, kept: &StoreContext, id: TokenId, now_ms: u64) -> Result<(), Error> {
+    pub fn revoke(&self, context: &StoreContext, id: TokenId, now_ms: u64) -> Result<(), Error> {
         // Whatever comes of it: from here on nobody uses it.
         let is_new = self.revoked.write().unwrap_or_else(PoisonError::into_inner).insert(id);
         let path = RecordPath::new(format!("tokens/revoked/{id}"))?;
         let said = serde_json::to_vec(&RevokedTokens { revoked_ms: now_ms });
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
-        let sealed = kept.sealer.seal(&path, 1, &said)?;
-        match commit(kept, &Transaction::new().put(path, 0, sealed), &id) {
+        let sealed = context.sealer.seal(&path, 1, &said)?;
+        match commit(context, &Transaction::new().put(path, 0, sealed), &id) {
             Err(Error::Conflict) if !is_new => Ok(()),
             committed => committed,
         }
@@ -186,7 +186,7 @@ impl Roots {
     /// revoked ([`RevokedChains`]). Returns the digests of all revoked tokens. Repeating it changes nothing.
     pub fn cut(
         &self,
-        kept: &StoreContext,
+        context: &StoreContext,
         of: TokenId,
         line: &[TagDigest],
     ) -> Result<Vec<TagDigest>, Error> {
@@ -198,15 +198,15 @@ impl Roots {
             (of.insert(line), of.encode())
         };
         let path = RecordPath::new(format!("tokens/cut/{of}"))?;
-        let (before, generation) = match opened_bytes(kept, &path)? {
+        let (before, generation) = match opened_bytes(context, &path)? {
             Some((plain, generation)) => (Some(plain), generation),
             None => (None, 0),
         };
         if before.is_some_and(|before| *before == all) {
             return Ok(revoked);
         }
-        let sealed = kept.sealer.seal(&path, generation + 1, &all)?;
-        commit(kept, &Transaction::new().put(path, generation, sealed), &of)?;
+        let sealed = context.sealer.seal(&path, generation + 1, &all)?;
+        commit(context, &Transaction::new().put(path, generation, sealed), &of)?;
         Ok(revoked)
     }
 
@@ -214,7 +214,7 @@ impl Roots {
     /// Repeating it changes nothing.
     pub fn cut_by_digest(
         &self,
-        kept: &StoreContext,
+        context: &StoreContext,
         of: TokenId,
         digest: TagDigest,
         now_ms: u64,
@@ -229,13 +229,13 @@ impl Roots {
             is_full
         };
         if is_full {
-            return self.revoke(kept, of, now_ms);
+            return self.revoke(context, of, now_ms);
         }
         let path = RecordPath::new(format!("tokens/cut/{of}/{}", hex(&digest.0)))?;
         let said = serde_json::to_vec(&RevokedTokens { revoked_ms: now_ms });
         let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
-        let sealed = kept.sealer.seal(&path, 1, &said)?;
-        match commit(kept, &Transaction::new().put(path, 0, sealed), &of) {
+        let sealed = context.sealer.seal(&path, 1, &said)?;
+        match commit(context, &Transaction::new().put(path, 0, sealed), &of) {
             // The record exists already.
             Err(Error::Conflict) => Ok(()),
             committed => committed,
@@ -292,30 +292,30 @@ impl FromStr for RootId {
 
 /// Opens every record beneath a path that is not buried. Returns how many there are, buried ones too.
 fn each(
-    kept: &StoreContext,
+    context: &StoreContext,
     under: &RecordPath,
     mut take: impl FnMut(&RecordPath, &str, &[u8]) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     let (mut after, mut count) = (None, 0);
     loop {
-        let page = kept.store.list(under, after.as_ref(), READ_TOGETHER)?;
+        let page = context.store.list(under, after.as_ref(), READ_TOGETHER)?;
         let Some((last, _)) = page.records.last() else { return Ok(count) };
         after = Some(last.clone());
         count += page.records.len() as u64;
         for (path, record) in &page.records {
             let Some(value) = &record.value else { continue };
-            let plain = kept.sealer.open(path, record.generation, value)?;
+            let plain = context.sealer.open(path, record.generation, value)?;
             take(path, path.as_str().rsplit('/').next().unwrap_or_default(), &plain)?;
         }
     }
 }
 
 fn commit(
-    kept: &StoreContext,
+    context: &StoreContext,
     transaction: &Transaction,
     made: &dyn fmt::Display,
 ) -> Result<(), Error> {
-    match settle_with(kept, transaction, made)? {
+    match settle_with(context, transaction, made)? {
         SettleOutcome::Committed => Ok(()),
         SettleOutcome::Conflict(_) => Err(Error::Conflict),
         SettleOutcome::Unknown => Err(Error::OutcomeUnknown),

@@ -75,11 +75,11 @@ pub struct PolicySets {
 
 impl PolicySets {
     /// Reads them.
-    pub fn open(kept: &StoreContext) -> Result<Self, Error> {
+    pub fn open(context: &StoreContext) -> Result<Self, Error> {
         let under = RecordPath::new("policies")?;
         let (mut sets, mut after, mut listed) = (ByName::new(), None, 0);
         loop {
-            let page = kept.store.list(&under, after.as_ref(), READ_TOGETHER)?;
+            let page = context.store.list(&under, after.as_ref(), READ_TOGETHER)?;
             let Some((last, _)) = page.records.last() else { break };
             after = Some(last.clone());
             listed += page.records.len() as u64;
@@ -88,7 +88,7 @@ impl PolicySets {
                 let name = path.as_str().rsplit('/').next().unwrap_or_default();
                 let name = Label::new("set of policies", name).map_err(wrong)?;
                 let Some(value) = &record.value else { continue };
-                let plain = kept.sealer.open(path, record.generation, value)?;
+                let plain = context.sealer.open(path, record.generation, value)?;
                 let written: StoredPolicySet = serde_json::from_slice(&plain)
                     .map_err(|error| damaged(path, &error.to_string()))?;
                 if let Some(text) = written.text {
@@ -100,7 +100,7 @@ impl PolicySets {
             }
         }
         // Where sets were written once, none in force means that each was deleted by somebody who may do that.
-        kept.records.check_listed("policies", listed)?;
+        context.records.check_listed("policies", listed)?;
         let policies = policies_of(&sets)?;
         let in_force = InForce { sets, policies, doubt: None };
         Ok(PolicySets { in_force: RwLock::new(Arc::new(in_force)), changing: Mutex::default() })
@@ -117,7 +117,7 @@ impl PolicySets {
     /// A text that is refused; the store's.
     pub fn change(
         &self,
-        kept: &StoreContext,
+        context: &StoreContext,
         name: &Label,
         text: Option<&str>,
         now_ms: u64,
@@ -133,7 +133,7 @@ impl PolicySets {
             return Err(Error::NoPolicies(name.to_string()));
         }
         let path = RecordPath::new(format!("policies/{name}"))?;
-        let generation = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
+        let generation = opened_bytes(context, &path)?.map_or(0, |(_, generation)| generation);
         let (version, mut sets) = (generation + 1, before.sets.clone());
         match text {
             None => drop(sets.remove(name)),
@@ -150,9 +150,9 @@ impl PolicySets {
         let written = StoredPolicySet { changed_ms: now_ms, text: text.map(str::to_owned) };
         let written = serde_json::to_vec(&written);
         let written = written.map_err(|error| Error::Parameter(error.to_string()))?;
-        let sealed = kept.sealer.seal(&path, version, &written)?;
+        let sealed = context.sealer.seal(&path, version, &written)?;
         let change = Transaction::new().put(path, generation, sealed);
-        match settle_with(kept, &change, &version)? {
+        match settle_with(context, &change, &version)? {
             SettleOutcome::Committed => {
                 self.set(InForce { sets, policies, doubt: None });
                 Ok(version)

@@ -78,7 +78,7 @@ impl Kms {
             // What an older program took for conforming is not said any more.
             key.conformance.iter().try_for_each(|label| label.check(id.algorithm))?;
             let backend = match id.algorithm.algorithm() {
-                Some(algorithm) => self.kept.engine.backend_for(algorithm)?.name(),
+                Some(algorithm) => self.context.engine.backend_for(algorithm)?.name(),
                 None => "rust-crypto",
             };
             let attest = Attestation {
@@ -101,7 +101,7 @@ impl Kms {
                 Base64UrlUnpadded::encode_string(&payload)
             );
             let message = Message::Pure { context: &[], message: signed.as_bytes() };
-            let signature = self.kept.engine.sign(&signer, message, &OsEntropy)?;
+            let signature = self.context.engine.sign(&signer, message, &OsEntropy)?;
             Ok(SignedAttestation {
                 attest,
                 jws: format!("{signed}.{}", Base64UrlUnpadded::encode_string(&signature)),
@@ -117,9 +117,9 @@ impl Kms {
             Ok((key, self.versions(id)?))
         };
         for _ in 0..TRIES {
-            let before = self.kept.store.read(&[])?.revision;
+            let before = self.context.store.read(&[])?.revision;
             let found = read()?;
-            if self.kept.store.read(&[])?.revision == before {
+            if self.context.store.read(&[])?.revision == before {
                 return Ok(found);
             }
         }
@@ -145,12 +145,12 @@ impl Kms {
         let under = versions_path(id)?;
         let (mut versions, mut after) = (Vec::new(), None);
         loop {
-            let page = self.kept.store.list(&under, after.as_ref(), READ_TOGETHER)?;
+            let page = self.context.store.list(&under, after.as_ref(), READ_TOGETHER)?;
             let Some((last, _)) = page.records.last() else { return Ok(versions) };
             after = Some(last.clone());
             for (path, record) in &page.records {
                 let Some(value) = &record.value else { continue };
-                let bytes = self.kept.sealer.open(path, record.generation, value)?;
+                let bytes = self.context.sealer.open(path, record.generation, value)?;
                 versions.push(read_state(path, &bytes)?);
             }
         }
@@ -163,21 +163,21 @@ impl Kms {
         }
         let (path, algorithm) = (OwnKey::Attestation.path()?, KeyAlgorithm::new(ALGORITHM)?);
         let _changing = self.changing();
-        if opened_bytes(&self.kept, &path)?.is_none() {
+        if opened_bytes(&self.context, &path)?.is_none() {
             let version = Version { version: 1, created_ms: self.now_ms(), state: State::Enabled };
-            let pair = New::drawn(&self.kept.engine, algorithm)?;
+            let pair = New::drawn(&self.context.engine, algorithm)?;
             let sealed =
-                self.kept.sealer.seal(&path, 1, &write_version(&version, &pair, false)?)?;
-            match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
+                self.context.sealer.seal(&path, 1, &write_version(&version, &pair, false)?)?;
+            match settle(&*self.context.store, &Transaction::new().put(path.clone(), 0, sealed))? {
                 // What is there is read below, whosever it is.
                 SettleOutcome::Committed | SettleOutcome::Conflict(_) => {}
                 SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
             }
         }
-        let Some((bytes, _)) = opened_bytes(&self.kept, &path)? else {
+        let Some((bytes, _)) = opened_bytes(&self.context, &path)? else {
             return Err(damaged(&path, "it is missing"));
         };
-        let read = read_expanded(&self.kept.engine, &path, algorithm, &bytes)?;
+        let read = read_expanded(&self.context.engine, &path, algorithm, &bytes)?;
         let signer = read.material.signing()?.clone();
         let made = (format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer);
         Ok(self.state.attestation.get_or_init(|| made).clone())

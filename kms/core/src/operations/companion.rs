@@ -106,11 +106,11 @@ impl Debug for Companion {
 ///
 /// # Errors
 /// As [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].
-pub fn settle_companion(kept: &StoreContext, made: &dyn Display) -> Result<(), Error> {
-    if !kept.companion.as_ref().is_some_and(|companion| companion.is_pending()) {
+pub fn settle_companion(context: &StoreContext, made: &dyn Display) -> Result<(), Error> {
+    if !context.companion.as_ref().is_some_and(|companion| companion.is_pending()) {
         return Ok(());
     }
-    match settle_with(kept, &Transaction::new(), made)? {
+    match settle_with(context, &Transaction::new(), made)? {
         SettleOutcome::Committed => Ok(()),
         SettleOutcome::Conflict(_) => Err(Error::Conflict),
         SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
@@ -122,13 +122,13 @@ pub fn settle_companion(kept: &StoreContext, made: &dyn Display) -> Result<(), E
 /// # Errors
 /// As [`settle()`]; then the companion record is pending still.
 pub fn settle_with(
-    kept: &StoreContext,
+    context: &StoreContext,
     transaction: &Transaction,
     made: &dyn Display,
 ) -> Result<SettleOutcome, Error> {
-    match &kept.companion {
-        Some(companion) => companion.settle_with(kept, transaction, made),
-        None => Ok(settle(&*kept.store, transaction)?),
+    match &context.companion {
+        Some(companion) => companion.settle_with(context, transaction, made),
+        None => Ok(settle(&*context.store, transaction)?),
     }
 }
 
@@ -161,18 +161,18 @@ mod tests {
         let record = CompanionRecord { path: path.clone(), before: 0, payload: Box::new(payload) };
         let companion = Arc::new(Companion::new(record));
         let handle = kms.with(companion.clone());
-        let written = || super::super::opened_bytes(kms.kept(), &path).unwrap();
+        let written = || super::super::opened_bytes(kms.context(), &path).unwrap();
         // Another handle does not find it.
         kms.create(&key("a")).unwrap();
         assert_eq!(handle.create(&key("b")), Err(Error::Conflict), "its payload is refused");
         is_refused.store(false, Ordering::Relaxed);
         let stale = Transaction::new().put(RecordPath::new("system/x").unwrap(), 7, vec![1]);
-        let settled = settle_with(handle.kept(), &stale, &"stale").unwrap();
+        let settled = settle_with(handle.context(), &stale, &"stale").unwrap();
         assert!(matches!(settled, SettleOutcome::Conflict(_)), "{settled:?}");
         assert!(written().is_none() && matches!(companion.outcome(), CompanionOutcome::Unused));
         let made = handle.create(&key("b")).unwrap().to_string();
         handle.create(&key("c")).unwrap();
-        settle_companion(handle.kept(), &"nothing").unwrap();
+        settle_companion(handle.context(), &"nothing").unwrap();
         let (plain, generation) = written().unwrap();
         assert_eq!((plain.as_slice(), generation), (made.as_bytes(), 1));
         assert!(matches!(companion.outcome(), CompanionOutcome::Committed(by) if by == made));
@@ -186,12 +186,12 @@ mod tests {
         let payload = |made: &str| Ok(Zeroizing::new(made.as_bytes().to_vec()));
         let record = CompanionRecord { path: path.clone(), before: 0, payload: Box::new(payload) };
         let handle = kms.with(Arc::new(Companion::new(record)));
-        let revision = || kms.kept().store.read(&[]).unwrap().revision;
+        let revision = || kms.context().store.read(&[]).unwrap().revision;
         let before = revision();
-        settle_companion(kms.kept(), &"other").unwrap();
+        settle_companion(kms.context(), &"other").unwrap();
         assert_eq!(revision(), before);
-        settle_companion(handle.kept(), &"token").unwrap();
-        let (plain, _) = super::super::opened_bytes(kms.kept(), &path).unwrap().unwrap();
+        settle_companion(handle.context(), &"token").unwrap();
+        let (plain, _) = super::super::opened_bytes(kms.context(), &path).unwrap().unwrap();
         assert_eq!(plain.as_slice(), b"token");
     }
 }

@@ -44,7 +44,7 @@ impl Kms {
     fn block(&self, id: &VersionId) -> Result<u64, Error> {
         let _changing = self.changing();
         let path = version_path(&id.key, id.version)?;
-        let found = match opened_bytes(&self.kept, &path) {
+        let found = match opened_bytes(&self.context, &path) {
             Err(Error::Destroyed) => None,
             found => found?,
         };
@@ -53,7 +53,7 @@ impl Kms {
             Some(reserved) => reserved,
             // An older program made the version. Without a record it encrypted nothing: none is ever removed unnoticed.
             None => {
-                let counted = opened::<u64>(&self.kept, &count_path(&id.key, id.version)?)?;
+                let counted = opened::<u64>(&self.context, &count_path(&id.key, id.version)?)?;
                 counted.map_or(0, |(reserved, _)| reserved)
             }
         };
@@ -62,8 +62,8 @@ impl Kms {
             return Err(Error::Exhausted(id.version));
         }
         let bytes = rewrite_reserved(&path, &bytes, next)?;
-        let next = self.kept.sealer.seal(&path, before + 1, &bytes)?;
-        match settle(&*self.kept.store, &Transaction::new().put(path, before, next))? {
+        let next = self.context.sealer.seal(&path, before + 1, &bytes)?;
+        match settle(&*self.context.store, &Transaction::new().put(path, before, next))? {
             SettleOutcome::Committed => Ok(BLOCK),
             SettleOutcome::Conflict(_) => Err(Error::Conflict),
             // The block may be reserved, and then nobody has it.

@@ -82,7 +82,7 @@ impl Kms {
         self.counted(Verb::Create, new.algorithm, || {
             terms.check(new.algorithm)?;
             self.name_generation(new)?;
-            let first = New::drawn(&self.kept.engine, new.algorithm)?;
+            let first = New::drawn(&self.context.engine, new.algorithm)?;
             self.create_with(new, &first, terms, Origin::Made)
         })
     }
@@ -93,7 +93,7 @@ impl Kms {
     /// [`Error::Exists`]; the store's.
     pub(super) fn name_generation(&self, new: &NewKey) -> Result<(RecordPath, u64), Error> {
         let path = name_path(&new.tenant, &new.name)?;
-        match opened::<Option<KeyId>>(&self.kept, &path)? {
+        match opened::<Option<KeyId>>(&self.context, &path)? {
             None => Ok((path, 0)),
             Some((None, generation)) => Ok((path, generation)),
             Some((Some(_), _)) => Err(Error::Exists(new.name.to_string())),
@@ -127,8 +127,8 @@ impl Kms {
         let key = key.rotating(terms.rotate_period_s, now, now)?;
         let of_key = key_path(&id)?;
         let transaction = Transaction::new()
-            .put(of_key.clone(), 0, sealed(&self.kept, &of_key, 1, &key)?)
-            .put(name.clone(), before, sealed(&self.kept, &name, before + 1, &Some(&id))?);
+            .put(of_key.clone(), 0, sealed(&self.context, &of_key, 1, &key)?)
+            .put(name.clone(), before, sealed(&self.context, &name, before + 1, &Some(&id))?);
         let id = VersionId { key: id, version: 1 };
         let transaction = self.with_version(transaction, &id, first, now)?;
         self.commit_key((None, Some(&key)), transaction, &id)?;
@@ -147,7 +147,7 @@ impl Kms {
         let path = version_path(&id.key, id.version)?;
         let symmetric = id.key.algorithm.symmetric();
         let bytes = write_version(&version, new, symmetric.is_some_and(|of| of.is_counted()))?;
-        let sealed = self.kept.sealer.seal(&path, 1, &bytes)?;
+        let sealed = self.context.sealer.seal(&path, 1, &bytes)?;
         self.with_material(transaction.put(path, 0, sealed), id, new)
     }
 
@@ -167,7 +167,7 @@ impl Kms {
         if let Some(id) = self.known(tenant, name) {
             return Ok(id);
         }
-        match opened::<Option<KeyId>>(&self.kept, &name_path(tenant, name)?)? {
+        match opened::<Option<KeyId>>(&self.context, &name_path(tenant, name)?)? {
             Some((Some(id), _)) => {
                 self.state.names.note(tenant, name, &id);
                 Ok(id)

@@ -26,7 +26,7 @@ impl Kms {
         self.counted(Verb::Encaps, id.algorithm, || {
             let by = self.resolve_version(id, Use::Encrypt, version)?;
             let (ciphertext, secret) = self.used(&by, Use::Encrypt, version.is_none(), |view| {
-                Ok(self.kept.engine.encaps(view.material.encapsulating()?, &OsEntropy)?)
+                Ok(self.context.engine.encaps(view.material.encapsulating()?, &OsEntropy)?)
             })?;
             Ok(EncapsOutput { by, ciphertext, secret })
         })
@@ -45,7 +45,7 @@ impl Kms {
                 if ciphertext.len() != key.algorithm().info().output.max() {
                     return Err(Error::Malformed(id.key.algorithm.name()));
                 }
-                Ok(self.kept.engine.decaps(key, ciphertext)?)
+                Ok(self.context.engine.decaps(key, ciphertext)?)
             })
         })
     }

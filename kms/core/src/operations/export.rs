@@ -62,7 +62,7 @@ impl Kms {
             let (secret, name) = self.given(id, form)?;
             let KeyId { tenant, algorithm, .. } = &id.key;
             let place = Place { tenant, name: &name, algorithm: *algorithm, form };
-            to.wrap(&self.kept.engine, &place, &secret)
+            to.wrap(&self.context.engine, &place, &secret)
         })
     }
 
@@ -72,7 +72,7 @@ impl Kms {
         let _changing = self.changing();
         let key = self.exportable(id)?;
         let path = version_path(&id.key, id.version)?;
-        let found = match opened_bytes(&self.kept, &path) {
+        let found = match opened_bytes(&self.context, &path) {
             Err(Error::Destroyed) => None,
             found => found?,
         };
@@ -127,7 +127,7 @@ impl Kms {
             true => Forms { seed: Some(written.secret), ..Forms::default() },
             false => Forms { expanded: Some(written.secret), ..Forms::default() },
         };
-        let pair = PrivateKey::import(&self.kept.engine, algorithm, &forms)?;
+        let pair = PrivateKey::import(&self.context.engine, algorithm, &forms)?;
         key_file::encode_private(form, &pair.forms(), true).map_err(Error::Parameter)
     }
 }

@@ -162,7 +162,7 @@ impl Kms {
     }
 
     fn brought_pair(&self, algorithm: Algorithm, import: Import<'_>) -> Result<New, Error> {
-        let engine = &self.kept.engine;
+        let engine = &self.context.engine;
         let pair = match import {
             Import::Public(bytes) => {
                 return Ok(New::Public(PublicKey::import(engine, algorithm, bytes)?));
@@ -202,7 +202,7 @@ impl Kms {
         let kind = algorithm.info().kind;
         match key_file::of_identifier(encoded.identifier(), kind).map_err(refused)? {
             Some(found) if found == algorithm => {
-                Ok(key_file::decode(&self.kept.engine, algorithm, &encoded)?)
+                Ok(key_file::decode(&self.context.engine, algorithm, &encoded)?)
             }
             found => {
                 let found = found.map_or("of no known algorithm", Algorithm::name);
@@ -223,7 +223,7 @@ impl Kms {
         new: &New,
     ) -> Result<Transaction, Error> {
         let digest: [u8; 32] = match new {
-            New::Secret(secret) => self.kept.sealer.secret_digest(without_padding(secret))?,
+            New::Secret(secret) => self.context.sealer.secret_digest(without_padding(secret))?,
             New::Pair(_) | New::Public(_) | New::Rsa(_) | New::RsaPublic(_) => Sha256::new()
                 .chain_update(id.key.algorithm.name())
                 .chain_update([0])
@@ -232,16 +232,16 @@ impl Kms {
                 .into(),
         };
         let path = public_path(&id.key.tenant, &digest)?;
-        let before = match opened::<VersionId>(&self.kept, &path)? {
+        let before = match opened::<VersionId>(&self.context, &path)? {
             None => 0,
-            Some((owner, generation)) => match read_key(&self.kept, &owner.key) {
+            Some((owner, generation)) => match read_key(&self.context, &owner.key) {
                 Err(Error::Destroyed) => generation,
                 Ok(view) if view.key.existing(owner.version).is_err() => generation,
                 Ok(_) => return Err(Error::Duplicate(Some(owner.to_string()))),
                 Err(error) => return Err(error),
             },
         };
-        let value = sealed(&self.kept, &path, before + 1, id)?;
+        let value = sealed(&self.context, &path, before + 1, id)?;
         Ok(transaction.put(path, before, value))
     }
 }

@@ -58,7 +58,7 @@ impl Default for Options {
 /// # Ok::<(), gabion_kms::Error>(())
 /// ```
 pub struct Kms {
-    pub(super) kept: StoreContext,
+    pub(super) context: StoreContext,
     /// Of a large batch.
     pub(super) threads: NonZero<usize>,
     pub(super) state: Arc<KmsState>,
@@ -101,7 +101,7 @@ impl Kms {
         let store: Arc<dyn Store> = records.clone();
         let revision = AtomicU64::new(store.read(&[])?.revision.0);
         Ok(Kms {
-            kept: StoreContext { engine, store, records, sealer, companion: None },
+            context: StoreContext { engine, store, records, sealer, companion: None },
             threads: options.threads,
             state: Arc::new(KmsState {
                 cache: Cache::new(options.cache_bytes_max),
@@ -129,7 +129,7 @@ impl Kms {
     /// do.
     pub(crate) fn with(&self, companion: Arc<Companion>) -> Self {
         Kms {
-            kept: StoreContext { companion: Some(companion), ..self.kept.clone() },
+            context: StoreContext { companion: Some(companion), ..self.context.clone() },
             threads: self.threads,
             state: self.state.clone(),
             clock: self.clock.clone(),
@@ -157,8 +157,8 @@ impl Kms {
     }
 
     /// What it works with, for the crate's other rooms.
-    pub(crate) fn kept(&self) -> &StoreContext {
-        &self.kept
+    pub(crate) fn context(&self) -> &StoreContext {
+        &self.context
     }
 
     /// A key as it is now, by its name. None where there is none that has it.
@@ -184,7 +184,7 @@ impl Kms {
 
     /// What computes.
     pub fn engine(&self) -> &Engine {
-        &self.kept.engine
+        &self.context.engine
     }
 
     /// What was counted.
@@ -199,7 +199,7 @@ impl Kms {
 
     /// Notes how far the store has come. What was committed stays so, whether or not that can be read.
     pub(crate) fn raise_revision(&self) {
-        if let Ok(read) = self.kept.store.read(&[]) {
+        if let Ok(read) = self.context.store.read(&[]) {
             self.state.revision.fetch_max(read.revision.0, Ordering::AcqRel);
         }
     }
@@ -277,7 +277,7 @@ impl Kms {
         self.check_process()?;
         // Where a panic cuts it off nobody knows what became of it.
         let doubtful = OnUnwind(|| self.state.cache.doubt(&key.uuid, transaction));
-        let settled = settle_with(&self.kept, transaction, made);
+        let settled = settle_with(&self.context, transaction, made);
         drop(doubtful);
         match settled {
             Ok(SettleOutcome::Committed) => {
@@ -313,7 +313,7 @@ impl Kms {
         self.check_process()?;
         let view = match self.state.cache.key(&id.uuid) {
             Some(view) => view,
-            None => self.state.cache.load_key(&id.uuid, || records::read_key(&self.kept, id))?,
+            None => self.state.cache.load_key(&id.uuid, || records::read_key(&self.context, id))?,
         };
         match view.key.id == *id {
             true => Ok(view),
@@ -325,10 +325,9 @@ impl Kms {
     pub(super) fn version(&self, id: &KeyId, number: u32) -> Result<VersionView, Error> {
         match self.state.cache.version(&id.uuid, number) {
             Some(view) => Ok(view),
-            None => self
-                .state
-                .cache
-                .load_version(&id.uuid, number, || records::read_version(&self.kept, id, number)),
+            None => self.state.cache.load_version(&id.uuid, number, || {
+                records::read_version(&self.context, id, number)
+            }),
         }
     }
 }

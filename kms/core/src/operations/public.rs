@@ -39,12 +39,12 @@ impl Kms {
         let (under, mut after) = (versions_path(id)?, version_path(id, after)?);
         let mut found = Vec::new();
         while found.len() < most {
-            let page = self.kept.store.list(&under, Some(&after), most - found.len())?;
+            let page = self.context.store.list(&under, Some(&after), most - found.len())?;
             let Some((last, _)) = page.records.last() else { break };
             after = last.clone();
             for (path, record) in &page.records {
                 let Some(value) = &record.value else { continue };
-                let bytes = self.kept.sealer.open(path, record.generation, value)?;
+                let bytes = self.context.sealer.open(path, record.generation, value)?;
                 let (version, public) = read_public(path, &bytes)?;
                 found.push(Public { version, bytes: public });
             }

@@ -84,7 +84,7 @@ impl Kms {
         told: &LoggedKeyState,
     ) -> Result<ReappliedRestrictions, Error> {
         let mut narrower = ReappliedRestrictions::default();
-        let key = match read_key(&self.kept, id) {
+        let key = match read_key(&self.context, id) {
             Err(Error::NoKey(_)) => {
                 return Ok(ReappliedRestrictions { is_missing: true, ..narrower });
             }
@@ -96,7 +96,7 @@ impl Kms {
         };
         if told.is_destroyed {
             let changing = self.changing();
-            self.bury_found(id, &read_key(&self.kept, id)?)?;
+            self.bury_found(id, &read_key(&self.context, id)?)?;
             drop(changing);
             self.bury(id, None)?;
             return Ok(ReappliedRestrictions { is_destroyed: true, ..narrower });

@@ -99,42 +99,45 @@ pub fn public_path(tenant: &Label, digest: &[u8]) -> Result<RecordPath, Error> {
 
 /// Seals a value as JSON, for a generation.
 pub fn sealed<T: Serialize>(
-    kept: &StoreContext,
+    context: &StoreContext,
     path: &RecordPath,
     generation: u64,
     value: &T,
 ) -> Result<Vec<u8>, Error> {
     let text = serde_json::to_vec(value).map_err(|error| damaged(path, &error.to_string()))?;
-    kept.sealer.seal(path, generation, &text)
+    context.sealer.seal(path, generation, &text)
 }
 
 /// A value of JSON, and its generation. None where there is none.
 pub fn opened<T: DeserializeOwned>(
-    kept: &StoreContext,
+    context: &StoreContext,
     path: &RecordPath,
 ) -> Result<Option<(T, u64)>, Error> {
-    let Some((text, generation)) = opened_bytes(kept, path)? else { return Ok(None) };
+    let Some((text, generation)) = opened_bytes(context, path)? else { return Ok(None) };
     let value = serde_json::from_slice(&text).map_err(|error| damaged(path, &error.to_string()))?;
     Ok(Some((value, generation)))
 }
 
 /// What a record says, and its generation.
-pub fn opened_bytes(kept: &StoreContext, path: &RecordPath) -> Result<Option<(Plain, u64)>, Error> {
-    let read = kept.store.read(std::slice::from_ref(path))?;
+pub fn opened_bytes(
+    context: &StoreContext,
+    path: &RecordPath,
+) -> Result<Option<(Plain, u64)>, Error> {
+    let read = context.store.read(std::slice::from_ref(path))?;
     let Some(record) = read.records.into_iter().next().flatten() else { return Ok(None) };
     match record.value {
         None => Err(Error::Destroyed),
         Some(value) => {
-            let plain = kept.sealer.open(path, record.generation, &value)?;
+            let plain = context.sealer.open(path, record.generation, &value)?;
             Ok(Some((plain, record.generation)))
         }
     }
 }
 
-pub fn read_key(kept: &StoreContext, id: &KeyId) -> Result<KeyView, Error> {
+pub fn read_key(context: &StoreContext, id: &KeyId) -> Result<KeyView, Error> {
     let path = key_path(id)?;
     let (key, generation): (Key, u64) =
-        opened(kept, &path)?.ok_or_else(|| Error::NoKey(id.to_string()))?;
+        opened(context, &path)?.ok_or_else(|| Error::NoKey(id.to_string()))?;
     // Everything under a path was sealed for it; a key of another number is one that we mistook.
     match key.id.uuid == id.uuid {
         true => Ok(KeyView { key: key.into(), generation }),
@@ -142,14 +145,14 @@ pub fn read_key(kept: &StoreContext, id: &KeyId) -> Result<KeyView, Error> {
     }
 }
 
-pub fn read_version(kept: &StoreContext, id: &KeyId, number: u32) -> Result<VersionView, Error> {
+pub fn read_version(context: &StoreContext, id: &KeyId, number: u32) -> Result<VersionView, Error> {
     let path = version_path(id, number)?;
-    let found = match opened_bytes(kept, &path) {
+    let found = match opened_bytes(context, &path) {
         Err(Error::Destroyed) => return Err(Error::VersionDestroyed(number)),
         found => found?,
     };
     let Some((bytes, _)) = found else { return Err(damaged(&path, "it is missing")) };
-    let expanded = read_expanded(&kept.engine, &path, id.algorithm, &bytes)?;
+    let expanded = read_expanded(&context.engine, &path, id.algorithm, &bytes)?;
     match expanded.version.version == number {
         true => Ok(VersionView::new(expanded)),
         false => Err(damaged(&path, "the version is another")),

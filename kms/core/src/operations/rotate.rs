@@ -24,7 +24,7 @@ impl Kms {
         key.rotated(self.now_ms())?;
         key.check_made_here()?;
         self.check_has_private(id, key.latest)?;
-        New::drawn(&self.kept.engine, id.algorithm)
+        New::drawn(&self.context.engine, id.algorithm)
     }
 
     /// Refuses a key whose private half is somebody else's: a version that is made here would sign in their name. Gives the
@@ -74,7 +74,7 @@ impl Kms {
         let transaction = Transaction::new().put(
             of_key.clone(),
             before,
-            sealed(&self.kept, &of_key, next, &key)?,
+            sealed(&self.context, &of_key, next, &key)?,
         );
         let id = VersionId { key: id.clone(), version: key.latest };
         let transaction = self.with_version(transaction, &id, new, now_ms)?;

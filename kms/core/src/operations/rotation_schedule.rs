@@ -49,7 +49,7 @@ impl Kms {
             // The next one is looked at all the same.
             let _paused = OnUnwind(|| self.defer_rotations(&look));
             let path = key_path_at(&look.tenant, &look.uuid)?;
-            match opened::<Key>(&self.kept, &path) {
+            match opened::<Key>(&self.context, &path) {
                 Ok(Some((key, _))) => {
                     if let Some(due) = self.inspect(&look, key) {
                         return Ok(Some(due));
@@ -164,7 +164,7 @@ impl Kms {
         }
         let look = look_of(id);
         let _changing = self.changing();
-        let is_due = match opened::<Key>(&self.kept, &key_path(id)?) {
+        let is_due = match opened::<Key>(&self.context, &key_path(id)?) {
             Ok(Some((key, _))) => self.inspect(&look, key).is_some(),
             Ok(None) | Err(Error::Destroyed) => {
                 self.remove_rotation(&look);
@@ -190,11 +190,11 @@ impl Kms {
                 ReadProgress::UpTo(path) => Some(path),
                 ReadProgress::All => return Ok(()),
             };
-            let next = match self.kept.store.list(&under, after.as_ref(), PAGE) {
+            let next = match self.context.store.list(&under, after.as_ref(), PAGE) {
                 Ok(Page { records, .. }) => {
                     for (path, record) in &records {
                         let Some(value) = &record.value else { continue };
-                        let plain = self.kept.sealer.open(path, record.generation, value);
+                        let plain = self.context.sealer.open(path, record.generation, value);
                         let read = plain.and_then(|plain| {
                             serde_json::from_slice::<Option<RotationTime>>(&plain)
                                 .map_err(|error| damaged(path, &error.to_string()))
@@ -257,12 +257,12 @@ impl Kms {
             return Ok(());
         }
         let path = rotation_path(id)?;
-        let read = self.kept.store.read(std::slice::from_ref(&path))?;
+        let read = self.context.store.read(std::slice::from_ref(&path))?;
         let kept = read.records.into_iter().next().flatten();
         let generation = kept.as_ref().map_or(0, |record| record.generation);
         let transaction = match (after, kept) {
             (Some(_), _) => {
-                let value = sealed(&self.kept, &path, generation + 1, &to)?;
+                let value = sealed(&self.context, &path, generation + 1, &to)?;
                 transaction.put(path, generation, value)
             }
             (None, Some(record)) if record.value.is_some() => transaction.bury(path, generation),

@@ -49,7 +49,7 @@ impl Kms {
     ) -> Result<SignOutput, Error> {
         let signature = self.used(&by, of, was_newest, |view| match signable {
             Signable::Message(message) if view.material.rsa_public().is_none() => {
-                Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)
+                Ok(self.context.engine.sign(view.material.signing()?, message, &OsEntropy)?)
             }
             Signable::Message(_) | Signable::Digest { .. } => rsa::sign(&view.material, &signable),
         })?;

@@ -113,7 +113,7 @@ impl Kms {
         let room = keys.iter().map(|key| key.signature_len_max()).max().unwrap_or(0);
         let mut signatures = vec![0; room * keys.len()];
         let (mut lengths, mut status) = (vec![0; keys.len()], vec![Status::NotRun; keys.len()]);
-        let engine = self.kept.engine.parallel(self.threads);
+        let engine = self.context.engine.parallel(self.threads);
         let fresh = Some(&OsEntropy as _);
         let ran =
             engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status);
@@ -133,6 +133,6 @@ impl Kms {
     }
 
     fn sign_lane(&self, lane: &Lane<'_>) -> Result<Vec<u8>, Error> {
-        Ok(self.kept.engine.sign(lane.view.material.signing()?, lane.message, &OsEntropy)?)
+        Ok(self.context.engine.sign(lane.view.material.signing()?, lane.message, &OsEntropy)?)
     }
 }

@@ -131,7 +131,7 @@ impl Kms {
             let start = RecordPath::new(format!("names/{tenant}/{prefix}"))?;
             if after.as_ref().is_none_or(|after| after.as_str() < start.as_str()) {
                 read += 1;
-                match opened::<Option<KeyId>>(&self.kept, &start) {
+                match opened::<Option<KeyId>>(&self.context, &start) {
                     Ok(Some((Some(id), _))) => {
                         if visit(Label::new("key", prefix)?, id)?.is_break() {
                             return Ok(read);
@@ -144,7 +144,7 @@ impl Kms {
             }
         }
         loop {
-            let page = self.kept.store.list(&under, after.as_ref(), NAMES_TOGETHER)?;
+            let page = self.context.store.list(&under, after.as_ref(), NAMES_TOGETHER)?;
             let Some((last, _)) = page.records.last() else { return Ok(read) };
             after = Some(last.clone());
             for (path, record) in &page.records {
@@ -154,7 +154,7 @@ impl Kms {
                 }
                 read += 1;
                 let Some(value) = &record.value else { continue };
-                let plain = self.kept.sealer.open(path, record.generation, value)?;
+                let plain = self.context.sealer.open(path, record.generation, value)?;
                 let id: Option<KeyId> = serde_json::from_slice(&plain).map_err(|error| {
                     Error::Integrity { path: path.to_string(), reason: error.to_string() }
                 })?;
@@ -239,14 +239,14 @@ impl Kms {
             let view = self.key(id)?;
             view.key.existing(number)?;
             let path = version_path(id, number)?;
-            let (bytes, before) = match opened_bytes(&self.kept, &path) {
+            let (bytes, before) = match opened_bytes(&self.context, &path) {
                 Err(Error::Destroyed) => return Err(Error::VersionDestroyed(number)),
                 found => found?.ok_or(Error::VersionDestroyed(number))?,
             };
             // A version whose key no backend takes can be disabled, too.
             let version = Version { state, ..read_state(&path, &bytes)? };
             let bytes = rewrite_version(&path, &version, &bytes)?;
-            let sealed = self.kept.sealer.seal(&path, before + 1, &bytes)?;
+            let sealed = self.context.sealer.seal(&path, before + 1, &bytes)?;
             self.commit(id, &Transaction::new().put(path, before, sealed))
         })
     }
@@ -265,7 +265,7 @@ impl Kms {
     /// # Errors
     /// The store's.
     pub(crate) fn resume_destruction(&self, id: &KeyId) -> Result<(), Error> {
-        match read_key(&self.kept, id) {
+        match read_key(&self.context, id) {
             Err(Error::Destroyed) => self.bury(id, None),
             found => self.bury(id, Some(found?.key.min_available)),
         }
@@ -278,7 +278,7 @@ impl Kms {
     pub fn destroy(&self, id: &KeyId) -> Result<(), Error> {
         self.counted(Verb::Change, id.algorithm, || {
             let changing = self.changing();
-            match read_key(&self.kept, id) {
+            match read_key(&self.context, id) {
                 // It was interrupted after it had buried the key.
                 Err(Error::Destroyed) => {}
                 found => self.bury_key(id, &found?)?,
@@ -293,7 +293,7 @@ impl Kms {
     /// # Errors
     /// The store's.
     pub fn is_destroyed(&self, id: &KeyId) -> Result<bool, Error> {
-        match read_key(&self.kept, id) {
+        match read_key(&self.context, id) {
             Ok(_) | Err(Error::NoKey(_)) => Ok(false),
             Err(Error::Destroyed) => Ok(true),
             Err(error) => Err(error),
@@ -313,12 +313,12 @@ impl Kms {
 
     pub(super) fn bury_found(&self, id: &KeyId, view: &KeyView) -> Result<(), Error> {
         let name = name_path(&id.tenant, &view.key.name)?;
-        let taken = opened::<Option<KeyId>>(&self.kept, &name)?;
+        let taken = opened::<Option<KeyId>>(&self.context, &name)?;
         let mut transaction = Transaction::new().bury(key_path(id)?, view.generation);
         if let Some((Some(owner), before)) = taken
             && owner == *id
         {
-            let free = sealed(&self.kept, &name, before + 1, &None::<KeyId>)?;
+            let free = sealed(&self.context, &name, before + 1, &None::<KeyId>)?;
             transaction = transaction.put(name, before, free);
         }
         self.commit_key((Some(&view.key), None), transaction, id)
@@ -344,7 +344,7 @@ impl Kms {
         let is_doomed = |path: &RecordPath| end.is_none_or(|end| path < end);
         let mut after = None;
         loop {
-            let page = self.kept.store.list(under, after.as_ref(), BURIED_TOGETHER)?;
+            let page = self.context.store.list(under, after.as_ref(), BURIED_TOGETHER)?;
             let Some((last, _)) = page.records.last() else { return Ok(()) };
             after = Some(last.clone());
             let doomed = page
@@ -374,7 +374,7 @@ impl Kms {
             let _changing = self.changing();
             let view = self.key(id)?;
             let (key, path) = (change(&view.key)?, key_path(id)?);
-            let sealed = sealed(&self.kept, &path, view.generation + 1, &key)?;
+            let sealed = sealed(&self.context, &path, view.generation + 1, &key)?;
             let transaction = Transaction::new().put(path, view.generation, sealed);
             self.commit_key((Some(&view.key), Some(&key)), transaction, id)
         })

@@ -40,7 +40,7 @@ impl Kms {
     ) -> Result<bool, Error> {
         self.used(by, Use::Verify, false, |view| match signable {
             Signable::Message(message) if view.material.rsa_public().is_none() => {
-                verdict(&self.kept.engine, view.material.verify()?, message, signature)
+                verdict(&self.context.engine, view.material.verify()?, message, signature)
             }
             Signable::Message(_) | Signable::Digest { .. } => {
                 rsa::verify(&view.material, &signable, signature)

@@ -126,7 +126,7 @@ impl Kms {
         let lengths: Vec<usize> =
             group.iter().map(|lane| items[lane.place].signature.len()).collect();
         let mut status = vec![Status::NotRun; group.len()];
-        let engine = self.kept.engine.parallel(self.threads);
+        let engine = self.context.engine.parallel(self.threads);
         match engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status) {
             // What fails for all of them may be one's: by itself each says what is wrong with it.
             Err(_) => group.iter().map(|lane| self.verify_lane(items, lane)).collect(),
@@ -145,7 +145,7 @@ impl Kms {
 
     fn verify_lane(&self, items: &[VerifyRequest<'_>], lane: &Lane<'_>) -> Result<bool, Error> {
         let (key, signature) = (lane.view.material.verify()?, items[lane.place].signature);
-        match self.kept.engine.verify(key, lane.message, signature) {
+        match self.context.engine.verify(key, lane.message, signature) {
             Ok(()) => Ok(true),
             Err(EngineError::BadSignature) => Ok(false),
             Err(error) => Err(error.into()),

@@ -40,7 +40,7 @@ impl Kms {
             OwnKey::WrappingRsa => self.state.wrappers.rsa.get().is_some(),
             OwnKey::Attestation => self.state.attestation.get().is_some(),
         };
-        Ok(is_opened || opened_bytes(&self.kept, &key.path()?)?.is_some())
+        Ok(is_opened || opened_bytes(&self.context, &key.path()?)?.is_some())
     }
 
     /// Makes one of the service's own keys if it is missing.
@@ -94,7 +94,7 @@ impl Kms {
             // For a key that was never made nobody has wrapped anything.
             WrapMethod::XWing if !self.has_own(OwnKey::WrappingXWing)? => Err(Error::DecryptFailed),
             WrapMethod::XWing => {
-                open_by_x_wing(&self.kept.engine, self.own_x_wing()?, &place.info(), wrapped)
+                open_by_x_wing(&self.context.engine, self.own_x_wing()?, &place.info(), wrapped)
             }
             WrapMethod::RsaOaep(hash) => match self.own_rsa_if_made()? {
                 Some(own) => open_by_rsa(own, hash, wrapped),
@@ -107,7 +107,7 @@ impl Kms {
         if let Some(known) = self.state.wrappers.x_wing.get() {
             return Ok(known);
         }
-        let (engine, algorithm) = (&self.kept.engine, Algorithm::XWing);
+        let (engine, algorithm) = (&self.context.engine, Algorithm::XWing);
         let draw = || {
             let pair = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
             pair.pairwise_test(engine, &OsEntropy)?;
@@ -144,7 +144,7 @@ impl Kms {
             return Ok(Some(known));
         }
         let path = OwnKey::WrappingRsa.path()?;
-        let found = opened_bytes(&self.kept, &path)?;
+        let found = opened_bytes(&self.context, &path)?;
         found.map(|(bytes, _)| self.opened_rsa(&path, &bytes)).transpose()
     }
 
@@ -162,18 +162,18 @@ impl Kms {
     ) -> Result<(RecordPath, Zeroizing<Vec<u8>>), Error> {
         let path = key.path()?;
         let _drawing = self.state.wrappers.drawing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((bytes, _)) = opened_bytes(&self.kept, &path)? {
+        if let Some((bytes, _)) = opened_bytes(&self.context, &path)? {
             return Ok((path, bytes));
         }
         let new = draw()?;
         let _changing = self.changing();
-        let sealed = self.kept.sealer.seal(&path, 1, &new)?;
-        match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
+        let sealed = self.context.sealer.seal(&path, 1, &new)?;
+        match settle(&*self.context.store, &Transaction::new().put(path.clone(), 0, sealed))? {
             // What is there is read below, whosever it is.
             SettleOutcome::Committed | SettleOutcome::Conflict(_) => {}
             SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
         }
-        match opened_bytes(&self.kept, &path)? {
+        match opened_bytes(&self.context, &path)? {
             Some((bytes, _)) => Ok((path, bytes)),
             None => Err(damaged(&path, "it is missing")),
         }

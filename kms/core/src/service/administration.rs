@@ -58,7 +58,7 @@ impl Service {
             let token = self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms)?;
             self.gate.record_administrator(kms, &token, now_ms)?;
             // Under an op_id the store has the token's id before the caller has the token.
-            settle_companion(kms.kept(), &token.id())?;
+            settle_companion(kms.context(), &token.id())?;
             Ok(token)
         };
         self.perform_change(call, &request, make, |token| (token_text(token.id()), Change::Made))

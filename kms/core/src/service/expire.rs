@@ -85,23 +85,23 @@ impl Service {
         let first = begin()?.number();
         let holding = periods.holding(number, &ended)?.into_iter().map(|key| key.began());
         let ending = PeriodEnd { periods: holding.filter(|(period, _)| *period < first).collect() };
-        let kept = self.kms.kept();
-        let sealed = sealed(kept, &path, 1, &ending)?;
-        commit(kept, &Transaction::new().put(path, 0, sealed))?;
+        let context = self.kms.context();
+        let sealed = sealed(context, &path, 1, &ending)?;
+        commit(context, &Transaction::new().put(path, 0, sealed))?;
         Ok(ending)
     }
 
     /// What was noted of all keys.
     fn endings(&self) -> Result<Vec<(RecordPath, PeriodEnd)>, Error> {
-        let (kept, under) = (self.kms.kept(), RecordPath::new("expiries")?);
+        let (context, under) = (self.kms.context(), RecordPath::new("expiries")?);
         let (mut endings, mut after) = (Vec::new(), None);
         loop {
-            let page = kept.store.list(&under, after.as_ref(), PAGE)?;
+            let page = context.store.list(&under, after.as_ref(), PAGE)?;
             let Some((last, _)) = page.records.last() else { return Ok(endings) };
             after = Some(last.clone());
             for (path, record) in &page.records {
                 let value = record.value.as_ref().ok_or_else(|| damaged(path, "it was buried"))?;
-                let plain = kept.sealer.open(path, record.generation, value)?;
+                let plain = context.sealer.open(path, record.generation, value)?;
                 let ending = serde_json::from_slice(&plain);
                 let ending = ending.map_err(|error| damaged(path, &error.to_string()))?;
                 endings.push((path.clone(), ending));

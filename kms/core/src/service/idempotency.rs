@@ -255,7 +255,7 @@ impl Service {
         }
         // Where nothing was to be changed, as with a token that was revoked before, this is all that is noted.
         let noted = op.note.completed(made.as_deref(), Some(answer).filter(|_| is_stored));
-        match write(kms.kept(), &op.tenant, op.place, slot.generation, &noted) {
+        match write(kms.context(), &op.tenant, op.place, slot.generation, &noted) {
             Ok(()) => {
                 slot.generation += 1;
                 (slot.known, slot.doubtful) = (known(&noted), None);
@@ -299,7 +299,7 @@ impl Service {
         place: usize,
     ) -> Result<(StoredOp, OpStart), Error> {
         let mut noted =
-            stored_op(self.kms.kept(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
+            stored_op(self.kms.context(), asked.tenant, place)?.1.ok_or(Error::OutcomeUnknown)?;
         if noted.request != hex(&asked.request) {
             return Err(Error::OpReused);
         }
@@ -392,10 +392,10 @@ fn path(tenant: &Label, place: usize) -> Result<RecordPath, Error> {
 
 /// All that is known of a tenant, in the order of its places.
 fn read_all(kms: &Kms, tenant: &Label) -> Result<Vec<Slot>, Error> {
-    let (kept, under) = (kms.kept(), RecordPath::new(format!("ops/{tenant}"))?);
+    let (context, under) = (kms.context(), RecordPath::new(format!("ops/{tenant}"))?);
     let (mut slots, mut after) = (Vec::new(), None);
     loop {
-        let page = kept.store.list(&under, after.as_ref(), PAGE)?;
+        let page = context.store.list(&under, after.as_ref(), PAGE)?;
         let Some((last, _)) = page.records.last() else { return Ok(slots) };
         after = Some(last.clone());
         for (at, record) in &page.records {
@@ -405,7 +405,7 @@ fn read_all(kms: &Kms, tenant: &Label) -> Result<Vec<Slot>, Error> {
             // Of one that is missing the change never happened.
             slots.resize_with(place, Slot::default);
             let Some(value) = &record.value else { return Err(damaged(at, "it was buried")) };
-            let plain = kept.sealer.open(at, record.generation, value)?;
+            let plain = context.sealer.open(at, record.generation, value)?;
             slots.push(slot(kms, record.generation, understood(at, &plain)?.as_ref()));
         }
     }
@@ -450,7 +450,7 @@ fn free(
 
 /// What the store has at a place.
 fn read_one(kms: &Kms, tenant: &Label, place: usize) -> Result<Slot, Error> {
-    let (generation, noted) = stored_op(kms.kept(), tenant, place)?;
+    let (generation, noted) = stored_op(kms.context(), tenant, place)?;
     Ok(slot(kms, generation, noted.as_ref()))
 }
 
@@ -463,12 +463,12 @@ fn slot(kms: &Kms, generation: u64, noted: Option<&StoredOp>) -> Slot {
 
 /// A record and its generation; 0 where there is none.
 fn stored_op(
-    kept: &StoreContext,
+    context: &StoreContext,
     tenant: &Label,
     place: usize,
 ) -> Result<(u64, Option<StoredOp>), Error> {
     let at = path(tenant, place)?;
-    let Some((plain, generation)) = opened_bytes(kept, &at)? else { return Ok((0, None)) };
+    let Some((plain, generation)) = opened_bytes(context, &at)? else { return Ok((0, None)) };
     Ok((generation, understood(&at, &plain)?))
 }
 
@@ -488,15 +488,15 @@ fn written(noted: Option<&StoredOp>) -> Result<Zeroizing<Vec<u8>>, Error> {
 
 /// Writes a record by itself.
 fn write(
-    kept: &StoreContext,
+    context: &StoreContext,
     tenant: &Label,
     place: usize,
     before: u64,
     noted: &StoredOp,
 ) -> Result<(), Error> {
     let path = path(tenant, place)?;
-    let sealed = kept.sealer.seal(&path, before + 1, &written(Some(noted))?)?;
-    match settle(&*kept.store, &Transaction::new().put(path, before, sealed))? {
+    let sealed = context.sealer.seal(&path, before + 1, &written(Some(noted))?)?;
+    match settle(&*context.store, &Transaction::new().put(path, before, sealed))? {
         SettleOutcome::Committed => Ok(()),
         SettleOutcome::Conflict(_) => Err(Error::Conflict),
         SettleOutcome::Unknown => Err(Error::OutcomeUnknown),

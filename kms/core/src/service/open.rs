@@ -83,8 +83,8 @@ impl Service {
     /// # Errors
     /// The store's and the log's; a log that is older than the store knows, or another one.
     pub fn open(kms: Kms, audit: &AuditAt<'_>, options: Options) -> Result<Self, Error> {
-        check_has_head(kms.kept(), options.takes_older)?;
-        let keys = keys(kms.kept(), &options.origin)?;
+        check_has_head(kms.context(), options.takes_older)?;
+        let keys = keys(kms.context(), &options.origin)?;
         let log = match audit {
             AuditAt::Folder(folder) => Log::open(Arc::new(RealDisk), folder, keys, options.log),
             AuditAt::Disk(disk, folder) => Log::open(disk.clone(), folder, keys, options.log),
@@ -93,11 +93,11 @@ impl Service {
         let gate = Gate::open(&kms, options.gate, kms.now_ms())?;
         let behind = match audit {
             AuditAt::Memory => None,
-            AuditAt::Folder(_) | AuditAt::Disk(..) => Some(check(kms.kept(), &log)?),
+            AuditAt::Folder(_) | AuditAt::Disk(..) => Some(check(kms.context(), &log)?),
         };
         let known = behind.map_or(0, |(known, _)| known);
-        let digests = digests(kms.kept())?;
-        let upgrade = kms.kept().records.upgrade_untold()?;
+        let digests = digests(kms.context())?;
+        let upgrade = kms.context().records.upgrade_untold()?;
         let mut service = Service {
             kms,
             gate,
@@ -135,7 +135,7 @@ impl Service {
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let checkpoint = self.log.checkpoint()?;
         if checkpoint.size > *known {
-            note(self.kms.kept(), checkpoint.size, &checkpoint.root)?;
+            note(self.kms.context(), checkpoint.size, &checkpoint.root)?;
             *known = checkpoint.size;
         }
         Ok(checkpoint)
@@ -147,31 +147,31 @@ fn path(name: &str) -> Result<RecordPath, Error> {
 }
 
 /// The keys that sign checkpoints. They are made at the first call.
-fn keys(kept: &StoreContext, origin: &str) -> Result<Keys, Error> {
+fn keys(context: &StoreContext, origin: &str) -> Result<Keys, Error> {
     let path = path("audit")?;
-    match opened_bytes(kept, &path)? {
+    match opened_bytes(context, &path)? {
         Some((seed, _)) => match seed.first_chunk::<64>().filter(|_| seed.len() == 64) {
             Some(seed) => Ok(Keys::of_seed(origin, seed)?),
             None => Err(damaged(&path, "it is no seed")),
         },
         None => {
             let (keys, seed) = Keys::drawn(origin)?;
-            let sealed = kept.sealer.seal(&path, 1, &*seed)?;
-            commit(kept, &Transaction::new().put(path, 0, sealed))?;
+            let sealed = context.sealer.seal(&path, 1, &*seed)?;
+            commit(context, &Transaction::new().put(path, 0, sealed))?;
             Ok(keys)
         }
     }
 }
 
 /// The key of the digests that tell of secrets. It is made at the first call.
-fn digests(kept: &StoreContext) -> Result<Key, Error> {
+fn digests(context: &StoreContext) -> Result<Key, Error> {
     let path = path("audit-digests")?;
-    match opened_bytes(kept, &path)? {
+    match opened_bytes(context, &path)? {
         Some((bytes, _)) => Key::of(&bytes).map_err(|_| damaged(&path, "it is no key")),
         None => {
             let key = Key::drawn()?;
-            let sealed = kept.sealer.seal(&path, 1, key.bytes()?)?;
-            commit(kept, &Transaction::new().put(path, 0, sealed))?;
+            let sealed = context.sealer.seal(&path, 1, key.bytes()?)?;
+            commit(context, &Transaction::new().put(path, 0, sealed))?;
             Ok(key)
         }
     }
@@ -179,13 +179,13 @@ fn digests(kept: &StoreContext) -> Result<Key, Error> {
 
 /// Refuses a store that is being upgraded, had a log, and has no note of how far that had come: the first program that made logs noted
 /// it before it served anything. What was removed before the upgrade nothing else tells of.
-fn check_has_head(kept: &StoreContext, takes_older: bool) -> Result<(), Error> {
+fn check_has_head(context: &StoreContext, takes_older: bool) -> Result<(), Error> {
     let (seed, head) = (path("audit")?, path("audit-head")?);
-    let has_log = opened_bytes(kept, &seed)?.is_some();
-    if takes_older || !has_log || kept.records.upgrade_untold()?.is_none() {
+    let has_log = opened_bytes(context, &seed)?.is_some();
+    if takes_older || !has_log || context.records.upgrade_untold()?.is_none() {
         return Ok(());
     }
-    match opened_bytes(kept, &head)? {
+    match opened_bytes(context, &head)? {
         Some(_) => Ok(()),
         None => Err(damaged(&head, "it was removed; restore a backup")),
     }
@@ -193,9 +193,9 @@ fn check_has_head(kept: &StoreContext, takes_older: bool) -> Result<(), Error> {
 
 /// Whether a log goes on from where the store knows it; how far that is, and whether the store was being made as narrow as it
 /// says.
-fn check(kept: &StoreContext, log: &Log) -> Result<(u64, bool), Error> {
+fn check(context: &StoreContext, log: &Log) -> Result<(u64, bool), Error> {
     let path = path("audit-head")?;
-    let Some((head, _)) = opened_bytes(kept, &path)? else { return Ok((0, false)) };
+    let Some((head, _)) = opened_bytes(context, &path)? else { return Ok((0, false)) };
     let head: Head =
         serde_json::from_slice(&head).map_err(|error| damaged(&path, &error.to_string()))?;
     let root: Hash = of_hex(&head.root).ok_or_else(|| damaged(&path, "it has no root"))?;
@@ -212,27 +212,27 @@ fn check(kept: &StoreContext, log: &Log) -> Result<(u64, bool), Error> {
 }
 
 /// Notes how far the log has come.
-pub(super) fn note(kept: &StoreContext, size: u64, root: &Hash) -> Result<(), Error> {
-    note_head(kept, &Head { size, root: hex(root), is_behind: false })
+pub(super) fn note(context: &StoreContext, size: u64, root: &Hash) -> Result<(), Error> {
+    note_head(context, &Head { size, root: hex(root), is_behind: false })
 }
 
 /// Notes that the store is older than the log, until it is noted how far that has come.
-pub(super) fn note_behind(kept: &StoreContext, size: u64, log: &Log) -> Result<(), Error> {
-    note_head(kept, &Head { size, root: hex(&log.root_at(size)?), is_behind: true })
+pub(super) fn note_behind(context: &StoreContext, size: u64, log: &Log) -> Result<(), Error> {
+    note_head(context, &Head { size, root: hex(&log.root_at(size)?), is_behind: true })
 }
 
-fn note_head(kept: &StoreContext, head: &Head) -> Result<(), Error> {
+fn note_head(context: &StoreContext, head: &Head) -> Result<(), Error> {
     let path = path("audit-head")?;
-    let before = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
+    let before = opened_bytes(context, &path)?.map_or(0, |(_, generation)| generation);
     let head = serde_json::to_vec(head);
     let head = head.map_err(|error| damaged(&path, &error.to_string()))?;
-    let sealed = kept.sealer.seal(&path, before + 1, &head)?;
-    commit(kept, &Transaction::new().put(path, before, sealed))
+    let sealed = context.sealer.seal(&path, before + 1, &head)?;
+    commit(context, &Transaction::new().put(path, before, sealed))
 }
 
 /// Commits what no change of a key is.
-pub(super) fn commit(kept: &StoreContext, transaction: &Transaction) -> Result<(), Error> {
-    match settle(&*kept.store, transaction)? {
+pub(super) fn commit(context: &StoreContext, transaction: &Transaction) -> Result<(), Error> {
+    match settle(&*context.store, transaction)? {
         SettleOutcome::Committed => Ok(()),
         SettleOutcome::Conflict(_) => Err(Error::Conflict),
         SettleOutcome::Unknown => Err(Error::OutcomeUnknown),

@@ -299,7 +299,7 @@ impl Service {
         takes_older: bool,
     ) -> Result<(), Error> {
         let tail = tail(&self.log, known)?;
-        let now = self.kms.kept().store.read(&[])?.revision.0;
+        let now = self.kms.context().store.read(&[])?.revision.0;
         // What the upgrade itself wrote would hide that the log is ahead.
         let revision = upgrade.map_or(now, |upgrade| upgrade.began);
         let is_another =
@@ -317,7 +317,7 @@ impl Service {
             return Ok(());
         }
         if !was_behind {
-            super::open::note_behind(self.kms.kept(), known, &self.log)?;
+            super::open::note_behind(self.kms.context(), known, &self.log)?;
         }
         self.reconciled = self.reapply(tail)?;
         self.note_log_size()
@@ -330,9 +330,9 @@ impl Service {
         let told = AuditEntry { key, input: None, output: None, outcome: Outcome::Done };
         let record =
             self.record(&Call::new(&who, UPGRADE), &administration::of(Action::Seal), told);
-        let revision = Some(self.kms.kept().store.read(&[])?.revision.0);
+        let revision = Some(self.kms.context().store.read(&[])?.revision.0);
         self.log.append_at_last(&[Record { revision, ..record }], Class::Durable)?;
-        self.kms.kept().records.upgrade_told()?;
+        self.kms.context().records.upgrade_told()?;
         let at = match &upgrade.copy {
             Some(copy) => format!("in {}", copy.display()),
             None => "beside it".to_owned(),
@@ -405,7 +405,7 @@ impl Service {
 
     /// Returns the generation of a record; 0 if it is missing.
     fn generation_of(&self, path: &str) -> Result<u64, Error> {
-        let read = self.kms.kept().store.read(&[RecordPath::new(path)?])?;
+        let read = self.kms.context().store.read(&[RecordPath::new(path)?])?;
         Ok(read.records.into_iter().next().flatten().map_or(0, |record| record.generation))
     }
 
@@ -413,7 +413,7 @@ impl Service {
     fn note_log_size(&self) -> Result<(), Error> {
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let checkpoint = self.log.checkpoint()?;
-        super::open::note(self.kms.kept(), checkpoint.size, &checkpoint.root)?;
+        super::open::note(self.kms.context(), checkpoint.size, &checkpoint.root)?;
         *known = checkpoint.size;
         Ok(())
     }
@@ -557,7 +557,7 @@ impl Replay<'_> {
         let tenant = id.map(|id| &id.tenant);
         let request = Request { action, tenant, key: None, items: 1, makes: None };
         let told = AuditEntry { key: Some(key), input: None, output: None, outcome: Outcome::Done };
-        let revision = Some(self.service.kms.kept().store.read(&[])?.revision.0);
+        let revision = Some(self.service.kms.context().store.read(&[])?.revision.0);
         let record = self.service.record(&self.call, &request, told);
         self.told.push(Record { change, revision, ..record });
         self.flush_audit(false)

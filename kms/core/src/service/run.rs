@@ -376,7 +376,7 @@ impl Service {
                     let ChangeEntry { key, change } = audit_entry(done).into();
                     let record = self.record(call, request, of(key, Outcome::Done));
                     // What the store has of it is of this revision, or of one before.
-                    let read = self.kms.kept().store.read(&[]);
+                    let read = self.kms.context().store.read(&[]);
                     Record { change, revision: read.ok().map(|read| read.revision.0), ..record }
                 }
                 Err(error) => self.record(call, request, of(None, Outcome::Failed(error.code()))),
