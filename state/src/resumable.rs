@@ -21,7 +21,7 @@ use crate::files::{Environment, Paths, failed, read_file};
 use crate::key_file::Secret;
 use crate::part::Part;
 use crate::sets::Sets;
-use crate::signer::{GeneratedKey, Key, build_key, draw_secret};
+use crate::signer::{GeneratedKey, build_key, draw_secret};
 
 /// Bytes of a file of progress, at most: a row of 2^16 nodes, and more.
 const PART_MAX: u64 = 16 << 20;
@@ -210,11 +210,10 @@ impl ResumableSectors {
         let made =
             generate_sectors(engine, &of_hss.collect::<Vec<_>>(), rows, threads, &mut saves)?;
         outcome?;
-        let of = |((secret, key), part)| {
-            let key = Key::Hss(Box::new(key));
-            GeneratedKey::of_parts(Secret::Hss(secret), key, Some(part))
+        let with_part = |((secret, key), part)| {
+            GeneratedKey::of_parts(Secret::Hss(secret), Box::new(key), Some(part))
         };
-        Ok(made.map(|made| made.into_iter().zip(parts).map(of).collect()))
+        Ok(made.map(|made| made.into_iter().zip(parts).map(with_part).collect()))
     }
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 use gabion_engine::keys::stateful::hss::HssSecret;
 use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::keys::stateful::{
-    IndexedSigner, Indexes, Ledger, LedgerError, Progress, Remaining, Request, StatefulKey,
+    self, IndexedSigner, Indexes, Ledger, LedgerError, Progress, Remaining, Request, StatefulKey,
     digest_of, sign_requests,
 };
 use gabion_engine::{Engine, Error};
@@ -37,16 +37,39 @@ use crate::registry::Chain;
 use crate::sets::{Encoding, Sets};
 use crate::trees::Trees;
 
-/// A private key with its trees, by kind.
-pub(crate) enum Key {
-    Hss(Box<StatefulKey<'static, HssSecret>>),
-    Xmss(Box<StatefulKey<'static, XmssSecret>>),
+/// A private key with its trees, of HSS or XMSS.
+pub(crate) trait TreeSigner: IndexedSigner + Send {
+    /// Returns the public key's encoding.
+    fn public(&self) -> &[u8];
+
+    /// Returns whether a panic ended the key.
+    fn is_over(&self) -> bool;
+
+    /// Returns the trees as they are saved beside the key file.
+    fn trees(&self) -> Vec<u8>;
+}
+
+impl<S> TreeSigner for StatefulKey<'static, S>
+where
+    S: stateful::Secret<Key: Send, Public: Send, Scratch: Send>,
+{
+    fn public(&self) -> &[u8] {
+        S::public_bytes(self.verify_key())
+    }
+
+    fn is_over(&self) -> bool {
+        self.signatures() == 0
+    }
+
+    fn trees(&self) -> Vec<u8> {
+        self.trees()
+    }
 }
 
 /// A generated key without files.
 pub struct GeneratedKey {
     secret: Secret,
-    key: Key,
+    key: Box<dyn TreeSigner>,
     /// Where it was written down how far it was.
     part: Option<Part>,
 }
@@ -101,7 +124,7 @@ impl GeneratedKey {
         Ok(key.map(|key| GeneratedKey::of_parts(secret, key, None)))
     }
 
-    pub(crate) fn of_parts(secret: Secret, key: Key, part: Option<Part>) -> Self {
+    pub(crate) fn of_parts(secret: Secret, key: Box<dyn TreeSigner>, part: Option<Part>) -> Self {
         GeneratedKey { secret, key, part }
     }
 
@@ -176,12 +199,12 @@ pub(crate) fn build_key(
     row: &[u8],
     threads: NonZero<usize>,
     watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<Option<Key>, Error> {
+) -> Result<Option<Box<dyn TreeSigner>>, Error> {
     Ok(match secret {
         Secret::Hss(secret) => StatefulKey::generate(engine, secret, row, threads, watch)?
-            .map(|key| Key::Hss(Box::new(key))),
+            .map(|key| Box::new(key) as _),
         Secret::Xmss(secret) => StatefulKey::generate(engine, secret, row, threads, watch)?
-            .map(|key| Key::Xmss(Box::new(key))),
+            .map(|key| Box::new(key) as _),
     })
 }
 
@@ -247,7 +270,7 @@ struct SharedSigner {
 
 /// The key with its trees.
 struct PreparedKey {
-    key: Key,
+    key: Box<dyn TreeSigner>,
     /// Digest of the trees that are kept.
     kept: [u8; 32],
 }
@@ -323,7 +346,7 @@ impl Signer {
         if ready.is_none() && ledger.remaining()?.left > 0 {
             *ready = Some(self.prepare_key(ledger.next_index())?);
         }
-        let mut key = SignerHandle(ready.as_mut().map(|ready| &mut ready.key));
+        let mut key = SignerHandle(ready.as_mut().map(|ready| &mut *ready.key));
         let signed = sign_requests(ledger, &mut key, requests);
         if ready.as_ref().is_some_and(|ready| ready.key.is_over()) {
             // The next one makes it again, rather than burn an index for nothing.
@@ -392,14 +415,12 @@ impl Signer {
     fn prepare_key(&self, index: u64) -> Result<PreparedKey, Error> {
         let SharedSigner { engine, public, secret, threads, .. } = &*self.shared;
         let kept = self.trees().load().unwrap_or_default();
-        let key = match secret {
+        let key: Box<dyn TreeSigner> = match secret {
             Secret::Hss(secret) => {
-                let key = StatefulKey::open(engine, secret, public, &kept, index, *threads)?;
-                Key::Hss(Box::new(key))
+                Box::new(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
             }
             Secret::Xmss(secret) => {
-                let key = StatefulKey::open(engine, secret, public, &kept, index, *threads)?;
-                Key::Xmss(Box::new(key))
+                Box::new(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
             }
         };
         Ok(PreparedKey { key, kept: digest_of(&kept) })
@@ -479,38 +500,13 @@ fn shared(
     Ok(shared)
 }
 
-impl Key {
-    fn public(&self) -> &[u8] {
-        match self {
-            Key::Hss(key) => key.verify_key().bytes(),
-            Key::Xmss(key) => key.verify_key().bytes(),
-        }
-    }
-
-    /// Whether a panic ended it.
-    fn is_over(&self) -> bool {
-        match self {
-            Key::Hss(key) => key.signatures() == 0,
-            Key::Xmss(key) => key.signatures() == 0,
-        }
-    }
-
-    fn trees(&self) -> Vec<u8> {
-        match self {
-            Key::Hss(key) => key.trees(),
-            Key::Xmss(key) => key.trees(),
-        }
-    }
-}
-
 /// A handle to the key for one call that signs. `None` if no index is left, so that none is handed to it.
-struct SignerHandle<'a>(Option<&'a mut Key>);
+struct SignerHandle<'a>(Option<&'a mut (dyn TreeSigner + 'static)>);
 
 impl IndexedSigner for SignerHandle<'_> {
     fn check(&self) -> Result<(), Error> {
         match &self.0 {
-            Some(Key::Hss(key)) => key.check(),
-            Some(Key::Xmss(key)) => key.check(),
+            Some(key) => key.check(),
             // The ledger says that none is left.
             None => Ok(()),
         }
@@ -522,8 +518,7 @@ impl IndexedSigner for SignerHandle<'_> {
         messages: &[&[u8]],
     ) -> Result<Vec<Vec<u8>>, Error> {
         match &mut self.0 {
-            Some(Key::Hss(key)) => key.sign_indexed(indexes, messages),
-            Some(Key::Xmss(key)) => key.sign_indexed(indexes, messages),
+            Some(key) => key.sign_indexed(indexes, messages),
             None => Err(Error::Lost),
         }
     }
