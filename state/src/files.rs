@@ -181,6 +181,23 @@ pub fn new_stamp(environment: &Environment) -> Result<Stamp, LedgerError> {
     Ok(stamp)
 }
 
+/// The identity of a key or sector, which the state beside its file has to match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyIdentity {
+    /// The public key. The sectors of a key share it.
+    pub public: Vec<u8>,
+    /// The indexes of the key or sector.
+    pub indexes: Range<u64>,
+}
+
+impl KeyIdentity {
+    /// Refuses the state of another key or sector. Call it under the key's lock: before, the file may still be replaced.
+    pub(crate) fn check_state(&self, paths: &Paths, head: &Head) -> Result<(), LedgerError> {
+        check_key(paths, head, &self.public)?;
+        check_indexes(paths, &(head.first..head.end), &self.indexes)
+    }
+}
+
 /// Refuses a state that is not of the key with this public key.
 pub fn check_key(paths: &Paths, head: &Head, public: &[u8]) -> Result<(), LedgerError> {
     check_id(paths, &head.key, public)

@@ -21,7 +21,7 @@ use gabion_engine::keys::stateful::LedgerError;
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::backup::{is_backup_of, sync_backup, take_lock, write_whole};
 use crate::files::{
-    Environment, Paths, anchor_paths, check_key, check_network, check_places, failed, machine_id,
+    Environment, KeyIdentity, Paths, anchor_paths, check_network, check_places, failed, machine_id,
     new_stamp, read_state,
 };
 use crate::keys::take_or_make_lock;
@@ -36,13 +36,13 @@ use crate::witnesses::{Witness, raise_or_make, read_anchors};
 /// was interrupted before, which may have written another backup.
 ///
 /// # Errors
-/// [`LedgerError::Unsafe`] if the key may not sign here, but for a hand-over that was interrupted; if somebody signs; if there
+/// [`LedgerError::Unsafe`] if the state is of another key or sector; if the key may not sign here, but for a hand-over that was interrupted; if somebody signs; if there
 /// is a file `out`, but for the backup of the call that was interrupted; if a file can't be read or written. The message says
 /// whether the key still signs here.
 pub fn hand_over(
     environment: &Environment,
     key: &Path,
-    public: &[u8],
+    identity: &KeyIdentity,
     out: &Path,
 ) -> Result<bool, LedgerError> {
     let unchanged = |error| with_outcome(error, UNCHANGED);
@@ -50,7 +50,7 @@ pub fn hand_over(
     let lock = take_lock(environment, &paths).map_err(unchanged)?;
     let (mut anchors, mut place) = (Vec::new(), HandOverStage::NotStarted);
     let handed =
-        hand_over_under(&lock, environment, &paths, (public, out), (&mut anchors, &mut place));
+        hand_over_under(&lock, environment, &paths, (identity, out), (&mut anchors, &mut place));
     anchors.iter_mut().for_each(|(_, anchor)| anchor.release());
     lock.release();
     handed.map_err(|error| with_outcome(error, &place.outcome(&paths, out)))
@@ -94,12 +94,12 @@ fn hand_over_under(
     lock: &Lock,
     environment: &Environment,
     paths: &Paths,
-    (public, out): (&[u8], &Path),
+    (identity, out): (&KeyIdentity, &Path),
     (anchors, place): (&mut Witnesses, &mut HandOverStage),
 ) -> Result<bool, LedgerError> {
     let disk = &*environment.disk;
     let (head, slots, state) = read_state(disk, paths, Access::Write)?;
-    check_key(paths, &head, public)?;
+    identity.check_state(paths, &head)?;
     check_places(environment, paths, head.allow_network)?;
     paths.check_active(state.lifecycle)?;
     if state.machine != machine_id(&*environment.machine)? {
@@ -208,14 +208,18 @@ fn raise(
 /// neither a copy nor a backup of it signs here. Nothing undoes that.
 ///
 /// # Errors
-/// If somebody signs; if a file can't be read or written. Then the key is retired if one of its anchors says so.
-pub fn retire(environment: &Environment, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
+/// If the state is of another key or sector; if somebody signs; if a file can't be read or written. Then the key is retired if one of its anchors says so.
+pub fn retire(
+    environment: &Environment,
+    key: &Path,
+    identity: &KeyIdentity,
+) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
     let paths = Paths::of_existing(disk, key)?;
     paths.check_present(disk, &[&paths.state])?;
     let (lock, is_new) = take_or_make_lock(disk, &paths)?;
     let mut anchors = Vec::new();
-    let retired = retire_under(environment, &paths, public, &mut anchors);
+    let retired = retire_under(environment, &paths, identity, &mut anchors);
     anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
     if is_new {
         // Without the lock the key is refused besides.
@@ -228,12 +232,12 @@ pub fn retire(environment: &Environment, key: &Path, public: &[u8]) -> Result<()
 fn retire_under(
     environment: &Environment,
     paths: &Paths,
-    public: &[u8],
+    identity: &KeyIdentity,
     anchors: &mut Vec<Witness>,
 ) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
     let (head, _, state) = read_state(disk, paths, Access::Read)?;
-    check_key(paths, &head, public)?;
+    identity.check_state(paths, &head)?;
     let places = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
     let seen = read_anchors(environment, paths, (&head, &state), places, anchors, |_, _| Ok(()))?;
     let is_home = anchors.iter().all(|(_, _, is_there)| *is_there);

@@ -27,7 +27,7 @@ use pkcs8::pkcs5::EncryptionScheme;
 use pkcs8::pkcs5::pbes2::Parameters;
 use zeroize::Zeroizing;
 
-use crate::files::read_file;
+use crate::files::{KeyIdentity, read_file};
 use crate::record::Reader;
 use crate::sets::{Encoding, Sets};
 
@@ -182,6 +182,11 @@ impl KeyFile {
     /// The public key, as HSS or XMSS has it: what names the key's state.
     pub fn public(&self) -> &[u8] {
         &self.public
+    }
+
+    /// Returns the identity that the state beside this file has to match.
+    pub fn identity(&self) -> KeyIdentity {
+        KeyIdentity { public: self.public.clone(), indexes: self.sets.indexes() }
     }
 
     /// The public key as SubjectPublicKeyInfo (RFC 9802), in DER or else in PEM.

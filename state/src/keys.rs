@@ -10,12 +10,11 @@ use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 
 use crate::anchor::{Anchor, FileAnchor, Verdict, verdict};
 use crate::files::{
-    Environment, IS_LOST, Paths, anchor_names, anchor_paths, check_id, check_indexes, check_key,
-    check_network, check_places, copy_file, failed, folder_of, machine_id, new_stamp, read_state,
-    unreadable_log, unsafe_state, write_file,
+    Environment, IS_LOST, KeyIdentity, Paths, anchor_names, anchor_paths, check_id, check_network,
+    check_places, copy_file, failed, folder_of, machine_id, new_stamp, read_state, unreadable_log,
+    unsafe_state, write_file,
 };
 use crate::history::torn_tail_message;
-use crate::key_file::KeyFile;
 use crate::lock::{self, Lock, LockAttempt, Work};
 use crate::log::{End, Log, note};
 use crate::machine::{MACHINE_ID, NO_MACHINE};
@@ -417,24 +416,6 @@ impl Status {
     }
 }
 
-/// Refuses the state beside the private key in the file `key` if it is another key's or sector's: what it says is about other
-/// indexes.
-///
-/// # Errors
-/// [`LedgerError::Unsafe`], also if it is missing or damaged; if it can't be read.
-pub fn check_sector(
-    environment: &Environment,
-    key: &Path,
-    file: &KeyFile,
-) -> Result<(), LedgerError> {
-    let disk = &*environment.disk;
-    let paths = Paths::of_existing(disk, key)?;
-    paths.check_present(disk, &[&paths.state])?;
-    let (head, _, _) = read_state(disk, &paths, Access::Read)?;
-    check_key(&paths, &head, file.public())?;
-    check_indexes(&paths, &(head.first..head.end), &file.sets().indexes())
-}
-
 /// How often a state is looked at anew that changed while its witnesses were.
 const LOOKS_MAX: usize = 100;
 
@@ -594,15 +575,16 @@ pub fn files(environment: &Environment, key: &Path) -> Result<Vec<PathBuf>, Ledg
 /// A warning says so. A lock that is lost is made again.
 ///
 /// # Errors
-/// [`LedgerError::Exhausted`] if there are not so many; [`LedgerError::Unsafe`] if the key was handed over or retired here;
+/// [`LedgerError::Exhausted`] if there are not so many; [`LedgerError::Unsafe`] if the state is of another key or sector, or
+/// the key was handed over or retired here;
 /// if somebody signs; if the files can't be read or written.
 pub fn recover(
     environment: &Environment,
     key: &Path,
-    public: &[u8],
+    identity: &KeyIdentity,
     burn: u64,
 ) -> Result<Status, LedgerError> {
-    recover_with(environment, key, public, &Recovery { burn, takes_back: false })
+    recover_with(environment, key, identity, &Recovery { burn, takes_back: false })
 }
 
 /// Recovers a key that was handed over from here, as [`recover`] does: the hand-over was given up, or the key was handed back.
@@ -614,10 +596,10 @@ pub fn recover(
 pub fn take_back(
     environment: &Environment,
     key: &Path,
-    public: &[u8],
+    identity: &KeyIdentity,
     burn: u64,
 ) -> Result<Status, LedgerError> {
-    recover_with(environment, key, public, &Recovery { burn, takes_back: true })
+    recover_with(environment, key, identity, &Recovery { burn, takes_back: true })
 }
 
 /// What the caller of a recovery states.
@@ -631,7 +613,7 @@ struct Recovery {
 fn recover_with(
     environment: &Environment,
     key: &Path,
-    public: &[u8],
+    identity: &KeyIdentity,
     recovery: &Recovery,
 ) -> Result<Status, LedgerError> {
     let (disk, paths) = (&*environment.disk, Paths::of_existing(&*environment.disk, key)?);
@@ -642,8 +624,9 @@ fn recover_with(
         true => disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error)),
         false => Ok(()),
     };
-    let recovered = named
-        .and_then(|()| recover_under(&lock, environment, &paths, (public, recovery), &mut anchors));
+    let recovered = named.and_then(|()| {
+        recover_under(&lock, environment, &paths, (identity, recovery), &mut anchors)
+    });
     if is_new && recovered.is_err() {
         // A refusal changes nothing.
         let _ = disk.remove(&paths.lock);
@@ -676,12 +659,12 @@ fn recover_under(
     lock: &Lock,
     environment: &Environment,
     paths: &Paths,
-    (public, recovery): (&[u8], &Recovery),
+    (identity, recovery): (&KeyIdentity, &Recovery),
     anchors: &mut Vec<Witness>,
 ) -> Result<Vec<String>, LedgerError> {
     let disk = &*environment.disk;
     let (head, mut slots, state) = read_state(disk, paths, Access::Write)?;
-    check_key(paths, &head, public)?;
+    identity.check_state(paths, &head)?;
     check_places(environment, paths, head.allow_network)?;
     let machine = machine_id(&*environment.machine)?;
     let at = |error: io::Error| failed(&paths.log, &error);

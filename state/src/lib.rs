@@ -76,14 +76,12 @@ mod witnesses;
 
 pub use anchor::{Anchor, FileAnchor};
 pub use backup::{backup, restore};
-pub use files::{Environment, Paths};
+pub use files::{Environment, KeyIdentity, Paths};
 pub use foreign::Foreign;
 pub use hand_over::{hand_over, retire};
 pub use history::{History, Reuse, audit, log, read_log};
 pub use key_file::{KeyFile, LABEL, Secret};
-pub use keys::{
-    NewKey, Status, check_place, check_sector, create, discard, files, recover, status, take_back,
-};
+pub use keys::{NewKey, Status, check_place, create, discard, files, recover, status, take_back};
 pub use ledger::{FilesLedger, OpenKeys, Options, reserve_max};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};

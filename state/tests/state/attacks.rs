@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,11 +16,11 @@ use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
 use gabion_state::testing::{with_hook, with_hook_once, with_mounts};
 use gabion_state::{
     Environment, GeneratedKey, KeyFile, Lifecycle, ResumableKey, ResumableSectors, Sets, Signer,
-    backup, check_place, create, hand_over, recover, restore, retire, status,
+    backup, check_place, create, hand_over, recover, restore, retire, status, take_back,
 };
 
 use crate::real_disk::{new_key, strace};
-use crate::simulation::PUBLIC;
+use crate::simulation::{PUBLIC, identity};
 use crate::test_home::{ONE, TestHome, engine, environment, key_options, open};
 
 const SET: &str = "LMS_SHA256_M32_H5_W4";
@@ -36,6 +36,18 @@ fn make_key(environment: &Environment, key: &Path) {
 fn make_key_of(set: &str, environment: &Environment, key: &Path) {
     let made = GeneratedKey::generate(environment, engine(), set.parse().unwrap(), ONE, &mut go_on);
     made.unwrap().unwrap().write(environment, &key_options(key)).unwrap();
+}
+
+/// Makes a key in two sectors.
+fn make_sectors(place: &TestHome) -> [PathBuf; 2] {
+    let keys = [0, 1].map(|at| (place.path(&format!("keys/k{at}")), Vec::new()));
+    let sets: Sets = SET.parse().unwrap();
+    let begun = ResumableSectors::begin(&place.environment, &keys, &sets, None).unwrap();
+    let made = begun.generate(engine(), ONE, Duration::MAX, &mut go_on).unwrap().unwrap();
+    for (made, (key, _)) in made.iter().zip(&keys) {
+        made.write(&place.environment, &key_options(key)).unwrap();
+    }
+    keys.map(|(key, _)| key)
 }
 
 fn signed(signer: &Signer) -> Result<u64, Error> {
@@ -101,7 +113,7 @@ fn a_state_that_a_link_puts_on_a_network_is_refused() {
             gabion_state::FilesLedger::open(environment, &place.key(), PUBLIC, Default::default())
         };
         says(opened(&environment), "other machines see");
-        says(recover(&environment, &place.key(), PUBLIC, 1), "other machines see");
+        says(recover(&environment, &place.key(), &identity(8), 1), "other machines see");
         opened(&place.environment).unwrap().close().unwrap();
     }
 }
@@ -114,8 +126,8 @@ fn only_the_home_that_recovered_a_key_signs_with_it_and_its_copies() {
         let (key, other) = (place.key(), environment(&place.path("other/anchors"), None));
         make_key_of(set, &place.environment, &key);
         assert!(open(&other, &key).is_err(), "{set}");
-        let public = KeyFile::read(&*other.disk, &key).unwrap().public().to_vec();
-        recover(&other, &key, &public, 0).unwrap();
+        let identity = KeyFile::read(&*other.disk, &key).unwrap().identity();
+        recover(&other, &key, &identity, 0).unwrap();
         let copies = ["one", "two"].map(|name| place.copy("keys", name));
         for key in copies.iter().chain([&key]) {
             let refused = open(&place.environment, key).unwrap_err();
@@ -128,7 +140,7 @@ fn only_the_home_that_recovered_a_key_signs_with_it_and_its_copies() {
             assert!(open(&place.environment, key).is_err(), "{set}");
         }
         // Back again: now the other home's anchor is the one that does not count.
-        recover(&place.environment, &copies[0], &public, 0).unwrap();
+        recover(&place.environment, &copies[0], &identity, 0).unwrap();
         assert!(open(&other, &copies[0]).is_err() && open(&other, &copies[1]).is_err(), "{set}");
         assert_eq!(signed(&open(&place.environment, &copies[0]).unwrap()), Ok(1), "{set}");
     }
@@ -140,22 +152,22 @@ fn a_recover_that_is_interrupted_is_run_once_more() {
     let place = TestHome::empty();
     let (key, anchors) = (place.key(), place.path("other/anchors"));
     make_key(&place.environment, &key);
-    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+    let identity = KeyFile::read(&*place.environment.disk, &key).unwrap().identity();
     let frail = |at, ending| {
         let failed = || Err(std::io::Error::other("the device failed"));
         with_hook_once(&environment(&anchors, None), (at, ending), failed)
     };
     let before = fs::read(place.path("keys/k.state")).unwrap();
-    assert!(recover(&frail(DiskCall::MakeFolder, "anchors"), &key, &public, 0).is_err());
+    assert!(recover(&frail(DiskCall::MakeFolder, "anchors"), &key, &identity, 0).is_err());
     assert_eq!(fs::read(place.path("keys/k.state")).unwrap(), before);
     // The anchor's file is made, written, synced and named.
-    assert!(recover(&frail(DiskCall::SyncFolder, "anchors"), &key, &public, 0).is_err());
+    assert!(recover(&frail(DiskCall::SyncFolder, "anchors"), &key, &identity, 0).is_err());
     assert_ne!(fs::read(place.path("keys/k.state")).unwrap(), before);
     let other = environment(&anchors, None);
     for environment in [&place.environment, &other] {
         assert!(open(environment, &key).is_err());
     }
-    recover(&other, &key, &public, 0).unwrap();
+    recover(&other, &key, &identity, 0).unwrap();
     assert!(open(&place.environment, &key).is_err());
     assert_eq!(signed(&open(&other, &key).unwrap()), Ok(0));
 }
@@ -195,27 +207,51 @@ fn a_key_by_hard_links_is_one_key() {
 #[test]
 fn a_sector_in_the_place_of_another_signs_with_its_own_secret() {
     let place = TestHome::empty();
-    let keys: Vec<_> = [0, 1].map(|at| (place.path(&format!("keys/k{at}")), Vec::new())).into();
-    let sets: Sets = SET.parse().unwrap();
-    let begun = ResumableSectors::begin(&place.environment, &keys, &sets, None).unwrap();
-    let made = begun.generate(engine(), ONE, Duration::MAX, &mut go_on).unwrap().unwrap();
-    for (made, (key, _)) in made.iter().zip(&keys) {
-        made.write(&place.environment, &key_options(key)).unwrap();
-    }
-    let first = open(&place.environment, &keys[0].0).unwrap();
+    let keys = make_sectors(&place);
+    let first = open(&place.environment, &keys[0]).unwrap();
     assert_eq!(signed(&first).unwrap(), 0);
     fs::create_dir(place.path("old")).unwrap();
     for ending in ["state", "log", "lock"] {
-        let name = keys[0].0.with_extension(ending);
+        let name = keys[0].with_extension(ending);
         fs::rename(&name, place.path("old").join(ending)).unwrap();
-        fs::rename(keys[1].0.with_extension(ending), &name).unwrap();
+        fs::rename(keys[1].with_extension(ending), &name).unwrap();
     }
     // The same file, with other bytes.
-    fs::write(&keys[0].0, fs::read(&keys[1].0).unwrap()).unwrap();
-    let second = open(&place.environment, &keys[0].0).unwrap();
+    fs::write(&keys[0], fs::read(&keys[1]).unwrap()).unwrap();
+    let second = open(&place.environment, &keys[0]).unwrap();
     assert_eq!(signed(&second), Ok(16));
     assert!(matches!(signed(&first), Err(Error::Ledger(LedgerError::Unsafe(_)))));
     second.close().unwrap();
+}
+
+/// The lock opens only after another sector's state took the place of the key's, as if somebody copied files meanwhile.
+#[test]
+fn state_replaced_by_another_sectors_before_the_lock_is_refused() {
+    let place = TestHome::empty();
+    let keys = make_sectors(&place);
+    let [own, other] = ["keys/k0.state", "keys/k1.state"].map(|name| place.path(name));
+    let identity = KeyFile::read(&*place.environment.disk, &keys[0]).unwrap().identity();
+    let (before, out) = (fs::read(&own).unwrap(), place.path("copy/backup"));
+    for change in ["hand over", "retire", "recover", "take back"] {
+        let (from, to) = (other.clone(), own.clone());
+        let swap = move || fs::copy(from, to).map(drop);
+        let environment =
+            with_hook_once(&place.environment, (DiskCall::Open(Access::Write), "k0.lock"), swap);
+        let refused = match change {
+            "hand over" => hand_over(&environment, &keys[0], &identity, &out).map(drop),
+            "retire" => retire(&environment, &keys[0], &identity),
+            "recover" => recover(&environment, &keys[0], &identity, 1).map(drop),
+            _ => take_back(&environment, &keys[0], &identity, 1).map(drop),
+        };
+        let refused = refused.expect_err(change).to_string();
+        assert!(refused.contains("the state of another sector"), "{change}: {refused}");
+        assert_eq!(fs::read(&own).unwrap(), fs::read(&other).unwrap(), "{change}");
+        assert!(!out.exists(), "{change}");
+        fs::write(&own, &before).unwrap();
+    }
+    for (key, index) in keys.iter().zip([0, 16]) {
+        assert_eq!(signed(&open(&place.environment, key).unwrap()), Ok(index));
+    }
 }
 
 /// Run by the test below as a process of its own, which works in another folder, and by itself for nothing.
@@ -332,7 +368,7 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
         let place = TestHome::empty();
         let (key, out) = (place.key(), place.path("copy/backup"));
         make_key(&place.environment, &key);
-        let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+        let identity = KeyFile::read(&*place.environment.disk, &key).unwrap().identity();
         let witnessed = fs::read(anchor_of(&place)).unwrap();
         assert_eq!(engine_key(&place.environment, &key).unwrap(), Ok(0));
         let state = fs::read(place.path("keys/k.state")).unwrap();
@@ -345,7 +381,7 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
                 false => Ok(()),
             }
         });
-        let handed = hand_over(&frail, &key, &public, &out);
+        let handed = hand_over(&frail, &key, &identity, &out);
         if calls.load(Ordering::Relaxed) <= nth {
             handed.unwrap();
             break;
@@ -358,7 +394,7 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
             }
             Err(refused) => {
                 assert!(refused.to_string().contains("no longer signs here"), "{refused}");
-                assert!(recover(&place.environment, &key, &public, 8).is_err(), "call {nth}");
+                assert!(recover(&place.environment, &key, &identity, 8).is_err(), "call {nth}");
                 left += 1;
             }
         }
@@ -374,14 +410,14 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
         if lifecycle == Lifecycle::HandedOver {
             assert!(out.exists(), "call {nth}");
         } else {
-            let again = hand_over(&place.environment, &key, &public, &out).unwrap();
+            let again = hand_over(&place.environment, &key, &identity, &out).unwrap();
             assert_eq!(again, lifecycle == Lifecycle::HandingOver, "call {nth}");
         }
         let (other, there) = (environment(&place.path("other/anchors"), None), place.path("there"));
         restore(&other, &out, &there).unwrap();
         assert!(open(&other, &there).is_err() && open(&place.environment, &there).is_err());
         let next = status(&other, &there).unwrap().index;
-        recover(&other, &there, &public, 0).unwrap();
+        recover(&other, &there, &identity, 0).unwrap();
         assert_eq!(engine_key(&other, &there).unwrap(), Ok(next), "call {nth}");
         assert!(
             open(&place.environment, &key).is_err() && open(&place.environment, &there).is_err()
@@ -399,39 +435,39 @@ fn a_key_that_left_a_home_stays_away() {
         let (key, out) = (place.key(), place.path("copy/backup"));
         let second = place.path("copy/second");
         make_key_of(set, &place.environment, &key);
-        let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+        let identity = KeyFile::read(&*place.environment.disk, &key).unwrap().identity();
         let old = place.copy("keys", "old");
         assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0), "{set}");
-        hand_over(&place.environment, &key, &public, &out).unwrap();
+        hand_over(&place.environment, &key, &identity, &out).unwrap();
         for key in [&key, &old] {
             let refused = open(&place.environment, key).unwrap_err().to_string();
             assert!(refused.contains("handed over") && refused.contains("every-other-copy"));
-            assert!(recover(&place.environment, key, &public, 3).is_err(), "{set}");
+            assert!(recover(&place.environment, key, &identity, 3).is_err(), "{set}");
             assert!(backup(&place.environment, key, &second).is_err(), "{set}");
-            assert!(hand_over(&place.environment, key, &public, &second).is_err(), "{set}");
+            assert!(hand_over(&place.environment, key, &identity, &second).is_err(), "{set}");
             let seen = status(&place.environment, key).unwrap();
             assert_eq!(seen.lifecycle, Lifecycle::HandedOver);
             assert!(seen.refusal.unwrap().contains("handed over"));
         }
         assert!(!second.exists());
         // By the caller's word, and not below what any witness saw.
-        let back = gabion_state::take_back(&place.environment, &old, &public, 0).unwrap();
+        let back = take_back(&place.environment, &old, &identity, 0).unwrap();
         assert!(back.index >= 1, "{set}: {back:?}");
         assert!(open(&place.environment, &key).is_err(), "{set}");
         assert_eq!(signed(&open(&place.environment, &old).unwrap()), Ok(back.index), "{set}");
         // For ever: by a copy whose anchor is somewhere else, too.
-        retire(&place.environment, &old, &public).unwrap();
-        retire(&place.environment, &old, &public).unwrap();
+        retire(&place.environment, &old, &identity).unwrap();
+        retire(&place.environment, &old, &identity).unwrap();
         fs::remove_file(place.path("keys/k.lock")).unwrap();
-        retire(&place.environment, &key, &public).unwrap();
+        retire(&place.environment, &key, &identity).unwrap();
         for key in [&key, &old] {
             assert!(open(&place.environment, key).is_err(), "{set}");
-            assert!(recover(&place.environment, key, &public, 3).is_err(), "{set}");
-            assert!(gabion_state::take_back(&place.environment, key, &public, 3).is_err(), "{set}");
+            assert!(recover(&place.environment, key, &identity, 3).is_err(), "{set}");
+            assert!(take_back(&place.environment, key, &identity, 3).is_err(), "{set}");
         }
         let other = environment(&place.path("other/anchors"), None);
-        retire(&other, &old, &public).unwrap();
-        assert!(recover(&other, &old, &public, 3).is_err(), "{set}");
+        retire(&other, &old, &identity).unwrap();
+        assert!(recover(&other, &old, &identity, 3).is_err(), "{set}");
     }
 }
 
@@ -441,16 +477,16 @@ fn a_hand_over_does_not_go_on_with_an_older_state() {
     let place = TestHome::empty();
     let (key, out) = (place.key(), place.path("copy/backup"));
     make_key(&place.environment, &key);
-    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+    let identity = KeyFile::read(&*place.environment.disk, &key).unwrap().identity();
     let old = place.copy("keys", "old");
     assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0));
     let failed = || Err(std::io::Error::other("the device failed"));
     let frail = with_hook_once(&place.environment, (DiskCall::Rename, "backup.part"), failed);
-    let refused = hand_over(&frail, &key, &public, &out).unwrap_err().to_string();
+    let refused = hand_over(&frail, &key, &identity, &out).unwrap_err().to_string();
     assert!(refused.contains("--hand-over --out FILE"), "{refused}");
-    assert!(hand_over(&place.environment, &old, &public, &out).is_err());
+    assert!(hand_over(&place.environment, &old, &identity, &out).is_err());
     assert!(!out.exists());
-    hand_over(&place.environment, &key, &public, &out).unwrap();
+    hand_over(&place.environment, &key, &identity, &out).unwrap();
 }
 
 /// What a kill leaves that came after the backup got its name: the same call finds it whole, and takes no other file for it.
@@ -459,7 +495,7 @@ fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
     let place = TestHome::empty();
     let (key, out) = (place.key(), place.path("copy/backup"));
     make_key(&place.environment, &key);
-    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+    let identity = KeyFile::read(&*place.environment.disk, &key).unwrap().identity();
     fs::write(place.path("copy/other"), "another file").unwrap();
     backup(&place.environment, &key, &place.path("copy/older")).unwrap();
     assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0));
@@ -471,15 +507,16 @@ fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
             false => Ok(()),
         }
     });
-    let refused = hand_over(&frail, &key, &public, &out).unwrap_err().to_string();
+    let refused = hand_over(&frail, &key, &identity, &out).unwrap_err().to_string();
     assert!(refused.contains("is whole"), "{refused}");
     assert_eq!(status(&place.environment, &key).unwrap().lifecycle, Lifecycle::HandingOver);
     for other in ["copy/other", "copy/older"] {
-        let refused = hand_over(&place.environment, &key, &public, &place.path(other)).unwrap_err();
+        let refused =
+            hand_over(&place.environment, &key, &identity, &place.path(other)).unwrap_err();
         assert!(refused.to_string().contains("--hand-over --out FILE"), "{refused}");
     }
     let written = fs::read(&out).unwrap();
-    assert!(hand_over(&place.environment, &key, &public, &out).unwrap());
+    assert!(hand_over(&place.environment, &key, &identity, &out).unwrap());
     assert_eq!(fs::read(&out).unwrap(), written);
     assert_eq!(status(&place.environment, &key).unwrap().lifecycle, Lifecycle::HandedOver);
 }
@@ -491,29 +528,31 @@ fn an_older_anchor_alone_does_not_bring_back_what_left() {
         let place = TestHome::empty();
         let (key, out) = (place.key(), place.path("copy/backup"));
         make_key(&place.environment, &key);
-        let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
+        let identity = KeyFile::read(&*place.environment.disk, &key).unwrap().identity();
         assert_eq!(signed(&open(&place.environment, &key).unwrap()), Ok(0));
         let before = fs::read(anchor_of(&place)).unwrap();
         match leave {
-            "retire" => retire(&place.environment, &key, &public).unwrap(),
-            _ => assert!(!hand_over(&place.environment, &key, &public, &out).unwrap()),
+            "retire" => retire(&place.environment, &key, &identity).unwrap(),
+            _ => assert!(!hand_over(&place.environment, &key, &identity, &out).unwrap()),
         }
         fs::write(anchor_of(&place), before).unwrap();
         let refused = open(&place.environment, &key).unwrap_err().to_string();
         assert!(refused.contains("no longer signs here"), "{leave}: {refused}");
         // Nor does plain `recover`, also where no anchor is left and in another home.
-        assert!(recover(&place.environment, &key, &public, 3).is_err());
+        assert!(recover(&place.environment, &key, &identity, 3).is_err());
         fs::remove_file(anchor_of(&place)).unwrap();
         let other = environment(&place.path("other"), None);
         for environment in [&place.environment, &other] {
             assert!(
                 open(environment, &key).unwrap_err().to_string().contains("no longer signs here")
             );
-            assert!(recover(environment, &key, &public, 3).is_err(), "{leave}");
+            assert!(recover(environment, &key, &identity, 3).is_err(), "{leave}");
             assert!(backup(environment, &key, &place.path("copy/second")).is_err(), "{leave}");
             assert_ne!(status(environment, &key).unwrap().lifecycle, Lifecycle::Active);
         }
-        assert!(hand_over(&place.environment, &key, &public, &place.path("copy/second")).is_err());
+        assert!(
+            hand_over(&place.environment, &key, &identity, &place.path("copy/second")).is_err()
+        );
     }
 }
 
@@ -529,11 +568,11 @@ fn a_damaged_slot_does_not_bring_back_what_left() {
                 _ => place.environment.clone(),
             };
             make_key(&maker, &key);
-            let public = KeyFile::read(&*maker.disk, &key).unwrap().public().to_vec();
+            let identity = KeyFile::read(&*maker.disk, &key).unwrap().identity();
             assert_eq!(signed(&open(&maker, &key).unwrap()), Ok(0));
             match leave {
-                "hand over" => drop(hand_over(&place.environment, &key, &public, &out).unwrap()),
-                _ => retire(&place.environment, &key, &public).unwrap(),
+                "hand over" => drop(hand_over(&place.environment, &key, &identity, &out).unwrap()),
+                _ => retire(&place.environment, &key, &identity).unwrap(),
             }
             let mut anchor = fs::read(anchor_of(&place)).unwrap();
             anchor[slot + 100] ^= 1;
@@ -542,7 +581,7 @@ fn a_damaged_slot_does_not_bring_back_what_left() {
             assert_eq!(open(&maker, &key).is_ok(), leave.ends_with("home made"), "{leave}, {slot}");
             let refused = open(&place.environment, &key).unwrap_err().to_string();
             assert!(refused.contains("no longer signs here"), "{leave}, {slot}: {refused}");
-            assert!(recover(&place.environment, &key, &public, 1).is_err(), "{leave}, {slot}");
+            assert!(recover(&place.environment, &key, &identity, 1).is_err(), "{leave}, {slot}");
         }
     }
 }
@@ -553,8 +592,8 @@ fn a_backup_of_what_left_is_not_written_while_its_state_cannot_be_read() {
     let place = TestHome::empty();
     let (key, out) = (place.key(), place.path("copy/backup"));
     make_key(&place.environment, &key);
-    let public = KeyFile::read(&*place.environment.disk, &key).unwrap().public().to_vec();
-    retire(&place.environment, &key, &public).unwrap();
+    let identity = KeyFile::read(&*place.environment.disk, &key).unwrap().identity();
+    retire(&place.environment, &key, &identity).unwrap();
     let failed = || Err(std::io::Error::other("the device failed"));
     let frail =
         with_hook_once(&place.environment, (DiskCall::Open(Access::Read), "k.state"), failed);

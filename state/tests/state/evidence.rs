@@ -12,7 +12,7 @@ use gabion_state::testing::with_hook_once;
 use gabion_state::{Line, NewKey, create, log, recover, status};
 
 use crate::real_disk::{is_unsafe, new_key, open, sign};
-use crate::simulation::{FakeSigner, PUBLIC, stand_in};
+use crate::simulation::{FakeSigner, identity, stand_in};
 use crate::test_home::TestHome;
 
 /// A key with three signatures, one of them with a request id, that was closed.
@@ -105,11 +105,11 @@ fn bytes_behind_the_last_line_are_found() {
     assert_eq!(indexes(&place), [0, 1, 2], "zeros are nothing");
     // A copy stays, and the key goes on.
     put(end, b"more");
-    let recovered = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
+    let recovered = recover(&place.environment, &place.key(), &identity(64), 0).unwrap();
     assert!(recovered.warnings[0].contains("k.log.1"), "{recovered:?}");
     assert_eq!(indexes(&place), [0, 1, 2]);
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"four"), 3);
-    let whole = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
+    let whole = recover(&place.environment, &place.key(), &identity(64), 0).unwrap();
     assert!(!whole.warnings.iter().any(|warning| warning.contains("k.log")), "{whole:?}");
 }
 
@@ -167,7 +167,7 @@ fn a_log_that_is_not_the_keys_newest_is_found() {
     let state = fs::read(place.path("keys/k.state")).unwrap();
     fs::write(&path, &bytes).unwrap();
     is_damaged(&place, "an old log");
-    recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
+    recover(&place.environment, &place.key(), &identity(64), 0).unwrap();
     sign(place.open(&place.key()).unwrap(), b"five");
     fs::write(place.path("keys/k.state"), state).unwrap();
     is_damaged(&place, "an old state");

@@ -28,7 +28,7 @@ use gabion_state::{backup, create, hand_over, recover, restore, retire, status, 
 
 use crate::faults::{Counts, Scenarios, asked_for, strike_all};
 use crate::simulation::{
-    CounterEntropy, KEY, OpenProcess, Oracle, Outcome, PUBLIC, SignBy, Wrap, message, new_key,
+    CounterEntropy, KEY, OpenProcess, Oracle, Outcome, SignBy, Wrap, identity, message, new_key,
     real_lms, sign, sound,
 };
 
@@ -428,8 +428,8 @@ impl Homes {
         let top = self.judge.oracle.lock().unwrap().top();
         let burn = status(&environment, key).map_or(top, |seen| top.saturating_sub(seen.index));
         let recovered = match takes_back {
-            true => take_back(&environment, key, PUBLIC, burn),
-            false => recover(&environment, key, PUBLIC, burn),
+            true => take_back(&environment, key, &identity(32), burn),
+            false => recover(&environment, key, &identity(32), burn),
         };
         let mut witnesses = self.judge.witnesses();
         let is_refused = self.retired.contains(&home) || self.gone.contains(&home) && !takes_back;
@@ -477,7 +477,7 @@ impl Homes {
         let has_left = (0..4).any(|_| {
             let environment = self.running(home, place).environment.clone();
             let handed =
-                hand_over(&environment, Path::new(PLACES[place]), PUBLIC, Path::new(BACKUP));
+                hand_over(&environment, Path::new(PLACES[place]), &identity(32), Path::new(BACKUP));
             handed.is_ok() || self.sim.files().contains_key(Path::new(BACKUP))
         });
         if has_left {
@@ -509,7 +509,7 @@ impl Homes {
             Retire(home, place) => {
                 self.close(home);
                 let environment = self.running(home, place).environment.clone();
-                if retire(&environment, Path::new(PLACES[place]), PUBLIC).is_err() {
+                if retire(&environment, Path::new(PLACES[place]), &identity(32)).is_err() {
                     return false;
                 }
                 self.retired.insert(home);

@@ -21,7 +21,7 @@ use gabion_state::{
 use serde_json::json;
 
 use crate::faults::record;
-use crate::simulation::{FakeSigner, PUBLIC, SECRET, SignBy, stand_in};
+use crate::simulation::{FakeSigner, PUBLIC, SECRET, SignBy, identity, stand_in};
 use crate::test_home::{TestHome, environment};
 
 /// How many times the counts of script/test run; `make hbs-faults` sets 50.
@@ -311,9 +311,9 @@ fn a_backup_goes_on_where_nothing_was_signed_since_and_else_by_recovery() {
     assert_eq!(sign(place.open(&again).unwrap(), b"two"), 1);
     assert!(is_unsafe(place.open(&place.key())));
     // The anchor saw index 1, so it must be burnt at least.
-    let refused = recover(&place.environment, &place.key(), PUBLIC, 15).unwrap_err();
+    let refused = recover(&place.environment, &place.key(), &identity(16), 15).unwrap_err();
     assert_eq!(refused, LedgerError::Exhausted { wanted: 15, left: 14 });
-    let recovered = recover(&place.environment, &place.key(), PUBLIC, 3).unwrap();
+    let recovered = recover(&place.environment, &place.key(), &identity(16), 3).unwrap();
     assert_eq!((recovered.index, recovered.remaining.burnt), (5, 4));
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
     assert!(is_unsafe(place.open(&again)));
@@ -332,7 +332,7 @@ fn a_lost_home_is_recovered_from() {
     sign(place.open(&place.key()).unwrap(), b"one");
     let new_home = environment(&place.path("new/home"), Some(9));
     assert!(is_unsafe(open(&new_home, &place.key(), Duration::ZERO)));
-    recover(&new_home, &place.key(), PUBLIC, 2).unwrap();
+    recover(&new_home, &place.key(), &identity(16), 2).unwrap();
     let ledger = open(&new_home, &place.key(), Duration::ZERO).unwrap();
     assert_eq!(sign(ledger, b"two"), 3);
     assert!(is_unsafe(place.open(&place.key())));
@@ -486,12 +486,12 @@ fn recover_reports_a_damaged_log_and_keeps_a_copy() {
     fs::write(&path, &bytes).unwrap();
     assert!(is_unsafe(place.open(&place.key())));
     assert!(status(&place.environment, &place.key()).unwrap().refusal.is_some());
-    let recovered = recover(&place.environment, &place.key(), PUBLIC, 3).unwrap();
+    let recovered = recover(&place.environment, &place.key(), &identity(64), 3).unwrap();
     assert!(recovered.warnings[0].contains("k.log.1"), "{recovered:?}");
     assert_eq!((recovered.index, recovered.refusal), (5, None));
     assert_eq!(fs::read(place.path("keys/k.log.1")).unwrap(), bytes);
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
-    let whole = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
+    let whole = recover(&place.environment, &place.key(), &identity(64), 0).unwrap();
     assert!(
         !whole.warnings.iter().any(|warning| warning.contains("k.log"))
             && !place.path("keys/k.log.2").exists()
@@ -509,12 +509,12 @@ fn recover_begins_a_new_log_if_it_is_lost() {
     // Killed while it makes the new one: recovered once more.
     let failed = || Err(std::io::Error::other("the device failed"));
     let frail = with_hook_once(&place.environment, (DiskCall::Sync, "k.log"), failed);
-    assert!(recover(&frail, &place.key(), PUBLIC, 3).is_err());
+    assert!(recover(&frail, &place.key(), &identity(64), 3).is_err());
     assert!(place.path("keys/k.log").exists() && is_unsafe(place.open(&place.key())));
-    let recovered = recover(&place.environment, &place.key(), PUBLIC, 0).unwrap();
+    let recovered = recover(&place.environment, &place.key(), &identity(64), 0).unwrap();
     assert!(recovered.warnings[0].contains("k.log.1"), "{recovered:?}");
     fs::remove_file(place.path("keys/k.log")).unwrap();
-    let recovered = recover(&place.environment, &place.key(), PUBLIC, 3).unwrap();
+    let recovered = recover(&place.environment, &place.key(), &identity(64), 3).unwrap();
     assert!(recovered.warnings[0].contains("the log is lost"), "{recovered:?}");
     assert_eq!((recovered.index, recovered.refusal), (5, None));
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);

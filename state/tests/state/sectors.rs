@@ -527,14 +527,14 @@ impl Hosts {
         let Ok(key) = KeyFile::read(&*here.disk, &from) else { return };
         let has_left = (0..4).any(|_| {
             let here = self.current().environment.clone();
-            hand_over(&here, &from, key.public(), file).is_ok() || self.is_there(file)
+            hand_over(&here, &from, &key.identity(), file).is_ok() || self.is_there(file)
         });
         if !has_left {
             return;
         }
         self.gone.insert(number);
         let brought = restore(&there, file, &to)
-            .and_then(|()| recover(&there, &to, key.public(), 0).map(drop));
+            .and_then(|()| recover(&there, &to, &key.identity(), 0).map(drop));
         if brought.is_err() {
             self.sim.remove(&format!("{}", to.display()));
         }
@@ -554,7 +554,7 @@ impl Hosts {
         self.close();
         let environment = self.current().environment.clone();
         let Ok(file) = KeyFile::read(&*environment.disk, &sector(number)) else { return };
-        let _ = recover(&environment, &sector(number), file.public(), 0);
+        let _ = recover(&environment, &sector(number), &file.identity(), 0);
     }
 
     fn step(&mut self, step: Step) {

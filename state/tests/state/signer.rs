@@ -276,8 +276,8 @@ fn a_lock_that_is_lost_is_made_again() {
     let place = TestHome::levels(1);
     let (key, lock) = (place.key(), place.path("keys/k.lock"));
     let recovered = |burn| {
-        let public = KeyFile::read(&RealDisk, &key).unwrap().public().to_vec();
-        gabion_state::recover(&place.environment, &key, &public, burn)
+        let identity = KeyFile::read(&RealDisk, &key).unwrap().identity();
+        gabion_state::recover(&place.environment, &key, &identity, burn)
     };
     let opening = SignerOptions { ahead: 4, wait: Duration::ZERO, ..SignerOptions::default() };
     let signer = Signer::open(&place.environment, engine(), &key, None, &opening).unwrap();

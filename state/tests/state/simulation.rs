@@ -25,8 +25,8 @@ use gabion_engine::{Entropy, EntropyError, Error};
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels};
 use gabion_scheme::xmss::{self, Set};
 use gabion_state::{
-    Environment, FilesLedger, KeyId, Machine, NewKey, OpenKeys, Options, Process, Trees, backup,
-    create, recover, restore,
+    Environment, FilesLedger, KeyId, KeyIdentity, Machine, NewKey, OpenKeys, Options, Process,
+    Trees, backup, create, recover, restore,
 };
 
 pub const KEY: &str = "/keys/k";
@@ -241,6 +241,11 @@ pub const SCENARIOS: &[(&str, &[Step])] = &[
     ),
     ("trees", &[Keep, Sign(1), Keep, Close, Keep, Sign(1)]),
 ];
+
+/// The identity of a key of [`PUBLIC`] with `end` indexes.
+pub fn identity(end: u64) -> KeyIdentity {
+    KeyIdentity { public: PUBLIC.to_vec(), indexes: 0..end }
+}
 
 /// The key of all scenarios.
 pub fn new_key() -> NewKey<'static> {
@@ -610,7 +615,7 @@ impl Simulation {
     fn recover(&mut self) {
         self.close();
         let environment = self.running().environment.clone();
-        let _ = recover(&environment, Path::new(KEY), PUBLIC, 0);
+        let _ = recover(&environment, Path::new(KEY), &identity(32), 0);
     }
 }
 

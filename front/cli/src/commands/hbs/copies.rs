@@ -86,8 +86,7 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
         gabion_state::backup(&around, &args.key.key, &args.out)?;
         return Ok(0);
     }
-    gabion_state::check_sector(&around, &args.key.key, &file)?;
-    if gabion_state::hand_over(&around, &args.key.key, file.public(), &args.out)? {
+    if gabion_state::hand_over(&around, &args.key.key, &file.identity(), &args.out)? {
         eprintln!(
             "warning: an earlier hand-over was interrupted; destroy any other backup that it wrote, since only one host may go on with \
              the key"
@@ -104,8 +103,7 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
 pub fn retire(args: RetireArgs) -> Result<u8, Failure> {
     let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
-    gabion_state::check_sector(&around, &args.key.key, &file)?;
-    gabion_state::retire(&around, &args.key.key, file.public())?;
+    gabion_state::retire(&around, &args.key.key, &file.identity())?;
     eprintln!("note: the key no longer signs here; remove its copies and backups elsewhere");
     Ok(0)
 }

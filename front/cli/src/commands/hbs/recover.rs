@@ -35,12 +35,11 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
-    gabion_state::check_sector(&around, &args.key.key, &file)?;
     let recover = match args.i_have_destroyed_every_other_copy {
         true => gabion_state::take_back,
         false => gabion_state::recover,
     };
-    let recovered = recover(&around, &args.key.key, file.public(), args.burn);
+    let recovered = recover(&around, &args.key.key, &file.identity(), args.burn);
     let status = recovered.map_err(|error| match error {
         LedgerError::Exhausted { wanted, left } => Failure::Refused(format!(
             "nothing was burnt: --burn is {wanted}, and {left} are left; burn fewer if that covers what was signed, or \
