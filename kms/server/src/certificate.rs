@@ -6,7 +6,8 @@ use std::sync::Arc;
 use base64ct::{Base64, Encoding};
 use gabion_engine::{Algorithm, Engine, OsEntropy};
 use gabion_kms::clock::{now_ms, rfc3339};
-use rustls::pki_types::{CertificateDer, alg_id};
+use gabion_rustls::certificate::{self, Fields, Subject, extension, tlv};
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{ServerConfig, SignatureScheme};
@@ -60,18 +61,13 @@ fn issue(
     scheme: SignatureScheme,
     addresses: &[IpAddr],
 ) -> Result<IssuedCertificate, Error> {
-    let authority = Subject { key: generate(algorithm)?, name: "Gabion KMS, made for one run" };
-    let server = Subject { key: generate(algorithm)?, name: "localhost" };
-    let root = certificate(scheme, &authority, &authority, of_authority())?;
-    let of_server = of_server(server.name, addresses);
-    let leaf = certificate(scheme, &authority, &server, of_server)?;
+    let authority =
+        Subject { key: generate(algorithm)?, name: "Gabion KMS, made for one run".to_owned() };
+    let server = Subject { key: generate(algorithm)?, name: "localhost".to_owned() };
+    let root = issue_now(scheme, &authority, &authority, of_authority())?;
+    let of_server = of_server(&server.name, addresses);
+    let leaf = issue_now(scheme, &authority, &server, of_server)?;
     Ok((Arc::new(CertifiedKey::new(vec![leaf], server.key)), root))
-}
-
-/// A certificate's subject with its key.
-struct Subject {
-    key: Arc<dyn SigningKey>,
-    name: &'static str,
 }
 
 fn generate(algorithm: Algorithm) -> Result<Arc<dyn SigningKey>, Error> {
@@ -81,8 +77,8 @@ fn generate(algorithm: Algorithm) -> Result<Arc<dyn SigningKey>, Error> {
     Ok(gabion_rustls::signing::of_engine(key)?)
 }
 
-/// A certificate of version 3, with extensions beside the ids of both keys.
-fn certificate(
+/// Issues a certificate that is valid from now on, with the ids of both keys and `others` as extensions.
+fn issue_now(
     scheme: SignatureScheme,
     issuer: &Subject,
     subject: &Subject,
@@ -90,50 +86,28 @@ fn certificate(
 ) -> Result<CertificateDer<'static>, Error> {
     let now = now_ms();
     let valid_ms = [now.saturating_sub(SKEW_MS), now + LIFE_MS];
-    certificate_within(scheme, issuer, subject, others, valid_ms)
+    issue_within(scheme, issuer, subject, others, valid_ms)
 }
 
-fn certificate_within(
+fn issue_within(
     scheme: SignatureScheme,
     issuer: &Subject,
     subject: &Subject,
     others: Vec<Vec<u8>>,
     valid_ms: [u64; 2],
 ) -> Result<CertificateDer<'static>, Error> {
-    let none = || Error::Settings("the key does not sign certificates".to_owned());
-    let id = match scheme {
-        SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
-        _ => alg_id::ECDSA_SHA256,
-    };
-    let identifier = tlv(0x30, &[id.as_ref()]);
-    let public = subject.key.public_key().ok_or_else(none)?;
-    let of_issuer = issuer.key.public_key().ok_or_else(none)?;
     let mut serial = [0; 16];
     getrandom::fill(&mut serial).map_err(|error| Error::Settings(error.to_string()))?;
     serial[0] = serial[0] & 0x7f | 0x40; // Positive, and of one length.
-    let (key, issuers_key) = (key_id(&public), key_id(&of_issuer));
+    let (key, issuers_key) = (key_id(&subject.key)?, key_id(&issuer.key)?);
     let mut extensions = vec![
         extension(&[0x55, 0x1d, 0x0e], false, &tlv(4, &[&key])),
         extension(&[0x55, 0x1d, 0x23], false, &tlv(0x30, &[&tlv(0x80, &[&issuers_key])])),
     ];
     extensions.extend(others);
-    let validity = tlv(0x30, &[&time(valid_ms[0]), &time(valid_ms[1])]);
-    let to_sign = tlv(
-        0x30,
-        &[
-            &tlv(0xa0, &[&tlv(2, &[&[2]])]),
-            &tlv(2, &[&serial]),
-            &identifier,
-            &name(issuer.name),
-            &validity,
-            &name(subject.name),
-            &public,
-            &tlv(0xa3, &[&tlv(0x30, &[&extensions.concat()])]),
-        ],
-    );
-    let signer = issuer.key.choose_scheme(&[scheme]).ok_or_else(none)?;
-    let signature = tlv(3, &[&[0], &signer.sign(&to_sign)?]);
-    Ok(tlv(0x30, &[&to_sign, &identifier, &signature]).into())
+    let [from, to] = valid_ms.map(digits);
+    let fields = Fields { serial: &serial, validity: [&from, &to], extensions: &extensions };
+    Ok(certificate::issue(scheme, issuer, subject, &fields)?)
 }
 
 /// It signs certificates, and nothing else.
@@ -163,41 +137,17 @@ fn of_server(dns: &str, addresses: &[IpAddr]) -> Vec<Vec<u8>> {
     ]
 }
 
-/// The first 20 bytes of the digest of a public key (RFC 7093, section 2).
-fn key_id(public: &[u8]) -> Vec<u8> {
-    Sha256::digest(public)[..20].to_vec()
+/// Returns the first 20 bytes of the digest of a public key (RFC 7093, section 2).
+fn key_id(key: &Arc<dyn SigningKey>) -> Result<Vec<u8>, Error> {
+    Ok(Sha256::digest(certificate::public_key(key)?)[..20].to_vec())
 }
 
-/// A name with a common name alone.
-fn name(common: &str) -> Vec<u8> {
-    let attribute = tlv(0x30, &[&[6, 3, 0x55, 4, 3], &tlv(0x0c, &[common.as_bytes()])]);
-    tlv(0x30, &[&tlv(0x31, &[&attribute])])
-}
-
-/// A UTCTime, or from 2050 on a GeneralizedTime (section 4.1.2.5).
-fn time(ms: u64) -> Vec<u8> {
-    let mut digits: String = rfc3339(ms).chars().filter(char::is_ascii_digit).take(14).collect();
-    digits.push('Z');
-    match digits.as_str() < "2050" {
-        true => tlv(0x17, &[&digits.as_bytes()[2..]]),
-        false => tlv(0x18, &[digits.as_bytes()]),
-    }
-}
-
-fn extension(oid: &[u8], is_critical: bool, value: &[u8]) -> Vec<u8> {
-    let critical = if is_critical { tlv(1, &[&[0xff]]) } else { Vec::new() };
-    tlv(0x30, &[&tlv(6, &[oid]), &critical, &tlv(4, &[value])])
-}
-
-/// A structure of DER, of less than 64 KiB.
-fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let content = parts.concat();
-    let head = match content.len() {
-        len @ 0..0x80 => vec![tag, len as u8],
-        len @ 0x80..0x100 => vec![tag, 0x81, len as u8],
-        len => [&[tag, 0x82][..], &(len as u16).to_be_bytes()].concat(),
-    };
-    [head, content].concat()
+/// Returns a time as certificates have it: `YYYYMMDDhhmmssZ`.
+fn digits(ms: u64) -> String {
+    let mut digits = rfc3339(ms);
+    digits.retain(|digit| digit.is_ascii_digit());
+    digits.truncate(14);
+    digits + "Z"
 }
 
 fn pem(certificate: &CertificateDer<'_>) -> String {
@@ -233,14 +183,14 @@ mod tests {
         (Algorithm::EcdsaP256, SignatureScheme::ECDSA_NISTP256_SHA256);
 
     /// A key whose PEM is written to a file.
-    fn written(folder: &Path, name: &'static str, algorithm: Algorithm) -> Subject {
+    fn written(folder: &Path, name: &str, algorithm: Algorithm) -> Subject {
         let engine = Engine::global().unwrap();
         let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
         let form = FileForm::of(algorithm).unwrap();
         let pem = encode_private(form, &key.forms(), false).unwrap();
         fs::write(folder.join(format!("{name}.key")), &*pem).unwrap();
         let PrivateKey::Signature(key) = key else { panic!("a key that does not sign") };
-        Subject { key: gabion_rustls::signing::of_engine(key).unwrap(), name }
+        Subject { key: gabion_rustls::signing::of_engine(key).unwrap(), name: name.to_owned() }
     }
 
     /// The extension with a client's names: URIs, then DNS names.
@@ -277,7 +227,7 @@ mod tests {
             );
             let config = text.parse().unwrap();
             let place = TestServer { folder, text, config, authority, scheme, algorithm };
-            let root = certificate(scheme, &place.authority, &place.authority, of_authority());
+            let root = issue_now(scheme, &place.authority, &place.authority, of_authority());
             fs::write(place.file("authority", "pem"), pem(&root.unwrap())).unwrap();
             place.issue("localhost", of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]));
             place.issue("client", Vec::new());
@@ -288,9 +238,9 @@ mod tests {
             self.folder.path().join(format!("{name}.{end}"))
         }
 
-        fn issue(&self, name: &'static str, others: Vec<Vec<u8>>) {
+        fn issue(&self, name: &str, others: Vec<Vec<u8>>) {
             let subject = written(self.folder.path(), name, self.algorithm);
-            let made = certificate(self.scheme, &self.authority, &subject, others).unwrap();
+            let made = issue_now(self.scheme, &self.authority, &subject, others).unwrap();
             fs::write(self.file(name, "pem"), pem(&made)).unwrap();
         }
 
@@ -365,18 +315,14 @@ mod tests {
     impl TestServer {
         /// A list of what the authority, or another signer, revoked (RFC 5280, section 5.1), in PEM.
         fn list(&self, signer: &Subject, revoked: &[&str], from_ms: u64, to_ms: u64) -> String {
-            let id = match self.scheme {
-                SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
-                _ => alg_id::ECDSA_SHA256,
-            };
-            let identifier = tlv(0x30, &[id.as_ref()]);
+            let [from, to] = [from_ms, to_ms].map(|ms| certificate::time(&digits(ms)));
             let entry = |name: &&str| {
                 let der = CertificateDer::from_pem_file(self.file(name, "pem")).unwrap();
-                tlv(0x30, &[&tlv(2, &[&serial(&der)]), &time(from_ms)])
+                tlv(0x30, &[&tlv(2, &[&serial(&der)]), &from])
             };
             let entries: Vec<u8> = revoked.iter().flat_map(entry).collect();
             let entries = if entries.is_empty() { entries } else { tlv(0x30, &[&entries]) };
-            let key = key_id(&signer.key.public_key().unwrap());
+            let key = key_id(&signer.key).unwrap();
             let extensions = [
                 extension(&[0x55, 0x1d, 0x23], false, &tlv(0x30, &[&tlv(0x80, &[&key])])),
                 extension(&[0x55, 0x1d, 0x14], false, &tlv(2, &[&[1]])),
@@ -385,17 +331,15 @@ mod tests {
                 0x30,
                 &[
                     &tlv(2, &[&[1]]),
-                    &identifier,
-                    &name(self.authority.name),
-                    &time(from_ms),
-                    &time(to_ms),
+                    &certificate::algorithm_identifier(self.scheme).unwrap(),
+                    &certificate::name(&self.authority.name),
+                    &from,
+                    &to,
                     &entries,
                     &tlv(0xa0, &[&tlv(0x30, &[&extensions.concat()])]),
                 ],
             );
-            let by = signer.key.choose_scheme(&[self.scheme]).unwrap();
-            let signature = tlv(3, &[&[0], &by.sign(&to_sign).unwrap()]);
-            let list = tlv(0x30, &[&to_sign, &identifier, &signature]);
+            let list = certificate::sign(self.scheme, &signer.key, &to_sign).unwrap();
             pem(&list.into()).replace("CERTIFICATE", "X509 CRL")
         }
 

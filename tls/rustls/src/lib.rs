@@ -39,6 +39,8 @@ compile_error!(
      (docs/rustls.md)"
 );
 
+#[cfg(feature = "certificates")]
+pub mod certificate;
 mod error;
 pub mod groups;
 mod schemes;

@@ -5,10 +5,11 @@
 use std::sync::Arc;
 
 use gabion_engine::{Algorithm, Engine, OsEntropy};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, alg_id};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::SigningKey;
 use rustls::{RootCertStore, SignatureScheme};
 
+use crate::certificate::{Fields, Subject, extension, issue, tlv};
 use crate::signing::signing_key;
 
 /// A chain with its private key and the file of that, and the root that it leads to.
@@ -89,21 +90,6 @@ impl Key {
             Key::Rsa => SignatureScheme::RSA_PSS_SHA256,
         }
     }
-
-    /// The identifier of its signatures.
-    fn identifier(self) -> Vec<u8> {
-        let id = match self.scheme() {
-            SignatureScheme::ML_DSA_44 => alg_id::ML_DSA_44,
-            SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
-            SignatureScheme::ML_DSA_87 => alg_id::ML_DSA_87,
-            SignatureScheme::ED25519 => alg_id::ED25519,
-            SignatureScheme::ECDSA_NISTP256_SHA256 => alg_id::ECDSA_SHA256,
-            SignatureScheme::ECDSA_NISTP384_SHA384 => alg_id::ECDSA_SHA384,
-            SignatureScheme::ECDSA_NISTP521_SHA512 => alg_id::ECDSA_SHA512,
-            _ => alg_id::RSA_PSS_SHA256,
-        };
-        tlv(0x30, &[id.as_ref()])
-    }
 }
 
 /// A chain of a leaf and `intermediates` below a root, all with fresh keys of one kind.
@@ -117,81 +103,42 @@ pub fn chain_with(
     intermediates: usize,
     wrap: fn(Arc<dyn SigningKey>) -> Arc<dyn SigningKey>,
 ) -> Chain {
-    let mut issuer = (wrap(key.generate()), "root".to_owned());
+    let subject = |key, name: &str| Subject { key: wrap(key), name: name.to_owned() };
+    let mut issuer = subject(key.generate(), "root");
     let root = certificate(key, &issuer, &issuer, true);
     let mut roots = RootCertStore::empty();
     roots.add(root.clone()).unwrap();
     let mut certificates = Vec::new();
     for number in 0..intermediates {
-        let subject = (wrap(key.generate()), format!("intermediate {number}"));
-        certificates.push(certificate(key, &issuer, &subject, true));
-        issuer = subject;
+        let intermediate = subject(key.generate(), &format!("intermediate {number}"));
+        certificates.push(certificate(key, &issuer, &intermediate, true));
+        issuer = intermediate;
     }
     let file = Arc::new(key.file());
-    let leaf = (wrap(signing_key(&file).unwrap()), "localhost".to_owned());
+    let leaf = subject(signing_key(&file).unwrap(), "localhost");
     certificates.push(certificate(key, &issuer, &leaf, false));
     certificates.reverse();
-    Chain { certificates, key: leaf.0, file, root, roots: Arc::new(roots) }
+    Chain { certificates, key: leaf.key, file, root, roots: Arc::new(roots) }
 }
 
-type NamedKey = (Arc<dyn SigningKey>, String);
-
-/// A certificate of version 3 (RFC 5280, section 4.1), for this century.
+/// Issues a certificate that is valid in this century.
 fn certificate(
     of_issuer: Key,
-    issuer: &NamedKey,
-    subject: &NamedKey,
+    issuer: &Subject,
+    subject: &Subject,
     is_ca: bool,
 ) -> CertificateDer<'static> {
-    let identifier = of_issuer.identifier();
-    let validity = tlv(0x30, &[&tlv(0x17, &[b"200101000000Z"]), &tlv(0x17, &[b"491231235959Z"])]);
-    let public = subject.0.public_key();
-    // RSA's key of rustls does not say its public key as a structure in every edition.
-    let public = public.unwrap();
-    let extensions = match is_ca {
+    let extension = match is_ca {
         true => extension(&[0x55, 0x1d, 0x13], true, &tlv(0x30, &[&tlv(1, &[&[0xff]])])),
         false => {
-            let names = tlv(0x30, &[&tlv(0x82, &[subject.1.as_bytes()])]);
+            let names = tlv(0x30, &[&tlv(0x82, &[subject.name.as_bytes()])]);
             extension(&[0x55, 0x1d, 0x11], false, &names)
         }
     };
-    let to_sign = tlv(
-        0x30,
-        &[
-            &tlv(0xa0, &[&tlv(2, &[&[2]])]),
-            &tlv(2, &[&[7]]),
-            &identifier,
-            &name(&issuer.1),
-            &validity,
-            &name(&subject.1),
-            public.as_ref(),
-            &tlv(0xa3, &[&tlv(0x30, &[&extensions])]),
-        ],
-    );
-    let signer = issuer.0.choose_scheme(&[of_issuer.scheme()]).unwrap();
-    let signature = signer.sign(&to_sign).unwrap();
-    let signature = tlv(3, &[&[0], &signature]);
-    tlv(0x30, &[&to_sign, &identifier, &signature]).into()
-}
-
-/// A name with a common name alone.
-fn name(common: &str) -> Vec<u8> {
-    let attribute = tlv(0x30, &[&[6, 3, 0x55, 4, 3], &tlv(0x0c, &[common.as_bytes()])]);
-    tlv(0x30, &[&tlv(0x31, &[&attribute])])
-}
-
-fn extension(oid: &[u8], is_critical: bool, value: &[u8]) -> Vec<u8> {
-    let critical = if is_critical { tlv(1, &[&[0xff]]) } else { Vec::new() };
-    tlv(0x30, &[&tlv(6, &[oid]), &critical, &tlv(4, &[value])])
-}
-
-/// A structure of DER.
-fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let content = parts.concat();
-    let head = match content.len() {
-        len @ 0..0x80 => vec![tag, len as u8],
-        len @ 0x80..0x100 => vec![tag, 0x81, len as u8],
-        len => [&[tag, 0x82][..], &(len as u16).to_be_bytes()].concat(),
+    let fields = Fields {
+        serial: &[7],
+        validity: ["20200101000000Z", "20491231235959Z"],
+        extensions: &[extension],
     };
-    [head, content].concat()
+    issue(of_issuer.scheme(), issuer, subject, &fields).unwrap()
 }

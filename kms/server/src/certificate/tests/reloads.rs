@@ -18,11 +18,11 @@ impl TestServer {
     }
 
     /// Makes a server's certificate and its key that are valid between two times, under a name of their own.
-    fn issue_within(&self, name: &'static str, valid_ms: [u64; 2]) {
+    fn issue_within(&self, name: &str, valid_ms: [u64; 2]) {
         let subject = written(self.folder.path(), name, self.algorithm);
         let others = of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]);
         let made =
-            certificate_within(self.scheme, &self.authority, &subject, others, valid_ms).unwrap();
+            super::issue_within(self.scheme, &self.authority, &subject, others, valid_ms).unwrap();
         fs::write(self.file(name, "pem"), pem(&made)).unwrap();
     }
 
