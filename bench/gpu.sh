@@ -211,8 +211,8 @@ part_differential() {
 part_faults() {
     [ -n "$has_device" ] || return $skipped
     # Each in a process of its own: a kernel's wrong address can end CUDA in it.
-    for test in what_takes_too_long_is_lost_and_the_next_batch_is_done without_memory_a_batch_is_lost \
-        a_context_that_goes_away_under_batches_loses_them a_kernel_that_touches_what_it_does_not_have_loses_its_batch; do
+    for test in timed_out_batch_is_lost_and_the_next_succeeds without_memory_a_batch_is_lost \
+        a_context_that_goes_away_under_batches_loses_them invalid_memory_access_loses_the_batch; do
         run_test device "$test" --exact --nocapture
     done
     run_test driver gpu:: --nocapture --test-threads 1

@@ -123,14 +123,14 @@ mod tests {
 
     /// In a process of its own, which nothing else runs in.
     #[test]
-    fn a_page_that_could_not_be_had_is_asked_for_again() {
+    fn failed_page_allocation_is_retried() {
         const ALONE: &str = "GABION_TEST_ALONE";
         if !refuses_unknown_advice() {
             assert_eq!(super::token(), None, "an emulator's page is none");
             return;
         }
         if std::env::var_os(ALONE).is_none() {
-            let name = "forks::tests::a_page_that_could_not_be_had_is_asked_for_again";
+            let name = "forks::tests::failed_page_allocation_is_retried";
             let program = std::env::current_exe().expect("this program");
             let alone = std::process::Command::new(program)
                 .args(["--exact", name])
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_another_token_and_so_has_its_own() {
+    fn forked_children_have_distinct_tokens() {
         let before = super::token();
         assert_eq!(before.is_some(), refuses_unknown_advice());
         if before.is_none() {

@@ -99,7 +99,7 @@ mod tests {
 
     /// Blocks of anything, into states of anything.
     #[test]
-    fn every_way_computes_what_the_portable_one_does() {
+    fn accelerated_compression_matches_portable() {
         let mut byte = 1u32;
         let mut next = || {
             byte = byte.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_or_not_there_is_refused() {
+    fn out_of_range_offload_settings_are_refused() {
         let good = config(Algorithm::MlKem768);
         for bad in [
             Config { jobs: 0, ..good.clone() },

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn this_program_has_symbols_that_add_up() {
+    fn symbol_sizes_add_up_to_the_file() {
         let module = measure(&std::env::current_exe().unwrap(), None, &[]).unwrap();
         assert!(module.stripped_bytes < module.file_bytes, "{module:?}");
         let sum: u64 = module.parts.iter().map(|part| part.bytes).sum();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_module_is_refused() {
+    fn files_that_are_not_modules_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("text");
         std::fs::write(&path, "\x7fELF\x02\x01 and no more").unwrap();

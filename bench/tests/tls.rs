@@ -243,7 +243,7 @@ fn gabion_serves_its_groups_and_signatures() {
 }
 
 #[test]
-fn what_only_gabion_has_is_measured_without_openssls_own() {
+fn provider_only_algorithms_are_measured_alone() {
     if !module() {
         return;
     }
@@ -383,7 +383,7 @@ fn an_unknown_suite_is_refused_with_openssls_reason() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_a_usage_error() {
+fn invalid_measurements_are_usage_errors() {
     let change: [fn(&mut Config); 7] = [
         |config| config.group = "KYBER9000".into(),
         |config| config.signature = "ML-DSA-66".into(),
@@ -477,7 +477,7 @@ fn a_provider_that_leaves_the_work_to_default_is_an_error() {
 }
 
 #[test]
-fn what_a_provider_lacks_is_no_failed_handshake() {
+fn missing_provider_algorithm_is_reported_as_not_ready() {
     if !bundle() {
         return;
     }

@@ -59,7 +59,7 @@ mod tests {
     use crate::{Config, Engine};
 
     #[test]
-    fn only_what_a_backend_has_kernels_for_has_its_name() {
+    fn code_names_the_library_that_runs_an_algorithm() {
         let engine = Engine::new(&Config { backend: Some("portable".into()), ..Config::default() });
         let engine = engine.unwrap();
         let code = |algorithm| code_of(algorithm, engine.backend_first(algorithm).unwrap());

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_more_rights_than_its_caller_reads_nothing() {
+    fn privileged_program_ignores_the_environment() {
         let variable = |name: &str| match name {
             BACKEND_VARIABLE => Some("portable".into()),
             VERIFY_VARIABLE => Some("1".into()),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_allowed_unless_something_else_is_said() {
+    fn gpus_are_allowed_by_default() {
         let forbids = |value: &'static str| {
             let variable = |name: &str| (name == GPU_VARIABLE).then(|| value.into());
             Config::from_variables(variable, false).without_gpu

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_drawn_at_once_is_given_out_once() {
+    fn entropy_buffer_returns_each_byte_once() {
         let source = CountingEntropy::default();
         let drawn = EntropyBuffer::of(&source, 8).unwrap();
         let (mut first, mut second, mut third) = ([0; 3], [0; 5], [0; 2]);

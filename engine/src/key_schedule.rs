@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_start_is_what_is_worked_out() {
+    fn precomputed_early_secrets_match_derivation() {
         for start in STARTS {
             let (hash, len) = (start.hash, start.hash.len());
             let mut made = vec![0; len];
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_writes_nothing() {
+    fn oversized_key_schedule_inputs_are_refused_without_output() {
         let most = |what, most, got| Err(Error::TooLong { what, most, got });
         for hash in Hash::ALL {
             let label = |len| Label { prefix: b"tls13 ", label: &[b'x'; 300][..len] };

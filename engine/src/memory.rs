@@ -63,7 +63,7 @@ mod tests {
     use gabion_scheme::Algorithm;
 
     #[test]
-    fn what_no_memory_has_room_for_is_refused() {
+    fn oversized_allocations_are_refused() {
         let info = Algorithm::SlhDsaSha2_256f.info();
         assert_eq!(check_keys(info, 1000), Ok(()));
         assert_eq!(check_operations(info.output.max(), 1000), Ok(()));

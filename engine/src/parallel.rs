@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_cut_where_each_thread_has_enough() {
+    fn batch_is_split_by_minimum_lanes_per_thread() {
         let of = |lanes_min, lanes, n| Partition::new(lanes_min, lanes, threads(n));
         assert_eq!(of(64, 1000, 1), None);
         assert_eq!(of(64, 127, 8), None);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_nobody_began_are_left_when_one_fails() {
+    fn pieces_not_started_are_skipped_after_a_failure() {
         let ran = AtomicUsize::new(0);
         let run = |piece| {
             ran.fetch_add(1, Ordering::Relaxed);

@@ -37,7 +37,7 @@ fn made(engine: &Engine, algorithm: Algorithm) -> Vec<Result<(), Error>> {
 }
 
 #[test]
-fn what_is_not_built_is_refused_by_name() {
+fn missing_families_are_refused_by_name() {
     let engine = engine();
     for info in &ALGORITHMS {
         let (algorithm, feature) = (info.algorithm, info.family.feature());
@@ -61,7 +61,7 @@ fn what_is_not_built_is_refused_by_name() {
 
 /// Batches that an engine's caller made by himself.
 #[test]
-fn what_is_not_built_runs_no_batch() {
+fn missing_families_run_no_batch() {
     let engine = engine();
     let (mut ek, mut dk) = (vec![0; 800], vec![0; 1632]);
     let mut status = [Status::NotRun];
@@ -92,7 +92,7 @@ fn what_is_not_built_runs_no_batch() {
 }
 
 #[test]
-fn what_is_built_passes_its_self_tests() {
+fn built_families_pass_their_self_tests() {
     for report in engine().report() {
         assert_eq!(report.state, BackendState::Ok, "{}", report.name);
     }

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_signs_verifies_and_nothing_else_does() {
+    fn rsa_verifies_only_its_own_signatures() {
         for bits in [2048, 3072, 4096] {
             let of = |padding| Params { bits, padding };
             let (pss, pkcs1) = (of(Padding::Pss), of(Padding::Pkcs1));

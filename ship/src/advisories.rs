@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_has_what_a_later_one_of_its_line_corrects() {
+    fn version_has_advisories_fixed_later_in_its_line() {
         assert!(ids("3.5.5").contains(&"CVE-2026-45447".to_string()));
         assert!(!ids("3.5.7").contains(&"CVE-2026-45447".to_string()));
         assert_eq!(ids("3.5.7")[0], "CVE-2026-84782", "the worst comes first");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_has_what_is_in_it() {
+    fn fips_module_has_its_own_advisories() {
         let ids = |version| {
             let all = of_module(version).advisories.into_iter();
             all.map(|advisory| advisory.id).collect::<Vec<_>>()
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_line_that_is_not_in_the_table_nothing_is_known() {
+    fn unknown_release_line_has_no_advisories() {
         assert_eq!(of("9.8.7").line, None);
         assert_eq!(of("").line, None);
         assert_eq!(of("3.5.7").line.unwrap().newest, "3.5.9");

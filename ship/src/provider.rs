@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_placed_once_and_only_when_it_is_one() {
+    fn only_elf_modules_are_placed_and_only_when_changed() {
         let folder = tempfile::tempdir().unwrap();
         let (module, place) = (folder.path().join("in.so"), folder.path().join("gabion.so"));
         std::fs::write(&module, b"#!/bin/sh\n").unwrap();

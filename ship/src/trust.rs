@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_counts_as_what_it_leads_to() {
+    fn links_are_checked_at_their_target() {
         let folder = tempfile::tempdir().unwrap();
         let open = folder.path().join("open");
         std::fs::create_dir(&open).unwrap();

@@ -429,7 +429,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_takes_names_as_they_are() {
+    fn paths_are_quoted_for_the_shell() {
         for (name, typed) in [
             ("/keys/k-1.prv", "/keys/k-1.prv"),
             ("my key", "'my key'"),

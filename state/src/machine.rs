@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_under_the_descriptor_of_one_that_is_kept_open_is_not_read() {
+    fn replaced_descriptor_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["boot", "other"].map(|name| folder.path().join(name));
         paths.iter().for_each(|path| fs::write(path, "text").unwrap());

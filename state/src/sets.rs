@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_refused_with_what_was_expected() {
+    fn malformed_parameter_sets_are_refused() {
         for text in
             ["", "LMS", "LMS_SHA256_M32_H5:", "LMS_SHA256_M32_H5_W3", "HSS", "WC_LMS_PARM_L1"]
         {

@@ -152,7 +152,7 @@ fn trees_of_keys_that_signing_uses_up_are_made_there() {
 }
 
 #[test]
-fn jobs_of_a_queue_reach_it() {
+fn queue_jobs_run_on_the_device() {
     static ENGINE: std::sync::OnceLock<Engine> = std::sync::OnceLock::new();
     let engine = ENGINE.get_or_init(named);
     let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();

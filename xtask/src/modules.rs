@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_circle_is_none() {
+    fn acyclic_modules_are_accepted() {
         let root = "mod a;\nmod b;\n";
         for a in [
             "#[cfg(test)]\nmod tests { use crate::b::f; }\n",

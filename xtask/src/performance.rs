@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_elsewhere_is_marked_so() {
+    fn recorded_reference_rows_are_marked() {
         let recorded = |kind: &str, name: &str, cycles: f64| -> Reference {
             row(json!({"kind": kind, "name": name, "core_cycles_per_op": cycles}))
         };

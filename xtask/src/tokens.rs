@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_tests_alone_is_told() {
+    fn test_only_cfg_attributes_are_recognized() {
         let is = |attribute: &str| is_test_only(&read(attribute).unwrap());
         assert!(is("cfg(test)") && is("cfg(all(test, loom))") && is("cfg(all(test, not(loom)))"));
         assert!(!is("cfg(not(test))") && !is("cfg(any(test, fuzzing))") && !is("test"));

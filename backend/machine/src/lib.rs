@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_a_core_and_a_compiler() {
+    fn machine_reports_cores_and_compiler() {
         let machine = Machine::detect();
         assert!(machine.cores >= 1);
         assert!(machine.compiler.starts_with("rustc "), "{}", machine.compiler);

@@ -221,7 +221,7 @@ mod tests {
     use crate::portable::keccak_f1600;
 
     #[test]
-    fn one_state_permutes_as_in_the_portable_code() {
+    fn single_state_permutation_matches_portable() {
         if Avx2::detect().is_none() {
             return;
         }

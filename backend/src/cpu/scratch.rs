@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_taken_again_from_wherever_it_lies() {
+    fn returned_scratch_is_reused_from_any_slot() {
         let pool = Pool::new();
         assert!(pool.take(7).is_none());
         let first = Box::<Scratch>::default();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panic_leaves_is_not_given_back() {
+    fn scratch_is_dropped_on_panic() {
         let pool = Pool::new();
         pool.with(|_| ());
         assert_eq!(count(&pool), 1);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn another_encoding_of_the_same_numbers_is_refused() {
+    fn non_canonical_der_signatures_are_refused() {
         let good = [0x30, 6, 2, 1, 1, 2, 1, 0x7f];
         assert!(from_der(Curve::P256, &good).is_some());
         for len in 0..good.len() {

@@ -17,7 +17,7 @@ fn scalar(curve: Curve, number: usize) -> Vec<u8> {
 /// The two libraries give the same, for good keys and for keys that must be refused.
 #[test]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-fn both_libraries_agree() {
+fn assembly_and_portable_libraries_agree() {
     use super::{assembly, portable};
     let mut compared = 0;
     for curve in CURVES {

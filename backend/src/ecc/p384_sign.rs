@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_private_key_signs_nothing() {
+    fn invalid_private_keys_do_not_sign() {
         for private in [&[0; 48][..], &[0xff; 48], &[1; 47], &[]] {
             assert_eq!(sign(private, &[7; 48], None), None);
         }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_of_another_process_is_told_while_it_is_there() {
+    fn cpu_time_of_a_process_is_readable_while_it_runs() {
         let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         assert!(cpu_ns_of(std::process::id()).is_some_and(|ns| ns > 0));
         assert!(cpu_ns_of(other.id()).is_some());

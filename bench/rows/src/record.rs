@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_figures_has_all_of_them() {
+    fn measured_rows_have_figures() {
         for (name, rows, _) in recorded() {
             for record in rows {
                 let (status, is_there) = match &record.row {

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn every_connection_alone_that_is_slower_is_said() {
+    fn verdict_lists_slower_single_connections() {
         assert_eq!(verdict(&rows(|_| None)).unwrap(), 0);
         assert_eq!(verdict(&rows(|_| Some(LoneVerdict::NotSlower))).unwrap(), 0);
         let failure = verdict(&rows(|place| match place {

@@ -114,7 +114,7 @@ fn rows(events: &[Event]) -> Vec<&Row> {
 }
 
 #[test]
-fn rows_say_what_was_counted_and_compared() {
+fn gpu_rows_have_consistent_counts() {
     let cuda = cuda(16 << 20, None);
     let events = events(&cuda, &config("ML-KEM-512:", &[1, 3, 300])).unwrap();
     let rows = rows(&events);

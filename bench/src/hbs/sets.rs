@@ -285,7 +285,7 @@ mod tests {
 
     /// 64 signatures under one key of three levels of 5: one tree at the top signs, two below it, and 64 leaves.
     #[test]
-    fn in_a_batch_what_signs_lower_trees_counts_once() {
+    fn batch_counts_shared_tree_signatures_once() {
         let set = SETS.iter().find(|set| set.name() == "L3_H5_W4").unwrap();
         let (one, many) = (set.verify(1), set.verify(64));
         let all = |count: Count| count.lanes + count.alone;

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_had_is_what_the_measured_had_not() {
+    fn load_of_other_processes_excludes_the_measured() {
         let of = |text: &str, own_ns| Counts { own_ns, ..Counts::of(text).unwrap() };
         let before = of("cpu  100 1 50 1000 10 2 3 4 7 7\ncpu0 1", 5_000_000);
         // 200 ticks: 80 idle, 10 stolen, 110 busy, of which the measured have 90.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_beside_nobody_counts_itself_alone() {
+    fn load_of_an_idle_machine_is_a_fraction() {
         let mut watch = Watch::default();
         let spin = || {
             let start = std::time::Instant::now();

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn another_handshake_than_the_one_asked_for_is_refused() {
+    fn unexpected_negotiation_is_refused() {
         let plan = Plan::new(&Config {
             cipher: Some("tls_aes_128_gcm_sha256".into()),
             ..Config::new("/nowhere".into())

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_provider_has_comes_from_the_table() {
+    fn provider_only_names_come_from_the_table() {
         let private: Vec<_> = GROUPS.iter().filter(|group| group.only_ours).collect();
         let names: Vec<_> = private.iter().map(|group| group.name).collect();
         let expected =

@@ -383,7 +383,7 @@ mod tests {
 
     /// A wrong name would end `gabion bench switches` after minutes.
     #[test]
-    fn the_usual_rows_name_what_there_is() {
+    fn default_switch_rows_name_known_algorithms() {
         for (switch, group, signature, threads, _) in USUAL {
             assert!(SWITCHES.contains(&switch) && threads > 0, "{switch}");
             assert!(Group::find(group).is_ok() && Signature::find(signature).is_ok(), "{group}");

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_key_takes_is_its_matrix_or_a_bound_for_its_family() {
+    fn expanded_key_length_covers_matrix_or_family_bound() {
         let of = |algorithm: Algorithm| expanded_len(algorithm, algorithm.info().public_key.max());
         assert_eq!(of(Algorithm::MlKem1024), 128 + 1568 + (16 + 4) * 512);
         assert_eq!(of(Algorithm::MlDsa87), 128 + 2592 + (56 + 8) * 1024);

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_made_and_not_kept_and_evicts_nothing() {
+    fn oversized_entry_is_not_cached_and_evicts_nothing() {
         let shard = Shard::new(40);
         assert!(get(&shard, 1, b"small", 40));
         assert!(get(&shard, 2, b"large", 41) && get(&shard, 2, b"large", 41));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_made_is_for_one_algorithm_and_one_key() {
+    fn expansion_matches_its_algorithm_and_key_only() {
         let expansion = Expansion::<SizedValue>::of(ANY, b"this");
         assert!(expansion.is_of(ANY, b"this"));
         assert!(!expansion.is_of(ANY, b"that") && !expansion.is_of(Algorithm::MlKem768, b"this"));

@@ -275,7 +275,7 @@ mod tests {
     /// RFC 5958, section 2: attributes are a SET OF Attribute, and the public key is optional in version 2
     /// and belongs into no other.
     #[test]
-    fn what_stands_behind_the_private_key_is_what_the_standard_has() {
+    fn pkcs8_trailing_fields_follow_rfc_5958() {
         let algorithm = Algorithm::MlDsa44;
         let key = Engine::global().unwrap().signature_from_seed(algorithm, &[9; 32]).unwrap();
         let octets = tlv(0x80, &[9; 32]);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openssl_reads_and_we_do_not_is_named() {
+    fn ber_and_truncated_keys_are_refused_by_name() {
         let algorithm = Algorithm::MlDsa44;
         let file = pkcs8(algorithm, 0, &tlv(0x80, &[9; 32]), b"");
         let says = |der: &[u8]| read(algorithm, der).err().unwrap();
@@ -411,7 +411,7 @@ mod tests {
     /// What stands where a private key should is never quoted: for octets of one length there is one text,
     /// whatever they are, and a damaged structure has one of a few.
     #[test]
-    fn no_text_says_what_a_private_key_holds() {
+    fn error_messages_never_quote_private_keys() {
         let lens = [1, 2, 16, 31, 33, 34, 40, 47, 50, 65, 67, 100, 130, 140, 1000, 1633, 2561];
         for algorithm in Algorithm::all() {
             let Some(FileForm { octet_form, .. }) = FileForm::of(algorithm) else { continue };

@@ -58,7 +58,7 @@ fn call(gate: &Gate<CountedJob>, number: usize) -> Result<usize, Refusal> {
 }
 
 #[test]
-fn threads_that_wait_are_served_and_nobody_is_forgotten() {
+fn every_waiting_thread_is_served() {
     for (lanes_max, leaders_max) in [(1, 1), (2, 1), (4, 1), (2, 2)] {
         model(move || {
             let gate = Gate::new(limits(4, lanes_max, leaders_max), Arc::new(AtomicUsize::new(0)));

@@ -394,7 +394,7 @@ fn every_job_ends_once_and_in_order_in_thousands_of_schedules() {
 /// What a fuzzer does, with bytes of every length.
 #[cfg(test)]
 #[test]
-fn any_bytes_are_a_schedule() {
+fn arbitrary_bytes_are_a_valid_schedule() {
     let dice = Dice::of_seed(0);
     for round in 0..2_000 {
         let bytes: Vec<u8> = (0..round % 400).map(|_| dice.below(256) as u8).collect();

@@ -458,7 +458,7 @@ mod tests {
 
     /// As in a child that was forked while a thread of its parent tested.
     #[test]
-    fn a_test_that_does_not_end_is_run_by_who_waits_for_it() {
+    fn abandoned_self_test_is_rerun_by_a_waiter() {
         let slot = slot();
         let health = slot.health(Algorithm::MlKem512);
         assert!(health.replace(TestRecord::UNTESTED, TestRecord::new(Verdict::Testing, 0)));
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_concerns_what_is_made_of_the_algorithm_and_nothing_else() {
+    fn withdrawal_covers_an_algorithm_and_its_composites_only() {
         let slot = slot();
         let all = [Algorithm::MlDsa65, Algorithm::MlDsa65EcdsaP384Sha512, Algorithm::MlKem768];
         assert_eq!(all.map(|algorithm| slot.fit(algorithm, None)), [const { Ok(Fit::Yes) }; 3]);

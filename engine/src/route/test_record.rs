@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_says_what_is_known() {
+    fn test_record_roundtrips_through_its_word() {
         let support = TaskSupport::new(Tasks::one(Task::Keygen), Tasks::one(Task::Verify));
         for verdict in [Verdict::Untested, Verdict::Testing, Verdict::Passed, Verdict::Failed] {
             let record = TestRecord { verdict, support, losses: (1 << 24) - 1 };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_once_is_not_declined() {
+    fn task_support_tracks_ran_and_declined_tasks() {
         let (sign, verify) = (Tasks::one(Task::Sign), Tasks::one(Task::Verify));
         let support = TaskSupport::new(verify, sign.and(verify));
         assert!(support.allows(Some(Task::Verify)) && !support.allows(Some(Task::Sign)));

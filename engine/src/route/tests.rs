@@ -264,7 +264,7 @@ fn is_withdrawn(engine: &Engine, at: usize) -> bool {
 }
 
 #[test]
-fn what_is_declined_goes_to_the_next_and_the_next_time_is_asked_again() {
+fn declined_batch_falls_through_and_backend_is_tried_again() {
     let (engine, _, double) = one(false);
     is_right(&engine, KEM, 1, 3);
     double.set(Behaviour::Declines);
@@ -284,7 +284,7 @@ fn what_is_declined_goes_to_the_next_and_the_next_time_is_asked_again() {
 
 /// Neither a secret nor a verdict that it had no right to write.
 #[test]
-fn nothing_that_one_wrote_who_did_not_run_it_is_there_for_the_next() {
+fn output_of_a_declining_backend_is_discarded() {
     for behaviour in [Behaviour::Declines, Behaviour::Loses] {
         let (first, of_first) = Double::costing("first", None);
         let (idle, of_idle) = Double::costing("idle", None);
@@ -298,7 +298,7 @@ fn nothing_that_one_wrote_who_did_not_run_it_is_there_for_the_next() {
 }
 
 #[test]
-fn one_that_lost_a_batch_is_set_aside_and_comes_back() {
+fn backend_that_lost_a_batch_is_quarantined_and_returns() {
     let (engine, hand, double) = one(false);
     is_right(&engine, KEM, 1, 3);
     double.set(Behaviour::Loses);
@@ -324,7 +324,7 @@ fn one_that_lost_a_batch_is_set_aside_and_comes_back() {
 }
 
 #[test]
-fn one_that_is_lost_in_its_test_waits_for_another_second() {
+fn failed_retest_extends_quarantine() {
     for behaviour in [Behaviour::Loses, Behaviour::LacksMemory, Behaviour::Declines] {
         let (engine, hand, double) = one(false);
         is_right(&engine, KEM, 1, 3);
@@ -347,7 +347,7 @@ fn one_that_is_lost_in_its_test_waits_for_another_second() {
 }
 
 #[test]
-fn one_that_declines_in_its_test_stays_aside_until_it_is_asked_for_something_else() {
+fn declined_retest_extends_quarantine_until_another_algorithm() {
     let (engine, hand, double) = one(false);
     is_right(&engine, KEM, 1, 3);
     double.set(Behaviour::Loses);
@@ -365,7 +365,7 @@ fn one_that_declines_in_its_test_stays_aside_until_it_is_asked_for_something_els
 }
 
 #[test]
-fn a_backend_that_is_lost_from_the_start_is_set_aside_too() {
+fn backend_that_loses_its_first_batch_is_quarantined() {
     let (engine, hand, double) = one(true);
     double.set(Behaviour::Loses);
     is_unserved(&engine, KEM);
@@ -427,7 +427,7 @@ fn a_task_that_was_declined_in_the_test_is_not_asked_for() {
 }
 
 #[test]
-fn the_cheapest_runs_a_batch_and_nobody_is_asked_where_there_is_no_choice() {
+fn cheapest_backend_runs_the_batch() {
     let (dear, of_dear) = Double::costing("dear", Some(7000));
     let (cheap, of_cheap) = Double::costing("cheap", Some(6000));
     let portable = Box::new(Cpu::new(Portable));
@@ -455,7 +455,7 @@ fn the_cheapest_runs_a_batch_and_nobody_is_asked_where_there_is_no_choice() {
 }
 
 #[test]
-fn one_that_knows_costs_alone_is_not_asked() {
+fn only_backend_with_costs_is_not_queried() {
     let (double, strings) = Double::costing("double", Some(1));
     let (engine, _) = engine(vec![double, Box::new(Cpu::new(Portable))]);
     is_right(&engine, KEM, 1, 3);

@@ -162,7 +162,7 @@ fn an_exchange_gives_what_the_engine_gives() {
 }
 
 #[test]
-fn what_waits_is_run_together_and_every_form_of_message_arrives() {
+fn queued_jobs_run_as_one_batch_for_every_message_form() {
     let (engine, watch) = watched();
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(64));
     let key = engine.signature_generate(DSA, &OsEntropy).unwrap();
@@ -433,7 +433,7 @@ impl Entropy for &'static Fickle {
 }
 
 #[test]
-fn a_batch_without_randomness_makes_nothing_and_the_next_one_goes_on() {
+fn entropy_failure_affects_one_batch_only() {
     static FICKLE: Fickle =
         Fickle { asked: AtomicUsize::new(0), asked_for_many: AtomicUsize::new(0) };
     let (engine, watch) = watched();
@@ -565,7 +565,7 @@ fn shutdown_completes_every_ticket_and_takes_no_more() {
 
 /// As in a destructor that `dlclose` runs: a thread may need what the caller holds.
 #[test]
-fn a_queue_that_is_detached_waits_for_nobody_and_completes_every_ticket() {
+fn detached_queue_completes_every_ticket() {
     let (engine, watch) = watched();
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(64));
     let queue = queue.with_workers(some(2)).unwrap();
@@ -584,7 +584,7 @@ fn a_queue_that_is_detached_waits_for_nobody_and_completes_every_ticket() {
 /// Each of two threads that shut a queue down, and one that comes after a callback did, finds every
 /// ticket complete.
 #[test]
-fn whoever_shuts_down_waits_for_every_ticket() {
+fn shutdown_waits_for_every_ticket() {
     for in_a_callback in [false, true] {
         let engine = Engine::global().unwrap();
         let queue = Queue::new(engine, OsEntropy, Limits::default()).with_workers(some(1)).unwrap();

@@ -208,7 +208,7 @@ impl Entropy for FiniteEntropy {
 }
 
 #[test]
-fn where_randomness_ends_in_a_piece_nothing_is_given_out() {
+fn entropy_failure_in_a_piece_yields_no_output() {
     let engine = Engine::new(&Config::default()).unwrap();
     let (n, cores) = (200, on(&engine, 2));
     let starved = |left| FiniteEntropy(AtomicUsize::new(left));
@@ -266,7 +266,7 @@ impl Backend for Allergic {
 }
 
 #[test]
-fn a_batch_one_piece_of_which_is_lost_gives_nothing() {
+fn panic_in_a_thread_discards_the_batch() {
     let backends: Vec<Box<dyn Backend>> = vec![Box::new(Allergic(cpus().remove(0)))];
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
     let cores = on(&engine, 3);

@@ -117,7 +117,7 @@ const FAULTS: [Fault; 6] = [
 ];
 
 #[test]
-fn the_next_backend_serves_what_a_broken_one_lost() {
+fn next_backend_takes_over_from_a_broken_one() {
     for fault in FAULTS {
         let (engine, loose, calls) = engine(fault, false);
         let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
@@ -147,7 +147,7 @@ fn the_next_backend_serves_what_a_broken_one_lost() {
 }
 
 #[test]
-fn without_a_next_backend_nothing_comes_out() {
+fn broken_only_backend_yields_no_output() {
     for fault in FAULTS {
         let (engine, loose, _) = engine(fault, true);
         let algorithm = Algorithm::MlKem768;
@@ -208,7 +208,7 @@ fn a_wrong_signature_is_caught_before_it_is_given_out() {
 }
 
 #[test]
-fn one_wrong_signature_alone_is_an_error() {
+fn single_faulty_signature_is_an_error() {
     let (engine, loose, _) = engine(Fault::LiesOnce, false);
     let key = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
     let message = Message::Pure { context: b"", message: b"m" };
@@ -251,7 +251,7 @@ fn a_fault_that_the_backend_finds_has_it_tested_again() {
 /// A process without memory, or threads, for a moment: what fails then is right afterwards, and by the same
 /// backend.
 #[test]
-fn a_test_that_lacks_memory_says_nothing_of_the_backend() {
+fn self_test_without_memory_leaves_the_backend_untested() {
     for algorithm in [Algorithm::MlDsa44, Algorithm::Falcon512, Algorithm::SlhDsaSha2_128f] {
         let (engine, loose, _) = engine(Fault::LacksMemory, false);
         loose.store(true, Ordering::Relaxed);
@@ -316,7 +316,7 @@ impl Backend for Untidy {
 }
 
 #[test]
-fn failed_lanes_have_no_output_even_where_the_backend_left_some() {
+fn output_of_failed_lanes_is_cleared() {
     let untidy: Vec<Box<dyn Backend>> = vec![Box::new(Untidy(cpus().remove(0)))];
     let engine = Engine::with_backends(untidy, &Config::default()).unwrap();
     let params = ml_kem::params(Algorithm::MlKem512).unwrap();

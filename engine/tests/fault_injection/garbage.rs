@@ -303,7 +303,7 @@ fn is_long(algorithm: Algorithm) -> bool {
 }
 
 #[test]
-fn where_randomness_ends_nothing_is_given_out() {
+fn entropy_failure_yields_no_output() {
     let engine = Engine::new(&Config::default()).unwrap();
     let takes_any = |algorithm: &Algorithm| !is_long(*algorithm) && !algorithm.info().stateful;
     for algorithm in Algorithm::all().filter(takes_any) {

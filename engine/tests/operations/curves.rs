@@ -13,7 +13,7 @@ fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
 const ECDSA: [Algorithm; 3] = [Algorithm::EcdsaP256, Algorithm::EcdsaP384, Algorithm::EcdsaP521];
 
 #[test]
-fn both_sides_of_an_exchange_agree() {
+fn key_exchange_peers_derive_the_same_secret() {
     let engine = Engine::new(&Config::default()).unwrap();
     for algorithm in algorithms(Kind::KeyExchange) {
         let info = algorithm.info();
@@ -154,7 +154,7 @@ impl Entropy for FailingEntropy {
 }
 
 #[test]
-fn without_good_randomness_nothing_is_made() {
+fn curve_operations_fail_without_usable_entropy() {
     let engine = Engine::new(&Config::default()).unwrap();
     for algorithm in algorithms(Kind::KeyExchange) {
         assert!(engine.exchange_generate(algorithm, &FailingEntropy).is_err());

@@ -67,7 +67,7 @@ fn done(engine: &Engine, task: Task) -> (u64, u64) {
 }
 
 #[test]
-fn what_a_named_device_serves_runs_there_and_the_rest_on_processors() {
+fn selected_device_runs_supported_algorithms_only() {
     let (engine, _) = engine();
     assert_eq!(engine.device_counts(), []);
     exchange(&engine, Algorithm::MlKem768);
@@ -88,7 +88,7 @@ fn what_a_named_device_serves_runs_there_and_the_rest_on_processors() {
 }
 
 #[test]
-fn what_a_named_device_loses_runs_on_processors() {
+fn batches_lost_by_selected_device_run_on_cpu() {
     let (engine, is_lost) = engine();
     exchange(&engine, Algorithm::MlKem768);
     is_lost.store(true, Ordering::Relaxed);
@@ -98,7 +98,7 @@ fn what_a_named_device_loses_runs_on_processors() {
 }
 
 #[test]
-fn who_asks_is_told_of_each_batch_on_a_device() {
+fn device_observer_sees_each_batch() {
     static LANES: AtomicU64 = AtomicU64::new(0);
     watch_devices(|served: &DeviceCounts| {
         assert!(served.batches + served.declined + served.lost == 1, "{served:?}");

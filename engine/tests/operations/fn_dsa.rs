@@ -46,7 +46,7 @@ fn signatures_round_trip_and_vary_in_length_where_the_table_says_so() {
 }
 
 #[test]
-fn what_an_algorithm_does_not_do_is_named() {
+fn unsupported_modes_are_refused_by_name() {
     let engine = Engine::new(&Config::default()).unwrap();
     let digest = Prehash::Sha2_256.digest(b"m");
     let hash = Prehash::Sha2_256;

@@ -164,7 +164,7 @@ impl Backend for Allergic {
 }
 
 #[test]
-fn a_batch_one_piece_of_which_fails_gives_nothing() {
+fn panic_in_a_piece_discards_the_parallel_batch() {
     let backends: Vec<Box<dyn Backend>> = vec![Box::new(Allergic(cpus().remove(0)))];
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
     let algorithm = Algorithm::MlKem512;

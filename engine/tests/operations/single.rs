@@ -214,7 +214,7 @@ fn batches_agree_with_single_operations_around_the_lane_counts() {
 }
 
 #[test]
-fn one_bad_lane_fails_alone() {
+fn invalid_lane_does_not_affect_others() {
     for engine in engines() {
         let params = ml_kem::params(Algorithm::MlKem512).unwrap();
         let n = 11;
@@ -443,9 +443,9 @@ fn a_backend_that_fails_its_self_test_is_withdrawn_and_the_next_one_serves() {
 
 /// Runs this test alone in a process whose stderr has no reader; there it withdraws a backend.
 #[test]
-fn a_backend_is_withdrawn_also_where_nobody_reads_stderr() {
+fn withdrawal_works_with_a_closed_stderr() {
     const INSIDE: &str = "GABION_TEST_INSIDE";
-    const NAME: &str = "single::a_backend_is_withdrawn_also_where_nobody_reads_stderr";
+    const NAME: &str = "single::withdrawal_works_with_a_closed_stderr";
     if std::env::var_os(INSIDE).is_none() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -478,7 +478,7 @@ impl Entropy for NoEntropy {
 }
 
 #[test]
-fn without_randomness_nothing_is_made() {
+fn operations_fail_without_entropy() {
     let engine = Engine::new(&Config::default()).unwrap();
     let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
     let signing = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();

@@ -131,7 +131,7 @@ fn every_door_gives_one_verdict() {
 }
 
 #[test]
-fn nothing_makes_or_takes_an_ordinary_private_key() {
+fn ordinary_private_keys_are_refused() {
     let engine = Engine::new(&Config::default()).unwrap();
     for (_, algorithm) in SCHEMES {
         let outcomes = [

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_gpus_did_of_all_operations_is_one_sum() {
+    fn gpu_counts_are_summed_over_operations() {
         let one = GpuCounts { operations: 4096, batches: 2, declined: 3, lost: u64::MAX };
         let two = GpuCounts { operations: 1, batches: 1, declined: 0, lost: 1 };
         let sum = GpuCounts { operations: 4097, batches: 3, declined: 3, lost: u64::MAX };

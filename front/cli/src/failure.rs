@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_hold_nothing_that_a_terminal_obeys_and_no_numbers_of_the_system() {
+    fn messages_escape_control_characters_and_omit_os_errors() {
         for (text, expected) in [
             ("cannot read k: Is a directory (os error 21)", "cannot read k: Is a directory"),
             ("a (os error 2); b (os error 13).", "a; b."),

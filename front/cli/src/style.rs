@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_is_one_and_lines_break_between_words() {
+    fn plurals_and_word_wrapping() {
         assert_eq!([0u64, 1, 2].map(|n| count(n, "time")), ["0 times", "1 time", "2 times"]);
         assert_eq!(wrapped("one two three\nfour", 8), ["one two", "three", "four"]);
         assert_eq!(wrapped("longer-than-that one", 8), ["longer-than-that", "one"]);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sequence_is_read_and_nothing_behind_it() {
+    fn der_sequence_is_read_without_trailing_bytes() {
         for (head, len) in [(&[0x30, 100][..], 100), (&[0x30, 0x81, 200], 200)] {
             let der = [head, &vec![7; len], b"more"].concat();
             let (read, left) = sequence(&der);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_not_read() {
+    fn malformed_der_sequences_are_refused() {
         let long = [&[0x30, 0x82, 1, 0][..], &[7; 256]].concat();
         for len in 0..long.len() {
             assert_eq!(sequence(&long[..len]).0, None, "{len}");

@@ -711,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_parameters_with_one_name_the_first_counts() {
+    fn first_of_duplicate_parameters_wins() {
         let (first, second) = (1, 2);
         let list = [
             Param::int(name::MODE, &first),

@@ -466,7 +466,7 @@ mod tests {
 
     /// The engine's own locks apart, a batch takes as long as it likes.
     #[test]
-    fn dropping_pools_waits_for_nobody() {
+    fn dropping_pools_does_not_block() {
         let pools = Pools::new(engine(), LONG);
         let (begun, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = Arc::clone(&pools.shared);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_meets_a_thread_that_is_being_started_does_without() {
+    fn take_does_not_wait_for_a_starting_thread() {
         let pools = Pools::new(engine(), LONG);
         pools.thread.store(STARTING, Ordering::Relaxed);
         for _ in 0..4 * USES_MIN {
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_gives_no_key() {
+    fn disabled_pool_returns_no_key() {
         let pools = KeyPools::new(&Arc::new(Process::new()), false);
         for _ in 0..4 * USES_MIN {
             assert!(pools.take(engine(), Algorithm::MlKem768, &OsEntropy).is_none());

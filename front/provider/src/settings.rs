@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_it_is_off() {
+    fn switches_are_off_by_default() {
         // Nobody sets the variables for this program's tests.
         for switch in [TLS_DRAFTS, KEY_POOLS, X25519, ASYNC_JOBS] {
             assert!(!switch.is_on(None));

@@ -669,7 +669,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_algorithm_takes_what_its_standard_has() {
+    fn signature_parameters_follow_the_algorithm() {
         let takes = |name: &str| {
             let key_type = KEY_TYPES.into_iter().find(|key_type| key_type.name() == name).unwrap();
             let count = |key| PARAMETERS[left_out(key_type)..].iter().filter(|p| p.is(key)).count();

@@ -219,7 +219,7 @@ fn many_connections_pause_and_agree() {
 }
 
 #[test]
-fn switched_off_nothing_pauses() {
+fn disabled_async_jobs_do_not_pause() {
     let _turn = turn();
     let ends = Endpoints::new("ML-DSA-44", "no");
     let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
@@ -319,7 +319,7 @@ fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
 
 /// A server at its limit, which a peer may bring about.
 #[test]
-fn where_there_is_no_descriptor_nothing_pauses_and_nothing_fails() {
+fn descriptor_exhaustion_disables_pausing_without_failures() {
     let _turn = turn();
     let ends = Endpoints::new("ML-DSA-44", "yes");
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_in_any_pieces_and_what_is_none_is_refused() {
+    fn responses_are_read_in_fragments_and_malformed_ones_refused() {
         let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         let wanted = Response { status: 200, body: b"{}".to_vec(), is_kept: true };
         assert_eq!(receive(&mut &ok[..], &mut Vec::new()).unwrap(), wanted);

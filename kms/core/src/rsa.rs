@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn what_oaep_made_decrypts_and_nothing_else_does() {
+    fn oaep_decrypts_only_its_own_ciphertexts() {
         let key = key();
         for hash in Hash::ALL {
             let most = plain_len_max(2048, hash);

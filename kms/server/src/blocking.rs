@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_aside_is_answered_and_a_defect_in_it_too() {
+    fn blocking_task_returns_result_or_internal_error() {
         let runtime = Builder::new_current_thread().build().unwrap();
         assert_eq!(runtime.block_on(run_blocking(|| 7)).unwrap(), 7);
         let met = runtime.block_on(run_blocking(|| panic!("a defect")));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_thread_nothing_runs_and_that_is_told() {
+    fn thread_exhaustion_answers_busy_without_running() {
         // No stack is as large, so that no thread begins.
         let runtime = Builder::new_current_thread().thread_stack_size(1 << 46).build().unwrap();
         let ran = Arc::new(AtomicBool::new(false));

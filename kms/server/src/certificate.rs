@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_certificate_is_revoked_while_a_message_comes_has_nothing_signed() {
+    fn certificate_revoked_during_upload_is_refused() {
         let mut place = TestServer::new(ECDSA, "");
         let list_file = place.file("clients", "crl");
         let setting = format!("client_revocations = \"{}\"\n[store]", list_file.display());
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_bound_to_a_certificate_is_nothing_without_it() {
+    fn certificate_bound_token_requires_its_certificate() {
         let place = TestServer::new(ECDSA, "");
         let (server, token) = place.served();
         let client = |certificate| place.client(&server, Some(&token), certificate);
@@ -488,7 +488,7 @@ mod tests {
 
     /// With certificates of ML-DSA-65 alone.
     #[test]
-    fn who_has_a_certificate_alone_may_what_a_policy_says() {
+    fn client_certificate_is_authorized_by_policies() {
         let place = TestServer::new(MLDSA, "");
         place.issue("build", of_client(&["spiffe://example.com/build"], &["ignored.example.com"]));
         place.issue("host", of_client(&[], &["host.example.com"]));
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_takes_no_places_of_others() {
+    fn one_address_cannot_exhaust_the_connections() {
         use std::io::{ErrorKind, Read, Write};
         let place =
             TestServer::new(ECDSA, "[limits]\nconnections = 8\nconnections_per_address = 3");
@@ -584,7 +584,7 @@ mod tests {
 
     /// Whoever takes every place that others reach: the administrator of this machine gets in by its socket.
     #[test]
-    fn who_takes_every_place_keeps_nobody_of_this_machine_out() {
+    fn local_connections_have_reserved_slots() {
         let more = "[limits]\nconnections = 3\nconnections_per_address = 3\nlocal_connections = 2";
         let mut place = TestServer::new(ECDSA, more);
         let socket = place.file("kms", "socket");
@@ -637,7 +637,7 @@ mod tests {
 
     /// Whoever reaches a sealed server may guess its passphrase, and each guess costs a tenth of a second and 64 MiB.
     #[test]
-    fn a_strangers_passphrases_are_few_and_keep_nobody_out() {
+    fn unauthenticated_passphrase_guesses_are_throttled() {
         let place = TestServer::new(ECDSA, "");
         let (server, _token, shares) = place.sealed((3, 2), Some("correct"));
         let stranger = || place.client(&server, None, None);

@@ -380,7 +380,7 @@ mod tests {
 
     /// Keys that are commented out there have no value that holds where they are left out.
     #[test]
-    fn the_file_with_every_key_is_one_and_shows_what_holds_without_them() {
+    fn example_configuration_parses_and_shows_defaults() {
         let shown: Config = EVERY_KEY.parse().unwrap();
         let all: String = EVERY_KEY
             .lines()
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_or_can_not_be_is_refused() {
+    fn unknown_and_out_of_range_settings_are_refused() {
         let base = "listen = [\"unix:/run/k\"]\n[audit]\nfolder = \"/a\"\n[store]\npath = \"/s\"\n";
         base.parse::<Config>().unwrap();
         for (text, says) in [

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_no_answer_keeps_no_place() {
+    async fn client_that_reads_no_response_is_disconnected() {
         let (host, _) = ServiceHost::in_memory().unwrap();
         let shared =
             RequestContext::new(Arc::new(host), &Options::default(), include_str!("listen.rs"));

@@ -260,7 +260,7 @@ FALCON_LEVEL5 FALCON1024 65038 1.3.9999.3.4 1793/2305/1330/0 Falcon-1024
 ";
 
     #[test]
-    fn the_table_is_what_was_published() {
+    fn old_names_match_the_published_table() {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let mut rows = PUBLISHED.lines().skip(1);
         for old in &OLD_NAMES {

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_besides_is_not_canonical() {
+    fn refused_encodings_are_not_canonical_or_small_order() {
         let mut bytes = P;
         for low in 0..=255u8 {
             for sign in [0x7f, 0xff] {

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_comes_first_and_then_the_sponge_goes_on() {
+    fn given_randomness_precedes_sponge_output() {
         let given: [u8; 32] = std::array::from_fn(|i| i as u8);
         let mut sponge = [0; 100];
         Randomness::expanded(&[&given[..7], &given[7..]]).fill_bytes(&mut sponge);

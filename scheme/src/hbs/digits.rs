@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_what_is_lacking() {
+    fn checksum_sums_the_missing_steps() {
         for (w, most) in [(1, 256), (2, 3 * 128), (4, 15 * 64), (8, 255 * 32)] {
             assert_eq!(checksum(&[0; 32], w), most);
             assert_eq!(checksum(&[0xff; 32], w), 0);

@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_before_a_message_is_as_long_as_a_hash_or_four_bytes() {
+    fn message_prefix_length_follows_the_hash() {
         for (n, length) in [(24, 4), (32, 32), (64, 64)] {
             for x in 0..5 {
                 let bytes = prefix(x, n);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_high_trees_what_is_kept_is_bounded() {
+    fn stored_levels_of_tall_trees_are_bounded() {
         let low = |lms: usize, kept| {
             let levels = Levels::new(&[(&LMS[lms], &LM_OTS[3])]).expect("sets that fit each other");
             levels.keeping(kept).low(0)

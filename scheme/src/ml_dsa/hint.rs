@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_unpacks() {
+    fn hint_packing_roundtrips() {
         for algorithm in [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87] {
             let p = params(algorithm).expect("an ML-DSA set");
             let (hint, bytes) = sample(p);

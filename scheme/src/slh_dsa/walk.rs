@@ -284,7 +284,7 @@ mod tests {
     use crate::{Algorithm, slh_dsa::params};
 
     #[test]
-    fn digits_end_with_what_the_others_lack() {
+    fn digits_end_with_their_checksum() {
         for algorithm in Algorithm::all() {
             let Some(p) = params(algorithm) else { continue };
             for message in [[0; N_MAX], [0xff; N_MAX], std::array::from_fn(|i| (i * 77) as u8)] {

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_another_line_number_nor_another_context_fits() {
+    fn patch_requires_exact_line_and_context() {
         for content in [
             "zero\none\ntwo\nthree\nfour\nfive\n",
             "one\ntwo\nthree\nfour!\nfive\n",

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_has_no_warning_and_an_older_one_says_what_and_why() {
+    fn outdated_version_warns_with_reason() {
         assert_eq!(manifest("3.5.9").version_status().warnings, Vec::<String>::new());
         let mut older = manifest("3.5.7");
         older.not_had = vec!["3.5.9 from upstream: no".to_string()];

@@ -256,7 +256,7 @@ fn state_replaced_by_another_sectors_before_the_lock_is_refused() {
 
 /// Run by the test below as a process of its own, which works in another folder, and by itself for nothing.
 #[test]
-fn as_a_wanderer() {
+fn child_process_that_changes_directory() {
     let Ok(folder) = std::env::var("GABION_HBS_WANDERER") else { return };
     let (folder, environment) =
         (Path::new(&folder), environment(&Path::new(&folder).join("home"), None));
@@ -285,7 +285,10 @@ fn child(test: &str, variable: &str, place: &TestHome) -> Command {
 #[test]
 fn a_relative_name_is_looked_up_once_wherever_the_process_goes() {
     let place = TestHome::empty();
-    let child = child("attacks::as_a_wanderer", "GABION_HBS_WANDERER", &place).output().unwrap();
+    let child =
+        child("attacks::child_process_that_changes_directory", "GABION_HBS_WANDERER", &place)
+            .output()
+            .unwrap();
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
     assert!(child.status.success() && said.contains("came home"), "{child:?}");
     assert!(place.path("keys/n.part").exists() && !place.path("n.part").exists());
@@ -294,7 +297,7 @@ fn a_relative_name_is_looked_up_once_wherever_the_process_goes() {
 
 /// Run by the test below as a process of its own whose files may not grow, and by itself for nothing.
 #[test]
-fn as_a_limited_one() {
+fn child_process_with_file_size_limit() {
     let Ok(folder) = std::env::var("GABION_HBS_LIMITED") else { return };
     let (folder, environment) =
         (Path::new(&folder), environment(&Path::new(&folder).join("home"), None));
@@ -310,7 +313,8 @@ fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
     make_key(&environment, &place.path("keys/k"));
     let (mut refused, mut last) = (0, None);
     for blocks in [0, 1, 4, 8, 9, 16, 32, 1 << 20] {
-        let child = child("attacks::as_a_limited_one", "GABION_HBS_LIMITED", &place);
+        let child =
+            child("attacks::child_process_with_file_size_limit", "GABION_HBS_LIMITED", &place);
         let mut limited = Command::new("sh");
         limited.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
         limited.arg(child.get_program()).args(child.get_args());
@@ -329,7 +333,7 @@ fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
 
 /// Run by the test below as a process of its own, and by itself for nothing.
 #[test]
-fn as_a_maker() {
+fn child_process_that_makes_a_key() {
     let Ok(folder) = std::env::var("GABION_HBS_MAKER") else { return };
     let folder = Path::new(&folder);
     make_key(&environment(&folder.join("home/anchors"), None), &folder.join("keys/k"));
@@ -340,7 +344,7 @@ fn as_a_maker() {
 fn folders_and_files_are_their_owners_from_the_first_moment() {
     let Some(mut traced) = strace() else { return };
     let place = TestHome::empty();
-    let child = child("attacks::as_a_maker", "GABION_HBS_MAKER", &place);
+    let child = child("attacks::child_process_that_makes_a_key", "GABION_HBS_MAKER", &place);
     traced.args(["-f", "-e", "trace=mkdir,mkdirat,openat", "-o"]).arg(place.path("trace"));
     traced.args(["sh", "-c", "umask 0; exec \"$0\" \"$@\""]);
     traced.arg(child.get_program()).args(child.get_args());
@@ -523,7 +527,7 @@ fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
 
 /// A home that comes back from an older copy brings the anchor of before; the key's folder does not come back with it.
 #[test]
-fn an_older_anchor_alone_does_not_bring_back_what_left() {
+fn restored_anchor_does_not_reactivate_a_departed_key() {
     for leave in ["hand over", "retire"] {
         let place = TestHome::empty();
         let (key, out) = (place.key(), place.path("copy/backup"));
@@ -558,7 +562,7 @@ fn an_older_anchor_alone_does_not_bring_back_what_left() {
 
 /// Each anchor has two slots, of which the one that was written last may be lost.
 #[test]
-fn a_damaged_slot_does_not_bring_back_what_left() {
+fn damaged_anchor_slot_does_not_reactivate_a_departed_key() {
     for leave in ["hand over", "retire", "retire what another home made"] {
         for slot in [0, 4096] {
             let place = TestHome::empty();
@@ -588,7 +592,7 @@ fn a_damaged_slot_does_not_bring_back_what_left() {
 
 /// Whoever can't look whether a key left makes no backup of it.
 #[test]
-fn a_backup_of_what_left_is_not_written_while_its_state_cannot_be_read() {
+fn unreadable_state_prevents_backup_of_a_departed_key() {
     let place = TestHome::empty();
     let (key, out) = (place.key(), place.path("copy/backup"));
     make_key(&place.environment, &key);

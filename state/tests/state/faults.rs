@@ -191,7 +191,7 @@ pub fn record(mut row: Value) {
 }
 
 #[test]
-fn no_index_signs_twice_whatever_strikes() {
+fn index_never_signs_twice_under_faults() {
     let (count, begun) = (asked_for().unwrap_or(FEW), Instant::now());
     let counts = strike(count, &sound(), &[real_lms(), real_xmss()], &|_| false);
     let signed_by = ["LMS_SHA256_M32_H5_W1", "XMSSMT-SHA2_20/4_192"];
@@ -215,7 +215,7 @@ fn a_key_and_its_copy_never_raise_their_anchor_together() {
 }
 
 #[test]
-fn where_nothing_strikes_nothing_is_refused_nor_lost() {
+fn scenarios_succeed_without_faults() {
     for (scenario, (name, _)) in SCENARIOS.iter().enumerate() {
         let outcome = run(scenario, Vec::new(), 1, &sound(), &stand_in());
         assert!(outcome.wrongs.is_empty(), "{name}: {:?}", outcome.wrongs);
@@ -227,7 +227,7 @@ fn where_nothing_strikes_nothing_is_refused_nor_lost() {
 
 /// What a crash, a kill or a failing call leaves is a key that goes on, without anybody's help.
 #[test]
-fn one_fault_never_makes_a_key_useless() {
+fn key_recovers_from_any_single_fault() {
     let (wrap, signer) = (sound(), stand_in());
     let lengths = lengths(&wrap, &signer);
     let names = ["one by one", "blocks", "requests"];

@@ -583,7 +583,7 @@ pub fn strike(count: usize, wrap: &Wrap, stop: &dyn Fn(&Counts) -> bool) -> Coun
 }
 
 #[test]
-fn no_other_home_signs_with_a_recovered_key_whatever_strikes() {
+fn recovered_key_signs_in_one_home_under_faults() {
     let (count, begun) = (asked_for().map_or(FEW, |count| count / 4), Instant::now());
     let counts = strike(count, &sound(), &|_| false);
     counts.judge("hbs-home-faults", count, &["LMS_SHA256_M32_H5_W1 in three homes"], begun);

@@ -129,7 +129,7 @@ fn handles_of_a_process_share_one_state() {
 
 /// Whichever of a key and its copy signs first goes on; the other refuses, and changes nothing.
 #[test]
-fn of_a_key_and_its_copy_one_goes_on() {
+fn copied_key_signs_in_one_place_only() {
     for first in ["keys", "copy"] {
         let place = TestHome::new(8);
         assert_eq!(sign(place.open(&place.key()).unwrap(), b"one"), 0);
@@ -339,7 +339,7 @@ fn a_lost_home_is_recovered_from() {
 }
 
 #[test]
-fn what_was_signed_stands_in_the_log_and_reuse_is_found_there() {
+fn log_records_signatures_and_audit_finds_reuse() {
     let place = TestHome::new(16);
     let ledger = place.open(&place.key()).unwrap();
     let signer = stand_in();
@@ -397,7 +397,7 @@ fn an_anchor_in_its_keys_folder_or_below_is_refused() {
 }
 
 #[test]
-fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
+fn keygen_conflicts_are_reported_before_generation() {
     let place = TestHome::new(8);
     let says = |key: &str, anchors: &[PathBuf], says: &str| {
         let refused =
@@ -613,7 +613,7 @@ fn status_during_signing_refuses_nothing() {
 /// Run by the tests below as a process of its own, and by itself for nothing: signs until it is told to stop or
 /// killed, and says what left.
 #[test]
-fn as_a_child() {
+fn child_process_with_a_ledger() {
     let Ok(folder) = std::env::var("GABION_HBS_CHILD") else { return };
     let folder = Path::new(&folder);
     let environment = environment(&folder.join("home/anchors"), None);
@@ -638,7 +638,12 @@ fn child(place: &TestHome, count: u64) -> Child {
 /// A process that signs in `count` rounds.
 fn spawned(mut command: Command, place: &TestHome, count: u64) -> Child {
     command
-        .args(["--exact", "real_disk::as_a_child", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "real_disk::child_process_with_a_ledger",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env("GABION_HBS_CHILD", place.folder.path())
         .env("GABION_HBS_COUNT", count.to_string())
         .stdout(Stdio::piped())

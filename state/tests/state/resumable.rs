@@ -348,7 +348,7 @@ const MILD: [Fault; 6] =
 /// Struck at every call, and then by a power cut that keeps what was synced alone: where there is a private key, nothing
 /// makes it again, even if everything else of it is gone; where there is none, a key can be made.
 #[test]
-fn no_key_is_made_twice_whatever_strikes() {
+fn resumed_generation_never_repeats_a_key_under_faults() {
     let entropy = Arc::new(CounterEntropy(AtomicU64::new(1)));
     let begin = |environment: &Environment| {
         ResumableKey::begin(environment, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[])

@@ -647,14 +647,14 @@ pub fn strike(count: usize, wrap: &Wrap, stop: &dyn Fn(&Counts) -> bool) -> Coun
 }
 
 #[test]
-fn no_index_of_a_sector_signs_twice_whatever_strikes() {
+fn sector_index_never_signs_twice_under_faults() {
     let (count, begun) = (asked_for().map_or(FEW, |count| count / 4), Instant::now());
     let counts = strike(count, &sound(), &|_| false);
     counts.judge("hbs-sector-faults", count, &["LMS_SHA256_M32_H5_W1 in 2 and 4 sectors"], begun);
 }
 
 #[test]
-fn where_nothing_strikes_sectors_are_made_and_sign() {
+fn sector_scenarios_succeed_without_faults() {
     for (scenario, (name, count, _)) in SCENARIOS.iter().enumerate() {
         let outcome = run(scenario, Vec::new(), 1, &sound());
         assert!(outcome.wrongs.is_empty(), "{name}: {:?}", outcome.wrongs);

@@ -206,7 +206,7 @@ fn sectors_sign_side_by_side_until_each_is_used_up() {
 }
 
 #[test]
-fn one_batch_is_one_reservation_and_ids_bring_signatures_back() {
+fn batch_reserves_once_and_request_ids_return_signatures() {
     let place = TestHome::levels(1);
     let signer = place.signer(&place.key()).unwrap();
     let request = |message, id| Request { message, id };
@@ -249,7 +249,7 @@ fn signers_of_a_process_share_index_and_trees() {
 
 /// Whichever of a key and its copy signs first goes on; the other is refused, in the same home and in another.
 #[test]
-fn of_a_key_and_its_copy_one_signs_on() {
+fn signer_of_a_copied_key_works_in_one_place_only() {
     for copy_first in [false, true] {
         let place = TestHome::levels(1);
         assert_eq!(signed(place.signer(&place.key()).unwrap(), b"one").index, 0);
@@ -309,7 +309,7 @@ fn old_files_over_new_ones_are_refused() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_at_once_whatever_it_is() {
+fn invalid_key_files_are_refused_without_blocking() {
     let place = TestHome::empty();
     let key = place.key();
     let refused = |says: &str| {
@@ -503,7 +503,7 @@ fn status_asks_for_no_right_to_write_and_no_lock() {
 
 /// Run by the test below as a process of its own, and by itself for nothing.
 #[test]
-fn as_a_signing_child() {
+fn child_process_with_a_signer() {
     let Ok(folder) = std::env::var("GABION_SIGNER_CHILD") else { return };
     let folder = Path::new(&folder);
     let signer =
@@ -521,7 +521,12 @@ fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
     let mut last = None;
     for kill in 0..4 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "signer::as_a_signing_child", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "signer::child_process_with_a_signer",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env("GABION_SIGNER_CHILD", place.folder.path())
             .stdout(Stdio::piped())
             .spawn()

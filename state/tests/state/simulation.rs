@@ -672,7 +672,7 @@ pub fn run(scenario: usize, plan: FaultPlan, seed: u64, wrap: &Wrap, signer: &Si
 }
 
 #[test]
-fn what_was_reserved_before_a_start_of_the_machine_is_burnt() {
+fn indexes_reserved_before_a_reboot_are_burnt() {
     let mut world = Simulation::new(Vec::new(), 1, sound(), stand_in());
     world.make_key().unwrap();
     let sim = world.sim.clone();

@@ -346,7 +346,7 @@ fn work_is_spread_evenly() {
 
 /// One bit of one result of a kernel, at any place of a signature's: none comes out.
 #[test]
-fn one_wrong_hash_makes_no_wrong_signature() {
+fn hash_fault_never_yields_a_wrong_signature() {
     let (watched, mut key) = (HashCounter::default(), key(&Portable, &levels(&[H5_W4; 2])));
     // Whereupon the next tree is whole.
     sign(&Portable, &mut key, 31, &[b"before"]).expect("a signature");

@@ -23,7 +23,7 @@ gabion_tests::on_every_backend!(
     a_bad_lane_fails_alone_when_verifying,
     every_part_of_a_signature_counts,
     message_forms_are_kept_apart,
-    one_wrong_hash_makes_no_wrong_signature,
+    hash_fault_never_yields_a_wrong_signature,
     private_keys_with_another_root_are_refused,
     scratch_serves_any_parameter_set,
 );
@@ -439,7 +439,7 @@ fn is_unseen(p: &Params, place: &Place) -> bool {
 
 /// One hash of a signature comes out wrong. What leaves is the right signature or none, but for what the rustdoc
 /// of `slh_dsa::sign` names; whether the key has signed before or not.
-fn one_wrong_hash_makes_no_wrong_signature<K: Kernels + Copy>(kernels: &K) {
+fn hash_fault_never_yields_a_wrong_signature<K: Kernels + Copy>(kernels: &K) {
     // Portable kernels take ten times as long.
     let has_lanes = kernels.lanes() > 1;
     for p in quick_sets().into_iter().filter(|p| p.n == 16 || has_lanes) {

@@ -339,7 +339,7 @@ fn work_is_spread_evenly() {
 
 /// One bit of one result of a kernel, at any place of a signature's: none comes out.
 #[test]
-fn one_wrong_hash_makes_no_wrong_signature() {
+fn hash_fault_never_yields_a_wrong_signature() {
     let watched = HashCounter::default();
     let (k, set) = (ObservedKernels { inner: Portable, touch: &watched }, set(LOW));
     let mut key = key(&Portable, set);

@@ -33,7 +33,7 @@ mod tests {
     use gabion_engine::{Algorithm, Task};
 
     #[test]
-    fn only_what_the_peer_sent_is_blamed_on_it() {
+    fn errors_blame_the_peer_for_its_own_input_only() {
         let lane = |status| Error::Lane {
             algorithm: Algorithm::X25519MlKem768,
             task: Task::Decaps,

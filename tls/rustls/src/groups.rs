@@ -295,7 +295,7 @@ mod tests {
 
     /// Both sides of every group agree, and the curve of a hybrid is one that the other side takes alone.
     #[test]
-    fn both_sides_agree_in_every_group() {
+    fn key_exchange_agrees_in_every_group() {
         for group in DEFAULT.iter().chain(OTHERS) {
             let client = group.start().unwrap();
             let server = group.start_and_complete(client.pub_key()).unwrap();

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn other_keys_are_refused_with_what_they_are() {
+    fn keys_that_sign_no_handshake_are_refused_by_name() {
         let engine = Engine::global().unwrap();
         for algorithm in [Algorithm::MlKem768, Algorithm::X25519] {
             let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();

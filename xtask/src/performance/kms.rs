@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_no_place_that_nobody_filled() {
+    fn kms_page_fills_every_placeholder() {
         let folder = std::env::temp_dir().join(format!("gabion-kms-page-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let text = serde_json::to_string(&row(json!({}))).unwrap();

@@ -139,7 +139,7 @@ impl Case {
 const AT_MOST: Duration = Duration::from_secs(10);
 
 #[test]
-fn what_takes_too_long_is_lost_and_the_next_batch_is_done() {
+fn timed_out_batch_is_lost_and_the_next_succeeds() {
     let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(2000));
     assert_eq!(case.check(&cuda), BatchOutcome::Done);
@@ -152,7 +152,7 @@ fn what_takes_too_long_is_lost_and_the_next_batch_is_done() {
 }
 
 #[test]
-fn a_kernel_that_touches_what_it_does_not_have_loses_its_batch() {
+fn invalid_memory_access_loses_the_batch() {
     let Some(device) = named_gpu() else { return };
     let (cuda, case) = (Cuda::new(device, 64 << 20, AT_MOST), Case::new(300));
     assert_eq!(case.check(&cuda), BatchOutcome::Done);

@@ -342,7 +342,7 @@ fn known_keys_verify() {
 }
 
 #[test]
-fn what_does_not_fit_into_a_slot_and_what_expands_keys_is_declined() {
+fn oversized_batches_and_key_expansion_are_declined() {
     let params = params(Algorithm::MlDsa44).unwrap();
     let cuda = selected_backend(400 << 10).unwrap();
     let (text, short) = (vec![1; 400 << 10], Message::Internal(b"short"));

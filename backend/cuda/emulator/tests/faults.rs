@@ -312,7 +312,7 @@ fn faulty_device(trouble: InjectedFault, at: usize) -> Cuda<HookedDevice<FaultyD
 }
 
 #[test]
-fn whatever_fails_at_any_call_nothing_wrong_leaves_and_it_works_again() {
+fn fault_at_any_call_yields_no_wrong_output_and_recovers() {
     let case = Case::new();
     for trouble in TROUBLES {
         for task in 0..TASKS {
@@ -345,7 +345,7 @@ fn whatever_fails_at_any_call_nothing_wrong_leaves_and_it_works_again() {
 }
 
 #[test]
-fn canary_and_status_words_catch_what_comes_back_changed() {
+fn corrupted_copies_are_detected_by_canary_and_status_words() {
     let case = Case::new();
     for task in 0..TASKS {
         // The canary's parts of two arrays, two, one, none and one come first, and the status words last. A bit that changes in

@@ -153,7 +153,7 @@ fn run(
 }
 
 #[test]
-fn nothing_is_opened_before_it_pays() {
+fn devices_are_opened_only_when_worthwhile() {
     let (devices, strings) = Devices::new(1);
     let offload = Offload::keeping(devices, None);
     let processor = offload.beside(cpus().remove(0));
@@ -177,7 +177,7 @@ fn nothing_is_opened_before_it_pays() {
 }
 
 #[test]
-fn what_was_measured_is_kept_for_the_next_process() {
+fn measured_costs_persist_across_processes() {
     let folder = Folder::new("kept");
     let (devices, _) = Devices::new(1);
     let first = Offload::keeping(devices, Some(folder.0.clone()));
@@ -206,7 +206,7 @@ fn what_was_measured_is_kept_for_the_next_process() {
 }
 
 #[test]
-fn all_is_measured_for_who_asks_for_it() {
+fn measure_covers_every_requested_operation_and_device() {
     let folder = Folder::new("measured");
     let (devices, _) = Devices::new(2);
     let offload = Offload::keeping(devices, Some(folder.0.clone()));
@@ -232,7 +232,7 @@ fn all_is_measured_for_who_asks_for_it() {
 }
 
 #[test]
-fn the_backend_opens_what_it_is_asked_to_run_on() {
+fn first_batch_opens_the_device() {
     let (devices, strings) = Devices::new(1);
     let offload = Offload::keeping(devices, None);
     assert_eq!(encapsulate(&offload, 3), BatchOutcome::Done);
@@ -262,7 +262,7 @@ fn batches_go_to_the_device_that_has_less_to_do() {
 }
 
 #[test]
-fn what_one_device_loses_another_one_runs() {
+fn lost_batch_runs_on_another_device() {
     let (devices, strings) = Devices::new(2);
     let offload = Offload::keeping(devices, None);
     strings.fails[0].store(true, Ordering::Relaxed);
@@ -282,7 +282,7 @@ fn what_one_device_loses_another_one_runs() {
 }
 
 #[test]
-fn a_forked_child_loses_what_its_parent_opened_and_opens_what_it_had_not() {
+fn forked_child_reopens_devices() {
     let (devices, _) = Devices::new(1);
     let opened = Offload::keeping(devices, None);
     assert_eq!(encapsulate(&opened, 2), BatchOutcome::Done);
@@ -307,7 +307,7 @@ fn a_forked_child_loses_what_its_parent_opened_and_opens_what_it_had_not() {
 }
 
 #[test]
-fn rows_say_from_where_on_the_device_is_faster() {
+fn row_reports_the_crossover() {
     let curve = |points: &[(usize, u64)]| Curve::new(points.to_vec()).unwrap();
     let (device, processor) = (curve(&[(1, 100), (100, 200)]), curve(&[(1, 10)]));
     let row = Row { algorithm: KEM, task: Task::Encaps, device, processor };

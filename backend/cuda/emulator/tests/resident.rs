@@ -131,7 +131,7 @@ fn without_memory_for_them_keys_are_sent() {
 }
 
 #[test]
-fn what_is_dropped_is_cleared_by_the_next_batch() {
+fn dropped_resident_key_is_cleared_by_the_next_batch() {
     let params = &ML_KEM_768;
     let cuda = counted_device(4 << 20);
     let mut keys = keys(params, 2);
@@ -160,7 +160,7 @@ fn keys_make_room_for_others_and_too_many_are_sent() {
 }
 
 #[test]
-fn whatever_call_fails_keys_are_right_afterwards() {
+fn resident_keys_survive_any_failing_call() {
     let params = &ML_KEM_512;
     let keys = keys(params, 2);
     let lanes = [&keys[0], &keys[1], &keys[0]];

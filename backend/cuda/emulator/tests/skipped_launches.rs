@@ -149,7 +149,7 @@ impl Inputs {
 }
 
 #[test]
-fn what_a_batch_left_does_not_pass_for_the_next_ones_canary() {
+fn stale_output_does_not_pass_the_canary() {
     let cpu = Cpu::new(Portable);
     let all = [Inputs::new(), Inputs::new()];
     let expected: Vec<Vec<_>> =

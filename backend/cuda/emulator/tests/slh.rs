@@ -232,7 +232,7 @@ fn keys_are_decoded_and_wrong_ones_refused() {
 }
 
 #[test]
-fn what_does_not_fit_into_a_slot_is_declined() {
+fn batches_larger_than_a_slot_are_declined() {
     let params = params(Algorithm::SlhDsaSha2_128f).unwrap();
     let cuda = cuda(100 << 10);
     let keys = generate(&cuda, params, &seeds(params, 1));

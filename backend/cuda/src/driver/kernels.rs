@@ -83,7 +83,7 @@ mod tests {
     ];
 
     #[test]
-    fn nothing_stays_unpacked_that_nobody_holds() {
+    fn unpacked_kernels_are_freed_with_last_holder() {
         let all = Image::of(&SMALL);
         let (first, second) = (all.unpack().unwrap(), all.unpack().unwrap());
         assert!(Arc::ptr_eq(&first, &second), "it is unpacked once for all who hold it");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_costs_what_lies_between_its_neighbours() {
+    fn batch_cost_is_interpolated() {
         let curve = curve(&[(1, 100), (11, 200), (111, 1200)]);
         assert_eq!(
             [0, 1, 6, 11, 61, 111, 222].map(|lanes| curve.at(lanes).unwrap()),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_faster_from_the_first_batch_on_that_takes_it_less() {
+    fn crossover_is_the_smallest_faster_batch() {
         // 10 us a lane against 150 us and next to nothing: 16 lanes cost more than 150 us.
         let device = [(1, 150_000), (1 << 20, 150_100)];
         assert_eq!(row(&device, &[(1, 10_000)]).crossover(), Some(16));

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn cost_file_roundtrips() {
         let folder = std::env::temp_dir().join(format!("gabion-costs-{}", std::process::id()));
         let path = place(&folder.join("gabion"), "GPU-1/../2");
         assert!(path.ends_with("gabion/gpu-GPU-1____2.txt"), "{}", path.display());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_such_file() {
+    fn malformed_cost_files_are_refused() {
         let good = text(&costs());
         assert_eq!(parse(&good), Some(costs()));
         for (from, to) in [

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_private_key_leaves_its_neighbours_alone() {
+    fn invalid_private_key_does_not_affect_other_lanes() {
         let mut order = [0; LEN];
         for (bytes, word) in order.as_chunks_mut().0.iter_mut().rev().zip(ORDER) {
             *bytes = word.to_be_bytes();

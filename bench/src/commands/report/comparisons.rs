@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_say_what_ran() {
+    fn switch_report_names_the_configuration() {
         let figures =
             SwitchFigures { p50_us: 1.0, p99_us: 1.0, cpu_us: 1.0, handshakes_per_s: 1.0 };
         let row = |threads: usize, connections: usize, p50_ratio: f64| Switch {

@@ -763,7 +763,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_turns_stands_together() {
+    fn interleaved_runs_are_grouped() {
         let row = |provider, server_us| -> Handshake {
             let row = handshake_row("one", "TLS_X", provider, server_us);
             serde_json::from_value(row).unwrap()
@@ -781,7 +781,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_machine_comes_last() {
+    fn results_without_a_machine_come_last() {
         let size = json!({ "file": "f", "file_bytes": 6, "stripped_bytes": 5, "parts": [] });
         let rows = [size, handshake_row("one", "TLS_X", "default", 1.0), json!({ "unknown": 1 })];
         let parts = parts(&records(&rows));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_and_counted_is_read() {
+    fn handshake_output_and_counters_are_read() {
         let (server, client) = both(0);
         let shaken = read(SAID, "ML-DSA-65", &server, &client).unwrap();
         assert_eq!((shaken.version.as_str(), shaken.bytes), ("TLSv1.3", 11_740));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_the_counters_says_that_it_was_us() {
+    fn provider_is_identified_by_counters_only() {
         let (_, client) = both(0);
         let none = Snapshot::default();
         let shaken = read(SAID, "ML-DSA-65", &none, &client).unwrap();

@@ -117,7 +117,7 @@ fn is_due(engine: &Engine, doubles: &[Arc<DoubleControl>], kem: Algorithm, error
 }
 
 #[test]
-fn whatever_three_doubles_do_what_comes_out_is_right_or_nothing() {
+fn random_backend_faults_yield_correct_results_or_errors() {
     let answers = Answers::new();
     let (mut served, mut unserved) = (0, 0);
     for seed in 0..24 {

@@ -171,7 +171,7 @@ fn keys_of_a_batch_sign_each_for_itself() {
 }
 
 #[test]
-fn none_and_one_are_batches_and_an_exchange_has_none() {
+fn key_batches_of_zero_and_one_and_unsupported_kinds() {
     for index in 0..gabion_algorithm_count() {
         let name = gabion_algorithm_name(index);
         let algorithm = Algorithm::all().nth(index).unwrap();

@@ -128,7 +128,7 @@ fn verifies(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
 }
 
 #[test]
-fn a_key_signs_with_an_index_each_and_tells_what_is_left() {
+fn stateful_key_signs_and_reports_remaining_indexes() {
     let folder = tempfile::tempdir().unwrap();
     let path = make(folder.path(), Some(b"pass"), 0);
     for wrong in [None, Some(&b"other"[..])] {

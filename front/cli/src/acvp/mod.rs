@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused_with_what_was_expected() {
+    fn malformed_acvp_files_are_refused_by_field() {
         let engine = Engine::global().unwrap();
         for (file, word) in [
             (json!({}), "testGroups"),

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_in_words() {
+    fn output_paths_that_are_not_files_are_refused() {
         let home = tempfile::tempdir().unwrap();
         let at = |name: &str| home.path().join(name);
         std::fs::write(at("file"), b"").unwrap();

@@ -264,7 +264,7 @@ mod tests {
     /// A file that says itself how long it takes to open must not decide that it takes for ever, nor
     /// how much memory it takes.
     #[test]
-    fn costs_that_no_program_writes_are_refused_before_they_are_paid() {
+    fn excessive_kdf_costs_are_refused() {
         use pkcs8::pkcs5::pbes2::{EncryptionScheme, Kdf, Parameters, Salt, ScryptParams};
         let file = |kdf: Kdf| {
             let encryption = EncryptionScheme::Aes256Cbc { iv: [0; 16] };
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn other_blocks_are_skipped_and_named() {
+    fn unrelated_pem_blocks_are_skipped_and_named() {
         let key = encode_public(FORM, &[3; 50], false).unwrap();
         let other = b"text\n-----BEGIN EC PARAMETERS-----\nAAAA\n-----END EC PARAMETERS-----\n";
         let both = [&other[..], &key].concat();
@@ -316,7 +316,7 @@ mod tests {
 
     /// HAProxy's files are a certificate and its private key; other servers want them the other way round.
     #[test]
-    fn of_several_blocks_the_wanted_half_is_read() {
+    fn requested_half_is_read_from_several_pem_blocks() {
         let private = encode_private(FORM, &forms(true, false), false).unwrap();
         let public = encode_public(FORM, &[3; 50], false).unwrap();
         let rsa = b"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n";

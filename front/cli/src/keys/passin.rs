@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_apart() {
+    fn password_sources_are_parsed() {
         let password = |text: &str| text.parse::<PassIn>().unwrap().password();
         assert_eq!(*password("pass:a:b").unwrap(), b"a:b");
         assert_eq!(*password("pass:").unwrap(), b"");

@@ -359,7 +359,7 @@ fn a_place_where_others_may_replace_things_is_refused() {
 
 /// In a folder like /tmp others may add things: none of them is entered, followed or written to.
 #[test]
-fn what_others_put_beside_a_bundle_is_left_as_it_is() {
+fn foreign_files_beside_a_bundle_are_left_unchanged() {
     let workplace = Workplace::new();
     let place = workplace.place();
     set_mode(&place, 0o1777);
@@ -405,7 +405,7 @@ fn what_others_put_beside_a_bundle_is_left_as_it_is() {
 }
 
 #[test]
-fn whatever_the_umask_others_write_to_nothing_of_a_bundle() {
+fn bundle_is_not_writable_by_others_under_any_umask() {
     let workplace = Workplace::new();
     let mut build = Command::new("sh");
     build.args(["-c", "umask 000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_gabion")]);
@@ -505,7 +505,7 @@ impl Offline {
 }
 
 #[test]
-fn where_no_version_is_to_be_had_each_place_is_named_and_upstream_asked_once() {
+fn unavailable_sources_are_each_named_once() {
     let machine = Offline::new();
     let (code, stdout, stderr) = machine.gabion(&["bundle", "build"]);
     assert_eq!((code, stdout.as_str()), (Some(3), ""), "{stderr}");

@@ -221,7 +221,7 @@ impl Bench {
 }
 
 #[test]
-fn both_ways_give_the_same_bytes() {
+fn offloaded_results_equal_native_results() {
     for prefix in prefixes() {
         let plain = Bench::new(&prefix);
         let (own, offloaded) = (plain.everything(), plain.on().everything());
@@ -270,7 +270,7 @@ fn the_work_is_done_by_libgabion() {
 }
 
 #[test]
-fn nothing_is_offloaded_unless_the_variable_is_1() {
+fn offload_requires_the_variable_to_be_1() {
     for prefix in prefixes() {
         let plain = Bench::new(&prefix);
         let off = ["0", "", "2", "yes", "10"].map(|value| plain.with(&[("GABION_OFFLOAD", value)]));
@@ -320,7 +320,7 @@ fn a_program_with_more_rights_than_its_caller_reads_no_variable() {
 }
 
 #[test]
-fn the_fips_module_knows_nothing_of_it() {
+fn fips_module_contains_no_offload_code() {
     for prefix in prefixes() {
         // The folder's own name may be in both.
         let words: [&[u8]; 3] = [b"ossl_gabion", b"libgabion", b"GABION_OFFLOAD"];
@@ -425,7 +425,7 @@ fn shim(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn whatever_is_wrong_with_libgabion_openssl_does_it() {
+fn openssl_takes_over_if_libgabion_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     for prefix in prefixes() {
         let preload = shim(folder.path());
@@ -560,7 +560,7 @@ fn handshakes_succeed_whichever_side_is_offloaded() {
 }
 
 #[test]
-fn within_an_asynchronous_job_openssl_does_it() {
+fn asynchronous_jobs_are_not_offloaded() {
     for prefix in prefixes() {
         let server = Bench::new(&prefix).on();
         server.make_certificate("ML-DSA-65");

@@ -51,7 +51,7 @@ fn signatures_verify_and_wrong_ones_do_not() {
 }
 
 #[test]
-fn both_sides_derive_one_secret() {
+fn derive_gives_both_peers_one_secret() {
     let work = Work::new();
     for (algorithm, _) in EXCHANGES {
         for name in ["a", "b"] {

@@ -196,7 +196,7 @@ fn encodings_passwords_and_digests() {
 
 /// Nothing is half-written, and no index is used, where the command line or a file is wrong.
 #[test]
-fn what_is_wrong_uses_no_index_and_writes_nothing() {
+fn invalid_arguments_use_no_index_and_write_nothing() {
     let work = with_key(&[]);
     let before = work.files(".");
     let keygen = |set: &str, options: &[&str], says: &str| {
@@ -255,7 +255,7 @@ fn a_backup_goes_on_where_nothing_was_signed_since() {
 
 /// All of it before the work: trees 25 high would take hours.
 #[test]
-fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
+fn keygen_conflicts_are_reported_before_generation() {
     let work = with_key(&[]);
     work.write("empty", "");
     work.write("../anchor", "");
@@ -381,7 +381,7 @@ fn typed_next(refused: &CommandResult) -> Vec<String> {
 
 /// Each refusal says what it found, that nothing was signed, and what to type next, which then works.
 #[test]
-fn each_refusal_says_what_to_type_next() {
+fn refusals_name_a_command_that_works() {
     type Break = fn(&Work);
     let cases: [(&str, Break); 9] = [
         ("k.log: it is not there", |work| fs::remove_file(work.path("k.log")).unwrap()),
@@ -497,7 +497,7 @@ fn a_key_that_has_too_few_says_how_many_and_what_to_do() {
 }
 
 #[test]
-fn what_cannot_be_written_uses_no_index() {
+fn unwritable_signature_uses_no_index() {
     let work = with_key(&["--anchor", "../anchors/k"]);
     let sign = |options: &[&str], says: &str| {
         work.hbs(&[&["sign", "--key", "k"], options, &["f"]].concat()).fails(2).says(says);

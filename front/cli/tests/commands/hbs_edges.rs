@@ -139,7 +139,7 @@ fn a_signature_takes_no_name_that_a_key_needs() {
 }
 
 #[test]
-fn what_is_secret_is_its_owners_whatever_the_umask() {
+fn secret_files_are_private_under_any_umask() {
     let work = Work::new();
     work.write("f", "an image\n");
     let gabion = |words: &str| {

@@ -74,7 +74,7 @@ fn secrets_are_for_the_owner_alone() {
 }
 
 #[test]
-fn nothing_is_overwritten_or_left_half_done() {
+fn keygen_overwrites_nothing_and_leaves_no_partial_files() {
     let work = Work::new();
     work.write("theirs", b"theirs");
     for outputs in [["--out", "theirs", "--pub", "new"], ["--out", "new", "--pub", "theirs"]] {
@@ -199,7 +199,7 @@ fn an_output_never_is_an_input_and_replaces_a_file_only_when_told_to() {
 
 /// Whoever may put a link or a pipe into a folder such as /tmp would choose where a secret goes.
 #[test]
-fn a_strangers_link_or_pipe_is_no_way_to_an_output() {
+fn links_and_pipes_of_other_users_are_refused_as_output() {
     use std::os::unix::fs::{lchown, symlink};
     let work = Work::new();
     work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
@@ -490,7 +490,7 @@ fn openssl_reads_our_keys_and_we_read_its() {
 }
 
 #[test]
-fn openssl_understands_what_we_do_and_we_what_it_does() {
+fn openssl_interoperability() {
     if bundle().is_none() {
         return;
     }

@@ -192,7 +192,7 @@ fn the_commands_that_a_server_prints_work_when_pasted() {
 }
 
 #[test]
-fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
+fn dev_server_prints_json_and_ends_on_sigterm() {
     let work = Work::new();
     let (server, caller) = dev(&work);
     assert!(PathBuf::from(&caller.ca_file).is_file());

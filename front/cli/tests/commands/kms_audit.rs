@@ -174,7 +174,7 @@ fn a_deleted_or_replaced_log_stops_the_service() {
 }
 
 #[test]
-fn what_is_followed_comes_once_and_following_alone_writes_nothing() {
+fn audit_follow_prints_each_record_once_without_writing() {
     let work = Work::new();
     let caller = place(&work);
     let server = ServeCommand::start(&caller);

@@ -26,7 +26,7 @@ fn told(work: &Work, name: &str) -> Child {
 }
 
 #[test]
-fn whoever_starts_it_hears_when_it_serves_and_when_it_ends() {
+fn service_manager_is_notified_of_ready_and_stopping() {
     let work = Work::new();
     let caller = place(&work);
     let socket = UnixDatagram::bind(work.path("notify")).unwrap();
@@ -129,7 +129,7 @@ fn a_request_that_is_under_way_is_answered_before_the_end() {
 
 /// A log whose disk is full is no reason not to serve, nor to end with another code; and whom nobody hears of nobody can use.
 #[test]
-fn what_can_not_be_said_ends_a_server_to_try_out_and_no_other() {
+fn unwritable_output_ends_dev_server_only() {
     let work = Work::new();
     let caller = place(&work);
     let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
@@ -156,7 +156,7 @@ fn what_can_not_be_said_ends_a_server_to_try_out_and_no_other() {
 
 /// Whoever hangs up before the answer ends nobody but themselves: no write to a closed connection ends the process.
 #[test]
-fn who_hangs_up_early_ends_no_server() {
+fn early_disconnect_does_not_end_the_server() {
     let work = Work::new();
     let caller = place(&work);
     let mut child = told(&work, "/missing/notify");
@@ -380,7 +380,7 @@ fn a_limit_on_files_is_a_full_disk_and_no_end() {
 
 /// Shares that were given are forgotten by who has one, and by this machine's own, and by no file that is not there.
 #[test]
-fn shares_are_forgotten_by_who_has_one() {
+fn shares_are_reset_by_a_share_or_locally() {
     let work = Work::new();
     let caller = place(&work);
     let server = ServeCommand::start(&caller);

@@ -101,7 +101,7 @@ fn wrapped_shares_open_the_seal_by_their_holders_alone() {
 }
 
 #[test]
-fn what_opens_no_share_says_why_and_shows_none() {
+fn share_open_failures_name_the_reason_and_leak_nothing() {
     let work = Work::new();
     let _caller = place(&work);
     let made = work.gabion(&[dealing("init", &PEOPLE), vec!["--json".into()]].concat()).ok().json();

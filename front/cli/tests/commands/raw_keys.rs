@@ -148,7 +148,7 @@ fn a_file_that_is_not_what_the_command_line_says_is_refused() {
 
 /// Bytes of one program are those of another: raw keys are what stands inside the files.
 #[test]
-fn a_raw_key_is_what_the_file_holds() {
+fn raw_keys_equal_the_contents_of_key_files() {
     let work = Work::new();
     work.write("message", b"a message");
     work.gabion(&[

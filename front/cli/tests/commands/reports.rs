@@ -119,7 +119,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_said() {
+fn full_disk_on_stdout_is_reported() {
     let work = Work::new();
     for arguments in [&["algorithms"][..], &["algorithms", "--json"], &["doctor"]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -260,7 +260,7 @@ fn doctor_warns_of_an_old_bundle() {
 }
 
 #[test]
-fn doctor_finds_who_serves_and_reads_counters() {
+fn doctor_reports_serving_provider_and_counters() {
     let Some(prefix) = bundle().filter(|prefix| prefix.join("lib/ossl-modules/gabion.so").exists())
     else {
         return;

@@ -53,7 +53,7 @@ fn keys_are_the_four_parts_as_they_are() {
 }
 
 #[test]
-fn openssl_understands_what_we_do_and_we_what_it_does() {
+fn openssl_interoperability() {
     if bundle().is_none() {
         return;
     }

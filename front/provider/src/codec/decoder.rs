@@ -403,7 +403,7 @@ mod tests {
     use gabion_engine::Algorithm;
 
     #[test]
-    fn selections_ask_for_the_most_that_they_name() {
+    fn selection_decides_the_structures_served() {
         let both = [Structure::Public, Structure::Private];
         for (selection, expected) in [
             (0, [true, true]),
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prefix_is_what_the_standard_writes() {
+    fn spki_prefix_matches_rfc_9881() {
         // RFC 9881, appendix C: the first bytes of the ML-DSA-44 public key.
         let key_type = KEY_TYPES.into_iter().find(|s| s.name() == "ML-DSA-44").unwrap();
         let prefix = Prefix::of(key_type).unwrap();

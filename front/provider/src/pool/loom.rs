@@ -111,7 +111,7 @@ fn a_taker_without_randomness_leaves_the_order_to_others() {
 
 /// Were a wake-up lost, nobody would go on.
 #[test]
-fn what_is_ordered_is_made() {
+fn requested_keys_are_generated() {
     model(|| {
         let begun = Arc::new(Notify::new());
         let bench = Bench::new(Some(Arc::clone(&begun)));

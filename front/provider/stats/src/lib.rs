@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_read_by_name() {
+    fn counters_are_read_by_algorithm_name() {
         let folder = scratch();
         let path = folder.path().join("stats");
         let counters = open(&path).unwrap();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn another_builds_file_is_read_and_not_written() {
+    fn stats_file_of_another_build_is_read_only() {
         let folder = scratch();
         let path = folder.path().join("stats");
         let mut file = fresh_file();
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for() {
+    fn opening_stats_never_blocks() {
         let folder = scratch();
         let path = folder.path().join("stats");
         std::fs::write(&path, fresh_file()).unwrap();
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_change_is_not_mapped() {
+    fn stats_file_writable_by_others_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let folder = scratch();
         let path = folder.path().join("stats");

@@ -32,7 +32,7 @@ fn clamped(round: u8) -> [u8; 32] {
 }
 
 #[test]
-fn it_is_off_unless_somebody_asks() {
+fn x25519_is_disabled_by_default() {
     for (line, is_on) in [
         ("", false),
         ("x25519 = no", false),
@@ -143,7 +143,7 @@ fn keys_answer_as_those_of_the_default_provider() {
 }
 
 #[test]
-fn what_cannot_be_a_key_is_refused_by_both() {
+fn invalid_x25519_keys_are_refused_by_both_providers() {
     let (_place, context) = switched_on();
     for query in [OURS, STOCK] {
         for len in [0, 1, 31, 33, 56, 64] {
@@ -238,7 +238,7 @@ fn keys_of_files_are_ours_and_say_what_the_default_providers_do() {
 
 /// A key of either side, by either provider's code.
 #[test]
-fn both_sides_share_a_secret_whoever_serves_them() {
+fn x25519_secrets_agree_across_providers() {
     let (_place, context) = switched_on();
     for maker in [OURS, STOCK] {
         for other in [OURS, STOCK] {
@@ -362,7 +362,7 @@ fn many_threads_derive_with_one_key() {
 }
 
 #[test]
-fn what_it_does_is_counted() {
+fn x25519_operations_are_counted() {
     let place = TestFolder::new();
     place.configure("x25519 = yes");
     for name in ["a", "b"] {

@@ -108,7 +108,7 @@ fn damaged_structures_give_no_key() {
 /// What stands behind the private key in PKCS#8 is read where the default provider reads it, and refused
 /// where it refuses it; of what only we have, likewise.
 #[test]
-fn what_a_structure_carries_besides_is_read_as_by_openssl() {
+fn pkcs8_trailing_fields_are_read_as_by_openssl() {
     let (place, context) = ours();
     std::fs::write(place.path("alone.cnf"), "").unwrap();
     let stock = Context::with_config(&LIB, &place.path("alone.cnf"));

@@ -129,7 +129,7 @@ fn formatted(context: &[u8], hash: Prehash, message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_pre_hash_variant_signs_what_its_identifier_says() {
+fn pre_hash_variants_sign_the_named_digest() {
     let (_place, context) = both();
     for (name, of, hash) in [
         ("HashML-DSA-44-with-SHA512", "ML-DSA-44", Prehash::Sha2_512),
@@ -165,7 +165,7 @@ fn a_pre_hash_variant_signs_what_its_identifier_says() {
 }
 
 #[test]
-fn what_the_default_provider_lacks_is_signed_and_verified() {
+fn provider_only_algorithms_sign_and_verify() {
     let (_place, context) = both();
     for (name, longest) in OURS_ALONE {
         let key = context.generate(name, OURS, &none()).expect(name);

@@ -139,7 +139,7 @@ fn handshakes_of_one_context() {
 
 /// The FIPS module, in the same way: 24 threads on one key, every result checked.
 #[test]
-fn one_key_in_the_fips_module() {
+fn shared_key_in_the_fips_module_across_threads() {
     let place = TestFolder::new();
     let Some(conf) = place.fips_configuration() else { return };
     let context = Context::with_config(&LIB, &conf);

@@ -514,12 +514,12 @@ fn offered(bytes: &[u8]) -> (Vec<u8>, Vec<(u16, usize)>) {
 }
 
 #[test]
-fn what_is_offered_unasked_is_the_same_as_without() {
+fn default_groups_are_unchanged_by_the_provider() {
     with_every_openssl("groups::defaults");
 }
 
 #[test]
-#[ignore = "started by what_is_offered_unasked_is_the_same_as_without"]
+#[ignore = "started by default_groups_are_unchanged_by_the_provider"]
 fn defaults() {
     if !started_again() {
         return;

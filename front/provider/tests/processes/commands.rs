@@ -4,7 +4,7 @@
 use gabion_provider_testing::{BOTH_WAYS, KEMS, SIGNATURES, Side, TestFolder};
 
 #[test]
-fn lists_itself_and_serves_every_algorithm() {
+fn openssl_list_shows_provider_and_algorithms() {
     let place = TestFolder::new();
     let providers = place.openssl(Side::Gabion, "list -providers");
     assert!(providers.contains("name: Gabion provider"), "{providers}");

@@ -225,7 +225,7 @@ fn measure_exchange(context: &Context, measure: &mut dyn FnMut(String, &mut dyn 
 
 /// The same on the backends that serve where the processor has less.
 #[test]
-fn operations_of_other_backends_fit_it_too() {
+fn operations_of_other_backends_fit_the_job_stack() {
     for name in ["avx2", "portable"] {
         if Engine::new(&Config { backend: Some(name.to_owned()), ..Config::default() }).is_err() {
             eprintln!("{name}: not on this processor");
@@ -349,7 +349,7 @@ fn run_matrix(place: &TestFolder, program: &Path, words: &[&str]) -> (bool, Stri
 
 /// No thread, little stack, no memory, a fork, the loader's lock, cancellation: see matrix/matrix.c.
 #[test]
-fn where_a_process_has_nothing_to_give_answers_are_right_or_errors_that_pass() {
+fn resource_exhaustion_yields_correct_results_or_transient_errors() {
     let place = TestFolder::new();
     let program = matrix(&place);
     for when in ["first", "later"] {
@@ -360,7 +360,7 @@ fn where_a_process_has_nothing_to_give_answers_are_right_or_errors_that_pass() {
 
 /// Without address space for a stack no self-test runs; where all ran at load, none is left to run.
 #[test]
-fn what_was_tested_at_load_needs_no_test_later() {
+fn self_tests_at_load_are_not_repeated() {
     let place = TestFolder::new();
     let program = matrix(&place);
     let untested = |place: &TestFolder| {

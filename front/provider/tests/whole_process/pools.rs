@@ -164,7 +164,7 @@ fn unloading_ends_the_thread() {
 }
 
 #[test]
-fn what_comes_from_the_pool_is_counted() {
+fn pooled_keys_are_counted() {
     let _turn = turn();
     let pooled_of = |place: TestFolder, group: &str| {
         place.openssl(Side::Gabion, &format!("speed -seconds 1 {group}"));

@@ -197,7 +197,7 @@ fn memory_stays_as_it_is_over_lives_of_the_provider() {
 /// A C++ program's global objects are freed after the exit handlers, of which libcrypto's cleanup is one.
 /// libcrypto frees a provider with the last thing that was made by it, and has no table of errors any more.
 #[test]
-fn what_is_left_may_be_freed_after_libcryptos_own_cleanup() {
+fn objects_can_be_freed_after_openssl_cleanup() {
     let _turn = turn();
     let place = TestFolder::new();
     let config = place.path("gabion.cnf");

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_stands_in_the_query() {
+    fn stream_request_fields_are_encoded_in_the_query() {
         assert_eq!(StreamRequest::by("a").query("/p", None), "/p?key=a");
         let all = StreamRequest {
             key: "a/b".into(),

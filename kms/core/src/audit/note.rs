@@ -356,7 +356,7 @@ mod tests {
 
     /// What Go's golang.org/x/mod/sumdb/note makes of the same seed.
     #[test]
-    fn the_classical_half_is_what_other_programs_make() {
+    fn checkpoint_signature_matches_the_go_note_format() {
         let note = keys().sign(7, [9; 32], 5).unwrap().note;
         let golden = include_str!("../../tests/golden/checkpoint.txt");
         let line = note.lines().find(|line| line.starts_with(DASH)).unwrap();

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_sync_serves_all_waiters() {
+    fn concurrent_waiters_share_one_sync() {
         let (syncs, written, ran) = (Syncs::default(), AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {

@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_known_however_it_is_written() {
+    fn context_use_is_detected_in_every_syntax() {
         let none = ContextUse::default();
         let when = |text: &str| {
             reads(&format!(

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_for_a_stack_is_refused() {
+    fn deeply_nested_policies_are_refused() {
         let when =
             |text: &str| format!("permit(principal, action, resource is Key) when {{ {text} }};\n");
         let deep = |before: &str, many: usize, after: &str| {

@@ -277,7 +277,7 @@ mod tests {
 
     /// Without a heavy branch the whole id is revoked.
     #[test]
-    fn many_light_branches_revoke_what_they_were_made_of() {
+    fn too_many_revoked_branches_revoke_their_parent() {
         let mut set = RevokedChains::default();
         for at in 0..LINKS_MAX as u32 - 1 {
             assert_eq!(set.insert(&chain(&[1, at])).len(), 1);

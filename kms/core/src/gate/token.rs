@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_printed_for_people_has_the_tag() {
+    fn debug_output_omits_the_token_tag() {
         let token = token(&["expires=9"]);
         let tag = hex(&token.tag[..]);
         let shown = format!("{token:?} {:?} {:?}", token.id(), "gbk1.AAAA".parse::<Token>().err());

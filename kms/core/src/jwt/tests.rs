@@ -83,7 +83,7 @@ fn claims_have_the_form_of_rfc_7519() {
 }
 
 #[test]
-fn the_service_sets_what_is_left_to_it() {
+fn service_sets_time_and_id_claims() {
     let asked =
         NewJwt { lifetime_s: Some(60), with_nbf: true, with_jti: true, ..new(json!({"sub": "a"})) };
     let claims = payload(&asked);
@@ -140,7 +140,7 @@ fn text(header: &Value) -> String {
 }
 
 #[test]
-fn a_token_is_what_was_signed() {
+fn jwt_parses_to_its_signed_parts() {
     let claims = with(json!({"sub": "a"})).claims(NOW).unwrap();
     let input = claims.signing_input("EdDSA", &KID.parse().unwrap()).unwrap();
     let token = compact(&input, &[1; 64]);
@@ -211,7 +211,7 @@ fn headers_that_the_service_does_not_make_are_refused() {
 }
 
 #[test]
-fn a_token_is_valid_for_those_whom_it_names_and_while_it_lasts() {
+fn jwt_claims_are_checked() {
     let at = |typ: &str, expected: &ExpectedClaims, now_s: u64| {
         let token = text(&json!({"alg": "EdDSA", "kid": KID, "typ": typ}));
         Jwt::parse(&token).unwrap().check_claims(expected, now_s).err()

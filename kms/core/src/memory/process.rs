@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn no_core_has_a_secret_of_pages_and_none_is_left_where_there_are_no_dumps() {
+    fn core_dumps_contain_no_secrets() {
         if let Ok(what) = std::env::var(CHILD) {
             let mut pages = Pages::new(32).unwrap();
             // Byte by byte: a copy of 32 bytes stays in a vector register of AVX-512, which a core has, too.
@@ -116,7 +116,7 @@ mod tests {
             std::hint::black_box((&pages, &heap));
             std::process::abort();
         }
-        let name = "memory::process::tests::no_core_has_a_secret_of_pages_and_none_is_left_where_there_are_no_dumps";
+        let name = "memory::process::tests::core_dumps_contain_no_secrets";
         let run = |what: &str| {
             let folder = tempfile::tempdir().unwrap();
             let status = Command::new("sh")

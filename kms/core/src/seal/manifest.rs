@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn other_keys_give_other_elements() {
+    fn manifest_elements_depend_on_the_key() {
         let of =
             |key: u8| Elements::new(&Key::of(&[key; 32]).unwrap()).unwrap().of("a/b", 1, [0; 16]).0;
         assert_ne!(of(1), of(2));

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_shares_of_a_set_make_the_key() {
+    fn any_threshold_of_shares_recovers_the_key() {
         let key = Key::of(&[0xa5; 32]).unwrap();
         let shares = split(&key, [1; SET], 3, 5).unwrap();
         for (a, b, c) in [(0, 1, 2), (4, 2, 0), (1, 3, 4)] {

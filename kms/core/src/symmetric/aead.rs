@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_was_sealed_does_not_open() {
+    fn modified_ciphertext_does_not_open() {
         for algorithm in Symmetric::ALL.into_iter().filter(|algorithm| algorithm.is_aead()) {
             let aead = Aead::new(algorithm, &[7; 32]).unwrap();
             let sealed = aead.seal(b"secret", b"beside").unwrap();

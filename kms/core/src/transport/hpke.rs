@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrapped_unwraps_for_its_words_alone() {
+    fn hpke_opens_only_with_its_info() {
         let engine = Engine::global().unwrap();
         let pair = engine.kem_generate(Algorithm::XWing, &OsEntropy).unwrap();
         let other = engine.kem_generate(Algorithm::XWing, &OsEntropy).unwrap();

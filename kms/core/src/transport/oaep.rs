@@ -67,7 +67,7 @@ mod tests {
     /// RFC 5649, section 6, whose key has 192 bits: the crate's own tests have it. Here: what is wrapped has its form, and
     /// nothing else unwraps.
     #[test]
-    fn what_is_wrapped_unwraps_and_nothing_else_does() {
+    fn oaep_key_wrap_opens_only_its_own_output() {
         let private = rsa::PrivateKey::testing_only_of_seed(2048, [8; 32]).unwrap();
         for (hash, len) in [(Hash::Sha256, 1), (Hash::Sha384, 8), (Hash::Sha512, 33)] {
             let key = vec![7; len];

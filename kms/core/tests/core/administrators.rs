@@ -150,7 +150,7 @@ fn an_administrator_of_before_is_known_by_its_use() {
 
 /// More than there is room for: those that end last are known.
 #[test]
-fn of_many_administrators_the_last_ones_are_known() {
+fn administrators_expiring_last_are_tracked() {
     let house = House::new();
     let service = house.open();
     let make = |days: u64| made(&service, &local(&service), &[], Some(days * DAY)).unwrap();

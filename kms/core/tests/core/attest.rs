@@ -73,7 +73,7 @@ fn attest_json_is_golden() {
 
 /// A key that promises something is nothing else, does nothing else, and is described as that.
 #[test]
-fn a_key_keeps_what_its_labels_promise() {
+fn conformance_labels_are_enforced() {
     use gabion_engine::Prehash;
     use gabion_kms::model::{Conformance, Conformances};
     use gabion_kms::operations::{NewKey, SignRequest};

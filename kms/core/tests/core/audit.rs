@@ -148,7 +148,7 @@ fn a_file_that_was_deleted_or_replaced_is_noticed() {
 }
 
 #[test]
-fn another_process_or_handle_is_refused() {
+fn second_audit_log_handle_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let log = open(folder.path()).unwrap();
     assert!(matches!(open(folder.path()), Err(AuditError::Held(_))));
@@ -219,7 +219,7 @@ fn too_many_files_stop_the_log_for_as_long_as_they_are_too_many() {
 }
 
 #[test]
-fn what_was_changed_is_found() {
+fn audit_log_tampering_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("audit");
     let log = open(&at).unwrap();

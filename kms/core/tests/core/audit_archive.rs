@@ -94,7 +94,7 @@ fn a_log_is_whole_with_its_archive_and_its_tree_without() {
 }
 
 #[test]
-fn limits_keep_what_is_young_or_little() {
+fn archive_limits_keep_recent_segments() {
     let (place, log) = Place::new();
     let (archive, bytes) = (place.archive(), small().segment_bytes);
     let keep = |since_ms, bytes| Keep { since_ms, bytes };
@@ -114,7 +114,7 @@ fn limits_keep_what_is_young_or_little() {
 }
 
 #[test]
-fn what_was_changed_in_an_archive_is_found() {
+fn archive_tampering_is_detected() {
     let (place, log) = Place::new();
     let own = place.folder.path().join("audit");
     assert!(matches!(log.archive(&own, &Keep::default()), Err(AuditError::Parameter(_))));
@@ -197,7 +197,7 @@ fn archive(disk: &SimDisk) -> Result<(), AuditError> {
 
 /// Whatever strikes while segments move: each record is in the log or in the archive, and doing it again ends it.
 #[test]
-fn no_record_is_lost_while_it_moves_whatever_fails() {
+fn archiving_loses_no_record_under_faults() {
     let sim = Sim::new(Vec::new(), 0);
     archive(&sim.process()).unwrap();
     let calls = sim.calls();

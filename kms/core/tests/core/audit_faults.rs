@@ -125,7 +125,7 @@ fn opening_may_be_interrupted_too() {
 /// A sync that failed may have lost what it was to write, although reading gives it still. So it does not count that it
 /// is there when the log is opened: it is written again.
 #[test]
-fn what_a_failed_sync_lost_is_written_again() {
+fn records_after_a_failed_sync_are_rewritten() {
     let mut injected = 0;
     for call in (0..200).step_by(2) {
         // Far behind everything that happens before it.

@@ -104,7 +104,7 @@ fn all(store: &SqliteStore) -> Vec<Row> {
 }
 
 #[test]
-fn what_a_backup_has_comes_back_as_it_was() {
+fn backup_restores_every_record() {
     let place = Place::new();
     let key = place.current(1000);
     let made = place.backup("one.backup", &key);
@@ -213,7 +213,7 @@ fn a_backup_that_was_changed_makes_no_store() {
 }
 
 #[test]
-fn another_key_opens_no_backup_and_a_missing_one_is_named() {
+fn wrong_or_missing_backup_key_is_named() {
     let place = Place::new();
     let key = place.current(1000);
     let made = place.backup("one.backup", &key);
@@ -306,7 +306,7 @@ fn periods_end_by_time_and_a_clock_that_jumps_loses_none() {
 
 /// Which periods may have a record is told by counts of records: the clock may say what it likes.
 #[test]
-fn the_periods_that_may_have_a_record_are_those_that_did_not_end_before_it() {
+fn backup_periods_of_a_record_follow_its_number() {
     let place = Place::new();
     let made = |name: &str| {
         place.put([(name.to_owned(), 0, vec![1])]);

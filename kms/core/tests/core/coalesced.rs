@@ -300,7 +300,7 @@ fn each_tenant_is_charged_for_its_own_and_the_first_refusal_is_logged() {
 
 /// Whoever is answered once written does not wait for the disk that others wait for.
 #[test]
-fn written_ones_are_answered_before_the_disk_is_waited_for() {
+fn nondurable_answers_do_not_wait_for_sync() {
     use std::cell::Cell;
     thread_local! {
         static ASIDE: Cell<usize> = const { Cell::new(0) };
@@ -330,7 +330,7 @@ fn written_ones_are_answered_before_the_disk_is_waited_for() {
 }
 
 #[test]
-fn they_are_counted_as_single_ones() {
+fn coalesced_requests_are_counted_individually() {
     let world = World::new(Options::default());
     let key = KeyRef { tenant: &world.tenants[0], name: &world.names[0] };
     let item = SignItem { key, version: None, signable: pure(b"x").into() };

@@ -42,7 +42,7 @@ fn request<'a>(action: Action, tenant: &'a Label, key: &'a str) -> Request<'a> {
 }
 
 #[test]
-fn a_caveat_lets_pass_what_it_names_and_nothing_else() {
+fn caveats_restrict_requests() {
     let (kms, a, b) = (kms(), label("a"), label("b"));
     let gate = gate(&kms);
     let ask = |texts: &[&str], request: &Request<'_>| {
@@ -258,7 +258,7 @@ fn a_caveat_more_never_allows_more() {
 
 /// Whoever was given less takes nothing from whoever gave it.
 #[test]
-fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else() {
+fn self_revocation_includes_attenuations_only() {
     let store = Arc::new(MemoryStore::new());
     let kms = fixture::kms(store.clone());
     let (gate, tenant) = (gate(&kms), label("a"));

@@ -234,7 +234,7 @@ fn policies_are_there_after_a_restart_with_their_versions() {
 }
 
 #[test]
-fn what_can_not_be_evaluated_is_denied_although_another_policy_allows_it() {
+fn policy_evaluation_error_denies_the_request() {
     let kms = Kms::in_memory().unwrap();
     let (gate, a) = (gate(&kms), label("a"));
     // An overflow, which no validation sees.
@@ -337,7 +337,7 @@ const SCOPES: &[&str] = &[
 /// What is remembered is what a gate says that remembers nothing: no two requests that differ in something that the
 /// policies read share an answer.
 #[test]
-fn what_is_remembered_is_what_would_be_decided() {
+fn cached_decisions_equal_fresh_decisions() {
     let kms = Kms::in_memory().unwrap();
     let tenants = [label("a"), label("b")];
     for tenant in ["a", "b"] {

@@ -33,7 +33,7 @@ fn who(service: &Service) -> gabion_kms::gate::Caller {
 }
 
 #[test]
-fn nothing_begins_once_the_seal_is_closed() {
+fn every_call_is_refused_after_sealing() {
     let (service, new) = service("ed25519");
     let who = who(&service);
     let (call, key) = (Call::new(&who, "r"), KeyRef { tenant: &new.tenant, name: &new.name });
@@ -83,7 +83,7 @@ fn nothing_begins_once_the_seal_is_closed() {
 static ENDS: OnceLock<Generation> = OnceLock::new();
 
 #[test]
-fn what_was_computed_when_the_seal_was_closed_is_withheld() {
+fn results_computed_during_sealing_are_withheld() {
     let (service, new) = service("slh-dsa-sha2-128f");
     let who = who(&service);
     let key = KeyRef { tenant: &new.tenant, name: &new.name };

@@ -250,7 +250,7 @@ fn rotation_under_load_tears_nothing() {
 
 /// A use that begins after a version's withdrawal was answered never succeeds.
 #[test]
-fn what_was_withdrawn_is_not_released() {
+fn no_result_is_released_after_withdrawal() {
     let kms = Kms::in_memory().unwrap();
     let id = create(&kms, "key", "ed25519");
     let good = kms.sign(&id.key, None, pure(b"x")).unwrap().signature;
@@ -278,7 +278,7 @@ fn what_was_withdrawn_is_not_released() {
 
 /// A use that is under way while its version is withdrawn is not released either.
 #[test]
-fn what_is_withdrawn_under_way_is_not_released() {
+fn withdrawal_during_a_use_withholds_its_result() {
     let kms = Kms::in_memory().unwrap();
     let id = create(&kms, "key", "slh-dsa-shake-256f");
     // Once before, so that the key is expanded.

@@ -144,7 +144,7 @@ fn refused(service: &Service, who: &Caller, asked: &IdempotentRequest<'_>) -> Er
 }
 
 #[test]
-fn what_was_done_is_known_after_a_restart() {
+fn idempotent_operations_survive_restart() {
     let (folder, store) = (tempfile::tempdir().unwrap(), sealed());
     let (tenant, key) = (label("default"), label("k"));
     let at = folder.path().join("audit");

@@ -44,7 +44,7 @@ fn are_the_same(kms: &Kms, a: &VersionId, b: &VersionId) -> bool {
 }
 
 #[test]
-fn what_is_exported_is_imported_again_as_the_same_key() {
+fn exported_key_is_reimported_unchanged() {
     let (here, there) = (Kms::in_memory().unwrap(), Kms::in_memory().unwrap());
     for name in [
         "ed25519",
@@ -122,7 +122,7 @@ fn versions_are_imported_behind_those_that_there_are() {
 }
 
 #[test]
-fn what_can_not_be_the_key_is_refused() {
+fn mismatched_import_material_is_refused() {
     let kms = Kms::in_memory().unwrap();
     let engine = Engine::global().unwrap();
     let der = |algorithm: Algorithm| {

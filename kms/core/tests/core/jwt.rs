@@ -393,7 +393,7 @@ thread_local! {
 
 /// A limit that is lowered while a token is signed keeps that token back.
 #[test]
-fn a_token_is_looked_at_again_before_it_is_given_out() {
+fn jwt_limits_are_rechecked_before_release() {
     let clock = Arc::new(TestClock::default());
     clock.jumps_to(NOW);
     let store = Arc::new(MemoryStore::new());

@@ -173,7 +173,7 @@ fn vaults_form_is_imported() {
 
 /// An RSA key of 4096 bits takes seconds to make: nobody makes the service do that by what nobody can have wrapped for it.
 #[test]
-fn what_was_wrapped_for_no_key_makes_none() {
+fn import_without_a_wrapping_key_generates_none() {
     let kms = Kms::in_memory().unwrap();
     let what = new("k", "xaes-256-gcm");
     for hash in Hash::ALL {

@@ -26,7 +26,7 @@ fn every_algorithm_has_one_spelling_and_round_trips() {
 }
 
 #[test]
-fn what_is_no_id_is_refused() {
+fn malformed_version_ids_are_refused() {
     let uuid = "0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c";
     for (from, to) in [
         ("#v7", ""),

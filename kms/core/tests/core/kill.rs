@@ -90,7 +90,7 @@ fn run(at: &Path, limits: &str, commits: u64) -> (u64, Vec<String>) {
 }
 
 #[test]
-fn what_was_committed_survives_kill_9() {
+fn commits_survive_sigkill() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("store");
     SqliteStore::create(&at).unwrap();
@@ -108,7 +108,7 @@ fn what_was_committed_survives_kill_9() {
 }
 
 #[test]
-fn a_disk_that_fails_under_it_gives_no_false_success() {
+fn failing_disk_acknowledges_no_lost_commit() {
     let folder = tempfile::tempdir().unwrap();
     for blocks in [50, 120, 300] {
         let at = folder.path().join(format!("store{blocks}"));

@@ -311,7 +311,7 @@ fn a_backup_has_one_revision_whatever_is_changed_meanwhile() {
 
 /// A transaction that stays open for the backup would keep the log with it.
 #[test]
-fn what_is_buried_meanwhile_is_in_none_of_the_stores_files() {
+fn record_destroyed_during_backup_leaves_no_trace() {
     let place = Place::new(200, 5000);
     let secret = b"the-secret-of-this-record-0123456789".repeat(40);
     commit(&place.store, &Transaction::new().put(path("r/secret"), 0, secret.clone()));

@@ -293,7 +293,7 @@ fn attenuations_that_revoked_themselves_are_revoked_again_and_nothing_else() {
 }
 
 #[test]
-fn what_was_taken_away_since_is_taken_away_again() {
+fn reconciliation_reapplies_revocations() {
     let world = world();
     holds(&world, &world.place.open());
     world.place.put_back();
@@ -346,7 +346,7 @@ fn place_id(place: &Place, service: &Service, name: &str) -> String {
 
 /// A process that ends at any commit of it is followed by one that goes on.
 #[test]
-fn what_was_interrupted_goes_on() {
+fn interrupted_reconciliation_resumes() {
     let world = world();
     let mut ended = 0;
     for commits in 0.. {
@@ -383,7 +383,7 @@ fn a_store_that_is_not_older_is_left_as_it_is() {
 
 /// Before it serves, the store notes how far the log has come: it is older no longer, however its next process ends.
 #[test]
-fn what_was_taken_away_again_is_taken_away_once() {
+fn reconciliation_runs_once() {
     let place = Place::new();
     place.with(|service, call| place.create(service, call, "k", "ed25519", 2));
     place.keep();
@@ -649,7 +649,7 @@ fn reconcile_reads_records_of_older_programs() {
 
 /// Where some of the log is in its archive, the store does not open before it is back.
 #[test]
-fn a_log_that_lacks_what_is_wanted_opens_nothing() {
+fn store_requires_archived_audit_segments_to_open() {
     let place = Place::new();
     place.with(|service, call| place.create(service, call, "k", "ed25519", 1));
     place.keep();

@@ -183,7 +183,7 @@ fn a_period_is_set_and_ended_and_set_again_without_moving_what_is_due() {
 }
 
 #[test]
-fn what_is_not_rotated_here_is_not_rotated_by_the_clock() {
+fn scheduled_rotation_skips_keys_without_private_half() {
     let house = House::new();
     let service = house.open();
     let kms = service.kms();
@@ -481,7 +481,7 @@ fn a_key_that_can_not_be_rotated_stops_no_other_and_is_tried_again() {
 }
 
 #[test]
-fn a_store_that_is_full_is_not_asked_all_the_time_and_goes_on() {
+fn rotation_backs_off_on_a_full_store_and_resumes() {
     let house = House::new();
     let store = HookedStore::over(&house.store);
     let service = house.open_over(store.clone());

@@ -82,7 +82,7 @@ fn shares_and_a_passphrase_open_the_same_seal() {
 }
 
 #[test]
-fn the_recovery_set_alone_changes_what_opens_the_seal() {
+fn seal_slots_are_changed_by_recovery_shares_only() {
     let store = MemoryStore::new();
     let slots = Slots { recovery: TWO_OF_THREE, passphrase: Some(("old", CHEAP)) };
     let (sealer, old) = adopted(&store, init(&store, &slots));
@@ -106,7 +106,7 @@ fn the_recovery_set_alone_changes_what_opens_the_seal() {
 
 /// A seal that nobody wrote down never comes about, and one that was replaced meanwhile is not replaced again.
 #[test]
-fn what_was_dealt_is_adopted_by_its_own_shares_only() {
+fn dealt_seal_is_adopted_only_by_its_own_shares() {
     let store = MemoryStore::new();
     let slots = Slots { recovery: TWO_OF_THREE, passphrase: Some(("word", CHEAP)) };
     let (first, second) = (init(&store, &slots).unwrap(), init(&store, &slots).unwrap());

@@ -391,7 +391,7 @@ fn a_batch_has_an_answer_and_a_record_an_item() {
 }
 
 #[test]
-fn what_is_revoked_while_it_is_used_is_withheld() {
+fn revocation_during_use_withholds_results() {
     let (service, tenant, name) = (service(), label("a"), label("web"));
     let all = somebody(&service, &[]);
     service.create(&call(&all), &new(&tenant, "web")).unwrap();
@@ -476,7 +476,7 @@ impl Files {
 }
 
 #[test]
-fn nothing_is_done_that_cannot_be_logged() {
+fn operations_fail_if_the_audit_log_is_unwritable() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("audit");
     let files = Files::new();

@@ -56,7 +56,7 @@ fn two_handles_exclude_each_other_and_files_are_their_owners() {
 }
 
 #[test]
-fn what_is_no_store_is_refused_and_left_alone() {
+fn foreign_files_are_refused_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("other");
     let missing = open(&at).map(drop).unwrap_err();
@@ -74,7 +74,7 @@ fn what_is_no_store_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_newer_programs_store_is_read_or_refused_as_it_says() {
+fn store_of_a_newer_version_is_read_only_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("store");
     drop(filled(&at, 3));

@@ -107,7 +107,7 @@ impl StoreWrapper for LosingStore {
 
 /// What is there after a lost answer is somebody's: only what nobody else writes is ours.
 #[test]
-fn another_ones_burial_is_no_success_of_ours() {
+fn burial_by_another_writer_is_not_a_commit() {
     let [a, b] = ["a", "b"].map(|path| RecordPath::new(path).unwrap());
     let both = || Transaction::new().put(a.clone(), 0, vec![1]).put(b.clone(), 0, vec![1]);
     let bury_a = || Transaction::new().bury(a.clone(), 1);

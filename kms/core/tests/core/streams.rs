@@ -397,7 +397,7 @@ fn streams_are_logged_like_whole_messages() {
 }
 
 #[test]
-fn what_is_withdrawn_while_a_message_comes_is_not_used() {
+fn withdrawal_during_a_stream_is_honored() {
     let world = World::usual();
     let (service, call) = (&world.service, world.call());
     let begin = |name: &Label, version| {

@@ -18,7 +18,7 @@ fn code<T>(result: Result<T, Error>) -> Code {
 }
 
 #[test]
-fn what_was_encrypted_decrypts_by_its_version_and_nothing_else_does() {
+fn ciphertext_decrypts_only_with_its_version() {
     let kms = Kms::in_memory().unwrap();
     for name in AEADS {
         let first = create(&kms, name, name);
@@ -226,7 +226,7 @@ fn set(
 
 /// A version that an older program made has no number itself, and goes on from the record that it was counted in.
 #[test]
-fn what_an_older_program_counted_counts() {
+fn nonce_counters_of_older_versions_are_kept() {
     let store = Arc::new(MemoryStore::new());
     let slots = Slots { recovery: Shares { shares: 1, threshold: 1 }, passphrase: None };
     let (_, shares) = adopted(&*store, init(&*store, &slots));

@@ -366,7 +366,7 @@ fn an_index_that_differs_from_the_records_is_refused() {
 
 /// The file is what this program wrote, but for its records.
 #[test]
-fn other_tables_triggers_views_indexes_and_settings_are_refused() {
+fn foreign_schema_objects_are_refused() {
     let (place, _, now) = filled();
     let to = place.at("changed");
     for (sql, named) in [

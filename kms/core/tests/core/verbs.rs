@@ -189,7 +189,7 @@ fn versions_are_one_record_each_and_old_ones_go() {
 }
 
 #[test]
-fn what_is_disabled_does_nothing_until_it_is_enabled() {
+fn disabled_version_is_refused_until_enabled() {
     let kms = Kms::in_memory().unwrap();
     let id = create(&kms, "a", "ml-dsa-44");
     let signed = kms.sign(&id.key, None, pure(b"x")).unwrap();

@@ -102,7 +102,7 @@ fn a_batch_gives_the_verdicts_of_single_verification_on_adversarial_signatures()
 /// What a key that is its own attacker's could do: the identity as public key makes `R = identity, s = 0` a signature of
 /// everything under the equation with cofactor. No such key gets in.
 #[test]
-fn a_batch_of_nothing_and_of_strangers_is_answered() {
+fn empty_batches_and_unknown_versions_are_answered() {
     let kms = Kms::in_memory().unwrap();
     assert_eq!(kms.verify_batch(&[]), []);
     let id = create(&kms, "a", "ed25519");

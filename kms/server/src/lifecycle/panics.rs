@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_counted_and_said_until_the_thread_works_again() {
+    fn thread_panics_are_counted_and_reported_until_recovery() {
         let panics = PanicCounters::default();
         assert_eq!(panics.catch(BackgroundThread::CheckpointMirror, || 7), Some(7));
         assert!(!panics.is_any());

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_so_many_guesses_and_takes_none_of_others() {
+    fn passphrase_guesses_are_limited_per_network() {
         let throttle = PassphraseThrottle::default();
         for _ in 0..AT_ONCE {
             drop(throttle.begin(network_of(1)).unwrap());
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stranger_is_looked_at_and_no_known_one_waits_for_them() {
+    fn known_clients_do_not_wait_for_unknown_ones() {
         let throttle = PassphraseThrottle::default();
         let first = throttle.begin(network_of(1)).unwrap();
         is_refused(throttle.begin(network_of(1)));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_guessers_has_an_end() {
+    fn tracked_addresses_are_bounded() {
         let throttle = PassphraseThrottle::default();
         for number in 0..KNOWN_MAX as u32 + 100 {
             let address = Some(std::net::Ipv4Addr::from_bits(number).into());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_a_key_that_takes_long_is_told_to_come_again() {
+    fn slow_wrapping_key_generation_answers_retry_after() {
         let (service, job) = (service(), Arc::new(WrappingKeyJob::default()));
         let (end, ended) = mpsc::channel::<()>();
         let draw = move || {

@@ -96,7 +96,7 @@ async fn a_head_that_comes_byte_by_byte_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_comes_byte_by_byte_ends_also_where_it_is_refused() {
+async fn slow_bodies_time_out_even_if_refused() {
     let head = "POST /v1/kms/unseal HTTP/1.1\r\nHost: x\r\n";
     for (first, status) in [
         (format!("{head}Content-Length: 1000\r\n\r\n{{"), "408"),

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_so_many_places_and_takes_none_of_others() {
+    fn connections_are_limited_per_address() {
         let limits = ConnectionLimits::new(2);
         let take = |text: &str| limits.take(text.parse().unwrap());
         let first = take("10.0.0.1");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_or_too_long_is_refused() {
+    fn irregular_or_oversized_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, b"12345").unwrap();

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenant_has_so_many_places_and_all_together_so_many() {
+    fn uploads_are_limited_per_tenant_and_in_total() {
         let options = Options { streams_max: 3, streams_per_tenant_max: 2, ..Options::default() };
         let streams = UploadLimits::new(&options);
         let take = |tenant: &str| streams.take(&Label::new("tenant", tenant).unwrap());

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_a_byte_now_and_then_is_not_waited_for() {
+    async fn slow_reader_exceeds_write_deadline() {
         let (lasted, is_done) = lasts(1 << 20, 1).await;
         assert!(!is_done && lasted < MOST + Duration::from_secs(1), "{lasted:?}");
         let (lasted, is_done) = lasts(1 << 20, 1000).await;

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_asked_for_is_refused_by_name() {
+    fn malformed_json_fields_are_refused_by_name() {
         assert_eq!(read::<OfVersion>(br#"{"version":3}"#).unwrap().version, 3);
         for (body, says) in [
             (r#"{"versoin":3}"#, "unknown field `versoin`, expected `version`"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_body_is_no_longer_than_a_message() {
+    fn body_errors_have_a_maximum_length() {
         let body = format!("{{\"{}\":1}}", "ä".repeat(400_000));
         let said = read::<OfVersion>(body.as_bytes()).unwrap_err().message;
         assert!(said.starts_with("the body: unknown field `ä") && said.len() < 2100, "{said:.60}");

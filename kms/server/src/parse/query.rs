@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_known_ones_and_come_once() {
+    fn unknown_and_repeated_query_parameters_are_refused() {
         let query = Query::read(Some("after=a%2Fb&limit=3"), &["after", "limit"]).unwrap();
         assert_eq!(query.text("after"), Some("a/b"));
         assert_eq!(query.number("limit", 9_u32).unwrap(), Some(3));

@@ -128,7 +128,7 @@ fn requests_that_come_together_are_answered_in_their_order() {
 
 /// A connection that somebody in between shares among several: what one sends is nothing to the next.
 #[test]
-fn what_came_before_on_a_connection_changes_nothing_of_what_comes_next() {
+fn requests_on_a_connection_are_independent() {
     let local = Local::start();
     create(&local.client(), "k", "ed25519");
     let token = &*local.token;
@@ -180,7 +180,7 @@ fn what_came_before_on_a_connection_changes_nothing_of_what_comes_next() {
 }
 
 #[test]
-fn a_head_has_so_many_fields_and_so_many_bytes() {
+fn request_head_is_limited_in_fields_and_bytes() {
     let local = Local::start();
     let ask = |count: usize, len: usize| {
         let fields: String =

@@ -135,7 +135,7 @@ fn a_destroyed_key_comes_back_of_no_copy() {
 
 /// What was taken away since the copy is taken away again, and whoever opens the seal hears of it, and of what was not.
 #[test]
-fn what_was_revoked_or_disabled_comes_back_of_no_copy() {
+fn revocations_are_reapplied_after_restore() {
     let place = Place::new();
     let server = place.serve("store");
     place.unseal();
@@ -179,7 +179,7 @@ fn what_was_revoked_or_disabled_comes_back_of_no_copy() {
 
 /// A process that was killed between the key's end and its periods' is one that destroyed the key alone.
 #[test]
-fn what_was_interrupted_goes_on_by_the_keys_id() {
+fn interrupted_destruction_resumes_by_key_id() {
     let place = Place::new();
     let _server = place.serve("store");
     place.unseal();
@@ -237,7 +237,7 @@ fn copies_of_before_the_key_stay_readable_and_those_of_an_older_program_are_name
 }
 
 #[test]
-fn whoever_may_not_copy_or_destroy_has_nothing_expire() {
+fn expiring_backups_needs_backup_and_destroy_permissions() {
     let place = Place::new();
     let _server = place.serve("store");
     place.unseal();
@@ -271,7 +271,7 @@ fn whoever_may_not_copy_or_destroy_has_nothing_expire() {
 }
 
 #[test]
-fn keys_of_copies_are_kept_apart_or_nothing_is_served() {
+fn backup_keys_within_the_backup_folder_are_refused() {
     let place = Place::new();
     let text = "[store]\npath = \"STORE\"\n[audit]\nfolder = \"AUDIT\"\n[backup]\nfolder = \"BACKUPS\"\nkeys = \"KEYS\"\nperiod_days = 1";
     let config = |keys: &Path| {
@@ -348,7 +348,7 @@ fn a_server_in_memory_has_no_copies_that_could_expire() {
 
 /// A large store takes its backup's disk a while, which is no reason to take the server for dead.
 #[test]
-fn whoever_asks_for_a_copy_waits_longer_than_whoever_asks_for_anything_else() {
+fn backup_requests_have_a_longer_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("slow");
     let listener = UnixListener::bind(&at).unwrap();

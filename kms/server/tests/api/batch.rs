@@ -63,7 +63,7 @@ fn keys_and_operations_are_mixed_and_answered_in_their_order() {
 }
 
 #[test]
-fn an_item_has_the_status_that_it_would_have_had_alone() {
+fn batch_items_have_individual_statuses() {
     let local = Local::start();
     let client = local.client();
     create(&client, "k", "ed25519");

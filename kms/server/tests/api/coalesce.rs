@@ -104,14 +104,14 @@ fn at_once(coalesce: &str) -> u64 {
 }
 
 #[test]
-fn whoever_asks_at_the_same_time_is_answered_as_if_they_were_alone() {
+fn coalesced_answers_equal_single_answers() {
     assert!(at_once("any") > 0);
     assert!(at_once("tenant") > 0);
     assert_eq!(at_once("off"), 0);
 }
 
 #[test]
-fn who_is_alone_waits_for_nobody() {
+fn single_request_is_not_coalesced() {
     let place = Place::new();
     let _server = place.serve("store");
     place.unseal();

@@ -148,7 +148,7 @@ fn a_body_that_says_two_things_is_no_change_under_its_op_id() {
 
 /// An answer has a length that a server can have in memory, and a place is not kept for an hour.
 #[test]
-fn a_batch_has_so_many_items_and_so_much_work() {
+fn batches_are_limited_in_items_and_cost() {
     let mut local = Local::start();
     let client = local.client();
     create(&client, "k", "ed25519");

@@ -65,7 +65,7 @@ fn a_change_that_is_asked_for_again_is_done_once() {
 }
 
 #[test]
-fn what_is_no_change_of_a_key_takes_no_op_id() {
+fn op_id_is_refused_outside_key_changes() {
     let local = Local::start();
     let client = local.client();
     create(&client, "k", "xaes-256-gcm");
@@ -124,7 +124,7 @@ fn a_change_of_tokens_and_policies_that_is_asked_for_again_is_done_once() {
 /// F1 of the audit of 2026-11: a helpdesk that may make tokens takes a principal's name, or limits the maker's own token, and
 /// asks for what the maker made.
 #[test]
-fn nobody_is_given_the_token_of_another_credential() {
+fn op_id_does_not_return_tokens_of_other_credentials() {
     let mut local = Local::start();
     let new = |principal: &str| gabion_kms_wire::native::CreateToken {
         principal: principal.into(),

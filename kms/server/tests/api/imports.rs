@@ -12,7 +12,7 @@ use super::transit::{data, refused};
 const NONE: Value = Value::Null;
 
 #[test]
-fn what_is_wrapped_for_the_rsa_key_is_imported() {
+fn rsa_wrapped_keys_are_imported() {
     let local = Local::start();
     let engine = Engine::global().unwrap();
     let key = data(local.ask("GET", "/v1/transit/wrapping_key", &NONE));

@@ -215,7 +215,7 @@ fn a_version_that_may_not_verify_is_in_no_set() {
 }
 
 #[test]
-fn who_may_not_see_a_key_does_not_find_it_there() {
+fn jwks_omits_keys_hidden_from_the_caller() {
     let server = server();
     let admin = client(&server);
     create(&admin, "web-1", "ed25519");

@@ -33,7 +33,7 @@ fn verifies(client: &Client, key: &str, signature: &str) -> bool {
 }
 
 #[test]
-fn what_one_service_exports_another_imports() {
+fn exported_keys_can_be_imported_elsewhere() {
     let (here, there) = (Local::start(), Local::start());
     let (here, there) = (here.client(), there.client());
     for (algorithm, form) in
@@ -118,7 +118,7 @@ fn a_public_key_alone_verifies_and_is_not_given_out() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_and_not_shown() {
+fn malformed_imports_are_refused_without_echoing_secrets() {
     let mut local = Local::start();
     let client = local.client();
     create(&client, "k", "ed25519");
@@ -229,7 +229,7 @@ fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
 
 /// A key of the service is made for whoever may use it, and once; the log tells of that. Once it is made everybody may have it.
 #[test]
-fn the_services_own_keys_are_made_for_who_may_use_them_and_told_of() {
+fn service_keys_are_created_on_first_permitted_use_and_logged() {
     let local = Local::start();
     let limited =
         |caveat: &str| gabion_kms_server::attenuate_token(&local.token, &[caveat.into()]).unwrap();
@@ -265,7 +265,7 @@ fn the_services_own_keys_are_made_for_who_may_use_them_and_told_of() {
 }
 
 #[test]
-fn what_is_wrapped_for_nobody_or_by_nothing_is_refused() {
+fn malformed_wrapped_imports_are_refused() {
     let local = Local::start();
     let client = local.client();
     create(&client, "k", "ed25519");

@@ -35,7 +35,7 @@ const QUICK_AT_ONCE: &str =
 const QUICK: &str = "kms_queue_wait_seconds_count{lane=\"quick\",behind=\"others\"}";
 
 #[test]
-fn a_tenant_that_used_its_quota_is_told_when_to_come_again_and_others_are_served() {
+fn exhausted_tenant_quota_answers_retry_after() {
     let place = Place::with("[quota]\nburst_seconds = 20\ntenants = { small = 1000 }\n");
     let _server = place.serve("store");
     place.unseal();
@@ -99,7 +99,7 @@ fn a_refusal_by_quota_says_when_to_come_again_on_both_kinds_of_paths() {
 
 /// A token without rights fills neither the log nor the server's time, whatever it is refused for.
 #[test]
-fn what_is_refused_costs_the_quota_of_its_credential_and_little_of_the_log() {
+fn denied_requests_use_quota_and_share_log_records() {
     let place = Place::with("[quota]\nmicroseconds_per_second = 1000\nburst_seconds = 1\n");
     let server = place.serve("store");
     place.unseal();

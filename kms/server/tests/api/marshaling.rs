@@ -111,7 +111,7 @@ fn vaults_paths_write_signatures_as_jws() {
 
 /// As Vault: the bytes of other algorithms are the same, and their text is JWS's.
 #[test]
-fn other_signatures_are_base64url() {
+fn jws_marshaling_encodes_other_signatures_as_base64url() {
     let local = with_keys(&[("ed", "ed25519"), ("rsa", "rsa-2048"), ("dsa", "ml-dsa-44")]);
     let input = encode(b"message");
     for key in ["ed", "rsa", "dsa"] {

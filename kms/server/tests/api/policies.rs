@@ -29,7 +29,7 @@ fn policies_are_written_shown_listed_and_deleted() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_told_with_its_place() {
+fn policy_errors_name_line_and_column() {
     let server = server();
     let admin = client(&server);
     let text = "permit(principal is Token, action, resource);\nforbid(principal, action == Action::\"sing\", resource);";
@@ -69,7 +69,7 @@ fn what_is_wrong_with_a_policy_is_told_with_its_place() {
 }
 
 #[test]
-fn a_question_is_answered_by_what_is_in_force_and_by_a_text_instead() {
+fn policy_check_uses_active_policies_or_the_given_text() {
     let server = server();
     let admin = client(&server);
     create(&admin, "web", "ed25519");

@@ -149,7 +149,7 @@ fn a_socket_that_a_killed_server_left_is_in_nobodys_way() {
 
 /// RFC 9110 asks for both fields.
 #[test]
-fn refusals_say_what_would_be_taken_instead() {
+fn refusals_name_allowed_methods_and_authentication() {
     let local = Local::start();
     let fields = |request: &str| {
         let request = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -228,7 +228,7 @@ fn tokens_come_once_and_in_one_of_two_fields() {
 }
 
 #[test]
-fn what_is_no_request_of_http_ends_the_connection() {
+fn malformed_http_closes_the_connection() {
     let local = Local::start();
     for request in [
         "nonsense\r\n\r\n",

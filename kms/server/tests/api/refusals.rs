@@ -22,7 +22,7 @@ fn a_caller_without_a_valid_token_gets_nothing() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_by_name() {
+fn unknown_fields_and_algorithms_are_refused_by_name() {
     let server = server();
     let client = client(&server);
     create(&client, "release", "ed25519");
@@ -177,7 +177,7 @@ fn asked_every_way(who: &Client, key: &str) -> Vec<Problem> {
 
 /// Whoever knows an id learns by no refusal what its key is called, nor that it was there.
 #[test]
-fn a_hidden_key_does_not_tell_its_name_to_who_knows_its_id() {
+fn key_id_does_not_reveal_a_hidden_name() {
     let server = server();
     let admin = client(&server);
     let secret = create(&admin, "project-nightingale", "ed25519");

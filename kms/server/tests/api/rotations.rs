@@ -62,7 +62,7 @@ fn hourly(client: &Client, name: &str) -> Key {
 }
 
 #[test]
-fn a_server_rotates_what_is_due_and_once_after_it_was_sealed() {
+fn due_keys_are_rotated_and_once_after_unsealing() {
     let (place, clock) = (Place::new(), Arc::new(ShiftedClock::default()));
     let server = place.serve_by("store", clock.clone());
     place.unseal();
@@ -129,7 +129,7 @@ fn a_rotation_that_fails_is_in_the_warnings() {
 }
 
 #[test]
-fn a_panic_ends_no_rotation_but_one_and_is_told() {
+fn rotation_resumes_after_a_panic_and_warns() {
     let (place, clock) = (Place::new(), Arc::new(ShiftedClock::default()));
     let server = place.serve_by("store", clock.clone());
     place.unseal();

@@ -66,7 +66,7 @@ fn signature(answer: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn openssl_verifies_and_makes_what_vaults_paths_do() {
+fn rsa_transit_paths_interoperate_with_openssl() {
     let Some(openssl) = OpenSsl::new() else { return eprintln!("skipped: there is no OpenSSL") };
     let local = Local::start();
     let made = data(local.ask("POST", "/v1/transit/keys/r", &json!({"type": "rsa-2048"})));

@@ -68,7 +68,7 @@ fn a_wrapped_key_is_wrapped_anew_and_stays_wrapped() {
 }
 
 #[test]
-fn what_a_key_encrypts_it_decrypts_and_rewraps() {
+fn encrypt_decrypt_and_rewrap_roundtrip() {
     let (_local, client) = with_keys();
     for key in ["data", "gcm"] {
         let associated_data = Some(encode(b"row 7"));
@@ -110,7 +110,7 @@ fn what_a_key_encrypts_it_decrypts_and_rewraps() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_ciphertext_it_does_not_decrypt() {
+fn invalid_ciphertexts_do_not_decrypt() {
     let (_local, client) = with_keys();
     let made = client.encrypt(&encrypt("data")).unwrap();
     let changed = |at: usize| {
@@ -132,7 +132,7 @@ fn whatever_is_wrong_with_a_ciphertext_it_does_not_decrypt() {
 }
 
 #[test]
-fn a_key_for_data_comes_with_itself_encrypted_or_so_alone() {
+fn datakey_returns_plaintext_and_ciphertext_or_ciphertext_only() {
     let (_local, client) = with_keys();
     for (bits, bytes) in [(None, 32), (Some(128), 16), (Some(512), 64)] {
         let asked = Datakey { key: "data".into(), bits, ..Datakey::default() };
@@ -237,7 +237,7 @@ fn random_bytes_are_as_many_as_were_asked_for() {
 }
 
 #[test]
-fn a_key_does_what_it_is_for_and_nothing_else() {
+fn keys_are_refused_for_other_operations() {
     let (mut local, client) = with_keys();
     let made = client.encrypt(&encrypt("data")).unwrap();
     let message = || Secret::of_bytes(TEXT);
@@ -294,7 +294,7 @@ fn a_key_does_what_it_is_for_and_nothing_else() {
 
 /// What goes in and comes out stands in no record, metric or message.
 #[test]
-fn secrets_stand_nowhere_but_in_answers() {
+fn secrets_appear_in_responses_only() {
     let (local, client) = with_keys();
     let mut secrets = vec![TEXT.to_vec()];
     let made = client.encrypt(&encrypt("data")).unwrap();

@@ -211,7 +211,7 @@ fn a_server_waits_sealed_for_enough_shares_and_keeps_keys_over_restarts() {
 
 /// Whoever reaches the server may give shares. Those that can't be of its set keep nobody else's out.
 #[test]
-fn a_strangers_share_does_not_keep_the_right_ones_out() {
+fn invalid_shares_do_not_block_unsealing() {
     let place = Place::new();
     let server = place.serve("store");
     let stranger = place.client("none");
@@ -236,7 +236,7 @@ fn a_strangers_share_does_not_keep_the_right_ones_out() {
 }
 
 #[test]
-fn a_token_may_what_it_says_until_it_is_revoked() {
+fn token_caveats_apply_until_revocation() {
     let place = Place::new();
     let _server = place.serve("store");
     place.unseal();
@@ -441,7 +441,7 @@ fn enough_shares_make_a_new_administrator_and_end_every_older_token() {
 
 /// A token that administers needs a certificate, where the configuration says so: one without is of no use.
 #[test]
-fn a_new_administrator_needs_what_administration_needs() {
+fn recovered_administrator_is_bound_to_a_certificate() {
     let place = Place::new();
     let text = format!(
         "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n",
@@ -630,7 +630,7 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
 
 /// U2 of 2026-11: no token of a month was one, with the default configuration, and nothing said when the last one ends.
 #[test]
-fn tokens_say_when_they_end_and_the_last_administrators_end_is_warned_of() {
+fn token_expiry_is_reported_and_last_administrator_warned() {
     let place = Place::new();
     let _server = place.serve("store");
     place.unseal();

@@ -40,7 +40,7 @@ fn is_its(client: &Client, what: &StreamRequest, signature: &str, message: &[u8]
 }
 
 #[test]
-fn what_is_signed_as_a_body_verifies_in_json_and_the_other_way_around() {
+fn streamed_and_json_signatures_are_interchangeable() {
     let local = Local::start();
     let client = local.client();
     let hash = || Some("SHA2-512".to_owned());
@@ -141,7 +141,7 @@ impl Read for Zeros {
 }
 
 #[test]
-fn a_body_limit_is_one_of_what_has_to_be_there_whole() {
+fn body_limit_applies_to_buffered_messages_only() {
     let local = Local::start();
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
@@ -209,7 +209,7 @@ fn answer(stream: &mut UnixStream) -> (u16, Value) {
 }
 
 #[test]
-fn what_stands_before_a_message_has_the_length_that_is_said() {
+fn stream_prefix_has_the_declared_length() {
     let local = Local::start();
     let client = local.client();
     create(&client, "ed", "ed25519");
@@ -269,7 +269,7 @@ fn what_stands_before_a_message_has_the_length_that_is_said() {
 }
 
 #[test]
-fn a_body_of_another_type_is_what_it_was() {
+fn content_type_selects_streamed_or_json_bodies() {
     let local = Local::start();
     create(&local.client(), "mu", "ml-dsa-44");
     let of = |kinds: &str, query: &str, body: &str| {
@@ -297,7 +297,7 @@ fn a_body_of_another_type_is_what_it_was() {
 
 /// Who may not, or names what is not there, is told before any of the body; a stranger is not told to go on.
 #[test]
-fn who_may_not_sends_nothing() {
+fn unauthorized_uploads_are_refused_before_the_body() {
     let local = Local::start();
     create(&local.client(), "mu", "ml-dsa-44");
     let fields = "Expect: 100-continue\r\nContent-Length: 9000000\r\n";
@@ -368,7 +368,7 @@ impl PausedUpload {
 }
 
 #[test]
-fn what_changes_while_a_body_comes_counts() {
+fn changes_during_an_upload_apply() {
     let local = Local::start();
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
@@ -402,7 +402,7 @@ fn what_changes_while_a_body_comes_counts() {
 }
 
 #[test]
-fn a_service_that_is_sealed_meanwhile_signs_nothing_and_waits_for_no_body() {
+fn sealing_during_an_upload_answers_sealed() {
     let local = Local::start();
     let client = local.client();
     create(&client, "mu", "ml-dsa-44");
@@ -428,7 +428,7 @@ fn a_service_that_was_sealed_and_opened_again_meanwhile_signs_nothing() {
 }
 
 #[test]
-fn so_many_bodies_come_at_a_time_and_quick_requests_do_not_wait_for_them() {
+fn concurrent_uploads_are_limited_and_do_not_delay_requests() {
     let options = Options { streams_max: 9, streams_per_tenant_max: 8, ..Options::default() };
     let local = Local::of(|host| host, options);
     let client = local.client();
@@ -591,7 +591,7 @@ fn bytes_count_for_the_quota() {
 }
 
 #[test]
-fn a_message_that_can_not_be_read_is_signed_by_nobody() {
+fn unreadable_message_is_not_signed() {
     struct FailingReader(usize);
     impl Read for FailingReader {
         fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {

@@ -7,7 +7,7 @@ use super::raw::Local;
 use super::{client, create, server};
 
 #[test]
-fn it_lives_is_ready_and_says_how_it_is() {
+fn health_ready_and_status_endpoints_answer() {
     let server = server();
     let client = client(&server);
     assert_eq!(client.get::<Value>("/healthz").unwrap()["ok"], true);

@@ -97,7 +97,7 @@ fn an_address_that_a_field_says_is_nobodys() {
 
 /// A handshake has ten seconds, and whoever uses them up keeps nobody waiting.
 #[test]
-fn who_does_no_handshake_is_hung_up_on() {
+fn incomplete_handshake_times_out() {
     let server = server();
     // Nothing; a part of a record's head; a record that never ends.
     let starts = [&b""[..], &[22, 3], &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc]];

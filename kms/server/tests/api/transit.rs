@@ -276,7 +276,7 @@ fn openbao_6_unparsable_is_malformed_and_parsable_and_wrong_is_a_verdict() {
 }
 
 #[test]
-fn what_clients_ask_of_a_server_is_answered() {
+fn vault_system_endpoints_are_answered() {
     let local = with_keys(&[("k", "ed25519")]);
     let (status, health) = local.ask("GET", "/v1/sys/health?standbyok=true", &NONE);
     assert_eq!(
@@ -298,7 +298,7 @@ fn what_clients_ask_of_a_server_is_answered() {
 }
 
 #[test]
-fn nobody_learns_of_what_algorithm_a_hidden_key_is() {
+fn hidden_key_does_not_leak_its_algorithm() {
     let mut local = with_keys(&[("web-a", "ed25519"), ("firmware", "ecdsa-p384")]);
     let all = std::mem::take(&mut local.token);
     local.token =
@@ -332,7 +332,7 @@ fn a_batch_is_as_long_as_the_token_says() {
 }
 
 #[test]
-fn what_one_encrypts_its_key_decrypts() {
+fn transit_encrypt_and_decrypt_roundtrip() {
     let local = with_keys(&[("a", "aes256-gcm96"), ("b", "chacha20-poly1305"), ("sig", "ed25519")]);
     let unnamed = data(local.ask("POST", "/v1/transit/keys/c", &json!({})));
     assert_eq!(
@@ -578,7 +578,7 @@ fn null_is_no_body_on_vaults_paths() {
 
 /// hvac's `Client.list` sends `list=True`, HashiCorp's generated Go client a slash at the end, curl the method LIST.
 #[test]
-fn a_list_is_asked_for_in_each_spelling_that_clients_use() {
+fn list_requests_are_accepted_in_every_client_form() {
     let local = with_keys(&[("a", "ed25519"), ("b", "ed25519")]);
     let names = json!({"keys": ["a", "b"]});
     for path in ["/v1/transit/keys", "/v1/transit/keys/"] {

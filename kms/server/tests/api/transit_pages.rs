@@ -73,7 +73,7 @@ fn every_field_of_the_pages_is_honoured_or_refused_as_unsupported() {
 
 /// What stands beside a key for data has to be there for decryption.
 #[test]
-fn a_key_for_data_is_bound_to_what_stands_beside_it() {
+fn data_key_is_bound_to_its_associated_data() {
     let local = with_keys(&[("data", "aes256-gcm96")]);
     let ask = |path: &str, body: &Value| local.ask("POST", &format!("/v1/transit/{path}"), body);
     let beside = json!({"associated_data": encode(b"beside")});
@@ -155,7 +155,7 @@ fn versions_are_trimmed_and_keys_deleted_softly() {
 }
 
 #[test]
-fn public_keys_are_exported_and_what_is_not_served_says_so() {
+fn public_keys_are_exported_and_other_exports_unsupported() {
     let local = with_keys(&[("k", "ecdsa-p256"), ("data", "aes256-gcm96")]);
     let get = |path: &str| local.ask("GET", &format!("/v1/transit/{path}"), &Value::Null);
     let post = |path: &str, body: Value| local.ask("POST", &format!("/v1/transit/{path}"), &body);

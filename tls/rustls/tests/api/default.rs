@@ -4,7 +4,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
 
 #[test]
-fn one_line_makes_it_the_default() {
+fn install_default_sets_the_process_default() {
     assert!(CryptoProvider::get_default().is_none(), "the other tests name theirs");
     gabion_rustls::install_default().unwrap();
     let installed = CryptoProvider::get_default().unwrap();

@@ -38,7 +38,7 @@ fn cheap() -> Chain {
 }
 
 #[test]
-fn every_group_agrees_with_itself() {
+fn handshake_succeeds_in_every_group() {
     let chain = cheap();
     for group in all() {
         let provider = engine_provider(&[group]);
@@ -122,7 +122,7 @@ fn the_clients_order_decides() {
 
 /// Without curves no peer gets one.
 #[test]
-fn who_lists_no_curve_agrees_on_none() {
+fn peer_without_curves_rejects_curve_only_peers() {
     let chain = cheap();
     let curves = engine_provider(&[groups::X25519, groups::SECP256R1, groups::SECP384R1]);
     let strict = engine_provider(groups::POST_QUANTUM);

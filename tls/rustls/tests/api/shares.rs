@@ -231,7 +231,7 @@ fn a_servers_malformed_shares_are_refused() {
 
 /// A ciphertext of the right length that is another one gives another secret, so that no record can be read.
 #[test]
-fn another_ciphertext_gives_another_secret() {
+fn modified_ciphertext_changes_the_secret() {
     let chain = cheap();
     let group = by_name("MLKEM768").unwrap();
     let forged = forged(group, group.name(), Change::Xor(7, 1));

@@ -11,7 +11,7 @@ use super::{LONG, batch};
 const LARGE: usize = 64 << 20;
 
 #[test]
-fn a_gpu_does_what_is_expected_of_it() {
+fn real_gpu_runs_batches_and_restarts() {
     let device = match Nvidia::open(0) {
         Ok(device) => device,
         Err(error) => return println!("no GPU here: {error}"),

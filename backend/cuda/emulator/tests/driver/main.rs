@@ -133,7 +133,7 @@ fn contexts() -> usize {
 }
 
 #[test]
-fn devices_are_told_of_and_old_ones_refused() {
+fn devices_are_listed_and_unsupported_ones_refused() {
     let _alone = new_world();
     assert_eq!(check_over(&LIBRARY), Ok(()));
     world(|world| assert_eq!(world.call, 1, "nothing is begun"));
@@ -257,7 +257,7 @@ fn streams_overlap_and_staging_grows() {
 }
 
 #[test]
-fn other_contexts_of_a_thread_stay_current() {
+fn other_cuda_contexts_of_a_thread_stay_current() {
     let _alone = new_world();
     fake::push(0xf00);
     let device = open();
@@ -304,7 +304,7 @@ fn an_unknown_kernel_and_arguments_of_another_length_are_refused() {
 }
 
 #[test]
-fn a_time_out_ends_the_context_and_a_restart_brings_another_one() {
+fn timeout_destroys_the_context_and_restart_creates_one() {
     let _alone = new_world();
     for is_pinned in [false, true] {
         let device = open();
@@ -352,7 +352,7 @@ fn a_time_out_ends_the_context_and_a_restart_brings_another_one() {
 }
 
 #[test]
-fn a_context_that_does_not_end_holds_up_nobody() {
+fn stuck_context_does_not_block_the_caller() {
     let _alone = new_world();
     let device = open();
     assert_eq!(batch(&device, 0, false, LONG), Ok(()));
@@ -376,7 +376,7 @@ fn a_context_that_does_not_end_holds_up_nobody() {
 }
 
 #[test]
-fn where_nothing_can_be_locked_copies_are_right_all_the_same() {
+fn copies_are_correct_without_pinned_memory() {
     let _alone = new_world();
     world(|world| world.locks_nothing = true);
     let device = open();

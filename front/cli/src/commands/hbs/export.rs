@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_program_printed_is_read_and_said_to_be_unchecked() {
+    fn export_of_an_older_version_is_reported_as_unchecked() {
         let mut rows = printed(None);
         rows.pop();
         for row in &mut rows {

@@ -219,7 +219,7 @@ fn every_damage_refuses_in_only_warns_in_ready_and_is_not_seen_in_off() {
 }
 
 #[test]
-fn the_guard_is_bypassed_by_one_which_is_said() {
+fn skip_variable_bypasses_the_guard_with_a_warning() {
     let copy = Copy::new(Damage::ModuleRemoved);
     let skip = "GABION_OPENSSL_SKIP_FIPS_GUARD";
     let (code, stderr, started) = copy.exec_in_mode("only", &[(skip, "1")]);
@@ -544,7 +544,7 @@ fn names<'a>(report: &'a Value, part: &str, kind: &str) -> Vec<(&'a str, &'a Val
 }
 
 #[test]
-fn what_preflight_lists_as_fetched_can_be_used_and_nothing_else() {
+fn preflight_lists_exactly_the_fetchable_algorithms() {
     let copy = Copy::new(Damage::None);
     let (code, report) = preflight(&mut copy.gabion(&["preflight", "--json"]));
     assert_eq!(code, Some(0), "{report}");
@@ -610,7 +610,7 @@ fn what_preflight_lists_as_fetched_can_be_used_and_nothing_else() {
 }
 
 #[test]
-fn each_mode_is_what_a_command_gets() {
+fn fips_mode_selects_the_providers() {
     let copy = Copy::new(Damage::None);
     for (mode, ours) in [("off", true), ("ready", true), ("only", false)] {
         let stats = copy.path(&format!("stats-{mode}"));
@@ -781,7 +781,7 @@ fn a_process_in_mode_only_is_seen_to_run_in_the_module() {
 }
 
 #[test]
-fn a_process_that_runs_otherwise_is_told_from_it() {
+fn running_process_in_another_mode_is_detected() {
     let copy = Copy::new(Damage::None);
     for mode in ["off", "ready"] {
         let server = Server::start(&copy, mode, &[], &[]);
@@ -824,7 +824,7 @@ fn a_process_that_runs_otherwise_is_told_from_it() {
 }
 
 #[test]
-fn what_changed_since_a_process_started_is_seen() {
+fn changes_since_process_start_are_detected() {
     let copy = Copy::new(Damage::None);
     let server = Server::start(&copy, "only", &[], &[]);
     assert_eq!(server.seen(&copy).0, Some(0));

@@ -181,7 +181,7 @@ fn a_probe_says_what_is_negotiated() {
 }
 
 #[test]
-fn a_probe_finds_what_the_way_does_not_survive() {
+fn probe_finds_extensions_blocked_by_the_path() {
     let place = Place::new();
     let key = ["-newkey", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
     let mut request = place.copy.gabion(&["exec", "--", "openssl", "req", "-x509", "-nodes"]);

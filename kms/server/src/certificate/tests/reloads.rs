@@ -93,7 +93,7 @@ fn put_back(paths: [&PathBuf; 3], kept: &[Vec<u8>]) {
 
 /// Nothing that cannot be used takes the place of what is used; what is wrong is a warning until it is right.
 #[test]
-fn files_that_can_not_be_used_leave_what_is_there() {
+fn unusable_tls_files_leave_the_previous_in_use() {
     let place = TestServer::new(ECDSA, "");
     let now = now_ms();
     place.issue_within("other", [now - DAY, now + 60 * DAY]);

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_a_portable_backend() {
+    fn doctor_lists_the_portable_backend() {
         let all = backends(&Gpus::find());
         let portable = all.iter().find(|check| check.name == "backend portable").unwrap();
         assert_eq!(portable.verdict, Verdict::Ok);

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_post_quantum() {
+    fn missing_handshake_details_are_not_post_quantum() {
         let mut report = Report::default();
         report.read("New, TLSv1.3, Cipher is TLS_AES_256_GCM_SHA384\n", true);
         report.judge();
