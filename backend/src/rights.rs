@@ -8,7 +8,7 @@ use std::ffi::c_ulong;
 /// of its file. By the kernel's word (AT_SECURE), which is what glibc goes by, too; on another system than
 /// Linux it is not asked.
 #[must_use]
-pub fn exceed_the_callers() -> bool {
+pub fn is_privileged() -> bool {
     #[cfg(target_os = "linux")]
     {
         // SAFETY: a function of the C library that is linked, of this type; it takes no pointer.
@@ -32,6 +32,6 @@ unsafe extern "C" {
 mod tests {
     #[test]
     fn a_test_has_no_more_rights_than_its_caller() {
-        assert!(!super::exceed_the_callers());
+        assert!(!super::is_privileged());
     }
 }

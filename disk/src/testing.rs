@@ -61,7 +61,7 @@ impl HookedDisk {
     }
 
     /// Returns a disk that calls `act` once: at the first such call of a file whose name ends so.
-    pub fn once(
+    pub fn with_hook_once(
         (at, ending): (DiskCall, &'static str),
         act: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Self {

@@ -41,7 +41,7 @@ impl Config {
     /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on. Reads none of them in a program
     /// that has more rights than its caller, who could so make every operation an error; such a program uses no GPU.
     pub fn from_environment() -> Self {
-        Config::from_variables(|name| std::env::var_os(name), rights::exceed_the_callers())
+        Config::from_variables(|name| std::env::var_os(name), rights::is_privileged())
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>, elevated: bool) -> Self {

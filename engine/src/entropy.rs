@@ -62,7 +62,7 @@ pub(crate) struct EntropyBuffer<'a> {
 
 impl<'a> EntropyBuffer<'a> {
     /// Draws `len` bytes.
-    pub(crate) fn of(source: &'a dyn Entropy, len: usize) -> Result<Self, EntropyError> {
+    pub(crate) fn draw(source: &'a dyn Entropy, len: usize) -> Result<Self, EntropyError> {
         let mut bytes = Zeroizing::new(vec![0; len]);
         source.fill(&mut bytes)?;
         Ok(EntropyBuffer { source, bytes, used: Cell::new(0) })
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn entropy_buffer_returns_each_byte_once() {
         let source = CountingEntropy::default();
-        let drawn = EntropyBuffer::of(&source, 8).unwrap();
+        let drawn = EntropyBuffer::draw(&source, 8).unwrap();
         let (mut first, mut second, mut third) = ([0; 3], [0; 5], [0; 2]);
         drawn.fill(&mut first).unwrap();
         drawn.fill(&mut second).unwrap();

@@ -37,7 +37,7 @@ pub(crate) fn with_processors(
     processors: Vec<Box<dyn Backend>>,
     config: &Config,
 ) -> Result<Vec<Box<dyn Backend>>, Error> {
-    let allowed = allowed(config, rights::exceed_the_callers());
+    let allowed = allowed(config, rights::is_privileged());
     with_devices(processors, devices(), config, allowed)
 }
 
@@ -72,7 +72,7 @@ fn with_devices<S: Source>(
 /// # Errors
 /// Why there is none, or none may be used. [`Absent::NotAsked`] if there may be one that the configuration does not name.
 pub fn report(config: &Config) -> Result<Vec<Report>, Absent> {
-    report_of(devices(), config, rights::exceed_the_callers())
+    report_of(devices(), config, rights::is_privileged())
 }
 
 /// The same of the devices of any source.
@@ -98,7 +98,7 @@ pub fn measure(
     config: &Config,
     tell: impl FnMut(&DeviceDescription, Algorithm, Task),
 ) -> Result<Vec<(Report, io::Result<()>)>, Absent> {
-    allowed(config, rights::exceed_the_callers())?;
+    allowed(config, rights::is_privileged())?;
     let all: Vec<_> = operations().collect();
     match devices().source().may_be_there() {
         true => devices().measure(&all, tell),
@@ -142,7 +142,7 @@ mod tests {
 
     /// The names of an engine's backends, in order, with a mark behind each that says what its batches cost.
     fn backends(system: System, config: &Config, elevated: bool) -> Result<Vec<String>, String> {
-        let offload = Offload::keeping(system, None);
+        let offload = Offload::with_folder(system, None);
         let allowed = allowed(config, elevated);
         let backends = with_devices(cpus(), &offload, config, allowed);
         let backends = backends.map_err(|error| error.to_string())?;
@@ -197,7 +197,7 @@ mod tests {
             Config { without_gpu: true, ..named(None) },
         ];
         for (config, elevated) in configs.iter().flat_map(|it| [(it, false), (it, true)]) {
-            let devices = Offload::keeping(Untouchable, None);
+            let devices = Offload::with_folder(Untouchable, None);
             let all = with_devices(cpus(), &devices, config, allowed(config, elevated)).unwrap();
             let names: Vec<_> = all.iter().map(|backend| backend.name()).collect();
             assert_eq!(names, processors());
@@ -207,7 +207,7 @@ mod tests {
             assert!(report_of(&devices, config, elevated).is_err());
             assert!(!devices.is_opened());
         }
-        let devices = Offload::keeping(Untouchable, None);
+        let devices = Offload::with_folder(Untouchable, None);
         assert_eq!(report_of(&devices, &named(None), false), Err(Absent::NotAsked));
     }
 

@@ -54,8 +54,8 @@ pub(crate) fn check_digest(answers: &[Vec<u8>], expected: &str) -> Result<(), St
     Err(format!("the known answer over {} lanes differs: {digest}", answers.len()))
 }
 
-/// Runs one operation and insists on a status for each lane.
-pub(crate) fn all_say(
+/// Runs one operation and fails unless each lane has the expected status.
+pub(crate) fn expect_statuses(
     backend: &dyn Backend,
     operation: Operation<'_>,
     expected: &[Status],

@@ -34,26 +34,28 @@ const LANES_MANY: usize = 9;
 pub(crate) fn parts(algorithm: Algorithm) -> Vec<Algorithm> {
     // RSA has no row to be tested under; the crate verifies what it signs.
     let of_row = algorithm.info().part_algorithms();
-    let mut tested: Vec<_> = of_row.map(|part| stands_for(part).unwrap_or(part)).collect();
-    tested.extend(stands_for(algorithm));
+    let mut tested: Vec<_> = of_row.map(|part| substitute_for(part).unwrap_or(part)).collect();
+    tested.extend(substitute_for(algorithm));
     tested
 }
 
-/// The algorithm whose self-test is all that another one's would be.
-fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
+/// Returns the algorithm whose self-test also covers `algorithm`.
+fn substitute_for(algorithm: Algorithm) -> Option<Algorithm> {
     match algorithm {
         // One curve, and a signature has a key as an exchange has one.
         Algorithm::EcdhP256 => Some(Algorithm::EcdsaP256),
         Algorithm::EcdhP384 => Some(Algorithm::EcdsaP384),
         Algorithm::EcdhP521 => Some(Algorithm::EcdsaP521),
-        _ => family::slh_dsa::self_test::stands_for(algorithm),
+        _ => family::slh_dsa::self_test::substitute_for(algorithm),
     }
 }
 
 /// Tests what an algorithm has beside its [`parts`] on one backend.
 pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), TestFailure> {
     // What the engine asks for is in this build; each family is asked once more, so that its code can go.
-    if let Some(parts) = hybrid::Parts::of(algorithm).filter(|_| Family::Hybrid.is_built()) {
+    if let Some(parts) =
+        hybrid::Parts::for_algorithm(algorithm).filter(|_| Family::Hybrid.is_built())
+    {
         return Ok(hybrid::self_test(parts)?);
     }
     if !parts(algorithm).is_empty() {

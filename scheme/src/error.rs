@@ -132,7 +132,7 @@ pub enum Status {
 
 impl Status {
     /// The verdict on a lane whose key was refused, or that lacked the memory to tell.
-    pub fn of_key(error: &Error) -> Self {
+    pub fn from_key_error(error: &Error) -> Self {
         match error {
             Error::NoMemory(_) => Status::NoMemory,
             Error::Fault(_) => Status::Fault,

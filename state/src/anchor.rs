@@ -83,9 +83,9 @@ pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
         Verdict::KeyLeft(mark.lifecycle)
     } else if mark.key != *key || mark.generation == state.generation {
         Verdict::Diverged
-    } else if is_before && state.before == NO_STAMP {
+    } else if is_before && state.previous_stamp == NO_STAMP {
         Verdict::NotRecovered
-    } else if is_before && mark.stamp == state.before {
+    } else if is_before && mark.stamp == state.previous_stamp {
         Verdict::OneBehind
     } else if is_before {
         Verdict::Diverged
@@ -97,9 +97,9 @@ pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
 }
 
 impl Verdict {
-    /// The verdict on a state that [`Log::ends_with_recovery`](crate::log::Log::ends_with_recovery) finds to be
-    /// recovered.
-    pub fn of_recovered(self, is_recovered: bool) -> Self {
+    /// Returns the verdict if the state was recovered, as
+    /// [`Log::ends_with_recovery`](crate::log::Log::ends_with_recovery) finds.
+    pub fn after_recovery(self, is_recovered: bool) -> Self {
         match self {
             Verdict::OneBehind if is_recovered => Verdict::NotRecovered,
             verdict => verdict,
@@ -231,7 +231,7 @@ impl Anchor for FileAnchor {
 
     fn read(&mut self) -> io::Result<Option<Mark>> {
         let Some(slots) = self.open_slots(Access::Read)? else { return Ok(None) };
-        Ok(slots.read()?.as_ref().and_then(Mark::of_record))
+        Ok(slots.read()?.as_ref().and_then(Mark::from_record))
     }
 
     fn raise(&mut self, mark: &Mark, before: Option<&Stamp>) -> io::Result<()> {
@@ -242,7 +242,7 @@ impl Anchor for FileAnchor {
         if !slots.file().try_lock()? {
             return Err(io::Error::other("somebody else raises it"));
         }
-        let newest = slots.read()?.as_ref().and_then(Mark::of_record);
+        let newest = slots.read()?.as_ref().and_then(Mark::from_record);
         let is_before = |newest: &Mark, before: &Stamp| {
             newest.key == mark.key
                 && newest.generation.checked_add(1) == Some(mark.generation)
@@ -289,7 +289,7 @@ mod tests {
         let state = State {
             generation: 5,
             stamp: [5; 16],
-            before: [4; 16],
+            previous_stamp: [4; 16],
             next: 9,
             boot: [0; 32],
             machine: [0; 32],
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
         assert_eq!(said(Mark { key: [2; 32], ..mark(5, 5, 9) }), Verdict::Diverged);
         // A state that was recovered, which an anchor of the generation before can't have seen, whatever it says.
-        let recovered = State { before: NO_STAMP, ..state.clone() };
+        let recovered = State { previous_stamp: NO_STAMP, ..state.clone() };
         let said = |mark: Mark| verdict(&mark, &recovered, &key);
         assert_eq!(said(mark(5, 5, 9)), Verdict::UpToDate);
         assert_eq!(said(mark(4, 4, 1)), Verdict::NotRecovered);

@@ -32,7 +32,7 @@ const MAGIC: [u8; 8] = *b"gabback1";
 /// written.
 pub fn backup(environment: &Environment, key: &Path, out: &Path) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
-    let paths = Paths::of_existing(disk, key)?;
+    let paths = Paths::resolve_existing(disk, key)?;
     let lock = take_lock(environment, &paths)?;
     let written =
         check_active(environment, &paths).and_then(|()| write_whole(disk, out, &paths, || Ok(())));
@@ -185,7 +185,7 @@ pub fn restore(environment: &Environment, backup: &Path, key: &Path) -> Result<(
     let files = find_sections(&*file).map_err(at)?;
     let [secret, state, log] = files.ok_or_else(|| misplaced("it is no whole backup"))?;
     let secret = read_range(&*file, &secret).map_err(at)?;
-    let paths = Paths::of(key);
+    let paths = Paths::new(key);
     let id = disk.identity(backup).map_err(|error| failed(backup, &error))?;
     if paths.all().iter().any(|path| disk.identity(path).is_ok_and(|other| other == id)) {
         return Err(misplaced("it has the name of a file of the key"));

@@ -55,8 +55,8 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Of a key of this name.
-    pub fn of(key: &Path) -> Self {
+    /// Returns the files of a key of this name, whether they exist or not.
+    pub fn new(key: &Path) -> Self {
         let beside = |ending: &str| {
             let mut name = key.as_os_str().to_owned();
             name.push(ending);
@@ -72,9 +72,9 @@ impl Paths {
         }
     }
 
-    /// Of a key that is there, whose name may be a link.
-    pub fn of_existing(disk: &dyn Disk, key: &Path) -> Result<Self, LedgerError> {
-        Ok(Self::of(&disk.canonical(key).map_err(|error| failed(key, &error))?))
+    /// Returns the files of an existing key, with links in its name resolved.
+    pub fn resolve_existing(disk: &dyn Disk, key: &Path) -> Result<Self, LedgerError> {
+        Ok(Self::new(&disk.canonical(key).map_err(|error| failed(key, &error))?))
     }
 
     /// Each of them.
@@ -269,7 +269,7 @@ pub fn read_state(
     read_full(&*file, &mut head, 0).map_err(at)?;
     let head = Head::decode(&head).ok_or_else(damaged)?;
     let (slots, newest) = Slots::open(file, BLOCK, STATE_MAGIC).map_err(at)?;
-    let state = newest.and_then(|record| State::of_record(&record, &head.key));
+    let state = newest.and_then(|record| State::from_record(&record, &head.key));
     let state = state.ok_or_else(damaged)?;
     let is_sound = (head.first..=head.end).contains(&state.next);
     if is_sound { Ok((head, slots, state)) } else { Err(damaged()) }

@@ -46,7 +46,7 @@ pub fn hand_over(
     out: &Path,
 ) -> Result<bool, LedgerError> {
     let unchanged = |error| with_outcome(error, UNCHANGED);
-    let paths = Paths::of_existing(&*environment.disk, key).map_err(unchanged)?;
+    let paths = Paths::resolve_existing(&*environment.disk, key).map_err(unchanged)?;
     let lock = take_lock(environment, &paths).map_err(unchanged)?;
     let (mut anchors, mut place) = (Vec::new(), HandOverStage::NotStarted);
     let handed =
@@ -108,7 +108,7 @@ fn hand_over_under(
     let handing = departed_mark(&state, &head.key, Lifecycle::HandingOver);
     let (active, behind) = hold_all(environment, paths, (&head, &state), &handing, anchors)?;
     let log = open_log(environment, paths, &head, &state)?;
-    let verdict = Verdict::OneBehind.of_recovered(log.ends_with_recovery(state.next));
+    let verdict = Verdict::OneBehind.after_recovery(log.ends_with_recovery(state.next));
     if let Some(refused) = behind.and_then(|name| paths.refusal_of(&name, verdict)) {
         return Err(refused);
     }
@@ -117,7 +117,7 @@ fn hand_over_under(
     *place = if was_interrupted { HandOverStage::AnchorsChanged } else { HandOverStage::KeyActive };
     rewrite_state(paths, &slots, &state.record(&head.key))?;
     for at in active {
-        raise(&mut anchors[at], &state.mark(&head.key), &state.before)?;
+        raise(&mut anchors[at], &state.mark(&head.key), &state.previous_stamp)?;
     }
     let mut leave = || {
         *place = HandOverStage::AnchorsChanged;
@@ -189,9 +189,9 @@ fn rewrite_state(paths: &Paths, slots: &Slots, record: &Record) -> Result<(), Le
 /// from an older copy of the home. No anchor agrees with its generation, for programs that do not know the lifecycle.
 fn mark_departed(environment: &Environment, paths: &Paths, mark: &Mark) -> Result<(), LedgerError> {
     let (head, mut slots, state) = read_state(&*environment.disk, paths, Access::Write)?;
-    let (stamp, before) = (new_stamp(environment)?, NO_STAMP);
+    let (stamp, previous_stamp) = (new_stamp(environment)?, NO_STAMP);
     let Mark { generation, lifecycle, .. } = *mark;
-    let state = State { generation, stamp, before, lifecycle, ..state };
+    let state = State { generation, stamp, previous_stamp, lifecycle, ..state };
     let written = slots.write(&state.record(&head.key)).and_then(|()| slots.file().sync());
     written.map_err(|error| failed(&paths.state, &error))
 }
@@ -215,7 +215,7 @@ pub fn retire(
     identity: &KeyIdentity,
 ) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
-    let paths = Paths::of_existing(disk, key)?;
+    let paths = Paths::resolve_existing(disk, key)?;
     paths.check_present(disk, &[&paths.state])?;
     let (lock, is_new) = take_or_make_lock(disk, &paths)?;
     let mut anchors = Vec::new();

@@ -57,7 +57,7 @@ pub fn read_log(
     key: &Path,
     mut each: impl FnMut(Line),
 ) -> Result<History, LedgerError> {
-    let paths = Paths::of_existing(&*environment.disk, key)?;
+    let paths = Paths::resolve_existing(&*environment.disk, key)?;
     let mut history = read_until_stable(environment, &paths)?;
     let end = End { len: history.len, chain: history.chain };
     let mut reached = end.len == 0;
@@ -100,10 +100,10 @@ fn read_once(
     let (head, _, state) = read_state(disk, paths, Access::Read)?;
     let read = disk
         .open(&paths.log, Access::Read)
-        .and_then(|file| Log::read(file, &head.key, End::of(&state), each));
+        .and_then(|file| Log::read(file, &head.key, End::from_state(&state), each));
     let log = read.map_err(|error| unreadable_log(&paths.log, &error))?;
     let End { len, chain } = log.end();
-    let unread = log.unread();
+    let unread = log.unread_len();
     let damage = log.refusal(head.first, state.next).map(str::to_owned);
     let damage = damage.or_else(|| (unread > 0).then(|| torn_tail_message(unread)));
     let damage = damage.map(|reason| format!("{}: {reason}", paths.log.display()));

@@ -62,7 +62,7 @@ pub(crate) fn create_with(
     new: &NewKey<'_>,
     part: Option<&Part>,
 ) -> Result<(), LedgerError> {
-    let paths = Paths::of(new.key);
+    let paths = Paths::new(new.key);
     remove_unfinished(environment, &paths)?;
     if part.is_none_or(|part| !part.is_begun()) {
         check_no_part(&*environment.disk, &paths)?;
@@ -96,7 +96,7 @@ pub fn check_place(
     allow_network: bool,
     goes_on: bool,
 ) -> Result<(), LedgerError> {
-    let paths = Paths::of(key);
+    let paths = Paths::new(key);
     let disk = &*environment.disk;
     let looked = || {
         remove_unfinished(environment, &paths)?;
@@ -131,7 +131,7 @@ pub fn check_place(
 /// Removes a key that was made just now, and that nobody has heard of: one of several that were to be made together, or
 /// one whose public key found no place. A key that somebody signed with, or signs with, stays.
 pub fn discard(environment: &Environment, key: &Path) {
-    let (disk, paths) = (&*environment.disk, Paths::of(key));
+    let (disk, paths) = (&*environment.disk, Paths::new(key));
     let Ok(LockAttempt::Acquired(lock)) = Lock::try_take(disk, &paths.lock) else { return };
     let state = read_state(disk, &paths, Access::Read).ok();
     if let Some((head, _, state)) = state.filter(|(_, _, state)| state.generation == 1) {
@@ -342,7 +342,7 @@ fn create_all(
     let state = State {
         generation: 1,
         stamp: new_stamp(environment)?,
-        before: NO_STAMP,
+        previous_stamp: NO_STAMP,
         next: new.next,
         boot: environment.machine.boot(),
         machine: machine_id(&*environment.machine)?,
@@ -412,7 +412,7 @@ impl Status {
     /// # Errors
     /// [`LedgerError::Unsafe`].
     pub fn check_key(&self, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
-        check_id(&Paths::of(key), &self.key, public)
+        check_id(&Paths::new(key), &self.key, public)
     }
 }
 
@@ -425,7 +425,7 @@ const LOOKS_MAX: usize = 100;
 /// If its files can't be read.
 pub fn status(environment: &Environment, key: &Path) -> Result<Status, LedgerError> {
     let disk = &*environment.disk;
-    let paths = Paths::of_existing(disk, key)?;
+    let paths = Paths::resolve_existing(disk, key)?;
     paths.check_present(disk, &[&paths.state])?;
     let holder = match lock::current_holder(disk, &paths.lock) {
         // That is a refusal.
@@ -455,7 +455,7 @@ fn status_of(
     let at = |error: io::Error| unreadable_log(&paths.log, &error);
     let log = match environment.disk.open(&paths.log, Access::Read) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        file => Some(Log::open(file.map_err(at)?, &head.key, End::of(state)).map_err(at)?),
+        file => Some(Log::open(file.map_err(at)?, &head.key, End::from_state(state)).map_err(at)?),
     };
     let is_recovered = log.as_ref().is_some_and(|log| log.ends_with_recovery(state.next));
     let anchors = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
@@ -466,7 +466,7 @@ fn status_of(
             Err(error) => Some(error.to_string()),
             Ok(None) => Some("it is missing".to_owned()),
             Ok(Some(mark)) => {
-                let verdict = verdict(&mark, state, &head.key).of_recovered(is_recovered);
+                let verdict = verdict(&mark, state, &head.key).after_recovery(is_recovered);
                 if verdict.lifecycle() > gone.0 {
                     let lifecycle = verdict.lifecycle();
                     gone = (lifecycle, departure_reason(Path::new(&anchor.name()), lifecycle));
@@ -494,9 +494,9 @@ fn status_of(
         reasons.next().map(|(path, reason)| format!("{}: {reason}", path.display()))
     };
     let left = head.end - state.next;
-    let signed = log.as_ref().map_or(0, Log::signed);
+    let signed = log.as_ref().map_or(0, Log::signature_count);
     let burnt = state.burned_count(head.first, state.next, signed);
-    let unread = log.as_ref().map_or(0, Log::unread);
+    let unread = log.as_ref().map_or(0, Log::unread_len);
     let torn =
         (unread > 0).then(|| format!("{}: {}", paths.log.display(), torn_tail_message(unread)));
     let mut warnings: Vec<String> = torn.filter(|_| refusal.is_none()).into_iter().collect();
@@ -553,7 +553,7 @@ fn missing_machine_warning(state: &State) -> Option<String> {
 /// # Errors
 /// If there is no such key.
 pub fn files(environment: &Environment, key: &Path) -> Result<Vec<PathBuf>, LedgerError> {
-    let paths = Paths::of_existing(&*environment.disk, key)?;
+    let paths = Paths::resolve_existing(&*environment.disk, key)?;
     let mut files: Vec<PathBuf> = paths.all().map(Path::to_owned).into();
     // They are removed by whoever writes them next.
     files.extend(paths.unfinished());
@@ -616,7 +616,7 @@ fn recover_with(
     identity: &KeyIdentity,
     recovery: &Recovery,
 ) -> Result<Status, LedgerError> {
-    let (disk, paths) = (&*environment.disk, Paths::of_existing(&*environment.disk, key)?);
+    let (disk, paths) = (&*environment.disk, Paths::resolve_existing(&*environment.disk, key)?);
     paths.check_present(disk, &[&paths.state])?;
     let (lock, is_new) = take_or_make_lock(disk, &paths)?;
     let mut anchors = Vec::new();
@@ -670,7 +670,7 @@ fn recover_under(
     let at = |error: io::Error| failed(&paths.log, &error);
     let log = match disk.open(&paths.log, Access::Write) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        file => Some(Log::open(file.map_err(at)?, &head.key, End::of(&state)).map_err(at)?),
+        file => Some(Log::open(file.map_err(at)?, &head.key, End::from_state(&state)).map_err(at)?),
     };
     let Recovery { burn, takes_back } = *recovery;
     let places = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)?;
@@ -709,7 +709,7 @@ fn recover_under(
     let state = State {
         generation,
         stamp: new_stamp(environment)?,
-        before: NO_STAMP,
+        previous_stamp: NO_STAMP,
         next,
         boot: environment.machine.boot(),
         machine,
@@ -740,7 +740,7 @@ fn continue_log(
         Some(log) => Some(format!(
             "the log is damaged or older than the state, and its first {} signatures are all that is known of it; \
              request ids behind them may be given again. A copy is {}",
-            log.signed(),
+            log.signature_count(),
             keep_log(disk, paths)?.display()
         )),
         None => Some(
@@ -836,17 +836,17 @@ mod tests {
             note: "made",
         };
         create(&one, &new).unwrap();
-        let (disk, paths) = (&*other.disk, Paths::of(&key));
+        let (disk, paths) = (&*other.disk, Paths::new(&key));
         let (head, mut slots, state) = read_state(disk, &paths, Access::Write).unwrap();
         let file = disk.open(&paths.log, Access::Write).unwrap();
-        let mut log = Log::open(file, &head.key, End::of(&state)).unwrap();
+        let mut log = Log::open(file, &head.key, End::from_state(&state)).unwrap();
         log.append(&[note(&*other.machine, "recovered: every index below 3 is burnt")]).unwrap();
         log.sync().unwrap();
         let end = log.durable();
         let recovered = State {
             generation: 2,
             stamp: [9; 16],
-            before: state.stamp,
+            previous_stamp: state.stamp,
             next: 3,
             log_len: end.len,
             log_chain: end.chain,

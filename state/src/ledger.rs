@@ -42,24 +42,24 @@ pub struct Options {
     pub ahead: u64,
     /// How many messages are to be signed, if `ahead` is bounded by them and by what is left: see [`reserve_max`]. Later on it
     /// counts as far as [`reserve_max`] says then.
-    pub bounded_by: Option<u64>,
+    pub messages: Option<u64>,
     /// How long another process may keep the lock before that is an error.
     pub wait: Duration,
     /// Anchors besides those that are named in the state. [`recover`](crate::recover) does not raise them, so a key
     /// that was recovered is refused while they say the generation before.
     pub anchors: Vec<Box<dyn Anchor>>,
     /// The keys that this process has open, where that is not a process of its own.
-    pub opened: Option<Arc<OpenKeys>>,
+    pub open_keys: Option<Arc<OpenKeys>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
             ahead: 1,
-            bounded_by: None,
+            messages: None,
             wait: Duration::from_secs(30),
             anchors: Vec::new(),
-            opened: None,
+            open_keys: None,
         }
     }
 }
@@ -67,7 +67,7 @@ impl Default for Options {
 impl Options {
     /// Refuses to reserve more at once than the key can spare.
     fn check_ahead(&self, head: &Head, left: u64) -> Result<(), LedgerError> {
-        let Some(messages) = self.bounded_by else { return Ok(()) };
+        let Some(messages) = self.messages else { return Ok(()) };
         let most = reserve_max(head.end - head.first, left).max(messages);
         match self.ahead > most {
             true => Err(LedgerError::Reserve { wanted: self.ahead, left, most }),
@@ -87,7 +87,7 @@ struct ReservationSize {
 
 impl ReservationSize {
     fn of(options: &Options) -> Self {
-        match options.bounded_by {
+        match options.messages {
             Some(_) => ReservationSize { bounded: options.ahead, anyway: 1 },
             None => ReservationSize { bounded: 1, anyway: options.ahead },
         }
@@ -172,10 +172,10 @@ impl FilesLedger {
         options: Options,
     ) -> Result<Self, LedgerError> {
         let process = environment.machine.process().ok_or_else(no_forks)?;
-        let paths = Paths::of_existing(&*environment.disk, key)?;
+        let paths = Paths::resolve_existing(&*environment.disk, key)?;
         paths.check_present(&*environment.disk, &[&paths.state, &paths.log, &paths.lock])?;
-        let own = options.opened.clone();
-        let opened = own.as_deref().unwrap_or_else(|| OPENED.of(process.1));
+        let own = options.open_keys.clone();
+        let opened = own.as_deref().unwrap_or_else(|| OPENED.registry(process.1));
         let mut options = options;
         let mut waited = Duration::ZERO;
         loop {
@@ -363,7 +363,7 @@ impl Ledger for FilesLedger {
         let is_durable = requests.next().is_some();
         let now = shared.environment.machine.now();
         let lines: Vec<Line> =
-            entries.iter().map(|entry| Line::of_entry(entry, now, &shared.host)).collect();
+            entries.iter().map(|entry| Line::from_entry(entry, now, &shared.host)).collect();
         let used = format!(
             "no signature was released, and its {} indexes are burnt; open the key again once the file can be written",
             lines.len()
@@ -497,7 +497,7 @@ impl SharedLedger {
         let state = State {
             generation: inner.state.generation + 1,
             stamp,
-            before: inner.state.stamp,
+            previous_stamp: inner.state.stamp,
             next,
             boot: inner.boot,
             machine: inner.state.machine,
@@ -603,7 +603,7 @@ impl SharedLedger {
         inner.block.end = next;
         self.write_log(inner, &[], true)?;
         // The state knows the end of the log then, and an older log is told from this one.
-        let has_grown = inner.settled && inner.log.durable() != End::of(&inner.state);
+        let has_grown = inner.settled && inner.log.durable() != End::from_state(&inner.state);
         if has_tail || has_grown { self.commit(inner, next) } else { Ok(()) }
     }
 }
@@ -611,7 +611,7 @@ impl SharedLedger {
 fn raise(inner: &mut Inner) -> Result<(), LedgerError> {
     let mark = inner.state.mark(&inner.head.key);
     for anchor in &mut inner.anchors {
-        let raised = anchor.raise(&mark, Some(&inner.state.before));
+        let raised = anchor.raise(&mark, Some(&inner.state.previous_stamp));
         raised.map_err(|error| failed(Path::new(&anchor.name()), &error))?;
     }
     Ok(())
@@ -682,7 +682,7 @@ impl Inner {
     ) -> Result<(Log, Identity, Identity), LedgerError> {
         let log = open_log(environment, paths, head, state)?;
         let is_recovered = log.ends_with_recovery(state.next);
-        let verdict = Verdict::OneBehind.of_recovered(is_recovered);
+        let verdict = Verdict::OneBehind.after_recovery(is_recovered);
         if let Some(refused) = behind.and_then(|name| paths.refusal_of(&name, verdict)) {
             return Err(refused);
         }
@@ -715,8 +715,11 @@ impl Inner {
 
     fn remaining(&self) -> Remaining {
         let left = self.left();
-        let burnt =
-            self.state.burned_count(self.head.first, self.head.end - left, self.log.signed());
+        let burnt = self.state.burned_count(
+            self.head.first,
+            self.head.end - left,
+            self.log.signature_count(),
+        );
         Remaining { left, burnt, is_low: left <= self.head.warn_at }
     }
 }
@@ -760,7 +763,7 @@ pub(crate) fn open_log(
 ) -> Result<Log, LedgerError> {
     let at = |error| failed(&paths.log, &error);
     let file = environment.disk.open(&paths.log, Access::Write).map_err(at)?;
-    let log = Log::open(file, &head.key, End::of(state)).map_err(at)?;
+    let log = Log::open(file, &head.key, End::from_state(state)).map_err(at)?;
     match log.refusal(head.first, state.next) {
         Some(reason) => Err(paths.unsafe_until_recovered(&paths.log, reason)),
         None => Ok(log),

@@ -106,7 +106,7 @@ pub struct Log {
 
 impl End {
     /// As a state has it.
-    pub fn of(state: &State) -> Self {
+    pub fn from_state(state: &State) -> Self {
         End { len: state.log_len, chain: state.log_chain }
     }
 }
@@ -260,7 +260,7 @@ impl Log {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         write_all(&*self.file, &bytes, self.durable.len)?;
-        let unread = self.unread();
+        let unread = self.unread_len();
         if unread > 0 {
             self.remove_rest()?;
         }
@@ -308,8 +308,8 @@ impl Log {
         self.end
     }
 
-    /// Bytes behind the last whole record that are not zeros.
-    pub fn unread(&self) -> u64 {
+    /// Returns how many bytes follow the last whole record, trailing zeros excluded.
+    pub fn unread_len(&self) -> u64 {
         self.written.saturating_sub(self.end.len)
     }
 
@@ -324,7 +324,7 @@ impl Log {
         // Signatures are written of indexes that were reserved, so without one that is missing a single other line may
         // be torn.
         let is_complete = next == self.highest.map_or(first, |index| index + 1);
-        let may_be_torn = self.may_be_torn && !(is_complete && self.unread() > PLAIN_MAX);
+        let may_be_torn = self.may_be_torn && !(is_complete && self.unread_len() > PLAIN_MAX);
         let is_damaged = !may_be_torn && !self.is_recovered;
         is_damaged.then_some("it is damaged behind its last whole line")
     }
@@ -351,8 +351,8 @@ impl Log {
         self.durable
     }
 
-    /// How many signatures it has.
-    pub fn signed(&self) -> u64 {
+    /// Returns the number of signatures in the log.
+    pub fn signature_count(&self) -> u64 {
         self.signed
     }
 
@@ -434,7 +434,7 @@ pub fn note(machine: &dyn Machine, text: &str) -> Line {
 
 impl Line {
     /// What is written of a signature.
-    pub fn of_entry(entry: &Entry<'_>, time: u64, host: &str) -> Self {
+    pub fn from_entry(entry: &Entry<'_>, time: u64, host: &str) -> Self {
         let Entry { index, digest, request, signature } = *entry;
         Line::Signed {
             index,

@@ -51,8 +51,8 @@ pub struct State {
     pub generation: u64,
     /// This generation's.
     pub stamp: Stamp,
-    /// That of the generation before; [`NO_STAMP`] of a key that was made or recovered.
-    pub before: Stamp,
+    /// The stamp of the previous generation; [`NO_STAMP`] for a new or recovered key.
+    pub previous_stamp: Stamp,
     /// The first index that was never reserved.
     pub next: u64,
     /// The boot of the machine that wrote it.
@@ -168,7 +168,7 @@ impl State {
         let fields = [
             &key[..],
             &self.stamp,
-            &self.before,
+            &self.previous_stamp,
             &self.next.to_be_bytes(),
             &self.boot,
             &self.machine,
@@ -181,7 +181,7 @@ impl State {
     }
 
     /// None where it is another key's.
-    pub fn of_record(record: &Record, key: &KeyId) -> Option<Self> {
+    pub fn from_record(record: &Record, key: &KeyId) -> Option<Self> {
         let mut reader = Reader(&record.payload);
         if reader.array::<32>()? != *key {
             return None;
@@ -189,7 +189,7 @@ impl State {
         Some(State {
             generation: record.generation,
             stamp: reader.array()?,
-            before: reader.array()?,
+            previous_stamp: reader.array()?,
             next: reader.u64()?,
             boot: reader.array()?,
             machine: reader.array()?,
@@ -222,7 +222,7 @@ impl Mark {
     }
 
     /// Whatever key it is of.
-    pub fn of_record(record: &Record) -> Option<Self> {
+    pub fn from_record(record: &Record) -> Option<Self> {
         let mut reader = Reader(&record.payload);
         let generation = record.generation;
         let (key, stamp, next) = (reader.array()?, reader.array()?, reader.u64()?);
@@ -295,7 +295,7 @@ mod tests {
         let state = State {
             generation: 9,
             stamp: [1; 16],
-            before: [2; 16],
+            previous_stamp: [2; 16],
             next: 77,
             boot: [3; 32],
             machine: [4; 32],
@@ -305,10 +305,10 @@ mod tests {
             lifecycle: Lifecycle::HandedOver,
         };
         let record = state.record(&[8; 32]);
-        assert_eq!(State::of_record(&record, &[8; 32]), Some(state.clone()));
-        assert_eq!(State::of_record(&record, &[9; 32]), None);
+        assert_eq!(State::from_record(&record, &[8; 32]), Some(state.clone()));
+        assert_eq!(State::from_record(&record, &[9; 32]), None);
         let mark = state.mark(&[8; 32]);
-        assert_eq!(Mark::of_record(&mark.record()), Some(mark));
+        assert_eq!(Mark::from_record(&mark.record()), Some(mark));
     }
 
     #[test]
@@ -316,11 +316,11 @@ mod tests {
         use Lifecycle::*;
         for lifecycle in [Active, HandingOver, HandedOver, Retired] {
             let mark = Mark { key: [1; 32], generation: 2, stamp: [3; 16], next: 4, lifecycle };
-            assert_eq!(Mark::of_record(&mark.record()), Some(mark));
+            assert_eq!(Mark::from_record(&mark.record()), Some(mark));
         }
         let mark = Mark { key: [1; 32], generation: 2, stamp: [3; 16], next: 4, lifecycle: Active };
         let mut record = mark.record();
         record.payload[56] = 200;
-        assert_eq!(Mark::of_record(&record).unwrap().lifecycle, Retired);
+        assert_eq!(Mark::from_record(&record).unwrap().lifecycle, Retired);
     }
 }

@@ -54,8 +54,8 @@ impl<S> Chain<S> {
         Chain { first: OnceBox::new() }
     }
 
-    /// The list of the process with this token.
-    pub fn of(&self, token: u64) -> &Registry<S> {
+    /// Returns the registry of the process with this token.
+    pub fn registry(&self, token: u64) -> &Registry<S> {
         let mut place = &self.first;
         loop {
             let link = place.get_or_init(|| {
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn each_process_has_a_list_of_its_own() {
         let chain = Chain::<u8>::new();
-        let list = |token| chain.of(token) as *const Registry<u8>;
+        let list = |token| chain.registry(token) as *const Registry<u8>;
         let (one, two) = (list(1), list(2));
         assert_ne!(one, two);
         assert_eq!((list(1), list(2)), (one, two));

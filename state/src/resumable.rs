@@ -92,7 +92,7 @@ impl ResumableKey {
         };
         let key = build_key(engine, &secret, &row, threads, &mut saves)?;
         outcome?;
-        Ok(key.map(|key| GeneratedKey::of_parts(secret, key, Some(part))))
+        Ok(key.map(|key| GeneratedKey::from_parts(secret, key, Some(part))))
     }
 }
 
@@ -211,7 +211,7 @@ impl ResumableSectors {
             generate_sectors(engine, &of_hss.collect::<Vec<_>>(), rows, threads, &mut saves)?;
         outcome?;
         let with_part = |((secret, key), part)| {
-            GeneratedKey::of_parts(Secret::Hss(secret), Box::new(key), Some(part))
+            GeneratedKey::from_parts(Secret::Hss(secret), Box::new(key), Some(part))
         };
         Ok(made.map(|made| made.into_iter().zip(parts).map(with_part).collect()))
     }
@@ -224,7 +224,7 @@ fn copy_passphrase(passphrase: &[u8]) -> Zeroizing<Vec<u8>> {
 /// The files of a key that is to be made, wherever the process goes meanwhile.
 fn paths_of(key: &Path) -> Result<Paths, Error> {
     let key = std::path::absolute(key).map_err(|error| failed(key, &error))?;
-    Ok(Paths::of(&key))
+    Ok(Paths::new(&key))
 }
 
 /// Returns the saved progress of a key with these files and sets.

@@ -91,7 +91,7 @@ impl Sets {
     /// Bytes of a signature in an encoding.
     pub fn signature_len(&self, encoding: Encoding) -> usize {
         match self {
-            Sets::Hss(levels) => levels.signature_len() - encoding.left_out(),
+            Sets::Hss(levels) => levels.signature_len() - encoding.omitted_len(),
             Sets::Xmss(set) => set.signature_len(),
         }
     }
@@ -138,7 +138,7 @@ impl Sets {
     pub(crate) fn decode(kind: u8, bytes: &[u8]) -> Option<Self> {
         if let Some((_, scheme)) = KINDS_XMSS.iter().find(|(known, _)| *known == kind) {
             let number = u32::from_be_bytes(bytes.try_into().ok()?);
-            let set = Set::of_number(*scheme, number).filter(|set| set.can_sign());
+            let set = Set::from_number(*scheme, number).filter(|set| set.can_sign());
             return set.map(Sets::Xmss);
         }
         if kind == KIND_SECTOR {
@@ -156,7 +156,7 @@ impl Sets {
         let codes: Vec<u32> = codes.iter().map(|code| u32::from_be_bytes(*code)).collect();
         let (pairs, odd) = codes.as_chunks::<2>();
         let sets =
-            pairs.iter().map(|[lms, ots]| Lms::of_typecode(*lms).zip(LmOts::of_typecode(*ots)));
+            pairs.iter().map(|[lms, ots]| Lms::from_typecode(*lms).zip(LmOts::from_typecode(*ots)));
         let sets: Vec<_> = sets.collect::<Option<_>>()?;
         let is_whole = rest.is_empty() && odd.is_empty();
         is_whole.then(|| Levels::new(&sets).ok().map(Sets::Hss)).flatten()
@@ -164,8 +164,8 @@ impl Sets {
 }
 
 impl Encoding {
-    /// Bytes at the front of a signature or public key of HSS that this encoding leaves out.
-    pub fn left_out(self) -> usize {
+    /// Returns how many leading bytes of an HSS signature or public key this encoding omits.
+    pub fn omitted_len(self) -> usize {
         match self {
             Encoding::Hss => 0,
             Encoding::Lms => 4,
@@ -196,7 +196,7 @@ impl FromStr for Sets {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let upper = text.trim().to_ascii_uppercase();
-        if let Some(set) = Set::of_name(&upper) {
+        if let Some(set) = Set::from_name(&upper) {
             return match set.can_sign() {
                 true => Ok(Sets::Xmss(set)),
                 false => Err(format!(

@@ -107,24 +107,24 @@ impl GeneratedKey {
         threads: NonZero<usize>,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
-        GeneratedKey::of_secret(engine, draw_secret(environment, &sets)?, threads, watch)
+        GeneratedKey::from_secret(engine, draw_secret(environment, &sets)?, threads, watch)
     }
 
-    /// The same of a secret that was drawn elsewhere.
+    /// Generates the key of an existing secret.
     ///
     /// # Errors
     /// As [`StatefulKey::generate`].
-    pub fn of_secret(
+    pub fn from_secret(
         engine: &'static Engine,
         secret: Secret,
         threads: NonZero<usize>,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
         let key = build_key(engine, &secret, &[], threads, watch)?;
-        Ok(key.map(|key| GeneratedKey::of_parts(secret, key, None)))
+        Ok(key.map(|key| GeneratedKey::from_parts(secret, key, None)))
     }
 
-    pub(crate) fn of_parts(secret: Secret, key: Box<dyn TreeSigner>, part: Option<Part>) -> Self {
+    pub(crate) fn from_parts(secret: Secret, key: Box<dyn TreeSigner>, part: Option<Part>) -> Self {
         GeneratedKey { secret, key, part }
     }
 
@@ -271,8 +271,8 @@ struct SharedSigner {
 /// The key with its trees.
 struct PreparedKey {
     key: Box<dyn TreeSigner>,
-    /// Digest of the trees that are kept.
-    kept: [u8; 32],
+    /// The digest of the trees in their file.
+    saved_digest: [u8; 32],
 }
 
 /// By the file of the private key.
@@ -292,14 +292,14 @@ impl Signer {
         opening: &SignerOptions,
     ) -> Result<Self, Error> {
         let file = KeyFile::read(&*environment.disk, path)?;
-        Signer::of_file(environment, engine, path, file, passphrase, opening)
+        Signer::from_file(environment, engine, path, file, passphrase, opening)
     }
 
     /// The same of a file that was read, for whoever asks for the passphrase only where there is need.
     ///
     /// # Errors
     /// As [`Signer::open`].
-    pub fn of_file(
+    pub fn from_file(
         environment: &Environment,
         engine: &'static Engine,
         path: &Path,
@@ -313,10 +313,10 @@ impl Signer {
         };
         let secret = file.unlock(passphrase).map_err(named)?;
         let disk = &*environment.disk;
-        let paths = Paths::of_existing(disk, path)?;
+        let paths = Paths::resolve_existing(disk, path)?;
         let options = Options {
             ahead: opening.ahead.max(1),
-            bounded_by: (!opening.reserve_anyway).then_some(opening.messages),
+            messages: (!opening.reserve_anyway).then_some(opening.messages),
             wait: opening.wait,
             ..Options::default()
         };
@@ -356,10 +356,10 @@ impl Signer {
         let Remaining { left, is_low, .. } = ledger.remaining()?;
         drop(ready);
         let mut behind = signed.iter().filter(|signed| !signed.is_repeated).count() as u64;
-        let left_out = self.file.encoding().left_out();
+        let omitted = self.file.encoding().omitted_len();
         let signatures = signed.into_iter().map(|signed| {
             behind -= u64::from(!signed.is_repeated);
-            let bytes = signed.signature.get(left_out..).unwrap_or_default().to_vec();
+            let bytes = signed.signature.get(omitted..).unwrap_or_default().to_vec();
             let (index, is_repeated) = (signed.index, signed.is_repeated);
             Signature { bytes, index, remaining: left + behind, is_repeated, is_low }
         });
@@ -423,7 +423,7 @@ impl Signer {
                 Box::new(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
             }
         };
-        Ok(PreparedKey { key, kept: digest_of(&kept) })
+        Ok(PreparedKey { key, saved_digest: digest_of(&kept) })
     }
 
     fn trees(&self) -> Trees {
@@ -445,8 +445,8 @@ impl Signer {
         let trees = ready.key.trees();
         let digest = digest_of(&trees);
         // None are left of a key that a panic ended, nor where there is no memory for them.
-        if !trees.is_empty() && digest != ready.kept && self.trees().save(&trees) {
-            ready.kept = digest;
+        if !trees.is_empty() && digest != ready.saved_digest && self.trees().save(&trees) {
+            ready.saved_digest = digest;
         }
     }
 }
@@ -484,7 +484,7 @@ fn shared(
     let id = environment.disk.identity(key).map_err(|error| failed(key, &error))?;
     let no_forks = || LedgerError::Unsafe("this system does not tell forks".to_owned());
     let (_, token) = environment.machine.process().ok_or_else(no_forks)?;
-    let mut list = OPEN.of(token).list();
+    let mut list = OPEN.registry(token).list();
     let known = list.get(&id).and_then(std::sync::Weak::upgrade);
     // Sectors have one public key, and each a secret of its own.
     let is_its = |shared: &Arc<SharedSigner>| {

@@ -34,7 +34,7 @@ pub fn with_hook_once(
     call: (DiskCall, &'static str),
     act: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> Environment {
-    on(environment, HookedDisk::once(call, act))
+    on(environment, HookedDisk::with_hook_once(call, act))
 }
 
 fn on(environment: &Environment, disk: HookedDisk) -> Environment {

@@ -26,7 +26,7 @@ pub struct Trees {
 impl Trees {
     /// Of a key whose private key file holds `secret`.
     pub fn new(environment: &Environment, key: &std::path::Path, secret: &[u8]) -> Self {
-        let (environment, paths) = (environment.clone(), Paths::of(key));
+        let (environment, paths) = (environment.clone(), Paths::new(key));
         Trees { environment, paths, key: key_of(b"gabion trees", secret) }
     }
 

@@ -45,7 +45,7 @@ impl Source for HostMachine {
 /// An engine whose device is named.
 fn named() -> Engine {
     let mut backends = cpus();
-    backends.push(Box::new(Offload::keeping(HostMachine, None)));
+    backends.push(Box::new(Offload::with_folder(HostMachine, None)));
     let config = Config { backend: Some("cuda".to_owned()), ..Config::default() };
     Engine::with_backends(backends, &config).unwrap()
 }
@@ -140,7 +140,7 @@ fn trees_of_keys_that_signing_uses_up_are_made_there() {
     assert_eq!(key.verify_key().bytes(), same.verify_key().bytes());
     // A leaf is a lane, of the top tree.
     assert_eq!(served(&engine, Algorithm::Hss, Task::Keygen), (32, 1, 0));
-    let set = Set::of_name("XMSSMT-SHAKE256_20/4_192").unwrap();
+    let set = Set::from_name("XMSSMT-SHAKE256_20/4_192").unwrap();
     let secret = xmss::XmssSecret::draw(set, &OsEntropy).unwrap();
     let [key, same] = [&engine, &processor].map(|engine| {
         let mut go_on = |_: xmss::Progress<'_>| ControlFlow::Continue(());
@@ -214,10 +214,10 @@ impl Drop for Folder {
 #[test]
 fn batches_go_where_they_cost_least() {
     let folder = Folder::new();
-    let offload = Offload::keeping(HostMachine, Some(folder.0.clone()));
+    let offload = Offload::with_folder(HostMachine, Some(folder.0.clone()));
     let mut backends = cpus();
     let best = backends.remove(0);
-    backends.insert(0, offload.beside(best));
+    backends.insert(0, offload.metered_processor(best));
     backends.push(Box::new(offload.clone()));
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
     encapsulate(&engine, 100);

@@ -25,7 +25,7 @@ pub(crate) struct KemCanary {
 
 impl KemCanary {
     /// That of a parameter set; none if the portable backend has none.
-    pub(crate) fn of(params: &'static Params) -> Option<&'static KemCanary> {
+    pub(crate) fn for_params(params: &'static Params) -> Option<&'static KemCanary> {
         static CANARIES: [OnceBox<KemCanary>; 3] = [const { OnceBox::new() }; 3];
         let place = match params.algorithm {
             Algorithm::MlKem512 => &CANARIES[0],
@@ -73,7 +73,7 @@ pub(crate) struct DsaCanary {
 
 impl DsaCanary {
     /// That of a parameter set; none if the portable backend has none.
-    pub(crate) fn of(params: &ml_dsa::Params) -> Option<&'static DsaCanary> {
+    pub(crate) fn for_params(params: &ml_dsa::Params) -> Option<&'static DsaCanary> {
         static CANARIES: [OnceBox<DsaCanary>; 3] = [const { OnceBox::new() }; 3];
         let place = match params.algorithm {
             Algorithm::MlDsa44 => &CANARIES[0],
@@ -118,7 +118,7 @@ impl SlhCanary {
     pub(crate) const MESSAGE: &[u8] = b"a canary of SLH-DSA";
 
     /// That of a parameter set; none if this machine's backends have none.
-    pub(crate) fn of(params: &'static slh_dsa::Params) -> Option<&'static SlhCanary> {
+    pub(crate) fn for_params(params: &'static slh_dsa::Params) -> Option<&'static SlhCanary> {
         static CANARIES: [OnceBox<SlhCanary>; 12] = [const { OnceBox::new() }; 12];
         let sets = Algorithm::all().filter_map(slh_dsa::params);
         let (place, _) = CANARIES.iter().zip(sets).find(|(_, set)| *set == params)?;

@@ -277,8 +277,8 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         self.guard.download(place.offset, out)
     }
 
-    /// All was asked for; `verdicts` are the canary's.
-    pub(crate) fn fly(
+    /// Fetches the status words and returns the chunk in flight. `verdicts` are the canary's.
+    pub(crate) fn start(
         self,
         status: &'a mut [Status],
         verdicts: &[Status],
@@ -315,13 +315,13 @@ impl<'a, D: Device> InFlight<'a, D> {
         guard.finish()?;
         if let Some(next_round) = &mut self.next_round {
             let is_open = |words: &[u8]| words.chunks_exact(4).any(|word| word == [0; 4]);
-            while is_open(guard.fetched(self.words)) && next_round(guard)? {
+            while is_open(guard.fetched_bytes(self.words)) && next_round(guard)? {
                 guard.download_again()?;
                 guard.finish()?;
             }
         }
         let generation = guard.generation();
-        let mut all = guard.fetched(self.words).chunks_exact(4).map(|word| {
+        let mut all = guard.fetched_bytes(self.words).chunks_exact(4).map(|word| {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             match word ^ generation {
                 DONE => Some(Status::Ok),
@@ -336,7 +336,7 @@ impl<'a, D: Device> InFlight<'a, D> {
         if !all.eq(self.verdicts.iter().map(|&status| Some(status))) {
             return Err(Fault::Failed);
         }
-        if self.answers.iter().any(|it| guard.fetched(it.fetched) != it.expected) {
+        if self.answers.iter().any(|it| guard.fetched_bytes(it.fetched) != it.expected) {
             return Err(Fault::Failed);
         }
         for out in guard.outputs() {

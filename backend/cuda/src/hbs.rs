@@ -89,8 +89,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// That of arrays for `n` operations.
-    pub(crate) fn around(mut layout: Layout, n: usize) -> Self {
+    /// Adds the status words of `n` operations to their arrays.
+    pub(crate) fn new(mut layout: Layout, n: usize) -> Self {
         let status = layout.array(n, size_of::<u32>());
         let (bytes, secret, tails) = (layout.bytes(), layout.secret(), layout.tails());
         Frame { bytes, status, secret, tails }
@@ -154,7 +154,7 @@ pub(crate) fn fly_nodes<'a, D: Device, A: Common>(
     chunk.launch_jobs("finish", n)?;
     chunk.expect(out, &[canary])?;
     chunk.fetch(out, output)?;
-    chunk.fly(status, &[Status::Ok])
+    chunk.start(status, &[Status::Ok])
 }
 
 /// Sends the arrays of a chunk of signatures, the canary's part with each.
@@ -208,7 +208,7 @@ fn lowest(scheme: Scheme, set: &Set) -> Option<(usize, &'static Set)> {
 
 impl XmssLeaf {
     /// That of a set's hash function and n; none if the portable backend has none.
-    pub(crate) fn of(set: &Set) -> Option<&'static XmssLeaf> {
+    pub(crate) fn for_set(set: &Set) -> Option<&'static XmssLeaf> {
         static ALL: [OnceBox<XmssLeaf>; 7] = [const { OnceBox::new() }; 7];
         let (place, set) = lowest(Scheme::Xmss, set)?;
         ALL.get(place)?.get_or_try_init(|| Self::make(set).map(Box::new).ok_or(())).ok()
@@ -245,7 +245,7 @@ impl XmssLeaf {
 
 impl XmssSigned {
     /// Those of a scheme and a set's hash function and n.
-    pub(crate) fn of(scheme: Scheme, set: &Set) -> Option<&'static XmssSigned> {
+    pub(crate) fn for_set(scheme: Scheme, set: &Set) -> Option<&'static XmssSigned> {
         static ALL: [OnceBox<XmssSigned>; 14] = [const { OnceBox::new() }; 14];
         let (place, set) = lowest(scheme, set)?;
         let place = place + if scheme == Scheme::Xmss { 0 } else { 7 };
@@ -288,7 +288,7 @@ fn tree_of(ots: &LmOts) -> Option<(usize, &'static Lms, &'static LmOts)> {
 
 impl LmsLeaf {
     /// That of a set of one-time signatures; none if the portable backend has none.
-    pub(crate) fn of(ots: &LmOts) -> Option<&'static LmsLeaf> {
+    pub(crate) fn for_set(ots: &LmOts) -> Option<&'static LmsLeaf> {
         static ALL: [OnceBox<LmsLeaf>; 16] = [const { OnceBox::new() }; 16];
         let (place, lms, ots) = tree_of(ots)?;
         ALL.get(place)?.get_or_try_init(|| Self::make(lms, ots).map(Box::new).ok_or(())).ok()
@@ -325,7 +325,7 @@ impl LmsLeaf {
 
 impl LmsSigned {
     /// Those of a set of one-time signatures.
-    pub(crate) fn of(ots: &LmOts) -> Option<&'static LmsSigned> {
+    pub(crate) fn for_set(ots: &LmOts) -> Option<&'static LmsSigned> {
         static ALL: [OnceBox<LmsSigned>; 16] = [const { OnceBox::new() }; 16];
         let (place, lms, ots) = tree_of(ots)?;
         ALL.get(place)?.get_or_try_init(|| Self::make(lms, ots).map(Box::new).ok_or(())).ok()
@@ -363,18 +363,18 @@ mod tests {
     #[test]
     fn every_set_has_a_canary() {
         for ots in &LM_OTS {
-            assert!(LmsLeaf::of(ots).is_some_and(|leaf| leaf.node(3).len() == ots.n));
+            assert!(LmsLeaf::for_set(ots).is_some_and(|leaf| leaf.node(3).len() == ots.n));
             assert!(
-                LmsSigned::of(ots)
+                LmsSigned::for_set(ots)
                     .is_some_and(|signed| signed.key.sets().map(|sets| sets.1) == Some(ots))
             );
         }
         for scheme in [Scheme::Xmss, Scheme::XmssMt] {
             for set in scheme.sets() {
-                let signed = XmssSigned::of(scheme, set).and_then(|signed| signed.key.set());
+                let signed = XmssSigned::for_set(scheme, set).and_then(|signed| signed.key.set());
                 let kind = |set: &Set| (set.scheme, set.family, set.n);
                 assert_eq!(signed.map(kind), Some(kind(set)), "{}", set.name);
-                assert_eq!(XmssLeaf::of(set).is_some(), set.can_sign(), "{}", set.name);
+                assert_eq!(XmssLeaf::for_set(set).is_some(), set.can_sign(), "{}", set.name);
             }
         }
     }

@@ -86,7 +86,7 @@ impl Arrays {
         layout.secrets_end();
         arrays.nodes = layout.array(leaves, ots.n);
         arrays.out = layout.array(n, ots.n);
-        Arrays { frame: Frame::around(layout, n), ..arrays }
+        Arrays { frame: Frame::new(layout, n), ..arrays }
     }
 
     /// Of parts, whose inputs have so many bytes together.
@@ -101,7 +101,7 @@ impl Arrays {
             nodes: layout.array(n, ots.n),
             ..Arrays::default()
         };
-        Arrays { frame: Frame::around(layout, n), ..arrays }
+        Arrays { frame: Frame::new(layout, n), ..arrays }
     }
 
     /// A chunk over them, for so many lanes and canaries.
@@ -137,7 +137,7 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ba
     let sizes = pieces(status.len(), fit, CHAINS_ENOUGH.div_ceil(ots.chains() << low));
     let (mut outputs, mut statuses) = (Remaining::new(output), Remaining::new(status));
     chunks(cuda, sizes, |guard, from, nodes| {
-        let canary = LmsLeaf::of(ots).ok_or(Fault::NoMemory)?;
+        let canary = LmsLeaf::for_set(ots).ok_or(Fault::NoMemory)?;
         let at = Arrays::of_nodes(ots, nodes + NODE_CANARIES, low);
         let mut chunk = at.chunk(guard, ots, (nodes, NODE_CANARIES))?;
         chunk.arguments.low = low;
@@ -231,7 +231,7 @@ fn verify_group<D: Device>(
     let Some(ots) = group.first().map(|(_, part)| part.public.ots) else {
         return BatchOutcome::Done;
     };
-    let Some(canary) = LmsSigned::of(ots) else { return BatchOutcome::Declined };
+    let Some(canary) = LmsSigned::for_set(ots) else { return BatchOutcome::Declined };
     let own = canary.signatures.each_ref().map(|signature| {
         parts(&canary.key, canary.message, signature).and_then(|parts| parts.into_iter().next())
     });
@@ -266,5 +266,5 @@ fn verify_chunk<'a, D: Device>(
     chunk.launch_jobs("chains", n * ots.chains())?;
     chunk.launch_jobs("leaf", n)?;
     chunk.launch_jobs("climb", n)?;
-    chunk.fly(verdicts, &[Status::Ok, Status::InvalidSignature])
+    chunk.start(verdicts, &[Status::Ok, Status::InvalidSignature])
 }

@@ -270,7 +270,7 @@ fn keygen<'a, D: Device>(
     (ek, dk): (&'a mut [u8], &'a mut [u8]),
     status: &'a mut [Status],
 ) -> Result<InFlight<'a, D>, Fault> {
-    let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
+    let canary = KemCanary::for_params(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
     let what = if dk.is_empty() { KemOperation::Publish } else { KemOperation::Keygen };
     let (mut chunk, at) = lay_out(guard, p, what, (seeds.len(), 1))?;
@@ -289,7 +289,7 @@ fn keygen<'a, D: Device>(
         chunk.expect(at.dk, &[&canary.dk])?;
         chunk.fetch(at.dk, dk)?;
     }
-    chunk.fly(status, &[Status::Ok])
+    chunk.start(status, &[Status::Ok])
 }
 
 fn encaps<'a, D: Device>(
@@ -300,7 +300,7 @@ fn encaps<'a, D: Device>(
     (ct, shared): (&'a mut [u8], &'a mut [[u8; SECRET_LEN]]),
     status: &'a mut [Status],
 ) -> Result<InFlight<'a, D>, Fault> {
-    let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
+    let canary = KemCanary::for_params(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
     let (mut chunk, at) = lay_out(guard, p, KemOperation::Encaps, (m.len(), 1))?;
     let samples = place_keys(&mut chunk, &at, (p, KemOperation::Encaps), keys, &canary.ek)?;
@@ -317,7 +317,7 @@ fn encaps<'a, D: Device>(
     chunk.expect(at.shared, &[canary.shared.as_flattened()])?;
     chunk.fetch(at.ct, ct)?;
     chunk.fetch(at.shared, shared.as_flattened_mut())?;
-    chunk.fly(status, &[Status::Ok])
+    chunk.start(status, &[Status::Ok])
 }
 
 fn decaps<'a, D: Device>(
@@ -328,7 +328,7 @@ fn decaps<'a, D: Device>(
     shared: &'a mut [[u8; SECRET_LEN]],
     status: &'a mut [Status],
 ) -> Result<InFlight<'a, D>, Fault> {
-    let canary = KemCanary::of(p).ok_or(Fault::NoMemory)?;
+    let canary = KemCanary::for_params(p).ok_or(Fault::NoMemory)?;
     let k = p.k as u32;
     let (mut chunk, at) = lay_out(guard, p, KemOperation::Decaps, (shared.len(), 2))?;
     let samples = place_keys(&mut chunk, &at, (p, KemOperation::Decaps), keys, &canary.dk)?;
@@ -345,5 +345,5 @@ fn decaps<'a, D: Device>(
     ])?;
     chunk.expect(at.shared, &[canary.shared.as_flattened(), canary.bad_shared.as_flattened()])?;
     chunk.fetch(at.shared, shared.as_flattened_mut())?;
-    chunk.fly(status, &[Status::Ok; 2])
+    chunk.start(status, &[Status::Ok; 2])
 }

@@ -106,7 +106,7 @@ fn top_trees<D: Device>(
     let sizes = pieces(lanes, largest_fit(lanes, fits), lanes_to_fill(p, KEYGEN));
     let (mut trees, mut statuses) = (Remaining::new(trees), Remaining::new(status));
     chunks(cuda, sizes, |guard, from, lanes| {
-        let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
+        let canary = SlhCanary::for_params(p).ok_or(Fault::NoMemory)?;
         let keys = &keys[from * len..(from + lanes) * len];
         let mut chunk = begin(guard, p, KEYGEN, (lanes, 1), 0, len)?;
         let at = Arrays::new(p, KEYGEN, lanes + 1, 0, len);
@@ -119,7 +119,7 @@ fn top_trees<D: Device>(
         chunk.launch(("finish", 1, PER_THREAD))?;
         chunk.expect(at.nodes, &[&canary.pk[p.n..]])?;
         chunk.fetch(at.nodes, trees.next(lanes * p.top_tree_len()))?;
-        chunk.fly(statuses.next(lanes), &[Status::Ok])
+        chunk.start(statuses.next(lanes), &[Status::Ok])
     })
 }
 
@@ -142,7 +142,7 @@ fn sign<D: Device>(
         let (mut all_roots, mut all_indices) =
             (Remaining::new(&mut roots), Remaining::new(&mut indices));
         let ran = chunks(cuda, sizes, |guard, from, lanes| {
-            let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
+            let canary = SlhCanary::for_params(p).ok_or(Fault::NoMemory)?;
             let packed = PackedMessages::new(&messages[from..from + lanes], &canary.message, 1);
             let bytes = packed.bytes.len();
             let keys = KeyBytes::new(keys, from, lanes, p.sk_len(), |key| (key.id(), key.bytes()));
@@ -169,7 +169,7 @@ fn sign<D: Device>(
             walk(&mut chunk, p, &at)?;
             chunk.expect(at.sig, &[&canary.sig])?;
             chunk.fetch(at.sig, sigs.next(lanes * p.sig_len()))?;
-            chunk.fly(statuses.next(lanes), &[Status::Ok])
+            chunk.start(statuses.next(lanes), &[Status::Ok])
         });
         if ran != BatchOutcome::Done {
             return ran;
@@ -222,7 +222,7 @@ fn verify<D: Device>(
     let sizes = sizes(cuda, p, VERIFY, messages);
     let mut statuses = Remaining::new(status);
     let ran = chunks(cuda, sizes, |guard, from, lanes| {
-        let canary = SlhCanary::of(p).ok_or(Fault::NoMemory)?;
+        let canary = SlhCanary::for_params(p).ok_or(Fault::NoMemory)?;
         let packed = PackedMessages::new(&messages[from..from + lanes], &canary.message, CANARIES);
         let bytes = packed.bytes.len();
         let keys = KeyBytes::new(keys, from, lanes, p.pk_len(), |key| (key.id(), key.bytes()));
@@ -236,7 +236,7 @@ fn verify<D: Device>(
         chunk.clear_status()?;
         chunk.launch(("begin", 1, PER_THREAD))?;
         walk(&mut chunk, p, &at)?;
-        chunk.fly(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
+        chunk.start(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
     });
     if ran == BatchOutcome::Done {
         for (status, message) in status.iter_mut().zip(messages) {

@@ -433,8 +433,8 @@ impl<'a, D: Device> SlotGuard<'a, D> {
         self.note_fault(done)
     }
 
-    /// What was fetched, once it has finished.
-    pub(crate) fn fetched(&self, number: usize) -> &[u8] {
+    /// Returns the bytes of a fetch after [`finish`](Self::finish), and nothing before.
+    pub(crate) fn fetched_bytes(&self, number: usize) -> &[u8] {
         let it = self.fetched.get(number).filter(|_| !self.is_open);
         it.map_or(&[], |bytes| &bytes.0)
     }

@@ -92,7 +92,7 @@ impl Arrays {
         layout.secrets_end();
         arrays.keys = layout.array(2, 2 * set.n);
         arrays.out = layout.array(n, set.n);
-        Arrays { frame: Frame::around(layout, n), ..arrays }
+        Arrays { frame: Frame::new(layout, n), ..arrays }
     }
 
     /// Of signatures, whose inputs have so many bytes together.
@@ -107,7 +107,7 @@ impl Arrays {
             values: layout.array(n, set.chains() * set.n),
             ..Arrays::default()
         };
-        Arrays { frame: Frame::around(layout, n), ..arrays }
+        Arrays { frame: Frame::new(layout, n), ..arrays }
     }
 
     /// A chunk over them, for so many lanes and canaries.
@@ -160,7 +160,7 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ba
     let sizes = pieces(status.len(), fit, LEAVES_ENOUGH.div_ceil(1 << low));
     let (mut outputs, mut statuses) = (Remaining::new(output), Remaining::new(status));
     chunks(cuda, sizes, |guard, from, nodes| {
-        let canary = XmssLeaf::of(set).ok_or(Fault::NoMemory)?;
+        let canary = XmssLeaf::for_set(set).ok_or(Fault::NoMemory)?;
         let at = Arrays::of_nodes(set, nodes + NODE_CANARIES, low);
         let mut chunk = at.chunk(guard, set, (nodes, NODE_CANARIES))?;
         let arguments = &mut chunk.arguments;
@@ -275,7 +275,7 @@ fn verify_group<D: Device>(
     verdicts: &mut [Status],
 ) -> BatchOutcome {
     let Some(set) = group.first().map(|signed| signed.set) else { return BatchOutcome::Done };
-    let Some(canary) = XmssSigned::of(scheme, set) else { return BatchOutcome::Declined };
+    let Some(canary) = XmssSigned::for_set(scheme, set) else { return BatchOutcome::Declined };
     let own = canary
         .signatures
         .each_ref()
@@ -305,6 +305,6 @@ fn verify_group<D: Device>(
             chunk.launch_jobs("climb", n)?;
         }
         chunk.launch_jobs("check", n)?;
-        chunk.fly(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
+        chunk.start(statuses.next(lanes), &[Status::Ok, Status::InvalidSignature])
     })
 }

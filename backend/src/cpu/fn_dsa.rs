@@ -54,7 +54,7 @@ pub(super) fn run(operation: &mut FnDsa<'_>, status: &mut [Status]) {
 
 /// Enters a decoded key; the verdict on it.
 fn decoded<T>(key: Result<T, Error>, place: &mut Option<T>) -> Status {
-    let status = key.as_ref().err().map_or(Status::Ok, Status::of_key);
+    let status = key.as_ref().err().map_or(Status::Ok, Status::from_key_error);
     *place = key.ok();
     status
 }
@@ -71,7 +71,7 @@ fn with_key<T>(
         Keys::Known(keys) => with(keys[lane]),
         Keys::Fresh(bytes) => match decode(&bytes[lane * len..(lane + 1) * len]) {
             Ok(key) => with(&key),
-            Err(error) => Status::of_key(&error),
+            Err(error) => Status::from_key_error(&error),
         },
     }
 }

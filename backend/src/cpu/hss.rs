@@ -19,7 +19,7 @@ pub(super) fn run<K: Kernels>(
         }
         Hss::Nodes { piece, .. } => {
             let done = piece.run(k, scratch);
-            status.fill(done.as_ref().map_or_else(Status::of_key, |()| Status::Ok));
+            status.fill(done.as_ref().map_or_else(Status::from_key_error, |()| Status::Ok));
             if done.is_err() {
                 (0..piece.nodes()).for_each(|node| piece.clear(node));
             }

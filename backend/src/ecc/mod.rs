@@ -176,11 +176,11 @@ impl Peer {
         {
             return decoded.map(|peer| Peer { curve, bytes, decoded: Some(peer) });
         }
-        is_public(curve, public).then_some(Peer::own(curve, bytes))
+        is_public(curve, public).then_some(Peer::from_own_key(curve, bytes))
     }
 
     /// The public key of a key pair that was made here: good, and rarely a peer's.
-    pub fn own(curve: Curve, bytes: Vec<u8>) -> Peer {
+    pub fn from_own_key(curve: Curve, bytes: Vec<u8>) -> Peer {
         Peer {
             curve,
             bytes,

@@ -155,7 +155,7 @@ fn check_misuse(k: &dyn Kernels, family: SlhFamily, n: usize) {
     let other_n = SlhContext::new(family, &rng.bytes(if n == 16 { 24 } else { 16 }));
     let mut with_height = other.address;
     with_height.0[27] = 1;
-    let of_wots = other.address.of_type(0);
+    let of_wots = other.address.with_type(0);
     let short = vec![0; n - 1];
     let right = Fields {
         context: &other.context,

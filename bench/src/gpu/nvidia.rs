@@ -26,6 +26,6 @@ impl Card for Nvidia {
     }
 
     fn energy_mj(&self) -> Option<u64> {
-        Energy::of(self.info())?.millijoules()
+        Energy::of_device(self.info())?.millijoules()
     }
 }

@@ -136,7 +136,7 @@ impl Set {
     }
 
     fn xmss(&self) -> Result<&'static xmss::Set, Error> {
-        xmss::Set::of_name(&self.name()).ok_or_else(|| self.unknown())
+        xmss::Set::from_name(&self.name()).ok_or_else(|| self.unknown())
     }
 
     fn unknown(&self) -> Error {

@@ -112,7 +112,7 @@ impl SigningPart for SigningKey {
         entropy: &dyn Entropy,
     ) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        let drawn = EntropyBuffer::of(
+        let drawn = EntropyBuffer::draw(
             entropy,
             n * (SEED_LEN + classical::key_random_len(params.classical)),
         )?;

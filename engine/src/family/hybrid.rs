@@ -45,7 +45,7 @@ enum Combiner {
 
 impl Parts {
     /// The parts of a hybrid; none for every other algorithm.
-    pub(crate) fn of(algorithm: Algorithm) -> Option<Parts> {
+    pub(crate) fn for_algorithm(algorithm: Algorithm) -> Option<Parts> {
         let info = algorithm.info();
         let [Part::Algorithm(first), Part::Algorithm(second)] = *info.parts else { return None };
         let kem_first = first.info().family == Family::MlKem;
@@ -61,7 +61,7 @@ impl Parts {
 
     /// The parts, once the self-test of the hybrid has passed, which is that of both.
     fn tested(engine: &Engine, algorithm: Algorithm) -> Result<Parts, Error> {
-        let parts = Parts::of(algorithm).ok_or_else(|| unknown(algorithm))?;
+        let parts = Parts::for_algorithm(algorithm).ok_or_else(|| unknown(algorithm))?;
         engine.backend_for(algorithm)?;
         Ok(parts)
     }
@@ -195,7 +195,7 @@ fn pair(
     let point = point.ok_or_else(refused)?;
     let mut encoded = vec![0; parts.algorithm.info().public_key.max()];
     parts.join(kem.public_bytes(), &point, &mut encoded);
-    let point = Peer::own(parts.curve, point);
+    let point = Peer::from_own_key(parts.curve, point);
     let public = Public { parts, kem: kem.public(), point, bytes: encoded };
     Ok(PrivateKey(Arc::new(Pair {
         parts,
@@ -260,7 +260,7 @@ impl DecapsPart for PrivateKey {
             return Self::from_seeds(engine, algorithm, &draw_seeds(algorithm, n, entropy)?);
         }
         let len = n * parts.curve.scalar_len();
-        let drawn = EntropyBuffer::of(entropy, n * seed_len(parts.kem)? + len)?;
+        let drawn = EntropyBuffer::draw(entropy, n * seed_len(parts.kem)? + len)?;
         let kems = MlKemPrivate::generate_many(engine, parts.kem, n, &drawn)?;
         let mut scalars = Zeroizing::new(vec![0; len]);
         ecc::fill(parts.curve, &drawn, &mut scalars)?;
@@ -417,7 +417,7 @@ fn ephemeral(
     let mut scalars = Zeroizing::new(vec![0; len * n]);
     match randomness {
         Randomness::Fresh(entropy) => {
-            let drawn = EntropyBuffer::of(entropy, m.len() + scalars.len())?;
+            let drawn = EntropyBuffer::draw(entropy, m.len() + scalars.len())?;
             drawn.fill(&mut m)?;
             ecc::fill(parts.curve, &drawn, &mut scalars)?;
         }
@@ -448,7 +448,7 @@ mod tests {
         let mut seen = 0;
         for algorithm in Algorithm::all() {
             let info = algorithm.info();
-            let parts = Parts::of(algorithm);
+            let parts = Parts::for_algorithm(algorithm);
             assert_eq!(parts.is_some(), info.family == Family::Hybrid, "{algorithm}");
             let Some(parts) = parts else { continue };
             let mut others = info.part_algorithms().filter(|part| *part != parts.kem);
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_wrong_combiner_fails_the_self_test() {
-        assert_eq!(self_test(Parts::of(Algorithm::XWing).unwrap()), Ok(()));
+        assert_eq!(self_test(Parts::for_algorithm(Algorithm::XWing).unwrap()), Ok(()));
         assert!(is_known_answer(x_wing));
         assert!(!is_known_answer(|kem, curve, ct, public| x_wing(curve, kem, ct, public)));
         assert!(!is_known_answer(|kem, curve, ct, public| x_wing(kem, curve, public, ct)));

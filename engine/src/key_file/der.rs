@@ -33,7 +33,7 @@ impl EncodedKey {
     /// # Errors
     /// Anything else, trailing bytes included.
     pub fn from_der(der: &[u8]) -> Result<Self, Reason> {
-        match Shape::of(der) {
+        match Shape::parse(der) {
             Some(Shape::Private) => Private::from_der(der).map(EncodedKey::Private),
             Some(Shape::EcPrivate) => decode_ec_private(der).map(EncodedKey::Private),
             Some(Shape::Public) => Public::from_der(der).map(EncodedKey::Public),
@@ -145,7 +145,7 @@ pub enum Shape {
 impl Shape {
     /// Tells the structures apart by the tags of their first fields; none for any other. What stands
     /// behind the structure is not looked at: whoever decodes it says what is wrong.
-    pub fn of(der: &[u8]) -> Option<Shape> {
+    pub fn parse(der: &[u8]) -> Option<Shape> {
         let [first, second, third] = first_tags(der).ok()?;
         match (first?, second?, third) {
             (Tag::Integer, Tag::Sequence, _) => Some(Shape::Private),

@@ -166,8 +166,8 @@ impl Workers {
         self.board.wait_left();
     }
 
-    /// Takes no more jobs, and leaves the threads to themselves: they end when what was taken is over.
-    pub(super) fn let_go(mut self) {
+    /// Stops taking jobs without waiting for the threads, which end after the jobs they took.
+    pub(super) fn detach(mut self) {
         self.is_waited_for = false;
         if self.board.is_of_this_process() {
             self.board.close();

@@ -221,7 +221,7 @@ impl Queue {
     pub fn detach(mut self) {
         self.close();
         if let Some(workers) = self.workers.take() {
-            workers.let_go();
+            workers.detach();
         }
     }
 

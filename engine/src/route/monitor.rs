@@ -35,7 +35,7 @@ impl<'a> MonitoredBackend<'a> {
     }
 
     pub(super) fn support(&self) -> TaskSupport {
-        let tasks = |of: &AtomicU16| Tasks::of(of.load(Ordering::Relaxed));
+        let tasks = |of: &AtomicU16| Tasks::from_bits(of.load(Ordering::Relaxed));
         TaskSupport::new(tasks(&self.done), tasks(&self.declined))
     }
 }
@@ -54,7 +54,7 @@ impl Backend for MonitoredBackend<'_> {
     }
 
     fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome {
-        let task = Tasks::one(batch.task()).bits();
+        let task = Tasks::single(batch.task()).bits();
         let ran = self.backend.run(batch);
         match ran {
             BatchOutcome::Done => {

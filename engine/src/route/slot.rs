@@ -111,7 +111,7 @@ struct Health {
 
 impl Health {
     fn record(&self) -> TestRecord {
-        TestRecord::of(self.word.load(Ordering::Acquire))
+        TestRecord::from_word(self.word.load(Ordering::Acquire))
     }
 
     /// Puts one thing in another's place; whether that was what is known.
@@ -122,7 +122,7 @@ impl Health {
 
     /// The same as often as it takes, as long as `by` has something to put there.
     fn update(&self, by: impl Fn(TestRecord) -> Option<TestRecord>) {
-        let by = |word| by(TestRecord::of(word)).map(TestRecord::word);
+        let by = |word| by(TestRecord::from_word(word)).map(TestRecord::word);
         let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, by);
     }
 }

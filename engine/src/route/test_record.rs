@@ -18,11 +18,11 @@ pub(super) struct Tasks(u16);
 
 impl Tasks {
     /// One task.
-    pub(super) fn one(task: Task) -> Self {
+    pub(super) fn single(task: Task) -> Self {
         Tasks(1 << task as u16)
     }
 
-    pub(super) fn of(bits: u16) -> Self {
+    pub(super) fn from_bits(bits: u16) -> Self {
         Tasks(bits)
     }
 
@@ -31,7 +31,7 @@ impl Tasks {
     }
 
     pub(super) fn has(self, task: Task) -> bool {
-        self.0 & Tasks::one(task).0 != 0
+        self.0 & Tasks::single(task).0 != 0
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -112,7 +112,7 @@ impl TestRecord {
             | self.losses << 35
     }
 
-    pub(super) fn of(word: u64) -> Self {
+    pub(super) fn from_word(word: u64) -> Self {
         let verdict = match word & 7 {
             0 => Verdict::Untested,
             1 => Verdict::Testing,
@@ -134,17 +134,17 @@ mod tests {
 
     #[test]
     fn test_record_roundtrips_through_its_word() {
-        let support = TaskSupport::new(Tasks::one(Task::Keygen), Tasks::one(Task::Verify));
+        let support = TaskSupport::new(Tasks::single(Task::Keygen), Tasks::single(Task::Verify));
         for verdict in [Verdict::Untested, Verdict::Testing, Verdict::Passed, Verdict::Failed] {
             let record = TestRecord { verdict, support, losses: (1 << 24) - 1 };
-            assert_eq!(TestRecord::of(record.word()), record);
+            assert_eq!(TestRecord::from_word(record.word()), record);
         }
         assert_eq!(TestRecord::UNTESTED.word(), 0);
     }
 
     #[test]
     fn task_support_tracks_ran_and_declined_tasks() {
-        let (sign, verify) = (Tasks::one(Task::Sign), Tasks::one(Task::Verify));
+        let (sign, verify) = (Tasks::single(Task::Sign), Tasks::single(Task::Verify));
         let support = TaskSupport::new(verify, sign.and(verify));
         assert!(support.allows(Some(Task::Verify)) && !support.allows(Some(Task::Sign)));
         assert!(support.ran_any() && support.allows(None));

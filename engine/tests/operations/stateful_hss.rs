@@ -174,7 +174,7 @@ fn secrets_have_one_form() {
 fn sectors_share_a_public_key_and_no_index() {
     let engine = Engine::global().unwrap();
     for keep in [16, 1, 2] {
-        let levels = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap().keeping(keep);
+        let levels = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap().with_whole_levels(keep);
         let secrets = draw_sectors(&levels, 4, &OsEntropy, Vec::new()).unwrap();
         let made = sectors(engine, &secrets, 2, &mut |_| ControlFlow::Continue(()));
         let made = made.unwrap().unwrap();

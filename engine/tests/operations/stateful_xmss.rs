@@ -15,7 +15,7 @@ use gabion_engine::{Engine, Error, Message, OsEntropy};
 const LOW: &str = "XMSSMT-SHA2_20/4_192";
 
 fn secret() -> XmssSecret {
-    XmssSecret::draw(Set::of_name(LOW).unwrap(), &OsEntropy).unwrap()
+    XmssSecret::draw(Set::from_name(LOW).unwrap(), &OsEntropy).unwrap()
 }
 
 fn threads(count: usize) -> NonZero<usize> {
@@ -46,7 +46,7 @@ fn key_at(key: &mut StatefulKey<'_>, index: u64, message: &[u8]) -> Vec<u8> {
 #[test]
 fn keys_are_the_same_on_any_threads_and_in_pieces() {
     let engine = Engine::global().unwrap();
-    let set = Set::of_name("XMSS-SHA2_10_256").unwrap();
+    let set = Set::from_name("XMSS-SHA2_10_256").unwrap();
     let secret = XmssSecret::draw(set, &OsEntropy).unwrap();
     let mut written = Vec::new();
     let mut stop = |progress: Progress<'_>| {

@@ -24,7 +24,7 @@ fn signed(scheme: Scheme, number: u32, seed: u8, message: &[u8]) -> [Vec<u8>; 2]
 
 fn signed_at(set: (Scheme, u32), index: u64, seed: u8, message: &[u8]) -> [Vec<u8>; 2] {
     let (scheme, number) = set;
-    let set = Set::of_number(scheme, number).expect("a set");
+    let set = Set::from_number(scheme, number).expect("a set");
     let mut next = seed;
     let mut take = |len| {
         next = next.wrapping_add(101);
@@ -154,7 +154,7 @@ fn a_number_is_that_of_the_scheme_that_was_named() {
         for number in (0..=0x40).chain([0x100, 0x0100_0000, u32::MAX]) {
             for n in [24, 32, 64] {
                 let key = [&number.to_be_bytes()[..], &vec![7; 2 * n]].concat();
-                let set = Set::of_number(scheme, number);
+                let set = Set::from_number(scheme, number);
                 let made = engine.signature_public(algorithm, &key);
                 let many = engine.signature_public_many(algorithm, &[&key]).unwrap().pop().unwrap();
                 assert_eq!(made.as_ref().err(), many.as_ref().err());

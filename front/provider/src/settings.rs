@@ -79,7 +79,7 @@ pub fn variable(name: impl AsRef<OsStr>) -> Option<String> {
 
 /// A variable of the environment; not in a program that runs with more rights than its user.
 pub fn variable_os(name: impl AsRef<OsStr>) -> Option<OsString> {
-    let is_trusted = !rights::exceed_the_callers();
+    let is_trusted = !rights::is_privileged();
     std::env::var_os(name).filter(|value| is_trusted && !value.is_empty())
 }
 

@@ -171,7 +171,7 @@ pub fn open(
         ..SignerOptions::default()
     };
     let opened = with_room(|| {
-        gabion_state::Signer::of_file(&around, engine, &address.key, file, password, &opening)
+        gabion_state::Signer::from_file(&around, engine, &address.key, file, password, &opening)
     });
     let signer = opened.map_err(Error::from)??;
     Ok(OpenedKey { algorithm, public, signer: Some(Arc::new(Signer::new(signer))) })

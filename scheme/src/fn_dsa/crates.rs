@@ -26,7 +26,7 @@ fn generate_here(params: &Params, seed: &[u8; SEED_LEN], private: &mut [u8], pub
     macro_rules! generate {
         ($krate:ident, $generator:ident) => {{
             use $krate::KeyPairGenerator;
-            let mut rng = Randomness::given(seed);
+            let mut rng = Randomness::from_bytes(seed);
             // Its working memory is 26 or 52 KiB, and it wipes itself.
             let mut generator = Box::new($krate::$generator::default());
             generator.keygen(params.log_n, &mut rng, private, public);

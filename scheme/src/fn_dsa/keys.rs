@@ -142,7 +142,7 @@ impl SigningKey {
         let mut signer = match idle {
             Some(signer) => signer,
             None => Signer::decode(self.params, &self.bytes)
-                .map_err(|error| Status::of_key(&error))?
+                .map_err(|error| Status::from_key_error(&error))?
                 .ok_or(Status::Fault)?,
         };
         let result = with(&mut signer);
@@ -186,7 +186,7 @@ impl fmt::Debug for VerifyKey {
 /// # Errors
 /// [`Status::NoMemory`]; [`Status::Fault`] if what the crate made fails the tests of an imported key.
 pub fn generate(params: &'static Params, seed: &[u8; SEED_LEN]) -> Result<SigningKey, Status> {
-    let of = |error: Error| match Status::of_key(&error) {
+    let of = |error: Error| match Status::from_key_error(&error) {
         Status::NoMemory => Status::NoMemory,
         _ => Status::Fault,
     };

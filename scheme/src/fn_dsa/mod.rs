@@ -55,8 +55,8 @@ pub fn sign(
     sig.fill(0);
     let signed = message::with_parts(params, message, |parts| {
         let mut randomness = match params.design {
-            Design::FnDsaDraft => Randomness::given(random),
-            Design::Falcon => Randomness::expanded(&[key.bytes(), random, parts.data]),
+            Design::FnDsaDraft => Randomness::from_bytes(random),
+            Design::Falcon => Randomness::expand(&[key.bytes(), random, parts.data]),
         };
         key.with_signer(|signer| {
             signer.sign(&mut randomness, parts, &mut sig[..params.padded_len()])

@@ -18,15 +18,15 @@ pub(super) struct Randomness {
 
 impl Randomness {
     /// First `given` (40 bytes at most) as it is, then SHAKE256(given).
-    pub(super) fn given(given: &[u8]) -> Self {
-        let mut source = Self::expanded(&[given]);
+    pub(super) fn from_bytes(given: &[u8]) -> Self {
+        let mut source = Self::expand(&[given]);
         source.left = given.len().min(RANDOM_LEN);
         source.given[RANDOM_LEN - source.left..].copy_from_slice(&given[..source.left]);
         source
     }
 
     /// SHAKE256 of the parts, one behind the other.
-    pub(super) fn expanded(parts: &[&[u8]]) -> Self {
+    pub(super) fn expand(parts: &[&[u8]]) -> Self {
         let mut sponge = Shake256::default();
         for part in parts {
             sponge.update(part);
@@ -80,10 +80,10 @@ mod tests {
     fn given_randomness_precedes_sponge_output() {
         let given: [u8; 32] = std::array::from_fn(|i| i as u8);
         let mut sponge = [0; 100];
-        Randomness::expanded(&[&given[..7], &given[7..]]).fill_bytes(&mut sponge);
+        Randomness::expand(&[&given[..7], &given[7..]]).fill_bytes(&mut sponge);
         let expected: Vec<u8> = given.iter().chain(&sponge).copied().collect();
         for step in [1, 3, 8, 31, 32, 33, 64] {
-            let mut source = Randomness::given(&given);
+            let mut source = Randomness::from_bytes(&given);
             let mut out = vec![0; expected.len()];
             for chunk in out.chunks_mut(step) {
                 source.fill_bytes(chunk);
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_sponge_is_shake256() {
         let mut out = [0; 4];
-        Randomness::expanded(&[]).fill_bytes(&mut out);
+        Randomness::expand(&[]).fill_bytes(&mut out);
         // FIPS 202: SHAKE256 of the empty string.
         assert_eq!(out, [0x46, 0xb9, 0xdd, 0x2b]);
     }

@@ -51,7 +51,7 @@ fn fn_dsa_gives_the_published_answers() {
         let params = params(algorithm).unwrap();
         for (number, answer) in answers.iter().enumerate() {
             let seed = [params.log_n as u8, number as u8, 0, 0, 0];
-            let mut source = Randomness::expanded(&[&seed]);
+            let mut source = Randomness::expand(&[&seed]);
             let (mut key_seed, mut random) = ([0; SEED_LEN], [0; RANDOM_LEN]);
             ::fn_dsa::RngCore::fill_bytes(&mut source, &mut key_seed);
             ::fn_dsa::RngCore::fill_bytes(&mut source, &mut random);
@@ -224,10 +224,10 @@ fn the_representative_mu_is_that_of_the_message() {
     let params = params(Algorithm::FnDsa512).unwrap();
     let key = generate(params, &[2; SEED_LEN]).unwrap();
     let mut hash = [0; MU_LEN];
-    let mut public = Randomness::expanded(&[key.verify_key().bytes()]);
+    let mut public = Randomness::expand(&[key.verify_key().bytes()]);
     ::fn_dsa::RngCore::fill_bytes(&mut public, &mut hash);
     let mut mu = [0; MU_LEN];
-    let mut source = Randomness::expanded(&[&hash, &[0, 2], b"cc", b"message"]);
+    let mut source = Randomness::expand(&[&hash, &[0, 2], b"cc", b"message"]);
     ::fn_dsa::RngCore::fill_bytes(&mut source, &mut mu);
     let message = Message::Pure { context: b"cc", message: b"message" };
     assert_eq!(signed(&key, &message, 1), signed(&key, &Message::Mu(&mu), 1));

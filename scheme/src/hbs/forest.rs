@@ -214,7 +214,7 @@ impl<L: Layers> Forest<L> {
     /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
     /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
     /// no less worth guarding than the key: see [`Forest::restore`].
-    pub(crate) fn kept(&self) -> Vec<StoredTree<'_>> {
+    pub(crate) fn stored_trees(&self) -> Vec<StoredTree<'_>> {
         let mut all = Vec::new();
         for (level, here) in self.levels.iter().enumerate() {
             for here in [Some(here), here.next.as_deref()].into_iter().flatten() {

@@ -123,7 +123,7 @@ impl SlhAddress {
 
     /// The same layer and tree with another type, and all behind it zero (setTypeAndClear).
     #[inline]
-    pub fn of_type(mut self, kind: u32) -> Self {
+    pub fn with_type(mut self, kind: u32) -> Self {
         self.0[Self::TYPE..].fill(0);
         self.0[Self::TYPE..Self::TYPE + 4].copy_from_slice(&kind.to_be_bytes());
         self

@@ -168,7 +168,7 @@ impl XmssSecretSeed {
     ///
     /// # Panics
     /// As [`XmssSecretSeed::new`].
-    pub fn of_randomizers(family: XmssFamily, seed: &[u8]) -> Self {
+    pub fn for_randomizers(family: XmssFamily, seed: &[u8]) -> Self {
         Self::of(family, domain::PRF, seed)
     }
 

@@ -80,7 +80,7 @@ impl Generation {
         self.climb(k);
     }
 
-    /// The root of what it has of the tree, where all of that is done: of a sector its own, for [`ways_up`].
+    /// The root of what it has of the tree, where all of that is done: of a sector its own, for [`sector_paths`].
     pub fn own_root(&self) -> Option<&[u8]> {
         let tree = &self.growth.0;
         (tree.missing() == 0).then(|| tree.root())
@@ -170,11 +170,12 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Puts a tree together of the roots of all its sectors, `[sector][n]`: the way up from each, its sibling first. Public.
+/// Combines the roots of all sectors of a tree, `[sector][n]`, and returns the path from each to the root, sibling first.
+/// The paths are public.
 ///
 /// # Errors
 /// [`Error::PrivateKey`] if there is not one root a sector, or `levels` are of none.
-pub fn ways_up<K: Kernels + ?Sized>(
+pub fn sector_paths<K: Kernels + ?Sized>(
     k: &K,
     levels: &Levels,
     id: &[u8; 16],

@@ -28,8 +28,8 @@ impl<'a> Public<'a> {
     /// Reads one: u32str(type) || u32str(otstype) || I || T[1]. `None` where there is none, or tree and
     /// one-time signature are not of one hash.
     pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        let lms = Lms::of_typecode(reader.u32()?)?;
-        let ots = LmOts::of_typecode(reader.u32()?)?;
+        let lms = Lms::from_typecode(reader.u32()?)?;
+        let ots = LmOts::from_typecode(reader.u32()?)?;
         let (id, root) = (reader.array()?, reader.bytes(lms.n)?);
         let one_hash = (lms.family, lms.n) == (ots.family, ots.n);
         one_hash.then_some(Public { lms, ots, id, root })
@@ -141,7 +141,7 @@ fn why(bytes: &[u8]) -> &'static str {
     let (Some(lms), Some(ots)) = (reader.u32(), reader.u32()) else {
         return "it ends within the numbers of its sets";
     };
-    match (Lms::of_typecode(lms), LmOts::of_typecode(ots)) {
+    match (Lms::from_typecode(lms), LmOts::from_typecode(ots)) {
         (None, _) => "the number of its tree's set is unknown",
         (_, None) => "the number of its one-time signatures' set is unknown",
         (Some(lms), Some(ots)) if (lms.family, lms.n) != (ots.family, ots.n) => {

@@ -53,12 +53,12 @@ impl Levels {
     /// The same with another number of levels that a tree is kept whole up to, 1 to 16. A higher tree is kept
     /// but for subtrees at its bottom, of which there are two in memory: less memory, and a longer way to an
     /// index out of order.
-    pub fn keeping(self, levels: u32) -> Self {
+    pub fn with_whole_levels(self, levels: u32) -> Self {
         Levels { kept: levels.clamp(1, KEPT), ..self }
     }
 
     /// One of `count` sectors of a lone tree. `way` are the siblings of the nodes from its root up, its own first, or
-    /// nothing as long as they are not known: see [`ways_up`](super::ways_up).
+    /// nothing as long as they are not known: see [`sector_paths`](super::sector_paths).
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if there are several levels, `count` is no power of two from 2 on or leaves a sector less than
@@ -189,7 +189,7 @@ mod tests {
     fn stored_levels_of_tall_trees_are_bounded() {
         let low = |lms: usize, kept| {
             let levels = Levels::new(&[(&LMS[lms], &LM_OTS[3])]).expect("sets that fit each other");
-            levels.keeping(kept).low(0)
+            levels.with_whole_levels(kept).low(0)
         };
         assert_eq!([0, 1, 2, 3, 4].map(|lms| low(lms, 16)), [0, 0, 0, 5, 10]);
         assert_eq!(

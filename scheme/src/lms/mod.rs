@@ -38,7 +38,7 @@ mod verify;
 
 pub use crate::hbs::StoredTree;
 pub use crate::kernels::lms::LmsFamily;
-pub use generate::{Generation, Nodes, Piece, generate, ways_up};
+pub use generate::{Generation, Nodes, Piece, generate, sector_paths};
 pub use keys::{Public, VerifyKey, with_levels};
 pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};

@@ -99,7 +99,7 @@ pub static LM_OTS: [LmOts; 16] = [
 
 impl Lms {
     /// The set with this number.
-    pub fn of_typecode(typecode: u32) -> Option<&'static Lms> {
+    pub fn from_typecode(typecode: u32) -> Option<&'static Lms> {
         LMS.iter().find(|set| set.typecode == typecode)
     }
 
@@ -116,7 +116,7 @@ impl Lms {
 
 impl LmOts {
     /// The set with this number.
-    pub fn of_typecode(typecode: u32) -> Option<&'static LmOts> {
+    pub fn from_typecode(typecode: u32) -> Option<&'static LmOts> {
         LM_OTS.iter().find(|set| set.typecode == typecode)
     }
 
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(all.max().map(|len| 4 + 8 * len + 7 * 56), Some(SIGNATURE_LEN_MAX));
         assert_eq!(LMS[0].public_key_len(), 56);
         assert_eq!(LMS[0].signature_len(&LM_OTS[3]), 1292);
-        assert_eq!((Lms::of_typecode(4), Lms::of_typecode(25)), (None, None));
-        assert_eq!((LmOts::of_typecode(0), LmOts::of_typecode(17)), (None, None));
+        assert_eq!((Lms::from_typecode(4), Lms::from_typecode(25)), (None, None));
+        assert_eq!((LmOts::from_typecode(0), LmOts::from_typecode(17)), (None, None));
     }
 }

@@ -92,9 +92,9 @@ fn index_of_levels(mut reader: Reader<'_>, levels: usize) -> Option<u64> {
     let mut index = 0u64;
     for level in 1..=levels {
         let q = reader.u32()?;
-        let ots = LmOts::of_typecode(reader.u32()?)?;
+        let ots = LmOts::from_typecode(reader.u32()?)?;
         reader.bytes(ots.signature_len() - 4)?;
-        let lms = Lms::of_typecode(reader.u32()?)?;
+        let lms = Lms::from_typecode(reader.u32()?)?;
         reader.bytes(lms.h as usize * lms.n)?;
         if q >> lms.h > 0 {
             return None;

@@ -148,7 +148,7 @@ fn wots_leaves<'a, K: Kernels>(
     ct::resize(values, places.len() * p.wots_len(), 0);
     let mut chains = Vec::with_capacity(places.len() * p.len());
     for ((tree, leaf, _), values) in places.iter().zip(values.chunks_exact_mut(p.wots_len())) {
-        let address = tree.address.of_type(address_type::WOTS_HASH).with_key_pair(*leaf);
+        let address = tree.address.with_type(address_type::WOTS_HASH).with_key_pair(*leaf);
         for (chain, value) in (0..).zip(values.chunks_exact_mut(p.n)) {
             chains.push(SlhChain {
                 context: tree.context,
@@ -169,7 +169,7 @@ fn wots_leaves<'a, K: Kernels>(
         .zip(values.chunks_exact(p.wots_len()))
         .map(|((tree, leaf, output), input)| SlhHash {
             context: tree.context,
-            address: tree.address.of_type(address_type::WOTS_PK).with_key_pair(leaf),
+            address: tree.address.with_type(address_type::WOTS_PK).with_key_pair(leaf),
             input,
             output,
         })

@@ -34,7 +34,7 @@ impl VerifyKey {
         let refused = |reason| Error::PublicKey { algorithm: scheme.name(), reason };
         let mut reader = Reader::new(bytes);
         let number = reader.u32().ok_or(refused("it ends within the number of its set"))?;
-        let set = Set::of_number(scheme, number).ok_or(refused("its set is unknown"))?;
+        let set = Set::from_number(scheme, number).ok_or(refused("its set is unknown"))?;
         if bytes.len() != set.public_key_len() {
             return Err(refused("its length is not that of its set"));
         }

@@ -134,13 +134,13 @@ pub static XMSSMT: [Set; 56] = xmssmt! {
 
 impl Set {
     /// The set of a scheme with this number.
-    pub fn of_number(scheme: Scheme, number: u32) -> Option<&'static Set> {
+    pub fn from_number(scheme: Scheme, number: u32) -> Option<&'static Set> {
         scheme.sets().iter().find(|set| set.number == number)
     }
 
     /// The set with this name, in letters of either case; `XMSS^MT-` for `XMSSMT-`. wolfSSL's names are the
     /// standards'.
-    pub fn of_name(name: &str) -> Option<&'static Set> {
+    pub fn from_name(name: &str) -> Option<&'static Set> {
         let is_name = |set: &&Set| match name.get(..8) {
             Some(head) if head.eq_ignore_ascii_case("XMSS^MT-") => {
                 let rest = set.name.strip_prefix("XMSSMT-");
@@ -211,9 +211,9 @@ mod tests {
                 assert_eq!(set.number as usize, i + 1, "{}", set.name);
                 assert!(set.scheme == scheme && set.family.has(set.n));
                 assert!(set.h % set.d == 0 && set.d <= LAYERS_MAX);
-                assert_eq!(Set::of_number(scheme, set.number), Some(set));
+                assert_eq!(Set::from_number(scheme, set.number), Some(set));
                 let name = set.name.replace("XMSSMT", "xmss^mt");
-                assert_eq!(Set::of_name(&name), Some(set));
+                assert_eq!(Set::from_name(&name), Some(set));
                 let hash = match (set.family, set.n) {
                     (Sha256 | Sha512, _) => "SHA2",
                     (Shake128, _) | (Shake256, 64) => "SHAKE",
@@ -242,12 +242,12 @@ mod tests {
             (0x29, "XMSSMT-SHAKE256_20/2_256"),
             (0x38, "XMSSMT-SHAKE256_60/12_192"),
         ] {
-            assert_eq!(Set::of_name(name).map(|set| set.number), Some(number), "{name}");
+            assert_eq!(Set::from_name(name).map(|set| set.number), Some(number), "{name}");
         }
-        assert_eq!(Set::of_number(Scheme::Xmss, 0), None);
-        assert_eq!(Set::of_number(Scheme::Xmss, 22), None);
-        assert_eq!(Set::of_number(Scheme::XmssMt, 57), None);
-        assert_eq!(["", "XMSS", "XMSS-SHA2_10_255"].map(Set::of_name), [None; 3]);
+        assert_eq!(Set::from_number(Scheme::Xmss, 0), None);
+        assert_eq!(Set::from_number(Scheme::Xmss, 22), None);
+        assert_eq!(Set::from_number(Scheme::XmssMt, 57), None);
+        assert_eq!(["", "XMSS", "XMSS-SHA2_10_255"].map(Set::from_name), [None; 3]);
     }
 
     /// RFC 8391, sections 5.3 and 5.4; the last two from SP 800-208, section 5.
@@ -268,7 +268,7 @@ mod tests {
             ("XMSS-SHA2_10_192", 52, 1492),
             ("XMSS-SHAKE256_16_192", 52, 1636),
         ] {
-            let sizes = Set::of_name(name).map(|set| (set.public_key_len(), set.signature_len()));
+            let sizes = Set::from_name(name).map(|set| (set.public_key_len(), set.signature_len()));
             assert_eq!(sizes, Some((public, signature)), "{name}");
         }
         for scheme in [Scheme::Xmss, Scheme::XmssMt] {

@@ -43,7 +43,7 @@ impl Seeds {
             set,
             context: XmssContext::new(family, public),
             chains: XmssSecretSeed::new(family, chains),
-            randomizers: XmssSecretSeed::of_randomizers(family, randomizers),
+            randomizers: XmssSecretSeed::for_randomizers(family, randomizers),
         }
     }
 

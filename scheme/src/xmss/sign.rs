@@ -178,11 +178,11 @@ impl SigningKey {
     /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
     /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
     /// no less worth guarding than the key: see [`SigningKey::restore`].
-    pub fn kept(&self) -> Vec<StoredTree<'_>> {
-        self.forest.kept()
+    pub fn stored_trees(&self) -> Vec<StoredTree<'_>> {
+        self.forest.stored_trees()
     }
 
-    /// Takes back what [`SigningKey::kept`] gave, in that order, but for the top tree, which
+    /// Takes back what [`SigningKey::stored_trees`] gave, in that order, but for the top tree, which
     /// [`super::Generation::resume`] takes. A tree that is signed must be whole, and the signature good.
     ///
     /// Whoever calls answers for the bytes, and has authenticated them: of a tree that is not signed yet nothing
@@ -283,7 +283,7 @@ impl Generation {
     ///
     /// # Errors
     /// As [`Generation::new`].
-    pub fn keeping(set: &'static Set, levels: u32, seeds: &[u8]) -> Result<Self, Error> {
+    pub fn with_whole_levels(set: &'static Set, levels: u32, seeds: &[u8]) -> Result<Self, Error> {
         Self::of(XmssLayers::new(set, levels), seeds)
     }
 

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn an_index_is_a_leaf_of_every_layer() {
-        let Some(set) = Set::of_name("XMSSMT-SHA2_60/3_256") else { panic!("a set") };
+        let Some(set) = Set::from_name("XMSSMT-SHA2_60/3_256") else { panic!("a set") };
         let index = (5 << 40) + (6 << 20) + 7;
         let places = [0, 1, 2].map(|layer| place(set, index, layer));
         assert_eq!(places, [((5 << 20) + 6, 7), (5, 6), (0, 5)]);

@@ -277,7 +277,7 @@ impl IndexedSigner for FileSigner {
 struct Host {
     process: u64,
     environment: Environment,
-    opened: Arc<OpenKeys>,
+    open_keys: Arc<OpenKeys>,
     open: HashMap<PathBuf, (FilesLedger, FileSigner)>,
 }
 
@@ -290,8 +290,8 @@ impl Host {
     ) -> Result<(), Error> {
         if !self.open.contains_key(key) {
             let file = KeyFile::read(&*self.environment.disk, key)?;
-            let opened = Some(Arc::clone(&self.opened));
-            let options = Options { wait: Duration::ZERO, opened, ..Options::default() };
+            let open_keys = Some(Arc::clone(&self.open_keys));
+            let options = Options { wait: Duration::ZERO, open_keys, ..Options::default() };
             let ledger = FilesLedger::open(&self.environment, key, file.public(), options)?;
             // As a `Signer` does.
             assert_eq!(
@@ -377,7 +377,7 @@ fn keygen(environment: &Environment, count: usize, stop_at: u32) -> Result<bool,
 
 fn host(sim: &Sim, wrap: &Wrap, entropy: &Arc<CounterEntropy>, machine: u8) -> Host {
     let (process, environment) = process_on(sim, wrap, entropy, (machine, machine));
-    Host { process, environment, opened: Arc::new(OpenKeys::new()), open: HashMap::new() }
+    Host { process, environment, open_keys: Arc::new(OpenKeys::new()), open: HashMap::new() }
 }
 
 impl Hosts {

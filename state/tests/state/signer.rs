@@ -68,8 +68,8 @@ fn signed(signer: Signer, message: &[u8]) -> Signature {
 fn signed_by(signer: &Signer, message: &[u8], id: Option<&str>) -> Result<Signature, Error> {
     let signed = signer.sign(&[Request { message, id }])?.remove(0);
     assert_eq!(signed.bytes.len(), signer.file().signature_len());
-    let left_out = signer.file().encoding().left_out();
-    let whole = [&[0; 4][..left_out], &signed.bytes].concat();
+    let omitted = signer.file().encoding().omitted_len();
+    let whole = [&[0; 4][..omitted], &signed.bytes].concat();
     let algorithm = signer.file().sets().algorithm();
     let key = engine().signature_public(algorithm, signer.file().public()).unwrap();
     let message = Message::Pure { context: b"", message };

@@ -303,7 +303,7 @@ pub struct Simulation {
 pub struct OpenProcess {
     pub process: u64,
     pub environment: Environment,
-    opened: Arc<OpenKeys>,
+    open_keys: Arc<OpenKeys>,
     pub ledger: Option<FilesLedger>,
 }
 
@@ -338,13 +338,13 @@ impl OpenProcess {
 
     pub fn at_home(sim: &Sim, wrap: &Wrap, entropy: &Arc<CounterEntropy>, home: u8) -> Self {
         let (process, environment) = process_on(sim, wrap, entropy, (1, home));
-        OpenProcess { process, environment, opened: Arc::new(OpenKeys::new()), ledger: None }
+        OpenProcess { process, environment, open_keys: Arc::new(OpenKeys::new()), ledger: None }
     }
 
     pub fn open(&mut self, key: &str, ahead: u64) -> Result<&FilesLedger, LedgerError> {
         if self.ledger.is_none() {
-            let opened = Some(Arc::clone(&self.opened));
-            let options = Options { ahead, wait: Duration::ZERO, opened, ..Options::default() };
+            let open_keys = Some(Arc::clone(&self.open_keys));
+            let options = Options { ahead, wait: Duration::ZERO, open_keys, ..Options::default() };
             self.ledger =
                 Some(FilesLedger::open(&self.environment, Path::new(key), PUBLIC, options)?);
         }
@@ -645,7 +645,7 @@ pub fn real_lms() -> SignBy {
 
 /// The same of XMSS^MT, with trees 5 high, of which the first has these indexes.
 pub fn real_xmss() -> SignBy {
-    let set = Set::of_name("XMSSMT-SHA2_20/4_192").unwrap();
+    let set = Set::from_name("XMSSMT-SHA2_20/4_192").unwrap();
     let mut scratch = xmss::Scratch::new();
     let mut key = xmss::generate(&Portable, set, &[7; 72], &mut scratch).unwrap();
     remembered(move |index, message| {

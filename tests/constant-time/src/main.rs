@@ -203,7 +203,8 @@ fn hss(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
         let seed = [hash as u8; 32];
         ct::secret(&seed);
         let seed = &seed[..levels.n()];
-        let mut key = lms::generate(kernels, levels.keeping(4), &[1; 16], seed, &mut scratch)?;
+        let mut key =
+            lms::generate(kernels, levels.with_whole_levels(4), &[1; 16], seed, &mut scratch)?;
         for index in [31, 32] {
             let mut signature = vec![0; key.levels().signature_len()];
             key.sign(kernels, index, &[b"ctgrind"], &mut signature, &mut scratch)?;

@@ -121,7 +121,7 @@ pub fn of(algorithm: Algorithm) -> &'static KeyFixture {
 
 /// A key of two levels with its first signature. There is no private key that engines take.
 fn hss() -> Result<KeyFixture, Error> {
-    let (trees, one_times) = (lms::Lms::of_typecode(5), lms::LmOts::of_typecode(3));
+    let (trees, one_times) = (lms::Lms::from_typecode(5), lms::LmOts::from_typecode(3));
     let level = trees.zip(one_times).expect("LMS_SHA256_M32_H5 and LMOTS_SHA256_N32_W4");
     let levels = lms::Levels::new(&[level; 2])?;
     let mut output = vec![0; levels.signature_len()];
@@ -146,7 +146,7 @@ fn xmss(scheme: Scheme, entropy: &FixedEntropy) -> KeyFixture {
         Scheme::Xmss => 13,
         Scheme::XmssMt => 0x22,
     };
-    let set = Set::of_number(scheme, number).expect("XMSS-SHA2_10_192, XMSSMT-SHA2_20/4_192");
+    let set = Set::from_number(scheme, number).expect("XMSS-SHA2_10_192, XMSSMT-SHA2_20/4_192");
     let mut take = |len| {
         let mut bytes = vec![0; len];
         entropy.fill(&mut bytes).expect("fixed bytes");

@@ -59,7 +59,7 @@ fn of_hss() -> &'static StoredTree<HssSecret> {
 fn of_xmss() -> &'static StoredTree<XmssSecret> {
     static KEPT: OnceLock<StoredTree<XmssSecret>> = OnceLock::new();
     KEPT.get_or_init(|| {
-        let set = Set::of_name("XMSSMT-SHA2_20/4_192").expect("a set");
+        let set = Set::from_name("XMSSMT-SHA2_20/4_192").expect("a set");
         StoredTree::of(XmssSecret::new(set, &[5; 72]).expect("three seeds of 24 bytes"))
     })
 }

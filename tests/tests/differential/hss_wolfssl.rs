@@ -293,7 +293,7 @@ fn imported(wolf: &Wolf, set: &ParameterSet) {
     assert_eq!(next, 5, "{label}");
     let (around, engine) = (Environment::real(), Engine::global().unwrap());
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
-    let made = GeneratedKey::of_secret(engine, secret, NonZero::<usize>::MIN, &mut go_on);
+    let made = GeneratedKey::from_secret(engine, secret, NonZero::<usize>::MIN, &mut go_on);
     let made = made.unwrap().unwrap();
     assert_eq!(made.public(), theirs.public(), "{label}");
     let folder = tempfile::tempdir().unwrap();

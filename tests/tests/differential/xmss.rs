@@ -25,7 +25,7 @@ fn verdict<K: Kernels>(k: &K, key: &ours::VerifyKey, message: &[u8], signature: 
 
 /// A key of one set, and its signature at some index.
 fn compare<P: XmssParameter, K: Kernels>(k: &K, name: &str, round: usize) {
-    let set = Set::of_name(name).unwrap();
+    let set = Set::from_name(name).unwrap();
     let seeds: [u8; 96] = random(name, round);
     let seeds = &seeds[..3 * set.n];
     let theirs = KeyPair::<P>::from_seed(seeds).unwrap();
@@ -33,7 +33,7 @@ fn compare<P: XmssParameter, K: Kernels>(k: &K, name: &str, round: usize) {
     let mut key = ours::generate(k, set, seeds, &mut scratch).unwrap();
     let public = key.verify_key().clone();
     assert_eq!(public.bytes(), theirs.verifying_key().as_ref(), "{name}");
-    let has_own_number = Set::of_number(Scheme::Xmss, set.number).is_none();
+    let has_own_number = Set::from_number(Scheme::Xmss, set.number).is_none();
     let index = match round % 3 {
         _ if !has_own_number => 0,
         0 => 31,

@@ -142,7 +142,7 @@ fn defect_4_a_private_key_with_numbers_of_another_set_is_refused_or_another_key(
         for typecodes in (0..30u32).flat_map(|lms| (0..20u32).map(move |ots| [lms, ots])) {
             let numbers = typecodes.map(u32::to_be_bytes).concat();
             let decoded = HssSecret::decode(&replaced(&bytes, 4, &numbers));
-            let sets = Lms::of_typecode(typecodes[0]).zip(LmOts::of_typecode(typecodes[1]));
+            let sets = Lms::from_typecode(typecodes[0]).zip(LmOts::from_typecode(typecodes[1]));
             let fits = sets.is_some_and(|(lms, ots)| {
                 (lms.family, lms.n) == (ots.family, ots.n) && lms.n == own.0.n
             });

@@ -135,7 +135,7 @@ fn batches_are_single_signatures<K: Kernels>(k: &K) {
 fn subtrees_at_the_bottom<K: Kernels>(k: &K) {
     for sets in [vec![H10_W1], vec![H5_W1; 3]] {
         let whole = levels(&sets);
-        let mut keys = [3, 16].map(|kept| key(k, &whole.clone().keeping(kept)));
+        let mut keys = [3, 16].map(|kept| key(k, &whole.clone().with_whole_levels(kept)));
         for index in (0..70).chain([1000, 1023, 4, 513, 514, 600]) {
             let [little, all] = keys.each_mut().map(|key| sign(k, key, index, &[b"subtrees"]));
             assert!(little.is_ok() && little == all, "{index} of {} levels", sets.len());
@@ -146,7 +146,7 @@ fn subtrees_at_the_bottom<K: Kernels>(k: &K) {
 /// A key made in waves of any number of pieces, in any order, and one that is gone on with.
 fn keys_made_in_pieces<K: Kernels>(k: &K) {
     let (id, mut scratch) = ([5; 16], Scratch::new());
-    for levels in [levels(&[H5_W1]), levels(&[H10_W1]), levels(&[H10_W1]).keeping(4)] {
+    for levels in [levels(&[H5_W1]), levels(&[H10_W1]), levels(&[H10_W1]).with_whole_levels(4)] {
         let whole = key(k, &levels);
         for count in [1, 3, 100] {
             let mut made = Generation::new(levels.clone(), &id, &seed(&levels)).expect("a key");
@@ -184,7 +184,7 @@ fn keys_opened_again<K: Kernels>(k: &K) {
         let mut open = key(k, &levels);
         sign(k, &mut open, last, &[b"last"]).expect("a signature");
         let mut again = key(k, &levels);
-        for kept in open.kept().into_iter().filter(|kept| kept.level > 0) {
+        for kept in open.stored_trees().into_iter().filter(|kept| kept.level > 0) {
             let mut row = kept.row.to_vec();
             let other = StoredTree { number: kept.number ^ 1, ..kept };
             assert!(again.restore(k, other, &mut scratch).is_err(), "another tree's");
@@ -200,7 +200,7 @@ fn keys_opened_again<K: Kernels>(k: &K) {
             again.restore(k, kept, &mut scratch).expect("what was kept");
         }
         let [one, two] = [&open, &again].map(|key| {
-            let kept = key.kept().into_iter();
+            let kept = key.stored_trees().into_iter();
             kept.map(|kept| (kept.level, kept.number, kept.row.to_vec(), kept.signed.to_vec()))
                 .collect::<Vec<_>>()
         });

@@ -30,7 +30,7 @@ gabion_tests::on_every_backend!(
 const LOW: &str = "XMSSMT-SHA2_20/4_256";
 
 fn set(name: &str) -> &'static Set {
-    Set::of_name(name).expect("a set")
+    Set::from_name(name).expect("a set")
 }
 
 fn seeds(set: &Set) -> Vec<u8> {
@@ -218,7 +218,7 @@ fn batches_are_single_signatures<K: Kernels>(k: &K) {
 #[test]
 fn subtrees_at_the_bottom() {
     let (k, set, mut scratch) = (&Portable, set(LOW), Scratch::new());
-    let mut little = Generation::keeping(set, 3, &seeds(set)).expect("a key");
+    let mut little = Generation::with_whole_levels(set, 3, &seeds(set)).expect("a key");
     loop {
         let mut pieces = little.wave(3);
         if pieces.is_empty() {
@@ -247,7 +247,7 @@ fn keys_opened_again() {
         let mut open = key(k, set);
         sign(k, &mut open, last, &[b"last"]).expect("a signature");
         let mut again = key(k, set);
-        for kept in open.kept().into_iter().filter(|kept| kept.level > 0) {
+        for kept in open.stored_trees().into_iter().filter(|kept| kept.level > 0) {
             let other = StoredTree { number: kept.number ^ 1, ..kept };
             let refused = again.restore(k, other, &mut scratch);
             let is_named = matches!(refused, Err(Error::PrivateKey { algorithm: "XMSSMT", .. }));

@@ -41,8 +41,8 @@ fn named((lms, ots): (&str, &str)) -> Sets {
 fn of_typecodes(bytes: &[u8]) -> Sets {
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("a word"));
     (
-        Lms::of_typecode(word(0)).expect("an LMS set"),
-        LmOts::of_typecode(word(4)).expect("an LM-OTS set"),
+        Lms::from_typecode(word(0)).expect("an LMS set"),
+        LmOts::from_typecode(word(4)).expect("an LM-OTS set"),
     )
 }
 
@@ -178,9 +178,9 @@ fn bouncy_castle<K: Kernels>(k: &K) {
         let word = || value.parse().expect("a number");
         match name {
             "Depth" => (trees, sets) = Default::default(),
-            "LMType" => trees.push(Lms::of_typecode(word()).expect("an LMS set")),
+            "LMType" => trees.push(Lms::from_typecode(word()).expect("an LMS set")),
             "LMOtsType" => {
-                let ots = LmOts::of_typecode(word()).expect("an LM-OTS set");
+                let ots = LmOts::from_typecode(word()).expect("an LM-OTS set");
                 sets.push((trees[sets.len()], ots));
             }
             "Rand" => fields[0] = unhex(value),

@@ -128,7 +128,7 @@ fn of_liboqs(file: &str) -> Option<Case> {
         let line = content.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
         unhex(line.expect("a field"))
     };
-    let set = Set::of_name(&file.replace('-', "/").replacen('/', "-", 1)).expect("a set");
+    let set = Set::from_name(&file.replace('-', "/").replacen('/', "-", 1)).expect("a set");
     let case = Case {
         name: file.to_owned(),
         scheme: set.scheme,
@@ -219,7 +219,7 @@ fn joined(name: &str, prompt: &serde_json::Value, answers: &serde_json::Value) -
     for (group, answers) in groups.zip(vectors::list(&answers["testGroups"])) {
         let key = [group, answers].iter().find_map(|half| half["publicKey"].as_str());
         let key = unhex(key.expect("a public key"));
-        let set = Set::of_name(text(&group["param"])).expect("a set");
+        let set = Set::from_name(text(&group["param"])).expect("a set");
         let tests = vectors::list(&group["tests"]).iter();
         for (test, answer) in tests.zip(vectors::list(&answers["tests"])) {
             assert_eq!(test["tcId"], answer["tcId"], "{name}: tests in one order");
@@ -262,7 +262,7 @@ fn pqc_kat_keys_of_high_trees() {
                 vectors::list(&file["testGroups"]).first().cloned()
             });
             let (Some(group), Some(answers)) = (prompt, answers) else { return };
-            let set = Set::of_name(text(&group["param"])).expect("a set");
+            let set = Set::from_name(text(&group["param"])).expect("a set");
             let (test, answer) = (&group["tests"][0], &answers["tests"][0]);
             let seeds = ["S_XMSS", "SK_PRF", "I"].map(|field| hex(&test[field])).concat();
             let secret = XmssSecret::new(set, &seeds).expect("three seeds");
@@ -384,7 +384,7 @@ fn numbers_of_other_sets<K: Kernels>(k: &K) {
                 let mut case = Case { scheme, ..good.clone() };
                 case.name = format!("{file}: {number} of {}", scheme.name());
                 case.key[..4].copy_from_slice(&number.to_be_bytes());
-                let set = Set::of_number(scheme, number);
+                let set = Set::from_number(scheme, number);
                 let key = VerifyKey::decode(scheme, &case.key);
                 // The length of the key is that of the set, or it is refused.
                 let fits = set.is_some_and(|set| set.public_key_len() == case.key.len());

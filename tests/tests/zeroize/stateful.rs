@@ -21,8 +21,9 @@ use super::{RecordingEntropy, SecretSource, engines, publish, record, watched, w
 /// A key of two levels over the border of a lower tree, closed with its trees and opened again; the seeds that the
 /// lower trees have, which nobody but the signer sees.
 fn run_hss(engine: &'static Engine, public: &mut Vec<u8>) {
-    let set =
-        |lms, ots| (Lms::of_typecode(lms).expect("a set"), LmOts::of_typecode(ots).expect("a set"));
+    let set = |lms, ots| {
+        (Lms::from_typecode(lms).expect("a set"), LmOts::from_typecode(ots).expect("a set"))
+    };
     let levels = Levels::new(&[set(5, 4), set(5, 4)]).expect("sets that fit each other");
     let secret = HssSecret::draw(levels, &RecordingEntropy).expect("randomness");
     let encoded = secret.encode();
@@ -53,7 +54,7 @@ fn run_hss(engine: &'static Engine, public: &mut Vec<u8>) {
 
 /// The same of four layers of XMSS^MT, whose trees are all of one seed.
 fn run_xmss(engine: &'static Engine, public: &mut Vec<u8>) {
-    let set = Set::of_name("XMSSMT-SHA2_20/4_256").expect("a set");
+    let set = Set::from_name("XMSSMT-SHA2_20/4_256").expect("a set");
     let secret = XmssSecret::draw(set, &RecordingEntropy).expect("randomness");
     let encoded = secret.encode();
     let (secrets, seed) = encoded[4..].split_at(64);
@@ -99,7 +100,7 @@ impl KernelObserver for PanickingKernels {
 
 /// Leaves of XMSS, of which a kernel makes the secrets and then panics.
 fn panic_in_xmss(public: &mut Vec<u8>) {
-    let set = Set::of_name("XMSS-SHA2_10_256").expect("a set");
+    let set = Set::from_name("XMSS-SHA2_10_256").expect("a set");
     let mut seeds = Zeroizing::new(vec![0; 3 * set.n]);
     RecordingEntropy.fill(&mut seeds).expect("randomness");
     publish(public, &seeds[2 * set.n..]); // SEED

@@ -7,23 +7,23 @@ use rustls::{OtherError, PeerMisbehaved};
 
 /// The engine, or why there is none.
 pub(crate) fn engine() -> Result<&'static Engine, rustls::Error> {
-    Engine::global().map_err(ours)
+    Engine::global().map_err(own_error)
 }
 
-/// What is no fault of the peer's: no memory, no randomness, no healthy backend, a key of our own.
-pub(crate) fn ours(error: Error) -> rustls::Error {
+/// Converts an error that the peer did not cause: no memory, no randomness, no healthy backend, an own key.
+pub(crate) fn own_error(error: Error) -> rustls::Error {
     rustls::Error::Other(OtherError(Arc::new(error)))
 }
 
-/// What a peer's key share came to. rustls sends `illegal_parameter` for every error of an exchange; whether
+/// Converts the error of an exchange with a peer's key share. rustls sends `illegal_parameter` for every error of an exchange; whether
 /// the peer is to blame is what its caller reads.
-pub(crate) fn of_share(error: Error) -> rustls::Error {
+pub(crate) fn share_error(error: Error) -> rustls::Error {
     match error {
         Error::Input(InputError::Length { .. } | InputError::PublicKey { .. })
         | Error::Lane { status: Status::InvalidKey | Status::InvalidInput, .. } => {
             PeerMisbehaved::InvalidKeyShare.into()
         }
-        other => ours(other),
+        other => own_error(other),
     }
 }
 
@@ -46,12 +46,12 @@ mod tests {
         let lanes = [Status::InvalidInput, Status::InvalidKey].map(lane);
         for blamed in lanes.into_iter().chain([Error::Input(length), Error::Input(public)]) {
             let expected = rustls::Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
-            assert_eq!(of_share(blamed), expected);
+            assert_eq!(share_error(blamed), expected);
         }
         let lanes = [Status::Fault, Status::NotRun].map(lane);
         for own in lanes.into_iter().chain([Error::NoMemory("a key"), Error::Input(private)]) {
             let said = own.to_string();
-            let rustls::Error::Other(error) = of_share(own) else { panic!("{said}") };
+            let rustls::Error::Other(error) = share_error(own) else { panic!("{said}") };
             assert_eq!(error.0.to_string(), said);
         }
     }

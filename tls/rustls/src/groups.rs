@@ -18,7 +18,7 @@ use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, Supp
 use rustls::ffdhe_groups::FfdheGroup;
 use rustls::{Error, NamedGroup, ProtocolVersion};
 
-use crate::error::{engine, of_share, ours};
+use crate::error::{engine, own_error, share_error};
 
 /// ML-KEM-768 and X25519 (RFC 10024): what a client sends first.
 pub static X25519MLKEM768: &dyn SupportedKxGroup = &Kem::of(Algorithm::X25519MlKem768);
@@ -122,14 +122,14 @@ fn named(codepoint: Option<Codepoint>) -> NamedGroup {
 
 impl SupportedKxGroup for Kem {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let key = engine()?.kem_generate(self.algorithm, &OsEntropy).map_err(ours)?;
+        let key = engine()?.kem_generate(self.algorithm, &OsEntropy).map_err(own_error)?;
         Ok(Box::new(KeyPair { key, group: self.name() }))
     }
 
     fn start_and_complete(&self, share: &[u8]) -> Result<CompletedKeyExchange, Error> {
         let engine = engine()?;
-        let key = engine.kem_public(self.algorithm, share).map_err(of_share)?;
-        let (ciphertext, secret) = engine.encaps(&key, &OsEntropy).map_err(of_share)?;
+        let key = engine.kem_public(self.algorithm, share).map_err(share_error)?;
+        let (ciphertext, secret) = engine.encaps(&key, &OsEntropy).map_err(share_error)?;
         let secret = SharedSecret::from(&secret[..]);
         Ok(CompletedKeyExchange { group: self.name(), pub_key: ciphertext, secret })
     }
@@ -151,7 +151,7 @@ impl SupportedKxGroup for Kem {
 
 impl SupportedKxGroup for Curve {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let key = engine()?.exchange_generate(self.0, &OsEntropy).map_err(ours)?;
+        let key = engine()?.exchange_generate(self.0, &OsEntropy).map_err(own_error)?;
         Ok(Box::new(Scalar { key, group: self.name() }))
     }
 
@@ -172,7 +172,7 @@ struct KeyPair {
 
 impl ActiveKeyExchange for KeyPair {
     fn complete(self: Box<Self>, share: &[u8]) -> Result<SharedSecret, Error> {
-        let secret = engine()?.decaps(&self.key, share).map_err(of_share)?;
+        let secret = engine()?.decaps(&self.key, share).map_err(share_error)?;
         Ok(SharedSecret::from(&secret[..]))
     }
 
@@ -187,7 +187,7 @@ impl ActiveKeyExchange for KeyPair {
             return Err(Error::General("a group without a curve was asked for its curve".into()));
         };
         let scalar = &self.key.bytes()[part.private];
-        let key = engine()?.exchange_private(part.algorithm, scalar).map_err(ours)?;
+        let key = engine()?.exchange_private(part.algorithm, scalar).map_err(own_error)?;
         derive(&key, share)
     }
 
@@ -252,8 +252,8 @@ impl ActiveKeyExchange for Scalar {
 
 fn derive(key: &ExchangePrivateKey, share: &[u8]) -> Result<SharedSecret, Error> {
     let engine = engine()?;
-    let peer = engine.exchange_public(key.algorithm(), share).map_err(of_share)?;
-    let secret = engine.derive(key, &peer).map_err(of_share)?;
+    let peer = engine.exchange_public(key.algorithm(), share).map_err(share_error)?;
+    let secret = engine.derive(key, &peer).map_err(share_error)?;
     Ok(SharedSecret::from(&secret[..]))
 }
 

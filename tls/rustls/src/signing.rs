@@ -24,7 +24,7 @@ use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 use zeroize::Zeroizing;
 
-use crate::error::{engine, ours};
+use crate::error::{engine, own_error};
 use crate::schemes::{algorithm_of, scheme_of};
 
 pub use first_usable::FirstUsable;
@@ -53,7 +53,7 @@ pub fn signing_key(der: &PrivateKeyDer<'_>) -> Result<Arc<dyn SigningKey>, Error
             return Err(refused(&reason));
         }
     };
-    match key_file::decode(engine()?, algorithm, &encoded).map_err(ours)? {
+    match key_file::decode(engine()?, algorithm, &encoded).map_err(own_error)? {
         Key::Private(PrivateKey::Signature(key)) => of_engine(key),
         Key::Private(PrivateKey::Kem(_) | PrivateKey::Exchange(_)) | Key::Public(_) => {
             Err(refused("holds no private key of a signature"))
@@ -134,7 +134,7 @@ struct OurSigner {
 impl Signer for OurSigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         let message = Message::Pure { context: b"", message };
-        engine()?.sign(&self.key, message, &OsEntropy).map_err(ours)
+        engine()?.sign(&self.key, message, &OsEntropy).map_err(own_error)
     }
 
     fn scheme(&self) -> SignatureScheme {

@@ -194,7 +194,7 @@ fn dsa() -> &'static ml_dsa::Params {
 
 /// A set whose trees are quickly made; S_XMSS has 24 bytes.
 fn xmss() -> &'static Set {
-    Set::of_name("XMSSMT-SHA2_20/4_192").unwrap()
+    Set::from_name("XMSSMT-SHA2_20/4_192").unwrap()
 }
 
 impl Case {

@@ -104,7 +104,7 @@ fn nodes_of_a_sector_and_of_a_tree_of_which_less_is_kept() {
     let (cuda, portable) = (device(16 << 20), Cpu::new(Portable));
     let one = || Levels::new(&[(&LMS[1], &LM_OTS[2])]).unwrap();
     let seed = random(32);
-    for levels in [one().sector(8, 5, &[]).unwrap(), one().keeping(8)] {
+    for levels in [one().sector(8, 5, &[]).unwrap(), one().with_whole_levels(8)] {
         let range = (61, 3);
         let expected = nodes(&portable, &levels, &seed, range);
         assert_eq!(nodes(&cuda, &levels, &seed, range), expected, "{levels:?}");

@@ -155,8 +155,8 @@ fn run(
 #[test]
 fn devices_are_opened_only_when_worthwhile() {
     let (devices, strings) = Devices::new(1);
-    let offload = Offload::keeping(devices, None);
-    let processor = offload.beside(cpus().remove(0));
+    let offload = Offload::with_folder(devices, None);
+    let processor = offload.metered_processor(cpus().remove(0));
     assert!(offload.knows_costs() && processor.knows_costs() && offload.takes(KEM));
     assert!(!offload.takes(Algorithm::X25519));
     let cost = |lanes| offload.cost(KEM, Task::Encaps, lanes);
@@ -180,7 +180,7 @@ fn devices_are_opened_only_when_worthwhile() {
 fn measured_costs_persist_across_processes() {
     let folder = Folder::new("kept");
     let (devices, _) = Devices::new(1);
-    let first = Offload::keeping(devices, Some(folder.0.clone()));
+    let first = Offload::with_folder(devices, Some(folder.0.clone()));
     assert!(first.cost(KEM, Task::Keygen, 1_000_000).is_some());
     let (report, files) = (first.report().unwrap(), folder.files());
     assert_eq!(files, [folder.0.join("gpu-GPU-0.txt")]);
@@ -190,14 +190,14 @@ fn measured_costs_persist_across_processes() {
     assert!(report[0].costs.measured > 1_700_000_000);
     // Another process knows it once it has opened the device, whatever else it does not know.
     let (devices, _) = Devices::new(1);
-    let next = Offload::keeping(devices, Some(folder.0.clone()));
+    let next = Offload::with_folder(devices, Some(folder.0.clone()));
     assert_eq!(next.report().unwrap(), report);
     let lanes = 8;
     assert_eq!(next.cost(KEM, Task::Keygen, lanes), rows[0].device.at(lanes));
     // A file that says nothing is measured again.
     std::fs::write(&files[0], "gabion-gpu-costs 1\ngabion").unwrap();
     let (devices, _) = Devices::new(1);
-    let last = Offload::keeping(devices, Some(folder.0.clone()));
+    let last = Offload::with_folder(devices, Some(folder.0.clone()));
     assert_eq!(last.report().unwrap()[0].costs.rows, []);
     assert!(last.cost(KEM, Task::Keygen, 1_000_000).is_some());
     assert!(
@@ -209,7 +209,7 @@ fn measured_costs_persist_across_processes() {
 fn measure_covers_every_requested_operation_and_device() {
     let folder = Folder::new("measured");
     let (devices, _) = Devices::new(2);
-    let offload = Offload::keeping(devices, Some(folder.0.clone()));
+    let offload = Offload::with_folder(devices, Some(folder.0.clone()));
     let operations = [(KEM, Task::Decaps), (Algorithm::MlDsa44, Task::Verify)];
     let mut told = Vec::new();
     let measured = offload
@@ -234,12 +234,12 @@ fn measure_covers_every_requested_operation_and_device() {
 #[test]
 fn first_batch_opens_the_device() {
     let (devices, strings) = Devices::new(1);
-    let offload = Offload::keeping(devices, None);
+    let offload = Offload::with_folder(devices, None);
     assert_eq!(encapsulate(&offload, 3), BatchOutcome::Done);
     assert_eq!(encapsulate(&offload, 1), BatchOutcome::Done);
     assert_eq!(strings.opened.load(Ordering::Relaxed), 1);
     let devices = Devices { count: Err(Absent::NoDevice), strings: Arc::default() };
-    let none = Offload::keeping(devices, None);
+    let none = Offload::with_folder(devices, None);
     assert_eq!(encapsulate(&none, 3), BatchOutcome::Lost);
     assert_eq!(none.report(), Err(Absent::NoDevice));
     assert_eq!(none.cost(KEM, Task::Encaps, 1 << 20), None);
@@ -248,7 +248,7 @@ fn first_batch_opens_the_device() {
 #[test]
 fn batches_go_to_the_device_that_has_less_to_do() {
     let (devices, strings) = Devices::new(2);
-    let offload = Offload::keeping(devices, None);
+    let offload = Offload::with_folder(devices, None);
     offload.report().unwrap();
     // Neither goes on before the other one is on a device.
     *strings.meets.lock().unwrap() = 2;
@@ -264,7 +264,7 @@ fn batches_go_to_the_device_that_has_less_to_do() {
 #[test]
 fn lost_batch_runs_on_another_device() {
     let (devices, strings) = Devices::new(2);
-    let offload = Offload::keeping(devices, None);
+    let offload = Offload::with_folder(devices, None);
     strings.fails[0].store(true, Ordering::Relaxed);
     assert_eq!(encapsulate(&offload, 3), BatchOutcome::Done);
     let first = strings.finished[0].load(Ordering::Relaxed);
@@ -284,11 +284,11 @@ fn lost_batch_runs_on_another_device() {
 #[test]
 fn forked_child_reopens_devices() {
     let (devices, _) = Devices::new(1);
-    let opened = Offload::keeping(devices, None);
+    let opened = Offload::with_folder(devices, None);
     assert_eq!(encapsulate(&opened, 2), BatchOutcome::Done);
     assert!(opened.cost(KEM, Task::Encaps, 1_000_000).is_some());
     let (devices, _) = Devices::new(1);
-    let later = Offload::keeping(devices, None);
+    let later = Offload::with_folder(devices, None);
     // SAFETY: the child runs batches, which no other thread of this process was in the middle of, and ends by _exit.
     let status = unsafe {
         let child = libc::fork();

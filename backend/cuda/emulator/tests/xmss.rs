@@ -72,7 +72,7 @@ fn nodes_are_those_of_the_portable_backend() {
 
 #[test]
 fn a_key_of_nodes_is_that_of_the_portable_backend() {
-    let set = Set::of_name("XMSS-SHA2_10_192").unwrap();
+    let set = Set::from_name("XMSS-SHA2_10_192").unwrap();
     let seeds = random(3 * set.n);
     let expected = generate(&Portable, set, &seeds, &mut Scratch::new()).unwrap();
     // Some 160 leaves fit into a slot, so that there are several chunks.
@@ -93,7 +93,7 @@ fn a_key_of_nodes_is_that_of_the_portable_backend() {
 #[ignore = "a second of a GPU, an hour of a processor"]
 fn a_key_of_the_highest_tree() {
     for name in ["XMSS-SHA2_20_256", "XMSS-SHA2_20_192", "XMSS-SHAKE256_20_256"] {
-        let set = Set::of_name(name).unwrap();
+        let set = Set::from_name(name).unwrap();
         let (seeds, cuda) = (random(3 * set.n), device(256 << 20));
         nodes(&cuda, set, &seeds, 0, 6 << 5);
         let row = 1 << 15;
@@ -109,7 +109,7 @@ fn a_key_of_the_highest_tree() {
 
 #[test]
 fn nodes_of_a_set_that_does_not_fit_are_declined_and_untouched() {
-    let set = Set::of_name("XMSS-SHA2_20_256").unwrap();
+    let set = Set::from_name("XMSS-SHA2_20_256").unwrap();
     let mut making = Generation::new(set, &random(3 * set.n)).unwrap();
     let mut piece = making.span(1).unwrap();
     let lanes = piece.nodes();
@@ -191,7 +191,7 @@ fn a_bit_anywhere_makes_a_signature_bad() {
         "XMSSMT-SHAKE256_60/6_192",
     ];
     for name in names {
-        let set = Set::of_name(name).unwrap();
+        let set = Set::from_name(name).unwrap();
         let mut lanes = vec![make_signatures(set, set.signatures() / 5, 2).remove(1); 60];
         for (at, lane) in lanes.iter_mut().enumerate().skip(6) {
             let bit = at * 8 * lane.signature.len() / 60 + at % 8;
@@ -212,7 +212,7 @@ fn a_bit_anywhere_makes_a_signature_bad() {
 
 #[test]
 fn signatures_in_several_chunks_and_one_that_does_not_fit() {
-    let set = Set::of_name("XMSS-SHA2_10_256").unwrap();
+    let set = Set::from_name("XMSS-SHA2_10_256").unwrap();
     let mut lanes = make_signatures(set, 1023, 40);
     lanes[17].signature[2000] ^= 4;
     // Three signatures, their canary and their values are 40 KiB.

@@ -47,7 +47,7 @@ pub struct Energy {
 
 impl Energy {
     /// That of a GPU; none if there is no management library, or it does not tell.
-    pub fn of(info: &DeviceInfo) -> Option<Self> {
+    pub fn of_device(info: &DeviceInfo) -> Option<Self> {
         let nvml = Nvml::get()?;
         let bus = CString::new(info.bus.as_str()).ok()?;
         let mut device = 0;
@@ -84,6 +84,6 @@ mod tests {
             bus,
             driver: (13, 0),
         };
-        assert!(Energy::of(&info).is_none());
+        assert!(Energy::of_device(&info).is_none());
     }
 }

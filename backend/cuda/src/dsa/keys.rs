@@ -104,7 +104,7 @@ fn keygen<'a, D: Device>(
     (pk, sk): (&'a mut [u8], &'a mut [u8]),
     status: &'a mut [Status],
 ) -> Result<InFlight<'a, D>, Fault> {
-    let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
+    let canary = DsaCanary::for_params(p).ok_or(Fault::NoMemory)?;
     let n = seeds.len() + 1;
     let at = Arrays::new(p, n);
     guard.reserve(at.bytes, at.secret, &at.tails)?;
@@ -152,7 +152,7 @@ fn keygen<'a, D: Device>(
     chunk.expect(at.sk, &[&canary.sk])?;
     chunk.fetch(at.pk, pk)?;
     chunk.fetch(at.sk, sk)?;
-    chunk.fly(status, &[Status::Ok])
+    chunk.start(status, &[Status::Ok])
 }
 
 /// How many different keys a batch has; as many as lanes where they are sent encoded.

@@ -51,7 +51,7 @@ pub(super) fn run<D: Device>(
     sig: &mut [u8],
     status: &mut [Status],
 ) -> BatchOutcome {
-    let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
+    let Some(own) = DsaCanary::for_params(p).map(|canary| canary_text(&canary.message)) else {
         return BatchOutcome::Declined;
     };
     let count = keys::count(keys, SigningKey::id);
@@ -205,7 +205,7 @@ fn sign<'a, D: Device>(
     sig: &'a mut [u8],
     status: &'a mut [Status],
 ) -> Result<InFlight<'a, D>, Fault> {
-    let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
+    let canary = DsaCanary::for_params(p).ok_or(Fault::NoMemory)?;
     let packed = PackedMessages::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
     let size = (n, inputs.room);
@@ -255,7 +255,7 @@ fn sign<'a, D: Device>(
         }
         Ok(is_more)
     };
-    Ok(chunk.fly(status, &[first, Status::Ok])?.with_next_round(Box::new(more)))
+    Ok(chunk.start(status, &[first, Status::Ok])?.with_next_round(Box::new(more)))
 }
 
 /// One iteration of Algorithm 7's loop for what is in the queue.

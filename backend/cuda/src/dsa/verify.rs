@@ -31,7 +31,7 @@ pub(super) fn run<D: Device>(
     (messages, sig): (&[Message<'_>], &[u8]),
     status: &mut [Status],
 ) -> BatchOutcome {
-    let Some(own) = DsaCanary::of(p).map(|canary| canary_text(&canary.message)) else {
+    let Some(own) = DsaCanary::for_params(p).map(|canary| canary_text(&canary.message)) else {
         return BatchOutcome::Declined;
     };
     let count = keys::count(keys, VerifyKey::id);
@@ -116,7 +116,7 @@ fn verify<'a, D: Device>(
     inputs: Inputs<'a>,
     status: &'a mut [Status],
 ) -> Result<InFlight<'a, D>, Fault> {
-    let canary = DsaCanary::of(p).ok_or(Fault::NoMemory)?;
+    let canary = DsaCanary::for_params(p).ok_or(Fault::NoMemory)?;
     let packed = PackedMessages::new(inputs.messages, &canary.message);
     let n = status.len() + CANARIES;
     let at = Arrays::new(p, n, inputs.room, packed.bytes.len());
@@ -168,5 +168,5 @@ fn verify<'a, D: Device>(
         launch(chunk.guard, p, "verify_row", &arguments, warps(n * p.k))?;
         launch(chunk.guard, p, "verify_finish", &arguments, threads(n))?;
     }
-    chunk.fly(status, &[Status::Ok, Status::InvalidSignature])
+    chunk.start(status, &[Status::Ok, Status::InvalidSignature])
 }

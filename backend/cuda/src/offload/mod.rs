@@ -102,11 +102,11 @@ impl<S: Source> Offload<S> {
     /// The devices of a source, none of which is opened. What is measured is kept in files under `$XDG_CACHE_HOME` or
     /// `~/.cache`.
     pub fn new(source: S) -> Self {
-        Self::keeping(source, file::folder())
+        Self::with_folder(source, file::folder())
     }
 
-    /// The same with another folder for what is measured, or none.
-    pub fn keeping(source: S, folder: Option<PathBuf>) -> Self {
+    /// Returns the devices of a source, with measured costs kept in `folder`, or in memory only.
+    pub fn with_folder(source: S, folder: Option<PathBuf>) -> Self {
         Offload(Arc::new(Inner {
             source,
             folder,
@@ -125,7 +125,7 @@ impl<S: Source> Offload<S> {
 
     /// Wraps a processor's backend so that it reports the cost of its batches, to choose between it and these devices. No
     /// engine does that today: devices are used only on request (ADR 0081).
-    pub fn beside(&self, processor: Box<dyn Backend>) -> Box<dyn Backend> {
+    pub fn metered_processor(&self, processor: Box<dyn Backend>) -> Box<dyn Backend> {
         Box::new(MeteredProcessor::new(processor, self.clone()))
     }
 
@@ -234,7 +234,7 @@ impl<S: Source> Offload<S> {
             Some(row) => row,
             None => self.measure_row(unit, algorithm, task, lanes)?,
         };
-        Some((row, unit.busy()))
+        Some((row, unit.busy_ns()))
     }
 
     /// Measures one operation, if the batch pays that and no other thread measures.
@@ -312,7 +312,7 @@ fn takes(algorithm: Algorithm) -> bool {
 fn least_busy<D: crate::Device>(units: &[Unit<D>], tried: u64) -> Option<(usize, &Unit<D>)> {
     let untried = |&(at, _): &(usize, &Unit<D>)| at < 64 && tried >> at & 1 == 0;
     let all = units.iter().enumerate().filter(untried);
-    all.min_by_key(|(_, unit)| (unit.rests(), unit.busy()))
+    all.min_by_key(|(_, unit)| (unit.is_backing_off(), unit.busy_ns()))
 }
 
 /// A number of this process that no child has.
@@ -359,7 +359,7 @@ impl<S: Source> Backend for Offload<S> {
                 BatchOutcome::Lost => {
                     // Whatever it left there is not the next one's.
                     batch.reset();
-                    unit.rest();
+                    unit.back_off();
                     answer = BatchOutcome::Lost;
                 }
             }

@@ -97,8 +97,8 @@ impl<D: Device> Unit<D> {
         Costs { stamp: self.stamp.clone(), measured, rows }
     }
 
-    /// What the batches that run there would take.
-    pub(super) fn busy(&self) -> u64 {
+    /// Returns the estimated time of the batches that run on the device, in nanoseconds.
+    pub(super) fn busy_ns(&self) -> u64 {
         self.busy.load(Ordering::Relaxed)
     }
 
@@ -111,13 +111,13 @@ impl<D: Device> Unit<D> {
         RunningBatch { busy: &self.busy, ns }
     }
 
-    /// Leaves it alone for a while.
-    pub(super) fn rest(&self) {
+    /// Excludes the device from batches for a while.
+    pub(super) fn back_off(&self) {
         self.rests.store(self.now() + REST.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Whether it is left alone.
-    pub(super) fn rests(&self) -> bool {
+    /// Returns whether the device is excluded from batches.
+    pub(super) fn is_backing_off(&self) -> bool {
         self.now() < self.rests.load(Ordering::Relaxed)
     }
 

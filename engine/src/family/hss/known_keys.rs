@@ -42,7 +42,7 @@ const INDEX: u64 = 27;
 pub(super) fn run(k: &dyn Kernels) -> Result<(), String> {
     let mut scratch = Scratch::new();
     for (tree, one_time, root, digest) in CASES {
-        let sets = Lms::of_typecode(tree).zip(LmOts::of_typecode(one_time));
+        let sets = Lms::from_typecode(tree).zip(LmOts::from_typecode(one_time));
         let levels =
             Levels::new(&[sets.ok_or("a set is missing")?]).map_err(|error| error.to_string())?;
         // 2f, 2e, ... of n bytes, and 0f, 0e, ... 00.

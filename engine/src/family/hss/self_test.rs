@@ -51,9 +51,9 @@ pub(crate) fn run(backend: &dyn Backend) -> Result<(), String> {
     let ok = vec![Status::Ok; 2 * lanes.len()];
     // More of them than are worked on together, and each by itself.
     let twice: Vec<_> = lanes.iter().chain(&lanes).collect();
-    all_say(backend, &twice, &ok, "known signatures")?;
+    expect_statuses(backend, &twice, &ok, "known signatures")?;
     for (at, lane) in lanes.iter().enumerate() {
-        all_say(backend, &[lane], &ok[..1], &format!("known signature {at} by itself"))?;
+        expect_statuses(backend, &[lane], &ok[..1], &format!("known signature {at} by itself"))?;
     }
     // One thing after the other is wrong, in every lane but one: the leaf, C, the first, a middle and the last chain,
     // the ends of the path, the message, and the length.
@@ -73,7 +73,7 @@ pub(crate) fn run(backend: &dyn Backend) -> Result<(), String> {
         let mut expected = vec![Status::InvalidSignature; wrong.len()];
         expected[spared] = Status::Ok;
         let what = format!("signatures with a fault ({turn})");
-        all_say(backend, &wrong.iter().collect::<Vec<_>>(), &expected, &what)?;
+        expect_statuses(backend, &wrong.iter().collect::<Vec<_>>(), &expected, &what)?;
     }
     nodes(backend)?;
     backend.kernels().map_or(Ok(()), known_keys::run)
@@ -82,9 +82,9 @@ pub(crate) fn run(backend: &dyn Backend) -> Result<(), String> {
 /// What a key's trees are made of.
 fn nodes(backend: &dyn Backend) -> Result<(), String> {
     for (tree, one_time, expected) in NODES {
-        let sets = Lms::of_typecode(tree).zip(LmOts::of_typecode(one_time));
+        let sets = Lms::from_typecode(tree).zip(LmOts::from_typecode(one_time));
         let levels = Levels::new(&[sets.ok_or("a set is missing")?]);
-        let levels = levels.map_err(|error| error.to_string())?.keeping(4);
+        let levels = levels.map_err(|error| error.to_string())?.with_whole_levels(4);
         let seed: Vec<u8> = (0..levels.n() as u8).map(|at| 0x2f - at).collect();
         let id = std::array::from_fn(|at| 0x0f - at as u8);
         let making = Generation::new(levels, &id, &seed);
@@ -126,7 +126,7 @@ fn lanes() -> Result<Vec<Lane>, String> {
 
 /// A bare public key, a bare signature and a message, of bytes that follow from `at`.
 fn part(at: u32, (lms, ots, q): (u32, u32, u32), root: &str) -> Result<[Vec<u8>; 3], String> {
-    let sets = Lms::of_typecode(lms).zip(LmOts::of_typecode(ots));
+    let sets = Lms::from_typecode(lms).zip(LmOts::from_typecode(ots));
     let (tree, one_time) = sets.ok_or("a set is missing")?;
     // The numbers of a linear congruence.
     let mut state = at;
@@ -151,7 +151,7 @@ fn part(at: u32, (lms, ots, q): (u32, u32, u32), root: &str) -> Result<[Vec<u8>;
 }
 
 /// Verifies lanes and insists on a status for each.
-fn all_say(
+fn expect_statuses(
     backend: &dyn Backend,
     lanes: &[&Lane],
     expected: &[Status],

@@ -19,7 +19,7 @@ use sha2::{Sha256, Sha512};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
-use crate::known_answers::{CONTEXT, all_ok, all_say, check_digest, message, seed};
+use crate::known_answers::{CONTEXT, all_ok, check_digest, expect_statuses, message, seed};
 
 /// SHA3-256 over `pk || sk || sig` of lane 0's seed and message.
 static EXPECTED: [(Algorithm, &str); 6] = [
@@ -55,7 +55,7 @@ fn expected(algorithm: Algorithm) -> Option<&'static str> {
 }
 
 /// The quick set whose test stands for that of a small set: that with its hash functions and its n.
-pub(crate) fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
+pub(crate) fn substitute_for(algorithm: Algorithm) -> Option<Algorithm> {
     let p = params(algorithm).filter(|_| expected(algorithm).is_none())?;
     let same = |quick: &&Params| (quick.family, quick.n) == (p.family, p.n);
     let quick = EXPECTED.iter().filter_map(|row| params(row.0)).find(same)?;
@@ -178,7 +178,7 @@ fn refuses_changed(
     changed[0] ^= 1;
     let keys = Keys::Known(&[key.verify_key()]);
     let verify = Slh::Verify { params, keys, messages: &[message], sig: &changed };
-    all_say(backend, Operation::Slh(verify), &[Status::InvalidSignature], what)?;
+    expect_statuses(backend, Operation::Slh(verify), &[Status::InvalidSignature], what)?;
     const N: usize = 17;
     let len = sig.len();
     let mut sigs = sig.repeat(N);
@@ -194,5 +194,5 @@ fn refuses_changed(
     let keys = [key.verify_key(); N];
     let keys = Keys::Known(&keys);
     let verify = Slh::Verify { params, keys, messages: &messages, sig: &sigs };
-    all_say(backend, Operation::Slh(verify), &expected, what)
+    expect_statuses(backend, Operation::Slh(verify), &expected, what)
 }

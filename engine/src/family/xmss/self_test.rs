@@ -86,9 +86,15 @@ struct Lane {
 pub(crate) fn run(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
     let lanes = lanes(scheme)?;
     let ok = vec![Status::Ok; lanes.len()];
-    all_say(backend, scheme, &lanes, &ok, "known signatures")?;
+    expect_statuses(backend, scheme, &lanes, &ok, "known signatures")?;
     for (at, lane) in lanes.chunks(1).enumerate().take(lanes.len() / 2) {
-        all_say(backend, scheme, lane, &ok[..1], &format!("known signature {at} by itself"))?;
+        expect_statuses(
+            backend,
+            scheme,
+            lane,
+            &ok[..1],
+            &format!("known signature {at} by itself"),
+        )?;
     }
     // One thing after the other is wrong, in every lane but one.
     for turn in 0..8 {
@@ -100,7 +106,7 @@ pub(crate) fn run(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
         let mut expected = vec![Status::InvalidSignature; wrong.len()];
         expected[spared] = Status::Ok;
         let what = format!("signatures with a fault ({turn})");
-        all_say(backend, scheme, &wrong, &expected, &what)?;
+        expect_statuses(backend, scheme, &wrong, &expected, &what)?;
     }
     nodes(backend, scheme)?;
     backend.kernels().map_or(Ok(()), secrets)
@@ -137,9 +143,9 @@ fn nodes(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
         Scheme::XmssMt => (NODES_OF_LAYERS, 4, 6..7),
     };
     for (name, expected) in cases {
-        let set = Set::of_name(name).ok_or("a set is missing")?;
+        let set = Set::from_name(name).ok_or("a set is missing")?;
         let seeds: Vec<u8> = (0..3 * set.n).map(|at| (7 * at + set.n) as u8).collect();
-        let making = Generation::keeping(set, levels, &seeds);
+        let making = Generation::with_whole_levels(set, levels, &seeds);
         let mut making = making.map_err(|error| error.to_string())?;
         let all = making.span(usize::MAX).ok_or("a row without nodes")?;
         let mut piece = all.split_at(range.end).0.split_at(range.start).1;
@@ -180,7 +186,7 @@ fn lanes(scheme: Scheme) -> Result<Vec<Lane>, String> {
     };
     let mut lanes = [const { Vec::new() }; 2];
     for (at, (number, index, root)) in (0..).zip(cases) {
-        let set = Set::of_number(scheme, *number).ok_or("a set is missing")?;
+        let set = Set::from_number(scheme, *number).ok_or("a set is missing")?;
         let messages = [0, 1].map(|turn| vec![turn; 50 + 37 * at as usize]);
         let both = messages.each_ref().map(Vec::as_slice);
         let (key, signatures) =
@@ -214,7 +220,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Verifies lanes and insists on a status for each.
-fn all_say(
+fn expect_statuses(
     backend: &dyn Backend,
     scheme: Scheme,
     lanes: &[Lane],

@@ -98,8 +98,8 @@ impl HssSecret {
         let len = count.checked_mul(8).filter(|_| count <= lms::LEVELS_MAX).ok_or_else(refused)?;
         let (codes, rest) = rest.split_at_checked(len).ok_or_else(refused)?;
         let sets = codes.as_chunks::<8>().0.iter().map(|[a, b, c, d, e, f, g, h]| {
-            let lms = Lms::of_typecode(u32::from_be_bytes([*a, *b, *c, *d]));
-            lms.zip(LmOts::of_typecode(u32::from_be_bytes([*e, *f, *g, *h])))
+            let lms = Lms::from_typecode(u32::from_be_bytes([*a, *b, *c, *d]));
+            lms.zip(LmOts::from_typecode(u32::from_be_bytes([*e, *f, *g, *h])))
         });
         let sets: Vec<_> = sets.collect::<Option<_>>().ok_or_else(refused)?;
         let levels = Levels::new(&sets)?;
@@ -170,7 +170,7 @@ pub fn generate_sectors<'e>(
         whole.push(row);
     }
     let ways =
-        on_kernels(engine, |kernels| lms::ways_up(kernels, &first.levels, &first.id, &roots))?;
+        on_kernels(engine, |kernels| lms::sector_paths(kernels, &first.levels, &first.id, &roots))?;
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let mut keys = Vec::new();
     for ((secret, row), way) in secrets.into_iter().zip(whole).zip(ways) {

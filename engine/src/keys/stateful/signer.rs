@@ -126,8 +126,8 @@ pub trait Secret {
     /// Its encoding.
     fn public_bytes(public: &Self::Public) -> &[u8];
 
-    /// As `SigningKey::kept`.
-    fn kept(key: &Self::Key) -> Vec<StoredTree<'_>>;
+    /// As `SigningKey::stored_trees`.
+    fn stored_trees(key: &Self::Key) -> Vec<StoredTree<'_>>;
 
     /// As `SigningKey::restore`.
     ///
@@ -224,8 +224,8 @@ macro_rules! of_scheme {
             public.bytes()
         }
 
-        fn kept(key: &Self::Key) -> Vec<$scheme::StoredTree<'_>> {
-            key.kept()
+        fn stored_trees(key: &Self::Key) -> Vec<$scheme::StoredTree<'_>> {
+            key.stored_trees()
         }
 
         fn restore(
@@ -383,7 +383,7 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
     /// What is worth keeping of its trees where it is closed: nodes, and the signed keys of lower trees. Public; see
     /// the module. Empty where there is no memory for it.
     pub fn trees(&self) -> Vec<u8> {
-        let kept = self.key.as_ref().map(S::kept).unwrap_or_default();
+        let kept = self.key.as_ref().map(S::stored_trees).unwrap_or_default();
         let len = kept.iter().map(|kept| KEPT_HEAD + kept.row.len() + kept.signed.len()).sum();
         let Ok(mut bytes) = memory::room(len) else { return Vec::new() };
         for StoredTree { level, number, row, signed } in kept {

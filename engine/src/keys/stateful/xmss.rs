@@ -71,7 +71,7 @@ impl XmssSecret {
     pub fn decode(scheme: Scheme, bytes: &[u8]) -> Result<Self, Error> {
         let refused = || private_key(scheme.into(), "it is no number of a set with three seeds");
         let (number, seeds) = bytes.split_first_chunk().ok_or_else(refused)?;
-        let set = Set::of_number(scheme, u32::from_be_bytes(*number)).ok_or_else(refused)?;
+        let set = Set::from_number(scheme, u32::from_be_bytes(*number)).ok_or_else(refused)?;
         if seeds.len() != 3 * set.n {
             return Err(refused());
         }

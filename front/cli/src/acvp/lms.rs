@@ -160,8 +160,8 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
 /// The group's sets are there, and those of its key.
 fn check_sets(test: &Test<'_>, key: &[u8]) -> Result<(), VectorError> {
     let number = |at: usize| key.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
-    let tree = number(0).and_then(Lms::of_typecode).map(|set| set.name);
-    let one_time = number(4).and_then(LmOts::of_typecode).map(|set| set.name);
+    let tree = number(0).and_then(Lms::from_typecode).map(|set| set.name);
+    let one_time = number(4).and_then(LmOts::from_typecode).map(|set| set.name);
     for (field, of_key) in [("lmsMode", tree), ("lmOtsMode", one_time)] {
         let named = test.text(field)?;
         if of_key != Some(named) {

@@ -156,7 +156,7 @@ fn measure_xmss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMu
         (Scheme::Xmss, "id-alg-xmss-hashsig", 10),
         (Scheme::XmssMt, "id-alg-xmssmt-hashsig", 0x10),
     ] {
-        let set = Set::of_number(scheme, number).unwrap();
+        let set = Set::from_number(scheme, number).unwrap();
         let public = [&number.to_be_bytes()[..], &vec![7; 2 * set.n]].concat();
         let parts = Params::default().octets("pub", &public);
         let mut signature = vec![7; set.signature_len()];

@@ -7,17 +7,17 @@ use super::{Form, Place, Recipient, open_by_x_wing};
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, Label};
 
-/// Where a wrapped key belongs: tenant, name, algorithm, form.
-struct Read {
+/// The tenant, name, algorithm and form that a wrapped key is bound to.
+struct ImportTarget {
     tenant: Label,
     name: Label,
     algorithm: KeyAlgorithm,
     form: Form,
 }
 
-impl Read {
-    fn of([tenant, name, algorithm, form]: [&str; 4]) -> Result<Self, Error> {
-        Ok(Read {
+impl ImportTarget {
+    fn parse([tenant, name, algorithm, form]: [&str; 4]) -> Result<Self, Error> {
+        Ok(ImportTarget {
             tenant: Label::new("tenant", tenant)?,
             name: Label::new("key", name)?,
             algorithm: KeyAlgorithm::named(algorithm)?,
@@ -26,7 +26,7 @@ impl Read {
     }
 
     fn place(&self) -> Place<'_> {
-        let Read { tenant, name, algorithm, form } = self;
+        let ImportTarget { tenant, name, algorithm, form } = self;
         Place { tenant, name, algorithm: *algorithm, form: *form }
     }
 }
@@ -38,8 +38,8 @@ impl Read {
 /// No name, algorithm or public key; no randomness.
 pub fn wrap_key(service: &[u8], of: [&str; 4], key: &[u8]) -> Result<Vec<u8>, Error> {
     let engine = Engine::global()?;
-    let read = Read::of(of)?;
-    Recipient::of_spki(engine, service)?.wrap(engine, &read.place(), key)
+    let target = ImportTarget::parse(of)?;
+    Recipient::of_spki(engine, service)?.wrap(engine, &target.place(), key)
 }
 
 /// Unwraps a key that a service exported for the public half of a key of X-Wing, under this tenant, name and algorithm, in
@@ -52,8 +52,8 @@ pub fn unwrap_key(
     of: [&str; 4],
     wrapped: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let read = Read::of(of)?;
-    open_by_x_wing(Engine::global()?, own, &read.place().info(), wrapped)
+    let target = ImportTarget::parse(of)?;
+    open_by_x_wing(Engine::global()?, own, &target.place().info(), wrapped)
 }
 
 /// Returns the form in which a service exports keys of an algorithm by default: `pkcs8` or `raw`.

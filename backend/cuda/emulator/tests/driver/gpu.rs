@@ -18,7 +18,7 @@ fn real_gpu_runs_batches_and_restarts() {
     };
     let free = device.free_bytes().unwrap();
     println!("{:?}, {free} bytes are free", device.info());
-    let meter = Energy::of(device.info());
+    let meter = Energy::of_device(device.info());
     println!("energy: {:?} mJ", meter.as_ref().and_then(Energy::millijoules));
     for round in 0..3 {
         for (stream, is_pinned) in [(0, false), (1, true), (2, false), (0, true)] {

@@ -280,7 +280,7 @@ impl Key {
     fn index_of(&self, signature: &[u8]) -> Option<u64> {
         let Some(scheme) = self.algorithm.xmss() else { return lms::index_of(signature) };
         let number = u32::from_be_bytes(*self.public.first_chunk()?);
-        xmss::index_of(Set::of_number(scheme, number)?, signature)
+        xmss::index_of(Set::from_number(scheme, number)?, signature)
     }
 
     /// The digest of what was signed, where that is beside the signature; what lies there may have changed since.

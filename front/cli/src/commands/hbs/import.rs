@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ))
     })?;
     let engine = keys::engine()?;
-    let made = GeneratedKey::of_secret(engine, secret, new.threads(), &mut watched())?;
+    let made = GeneratedKey::from_secret(engine, secret, new.threads(), &mut watched())?;
     let made = made.ok_or_else(not_made)?;
     let note = format!(
         "imported: {sets}, next index {next}, {margin} left out; the original is destroyed, says who imported it"

@@ -95,7 +95,7 @@ impl NewKeyArgs {
         let keys: Vec<(PathBuf, Vec<PathBuf>)> = (0..sectors).map(key).collect();
         if let Some((key, _)) = keys.iter().find(|(key, _)| key.symlink_metadata().is_ok()) {
             let shown = files::shown(key, "-");
-            let is_begun = |(key, _): &(PathBuf, _)| Paths::of(key).part.symlink_metadata().is_ok();
+            let is_begun = |(key, _): &(PathBuf, _)| Paths::new(key).part.symlink_metadata().is_ok();
             return Err(Failure::Usage(match sectors > 1 && keys.iter().any(is_begun) {
                 true => format!(
                     "{shown} exists, and others of its sectors were begun and not written; if nobody signs with it, \
@@ -134,7 +134,7 @@ impl NewKeyArgs {
         keys: &[(PathBuf, Vec<PathBuf>)],
         inputs: &[(&str, &Path)],
     ) -> Result<Option<Place>, Failure> {
-        let paths: Vec<Paths> = keys.iter().map(|(key, _)| Paths::of(key)).collect();
+        let paths: Vec<Paths> = keys.iter().map(|(key, _)| Paths::new(key)).collect();
         let unfinished: Vec<PathBuf> = paths.iter().flat_map(Paths::unfinished).collect();
         let files = paths.iter().flat_map(Paths::all).chain(unfinished.iter().map(|file| &**file));
         let mut taken: Vec<_> = files.map(|file| ("a file of --out", file)).collect();
@@ -187,7 +187,7 @@ impl NewKey {
         let password = self.password.as_deref().map(Vec::as_slice);
         let begun = ResumableSectors::begin(around, &self.keys, sets, password)?;
         if begun.is_resumed() {
-            let there = self.keys.iter().map(|(key, _)| Paths::of(key).part);
+            let there = self.keys.iter().map(|(key, _)| Paths::new(key).part);
             let there = there.filter(|part| part.symlink_metadata().is_ok()).count();
             eprintln!("note: going on with the sectors that {there} files have, KEY-N.part");
         }
@@ -218,7 +218,7 @@ impl NewKey {
         let encoding = args.encoding();
         let bytes = match encoding {
             Encoding::Hss => first.spki(false)?,
-            Encoding::Lms => first.public()[Encoding::Lms.left_out()..].to_vec(),
+            Encoding::Lms => first.public()[Encoding::Lms.omitted_len()..].to_vec(),
         };
         // Complete on the disk before there is a key, so that little can fail afterwards.
         let public = match public {

@@ -119,7 +119,7 @@ impl Costs {
         let leaves = whole.signatures();
         let sign = median(|run, took| sign(&mut whole, run % leaves, took))?;
         // In the lower half of a tree, while the subtree behind it grows.
-        let secret = HssSecret::draw(levels.keeping(1), &OsEntropy)?;
+        let secret = HssSecret::draw(levels.with_whole_levels(1), &OsEntropy)?;
         let sign_high = median(|_, took| {
             let mut key = generate(engine, &secret)?;
             self::sign(&mut key, 0, &mut Vec::new())?;

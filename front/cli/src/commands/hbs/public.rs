@@ -84,7 +84,7 @@ fn encode(file: &KeyFile, format: Format) -> Result<Vec<u8>, Failure> {
 /// The key of one tree of LMS, without the number of levels.
 fn bare(file: &KeyFile) -> Result<Vec<u8>, Failure> {
     match file.sets().has(Encoding::Lms) {
-        true => Ok(file.public()[Encoding::Lms.left_out()..].to_vec()),
+        true => Ok(file.public()[Encoding::Lms.omitted_len()..].to_vec()),
         false => Err(Failure::Usage(format!(
             "--format bare is for keys of LMS with one level, and this is one of {}; use --format raw",
             file.sets()

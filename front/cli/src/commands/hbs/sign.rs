@@ -94,7 +94,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     // An index is used up for a signature that can't be written, too.
     files::probe(&places, file.signature_len())?;
-    let signer = Signer::of_file(&around, engine, &args.key, file, passphrase, &opening);
+    let signer = Signer::from_file(&around, engine, &args.key, file, passphrase, &opening);
     let signer = signer.map_err(|error| match error {
         Error::Ledger(error @ LedgerError::Reserve { .. }) => Failure::Usage(format!(
             "--reserve: {error}, or --reserve-anyway if losing them is acceptable"

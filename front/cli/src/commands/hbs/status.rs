@@ -53,7 +53,7 @@ pub fn verdict(status: &Status, key: &Path) -> Result<u8, Failure> {
     let mut refusals = status.refusal.clone().into_iter().chain(anchor);
     match refusals.next() {
         Some(reason) => {
-            let way_on = Paths::of(key).recovery_command(status.lifecycle);
+            let way_on = Paths::new(key).recovery_command(status.lifecycle);
             Err(Failure::Refused(format!("the state is not safe to sign with: {reason}; {way_on}")))
         }
         None if status.remaining.left == 0 => {

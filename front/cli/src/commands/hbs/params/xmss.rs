@@ -137,11 +137,11 @@ mod tests {
     /// The counts that a profile of the standard's algorithms has (SHA-256, n = 32: 4 blocks a step, 6 a node, 2 a secret).
     #[test]
     fn blocks_are_counted_as_they_are_hashed() {
-        let set = Set::of_number(Scheme::Xmss, 1).expect("XMSS-SHA2_10_256");
+        let set = Set::from_number(Scheme::Xmss, 1).expect("XMSS-SHA2_10_256");
         assert_eq!((step(set), node(set)), (4.0, 6.0));
         assert_eq!(leaf(set), 67.0 * (2.0 + 60.0) + 66.0 * 6.0);
         assert_eq!(of_verification(set), 67.0 * 30.0 + 76.0 * 6.0);
-        let set = Set::of_number(Scheme::Xmss, 13).expect("XMSS-SHA2_10_192");
+        let set = Set::from_number(Scheme::Xmss, 13).expect("XMSS-SHA2_10_192");
         assert_eq!((step(set), node(set)), (5.0, 8.0));
     }
 }
