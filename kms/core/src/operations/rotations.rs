@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_back_has_what_is_too_far_looked_at_within_an_hour() {
+    fn rotation_times_are_checked_hourly_after_a_clock_step_back() {
         let (mut known, tenant, now) = (RotationIndex::default(), tenant(), 1000 * DAY);
         let future = now + 3650 * DAY;
         known.put(&tenant, uuid(1), RotationTime::after(future, 24 * 3600), future);

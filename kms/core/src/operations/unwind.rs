@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_where_a_panic_drops_it_and_nowhere_else() {
+    fn on_unwind_runs_only_on_panic() {
         let ran = Cell::new(0);
         drop(OnUnwind(|| ran.set(ran.get() + 1)));
         assert_eq!(ran.get(), 0);

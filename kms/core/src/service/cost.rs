@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_long_is_known_to() {
+    fn cost_table_marks_slow_algorithms() {
         let of = |name: &str, action| item_us(Some(name.parse().unwrap()), action);
         assert!(of("ed25519", Action::Sign) < 100 && of("ml-dsa-87", Action::Verify) < 500);
         assert!(of("slh-dsa-sha2-128s", Action::Sign) >= 250_000);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn different_denials_are_so_many_in_a_time_and_then_one() {
+    fn distinct_denial_records_are_limited_per_period() {
         let denials = Denials::default();
         let mut records = Vec::new();
         for at in 0..1000 {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_that_are_known_have_a_bound_and_nothing_of_them_is_lost() {
+    fn denial_counts_are_bounded_and_complete() {
         let denials = Denials::default();
         let (mut count, mut most) = (0, 0);
         for at in 0..5000 {

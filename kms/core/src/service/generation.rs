@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_generation_runs_nothing_and_another_one_is_not_it() {
+    fn closed_generation_refuses_calls() {
         let (one, other) = (Generation::default(), Generation::default());
         let same = one.clone();
         assert_eq!(one.while_open(|| 7), Ok(7));

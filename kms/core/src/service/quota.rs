@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_already_is_owed() {
+    fn completed_work_is_charged_to_the_quota() {
         let (a, b, start) = (label("a"), label("b"), Instant::now());
         let quota = quota(Some(1000));
         quota.owe(Some(&b), 1, || start);

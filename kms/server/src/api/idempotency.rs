@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_has_one_digest_and_another_has_another() {
+    fn request_digest_depends_on_values_only() {
         let one = serde_json::from_str(r#"{"a": 1, "b": {"x": "y"}, "c": null}"#).unwrap();
         let same = serde_json::from_str(r#"{ "b":{"x":"\u0079"}, "a":1}"#).unwrap();
         assert_eq!(fed(&one), fed(&same));

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_at_once_runs_at_once() {
+    async fn ready_requests_run_in_one_batch() {
         let world = World::new(Coalesce::Any);
         let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.submitted(tenant)).into();
         assert_eq!(world.counted(), (0, 0));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tenants_are_kept_apart_where_that_is_asked_for_and_all_where_nobody_waits() {
+    async fn coalesce_setting_separates_tenants_or_disables() {
         let world = World::new(Coalesce::Tenant);
         let all: Vec<_> = ["a", "b", "a"].map(|tenant| world.submitted(tenant)).into();
         for one in all {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_hangs_up_takes_nobody_else_along() {
+    async fn disconnected_client_does_not_affect_batch() {
         let world = World::new(Coalesce::Any);
         let first = world.submitted("a");
         let second = world.submitted("a");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn of_many_threads_each_is_answered_once() {
+    async fn each_request_is_answered_once_across_threads() {
         let world = Arc::new(World::new(Coalesce::Any));
         let mut tasks = Vec::new();
         for task in 0..16 {
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_each_tenant_is_next_once_before_any_is_twice() {
+    fn batch_takes_one_request_per_tenant_first() {
         let mut queue: Vec<(char, usize)> = (0..12).map(|place| ('a', place)).collect();
         queue.extend([('b', 0), ('b', 1), ('c', 0)]);
         let batch = next(&mut queue, |one| &one.0);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_fills_lanes_waits_for_others() {
+    fn only_lane_filling_algorithms_are_coalesced() {
         let of = |name: &str| lanes(name.parse().unwrap()).is_some();
         assert!(of("ed25519") && of("ml-dsa-44") && of("ml-dsa-65") && of("ml-dsa-87"));
         assert!(!of("slh-dsa-sha2-128s") && !of("rsa-2048") && !of("ecdsa-p-256"));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_changes_what_is_done_is_refused_by_name() {
+    fn unsupported_semantic_headers_are_refused_by_name() {
         for (field, value) in [
             ("X-Vault-Wrap-TTL", "60s"),
             ("x-vault-wrap-ttl", "0"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send_besides_is_taken() {
+    fn common_client_headers_are_accepted() {
         for (field, value) in [
             ("X-Vault-Request", "true"),
             ("X-Vault-Token", "gbk1.x"),

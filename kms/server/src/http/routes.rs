@@ -229,7 +229,7 @@ mod tests {
 
     /// Answers of changes are stored under their op_id, so each route with a secret answer has to say so.
     #[test]
-    fn every_change_whose_answer_has_a_secret_says_so() {
+    fn routes_with_secret_answers_are_marked() {
         for route in ROUTES.iter().filter(|route| route.change.is_some()) {
             let mut schemas = Schemas::new();
             let answer = route.answer.map(|schema| schema(&mut schemas)).unwrap_or_default();

@@ -95,7 +95,8 @@ impl NewKeyArgs {
         let keys: Vec<(PathBuf, Vec<PathBuf>)> = (0..sectors).map(key).collect();
         if let Some((key, _)) = keys.iter().find(|(key, _)| key.symlink_metadata().is_ok()) {
             let shown = files::shown(key, "-");
-            let is_begun = |(key, _): &(PathBuf, _)| Paths::new(key).part.symlink_metadata().is_ok();
+            let is_begun =
+                |(key, _): &(PathBuf, _)| Paths::new(key).part.symlink_metadata().is_ok();
             return Err(Failure::Usage(match sectors > 1 && keys.iter().any(is_begun) {
                 true => format!(
                     "{shown} exists, and others of its sectors were begun and not written; if nobody signs with it, \
