@@ -16,9 +16,10 @@ mod switches;
 mod tls;
 mod wire;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use gabion_cli::failure::Failure;
+use gabion_cli::manual;
 
 /// Measure the engine, and TLS with it and without it: time, bytes, memory.
 #[derive(Parser)]
@@ -31,10 +32,14 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(after_help = manual::help_of_completions("gabion-bench"))]
+    Completions(manual::Completions),
     Engine(engine::Args),
     Hbs(hbs::Args),
     #[cfg(feature = "kms")]
     Kms(kms::Args),
+    #[command(hide = true)]
+    Man(manual::Man),
     Memory(memory::Args),
     Offload(offload::Args),
     Openssl(openssl::SpeedArgs),
@@ -53,10 +58,12 @@ enum Command {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.command {
+        Command::Completions(completions) => completions.run(Args::command()),
         Command::Engine(args) => engine::run(args),
         Command::Hbs(args) => hbs::run(args),
         #[cfg(feature = "kms")]
         Command::Kms(args) => kms::run(args),
+        Command::Man(man) => man.run(Args::command()),
         Command::Memory(args) => memory::run(args),
         Command::Offload(args) => offload::run(args),
         Command::Openssl(args) => openssl::run_speed(args),
@@ -80,6 +87,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        <Args as clap::CommandFactory>::command().debug_assert();
+        Args::command().debug_assert();
     }
 }

@@ -56,3 +56,18 @@ fn usage_repeats_the_name_that_the_program_was_started_under() {
         assert!(help.contains(usage), "{help}");
     }
 }
+
+#[test]
+fn every_command_has_a_manual_page_and_bash_accepts_the_completion_script() {
+    let work = Work::new();
+    work.bench(&["man", "man1"]).ok();
+    for command in commands(&|arguments: &[String]| work.bench(arguments), &[]) {
+        let page = [&["gabion-bench".to_owned()], &command[..]].concat().join("-");
+        assert!(work.has(&format!("man1/{page}.1")), "{page}");
+    }
+    let script = work.bench(&["completions", "bash"]).ok();
+    work.write("script", &script.out);
+    let check = Command::new("bash").arg("-n").arg(work.path("script")).output().unwrap();
+    CommandResult::of(check).ok();
+    assert!(script.text().contains("gabion-bench"));
+}

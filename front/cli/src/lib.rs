@@ -14,6 +14,7 @@ pub mod failure;
 pub mod ffi;
 pub mod files;
 pub mod keys;
+pub mod manual;
 pub mod openssl;
 pub mod stamp;
 pub mod style;

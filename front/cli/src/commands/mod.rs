@@ -9,9 +9,10 @@ mod kms;
 mod openssl;
 mod speed;
 
-use clap::Subcommand;
+use clap::{CommandFactory, Subcommand};
 
 use crate::failure::Failure;
+use crate::manual;
 use keys::{acvp, algorithms, decaps, derive, encaps, keygen, mu, sign, verify};
 use openssl::{bundle, doctor, exec, preflight, provider};
 
@@ -23,6 +24,8 @@ pub enum Command {
     /// Measure the engine, and TLS with it and without it: time, bytes, memory
     Bench,
     Bundle(bundle::Args),
+    #[command(after_help = manual::help_of_completions("gabion"))]
+    Completions(manual::Completions),
     Decaps(decaps::Args),
     Derive(derive::Args),
     Doctor(doctor::Args),
@@ -32,6 +35,8 @@ pub enum Command {
     Keygen(keygen::Args),
     #[cfg(feature = "kms")]
     Kms(kms::Args),
+    #[command(hide = true)]
+    Man(manual::Man),
     Mu(mu::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
@@ -52,6 +57,7 @@ impl Command {
             Command::Algorithms(args) => algorithms::run(args),
             Command::Bench | Command::Report | Command::Run => Err(bench::execute()),
             Command::Bundle(args) => bundle::run(args),
+            Command::Completions(args) => args.run(crate::Cli::command()),
             Command::Decaps(args) => decaps::run(args),
             Command::Derive(args) => derive::run(args),
             Command::Doctor(args) => doctor::run(args),
@@ -61,6 +67,7 @@ impl Command {
             Command::Keygen(args) => keygen::run(args),
             #[cfg(feature = "kms")]
             Command::Kms(args) => kms::run(args),
+            Command::Man(args) => args.run(crate::Cli::command()),
             Command::Mu(args) => mu::run(args),
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),

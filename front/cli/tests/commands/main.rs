@@ -32,6 +32,7 @@ mod kms_holders;
 mod kms_jwt;
 #[cfg(feature = "kms")]
 mod kms_streams;
+mod manual;
 mod mu;
 mod raw_keys;
 mod reports;
