@@ -19,15 +19,18 @@ pub mod openssl;
 pub mod stamp;
 pub mod style;
 pub mod table;
+mod version;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Arg, ArgAction, Parser};
 use failure::Failure;
 
 /// Post-quantum cryptography for servers.
 #[derive(Parser)]
-#[command(name = "gabion", version)]
+#[command(name = "gabion", version, disable_version_flag = true)]
+#[command(arg = version_option())]
 #[command(after_help = "Example:\n  gabion keygen ML-DSA-65 --out key.pem --pub pub.pem")]
 struct Cli {
     #[command(subcommand)]
@@ -39,7 +42,29 @@ pub fn main() -> ExitCode {
     if commands::bench::is_requested() {
         return exit_code(Err(commands::bench::execute()));
     }
+    if is_build_requested(std::env::args_os().skip(1)) {
+        return exit_code(print_build());
+    }
     start(|cli: Cli| cli.command.run())
+}
+
+/// Returns the option at which clap ends; [`is_build_requested`] reads `--json` beside it.
+fn version_option() -> Arg {
+    let help = "Print version; with --json, one JSON object that says what this build is";
+    Arg::new("version").short('V').long("version").action(ArgAction::Version).help(help)
+}
+
+/// Returns whether a command line is `--version --json`, in either order.
+fn is_build_requested(line: impl Iterator<Item = OsString>) -> bool {
+    let mut line: Vec<OsString> = line.collect();
+    line.sort();
+    line == ["--json", "--version"] || line == ["--json", "-V"]
+}
+
+fn print_build() -> Result<u8, Failure> {
+    let text = serde_json::to_string(&version::Build::current());
+    say!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
+    Ok(0)
 }
 
 /// Decodes the process's arguments as `C`, runs that, and returns the process's exit code.

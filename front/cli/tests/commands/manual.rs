@@ -1,4 +1,4 @@
-//! Manual pages and shell completions.
+//! Manual pages, shell completions and what a build says of itself.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -99,4 +99,23 @@ fn bash_completes_commands_options_and_values() {
         let said = CommandResult::of(bash.output().unwrap()).ok().text();
         assert_eq!(said.trim(), expected, "{words:?}");
     }
+}
+
+#[test]
+fn a_build_says_what_it_is() {
+    let work = Work::new();
+    let build = work.gabion(&["--version", "--json"]).ok();
+    assert_eq!(build.out, work.gabion(&["--json", "-V"]).ok().out);
+    let build = build.json();
+    let version = build["version"].as_str().unwrap().to_owned();
+    assert_eq!(work.gabion(&["--version"]).ok().text(), format!("gabion {version}\n"));
+    assert!(build["commit"].is_null() || build["commit"].is_string());
+    assert_eq!(
+        build["features"].as_array().unwrap().contains(&"kms".into()),
+        cfg!(feature = "kms")
+    );
+    assert!(build["backends"].as_array().unwrap().contains(&"portable".into()));
+    assert!(["debug", "release"].contains(&build["profile"].as_str().unwrap()));
+    assert_eq!(build["target"], format!("{}-linux", std::env::consts::ARCH));
+    assert_eq!(build.as_object().unwrap().len(), 6);
 }
