@@ -21,6 +21,10 @@ pub enum Error {
     #[error("{0}")]
     NotReady(String),
 
+    /// OpenSSL was tried and does not do what it should.
+    #[error("{0}")]
+    CheckFailed(String),
+
     /// A program that was started failed, or could not be started.
     #[error("{0}")]
     Program(String),

@@ -6,6 +6,7 @@
 //!   environment (GABION_OPENSSL_*) ─────────────────┼──> exec: run a command in it
 //!                                                   └──> preflight: is its FIPS provider usable?
 //!   provider ──> gabion.so into a bundle or an OpenSSL that is already installed
+//!   system_config ──> gabion.so into the configuration of every program of the host, and out again
 //! ```
 //!
 //! Nothing here links OpenSSL: every question is put to its `openssl` command, in the environment
@@ -23,6 +24,7 @@ pub mod preflight;
 mod program;
 mod progress;
 pub mod provider;
+pub mod system_config;
 pub mod trust;
 
 pub use error::{Error, Result};

@@ -74,8 +74,27 @@ pub fn place_module(module: &Path, place: &Path) -> Result<bool> {
 /// # Errors
 /// [`Error::NotReady`] when it cannot be run or is older than 3.5.
 pub fn inspect(openssl: &Path) -> Result<InstalledOpenssl> {
+    let installed = describe(openssl)?;
+    if version_numbers(&installed.version).as_slice() < OLDEST_OPENSSL.as_slice() {
+        return Err(Error::NotReady(format!(
+            "{} is OpenSSL {}; the provider needs 3.5 or newer. `gabion bundle build` makes \
+             one that does not touch the system's",
+            openssl.display(),
+            installed.version
+        )));
+    }
+    Ok(installed)
+}
+
+/// Asks an `openssl` command of any version where it looks for modules.
+///
+/// # Errors
+/// [`Error::NotReady`] when it cannot be run.
+pub(crate) fn describe(openssl: &Path) -> Result<InstalledOpenssl> {
     let output = Command::new(openssl)
         .args(["version", "-v", "-m", "-d"])
+        // Whatever the configuration file loads, and however broken that is.
+        .env("OPENSSL_CONF", "/dev/null")
         .stdin(Stdio::null())
         .output()
         .map_err(|cause| {
@@ -97,13 +116,6 @@ pub fn inspect(openssl: &Path) -> Result<InstalledOpenssl> {
                 text.lines().next().unwrap_or_default()
             ))
         })?;
-    if version_numbers(version).as_slice() < OLDEST_OPENSSL.as_slice() {
-        return Err(Error::NotReady(format!(
-            "{} is OpenSSL {version}; the provider needs 3.5 or newer. `gabion bundle build` makes \
-             one that does not touch the system's",
-            openssl.display()
-        )));
-    }
     Ok(InstalledOpenssl {
         version: version.to_string(),
         modules: quoted_path(&text, "MODULESDIR")?,

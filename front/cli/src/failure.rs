@@ -123,10 +123,11 @@ impl From<LedgerError> for Failure {
 
 impl From<gabion_ship::Error> for Failure {
     fn from(error: gabion_ship::Error) -> Failure {
-        if error.is_request() {
-            Failure::Usage(error.to_string())
-        } else {
-            Failure::NotReady(error.to_string())
+        let text = error.to_string();
+        match error {
+            gabion_ship::Error::CheckFailed(_) => Failure::No(text),
+            _ if error.is_request() => Failure::Usage(text),
+            _ => Failure::NotReady(text),
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::bundle::VersionStatus;
 use crate::environment::{FipsMode, Settings};
 use crate::pins::{self, ModuleVersion};
 use crate::sha256_file;
+pub(crate) use listing::providers;
 pub use listing::{Entry, Provider, SelfTest};
 
 /// What must be found by `fips=yes`: FIPS 203, then FIPS 204 and 205.

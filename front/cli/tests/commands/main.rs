@@ -34,6 +34,7 @@ mod kms_jwt;
 mod kms_streams;
 mod manual;
 mod mu;
+mod provider_config;
 mod raw_keys;
 mod reports;
 mod slh_dsa;

@@ -84,6 +84,7 @@ fn bash_completes_commands_options_and_values() {
     work.write("script", work.gabion(&["completions", "bash"]).ok().out);
     for (words, expected) in [
         (&["gabion", "key"][..], "keygen"),
+        (&["gabion", "provider", "enab"], "enable"),
         (&["gabion", "completions", "f"], "fish"),
         (&["gabion", "sign", "--k"], "--key"),
     ] {

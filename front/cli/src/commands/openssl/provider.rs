@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use gabion_ship::system_config::{self, ConfigOutcome, ConfigRequest};
 use gabion_ship::{bundle, provider as ship};
 
 use crate::failure::Failure;
@@ -25,6 +26,16 @@ enum Action {
     /// Copy the module into the folder where it looks for modules.
     #[command(after_help = "Example:\n  sudo gabion provider install --openssl /usr/bin/openssl")]
     Install(Install),
+    /// Have every OpenSSL program of this host load the module: adds it to the configuration file.
+    ///
+    /// The file is replaced only after processes of `openssl` hashed, signed and verified with the new content, prepared a TLS
+    /// client and loaded the module. openssl.cnf.gabion-backup beside it has the content before. Settings of the
+    /// file itself stay. If a check fails, the file is as it was, and the exit code is 1.
+    #[command(after_help = "Example:\n  sudo gabion provider enable")]
+    Enable(Enable),
+    /// Take out of the configuration file what `enable` added, whether the module is there or not.
+    #[command(after_help = "Example:\n  sudo gabion provider disable")]
+    Disable(Edit),
     /// Bring the gabion.so of every bundle in ~/.cache/gabion up to date.
     #[command(after_help = "Example:\n  gabion provider refresh")]
     Refresh(Module),
@@ -43,6 +54,53 @@ struct Install {
     target: Target,
     #[command(flatten)]
     module: Module,
+}
+
+#[derive(Parser)]
+struct Enable {
+    #[command(flatten)]
+    edit: Edit,
+    /// Gabion's provider module [default: gabion.so in OpenSSL's module folder, or the one that came with this program]
+    #[arg(long, value_name = "FILE")]
+    module: Option<PathBuf>,
+}
+
+#[derive(Parser)]
+struct Edit {
+    #[command(flatten)]
+    target: Target,
+    /// The configuration file [default: openssl.cnf of that installation]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Edit {
+    fn request(&self) -> ConfigRequest {
+        ConfigRequest { openssl: self.target.openssl.clone(), config: self.config.clone() }
+    }
+
+    /// Prints what was done; `unchanged` says why nothing was.
+    fn print(&self, outcome: &ConfigOutcome, unchanged: &str) -> Result<(), Failure> {
+        if self.json {
+            let text = serde_json::to_string(outcome);
+            say!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
+            return Ok(());
+        }
+        if !outcome.changed {
+            eprintln!("{unchanged}");
+        }
+        if let Some(backup) = &outcome.backup {
+            eprintln!("its content before is in {}", backup.display());
+        }
+        if let Some(warning) = &outcome.warning {
+            eprintln!("warning: {}", crate::failure::plain(warning));
+        }
+        say!("{}", outcome.config.display());
+        Ok(())
+    }
 }
 
 #[derive(Parser)]
@@ -81,6 +139,14 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             }
             say!("{}", place.display());
             eprintln!("`gabion provider config` prints what its configuration needs");
+        }
+        Action::Enable(enable) => {
+            let outcome = system_config::enable(&enable.edit.request(), enable.module.as_deref())?;
+            enable.edit.print(&outcome, "already enabled")?;
+        }
+        Action::Disable(edit) => {
+            let outcome = system_config::disable(&edit.request())?;
+            edit.print(&outcome, "not enabled by `gabion provider enable`")?;
         }
         Action::Refresh(module) => {
             let module = module.file()?;
