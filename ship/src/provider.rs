@@ -21,13 +21,14 @@ pub struct InstalledOpenssl {
     pub ssl: PathBuf,
 }
 
-/// Finds the module that came with this program: beside it, or in `../lib/gabion`.
+/// Finds the module that came with this program: beside it, in `../lib/gabion`, or in `/usr/lib/gabion`.
 #[must_use]
 pub fn find_module() -> Option<PathBuf> {
     // Through a symbolic link to the place where the program and the module were put together.
     let program = std::env::current_exe().ok()?;
     let folder = program.parent()?;
-    [folder.join("libgabion_provider.so"), folder.join("../lib/gabion/gabion.so")]
+    let packaged = PathBuf::from("/usr/lib/gabion/gabion.so");
+    [folder.join("libgabion_provider.so"), folder.join("../lib/gabion/gabion.so"), packaged]
         .into_iter()
         .find(|candidate| candidate.is_file())
 }

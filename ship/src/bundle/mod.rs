@@ -98,6 +98,11 @@ impl Manifest {
     }
 }
 
+/// Where a package installs its bundle, from the folder of the program: a tarball may be unpacked anywhere.
+const BESIDE_PROGRAM: &str = "../lib/gabion/openssl";
+/// Where a package of the distribution installs its bundle.
+const PACKAGED: &str = "/usr/lib/gabion/openssl";
+
 /// The folders that bundles have in common, the outer one first; none where HOME says nothing.
 fn cache_folders() -> Vec<PathBuf> {
     let Ok(cache) = cache() else { return Vec::new() };
@@ -148,13 +153,15 @@ impl Layout {
         Ok(Layout::at(cache()?.join(name)))
     }
 
-    /// The newest finished bundle of the usual line, or where it will be built.
+    /// The user's newest finished bundle of the usual line; else the one that was installed with this program; else where a
+    /// bundle will be built.
     ///
     /// # Errors
-    /// As [`Layout::usual`].
+    /// As [`Layout::usual`], if no bundle was installed.
     pub fn newest_finished() -> Result<Self> {
         let pins = pins::pins()?;
-        let entries = std::fs::read_dir(cache()?).into_iter().flatten().flatten();
+        let entries = cache().ok().and_then(|cache| std::fs::read_dir(cache).ok());
+        let entries = entries.into_iter().flatten().flatten();
         let finished = entries.filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let numbers = numbers_of(name.strip_prefix("bundle-")?)?;
@@ -162,10 +169,22 @@ impl Layout {
             let layout = Layout::at(entry.path());
             (of_line && layout.manifest_file().is_file()).then_some((numbers, layout))
         });
-        match finished.max_by(|(one, _), (other, _)| one.cmp(other)) {
-            Some((_, layout)) => Ok(layout),
+        let newest = finished.max_by(|(one, _), (other, _)| one.cmp(other));
+        match newest.map(|(_, layout)| layout).or_else(Layout::installed) {
+            Some(layout) => Ok(layout),
             None => Layout::usual(pins.newest()),
         }
+    }
+
+    /// The finished bundle that a package installed: in `../lib/gabion/openssl` of this program's folder, or in
+    /// `/usr/lib/gabion/openssl`.
+    fn installed() -> Option<Self> {
+        let program = std::env::current_exe().ok();
+        let beside = program.as_deref().and_then(Path::parent).map(|bin| bin.join(BESIDE_PROGRAM));
+        // The full path without `..`: configuration files and lists name it.
+        let places = beside.into_iter().chain([PathBuf::from(PACKAGED)]);
+        let mut layouts = places.filter_map(|place| Some(Layout::at(place.canonicalize().ok()?)));
+        layouts.find(|layout| layout.manifest_file().is_file())
     }
 
     /// Refuses a place that a list of folders, a configuration file or OpenSSL's Makefile cannot

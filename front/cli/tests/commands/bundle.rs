@@ -616,3 +616,36 @@ fn a_module_is_installed_where_that_openssl_looks() {
     assert!(stderr.contains("not a shared library"), "{stderr}");
     assert_eq!(std::fs::read(&place).unwrap(), b"\x7fELF module");
 }
+
+#[test]
+fn an_installed_bundle_serves_until_the_user_has_one() {
+    let Some(bundle) = crate::harness::bundle() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["prefix/bin", "prefix/lib/gabion", "home"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+    }
+    let program = path("prefix/bin/gabion");
+    std::fs::copy(env!("CARGO_BIN_EXE_gabion"), &program).unwrap();
+    std::os::unix::fs::symlink(&bundle, path("prefix/lib/gabion/openssl")).unwrap();
+    let exec = |home: Option<&str>| {
+        let mut command = Command::new(&program);
+        command.args(["exec", "--", "openssl", "version", "-d"]).env_remove("HOME");
+        for name in ["FIPS_MODE", "PREFIX", "MODULES", "CONF"] {
+            command.env_remove(format!("GABION_OPENSSL_{name}"));
+        }
+        run(command.envs(home.map(|home| ("HOME", path(home)))))
+    };
+    for home in [Some("home"), None] {
+        let (code, stdout, stderr) = exec(home);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stdout.contains("OPENSSLDIR"), "{stdout}");
+    }
+    // The user's own comes first, whatever is wrong with it.
+    let own = path("home/.cache/gabion/openssl/bundle-3.5.99");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("gabion-bundle.json"), "{}").unwrap();
+    let (code, _, stderr) = exec(Some("home"));
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("bundle-3.5.99: bin/openssl is missing"), "{stderr}");
+}

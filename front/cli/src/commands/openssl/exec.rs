@@ -32,7 +32,8 @@ Variables:
   GABION_OPENSSL_ANY_OWNER        1: take a bundle of another user's, for containers whose folders
                                   belong to somebody outside
   A path that is named and not there is an error. Without GABION_OPENSSL_PREFIX it is the newest
-  finished bundle of the 3.5 line.")]
+  finished bundle of the 3.5 line in ~/.cache/gabion/openssl; else the one that was installed with
+  this program, in ../lib/gabion/openssl or /usr/lib/gabion/openssl.")]
 pub struct Args {
     /// The command and its arguments
     #[arg(
