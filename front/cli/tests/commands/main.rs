@@ -32,6 +32,8 @@ mod kms_holders;
 mod kms_jwt;
 #[cfg(feature = "kms")]
 mod kms_streams;
+#[cfg(feature = "kms")]
+mod kms_unit;
 mod manual;
 mod mu;
 mod provider_config;
