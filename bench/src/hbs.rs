@@ -11,6 +11,7 @@
 //! Indexes come in order. A floor is the number of compressions: those of chains at the price that they have when all lanes
 //! are full, and those that wait for each other at the price of one chain by itself.
 
+mod counting_disk;
 pub mod durable;
 pub(crate) mod sets;
 

@@ -1,5 +1,4 @@
-//! A real disk on which something happens at a call: it is counted, it fails, or somebody else is quicker. For tests, and for
-//! whoever measures.
+//! A real disk on which something happens at a call: it is counted, it fails, or somebody else is quicker. For tests.
 
 pub mod faulty;
 

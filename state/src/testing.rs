@@ -1,5 +1,4 @@
-//! An `Environment` for tests and measurements: a disk with a hook at each call, and a machine that is this
-//! one by another name.
+//! An `Environment` for tests: a disk with a hook at each call, and a machine that is this one by another name.
 
 use std::io;
 use std::path::{Path, PathBuf};

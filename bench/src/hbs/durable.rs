@@ -17,19 +17,17 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use gabion_disk::testing::DiskCall;
 use gabion_disk::{Access, Disk, DiskFile, RealDisk};
 use gabion_engine::Engine;
 use gabion_engine::keys::stateful::{Progress, Request, Secret, StatefulKey};
 use gabion_rows::operations::Operation;
-use gabion_state::testing::with_hook;
 use gabion_state::{Encoding, Environment, GeneratedKey, KeyFileOptions, SignerOptions};
 use regex::Regex;
 use tempfile::TempDir;
 
+use super::counting_disk::CountingDisk;
 use super::sets::{self, SETS, Set};
 use super::{Signer, key};
 use crate::Error;
@@ -223,7 +221,7 @@ struct OnDisk<'a> {
     set: &'a Set,
     folder: TempDir,
     /// What was synced on its disk.
-    syncs: Arc<AtomicU64>,
+    disk: CountingDisk,
     around: Environment,
     made: GeneratedKey,
     /// How many were written.
@@ -243,19 +241,13 @@ impl<'a> OnDisk<'a> {
         let folder = made.map_err(|cause| {
             Error::Usage(format!("{} takes no files: {cause}", folder.display()))
         })?;
-        let syncs = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&syncs);
-        let around = with_hook(&Environment::real(), move |at, _| {
-            if matches!(at, DiskCall::Sync | DiskCall::SyncFolder) {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(())
-        });
+        let disk = CountingDisk::default();
+        let around = Environment { disk: Arc::new(disk.clone()), ..Environment::real() };
         let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
         let made = GeneratedKey::generate(&around, engine, set.sets()?, threads, &mut go_on)?;
         let made = made.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))?;
         let (number, open, messages) = (0, None, Vec::new());
-        Ok(OnDisk { engine, set, folder, syncs, around, made, number, open, messages })
+        Ok(OnDisk { engine, set, folder, disk, around, made, number, open, messages })
     }
 
     /// Writes a new key, opens it, and signs one reservation with it, so that nothing of its beginning is timed.
@@ -316,7 +308,7 @@ impl<'a> OnDisk<'a> {
     }
 
     fn syncs(&self) -> u64 {
-        self.syncs.load(Ordering::Relaxed)
+        self.disk.syncs()
     }
 
     /// Files whose blocks are written in place and synced, as those of state and anchor are.
