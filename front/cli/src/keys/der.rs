@@ -76,7 +76,7 @@ pub fn decode<E>(
         Ok(der) => der,
         Err(reason) => return Ok(Err(reason)),
     };
-    Ok(match Shape::of(&der) {
+    Ok(match Shape::parse(&der) {
         Some(Shape::Encrypted) => {
             let password = password()?;
             let clear = decrypt(&der, &password);
@@ -88,7 +88,8 @@ pub fn decode<E>(
 
 /// Whether the bytes are a structure that says itself what it holds, and no bare key: PEM or DER.
 pub fn is_structure(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(|text| text.contains(BEGIN)) || Shape::of(bytes).is_some()
+    std::str::from_utf8(bytes).is_ok_and(|text| text.contains(BEGIN))
+        || Shape::parse(bytes).is_some()
 }
 
 /// The DER inside, whether it was wrapped as PEM or not.
