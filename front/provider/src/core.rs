@@ -45,7 +45,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Collects the core's functions.
+    /// Collects the core's functions, and calls the one that tells its version.
     ///
     /// # Safety
     /// `table` is null or the core's dispatch table, with an end.
@@ -64,6 +64,12 @@ impl Core {
         let core = Core { handle, upcalls, version: (0, 0) };
         let version = core.setting(name::CORE_VERSION).map_or((0, 0), version_of);
         Core { version, ..core }
+    }
+
+    /// Returns whether the module knows this core's functions by their numbers: OpenSSL 3.5 and newer of 3, and 4. Of any
+    /// other core nothing may be called.
+    pub fn is_known(&self) -> bool {
+        matches!(self.version, (3, 5..) | (4, _))
     }
 
     /// A function that lies in the core's libcrypto.

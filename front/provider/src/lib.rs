@@ -58,7 +58,7 @@ use gabion_engine::{Engine, memory};
 
 use crate::border::{border, take_back};
 use crate::capabilities::CapabilityFilter;
-use crate::core::engine;
+use crate::core::{Core, engine};
 use crate::error::Failure;
 use crate::ffi::{
     AlgorithmEntry, Callback, CoreHandle, Dispatch, Param, ParamsOut, c_text, entry, function, name,
@@ -67,7 +67,8 @@ use crate::provider::{Provider, ProviderRef};
 
 /// Starts the provider in a library context: the one symbol of the module.
 ///
-/// Returns 1, or 0 if the arguments are not those of a core.
+/// Returns 1, or 0 if the arguments are not those of a core of OpenSSL 3.5 or newer, or 4. Programs go on without the
+/// provider then.
 ///
 /// # Safety
 /// Called by OpenSSL, as provider-base(7) describes.
@@ -82,12 +83,17 @@ pub unsafe extern "C" fn OSSL_provider_init(
         if to_core.is_null() || context.is_null() {
             return Ok(0);
         }
+        // SAFETY: the core passes its dispatch table.
+        let core = unsafe { Core::collect(handle, from_core) };
+        if !core.is_known() {
+            return Ok(0);
+        }
         stats::count_load();
         // Reads the environment now: nginx empties it in its workers, which sign first. An error
         // stays in the engine, and every operation reports it.
         let _ = Engine::global();
         // SAFETY: the core passes its dispatch table.
-        let provider = unsafe { Provider::new(handle, from_core, names::tables) };
+        let provider = unsafe { Provider::new(core, from_core, names::tables) };
         if settings::tests_at_load(provider.core.setting(settings::SELF_TESTS.name)) {
             // A provider that was to be whole from the start and is not, is none.
             if let Err(failure) = test_all() {

@@ -8,7 +8,7 @@ use crate::async_jobs::AsyncJobs;
 use crate::bio::BioCalls;
 use crate::cache::PublicKeys;
 use crate::core::Core;
-use crate::ffi::{CoreHandle, Dispatch};
+use crate::ffi::Dispatch;
 use crate::fibre::Fibres;
 use crate::pool::KeyPools;
 use crate::process::Process;
@@ -71,12 +71,12 @@ impl Provider {
     /// # Safety
     /// `table` is the core's dispatch table, with an end.
     pub unsafe fn new(
-        handle: *const CoreHandle,
+        core: Core,
         table: *const Dispatch,
         tables: impl FnOnce(bool) -> Tables,
     ) -> Self {
         // SAFETY: as the caller vouches.
-        let (core, bio) = unsafe { (Core::collect(handle, table), BioCalls::collect(table)) };
+        let bio = unsafe { BioCalls::collect(table) };
         let is_on = |switch: Switch| switch.is_on(core.setting(switch.name));
         let process = Arc::new(Process::new());
         let fibres = core.function().filter(|_| is_on(settings::ASYNC_JOBS));

@@ -98,6 +98,7 @@ struct Param {
 }
 
 type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
+type CoreParams = unsafe extern "C" fn(*const c_void, *mut Param) -> c_int;
 type ReadEx = unsafe extern "C" fn(*mut Bio, *mut c_void, usize, *mut usize) -> c_int;
 type Query = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *const Entry;
 type New = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
@@ -116,6 +117,7 @@ type Decode = unsafe extern "C" fn(
 
 /// Numbers of functions and operations (core_dispatch.h).
 mod number {
+    pub const CORE_GET_PARAMS: i32 = 2;
     pub const BIO_READ_EX: i32 = 42;
     pub const QUERY_OPERATION: i32 = 1027;
     pub const KEYMGMT: i32 = 10;
@@ -209,13 +211,31 @@ unsafe fn entries(list: *const Entry) -> Vec<(String, String, *const Dispatch)> 
     found
 }
 
-/// The provider, loaded by a core that offers one function.
+/// Tells the version of the core, the one parameter that is asked for at the start by its name.
+unsafe extern "C" fn core_params(_: *const c_void, params: *mut Param) -> c_int {
+    // SAFETY: a list with an end; a text is asked for by room for its address.
+    unsafe {
+        if CStr::from_ptr((*params).key) == c"openssl-version" {
+            *(*params).data.cast::<*const c_char>() = c"3.5.0".as_ptr();
+        }
+    }
+    1
+}
+
+/// The provider, loaded by a core that offers two functions.
 fn provider() -> &'static Provider {
     static PROVIDER: OnceLock<Provider> = OnceLock::new();
     PROVIDER.get_or_init(|| {
-        // SAFETY: functions have one size and form; the provider casts it back.
-        let read = unsafe { std::mem::transmute::<ReadEx, unsafe extern "C" fn()>(read_ex) };
+        // SAFETY: functions have one size and form; the provider casts them back.
+        let (read, params) = unsafe {
+            use std::mem::transmute;
+            (
+                transmute::<ReadEx, unsafe extern "C" fn()>(read_ex),
+                transmute::<CoreParams, unsafe extern "C" fn()>(core_params),
+            )
+        };
         let core = [
+            Dispatch { number: number::CORE_GET_PARAMS, function: Some(params) },
             Dispatch { number: number::BIO_READ_EX, function: Some(read) },
             Dispatch { number: 0, function: None },
         ];
