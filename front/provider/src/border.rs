@@ -184,6 +184,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::core::Core;
     use crate::ffi::{CoreHandle, Dispatch, c_text, entry, function};
     use crate::key_types::KEY_TYPES;
     use crate::names;
@@ -216,7 +217,10 @@ mod tests {
             Dispatch::END,
         ];
         // SAFETY: a table with an end.
-        let provider = unsafe { Provider::new(std::ptr::null(), table.as_ptr(), names::tables) };
+        let provider = unsafe {
+            let core = Core::collect(std::ptr::null(), table.as_ptr());
+            Provider::new(core, table.as_ptr(), names::tables)
+        };
         let answer = border(Some(&provider), 0, || -> Result<c_int, Failure> {
             panic!("100% wrong");
         });

@@ -288,6 +288,42 @@ mod tests {
         }
     }
 
+    /// What the core of the next test says of its version.
+    static VERSION: std::sync::Mutex<Option<&CStr>> = std::sync::Mutex::new(None);
+
+    unsafe extern "C" fn core_params(_: *const CoreHandle, params: *mut Param) -> c_int {
+        let version = VERSION.lock().unwrap().map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: a list of one text that is asked for, and an end.
+        unsafe { (*params).testing_only_answer(version) };
+        1
+    }
+
+    unsafe extern "C" fn unknown() {
+        std::process::abort();
+    }
+
+    #[test]
+    fn a_core_of_an_unknown_version_is_refused_before_anything_of_it_is_called() {
+        // SAFETY: functions have one size; the number stands for this type.
+        let params = unsafe { std::mem::transmute::<GetCoreParams, AnyFunction>(core_params) };
+        let others = (1..200).filter(|number| *number != function::CORE_GET_PARAMS);
+        let mut table: Vec<Dispatch> =
+            others.map(|number| Dispatch { number, function: Some(unknown) }).collect();
+        table.push(Dispatch { number: function::CORE_GET_PARAMS, function: Some(params) });
+        table.push(Dispatch::END);
+        for version in [Some(c"5.0.0"), Some(c"3.4.9"), Some(c"2.9"), Some(c"next"), None] {
+            *VERSION.lock().unwrap() = version;
+            let (mut ours, mut context) = (std::ptr::null(), std::ptr::null_mut());
+            let handle = std::ptr::null();
+            // SAFETY: a table with an end, and room for both answers.
+            let done = unsafe {
+                crate::OSSL_provider_init(handle, table.as_ptr(), &mut ours, &mut context)
+            };
+            assert_eq!(done, 0, "{version:?}");
+            assert!(ours.is_null() && context.is_null(), "{version:?}");
+        }
+    }
+
     #[test]
     fn randomness_is_the_cores_or_an_error() {
         let short = core(Upcalls {

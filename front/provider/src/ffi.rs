@@ -145,6 +145,16 @@ impl Param {
         }
     }
 
+    /// Answers what [`Param::asks_text`] asks for.
+    ///
+    /// # Safety
+    /// The parameter is one of `asks_text`, whose answer lives.
+    #[cfg(test)]
+    pub unsafe fn testing_only_answer(&mut self, text: *const c_char) {
+        // SAFETY: as the caller vouches.
+        unsafe { *self.data.cast::<*const c_char>() = text }
+    }
+
     /// Bytes for a callback to read; `value` must outlive the call.
     pub fn octets(key: &'static CStr, value: &[u8]) -> Param {
         Param::of(key, OCTETS, value)
