@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use gabion_kms::Message;
 use gabion_kms::model::Label;
-use gabion_kms::operations::{Kms, NewKey, Options, SignRequest, VerifyRequest};
+use gabion_kms::operations::{Kms, NewKey, Options, SignOutput, SignRequest, VerifyRequest};
 use gabion_kms::seal::Sealer;
 use gabion_kms::store::{MemoryStore, Store};
+use gabion_kms::{Message, Signable};
 use gabion_rows::kms::{Latency, Request};
 
 use super::machine_load::Watch;
@@ -44,29 +44,7 @@ pub fn measure(case: &Case, config: &Config, machine: &Machine) -> Result<Row, E
     let mut next = (0..keys).cycle();
     let mut once = || -> Result<(), Error> {
         let all: Vec<_> = next.by_ref().take(case.batch).map(|place| &signed[place]).collect();
-        match (case.request, &all[..]) {
-            (Request::Sign, [one]) => kms.sign(&one.by.key, None, message).map(drop),
-            (Request::Sign, many) => {
-                let items = many.iter().map(|one| SignRequest {
-                    key: &one.by.key,
-                    version: None,
-                    signable: message.into(),
-                });
-                let answers = kms.sign_batch(&items.collect::<Vec<_>>());
-                answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
-            }
-            (_, [one]) => kms.verify(&one.by, message, &one.signature).map(drop),
-            (_, many) => {
-                let items = many.iter().map(|one| VerifyRequest {
-                    by: &one.by,
-                    signable: message.into(),
-                    signature: &one.signature,
-                });
-                let answers = kms.verify_batch(&items.collect::<Vec<_>>());
-                answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
-            }
-        }
-        .map_err(failed)
+        run(&kms, case.request, &all, message)
     };
     let (mut ns, mut took, mut watch) = (Vec::new(), Duration::ZERO, Watch::default());
     for _ in 0..keys.div_ceil(case.batch) {
@@ -94,6 +72,35 @@ pub fn measure(case: &Case, config: &Config, machine: &Machine) -> Result<Row, E
         around: watch.load(),
         ..case.row(machine)
     })
+}
+
+/// Sends one request for these signatures: alone if there is one, else as a batch.
+fn run(
+    kms: &Kms,
+    request: Request,
+    all: &[&SignOutput],
+    message: Message<'_>,
+) -> Result<(), Error> {
+    let signable = Signable::from(message);
+    match (request, all) {
+        (Request::Sign, [one]) => kms.sign(&one.by.key, None, signable).map(drop),
+        (Request::Sign, many) => {
+            let items =
+                many.iter().map(|one| SignRequest { key: &one.by.key, version: None, signable });
+            let answers = kms.sign_batch(&items.collect::<Vec<_>>());
+            answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+        }
+        (_, [one]) => kms.verify(&one.by, signable, &one.signature).map(drop),
+        (_, many) => {
+            let items = many.iter().map(|one| {
+                let SignOutput { by, signature } = one;
+                VerifyRequest { by, signable, signature }
+            });
+            let answers = kms.verify_batch(&items.collect::<Vec<_>>());
+            answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+        }
+    }
+    .map_err(failed)
 }
 
 fn service(cache_bytes_max: usize) -> Result<Kms, Error> {
