@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zeroize::Zeroizing;
 
-use super::records::StoreContext;
 use crate::error::Error;
-use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
+use crate::seal::Sealer;
+use crate::store::{RecordPath, SettleOutcome, Store, Transaction, settle};
 
 /// Computes the payload of a companion record from what its change made. The payload may be secret.
 pub type Payload = Box<dyn Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error> + Send>;
@@ -60,28 +60,29 @@ impl Companion {
         }
     }
 
-    fn is_pending(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         matches!(*self.state(), State::Pending(_))
     }
 
     /// Commits a transaction, together with the record if it is pending.
-    fn settle_with(
+    pub(super) fn settle_with(
         &self,
-        context: &StoreContext,
+        store: &dyn Store,
+        sealer: &Sealer,
         transaction: &Transaction,
         made: &dyn Display,
     ) -> Result<SettleOutcome, Error> {
         let mut state = self.state();
         let State::Pending(record) = &*state else {
-            return Ok(settle(&*context.store, transaction)?);
+            return Ok(settle(store, transaction)?);
         };
         let made = made.to_string();
         let payload = (record.payload)(&made)?;
-        let sealed = context.sealer.seal(&record.path, record.before + 1, &payload)?;
+        let sealed = sealer.seal(&record.path, record.before + 1, &payload)?;
         let both = transaction.clone().put(record.path.clone(), record.before, sealed);
         // If a panic interrupts the store, nobody knows the outcome.
         let pending = mem::replace(&mut *state, State::Unknown);
-        let settled = settle(&*context.store, &both);
+        let settled = settle(store, &both);
         match &settled {
             Ok(SettleOutcome::Committed) => *state = State::Committed(made),
             Ok(SettleOutcome::Unknown) => {}
@@ -102,42 +103,12 @@ impl Debug for Companion {
     }
 }
 
-/// Commits the pending companion record by itself, for a change that writes nothing else. Does nothing if no record is pending.
-///
-/// # Errors
-/// As [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].
-pub fn settle_companion(context: &StoreContext, made: &dyn Display) -> Result<(), Error> {
-    if !context.companion.as_ref().is_some_and(|companion| companion.is_pending()) {
-        return Ok(());
-    }
-    match settle_with(context, &Transaction::new(), made)? {
-        SettleOutcome::Committed => Ok(()),
-        SettleOutcome::Conflict(_) => Err(Error::Conflict),
-        SettleOutcome::Unknown => Err(Error::OutcomeUnknown),
-    }
-}
-
-/// Commits a change that makes something, together with the pending companion record of its handle.
-///
-/// # Errors
-/// As [`settle()`]; then the companion record is pending still.
-pub fn settle_with(
-    context: &StoreContext,
-    transaction: &Transaction,
-    made: &dyn Display,
-) -> Result<SettleOutcome, Error> {
-    match &context.companion {
-        Some(companion) => companion.settle_with(context, transaction, made),
-        None => Ok(settle(&*context.store, transaction)?),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::super::{Kms, NewKey};
+    use super::super::{Kms, NewKey, settle_companion, settle_with};
     use super::*;
     use crate::model::Label;
 

@@ -9,11 +9,12 @@ use std::time::Instant;
 use gabion_engine::{Config, Engine, SigningKey, forks};
 
 use super::cache::{Cache, KeyView, VersionView};
-use super::companion::{Companion, settle_with};
+use super::companion::Companion;
+use super::context::{StoreContext, settle_with};
 use super::metrics::{Metrics, Verb};
 use super::names::Names;
 use super::nonce_blocks::NonceBlocks;
-use super::records::{self, StoreContext};
+use super::records;
 use super::rotations::Rotations;
 use super::unwind::OnUnwind;
 use super::wrappers::Wrappers;

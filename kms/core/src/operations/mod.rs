@@ -15,6 +15,7 @@ mod batch;
 mod blake3;
 mod cache;
 mod companion;
+mod context;
 mod count;
 mod create;
 mod datakey;
@@ -51,9 +52,8 @@ pub use crate::rsa::hash_of as rsa_hash;
 pub use attest::{Attestation, SignedAttestation};
 pub use blake3::Blake3;
 pub(crate) use cache::KeyView;
-pub(crate) use companion::{
-    Companion, CompanionOutcome, CompanionRecord, settle_companion, settle_with,
-};
+pub(crate) use companion::{Companion, CompanionOutcome, CompanionRecord};
+pub(crate) use context::{StoreContext, settle_companion, settle_with};
 pub use create::{NewKey, Terms};
 pub use datakey::Datakey;
 pub use encaps::EncapsOutput;
@@ -66,7 +66,7 @@ pub(crate) use metrics::Histogram;
 pub use metrics::{Metrics, Verb};
 pub use public::Public;
 pub(crate) use reapply::{LoggedKeyState, ReappliedRestrictions};
-pub(crate) use records::{StoreContext, damaged, opened, opened_bytes, sealed};
+pub(crate) use records::{damaged, opened, opened_bytes, sealed};
 pub use records::{key_record, keys_path};
 pub(crate) use rotation_schedule::DueKey;
 pub use sign::SignOutput;

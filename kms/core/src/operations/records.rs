@@ -10,36 +10,21 @@
 //!   rotations/TENANT/UUID        when the clock has the key rotated, or null
 //! ```
 
-use std::sync::Arc;
-
 use gabion_engine::Engine;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::cache::{ExpandedVersion, KeyView, VersionView};
-use super::companion::Companion;
+use super::context::StoreContext;
 use super::material::{EncodedKey, Material, New};
 use crate::error::Error;
 use crate::model::{Key, KeyAlgorithm, KeyId, Label, Version};
-use crate::seal::{AuthenticatedStore, Sealer};
-use crate::store::{RecordPath, Store};
+use crate::store::RecordPath;
 use crate::symmetric::TagRoot;
 
 /// Bytes of the number of messages that a version was reserved.
 const COUNT: usize = 8;
-
-/// The store, the sealer of its records, the engine of their keys, and the companion record of a change. Cheap to clone.
-#[derive(Clone)]
-pub struct StoreContext {
-    pub engine: Arc<Engine>,
-    /// The same as `records`, for all that only reads and commits.
-    pub store: Arc<dyn Store>,
-    pub records: Arc<AuthenticatedStore<Arc<dyn Store>>>,
-    pub sealer: Arc<Sealer>,
-    /// The record that the next change takes with it ([`super::companion`]).
-    pub companion: Option<Arc<Companion>>,
-}
 
 /// What a record says, opened. It may be secret.
 type Plain = Zeroizing<Vec<u8>>;

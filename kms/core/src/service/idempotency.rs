@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use super::administration;
-use super::idempotency_records::{CompletedOp, Slot, StoredOp};
+use super::idempotency_records::{CompletedOp, Op, Slot, StoredOp};
 use super::lifecycle::of;
 use super::run::{AuditEntry, Call, KeyRef, Service};
 use crate::audit::Outcome;
@@ -81,23 +81,6 @@ pub enum OpStart {
     Completed(String),
 }
 
-/// A change that is under way. Its note is committed by the first transaction of the calls that carry it ([`Call::op`]).
-#[derive(Debug)]
-#[must_use = "what came of it is noted by `op_end`"]
-pub struct Op {
-    tenant: Label,
-    place: usize,
-    /// The note, without what the change made and answered.
-    note: StoredOp,
-    /// The generation of the record that the note replaces.
-    before: u64,
-    /// Whether the same was begun before, and may still happen.
-    was_doubtful: bool,
-    is_secret: bool,
-    /// The note, to be committed with the change.
-    companion: Arc<Companion>,
-}
-
 /// The result of a change.
 #[derive(Clone, Copy, Debug)]
 pub enum OpResult<'a> {
@@ -105,13 +88,6 @@ pub enum OpResult<'a> {
     Done(&'a [u8]),
     /// It was refused, or failed.
     Failed,
-}
-
-impl Op {
-    /// Returns the note, for the handle that runs the change.
-    pub(super) fn companion(&self) -> Arc<Companion> {
-        self.companion.clone()
-    }
 }
 
 impl Service {

@@ -1,11 +1,12 @@
 //! What is noted of changes that may be asked for again.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Label;
+use crate::operations::Companion;
 use crate::text::base64;
 
 /// How long an answer is kept, in milliseconds: 24 hours.
@@ -84,5 +85,29 @@ impl CompletedOp {
     /// Whether it counts still. A clock that jumps while the process runs changes nothing.
     pub fn is_kept(&self, steady_ms: u64) -> bool {
         self.age_ms.saturating_add(steady_ms.saturating_sub(self.steady_ms)) < KEPT_MS
+    }
+}
+
+/// A change that is under way. Its note is committed by the first transaction of the calls that carry it ([`super::Call::op`]).
+#[derive(Debug)]
+#[must_use = "what came of it is noted by `op_end`"]
+pub struct Op {
+    pub(super) tenant: Label,
+    pub(super) place: usize,
+    /// The note, without what the change made and answered.
+    pub(super) note: StoredOp,
+    /// The generation of the record that the note replaces.
+    pub(super) before: u64,
+    /// Whether the same was begun before, and may still happen.
+    pub(super) was_doubtful: bool,
+    pub(super) is_secret: bool,
+    /// The note, to be committed with the change.
+    pub(super) companion: Arc<Companion>,
+}
+
+impl Op {
+    /// Returns the note, for the handle that runs the change.
+    pub(super) fn companion(&self) -> Arc<Companion> {
+        self.companion.clone()
     }
 }

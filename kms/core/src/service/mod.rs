@@ -50,9 +50,9 @@ pub use administration::{AdministratorsEnd, AuditState, NewToken};
 pub use ciphers::{DecryptItem, EncryptItem};
 pub use generation::Generation;
 pub use idempotency::{
-    IdempotentRequest, OP_ID_MAX, OPS_MAX, OPS_OF_CALLER_MAX, OPS_RESERVED, Op, OpResult, OpStart,
+    IdempotentRequest, OP_ID_MAX, OPS_MAX, OPS_OF_CALLER_MAX, OPS_RESERVED, OpResult, OpStart,
 };
-pub use idempotency_records::KEPT_MS;
+pub use idempotency_records::{KEPT_MS, Op};
 pub use jwks::{VERIFYING_KEYS_MAX, VerifyingKey, VerifyingKeys};
 pub use lifecycle::{KeyDetails, KeyPage, KeySummary};
 pub use open::{AuditAt, Options};

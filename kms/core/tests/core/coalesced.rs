@@ -245,13 +245,11 @@ fn verdicts_together_are_those_alone_on_adversarial_signatures() {
         let from = world.service.log().size();
         let together = world.verify_coalesced(&asked);
         let between = world.service.log().size();
-        let alone: Vec<_> = asked
-            .iter()
-            .map(|(call, item)| {
-                let VerifyItem { key, version, signable, signature } = item;
-                world.service.verify(call, key, *version, *signable, signature)
-            })
-            .collect();
+        let verify = |(call, item): &(Call<'_>, VerifyItem<'_>)| {
+            let VerifyItem { key, version, signable, signature } = item;
+            world.service.verify(call, key, *version, *signable, signature)
+        };
+        let alone: Vec<_> = asked.iter().map(verify).collect();
         assert_eq!(together, alone);
         let (told, told_alone) = (world.told(from), world.told(between));
         assert_eq!(told.len(), 2 * told_alone.len());
