@@ -75,16 +75,15 @@ pub fn place_module(module: &Path, place: &Path) -> Result<bool> {
 /// # Errors
 /// [`Error::NotReady`] when it cannot be run or is older than 3.5.
 pub fn inspect(openssl: &Path) -> Result<InstalledOpenssl> {
-    let installed = describe(openssl)?;
-    if version_numbers(&installed.version).as_slice() < OLDEST_OPENSSL.as_slice() {
+    let (version, text) = version(openssl)?;
+    if version_numbers(&version).as_slice() < OLDEST_OPENSSL.as_slice() {
         return Err(Error::NotReady(format!(
-            "{} is OpenSSL {}; the provider needs 3.5 or newer. `gabion bundle build` makes \
+            "{} is OpenSSL {version}; the provider needs 3.5 or newer. `gabion bundle build` makes \
              one that does not touch the system's",
-            openssl.display(),
-            installed.version
+            openssl.display()
         )));
     }
-    Ok(installed)
+    installed(version, &text)
 }
 
 /// Asks an `openssl` command of any version where it looks for modules.
@@ -92,6 +91,12 @@ pub fn inspect(openssl: &Path) -> Result<InstalledOpenssl> {
 /// # Errors
 /// [`Error::NotReady`] when it cannot be run.
 pub(crate) fn describe(openssl: &Path) -> Result<InstalledOpenssl> {
+    let (version, text) = version(openssl)?;
+    installed(version, &text)
+}
+
+/// Returns the version of an `openssl` command, and all that `openssl version` prints.
+fn version(openssl: &Path) -> Result<(String, String)> {
     let output = Command::new(openssl)
         .args(["version", "-v", "-m", "-d"])
         // Whatever the configuration file loads, and however broken that is.
@@ -104,24 +109,21 @@ pub(crate) fn describe(openssl: &Path) -> Result<InstalledOpenssl> {
                 openssl.display()
             ))
         })?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let version = text
-        .split_whitespace()
-        .skip_while(|word| *word != "OpenSSL")
-        .nth(1)
-        .filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
-        .ok_or_else(|| {
-            Error::NotReady(format!(
-                "{} does not say that it is OpenSSL; it says {:?}",
-                openssl.display(),
-                text.lines().next().unwrap_or_default()
-            ))
-        })?;
-    Ok(InstalledOpenssl {
-        version: version.to_string(),
-        modules: quoted_path(&text, "MODULESDIR")?,
-        ssl: quoted_path(&text, "OPENSSLDIR")?,
-    })
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut words = text.split_whitespace().skip_while(|word| *word != "OpenSSL");
+    match words.nth(1).filter(|version| version.starts_with(|c: char| c.is_ascii_digit())) {
+        Some(version) => Ok((version.to_string(), text)),
+        None => Err(Error::NotReady(format!(
+            "{} does not say that it is OpenSSL; it says {:?}",
+            openssl.display(),
+            text.lines().next().unwrap_or_default()
+        ))),
+    }
+}
+
+fn installed(version: String, text: &str) -> Result<InstalledOpenssl> {
+    let [modules, ssl] = ["MODULESDIR", "OPENSSLDIR"].map(|key| quoted_path(text, key));
+    Ok(InstalledOpenssl { version, modules: modules?, ssl: ssl? })
 }
 
 /// Reads `KEY: "path"` from `openssl version`.
