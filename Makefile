@@ -11,7 +11,7 @@ COMMIT  = $(shell git describe --always --dirty 2>/dev/null)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates fuzz hbs-faults install install-c soak
+.PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates dist fuzz hbs-faults install install-c soak
 
 all:
 	GABION_COMMIT="$(COMMIT)" cargo build --release --package gabion-cli --package gabion-bench --package gabion-provider --package gabion-capi
@@ -90,6 +90,10 @@ install-c:
 	ln -sf libgabion.so.$(ABI) $(DESTDIR)$(PREFIX)/lib/libgabion.so
 	sed -e 's#@PREFIX@#$(PREFIX)#' -e 's#@VERSION@#$(VERSION)#' front/capi/gabion.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/gabion.pc
+
+# Packages for Debian and RPM systems, and an apt repository: dist/.
+dist:
+	script/dist
 
 # Coverage-guided fuzzing of everything that reads foreign bytes, a minute a target.
 fuzz:

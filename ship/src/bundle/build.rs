@@ -29,6 +29,8 @@ pub struct BuildRequest {
     pub version: Option<String>,
     /// Where the bundle goes; `None` for [`Layout::usual`].
     pub prefix: Option<PathBuf>,
+    /// Put the bundle into a tree under this folder, as for a package: its files name the paths of `prefix`.
+    pub root: Option<PathBuf>,
     /// The source, when it is not a pinned one.
     pub source: SourceRequest,
     /// Version of the FIPS module, where it is not that of the bundle.
@@ -67,7 +69,11 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
     let mut attempts = Attempts::default();
     let (version, archive) = choose(request, &pins, &mut attempts)?;
     let patch = request.core_offload.then(|| patch::core_offload(&version)).transpose()?;
-    let layout = request.layout(&version)?;
+    let named = request.layout(&version)?;
+    let layout = match &request.root {
+        Some(root) => named.under(&full_path(root)?),
+        None => named.clone(),
+    };
     let place = Place::claim(&layout)?;
     match find_finished(&layout, request, &version, patch)? {
         Some(manifest) => {
@@ -89,6 +95,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
             compile::run(
                 &place,
                 &layout,
+                &named,
                 &CompileRequest {
                     version: &version,
                     archive,
@@ -104,7 +111,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         }
     }
     let keep = request.keep_module && layout.gabion_module().exists();
-    refresh(&layout, module.as_deref().filter(|_| !keep))?;
+    refresh(&layout, &named, module.as_deref().filter(|_| !keep))?;
     if request.core_offload {
         place_library(&layout, library.as_deref())?;
     }
@@ -148,11 +155,7 @@ impl BuildRequest {
     /// Where a bundle of `version` goes.
     fn layout(&self, version: &str) -> Result<Layout> {
         let layout = match &self.prefix {
-            Some(prefix) => {
-                let full = std::path::absolute(prefix)
-                    .map_err(|cause| Error::io("cannot make a full path of", prefix, cause))?;
-                Layout::at(full)
-            }
+            Some(prefix) => Layout::at(full_path(prefix)?),
             None => {
                 let module = self.fips_module.as_deref().filter(|module| *module != version);
                 Layout::usual_with(version, module, self.core_offload)?
@@ -161,6 +164,10 @@ impl BuildRequest {
         layout.check_prefix()?;
         Ok(layout)
     }
+}
+
+fn full_path(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|cause| Error::io("cannot make a full path of", path, cause))
 }
 
 /// Which version it is to be, with its source where that was fetched already.
@@ -305,8 +312,8 @@ fn place_library(layout: &Layout, library: Option<&Path>) -> Result<()> {
 }
 
 /// Writes the configuration files and the module of a finished bundle where they differ.
-fn refresh(layout: &Layout, module: Option<&Path>) -> Result<()> {
-    if write_configuration(layout, layout)? {
+fn refresh(layout: &Layout, named: &Layout, module: Option<&Path>) -> Result<()> {
+    if write_configuration(layout, named)? {
         eprintln!("configuration files written to {}", layout.ssl().display());
     }
     match module {

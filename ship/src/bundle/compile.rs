@@ -39,14 +39,23 @@ pub(super) struct CompileRequest<'a> {
     pub(super) jobs: Option<usize>,
 }
 
-/// Builds what is wanted and puts it in its place.
+/// Builds what is wanted and moves it to `layout`. Its files name the paths of `named`, which differ from those of
+/// `layout` only in a bundle for a package.
 ///
 /// # Errors
 /// Every variant of [`Error`]; the place then holds what it held before.
-pub(super) fn run(place: &Place, layout: &Layout, wanted: &CompileRequest<'_>) -> Result<()> {
+pub(super) fn run(
+    place: &Place,
+    layout: &Layout,
+    named: &Layout,
+    wanted: &CompileRequest<'_>,
+) -> Result<()> {
     require_tools()?;
     let begun = std::time::Instant::now();
-    place.with_staging(|staging, log| in_staging(staging, log, layout, wanted))?;
+    place.with_staging(|staging, log| {
+        let tree = in_staging(staging, log, named, wanted)?;
+        move_into_place(staging, &tree, layout)
+    })?;
     eprintln!(
         "OpenSSL {} from {} built in {} in {}",
         wanted.version,
@@ -57,19 +66,20 @@ pub(super) fn run(place: &Place, layout: &Layout, wanted: &CompileRequest<'_>) -
     Ok(())
 }
 
+/// Builds the bundle whose paths are `named` in the staging folder and returns where it is.
 fn in_staging(
     staging: &Path,
     log: &Log,
-    layout: &Layout,
+    named: &Layout,
     wanted: &CompileRequest<'_>,
-) -> Result<()> {
+) -> Result<Layout> {
     let source = staging.join("source");
     let tree =
         run_stage("OpenSSL: unpack", || unpack_as(wanted.version, &wanted.archive, &source))?;
     if let Some(patch) = wanted.patch {
         run_stage("OpenSSL: core patch", || patch::apply(&tree, patch))?;
     }
-    let options = configure_options(layout)?;
+    let options = configure_options(named)?;
     let jobs = wanted
         .jobs
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
@@ -84,8 +94,7 @@ fn in_staging(
         make.args(["install_sw", "install_ssldirs", "install_fips"]);
         log.run(make.current_dir(&tree))
     })?;
-    let relative = layout.prefix().strip_prefix("/").unwrap_or(layout.prefix());
-    let tree = Layout::at(root.join(relative));
+    let tree = named.under(&root);
     if let Some((version, archive)) = &wanted.fips {
         let source = staging.join("fips-source");
         let source = run_stage("FIPS module: unpack", || unpack_as(version, archive, &source))?;
@@ -93,7 +102,7 @@ fn in_staging(
         build_module(log, &source, jobs, &tree)?;
     }
     run_stage("OpenSSL: FIPS self-tests", || fips_install(log, &tree))?;
-    write_configuration(&tree, layout)?;
+    write_configuration(&tree, named)?;
     write_manifest(&tree, wanted, options)?;
     for (from, to) in
         [(&wanted.provider, tree.gabion_module()), (&wanted.library, tree.gabion_library())]
@@ -102,7 +111,7 @@ fn in_staging(
             provider::place_module(from, &to)?;
         }
     }
-    move_into_place(staging, &tree, layout)
+    Ok(tree)
 }
 
 /// Unpacks an archive and makes sure that it is the version that was asked for.
@@ -268,10 +277,13 @@ fn write_manifest(tree: &Layout, wanted: &CompileRequest<'_>, options: Vec<Strin
     Ok(())
 }
 
-/// The time of now as [`utc_text`] has it.
+/// The current time as [`utc_text`] has it, or the time that `SOURCE_DATE_EPOCH` gives to a reproducible build.
 pub(super) fn now_text() -> String {
-    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    utc_text(elapsed.map_or(0, |elapsed| elapsed.as_secs()))
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
+    utc_text(given.unwrap_or_else(|| {
+        let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        elapsed.map_or(0, |elapsed| elapsed.as_secs())
+    }))
 }
 
 /// Seconds since 1970 as `YYYY-MM-DDThh:mm:ssZ` in the Gregorian calendar.

@@ -129,6 +129,12 @@ impl Layout {
         Layout { prefix: prefix.into() }
     }
 
+    /// The same layout in a tree under `root`, as a package builder unpacks or fills it.
+    #[must_use]
+    pub fn under(&self, root: &Path) -> Self {
+        Layout::at(root.join(self.prefix.strip_prefix("/").unwrap_or(&self.prefix)))
+    }
+
     /// The usual place of the bundle of an OpenSSL version, `~/.cache/gabion/openssl/bundle-V`.
     ///
     /// # Errors

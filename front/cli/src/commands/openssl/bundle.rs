@@ -46,6 +46,9 @@ struct Build {
     /// ~/.cache/gabion/openssl/bundle-VERSION, with -fips-V and -offload behind it where it has these]
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
+    /// Put the bundle into a tree under this folder, as for a package; its files name the paths of --prefix
+    #[arg(long, value_name = "DIR", requires = "prefix")]
+    root: Option<PathBuf>,
     /// Upstream tarball (.tar.gz) to build from, instead of a pinned version
     #[arg(long, value_name = "FILE|URL")]
     source: Option<String>,
@@ -81,6 +84,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let request = BuildRequest {
         version: build.openssl,
         prefix: build.prefix,
+        root: build.root,
         source: SourceRequest { location: build.source, sha256: build.sha256 },
         fips_module: build.fips_module,
         repair: build.repair,
