@@ -1,6 +1,8 @@
 //! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
 //! as docs/performance.md, from bench/results, `hbs NAME` that of hash-based signatures with a state, `kms NAME` that
 //! of the key management service; `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
+//! `cargo run -p xtask -- bom VERSION TIME TARGET BUNDLE OUT [COMPONENT...]` writes a bill of materials and the notices of licences into
+//! the folder OUT, for `script/dist`;
 //! `cargo run -p xtask -- packages` counts the packages behind what is shipped, in the format of xtask/packages.txt;
 //! `cargo run -p xtask -- suite-key NAME` prints the key under which `script/test` keeps a deep suite's result;
 //! `cargo run -p xtask -- tidy` makes the checks that no lint makes:
@@ -16,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bom;
 mod gates;
 mod layers;
 mod links;
@@ -82,6 +85,10 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(&root),
         ["packages"] => show(packages::show(&root)),
+        ["bom", version, time, target, bundle, out, ref others @ ..] => {
+            let (bundle, out) = (Path::new(bundle), Path::new(out));
+            show(bom::write(&root, &bom::Request { version, time, target, bundle, out, others }))
+        }
         ["suite-key", name] => show(suite_key::key(&root, name).map(|key| format!("{key}\n"))),
         ["performance", name] => show(performance::write(&root, name)),
         ["hbs", name] => show(performance::hbs::write(&root, name)),
@@ -92,7 +99,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "error: expected `tidy`, `packages`, `suite-key NAME`, `performance NAME`, `hbs NAME`, `kms NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
+                "error: expected `tidy`, `bom ...`, `packages`, `suite-key NAME`, `performance NAME`, `hbs NAME`, `kms NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
             );
             ExitCode::from(2)
         }
