@@ -47,11 +47,15 @@ pub struct BuildRequest {
     pub library: Option<PathBuf>,
     /// Compilers at a time; `None` for the number of cores.
     pub jobs: Option<usize>,
+    /// Processor that the bundle is for, `x86_64` or `aarch64`; `None` for this machine's. Another one's self-tests
+    /// of the FIPS module, which make `fipsmodule.cnf`, are left to a machine that has it.
+    pub arch: Option<String>,
 }
 
 /// Builds what is missing and returns the finished bundle's layout.
 ///
-/// With a finished bundle there, only its configuration files and Gabion's module are refreshed.
+/// With a finished bundle there, only its configuration files and Gabion's module are refreshed, and
+/// `fipsmodule.cnf` is made if it is missing, as in a tarball.
 /// Two builds of one bundle wait for each other. Which version it is, which newer one could not be had and
 /// what advisories concern it is said on standard error, every time.
 ///
@@ -106,12 +110,16 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
                     provider: choose_module(&layout, request, module.as_deref()),
                     library: choose_library(&layout, request, library.as_deref()),
                     jobs: request.jobs,
+                    cross: request.cross(),
                 },
             )?;
         }
     }
     let keep = request.keep_module && layout.gabion_module().exists();
     refresh(&layout, &named, module.as_deref().filter(|_| !keep))?;
+    if request.cross().is_none() && !layout.fipsmodule_conf().exists() {
+        place.with_staging(|staging, log| compile::test_fips_module(staging, log, &layout))?;
+    }
     if request.core_offload {
         place_library(&layout, library.as_deref())?;
     }
@@ -150,6 +158,11 @@ impl BuildRequest {
             Some(library) => Ok(Some(library.clone())),
             None => Ok(provider::find_library()),
         }
+    }
+
+    /// The processor that a cross compiler builds for.
+    fn cross(&self) -> Option<&str> {
+        self.arch.as_deref().filter(|arch| *arch != std::env::consts::ARCH)
     }
 
     /// Where a bundle of `version` goes.
@@ -373,8 +386,9 @@ fn find_finished(
     if !fits(&manifest, request, version, patch, layout)? {
         return Ok(None);
     }
-    let missing = layout.missing_parts();
-    if let Some(part) = missing.first() {
+    // That file is made again.
+    let made = layout.fipsmodule_conf();
+    if let Some(part) = layout.missing_parts().iter().find(|part| **part != made) {
         return Err(Error::NotReady(format!(
             "the bundle in {prefix} is broken: {} is missing; build it again with \
              `gabion bundle build --repair`",

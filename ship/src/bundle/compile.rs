@@ -37,6 +37,8 @@ pub(super) struct CompileRequest<'a> {
     pub(super) library: Option<PathBuf>,
     /// Compilers at a time; `None` for the number of cores.
     pub(super) jobs: Option<usize>,
+    /// The processor that a cross compiler builds for.
+    pub(super) cross: Option<&'a str>,
 }
 
 /// Builds what is wanted and moves it to `layout`. Its files name the paths of `named`, which differ from those of
@@ -79,7 +81,7 @@ fn in_staging(
     if let Some(patch) = wanted.patch {
         run_stage("OpenSSL: core patch", || patch::apply(&tree, patch))?;
     }
-    let options = configure_options(named)?;
+    let options = configure_options(named, wanted.cross)?;
     let jobs = wanted
         .jobs
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
@@ -101,7 +103,9 @@ fn in_staging(
         configure(log, "FIPS module: configure", &source, &options)?;
         build_module(log, &source, jobs, &tree)?;
     }
-    run_stage("OpenSSL: FIPS self-tests", || fips_install(log, &tree))?;
+    if wanted.cross.is_none() {
+        test_fips_module(staging, log, &tree)?;
+    }
     write_configuration(&tree, named)?;
     write_manifest(&tree, wanted, options)?;
     for (from, to) in
@@ -166,9 +170,9 @@ fn require_tools() -> Result<()> {
     )))
 }
 
-/// The arguments of OpenSSL's Configure for this machine and place.
-fn configure_options(layout: &Layout) -> Result<Vec<String>> {
-    let target = match (std::env::consts::OS, std::env::consts::ARCH) {
+/// The arguments of OpenSSL's Configure for a place, and for this machine's processor or that of a cross compiler.
+fn configure_options(layout: &Layout, cross: Option<&str>) -> Result<Vec<String>> {
+    let target = match (std::env::consts::OS, cross.unwrap_or(std::env::consts::ARCH)) {
         ("linux", "x86_64") => "linux-x86_64",
         ("linux", "aarch64") => "linux-aarch64",
         (os, arch) => {
@@ -178,7 +182,7 @@ fn configure_options(layout: &Layout) -> Result<Vec<String>> {
         }
     };
     let prefix = layout.prefix().display();
-    Ok(vec![
+    let mut options = vec![
         target.to_string(),
         "enable-fips".to_string(),
         // 64-bit P-256, P-384 and P-521, as distributions build them.
@@ -189,7 +193,9 @@ fn configure_options(layout: &Layout) -> Result<Vec<String>> {
         format!("--openssldir={prefix}/ssl"),
         "--libdir=lib".to_string(),
         format!("-Wl,-rpath,{prefix}/lib"),
-    ])
+    ];
+    options.extend(cross.map(|arch| format!("--cross-compile-prefix={arch}-linux-gnu-")));
+    Ok(options)
 }
 
 /// Runs make, counting compiler calls against the number that a dry run announces.
@@ -220,30 +226,35 @@ fn compile(log: &Log, tree: &Path, jobs: usize) -> Result<()> {
     result
 }
 
-/// Runs the module's self-tests and writes `fipsmodule.cnf` in the staged tree.
+/// Runs the module's self-tests and writes `fipsmodule.cnf`, in one step.
 ///
 /// `-pedantic` turns on every check of the module that OpenSSL leaves off for older programs: with
 /// it RSA key transport and the key schedule of TLS 1.2 without an extended master secret are
 /// refused, as FIPS 140-3 has it.
-fn fips_install(log: &Log, tree: &Layout) -> Result<()> {
-    log.run(
-        Command::new(tree.openssl())
-            .arg("fipsinstall")
-            .arg("-pedantic")
-            .arg("-module")
-            .arg(tree.fips_module())
-            .arg("-out")
-            .arg(tree.fipsmodule_conf())
-            // The staged command must find its own libraries, and no configuration file.
-            .env("LD_LIBRARY_PATH", tree.lib())
-            .env("OPENSSL_CONF", "/dev/null")
-            .env_remove("OPENSSL_MODULES"),
-    )
+pub(super) fn test_fips_module(staging: &Path, log: &Log, tree: &Layout) -> Result<()> {
+    let (made, place) = (staging.join("fipsmodule.cnf"), tree.fipsmodule_conf());
+    run_stage("OpenSSL: FIPS self-tests", || {
+        log.run(
+            Command::new(tree.openssl())
+                .arg("fipsinstall")
+                .arg("-pedantic")
+                .arg("-module")
+                .arg(tree.fips_module())
+                .arg("-out")
+                .arg(&made)
+                // The command must find its own libraries, and no configuration file.
+                .env("LD_LIBRARY_PATH", tree.lib())
+                .env("OPENSSL_CONF", "/dev/null")
+                .env_remove("OPENSSL_MODULES"),
+        )?;
+        std::fs::rename(&made, &place).map_err(|cause| Error::io("cannot move to", &place, cause))
+    })
 }
 
 /// Writes the record that makes a staged tree a finished bundle.
 fn write_manifest(tree: &Layout, wanted: &CompileRequest<'_>, options: Vec<String>) -> Result<()> {
-    if let Some(part) = tree.missing_parts().first() {
+    let untested = wanted.cross.map(|_| tree.fipsmodule_conf());
+    if let Some(part) = tree.missing_parts().iter().find(|part| Some(*part) != untested.as_ref()) {
         return Err(Error::Integrity(format!(
             "the build ended without an error, but {} is missing",
             part.display()
@@ -311,6 +322,16 @@ fn utc_text(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cross_compiler_is_named_by_its_prefix() {
+        let options = configure_options(&Layout::at("/p"), Some("aarch64")).unwrap();
+        assert_eq!(options[0], "linux-aarch64");
+        assert!(options.contains(&"--cross-compile-prefix=aarch64-linux-gnu-".to_string()));
+        let native = configure_options(&Layout::at("/p"), None).unwrap();
+        assert!(!native.iter().any(|option| option.contains("cross")));
+        assert!(configure_options(&Layout::at("/p"), Some("m68k")).is_err());
+    }
 
     #[test]
     fn utc_text_knows_the_calendar() {

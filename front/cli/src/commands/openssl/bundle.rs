@@ -28,7 +28,8 @@ enum Action {
 /// version by --repair only.
 ///
 /// A finished bundle is not built again: its configuration files and gabion.so are replaced where
-/// they differ. An interrupted build leaves nothing that looks finished.
+/// they differ, and the FIPS module is tested if that was left out. An interrupted build leaves nothing
+/// that looks finished.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   gabion bundle build
@@ -49,6 +50,12 @@ struct Build {
     /// Put the bundle into a tree under this folder, as for a package; its files name the paths of --prefix
     #[arg(long, value_name = "DIR", requires = "prefix")]
     root: Option<PathBuf>,
+    /// Processor that the bundle is for, by the cross compiler ARCH-linux-gnu-gcc [default: this machine's]
+    ///
+    /// The FIPS module of another processor is not tested, and its fipsmodule.cnf is missing, until `gabion bundle
+    /// build --prefix DIR` runs there.
+    #[arg(long, value_name = "ARCH", requires = "root", value_parser = ["aarch64", "x86_64"])]
+    arch: Option<String>,
     /// Upstream tarball (.tar.gz) to build from, instead of a pinned version
     #[arg(long, value_name = "FILE|URL")]
     source: Option<String>,
@@ -93,6 +100,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         core_offload: build.core_offload,
         library: build.library,
         jobs: build.jobs,
+        arch: build.arch,
     };
     let layout = bundle::build(&request)?;
     say!("{}", layout.prefix().display());

@@ -243,9 +243,14 @@ fn bundle(layout: &Layout) -> Check {
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
     };
     if !missing.is_empty() {
+        // A bundle from a tarball is not built again.
+        let mend = match missing == [layout.fipsmodule_conf()] {
+            true => format!("{BUILD} --prefix {}", crate::files::shown(layout.prefix(), "-")),
+            false => REPAIR.to_owned(),
+        };
         let missing: Vec<String> = missing.iter().map(|part| part.display().to_string()).collect();
         let detail = format!("{place} lacks {}", missing.join(", "));
-        return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
+        return Check::new(name, Verdict::Broken, detail).mended_by(&mend);
     }
     let standing = manifest.version_status();
     let from = standing.taken_from.map_or(String::new(), |from| format!(" from {from}"));
