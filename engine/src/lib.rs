@@ -31,6 +31,11 @@
 
 #![forbid(unsafe_code)]
 
+/// Compiles the example of the crate's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod after_sign;
 mod cache;
 mod code;

@@ -32,6 +32,11 @@
 
 #![forbid(unsafe_code)]
 
+/// Compiles the example of the crate's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(feature = "fips")]
 compile_error!(
     "gabion-rustls has no feature `fips`: no module that holds the engine's code is validated by FIPS 140-3, \
