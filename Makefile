@@ -11,7 +11,7 @@ COMMIT  = $(shell git describe --always --dirty 2>/dev/null)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates dist fuzz hbs-faults install install-c soak
+.PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates dist fuzz hbs-faults install install-c install-pages soak
 
 all:
 	GABION_COMMIT="$(COMMIT)" cargo build --release --package gabion-cli --package gabion-bench --package gabion-provider --package gabion-capi
@@ -58,7 +58,8 @@ bench-kms-gates:
 bench-go:
 	cd front/go/bench && go run . -out ../../../bench/results/go-$(NAME).ndjson
 
-# The command and gabion-bench, the provider module, and the C library with its header; the bundles of the user who calls this get the same module.
+# The command and gabion-bench with their manual pages and completions, the provider module, and the C library with its header; the
+# bundles of the user who calls this get the same module.
 # `make && sudo make install` builds as the user: root builds only what is not there.
 install:
 	@if [ "$$(id -u)" -ne 0 ] || [ ! -x $(RELEASE)/gabion ] || [ ! -x $(RELEASE)/gabion-bench ] \
@@ -70,13 +71,24 @@ install:
 	mv -f $(DESTDIR)$(PREFIX)/bin/gabion-bench.new $(DESTDIR)$(PREFIX)/bin/gabion-bench
 	install -m 755 $(RELEASE)/libgabion_provider.so $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so
-	@$(MAKE) --no-print-directory install-c
+	@$(MAKE) --no-print-directory install-c install-pages
 ifeq ($(DESTDIR),)
 	@if [ "$$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
 	@if [ "$$(id -u)" -eq 0 ] && [ -n "$$SUDO_USER" ]; then \
 	    sudo -u "$$SUDO_USER" -H $(PREFIX)/bin/gabion provider refresh; \
 	else $(PREFIX)/bin/gabion provider refresh; fi
 endif
+
+# Manual pages and completions, which the commands write themselves.
+SHARE = $(DESTDIR)$(PREFIX)/share
+install-pages:
+	install -d $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/fish/vendor_completions.d $(SHARE)/zsh/site-functions
+	for program in gabion gabion-bench; do \
+	    $(RELEASE)/$$program man $(SHARE)/man/man1 && \
+	    $(RELEASE)/$$program completions bash >$(SHARE)/bash-completion/completions/$$program && \
+	    $(RELEASE)/$$program completions fish >$(SHARE)/fish/vendor_completions.d/$$program.fish && \
+	    $(RELEASE)/$$program completions zsh >$(SHARE)/zsh/site-functions/_$$program || exit; \
+	done
 
 # The C library alone, as it was built, with its header and what pkg-config tells of them.
 install-c:
@@ -91,7 +103,7 @@ install-c:
 	sed -e 's#@PREFIX@#$(PREFIX)#' -e 's#@VERSION@#$(VERSION)#' front/capi/gabion.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/gabion.pc
 
-# Packages for Debian and RPM systems, and an apt repository: dist/.
+# Packages for Debian and RPM systems, an apt repository, a tarball, an image, Go modules and crates: dist/.
 dist:
 	script/dist
 
