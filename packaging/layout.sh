@@ -5,16 +5,15 @@ make_layout() {
     rm -rf "$stage"
     mkdir -p "$common"
     for program in gabion gabion-bench; do
-        "$strip" -o "$common/$program" "$release/$program"
+        "${cross}strip" -o "$common/$program" "$release/$program"
     done
     for library in libgabion_provider.so libgabion.so; do
-        "$strip" --strip-unneeded -o "$common/$library" "$release/$library"
+        "${cross}strip" --strip-unneeded -o "$common/$library" "$release/$library"
     done
-    "$strip" --strip-debug --enable-deterministic-archives -o "$common/libgabion.a" "$release/libgabion.a"
+    "${cross}strip" --strip-debug --enable-deterministic-archives -o "$common/libgabion.a" "$release/libgabion.a"
     lay_out_format deb "usr/lib/$machine-linux-gnu"
     lay_out_format rpm usr/lib64
     check_symbols
-    check_archive
     find "$stage" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
@@ -51,8 +50,8 @@ lay_out_format() {
     bundle=$at/gabion-openssl/usr/lib/gabion/openssl
     # Programs are not compiled against it, and postinst makes the configuration of its FIPS module.
     rm -rf "$bundle/include" "$bundle/lib/pkgconfig" "$bundle/lib/cmake" "$bundle/ssl/fipsmodule.cnf"
-    find "$bundle/lib" "$bundle/bin" -name '*.so*' -type f -exec "$strip" --strip-unneeded {} +
-    "$strip" "$bundle/bin/openssl"
+    find "$bundle/lib" "$bundle/bin" -name '*.so*' -type f -exec "${cross}strip" --strip-unneeded {} +
+    "${cross}strip" "$bundle/bin/openssl"
     install -D -m 644 "$common/libgabion_provider.so" "$at/gabion-openssl-provider/$2/ossl-modules/gabion.so"
     install -D -m 644 "$common/libgabion.so" "$at/libgabion1/$2/libgabion.so.$abi"
     install -D -m 644 "$common/libgabion.a" "$at/libgabion-dev/$2/libgabion.a"
@@ -66,17 +65,10 @@ lay_out_format() {
 # Fails if a file needs a newer glibc than the packages ask for.
 check_symbols() {
     newest=$(find "$common" "$built/root" -type f -exec sh -c 'objdump=$1; shift
-        for f; do head -c 4 "$f" | grep -q ELF && "$objdump" -T "$f"; done 2>/dev/null' sh "$objdump" {} + |
+        for f; do head -c 4 "$f" | grep -q ELF && "$objdump" -T "$f"; done 2>/dev/null' sh "${cross}objdump" {} + |
         grep -o 'GLIBC_2\.[0-9.]*' | sort -uV | tail -n 1)
     case $(printf '%s\n' "$newest" GLIBC_2.34 | sort -V | tail -n 1) in
     GLIBC_2.34) echo "newest symbol of glibc: $newest" ;;
     *) fail "a file needs $newest; packages are for glibc 2.34 and newer" ;;
     esac
-}
-
-# Fails if the static library has more than 15 MB.
-check_archive() {
-    size=$(stat -c %s "$common/libgabion.a")
-    echo "libgabion.a: $size bytes"
-    [ "$size" -le 15000000 ] || fail "libgabion.a has $size bytes; at most 15000000"
 }

@@ -10,7 +10,10 @@ make_goproxy() {
     mkdir -p "$sources" "$out"
     git ls-files -z front/go | xargs -0 cp --parents -t "$sources"
     modules=$sources/front/go
-    # It names the module beside it, in the same clone.
+    # A proxy serves no module whose name begins with a word without a dot.
+    find "$modules" -name '*.go' -exec sed -i 's#"gabion/fipstls#"gabion.invalid/fipstls#' {} +
+    sed -i 's#gabion/fipstls#gabion.invalid/fipstls#' "$modules/go.mod" "$modules/grpc/go.mod"
+    # The other module is beside it in a clone.
     (cd "$modules/grpc" && go mod edit -dropreplace=gabion.invalid/fipstls -require="gabion.invalid/fipstls@v$version")
     (cd packaging/goproxy && go build -trimpath -o "$sources/goproxy" .)
     for module in fipstls fipstls/grpc; do

@@ -10,6 +10,7 @@ if [ -z "${GABION_IMAGE_NAMESPACE-}" ]; then
     exec unshare --mount --pid --fork --kill-child "$0" "$root"
 fi
 limit=134217728
+mkdir -p "$root/dev" "$root/proc"
 mount --bind "$root" "$root"
 mount --bind /dev "$root/dev"
 mount -t proc proc "$root/proc"
