@@ -4,8 +4,6 @@ PREFIX ?= /usr/local
 TARGET  = $(or $(CARGO_TARGET_DIR),target)
 RELEASE = $(TARGET)/release
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-# Line tables of Rust's own library and of ours are most of an archive, and no use in a C program.
-STRIP  ?= strip
 # What the command says of results that it measures; empty outside of a repository.
 COMMIT  = $(shell git describe --always --dirty 2>/dev/null)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
@@ -94,8 +92,8 @@ install-pages:
 install-c:
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 front/capi/include/gabion.h $(DESTDIR)$(PREFIX)/include/gabion.h
-	install -m 644 $(RELEASE)/libgabion.a $(DESTDIR)$(PREFIX)/lib/libgabion.a.new
-	$(STRIP) --strip-debug $(DESTDIR)$(PREFIX)/lib/libgabion.a.new
+	script/archive $(RELEASE)/libgabion.a $(DESTDIR)$(PREFIX)/lib/libgabion.a.new
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/libgabion.a.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/libgabion.a.new $(DESTDIR)$(PREFIX)/lib/libgabion.a
 	install -m 755 $(RELEASE)/libgabion.so $(DESTDIR)$(PREFIX)/lib/libgabion.so.$(ABI).new
 	mv -f $(DESTDIR)$(PREFIX)/lib/libgabion.so.$(ABI).new $(DESTDIR)$(PREFIX)/lib/libgabion.so.$(ABI)

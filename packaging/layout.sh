@@ -10,7 +10,7 @@ make_layout() {
     for library in libgabion_provider.so libgabion.so; do
         "${cross}strip" --strip-unneeded -o "$common/$library" "$release/$library"
     done
-    "${cross}strip" --strip-debug --enable-deterministic-archives -o "$common/libgabion.a" "$release/libgabion.a"
+    script/archive "$release/libgabion.a" "$common/libgabion.a" "$cross"
     lay_out_format deb "usr/lib/$machine-linux-gnu"
     lay_out_format rpm usr/lib64
     check_symbols
