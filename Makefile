@@ -36,15 +36,15 @@ NAME ?= $(shell uname -m)
 bench:
 	script/bench $(NAME)
 
-# Hash-based signatures with a state, beside wolfSSL's: bench/results/hbs-NAME.ndjson and docs/performance-hbs.md.
+# Hash-based signatures with a state, beside wolfSSL's: bench/results/hbs-NAME.ndjson and docs/reference/performance-hbs.md.
 bench-hbs:
 	script/bench-hbs $(NAME)
 
-# The same with their state on a disk: bench/results/hbs-durable-NAME.ndjson and docs/performance-hbs.md.
+# The same with their state on a disk: bench/results/hbs-durable-NAME.ndjson and docs/reference/performance-hbs.md.
 bench-hbs-durable:
 	script/bench-hbs-durable $(NAME)
 
-# The key management service: bench/results/kms-NAME.ndjson and docs/performance-kms.md.
+# The key management service: bench/results/kms-NAME.ndjson and docs/reference/performance-kms.md.
 bench-kms:
 	script/bench-kms $(NAME)
 

@@ -15,7 +15,7 @@
 //! - All state that a fork copies is immutable, atomic or working memory that nobody had taken, so a forked child
 //!   goes on with its own copy; what another thread was making at the fork, a self-test, a table or
 //!   what derives from a key, the child makes again. Only the curves of RustCrypto (P-521, and others
-//!   where graviola does not serve) have a table that a child may wait for: see docs/engine.md.
+//!   where graviola does not serve) have a table that a child may wait for: see docs/guide/engine.md.
 //! - Randomness comes from the caller's [`Entropy`], drawn once for a batch.
 //!
 //! # Examples

@@ -68,7 +68,7 @@ func helloSize(t *testing.T, config *Config) int {
 	return len(header) + int(header[3])<<8 + int(header[4])
 }
 
-// docs/go.md says how large hellos are with 3.5, and by how much the two switches make them smaller.
+// docs/guide/go.md says how large hellos are with 3.5, and by how much the two switches make them smaller.
 func TestHelloSizes(t *testing.T) {
 	leavesNothing(t)
 	library, _ := Loaded()
@@ -86,19 +86,19 @@ func TestHelloSizes(t *testing.T) {
 	if sizes[0] < 1400 || sizes[1] >= sizes[0] || sizes[2] > 400 || sizes[3] >= sizes[2] {
 		t.Errorf("hellos of %d bytes", sizes)
 	}
-	page, err := os.ReadFile("../../docs/go.md")
+	page, err := os.ReadFile("../../docs/guide/go.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	said := regexp.MustCompile(`hello for .localhost. has (\d+) bytes, (\d+) with .*, (\d+) with .*, (\d+) with both`).
 		FindStringSubmatch(strings.Join(strings.Fields(string(page)), " "))
 	if said == nil {
-		t.Fatal("docs/go.md does not say how large hellos are")
+		t.Fatal("docs/guide/go.md does not say how large hellos are")
 	}
 	for i, size := range sizes {
 		// A system's openssl.cnf may offer a little more or less.
 		if number, _ := strconv.Atoi(said[i+1]); library.Number>>20 == 0x305 && (size < number-100 || size > number+100) {
-			t.Errorf("a hello of %d bytes, and docs/go.md says %d", size, number)
+			t.Errorf("a hello of %d bytes, and docs/guide/go.md says %d", size, number)
 		}
 	}
 	t.Logf("%s: hellos of %d bytes", library.Version, sizes)

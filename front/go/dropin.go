@@ -9,7 +9,7 @@ import (
 )
 
 // Names for programs that were written for github.com/aristanetworks/go-openssl-fips/fipstls, and want to
-// change the import path only. docs/go.md has a table of all that it exports.
+// change the import path only. docs/guide/go.md has a table of all that it exports.
 
 // Version1 is TLS 1.0.
 const Version1 = Version10

@@ -61,11 +61,11 @@ Conn Conn.Handshake Conn.Read Conn.Write Conn.Close Conn.LocalAddr Conn.RemoteAd
 Conn.SetReadDeadline Conn.SetWriteDeadline
 Logger Logger.Logf Logger.Wrap DefaultLogger LogLevelErr LogLevelInfo LogLevelDebug`
 
-// Every name is exported here, or docs/go.md has the line to write in its place; and the table has no
+// Every name is exported here, or docs/guide/go.md has the line to write in its place; and the table has no
 // other names.
 func TestEveryTheirNameIsAnswered(t *testing.T) {
 	ours, same, others := exported(t), map[string]bool{}, map[string]bool{}
-	page, err := os.ReadFile("../../docs/go.md")
+	page, err := os.ReadFile("../../docs/guide/go.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,17 +92,17 @@ func TestEveryTheirNameIsAnswered(t *testing.T) {
 		owner := strings.TrimSuffix(name, "."+field)
 		// A field stands in the table by its own name, a method by its type's where that is replaced.
 		if isReplaced := others[name] || others[owner] || field != "" && others[field]; !ours[name] && !isReplaced {
-			t.Errorf("%s is not exported, and docs/go.md has nothing to write in its place", name)
+			t.Errorf("%s is not exported, and docs/guide/go.md has nothing to write in its place", name)
 		}
 	}
 	for name := range same {
 		if !theirs[name] || !ours[name] {
-			t.Errorf("docs/go.md calls %s the same: theirs %v, ours %v", name, theirs[name], ours[name])
+			t.Errorf("docs/guide/go.md calls %s the same: theirs %v, ours %v", name, theirs[name], ours[name])
 		}
 	}
 	for name := range others {
 		if !theirs[name] && !theirs["Config."+name] {
-			t.Errorf("docs/go.md replaces %s, which is not theirs", name)
+			t.Errorf("docs/guide/go.md replaces %s, which is not theirs", name)
 		}
 	}
 }

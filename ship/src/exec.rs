@@ -71,7 +71,7 @@ pub fn guard(settings: &Settings) -> Result<()> {
     if settings.mode == FipsMode::Only {
         return Err(Error::NotReady(format!(
             "{problems}\n       mode is `only`, so nothing was started. Rebuild with \
-             `gabion bundle build --repair`, or see docs/fips.md"
+             `gabion bundle build --repair`, or see docs/guide/fips.md"
         )));
     }
     eprintln!("warning: {problems}\n         mode is `ready`, so the command starts all the same");
@@ -94,7 +94,7 @@ fn guard_program(
     let findings = program::look(program, &settings.layout, variables);
     if settings.mode == FipsMode::Only && !findings.against.is_empty() {
         return Err(Error::NotReady(format!(
-            "{}\n       mode is `only`, so nothing was started; see docs/fips.md",
+            "{}\n       mode is `only`, so nothing was started; see docs/guide/fips.md",
             findings.against.join("\n       ")
         )));
     }

@@ -17,7 +17,7 @@
 //! one is older than they are; both are refused, and a refusal changes nothing.
 //!
 //! What it asks of the world goes through two seams: [`Disk`](gabion_disk::Disk), each call of which may fail, tear or be the last one
-//! before the power is gone, and [`Machine`]. docs/state.md says which faults are survived, and which are not
+//! before the power is gone, and [`Machine`]. docs/operate/state.md says which faults are survived, and which are not
 //! noticed.
 //!
 //! # Examples

@@ -54,7 +54,7 @@ for module in . grpc bench; do
     (cd "$module" && go vet ./...) || failed=$((failed + 1))
 done
 CGO_ENABLED=0 go vet . || failed=$((failed + 1))
-GOOS=windows go build . || failed=$((failed + 1)) # without a way to libssl, as docs/go.md says
+GOOS=windows go build . || failed=$((failed + 1)) # without a way to libssl, as docs/guide/go.md says
 
 # libssl NAME FILE PREFIX  all tests with one library
 libssl() {

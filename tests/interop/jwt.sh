@@ -3,7 +3,7 @@
 # jwcrypto for Python, jose for Node, go-jose and golang-jwt for Go, Nimbus JOSE+JWT for Java and jsonwebtoken for Rust,
 # each with the algorithms that it knows. Each takes a good token, and refuses one whose claims were changed, one of another
 # key, and one that is over. Each reads the set of the types that are older than RFC 9964 (kty=EC,OKP,RSA), and the set with
-# keys of all types as docs/kms.md says. Prints "N passed, N failed" and exits 0 only when none failed.
+# keys of all types as docs/guide/kms.md says. Prints "N passed, N failed" and exits 0 only when none failed.
 #
 #   tests/interop/jwt.sh            with what is in the cache; else it says what was skipped
 #   tests/interop/jwt.sh --fetch    gets the libraries first, from PyPI, npm, Go's proxy, Maven Central and crates.io, into
@@ -138,7 +138,7 @@ verified() {
     check "$library reads the set of older types" takes "$@" "$work/old.jwks" "$work/ES256.jwt" ES256
     case $mixed in
     reads) check "$library reads the set of all types" takes "$@" "$work/all.jwks" "$work/ES256.jwt" ES256 ;;
-    fails) check "$library fails on the set of all types, as docs/kms.md says" \
+    fails) check "$library fails on the set of all types, as docs/guide/kms.md says" \
         refuses . "$@" "$work/all.jwks" "$work/ES256.jwt" ES256 ;;
     esac
 }

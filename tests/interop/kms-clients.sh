@@ -1,6 +1,6 @@
 #!/bin/sh
 # Clients of Vault and OpenBao from package registries, and `gabion kms dev`, over TLS on this machine alone: which call of which client
-# does what it does with Vault. Prints the matrix as docs/kms-clients.md has it, and compares both. Prints "N passed, N failed" and
+# does what it does with Vault. Prints the matrix as docs/guide/kms-clients.md has it, and compares both. Prints "N passed, N failed" and
 # exits 0 only when none failed.
 #
 #   tests/interop/kms-clients.sh            with what is in the cache; else it says what was skipped
@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/interop/kms-clients
 programs=tests/interop/kms/clients
-page=docs/kms-clients.md
+page=docs/guide/kms-clients.md
 python=$folder/python/bin/python
 . tests/interop/kms/fetch
 

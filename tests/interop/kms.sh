@@ -1,7 +1,7 @@
 #!/bin/sh
 # Other people's programs and `gabion kms dev`, over TLS on this machine alone: hvac makes every call of Vault's Transit
 # that it has, with keys of ML-DSA by its raw adapter; curl and Go's library of Vault make the calls of the matrix in
-# docs/kms-clients.md, whose other clients tests/interop/kms-clients.sh runs; SOPS encrypts a file, decrypts it, and does
+# docs/guide/kms-clients.md, whose other clients tests/interop/kms-clients.sh runs; SOPS encrypts a file, decrypts it, and does
 # so after a rotation; sigstore's signer for Vault makes keys, signs, rotates and verifies; schemathesis asks what openapi.json describes and
 # what it forbids. Prints "N passed, N failed" and exits 0 only when none failed.
 #

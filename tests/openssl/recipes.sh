@@ -125,7 +125,7 @@ prepare_programs() {
     # in a check of the pair, and a seed of a wrong length when it is set, not when a key is made.
     program "$1" "$2" slh_dsa_test 'slh_dsa_key_validate_failure_test|slh_dsa_keygen_invalid_test'
     # A function inside libcrypto; and a generator of test bytes in the place of the application's, which is
-    # not where our randomness comes from (docs/provider-keys.md).
+    # not where our randomness comes from (docs/reference/provider-keys.md).
     program "$1" "$2" ml_kem_evp_extra_test \
         'test_mlx_kem_dup_partial_selection|test_non_derandomised_ml_kem'
     # Functions inside libcrypto, which it does not export: they link, and the tests that call them are left out.

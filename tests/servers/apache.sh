@@ -139,12 +139,12 @@ reloads() {
         ! echo "$after" | grep -qxF "$before"
 }
 
-# The commands of docs/servers.md as they stand there, but for port and paths.
+# The commands of docs/guide/servers.md as they stand there, but for port and paths.
 page_works() {
     mkdir -p "$work/page" "$work/bin"
     ln -sf "$gabion" "$work/bin/gabion"
     page_port=$(free_port)
-    sed -n '/^<!-- tests\/servers\/apache.sh/,/^The answer/s/^    //p' docs/servers.md |
+    sed -n '/^<!-- tests\/servers\/apache.sh/,/^The answer/s/^    //p' docs/guide/servers.md |
         sed "s/8443/$page_port/; s|/usr/sbin/apache2|$apache|; s|/usr/lib/apache2|$root/usr/lib/apache2|" \
             >"$work/page/commands"
     chmod 755 "$work/page"

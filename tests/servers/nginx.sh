@@ -308,12 +308,12 @@ others_counted() {
         [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
 }
 
-# The commands of docs/servers.md as they stand there, but for the port.
+# The commands of docs/guide/servers.md as they stand there, but for the port.
 page_works() {
     mkdir -p "$work/page" "$work/bin"
     ln -sf "$gabion" "$work/bin/gabion"
     page_port=$(free_port)
-    sed -n '/^<!-- tests\/servers\/nginx.sh/,/^The answer/s/^    //p' docs/servers.md |
+    sed -n '/^<!-- tests\/servers\/nginx.sh/,/^The answer/s/^    //p' docs/guide/servers.md |
         sed "s/8443/$page_port/; s|/usr/sbin/nginx|$nginx|" >"$work/page/commands"
     status=0
     (cd "$work/page" && PATH=$work/bin:$PATH sh -eu commands) >"$work/page/out" 2>&1 || status=$?

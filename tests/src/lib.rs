@@ -4,7 +4,7 @@
 //! - [`fault_injection`]: kernels that are disturbed once.
 //! - [`fuzz`]: what is fuzzed, as functions of bytes.
 //! - [`probe`]: kernels that count, widen or hinder others.
-//! - [`stopwatch`]: kernels that measure others, for the floors in docs/performance.md.
+//! - [`stopwatch`]: kernels that measure others, for the floors in docs/reference/performance.md.
 //! - [`observer`]: kernels whose results are looked at, or changed.
 //! - [`vectors`]: where published test vectors are found and how they are read.
 //! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.

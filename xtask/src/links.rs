@@ -5,7 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders whose pages are checked, and whose headings are known.
-const FOLDERS: &[&str] = &["", "docs", "docs/adr", "bench", "bench/peers", "fuzz", "tests/vectors"];
+const FOLDERS: &[&str] = &[
+    "",
+    "docs",
+    "docs/start",
+    "docs/guide",
+    "docs/operate",
+    "docs/reference",
+    "docs/internals",
+    "docs/adr",
+    "bench",
+    "bench/peers",
+    "fuzz",
+    "tests/vectors",
+];
 
 /// Every relative link of a page leads to a file, and one that names a heading of a page to that heading.
 pub fn check(root: &Path, findings: &mut Vec<String>) {

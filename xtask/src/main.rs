@@ -1,5 +1,5 @@
 //! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
-//! as docs/performance.md, from bench/results, `hbs NAME` that of hash-based signatures with a state, `kms NAME` that
+//! as docs/reference/performance.md, from bench/results, `hbs NAME` that of hash-based signatures with a state, `kms NAME` that
 //! of the key management service; `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
 //! `cargo run -p xtask -- bom VERSION TIME TARGET BUNDLE OUT [COMPONENT...]` writes a bill of materials and the notices of licences into
 //! the folder OUT, for `script/dist`;

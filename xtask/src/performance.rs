@@ -13,14 +13,15 @@ use gabion_rows::handshakes::{Handshake, Provider, Stack};
 use gabion_rows::operations::{Floor, Peer, Reference, ReferenceKind, Subject, Threads, Timing};
 use serde::de::DeserializeOwned;
 
-/// Writes docs/performance.md where that is this machine's, and docs/performance-NAME.md for every other
+/// Writes docs/reference/performance.md where that is this machine's, and docs/reference/performance-NAME.md for every other
 /// machine, and returns the page. It needs five files: ours, ours on two threads, its floors, other
 /// libraries', and handshakes; and bench/results/recorded.ndjson, what was measured elsewhere.
 pub fn write(root: &Path, name: &str) -> Result<String, String> {
     let page = page(&root.join("bench/results"), name)?;
-    let first = root.join("docs/performance.md");
+    let first = root.join("docs/reference/performance.md");
     let is_first = fs::read_to_string(&first).is_ok_and(|page| page.contains(&command(name)));
-    let path = if is_first { first } else { root.join(format!("docs/performance-{name}.md")) };
+    let path =
+        if is_first { first } else { root.join(format!("docs/reference/performance-{name}.md")) };
     put(&path, page)
 }
 
@@ -381,7 +382,7 @@ mod tests {
         for (file, name) in
             [("performance.md", "xeon-spr"), ("performance-epyc-zen4.md", "epyc-zen4")]
         {
-            let kept = fs::read_to_string(root.join("docs").join(file)).unwrap();
+            let kept = fs::read_to_string(root.join("docs/reference").join(file)).unwrap();
             assert_eq!(page(&root.join("bench/results"), name).unwrap(), kept, "{name}");
         }
     }

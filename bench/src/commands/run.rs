@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     write(&args.out, &handshake, &rows, &ours, &stock, version(&settings).as_deref())?;
     show(&table(&rows, &ours, &stock));
     show(&format!(
-        "\nNext: gabion doctor · gabion bench tls · docs/cli.md · everything measured is in {}\n",
+        "\nNext: gabion doctor · gabion bench tls · docs/reference/cli.md · everything measured is in {}\n",
         args.out.display()
     ));
     Ok(0)

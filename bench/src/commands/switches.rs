@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     switch: Vec<SwitchName>,
     /// Key exchange groups [default: X25519MLKEM768; without --group, --sig, --threads and
-    /// --connections: the rows of docs/provider-measurements.md]
+    /// --connections: the rows of docs/reference/provider-measurements.md]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     group: Vec<String>,
     /// Algorithms of the server's and the root's key [default: ML-DSA-65, or as above]

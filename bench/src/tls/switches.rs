@@ -56,7 +56,7 @@ const SLICE: Duration = Duration::from_millis(250);
 /// The switches, as the provider's section of a configuration file names them.
 const SWITCHES: [&str; 3] = ["key-pools", "x25519", "async-jobs"];
 
-/// The rows of docs/provider-measurements.md: switch, group, signature, threads and connections. ECDSA is what most
+/// The rows of docs/reference/provider-measurements.md: switch, group, signature, threads and connections. ECDSA is what most
 /// certificates are, and leaves the group the largest part of a handshake. `default` is no group: libssl's own
 /// list, with two key shares of a client.
 pub const USUAL: [(&str, &str, &str, usize, usize); 17] = [

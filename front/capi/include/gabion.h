@@ -130,7 +130,7 @@ typedef struct gabion_gpu_counts {
 } gabion_gpu_counts;
 
 /* Writes what GPUs did of this algorithm for this process so far, by all functions below; all zero where none is
- * used (docs/gpu.md). A hybrid is counted as what ran there: X25519MLKEM768 as ML-KEM-768. A forked child has its
+ * used (docs/guide/gpu.md). A hybrid is counted as what ran there: X25519MLKEM768 as ML-KEM-768. A forked child has its
  * parent's counts, too. Errors: ARGUMENT, ALGORITHM, BACKEND. */
 gabion_status gabion_gpu_served(const char *algorithm, gabion_gpu_counts *counts) GABION_MUST_CHECK;
 
@@ -303,7 +303,7 @@ gabion_status gabion_verify_many(const gabion_public_key *const *keys,
 /* ----- Private keys that signing uses up: HSS and LMS ----- */
 
 /* `gabion hbs keygen` makes such a key in files: what is secret, its state, and a witness of it elsewhere
- * (docs/state.md). No call exports or copies the secret. An index is durably used before its signature is
+ * (docs/operate/state.md). No call exports or copies the secret. An index is durably used before its signature is
  * released; a state that may not be the newest one is refused, and so is a process that was forked from the
  * one that opened the key. Verify with gabion_verify() and a public key of "HSS". */
 typedef struct gabion_stateful_key gabion_stateful_key;

@@ -177,7 +177,7 @@ fn old_files_in_every_combination_bring_no_index_back() {
     sign(place.open(&place.key()).unwrap(), b"three");
     let new = snapshot();
     let mut refused = 0;
-    // Everything old at once, anchor and log and state, is what nobody can notice (docs/state.md).
+    // Everything old at once, anchor and log and state, is what nobody can notice (docs/operate/state.md).
     let witnesses = 0b10_0110;
     for which in 0..64 {
         put(&new, 63);

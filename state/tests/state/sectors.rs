@@ -67,7 +67,7 @@ enum Step {
     Restore(usize),
     /// Recovers a sector, and burns nothing but what a witness saw.
     Recover(usize),
-    /// Hands a sector over to another machine, as docs/hbs.md says, while nobody signs with it. Its files stay.
+    /// Hands a sector over to another machine, as docs/guide/hbs.md says, while nobody signs with it. Its files stay.
     Move(usize),
     /// Signs with the sector that was brought there.
     SignMoved(usize),

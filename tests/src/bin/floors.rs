@@ -1,5 +1,5 @@
 //! How far each operation is from what this machine's kernels would allow: the floors of
-//! docs/performance.md, as one JSON object a line.
+//! docs/reference/performance.md, as one JSON object a line.
 //!
 //! ```text
 //! cargo run --release -p gabion-tests --bin floors [FILTER [BATCH]]

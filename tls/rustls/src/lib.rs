@@ -41,7 +41,7 @@ struct Readme;
 compile_error!(
     "gabion-rustls has no feature `fips`: no module that holds the engine's code is validated by FIPS 140-3, \
      so that a handshake through this provider can't be; use rustls with its own feature `fips` alone \
-     (docs/rustls.md)"
+     (docs/guide/rustls.md)"
 );
 
 #[cfg(feature = "certificates")]

@@ -21,10 +21,10 @@ const EXPECTED: f64 = 1.1;
 const IN_MEMORY: f64 = 1.1;
 const MANY: usize = 1024;
 
-/// Writes docs/performance-hbs.md from a machine's rows, and returns it.
+/// Writes docs/reference/performance-hbs.md from a machine's rows, and returns it.
 pub fn write(root: &Path, name: &str) -> Result<String, String> {
     let page = page(&root.join("bench/results"), name)?;
-    put(&root.join("docs/performance-hbs.md"), page)
+    put(&root.join("docs/reference/performance-hbs.md"), page)
 }
 
 fn page(results: &Path, name: &str) -> Result<String, String> {
@@ -130,7 +130,7 @@ fn on_a_disk(results: &Path, name: &str) -> Result<String, String> {
     let (lines, met) = durable(&rows);
     Ok(format!(
         "Here a signature's state is on a disk, and durable before the signature leaves: `script/bench-hbs-durable {name}` writes\n\
-         [the rows](../bench/results/hbs-durable-{name}.ndjson). So many indexes as `reserved` says are made durable at once, in the\n\
+         [the rows](../../bench/results/hbs-durable-{name}.ndjson). So many indexes as `reserved` says are made durable at once, in the\n\
          state and in one anchor; they sign one message a call, or a batch. A sync is a block that is written in place and\n\
          synced in the same folder. What is expected is measured, too: the same signatures in memory, with as many such syncs between.\n\
          Aims: at most {EXPECTED} times what is expected; and with 1024 reserved at most {IN_MEMORY} times the time in memory.\n\n\
@@ -265,7 +265,9 @@ mod tests {
     #[test]
     fn the_page_is_that_of_its_rows() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let Ok(kept) = fs::read_to_string(root.join("docs/performance-hbs.md")) else { return };
+        let Ok(kept) = fs::read_to_string(root.join("docs/reference/performance-hbs.md")) else {
+            return;
+        };
         let (_, after) = kept.split_once("xtask -- hbs ").unwrap();
         let (name, _) = after.split_once('`').unwrap();
         assert_eq!(page(&root.join("bench/results"), name).unwrap(), kept);

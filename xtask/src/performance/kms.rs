@@ -13,10 +13,10 @@ const DURABLE_US: f64 = 40.0;
 /// Requests a second that OpenBao answers over HTTPS, and how many times as many eight clients should get.
 const EIGHT_PER_S: f64 = 4.0 * 3_400.0;
 
-/// Writes docs/performance-kms.md from a machine's rows, and returns it.
+/// Writes docs/reference/performance-kms.md from a machine's rows, and returns it.
 pub fn write(root: &Path, name: &str) -> Result<String, String> {
     let page = page(&root.join("bench/results"), name)?;
-    put(&root.join("docs/performance-kms.md"), page)
+    put(&root.join("docs/reference/performance-kms.md"), page)
 }
 
 fn page(results: &Path, name: &str) -> Result<String, String> {
@@ -517,7 +517,9 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let others: Vec<Kms> = super::rows(&root.join("bench/results/kms-openbao.ndjson")).unwrap();
         assert!(others.iter().all(|row| row.service.as_deref() == Some("OpenBao 2.6.2")));
-        let Ok(kept) = fs::read_to_string(root.join("docs/performance-kms.md")) else { return };
+        let Ok(kept) = fs::read_to_string(root.join("docs/reference/performance-kms.md")) else {
+            return;
+        };
         let (_, after) = kept.split_once("xtask -- kms ").unwrap();
         let (name, _) = after.split_once('`').unwrap();
         assert_eq!(page(&root.join("bench/results"), name).unwrap(), kept);

@@ -24,10 +24,10 @@ fn blocks(page: &str) -> Vec<String> {
 #[test]
 fn every_line_of_curl_on_the_pages_is_answered() {
     if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("skipped: the lines of curl of docs/kms.md: no curl here");
+        eprintln!("skipped: the lines of curl of docs/guide/kms.md: no curl here");
         return;
     }
-    for (page, least) in [("kms.md", 4), ("kms-operations.md", 8)] {
+    for (page, least) in [("guide/kms.md", 4), ("operate/kms-operations.md", 8)] {
         let blocks = blocks(page);
         let lines = |block: &String| {
             block

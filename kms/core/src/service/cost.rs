@@ -1,7 +1,7 @@
 //! About what an operation takes, before it is done: so that a tenant is charged by work and not by requests, and what is
 //! slow does not stand in the way of what is quick.
 //!
-//! The figures are those of docs/performance.md, of one operation by itself with AVX-512, rounded up. They need to be right to
+//! The figures are those of docs/reference/performance.md, of one operation by itself with AVX-512, rounded up. They need to be right to
 //! a factor of two or so: [`gabion_engine`]'s backends know their costs only where several of them compete for an algorithm.
 
 use std::sync::OnceLock;

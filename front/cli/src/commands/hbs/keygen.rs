@@ -18,7 +18,7 @@ use crate::keys;
 ///
 /// SET is a set that `gabion hbs params` lists, such as XMSS-SHA2_10_192, a pair LMS:LMOTS, pairs with `,` between the levels
 /// of HSS, or a name of wolfSSL's, such as WC_LMS_PARM_L2_H10_W4. The private key and its state are files that belong together: KEY,
-/// KEY.state, KEY.log, KEY.lock, KEY.trees. Where the state is, in which folder, is for ever: docs/state.md.
+/// KEY.state, KEY.log, KEY.lock, KEY.trees. Where the state is, in which folder, is for ever: docs/operate/state.md.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -35,7 +35,7 @@ use crate::files;
 ///   gabion hbs verify --key pub.pem --sig firmware.bin.sig firmware.bin
 ///
 /// A key signs a fixed number of messages, each with an index of its own. An index that signs two gives the key away, so
-/// which are used is kept beside the key, and a copy that may be old is refused: docs/hbs.md, docs/state.md.
+/// which are used is kept beside the key, and a copy that may be old is refused: docs/guide/hbs.md, docs/operate/state.md.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

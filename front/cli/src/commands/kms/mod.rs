@@ -45,7 +45,7 @@ use crate::failure::Failure;
 ///
 /// Prints what to paste in another terminal. Every other command finds the service by GABION_KMS_ADDR (https://HOST:PORT
 /// or unix:/PATH, several by commas), GABION_KMS_TOKEN and GABION_KMS_CACERT. Exits 1 where the answer is no, or the
-/// token may not do that, 2 where the request is none, 3 where the service does not answer or is sealed: docs/kms.md.
+/// token may not do that, 2 where the request is none, 3 where the service does not answer or is sealed: docs/guide/kms.md.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -15,7 +15,7 @@ use crate::files;
 ///   echo 'permit(principal is Token, action, resource);' > all.cedar
 ///   gabion kms policy put all all.cedar
 ///
-/// Policies are Cedar's; docs/kms.md has what they may speak of. All sets are in force together.
+/// Policies are Cedar's; docs/guide/kms.md has what they may speak of. All sets are in force together.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

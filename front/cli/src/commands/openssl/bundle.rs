@@ -38,7 +38,7 @@ enum Action {
   gabion bundle build --fips-module 3.5.4
   gabion bundle build --core-offload
 
-The fips.so of a bundle is FIPS code, not a validated module; see docs/fips.md.")]
+The fips.so of a bundle is FIPS code, not a validated module; see docs/guide/fips.md.")]
 struct Build {
     /// OpenSSL version [default: the newest of the 3.5 line that can be had]
     #[arg(long, value_name = "VERSION")]

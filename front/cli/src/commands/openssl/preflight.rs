@@ -27,7 +27,7 @@ const WIDTH: usize = 96;
 #[derive(Parser)]
 #[command(after_help = "Example:\n  gabion preflight --json\n
 The variables are those of `gabion exec`. A fips.so that was built here is FIPS code, not a
-validated module; GABION_OPENSSL_MODULES may point to a validated one (docs/fips.md).")]
+validated module; GABION_OPENSSL_MODULES may point to a validated one (docs/guide/fips.md).")]
 pub struct Args {
     /// Look at a running process: the libcrypto, the module and the configuration that it uses
     #[arg(long, value_name = "PID")]
@@ -84,7 +84,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     // Without a bundle the problem says how to build one.
     if settings.layout.openssl().is_file() {
         eprintln!(
-            "build the bundle again with `gabion bundle build --repair`, or see docs/fips.md"
+            "build the bundle again with `gabion bundle build --repair`, or see docs/guide/fips.md"
         );
     }
     Ok(NOT_READY)

@@ -343,7 +343,7 @@ static void *run_until_stopped(void *use) {
  * three times one after the other. A lock of ours would. */
 static enum outcome after_fork(const struct use *use) {
     pthread_t threads[2];
-    /* The crate of P-521 makes its table behind a lock: docs/engine.md has such a curve used before a fork. */
+    /* The crate of P-521 makes its table behind a lock: docs/guide/engine.md has such a curve used before a fork. */
     if (strstr(use->name, "521") && run(use) != RIGHT) return WRONG;
     for (int attempt = 0; attempt < FORKS; attempt++) {
         alarm(3 * SECONDS);
