@@ -129,12 +129,14 @@ fn on_a_disk(results: &Path, name: &str) -> Result<String, String> {
     let rows: Vec<Durable> = rows(&path)?;
     let (lines, met) = durable(&rows);
     Ok(format!(
-        "Here a signature's state is on a disk, and durable before the signature leaves: `script/bench-hbs-durable {name}` writes\n\
-         [the rows](../../bench/results/hbs-durable-{name}.ndjson). So many indexes as `reserved` says are made durable at once, in the\n\
-         state and in one anchor; they sign one message a call, or a batch. A sync is a block that is written in place and\n\
-         synced in the same folder. What is expected is measured, too: the same signatures in memory, with as many such syncs between.\n\
-         Aims: at most {EXPECTED} times what is expected; and with 1024 reserved at most {IN_MEMORY} times the time in memory.\n\n\
-         | set | reserved | batch | us | in memory, us | a sync, us | syncs a signature | times what is expected | times in memory | |\n\
+        "The state is on a disk, and durable before a signature is released. `script/bench-hbs-durable {name}`\n\
+         writes [the rows](../../bench/results/hbs-durable-{name}.ndjson). `reserved` is the number of indexes that one\n\
+         reservation makes durable, in the state and in one anchor; they sign one message per call, or a batch.\n\
+         A sync writes a block in place and syncs it, in the same directory. The expected time is measured, too:\n\
+         signing in memory, with the same number of syncs in between.\n\
+         Aims: at most {EXPECTED} times the expected time, and with 1024 reserved indexes at most {IN_MEMORY} times the time in\n\
+         memory.\n\n\
+         | set | reserved | batch | us | in memory, us | sync, us | syncs per signature | times expected | times in memory | |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n\
          {lines}\n{met}\n"
     ))
