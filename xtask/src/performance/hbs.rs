@@ -129,12 +129,13 @@ fn on_a_disk(results: &Path, name: &str) -> Result<String, String> {
     let rows: Vec<Durable> = rows(&path)?;
     let (lines, met) = durable(&rows);
     Ok(format!(
-        "The state is on a disk, and durable before a signature is released. `script/bench-hbs-durable {name}`\n\
-         writes [the rows](../../bench/results/hbs-durable-{name}.ndjson). `reserved` is the number of indexes that one\n\
-         reservation makes durable, in the state and in one anchor; they sign one message per call, or a batch.\n\
-         A sync writes a block in place and syncs it, in the same directory. The expected time is measured, too:\n\
-         signing in memory, with the same number of syncs in between.\n\
-         Aims: at most {EXPECTED} times the expected time, and with 1024 reserved indexes at most {IN_MEMORY} times the time in\n\
+        "The state is on a disk, and durable before a signature is released.\n\
+         `script/bench-hbs-durable {name}` writes\n\
+         [the rows](../../bench/results/hbs-durable-{name}.ndjson). `reserved` is the number of\n\
+         indexes that one reservation makes durable, in the state and in one anchor; they sign one message\n\
+         per call, or a batch. A sync writes a block in place and syncs it, in the same directory. The\n\
+         expected time is measured, too: signing in memory, with the same number of syncs in between. Aims:\n\
+         at most {EXPECTED} times the expected time, and with 1024 reserved indexes at most {IN_MEMORY} times the time in\n\
          memory.\n\n\
          | set | reserved | batch | us | in memory, us | sync, us | syncs per signature | times expected | times in memory | |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n\
