@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Nothing here is asynchronous, opens a socket or starts a thread. A call that began a change ends it: whoever
-//! serves this over a network stops waiting at the socket, never within. docs/guide/kms.md says what there is and what is
+//! serves this over a network stops waiting at the socket, never within. docs/internals/kms.md says what there is and what is
 //! not there yet.
 
 #![deny(unsafe_code)]

@@ -2,7 +2,7 @@
 
     transit.py GROUP
 
-VAULT_ADDR, VAULT_TOKEN and VAULT_CACERT say where. What is compared is what Vault's pages promise, or, where docs/guide/kms.md
+VAULT_ADDR, VAULT_TOKEN and VAULT_CACERT say where. What is compared is what Vault's pages promise, or, where docs/guide/kms-transit.md
 names a difference, that difference: then the call has to fail, and to say why. Exits 1 with the first thing that is wrong.
 """
 
@@ -225,7 +225,7 @@ def tags():
 
 
 def differences():
-    """What docs/guide/kms.md says is not there has to say so, and to leave nothing behind."""
+    """What docs/guide/kms-transit.md says is not there has to say so, and to leave nothing behind."""
     calls = {
         "derived": lambda: transit.create_key("no", derived=True),
         "convergent_encryption": lambda: transit.create_key("no", derived=True, convergent_encryption=True),

@@ -1,4 +1,4 @@
-//! What the pages of the key management service say to type is typed here, against `gabion kms dev`.
+//! Runs the `curl` commands of the pages about the key management service against `gabion kms dev`.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::harness::{CommandResult, Work};
 use crate::kms::for_examples;
 
-/// The blocks of a page with lines of curl, as they stand there.
+/// Returns the code blocks of a page that contain `curl` commands.
 fn blocks(page: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let text = std::fs::read_to_string(path).unwrap();
@@ -24,10 +24,11 @@ fn blocks(page: &str) -> Vec<String> {
 #[test]
 fn every_line_of_curl_on_the_pages_is_answered() {
     if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("skipped: the lines of curl of docs/guide/kms.md: no curl here");
+        eprintln!("skipped: the curl commands of the pages about the KMS: curl is not installed");
         return;
     }
-    for (page, least) in [("guide/kms.md", 4), ("operate/kms-operations.md", 8)] {
+    let pages = [("reference/kms-http.md", 6), ("operate/kms.md", 3), ("guide/kms-transit.md", 5)];
+    for (page, least) in pages {
         let blocks = blocks(page);
         let lines = |block: &String| {
             block
@@ -38,7 +39,7 @@ fn every_line_of_curl_on_the_pages_is_answered() {
         let count: usize = blocks.iter().map(lines).sum();
         assert!(count >= least, "{page}: {count} lines");
         let work = Work::new();
-        // Whatever is refused fails, and says why.
+        // A refused request fails and prints the reason.
         work.write(".curlrc", "silent\nshow-error\nfail-with-body\nmax-time = 30\nwrite-out = \"\\n%{http_code}\\n\"\n");
         let mut shell = Command::new("sh");
         shell.args(["-ec", &blocks.concat()]).current_dir(work.folder());

@@ -35,7 +35,7 @@ fn sha256(work: &Work, name: &str) -> String {
     String::from_utf8(said.stdout).unwrap().split(' ').next().unwrap().to_owned()
 }
 
-/// The round of docs/guide/kms.md: keys, a store, wrapped shares, and two people who open it.
+/// The round of docs/operate/kms.md: keys, a store, wrapped shares, and two people who open it.
 #[test]
 fn wrapped_shares_open_the_seal_by_their_holders_alone() {
     let work = Work::new();

@@ -46,4 +46,4 @@ impl AdministratorWarning {
 const RECOVER: &str = "replace the administrators with `gabion kms recover-admin`";
 
 const RENEW: &str = "permit `token` to an administrator's client certificate by a policy, or plan a `gabion kms recover-admin` \
-                     (docs/guide/kms.md, \"Administrators\")";
+                     (docs/operate/kms.md, \"Administrators\")";

@@ -17,7 +17,7 @@ use crate::ffi;
 ///
 /// `gabion kms init` makes the store. Waits sealed for `gabion kms unseal`, unless the configuration names a file with the
 /// passphrase. SIGTERM ends it within 10 seconds, after what it was asked is answered;
-/// SIGHUP has it read the certificate, its key, client authorities and revocations again. docs/guide/kms.md has every key.
+/// SIGHUP has it read the certificate, its key, client authorities and revocations again. kms/server/kms.toml has every setting.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
