@@ -45,7 +45,7 @@ names() {
         grep -q "$word" "$names_file" || { echo "$word is not in $names_file"; return 1; }
     done
 }
-is_free_of_paths() { ! grep -n -F -e "$PWD" -e "$HOME/" -e "$(hostname)" "$@"; }
+is_free_of_paths() { ! grep -n -w -F -e "$PWD" -e "$HOME/" -e "$(hostname)" "$@"; }
 packages_have_notices() {
     for package in "$dist"/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar -t | grep -q 'share/doc/.*/THIRD-PARTY$' || { echo "$package"; return 1; }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # The key management service in an unpacked image, as a container runs it: as uid 65532, with a read-only root, its two
-# volumes, and 128 MiB of memory. Prints the most memory that it took. Needs root.
+# volumes, and 128 MiB of memory. Prints the most memory that it took. Needs root. Makes the folder ROOT.store.
 #
 #   packaging/tests/image.sh ROOT
 set -eu
 root=$1
 if [ -z "${GABION_IMAGE_NAMESPACE-}" ]; then
-    export GABION_IMAGE_NAMESPACE=1
+    export GABION_IMAGE_NAMESPACE=$$
     exec unshare --mount --pid --fork --kill-child "$0" "$root"
 fi
 limit=134217728
@@ -14,23 +14,30 @@ mkdir -p "$root/dev" "$root/proc"
 mount --bind "$root" "$root"
 mount --bind /dev "$root/dev"
 mount -t proc proc "$root/proc"
-for volume in run/gabion-kms var/lib/gabion-kms; do
-    mount -t tmpfs -o mode=700,uid=65532,gid=65532,size=32m tmpfs "$root/$volume"
-done
+mount -t tmpfs -o mode=700,uid=65532,gid=65532,size=1m tmpfs "$root/run/gabion-kms"
+# On a disk, as a volume is: memory of a tmpfs is counted, too.
+store=$root.store
+mkdir "$store"
+chown 65532:65532 "$store"
+mount --bind "$store" "$root/var/lib/gabion-kms"
 mount -o remount,bind,ro "$root"
 ! touch "$root/etc/writable" 2>/dev/null || { echo "the root is writable" >&2; exit 1; }
 
-# A group of its own: version 1 or 2; without one, the peak of the process is compared.
+# A group of its own, of version 1 or 2; without one, the peak of the process is compared.
 cgroup=
 for folder in /sys/fs/cgroup/memory /sys/fs/cgroup/unified /sys/fs/cgroup; do
-    cgroup=$folder/gabion-image-$$
+    cgroup=$folder/gabion-image-$GABION_IMAGE_NAMESPACE
     mkdir "$cgroup" 2>/dev/null || { cgroup=; continue; }
-    if echo $limit 2>/dev/null >"$cgroup/memory.limit_in_bytes" || echo $limit 2>/dev/null >"$cgroup/memory.max"; then
-        break
-    fi
+    # Neither file is there where memory is no controller of this hierarchy.
+    [ ! -e "$cgroup/memory.limit_in_bytes" ] || echo $limit >"$cgroup/memory.limit_in_bytes"
+    [ ! -e "$cgroup/memory.max" ] || echo $limit >"$cgroup/memory.max"
+    [ ! -e "$cgroup/memory.limit_in_bytes" ] && [ ! -e "$cgroup/memory.max" ] || break
     rmdir "$cgroup"
     cgroup=
 done
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; wait; [ -z "$cgroup" ] || rmdir "$cgroup"' EXIT
+
 # in_image COMMAND...
 in_image() {
     chroot --userspec=65532:65532 "$root" "$@"
@@ -68,6 +75,6 @@ if [ -n "$cgroup" ]; then
 fi
 kill "$server"
 wait "$server"
-[ -z "$cgroup" ] || rmdir "$cgroup"
+server=
 echo "memory: $peak bytes resident at most; the group ${group_peak:-is not usable here}"
 [ "$peak" -le $limit ]
