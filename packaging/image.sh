@@ -17,7 +17,7 @@ descriptor() {
     printf '{"digest":"%s","mediaType":"%s","size":%d}' "$2" "$1" "$(stat -c %s "$out/oci/blobs/sha256/${2#sha256:}")"
 }
 
-# layer NAME [OPTION...]  makes the layer of a tree from $image/NAME.tar, and adds it to the lists.
+# layer NAME  compresses $image/NAME.tar to a blob, and adds it to the lists of layers and of their digests.
 layer() {
     diffs="$diffs${diffs:+,}\"sha256:$(sha256sum "$image/$1.tar" | cut -d ' ' -f 1)\""
     gzip -9n "$image/$1.tar"
@@ -25,7 +25,7 @@ layer() {
     layers="$layers${layers:+,}$(descriptor application/vnd.oci.image.layer.v1.tar+gzip "$digest")"
 }
 
-# The files of the building machine's system.
+# lay_out_system FOLDER  the files of the building machine's system.
 lay_out_system() {
     libc=$(ldd "$common/gabion" | sed -n 's/.*libc\.so\.6 => \([^ ]*\) .*/\1/p')
     loader=$(ldd "$common/gabion" | sed -n 's/^[[:space:]]*\(\/[^ ]*\/ld-linux[^ ]*\) .*/\1/p')
@@ -62,7 +62,26 @@ make_image() {
         --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" ./run/gabion-kms ./var/lib/gabion-kms
     layer gabion
     cat >"$image/config.json" <<END
-{"architecture":"$arch","config":{"Cmd":["--config","/etc/gabion/kms.toml"],"Entrypoint":["/usr/bin/gabion","kms","serve"],"Env":["GABION_KMS_ADDR=unix:/run/gabion-kms/kms.sock","PATH=/usr/bin"],"Labels":{"org.opencontainers.image.licenses":"MIT OR Apache-2.0","org.opencontainers.image.title":"gabion-kms","org.opencontainers.image.version":"$version"},"StopSignal":"SIGTERM","User":"$image_user:$image_user","Volumes":{"/run/gabion-kms":{},"/var/lib/gabion-kms":{}},"WorkingDir":"/"},"created":"$created","os":"linux","rootfs":{"diff_ids":[$diffs],"type":"layers"}}
+{
+  "architecture":"$arch",
+  "config":{
+    "Cmd":["--config","/etc/gabion/kms.toml"],
+    "Entrypoint":["/usr/bin/gabion","kms","serve"],
+    "Env":["GABION_KMS_ADDR=unix:/run/gabion-kms/kms.sock","PATH=/usr/bin"],
+    "Labels":{
+      "org.opencontainers.image.licenses":"MIT OR Apache-2.0",
+      "org.opencontainers.image.title":"gabion-kms",
+      "org.opencontainers.image.version":"$version"
+    },
+    "StopSignal":"SIGTERM",
+    "User":"$image_user:$image_user",
+    "Volumes":{"/run/gabion-kms":{},"/var/lib/gabion-kms":{}},
+    "WorkingDir":"/"
+  },
+  "created":"$created",
+  "os":"linux",
+  "rootfs":{"diff_ids":[$diffs],"type":"layers"}
+}
 END
     config=$(descriptor application/vnd.oci.image.config.v1+json "$(blob "$image/config.json")")
     printf '{"config":%s,"layers":[%s],"mediaType":"application/vnd.oci.image.manifest.v1+json","schemaVersion":2}' \
