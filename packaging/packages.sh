@@ -14,9 +14,10 @@ describe() {
     summary= details= depends= scripts= more=
     case $2 in
     deb) libc='libc6 (>= 2.34)' ;;
-    rpm) libc='glibc >= 2.34' ;;
+    rpm) libc='libc.so.6(GLIBC_2.34)(64bit)' ;;
     esac
-    libc_and_gcc="$libc, $([ "$2" = deb ] && echo 'libgcc-s1' || echo 'libgcc')"
+    # Distributions of RPM name the package of libgcc differently, and each says which libraries it has.
+    libc_and_gcc="$libc, $([ "$2" = deb ] && echo 'libgcc-s1' || echo 'libgcc_s.so.1()(64bit)')"
     case $1 in
     gabion)
         summary='post-quantum cryptography for servers'
@@ -46,6 +47,7 @@ describe() {
         details='The module gabion.so for OpenSSL 3.5 or newer. Nothing loads it until `gabion provider enable` is called, which checks the new configuration first. Systems with an older OpenSSL use gabion-openssl instead.'
         depends="gabion (= $version-1), $libc"
         scripts='prerm'
+        more='recommends: [openssl]' # `gabion provider enable` runs it
         ;;
     libgabion1)
         summary='post-quantum cryptography for C: the library'
@@ -70,8 +72,8 @@ maintainer: $maintainer
 vendor: The Gabion authors
 license: MIT OR Apache-2.0
 description: |-
-  $summary
-  $details
+  $([ "$2" = deb ] && echo "$summary" || echo "$summary" | sed 's/^./\U&/')
+$(echo "$details" | fold -s -w 76 | sed 's/ *$//; s/^/  /')
 END
     [ -z "$more" ] || echo "$more"
     echo 'depends:'
@@ -88,7 +90,7 @@ END
     gabion-openssl-provider-rpm) echo '  - "openssl-libs >= 3.5"' ;;
     esac
     echo 'contents:'
-    printf '  - { src: "%s/", dst: /, type: tree }\n' "$stage/$2/$1"
+    "list_$2" "$1"
     [ "$1" != gabion-kms ] ||
         printf '  - { src: "packaging/kms.toml", dst: /etc/gabion/kms.toml, type: config|noreplace, file_info: { mode: 0644 } }\n'
     if [ -n "$scripts" ]; then
@@ -109,4 +111,25 @@ END
     *-deb) printf 'deb: { compression: zstd }\n' ;;
     *-rpm) printf 'rpm: { compression: zstd }\n' ;;
     esac
+}
+
+# list_deb PACKAGE, list_rpm PACKAGE  prints the entries of a package's files.
+list_deb() { printf '  - { src: "%s/", dst: /, type: tree }\n' "$stage/deb/$1"; }
+
+# RPM marks documentation and licences, and finds the build IDs of executable libraries only.
+list_rpm() {
+    find "$stage/rpm/$1" -mindepth 1 -printf '%y /%P\n' | LC_ALL=C sort -k 2 | while read -r kind file; do
+        to=$file more=
+        case $file in
+        /usr/share/doc/*/LICENSE-*) to=/usr/share/licenses/${file#/usr/share/doc/} more=', type: licence' ;;
+        /usr/share/doc/*/* | /usr/share/man/*) more=', type: doc' ;;
+        *.so | *.so.*) more=', file_info: { mode: 0755 }' ;;
+        esac
+        case $kind$file in
+        l*) printf '  - { src: "%s", dst: "%s", type: symlink }\n' "$(readlink "$stage/rpm/$1$file")" "$to" ;;
+        d/usr/share/doc/*) printf '  - { dst: "/usr/share/licenses/%s", type: dir }\n' "${file##*/}" ;;
+        d/usr/lib/gabion*) printf '  - { dst: "%s", type: dir }\n' "$to" ;;
+        f*) printf '  - { src: "%s", dst: "%s"%s }\n' "$stage/rpm/$1$file" "$to" "$more" ;;
+        esac
+    done
 }

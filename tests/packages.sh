@@ -1,23 +1,47 @@
 #!/bin/sh
-# Installs the packages of dist/ on a bare Debian 12 and 13, and uses and removes them. Before and after each step
-# the machine has to work as before: openssl, apt, sshd, nginx, Python. Needs root, and debootstrap for the first run.
-# Ends with "N passed, N failed", and exits 0 only when nothing failed.
+# Installs packages in roots of Debian 12 and 13, and uses, upgrades and removes them; tries that the host's programs work
+# after each of many paths; starts the unit; assembles the image of nginx; installs the RPM packages. Needs root, and
+# debootstrap and a mirror of Debian for the first run. Ends with "N passed, N failed", and fails if something did.
 #
-#   tests/packages.sh [SUITE...]     bookworm trixie
+#   tests/packages.sh [PART...]      parts: packages survival service image rpm; all of them without one
+#   tests/packages.sh --short        a dozen paths of the survival matrix
+#
+#   GABION_DIST_FROM   a folder of cargo (target/debug) whose programs are packaged for the survival matrix, instead of
+#                      the packages that script/dist made
+#   GABION_TEST_PATH   only paths whose names have this in them
 
 set -eu
 cd "$(dirname "$0")/.."
+for file in roots build matrix service; do
+    # shellcheck source=/dev/null
+    . "tests/packages/$file"
+done
 
-[ "$(id -u)" -eq 0 ] || { echo "tests/packages.sh needs root: it makes file systems" >&2; exit 3; }
-set -- "${@:-bookworm trixie}"
-roots=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/roots
-dist=$PWD/dist
-work=$(mktemp -d)
+short=
+parts=
+only=${GABION_TEST_PATH-}
+for argument in "$@"; do
+    case $argument in
+    --short) short=1 parts=survival ;;
+    packages | survival | service | image | rpm) parts="$parts $argument" ;;
+    *) echo "error: expected --short or parts (packages survival service image rpm), not \`$argument\`" >&2; exit 2 ;;
+    esac
+done
+parts=${parts:-packages survival service image rpm}
 passed=0
 failed=0
-trap 'umount -R "$work"/*/root 2>/dev/null || true; rm -rf "$work"' EXIT
 
-ls "$dist"/gabion_*.deb >/dev/null 2>&1 || { echo "there are no packages in dist/: run make dist" >&2; exit 3; }
+# result  prints the counts and ends.
+result() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+skip() {
+    echo "skipped: $1"
+    result
+}
 
 # check NAME COMMAND...  one result.
 check() {
@@ -32,77 +56,114 @@ check() {
     fi
 }
 
-# make_base SUITE  a bare Debian with the programs that have to survive, kept for later runs.
-make_base() {
-    base=$roots/$1
-    if [ ! -e "$base/.ready" ]; then
-        mkdir -p "$roots"
-        [ -e "$base/etc/debian_version" ] || debootstrap --variant=minbase "$1" "$base" >"$roots/$1.log"
-        cp /etc/resolv.conf "$base/etc/resolv.conf"
-        in_root "$base" apt-get update -qq
-        in_root "$base" apt-get install -qq --no-install-recommends ca-certificates curl nginx-light openssh-server openssl \
-            python3-minimal python3 binutils >/dev/null
-        touch "$base/.ready"
+# inside COMMANDS  runs shell commands in the suite's root, with the functions of packaging/tests/functions.sh.
+inside() { in_root "$root" sh -ec ". /host/functions.sh; $1"; }
+
+# survives STEP  counts a result for each program of the host.
+survives() {
+    in_root "$root" sh /host/programs.sh >"$work/said" 2>&1 || true
+    works=$(grep -c '^works ' "$work/said") || true
+    passed=$((passed + works))
+    failed=$((failed + 6 - works))
+    [ "$works" -eq 6 ] || { echo "FAILED: $suite: programs after $1" >&2; sed 's/^/    /' "$work/said" >&2; }
+}
+
+# from_install_to_handshake PACKAGE PREFIX COMMANDS  prints the seconds from `apt install` to the first handshake.
+from_install_to_handshake() {
+    begun=$(date +%s%N)
+    inside "apt-get -qq install /packages/dist/gabion_*.deb /packages/dist/$1_*.deb; $3; sh /host/handshake.sh '$2'" || return 1
+    echo "$suite: from \`apt install\` to the first handshake: $((($(date +%s%N) - begun) / 1000000)) ms" | tee -a "$work/times"
+}
+
+# no_leftovers  whether the root has no new file outside of /var/lib/gabion-kms and the folders that dpkg, apt and systemd
+# keep for themselves.
+no_leftovers() {
+    (cd "$work/packages/upper" && find . -type f ! -path './var/lib/gabion-kms/*' ! -path './var/cache/*' ! -path './var/log/*' \
+        ! -path './var/lib/dpkg/*' ! -path './var/lib/apt/*' ! -path './var/lib/systemd/*' ! -path './tmp/*') |
+        while read -r file; do [ -e "$roots/$suite/$file" ] || echo "$file"; done >"$work/left"
+    cat "$work/left"
+    [ ! -s "$work/left" ]
+}
+
+# Uses each package on a bare root, and removes it.
+try_packages() {
+    start_server "$suite"
+    overlay packages "$roots/$suite"
+    if [ "$suite" = bookworm ]; then
+        check "time to a handshake" from_install_to_handshake gabion-openssl 'gabion exec --' :
+    else
+        check "time to a handshake" from_install_to_handshake gabion-openssl-provider '' 'gabion provider enable'
     fi
-}
-
-# in_root ROOT COMMAND...  runs a command in a root, with processes and mounts of its own.
-in_root() {
-    in_root=$1
-    shift
-    unshare --mount --pid --fork --kill-child sh -c '
-        root=$1; shift
-        mount --bind /dev "$root/dev"; mount -t proc proc "$root/proc"; mount -t tmpfs tmpfs "$root/run"
-        exec env -i HOME=/root TERM=dumb LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-            chroot "$root" "$@"' sh "$in_root" "$@"
-}
-
-# fresh  a copy of the suite's base that this test changes.
-fresh() {
-    umount -R "$work/$suite/root" 2>/dev/null || true
-    rm -rf "$work/$suite"
-    mkdir -p "$work/$suite/upper" "$work/$suite/work" "$work/$suite/root"
-    mount -t overlay overlay -o "lowerdir=$roots/$suite,upperdir=$work/$suite/upper,workdir=$work/$suite/work" "$work/$suite/root"
-    root=$work/$suite/root
-    mkdir -p "$root/dist"
-    cp "$dist"/*.deb "$root/dist/"
-    cp packaging/tests/*.sh "$root/"
-}
-
-inside() { in_root "$root" "$@"; }
-
-# survives STEP  the programs of the machine, after a step.
-survives() { check "after $1: openssl, apt, sshd, nginx and Python work" inside sh /survives.sh; }
-
-for suite in $*; do
-    make_base "$suite"
-    fresh
+    overlay packages "$roots/$suite"
     survives "nothing"
-    check "install the command" inside sh -c 'apt-get install -qq /dist/gabion_*.deb && gabion --version && man_pages=$(dpkg -L gabion | grep -c man1) && [ "$man_pages" -gt 10 ]'
-    check "install the bundle" inside sh -c 'apt-get install -qq /dist/gabion-openssl_*.deb && test -s /usr/lib/gabion/openssl/ssl/fipsmodule.cnf'
-    check "a handshake by the bundle" inside sh /handshake.sh "gabion exec --"
-    check "a handshake by the bundle in FIPS mode" inside sh -c 'GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers | grep -q fips'
+    check "install the command" inside 'apt-get -qq install /packages/dist/gabion_*.deb; gabion --version; test "$(dpkg -L gabion | grep -c man1)" -gt 10'
+    check "install the bundle" inside 'apt-get -qq install /packages/dist/gabion-openssl_*.deb; test -s /usr/lib/gabion/openssl/ssl/fipsmodule.cnf'
+    check "a handshake by the bundle" inside 'sh /host/handshake.sh "gabion exec --"'
+    check "a handshake by the bundle in FIPS mode" inside 'GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers >/tmp/listed; grep -q fips /tmp/listed'
     survives "installing the bundle"
     if [ "$suite" = bookworm ]; then
-        check "an older OpenSSL refuses the provider" inside sh -c '! apt-get install -qq /dist/gabion-openssl-provider_*.deb 2>/said && grep -q "gabion-openssl" /said && ! dpkg -s gabion-openssl-provider 2>/dev/null'
+        check "an older OpenSSL refuses the provider" inside 'fails apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb 2>/tmp/said; grep -q gabion-openssl /tmp/said; fails dpkg -s gabion-openssl-provider'
     else
-        check "install the provider" inside sh -c 'apt-get install -qq /dist/gabion-openssl-provider_*.deb && ! openssl list -providers | grep -q gabion'
-        survives "installing the provider"
-        check "enable the provider" inside sh -c 'gabion provider enable && openssl list -providers | grep -q gabion'
+        check "install the provider" inside 'apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb; is_off'
+        check "doctor" inside 'gabion doctor'
+        check "enable the provider" inside 'gabion provider enable; is_on'
         survives "enabling the provider"
-        check "a handshake by the system's OpenSSL" inside sh /handshake.sh ""
-        check "disable the provider" inside sh -c 'gabion provider disable && ! openssl list -providers | grep -q gabion && dpkg -V openssl'
-        check "remove an enabled provider" inside sh -c 'gabion provider enable && apt-get remove -qq gabion-openssl-provider && ! grep -q gabion /etc/ssl/openssl.cnf'
-        survives "removing an enabled provider"
+        check "a handshake by the system's OpenSSL" inside 'sh /host/handshake.sh ""'
+        check "a handshake by the system's nginx" inside 'sh /host/nginx.sh'
+        check "disable the provider" inside 'gabion provider disable; is_off; is_untouched'
+        check "remove an enabled provider" inside 'gabion provider enable; apt-get -qq remove gabion-openssl-provider; lacks gabion "$config"'
     fi
-    check "install the library" inside sh -c 'apt-get install -qq /dist/libgabion1_*.deb /dist/libgabion-dev_*.deb && ldconfig -p | grep -q libgabion.so.1'
-    check "install the service" inside sh -c 'apt-get install -qq /dist/gabion-kms_*.deb && id gabion-kms'
-    check "a signature by the service" inside sh /kms.sh
-    check "reinstall keeps the configuration" inside sh -c 'echo "# mine" >>/etc/gabion/kms.toml && apt-get install -qq --reinstall /dist/gabion-kms_*.deb && grep -q "# mine" /etc/gabion/kms.toml'
-    check "remove" inside sh -c 'apt-get remove -qq "gabion*" "libgabion*" && ! command -v gabion && test -e /etc/gabion/kms.toml'
-    survives "removal"
-    check "purge leaves only keys" inside sh -c 'apt-get purge -qq gabion-kms gabion-openssl && test ! -e /etc/gabion && test ! -e /usr/lib/gabion && test -d /var/lib/gabion-kms'
+    check "install the library" inside 'apt-get -qq install /packages/dist/libgabion1_*.deb /packages/dist/libgabion-dev_*.deb; ldconfig -p | grep -q libgabion.so.1'
+    # As on a host without systemd, whose programs make the user and the folder.
+    [ "$suite" != bookworm ] || check "no systemd" inside 'rm /usr/bin/systemd-sysusers /usr/bin/systemd-tmpfiles'
+    check "install the service" inside 'apt-get -qq install /packages/dist/gabion-kms_*.deb; id gabion-kms; test "$(stat -c %a /var/lib/gabion-kms)" = 700'
+    check "a signature by the service" inside 'sh /host/kms.sh'
+    check "reinstallation keeps the configuration" inside 'echo "# mine" >>/etc/gabion/kms.toml; apt-get -qq install --reinstall /packages/dist/gabion-kms_*.deb; grep -q "# mine" /etc/gabion/kms.toml'
+    check "remove" inside 'apt-get -qq remove "gabion*" "libgabion*"; absent /usr/bin/gabion; test -e /etc/gabion/kms.toml'
+    check "purge leaves keys alone, and says so" inside 'apt-get -qq purge gabion-kms gabion-openssl >/tmp/said 2>&1; grep -q "/var/lib/gabion-kms" /tmp/said; absent /etc/gabion /usr/lib/gabion; test -d /var/lib/gabion-kms'
+    check "nothing else is left" no_leftovers
     survives "purge"
+    stop_server
+}
+
+[ "$(id -u)" -eq 0 ] || skip "only root may make file systems"
+suites='trixie bookworm'
+find_nfpm || skip "nfpm $nfpm_version, which makes packages, could not be built"
+if [ -z "${GABION_TEST_ISOLATED-}" ]; then
+    for suite in $suites; do
+        make_base "$suite" || skip "no root of Debian $suite could be made"
+    done
+    export GABION_TEST_ISOLATED=1
+    isolate "$0" "$@"
+fi
+
+mkdir -p "$roots"
+work=$(mktemp -d "$roots/work.XXXXXX")
+trap 'rmdir "$work" 2>/dev/null || true' EXIT
+mount -t tmpfs tmpfs "$work"
+trap 'stop_server; umount -R -l "$work" 2>/dev/null || true; rmdir "$work" 2>/dev/null || true' EXIT
+host=$work/host
+package_folder=$work/packages
+mkdir -p "$host" "$package_folder/dist"
+if [ -n "${GABION_DIST_FROM-}" ]; then
+    lay_out_build "$GABION_DIST_FROM" || skip "nothing was built in $GABION_DIST_FROM"
+    make_versions gabion gabion-openssl-provider
+else
+    stage=$PWD/target/dist/stage
+    { [ -d "$stage/deb" ] && ls dist/gabion_*.deb; } >/dev/null 2>&1 || skip "there are no packages in dist/: run make dist"
+    cp dist/*.deb dist/*.rpm "$package_folder/dist/"
+    make_versions gabion gabion-openssl-provider gabion-kms
+fi
+in_root "$roots/trixie" ip link set lo up
+make_host trixie
+for part in $parts; do
+    case $part in
+    packages) for suite in $suites; do try_packages; done ;;
+    survival) for suite in $suites; do run_matrix "$suite"; done ;;
+    service) for suite in $suites; do try_service; done ;;
+    image) suite=trixie && try_image ;;
+    rpm) suite=rpm && try_rpm ;;
+    esac
 done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+[ ! -e "$work/times" ] || cat "$work/times"
+result

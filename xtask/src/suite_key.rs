@@ -63,6 +63,13 @@ const SUITES: &[Suite] = &[
         uses_bundle: true,
     },
     Suite {
+        name: "survival",
+        packages: &["gabion-cli", "gabion-provider"],
+        paths: &["packaging", "script/dist", "tests/packages", "tests/packages.sh"],
+        tools: &[],
+        uses_bundle: false,
+    },
+    Suite {
         name: "kernels",
         packages: &[],
         paths: &["backend/cuda/kernels", "backend/cuda/emulator", "tests/cuda"],
