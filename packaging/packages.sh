@@ -84,8 +84,9 @@ END
     done
     case $1-$2 in
     gabion-openssl-provider-deb)
-        # Debian 12's OpenSSL is older: its name for the library has no suffix.
-        echo '  - "libssl3t64 (>= 3.5) | libssl4 | gabion-openssl"'
+        # Debian 12's OpenSSL is older: its name for the library has no suffix. The last name is of no package, and part of
+        # what apt says when it refuses this one. `Breaks: libssl3` would have apt remove all programs that use it.
+        echo '  - "libssl3t64 (>= 3.5) | libssl4 | gabion-openssl-is-for-older-systems"'
         ;;
     gabion-openssl-provider-rpm) echo '  - "openssl-libs >= 3.5"' ;;
     esac
@@ -107,7 +108,6 @@ END
     case $1-$2 in
     libgabion1-deb) printf 'deb:\n  compression: zstd\n  triggers: { activate_noawait: [ldconfig] }\n' ;;
     libgabion1-rpm) printf 'scripts: { postinstall: packaging/libgabion1.ldconfig, postremove: packaging/libgabion1.ldconfig }\nrpm: { compression: zstd }\n' ;;
-    gabion-openssl-provider-deb) printf 'deb: { compression: zstd, breaks: ["libssl3 (<< 3.5)"] }\n' ;;
     *-deb) printf 'deb: { compression: zstd }\n' ;;
     *-rpm) printf 'rpm: { compression: zstd }\n' ;;
     esac

@@ -78,7 +78,7 @@ from_install_to_handshake() {
 # no_leftovers  whether the root has no new file outside of /var/lib/gabion-kms and the folders that dpkg, apt and systemd
 # keep for themselves.
 no_leftovers() {
-    (cd "$work/packages/upper" && find . -type f ! -path './var/lib/gabion-kms/*' ! -path './var/cache/*' ! -path './var/log/*' \
+    (cd "$work/installation/upper" && find . -type f ! -path './var/lib/gabion-kms/*' ! -path './var/cache/*' ! -path './var/log/*' \
         ! -path './var/lib/dpkg/*' ! -path './var/lib/apt/*' ! -path './var/lib/systemd/*' ! -path './tmp/*') |
         while read -r file; do [ -e "$roots/$suite/$file" ] || echo "$file"; done >"$work/left"
     cat "$work/left"
@@ -88,13 +88,13 @@ no_leftovers() {
 # Uses each package on a bare root, and removes it.
 try_packages() {
     start_server "$suite"
-    overlay packages "$roots/$suite"
+    overlay installation "$roots/$suite"
     if [ "$suite" = bookworm ]; then
         check "time to a handshake" from_install_to_handshake gabion-openssl 'gabion exec --' :
     else
         check "time to a handshake" from_install_to_handshake gabion-openssl-provider '' 'gabion provider enable'
     fi
-    overlay packages "$roots/$suite"
+    overlay installation "$roots/$suite"
     survives "nothing"
     check "install the command" inside 'apt-get -qq install /packages/dist/gabion_*.deb; gabion --version; test "$(dpkg -L gabion | grep -c man1)" -gt 10'
     check "install the bundle" inside 'apt-get -qq install /packages/dist/gabion-openssl_*.deb; test -s /usr/lib/gabion/openssl/ssl/fipsmodule.cnf'
@@ -102,7 +102,7 @@ try_packages() {
     check "a handshake by the bundle in FIPS mode" inside 'GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers >/tmp/listed; grep -q fips /tmp/listed'
     survives "installing the bundle"
     if [ "$suite" = bookworm ]; then
-        check "an older OpenSSL refuses the provider" inside 'fails apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb 2>/tmp/said; grep -q gabion-openssl /tmp/said; fails dpkg -s gabion-openssl-provider'
+        check "an older OpenSSL refuses the provider" inside 'fails apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb >/tmp/said 2>&1; grep -q gabion-openssl-is-for /tmp/said; fails dpkg -s gabion-openssl-provider'
     else
         check "install the provider" inside 'apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb; is_off'
         check "doctor" inside 'gabion doctor'

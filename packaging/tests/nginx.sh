@@ -21,7 +21,8 @@ grep -qi 'X25519MLKEM768' /run/said
 grep -qi 'mldsa65' /run/said
 gabion doctor --stats /run/stats >/run/counted
 cat /run/counted
-grep -q '^X25519MLKEM768 .*encaps' /run/counted || grep -q 'encaps' /run/counted
+grep -q '^[A-Z0-9a-z]*MLKEM768 *encaps *1 *0' /run/counted
 grep -q '^ML-DSA-65 *sign *1 *0' /run/counted
 kill -QUIT "$nginx"
 wait "$nginx"
+rm -r /etc/nginx/tls /etc/nginx/conf.d/gabion.conf

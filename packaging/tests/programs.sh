@@ -36,7 +36,7 @@ try_sshd() {
     set -- -o HostKey="$folder/host" -o ListenAddress=127.0.0.1 -o Port=2222 -o PidFile="$folder/sshd.pid" -o UsePAM=no \
         -o AuthorizedKeysFile="$folder/login.pub" -o StrictModes=no -o PermitRootLogin=yes
     /usr/sbin/sshd -t "$@"
-    /usr/sbin/sshd -E sshd.log "$@"
+    /usr/sbin/sshd -E "$folder/sshd.log" "$@"
     wait_for sshd.pid
     said=$(ssh -i login -p 2222 -o StrictHostKeyChecking=no -o UserKnownHostsFile=known -o BatchMode=yes root@127.0.0.1 echo welcome) ||
         { cat sshd.log; exit 1; }
