@@ -102,7 +102,7 @@ try_packages() {
     check "a handshake by the bundle in FIPS mode" inside 'GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers >/tmp/listed; grep -q fips /tmp/listed'
     survives "installing the bundle"
     if [ "$suite" = bookworm ]; then
-        check "an older OpenSSL refuses the provider" inside 'fails apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb >/tmp/said 2>&1; grep -q gabion-openssl-is-for /tmp/said; fails dpkg -s gabion-openssl-provider'
+        check "an older OpenSSL refuses the provider" inside 'fails apt-get -q -y install /packages/dist/gabion-openssl-provider_*.deb >/tmp/said 2>&1; cat /tmp/said; grep -q gabion-openssl-is-for /tmp/said; fails dpkg -s gabion-openssl-provider'
     else
         check "install the provider" inside 'apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb; is_off'
         check "doctor" inside 'gabion doctor'
