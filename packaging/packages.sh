@@ -127,7 +127,7 @@ list_rpm() {
         esac
         case $kind$file in
         l*) printf '  - { src: "%s", dst: "%s", type: symlink }\n' "$(readlink "$stage/rpm/$1$file")" "$to" ;;
-        d/usr/share/doc/*) printf '  - { dst: "/usr/share/licenses/%s", type: dir }\n' "${file##*/}" ;;
+        d/usr/share/doc/*) printf '  - { dst: "%s", type: dir }\n' "$file" "/usr/share/licenses/${file##*/}" ;;
         d/usr/lib/gabion*) printf '  - { dst: "%s", type: dir }\n' "$to" ;;
         f*) printf '  - { src: "%s", dst: "%s"%s }\n' "$stage/rpm/$1$file" "$to" "$more" ;;
         esac

@@ -130,14 +130,16 @@ try_packages() {
 suites='trixie bookworm'
 find_nfpm || skip "nfpm $nfpm_version, which makes packages, could not be built"
 if [ -z "${GABION_TEST_ISOLATED-}" ]; then
+    unshare --mount --net true 2>/dev/null || skip "this system does not let root make namespaces"
+    mkdir -p "$roots"
     for suite in $suites; do
-        make_base "$suite" || skip "no root of Debian $suite could be made"
+        # One run at a time makes it.
+        (flock 9 && make_base "$suite") 9>"$roots/lock" || skip "no root of Debian $suite could be made"
     done
     export GABION_TEST_ISOLATED=1
     isolate "$0" "$@"
 fi
 
-mkdir -p "$roots"
 work=$(mktemp -d "$roots/work.XXXXXX")
 trap 'rmdir "$work" 2>/dev/null || true' EXIT
 mount -t tmpfs tmpfs "$work"
