@@ -14,12 +14,14 @@
 //! - `unsafe` only where the style allows it;
 //! - names: types, variants, files and folders are called by nouns (`names`);
 //! - packages: no more behind `gabion`, the provider and in Cargo.lock than recorded, or at most five;
-//! - links: those between pages lead to a file, and to a heading that it has.
+//! - links: those between pages lead to a file, and to a heading that it has;
+//! - the endpoint table of docs/reference/kms-http.md: it equals the server's routes (`kms-http` writes it).
 
 #![forbid(unsafe_code)]
 
 mod bom;
 mod gates;
+mod kms_http;
 mod layers;
 mod links;
 mod modules;
@@ -93,13 +95,14 @@ fn main() -> ExitCode {
         ["performance", name] => show(performance::write(&root, name)),
         ["hbs", name] => show(performance::hbs::write(&root, name)),
         ["kms", name] => show(performance::kms::write(&root, name)),
+        ["kms-http"] => show(kms_http::write(&root)),
         ["kms-gates", name, criterion] => match gates::hold(&root, Path::new(criterion), name) {
             Ok(is_met) => ExitCode::from(u8::from(!is_met)),
             Err(error) => show(Err(error)),
         },
         _ => {
             eprintln!(
-                "error: expected `tidy`, `bom ...`, `packages`, `suite-key NAME`, `performance NAME`, `hbs NAME`, `kms NAME` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
+                "error: expected `tidy`, `bom ...`, `packages`, `suite-key NAME`, `performance NAME`, `hbs NAME`, `kms NAME`, `kms-http` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
             );
             ExitCode::from(2)
         }
@@ -144,6 +147,7 @@ fn tidy(root: &Path) -> ExitCode {
         }
     }
     links::check(root, &mut findings);
+    kms_http::check(root, &mut findings);
     for finding in &findings {
         eprintln!("{finding}");
     }
