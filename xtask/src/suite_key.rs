@@ -63,6 +63,13 @@ const SUITES: &[Suite] = &[
         uses_bundle: true,
     },
     Suite {
+        name: "reproducible",
+        packages: &["gabion-provider", "gabion-capi"],
+        paths: &["script/dist", "script/dist-check", "tests/packages/reproducible.sh"],
+        tools: &[],
+        uses_bundle: false,
+    },
+    Suite {
         name: "survival",
         packages: &["gabion-cli", "gabion-provider"],
         paths: &["packaging", "script/dist", "tests/packages", "tests/packages.sh"],
