@@ -9,7 +9,7 @@ COMMIT  = $(shell git describe --always --dirty 2>/dev/null)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates dist fuzz hbs-faults install install-c install-pages soak
+.PHONY: all run test check format hooks words bench bench-go bench-hbs bench-hbs-durable bench-kms bench-kms-gates dist dist-check fuzz hbs-faults install install-c install-pages soak
 
 all:
 	GABION_COMMIT="$(COMMIT)" cargo build --release --package gabion-cli --package gabion-bench --package gabion-provider --package gabion-capi
@@ -30,6 +30,15 @@ check:
 
 format:
 	cargo fmt --all
+
+# Has git check the subject of each commit of this clone.
+hooks:
+	printf '%s\n' '#!/bin/sh' 'exec cargo run --quiet --package xtask -- commit-msg "$$1"' >"$$(git rev-parse --git-path hooks)/commit-msg"
+	chmod +x "$$(git rev-parse --git-path hooks)/commit-msg"
+
+# Counts of what makes text hard to read.
+words:
+	cargo run --quiet --package xtask -- words
 
 # Engine, TLS and other libraries' figures of this machine: bench/results/*-NAME.ndjson.
 NAME ?= $(shell uname -m)
@@ -104,6 +113,10 @@ install-c:
 # Packages for Debian and RPM systems, an apt repository, a tarball, an image, Go modules and crates: dist/.
 dist:
 	script/dist
+
+# Builds dist/ twice and compares each file: bench/results/dist.json.
+dist-check:
+	script/dist-check
 
 # Coverage-guided fuzzing of everything that reads foreign bytes, a minute a target.
 fuzz:

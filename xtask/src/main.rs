@@ -15,7 +15,9 @@
 //! - names: types, variants, files and folders are called by nouns (`names`);
 //! - packages: no more behind `gabion`, the provider and in Cargo.lock than recorded, or at most five;
 //! - links: those between pages lead to a file, and to a heading that it has;
-//! - the endpoint table of docs/reference/kms-http.md: it equals the server's routes (`kms-http` writes it).
+//! - the endpoint table of docs/reference/kms-http.md: it equals the server's routes (`kms-http` writes it);
+//! - text: phrases, first lines of documentation and long lines, whose counts may only fall (`words` prints them),
+//!   and the subjects of commits (`commit-msg` is the hook that `make hooks` installs).
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +33,7 @@ mod performance;
 mod rooms;
 mod suite_key;
 mod tokens;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,6 +98,8 @@ fn main() -> ExitCode {
         ["performance", name] => show(performance::write(&root, name)),
         ["hbs", name] => show(performance::hbs::write(&root, name)),
         ["kms", name] => show(performance::kms::write(&root, name)),
+        ["words"] => show(words::show(&root)),
+        ["commit-msg", file] => commit_message(Path::new(file)),
         ["kms-http"] => show(kms_http::write(&root)),
         ["kms-gates", name, criterion] => match gates::hold(&root, Path::new(criterion), name) {
             Ok(is_met) => ExitCode::from(u8::from(!is_met)),
@@ -102,9 +107,23 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "error: expected `tidy`, `bom ...`, `packages`, `suite-key NAME`, `performance NAME`, `hbs NAME`, `kms NAME`, `kms-http` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
+                "error: expected `tidy`, `bom ...`, `packages`, `suite-key NAME`, `performance NAME`, `hbs NAME`, `kms NAME`, `kms-http`, `words`, `commit-msg FILE` or `kms-gates NAME CRITERION`; example: cargo run -p xtask -- tidy"
             );
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Checks the subject of a commit message: the hook that `make hooks` installs.
+fn commit_message(file: &Path) -> ExitCode {
+    let subject = fs::read_to_string(file)
+        .map(|text| text.lines().next().unwrap_or_default().to_owned())
+        .map_err(|error| format!("{}: {error}", file.display()));
+    match subject.and_then(|subject| words::refuse(&subject).map_or(Ok(()), Err)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
 }
@@ -148,6 +167,7 @@ fn tidy(root: &Path) -> ExitCode {
     }
     links::check(root, &mut findings);
     kms_http::check(root, &mut findings);
+    words::check(root, &mut findings);
     for finding in &findings {
         eprintln!("{finding}");
     }
