@@ -152,8 +152,14 @@ END
     check "the modules are verified" consumer go mod verify
 }
 
-# The packages for arm64, in one folder. Programs of theirs are run by name, since the system may not start them itself.
-emulated() { qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$arm/usr/lib/gabion/openssl/lib:$arm/usr/lib/aarch64-linux-gnu" "$@"; }
+# The packages for arm64, in one folder. Their programs are run by the loader of the cross compiler's C library: with its
+# folder as root (qemu-aarch64 -L), a program that walks from / finds that folder only.
+emulated() {
+    emulated=$1
+    shift
+    qemu-aarch64 /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 --library-path \
+        "$arm/usr/lib/gabion/openssl/lib:$arm/usr/lib/aarch64-linux-gnu:/usr/aarch64-linux-gnu/lib" "$emulated" "$@"
+}
 arm64_signs() {
     emulated "$arm/usr/bin/gabion" keygen ML-DSA-65 --out "$work/key.pem" --pub "$work/pub.pem" &&
         emulated "$arm/usr/bin/gabion" sign --key "$work/key.pem" --out "$work/sig" "$work/pub.pem" &&
