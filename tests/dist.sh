@@ -88,7 +88,7 @@ tarball() {
     for place in opt elsewhere; do
         [ "$place" = opt ] || { mv "$work/opt" "$work/$place" && at=$work/$place/${at##*/}; }
         check "configure it in $place" bare gabion bundle build --prefix "$at/lib/gabion/openssl"
-        check "a program loads the provider in $place" says gabion bare gabion exec -- openssl list -providers
+        check "a program loads the provider in $place" says "name: Gabion provider" bare gabion exec -- openssl list -providers
         check "OpenSSL is its own in $place" uses_own_libraries
         mode=only
         check "FIPS mode in $place" says "OpenSSL FIPS Provider" bare gabion exec -- openssl list -providers
@@ -190,7 +190,7 @@ arm64() {
     check "a signature" arm64_signs
     check "self-tests of the FIPS module" emulated "$openssl/bin/openssl" fipsinstall -pedantic -quiet \
         -module "$openssl/lib/ossl-modules/fips.so" -out "$work/fipsmodule.cnf"
-    check "the provider of the bundle" says gabion emulated "$openssl/bin/openssl" list -providers \
+    check "the provider of the bundle" says "name: Gabion provider" emulated "$openssl/bin/openssl" list -providers \
         -provider-path "$openssl/lib/ossl-modules" -provider gabion
     check "a C program" arm64_program
 }
