@@ -71,6 +71,8 @@ says() {
     "$@" 2>&1 | tee "$work/said" | grep -q "$said" || { cat "$work/said"; return 1; }
 }
 uses_own_libraries() { bare gabion exec -- sh -c 'ldd "$(command -v openssl)"' | grep libcrypto | grep -F "$at/"; }
+# is_at_most BYTES FILE
+is_at_most() { stat -c '%s bytes' "$2" && [ "$(stat -c %s "$2")" -le "$1" ]; }
 compiles_and_runs() {
     # shellcheck disable=SC2046 # several words
     cc -o "$work/program" front/capi/examples-c/kem.c \
@@ -95,6 +97,7 @@ tarball() {
         mode=
     done
     check "a C program" compiles_and_runs
+    check "libgabion.a has at most 15 MB" is_at_most 15000000 "$at/lib/libgabion.a"
 }
 
 # The image: unpacked, run as its user with a read-only root, in 128 MiB.
