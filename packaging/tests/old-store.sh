@@ -1,6 +1,6 @@
 #!/bin/sh
 # The unit with a store, an audit log and a configuration of commit 18f74786, whose store has format 1 and is in other
-# folders than the package's: docs/operate/kms-operations.md, "Upgrading". Prints `ok NAME` or `FAILED NAME`.
+# folders than the package's: docs/operate/kms.md, "Upgrading". Prints `ok NAME` or `FAILED NAME`.
 set -u
 . /host/functions.sh
 . /host/checks.sh
