@@ -96,13 +96,23 @@ try_packages() {
     fi
     overlay installation "$roots/$suite"
     survives "nothing"
-    check "install the command" inside 'apt-get -qq install /packages/dist/gabion_*.deb; gabion --version; test "$(dpkg -L gabion | grep -c man1)" -gt 10'
-    check "install the bundle" inside 'apt-get -qq install /packages/dist/gabion-openssl_*.deb; test -s /usr/lib/gabion/openssl/ssl/fipsmodule.cnf'
+    check "install the command" inside '
+        apt-get -qq install /packages/dist/gabion_*.deb; gabion --version
+        test "$(dpkg -L gabion | grep -c man1)" -gt 10
+    '
+    check "install the bundle" inside '
+        apt-get -qq install /packages/dist/gabion-openssl_*.deb; test -s /usr/lib/gabion/openssl/ssl/fipsmodule.cnf
+    '
     check "a handshake by the bundle" inside 'sh /host/handshake.sh "gabion exec --"'
-    check "a handshake by the bundle in FIPS mode" inside 'GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers >/tmp/listed; grep -q fips /tmp/listed'
+    check "a handshake by the bundle in FIPS mode" inside '
+        GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers >/tmp/listed; grep -q fips /tmp/listed
+    '
     survives "installing the bundle"
     if [ "$suite" = bookworm ]; then
-        check "an older OpenSSL refuses the provider" inside 'fails apt-get -q -y install /packages/dist/gabion-openssl-provider_*.deb >/tmp/said 2>&1; cat /tmp/said; grep -q gabion-openssl-is-for /tmp/said; fails dpkg -s gabion-openssl-provider'
+        check "an older OpenSSL refuses the provider" inside '
+            fails apt-get -q -y install /packages/dist/gabion-openssl-provider_*.deb >/tmp/said 2>&1; cat /tmp/said
+            grep -q gabion-openssl-is-for /tmp/said; fails dpkg -s gabion-openssl-provider
+        '
     else
         check "install the provider" inside 'apt-get -qq install /packages/dist/gabion-openssl-provider_*.deb; is_off'
         check "doctor" inside 'gabion doctor'
@@ -111,16 +121,30 @@ try_packages() {
         check "a handshake by the system's OpenSSL" inside 'sh /host/handshake.sh ""'
         check "a handshake by the system's nginx" inside 'sh /host/nginx.sh'
         check "disable the provider" inside 'gabion provider disable; is_off; is_untouched'
-        check "remove an enabled provider" inside 'gabion provider enable; apt-get -qq remove gabion-openssl-provider; lacks gabion "$config"'
+        check "remove an enabled provider" inside '
+            gabion provider enable; apt-get -qq remove gabion-openssl-provider; lacks gabion "$config"
+        '
     fi
-    check "install the library" inside 'apt-get -qq install /packages/dist/libgabion1_*.deb /packages/dist/libgabion-dev_*.deb; ldconfig -p | grep -q libgabion.so.1'
+    check "install the library" inside '
+        apt-get -qq install /packages/dist/libgabion1_*.deb /packages/dist/libgabion-dev_*.deb
+        ldconfig -p | grep -q libgabion.so.1
+    '
     # As on a host without systemd, whose programs make the user and the folder.
     [ "$suite" != bookworm ] || check "no systemd" inside 'rm /usr/bin/systemd-sysusers /usr/bin/systemd-tmpfiles'
-    check "install the service" inside 'apt-get -qq install /packages/dist/gabion-kms_*.deb; id gabion-kms; test "$(stat -c %a /var/lib/gabion-kms)" = 700'
+    check "install the service" inside '
+        apt-get -qq install /packages/dist/gabion-kms_*.deb; id gabion-kms
+        test "$(stat -c %a /var/lib/gabion-kms)" = 700
+    '
     check "a signature by the service" inside 'sh /host/kms.sh'
-    check "reinstallation keeps the configuration" inside 'echo "# mine" >>/etc/gabion/kms.toml; apt-get -qq install --reinstall /packages/dist/gabion-kms_*.deb; grep -q "# mine" /etc/gabion/kms.toml'
+    check "reinstallation keeps the configuration" inside '
+        echo "# mine" >>/etc/gabion/kms.toml; apt-get -qq install --reinstall /packages/dist/gabion-kms_*.deb
+        grep -q "# mine" /etc/gabion/kms.toml
+    '
     check "remove" inside 'apt-get -qq remove "gabion*" "libgabion*"; absent /usr/bin/gabion; test -e /etc/gabion/kms.toml'
-    check "purge leaves keys alone, and says so" inside 'apt-get -qq purge gabion-kms gabion-openssl >/tmp/said 2>&1; grep -q "/var/lib/gabion-kms" /tmp/said; absent /etc/gabion /usr/lib/gabion; test -d /var/lib/gabion-kms'
+    check "purge leaves keys alone, and says so" inside '
+        apt-get -qq purge gabion-kms gabion-openssl >/tmp/said 2>&1; grep -q "/var/lib/gabion-kms" /tmp/said
+        absent /etc/gabion /usr/lib/gabion; test -d /var/lib/gabion-kms
+    '
     check "nothing else is left" no_leftovers
     survives "purge"
     stop_server
