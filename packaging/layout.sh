@@ -49,7 +49,10 @@ lay_out_format() {
     cp -a "$built/root/usr/lib/gabion/openssl" "$at/gabion-openssl/usr/lib/gabion/openssl"
     bundle=$at/gabion-openssl/usr/lib/gabion/openssl
     # Programs are not compiled against it, and postinst makes the configuration of its FIPS module.
-    rm -rf "$bundle/include" "$bundle/lib/pkgconfig" "$bundle/lib/cmake" "$bundle/ssl/fipsmodule.cnf"
+    rm -rf "$bundle/include" "$bundle/lib/pkgconfig" "$bundle/lib/cmake" "$bundle/ssl/fipsmodule.cnf" \
+        "$bundle/bin/c_rehash" "$bundle/ssl/misc" "$bundle"/ssl/*.dist
+    # Messages of the network's tools about newer versions, which differ between builds.
+    sed -i '/"not_had": \[$/,/\],$/d' "$bundle/gabion-bundle.json"
     find "$bundle/lib" "$bundle/bin" -name '*.so*' -type f -exec "${cross}strip" --strip-unneeded {} +
     "${cross}strip" "$bundle/bin/openssl"
     install -D -m 644 "$common/libgabion_provider.so" "$at/gabion-openssl-provider/$2/ossl-modules/gabion.so"
