@@ -1,30 +1,30 @@
-//! The crate's errors, and the closed list of codes that callers outside of Rust see.
+//! Error types of the crate, and the machine-readable error codes that clients see.
 
 use gabion_engine::{Error as EngineError, Status};
 
 use crate::store::StoreError;
 
-/// Lists the codes once: name, text, whether trying again may help.
+/// Defines [`Code`] from one list of variant, text, and whether a retry may succeed.
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident $text:literal $again:literal;)*) => {
-        /// What went wrong, for callers outside of Rust: a closed list, whose texts never change.
+        /// A machine-readable error code. The list is closed and the texts never change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
             $($(#[$doc])* $code,)*
         }
 
         impl Code {
-            /// Every code.
+            /// All codes.
             pub const ALL: &[Code] = &[$(Code::$code,)*];
 
-            /// The code as it is written.
+            /// Returns the code's text, such as `key_disabled`.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Code::$code => $text,)*
                 }
             }
 
-            /// Whether the same request may succeed later.
+            /// Returns whether repeating the same request later may succeed.
             pub fn is_retryable(self) -> bool {
                 match self {
                     $(Code::$code => $again,)*
@@ -35,69 +35,69 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A name, an id or a parameter can't be one.
+    /// A malformed name, id or parameter.
     BadRequest "bad_request" false;
-    /// Nobody knows who asks.
+    /// The caller could not be authenticated.
     Unauthenticated "unauthenticated" false;
-    /// Whoever asks may not do that.
+    /// The caller is not allowed to do this.
     Denied "denied" false;
-    /// A signature, a tag or a ciphertext that can't be one of this algorithm's.
+    /// A signature, tag, ciphertext or token that is malformed for this algorithm.
     Malformed "malformed" false;
-    /// There is no such key or version, or the caller may not see it.
+    /// The key or version does not exist, or the caller may not see it.
     NotFound "not_found" false;
-    /// The name is taken.
+    /// The name is already in use.
     Exists "exists" false;
-    /// Somebody else changed the key meanwhile.
+    /// The key was changed concurrently.
     Conflict "conflict" true;
-    /// The op_id was another request's.
+    /// The `op_id` was already used for a different request.
     OpIdReused "op_id_reused" false;
-    /// The change of the op_id was made; its answer is secret and is given out only once.
+    /// The change of this `op_id` was already made. Its secret response is returned only once.
     OpIdDone "op_id_done" false;
-    /// The key does not do that.
+    /// The key does not support the operation.
     Unsupported "unsupported" false;
-    /// The version may not be used for that.
+    /// The key's minimum version excludes this version.
     VersionNotAllowed "version_not_allowed" false;
     /// The version is disabled.
     VersionDisabled "version_disabled" false;
     /// The version was trimmed or destroyed.
     VersionDestroyed "version_destroyed" false;
-    /// The key is deleted, and can be restored.
+    /// The key is deleted. It can be restored.
     KeyDeleted "key_deleted" false;
     /// The key was destroyed.
     KeyDestroyed "key_destroyed" false;
-    /// The key has expired: it makes nothing new.
+    /// The key has expired: it no longer signs, encrypts, encapsulates or makes tags.
     KeyExpired "key_expired" false;
-    /// The version has encrypted as often as it may.
+    /// The version reached the encryption limit of random nonces.
     VersionExhausted "version_exhausted" false;
-    /// The key's private half is not given out.
+    /// The private key is not exportable.
     NotExportable "not_exportable" false;
-    /// The key signs and verifies by `mu` alone, and the request has a message or a digest.
+    /// The key signs and verifies only by `mu`, but the request has a message or a digest.
     MuRequired "mu_required" false;
-    /// The key signs JSON Web Tokens alone, and the request asks for another signature.
+    /// The key signs only JSON Web Tokens, but the request asks for another signature.
     JwtRequired "jwt_required" false;
-    /// What was to be decrypted is not what was encrypted.
+    /// Decryption failed: the ciphertext, the associated data or the key does not match.
     DecryptFailed "decrypt_failed" false;
-    /// More than there may be.
+    /// The request exceeds a size limit.
     TooLarge "too_large" false;
-    /// The store does not answer, or has no room.
+    /// The store is unavailable or full.
     StoreUnavailable "store_unavailable" true;
-    /// The folder of the backups, or that of their keys, can't be read or written.
+    /// The folder of the backups or of their keys cannot be read or written.
     BackupFailed "backup_failed" true;
-    /// A change that may have happened.
+    /// The store failed while committing a change, which may or may not have been applied.
     OutcomeUnknown "outcome_unknown" false;
-    /// The seal is closed.
+    /// The service is sealed.
     Sealed "sealed" true;
-    /// The audit log can't be written, and nothing is done that it can't tell of.
+    /// The audit log cannot be written. Operations that must be logged are refused.
     AuditUnwritable "audit_unwritable" true;
-    /// What was given does not open the seal.
+    /// The passphrase or the shares do not open the seal.
     UnsealFailed "unseal_failed" false;
-    /// What is kept was damaged or exchanged.
+    /// Stored data was damaged or replaced.
     IntegrityFailed "integrity_failed" false;
-    /// No memory, no randomness, no free backend; too many wait already.
+    /// Memory, randomness or a backend is unavailable, or the queue is full.
     Busy "busy" true;
-    /// The tenant has used what it may have for now.
+    /// The tenant's quota is used up for now.
     QuotaExceeded "quota_exceeded" true;
-    /// A defect.
+    /// A bug, or a broken machine.
     Internal "internal" false;
 }
 
@@ -119,362 +119,366 @@ impl std::fmt::Display for Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthenticationError {
-    /// No token, one of an unknown root, or one that nobody made so: which of them is not told.
-    #[error("that is no token of this service")]
+    /// The token is malformed, or no live root key of this service made it. The error does not say
+    /// which.
+    #[error("invalid token: it is malformed or no root key of this service made it")]
     Invalid,
-    /// It is revoked.
+    /// The token is revoked.
     #[error("the token is revoked")]
     Revoked,
-    /// It is over, or would never be.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
-    /// It may not be used from there.
+    /// A `cidr` caveat excludes the client's address.
     #[error("the token may not be used from this address")]
     Address,
-    /// It may be used with another certificate only.
+    /// A `cnf` caveat binds the token to another client certificate.
     #[error("the token belongs to another client certificate")]
     Certificate,
 }
 
-/// The reason for a denial.
+/// The reason why a request was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DenialReason {
-    /// The token was revoked meanwhile.
+    /// The token was revoked after authentication.
     #[error("the token is revoked")]
     Revoked,
-    /// The token expired meanwhile.
+    /// The token expired after authentication.
     #[error("the token has expired")]
     Expired,
-    /// Keys of another tenant, or of none.
+    /// The token is limited to a tenant, and the request is for another tenant or for none.
     #[error("the token is for another tenant")]
     Tenant,
-    /// Another key, or none.
+    /// The token is limited to a key prefix, and the request is for another key or for none.
     #[error("the token is for other keys")]
     Key,
-    /// Something else.
+    /// The token does not allow the action.
     #[error("the token does not allow `{0}`")]
     Action(
-        /// What.
+        /// The action's name.
         &'static str,
     ),
-    /// Too much at once.
-    #[error("the token allows {0} items together at most")]
+    /// The request has more items than the token allows.
+    #[error("the token limits batches to {0} items")]
     Batch(
-        /// How many are allowed.
+        /// The limit.
         u32,
     ),
-    /// Administration, by a token that is bound to no certificate.
+    /// The request is for administration, and the token is not bound to a client certificate.
     #[error("administration needs a token that is bound to a client certificate (cnf)")]
     NeedsCertificate,
-    /// There is no policy, and without one a certificate allows nothing.
-    #[error("no policy allows that")]
+    /// No policy exists. Without one, a client certificate allows nothing.
+    #[error("no policy exists, and without one a client certificate allows nothing")]
     NoPolicy,
-    /// There are policies, and they do not allow it.
-    #[error("the policies do not allow that")]
+    /// The policies do not allow the request.
+    #[error("the policies do not allow this request")]
     Policy,
-    /// They do not allow to see the key either.
-    #[error("the policies do not allow that, nor to see the key")]
+    /// The policies do not allow the request, and they do not allow the caller to see the key.
+    #[error("the policies allow neither this request nor reading the key")]
     Unseen,
-    /// They can't be evaluated, and what is not decided is not allowed.
-    #[error("the policies can't be evaluated here, so that nothing is allowed")]
+    /// The policies could not be evaluated. The request is denied.
+    #[error("the policies cannot be evaluated, so the request is denied")]
     Undecided,
 }
 
-/// What is wrong with the audit log.
+/// An error of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// It can't be written. Nothing more is written to it until it is opened again.
+    /// Writing failed. The log refuses all further records until it is opened again.
     #[error("the audit log can't be written: {0}")]
     Unwritable(
-        /// What failed.
+        /// The operation that failed, and why.
         String,
     ),
-    /// There is no room for another segment, and the rest of this one is a reserve.
-    #[error("the audit log has no room left but its reserve; give its disk more")]
+    /// The disk has no room for another segment, and the current one has only its reserve left.
+    #[error("the audit log's disk is full: only the log's reserve is left; free up space on it")]
     Full,
-    /// The file has gone, or another one has its name.
+    /// The log's file was deleted, or another file has its name.
     #[error("the audit log's file `{0}` was deleted or replaced")]
     Replaced(
-        /// Which.
+        /// The file's path.
         String,
     ),
-    /// Another process writes it.
+    /// Another process has the log open.
     #[error("the audit log is in use by another process ({0})")]
     Held(
-        /// Its lock.
+        /// The path of the lock file.
         String,
     ),
-    /// It belongs to the process that forked this one.
+    /// The log was opened before this process was forked.
     #[error("the audit log belongs to the process that forked this one")]
     Forked,
-    /// What is there can't be right.
+    /// The log's content is invalid.
     #[error("the audit log is damaged at {at}: {reason}")]
     Damaged {
-        /// Where.
+        /// The file and the position in it.
         at: String,
-        /// What was found.
+        /// The problem that was found there.
         reason: String,
     },
-    /// Records that no segment takes.
-    #[error("{0} bytes of records at once are more than the audit log takes")]
+    /// The records do not fit into a segment.
+    #[error("{0} bytes of records do not fit into a segment of the audit log")]
     TooLarge(
-        /// How many.
+        /// Their total size in bytes.
         usize,
     ),
-    /// No such record, or one that no checkpoint holds yet.
+    /// The record does not exist, or no checkpoint includes it yet.
     #[error("the audit log has no record {0}")]
     NoRecord(
-        /// Its index.
+        /// The record's index.
         u64,
     ),
-    /// The archive can't be written. The log can.
+    /// Writing the archive failed. The log itself still works.
     #[error("the archive of the audit log can't be written: {0}")]
     Archive(
-        /// What failed.
+        /// The operation that failed, and why.
         String,
     ),
-    /// The record's segment was moved.
+    /// The record's segment was moved to the archive.
     #[error("the audit log's record {0} is in its archive; `gabion kms audit verify` looks there")]
     Archived(
-        /// Its index.
+        /// The record's index.
         u64,
     ),
     /// A log in memory no longer has the record.
-    #[error("the audit log is in memory and keeps its newest records only: record {0} is gone")]
+    #[error("the audit log is in memory and keeps only its newest records: record {0} was dropped")]
     Forgotten(
-        /// Its index.
+        /// The record's index.
         u64,
     ),
-    /// What a restored store has to read was moved.
+    /// The store is older than the log, and the records that it has to read are in the archive.
     #[error(
         "the store knows the audit log up to record {from}, and those before {before} are in its archive: put these segments back, the newest first, since they say which keys were destroyed"
     )]
     NeedsArchive {
-        /// How far the store knows it.
+        /// The index of the first record that the store does not know.
         from: u64,
-        /// The first record that is in no archive.
+        /// The index of the first record that is not in the archive.
         before: u64,
     },
-    /// A name or key of a signer that can't be one.
+    /// The origin or a signer's key is invalid.
     #[error("{0}")]
     Parameter(
-        /// What is wrong.
+        /// The reason.
         &'static str,
     ),
-    /// The engine's.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(EngineError),
 }
 
-/// What is wrong with shares.
+/// An error about unseal shares.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
-    /// A text that is none.
-    #[error("that is no share; expected gbs1-SET-THRESHOLD-INDEX-SHARE-CHECKSUM")]
+    /// The text is not a share.
+    #[error("invalid share; expected gbs1-SET-THRESHOLD-INDEX-SHARE-CHECKSUM")]
     Form,
-    /// A share with a mistake in it.
-    #[error("the share has a mistake in it: its checksum is another")]
+    /// The share's checksum does not match.
+    #[error("the share's checksum does not match; check it for typing errors")]
     Checksum,
-    /// Shares of several sets.
-    #[error("share {index} is of the set {found}; expected {wanted}")]
+    /// The shares belong to different sets.
+    #[error("share {index} belongs to set {found}; expected a share of set {wanted}")]
     OtherSet {
-        /// The share's number.
+        /// The share's index.
         index: u8,
-        /// Its set.
+        /// The share's set.
         found: String,
-        /// The other set.
+        /// The expected set.
         wanted: String,
     },
-    /// Too few different ones.
-    #[error("{got} different shares; {needed} are needed")]
+    /// There are fewer distinct shares than the threshold.
+    #[error("{got} different shares given; {needed} are needed")]
     TooFew {
-        /// How many there are.
+        /// The number of distinct shares.
         got: usize,
-        /// How many are needed.
+        /// The threshold.
         needed: u8,
     },
-    /// A share that is wrapped, where one is expected that is not.
+    /// The share is wrapped for its holder, and an unwrapped share is expected.
     #[error(
-        "that is a share which is wrapped for its holder, who opens it: gabion kms share open --key PRIVATE"
+        "the share is wrapped for its holder; unwrap it with `gabion kms share open --key PRIVATE`"
     )]
     Wrapped,
-    /// A share that is not wrapped, where one is expected that is.
-    #[error("that is a share which is not wrapped: it is as it is to be given")]
+    /// The share is not wrapped, and a wrapped share is expected.
+    #[error("the share is not wrapped; give it to `gabion kms unseal` as it is")]
     NotWrapped,
-    /// A text that is no wrapped share.
+    /// The text is not a wrapped share.
     #[error(
-        "that is no wrapped share; expected gbw1-SET-THRESHOLD-INDEX-WRAPPED-CHECKSUM, all of it"
+        "invalid wrapped share; expected the complete gbw1-SET-THRESHOLD-INDEX-WRAPPED-CHECKSUM"
     )]
     WrappedForm,
-    /// A wrapped share that a key does not open.
-    #[error("share {index} of set {set} does not open by this key: it was wrapped for another one")]
+    /// The share was wrapped for another key.
+    #[error("cannot unwrap share {index} of set {set}: it was wrapped for another key")]
     OtherHolder {
-        /// The share's number.
+        /// The share's index.
         index: u8,
-        /// Its set.
+        /// The share's set.
         set: String,
     },
 }
 
-/// Why a seal does not open.
+/// The reason why the seal cannot be created or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// It was never made.
-    #[error("the store has no seal yet: `gabion kms init` makes one")]
+    /// The store has no seal.
+    #[error("the store has no seal; create one with `gabion kms init`")]
     None,
-    /// It was made already.
-    #[error("the store has a seal already")]
+    /// The store already has a seal.
+    #[error("the store already has a seal")]
     Exists,
-    /// A share, or shares that do not belong together.
+    /// An invalid share, or shares that do not belong together.
     #[error(transparent)]
     Share(#[from] ShareError),
-    /// The passphrase is another.
+    /// The passphrase is wrong.
     #[error("the passphrase does not open the seal")]
     Passphrase,
-    /// There is no passphrase.
-    #[error("the seal has no passphrase; use shares")]
+    /// The seal has no passphrase slot.
+    #[error("the seal has no passphrase; unseal with shares")]
     NoPassphrase,
-    /// Shares that make another key.
-    #[error("these shares do not open the seal, although they belong together")]
+    /// The shares are of one set, but do not open the seal.
+    #[error("the shares belong together, but do not open this seal")]
     Shares,
-    /// Numbers of shares that make no sense, or costs.
+    /// Invalid numbers of shares or costs of the passphrase.
     #[error("{0}")]
     Parameter(
-        /// What is wrong.
+        /// The reason.
         &'static str,
     ),
-    /// What the store says of the seal can't be right.
-    #[error("what the store says of its seal can't be right: {0}")]
+    /// The store's seal configuration is invalid.
+    #[error("the store's seal configuration is invalid: {0}")]
     Damaged(
-        /// What was found.
+        /// The problem that was found.
         String,
     ),
-    /// A newer program wrote it.
-    #[error("the seal wants a program of format {wanted}; this one is of format {has}")]
+    /// A newer program wrote the seal's configuration.
+    #[error(
+        "the seal has format {wanted}, and this program reads formats up to {has}; use a newer program"
+    )]
     TooOld {
-        /// The format that it takes.
+        /// The format of the configuration.
         wanted: u32,
-        /// This program's.
+        /// The newest format that this program reads.
         has: u32,
     },
-    /// It belongs to the process that forked this one.
-    #[error("the seal belongs to the process that forked this one; open it here again")]
+    /// The seal was opened before this process was forked.
+    #[error("the seal belongs to the process that forked this one; open it again in this process")]
     Forked,
-    /// No randomness, no memory.
+    /// Memory or randomness is unavailable.
     #[error("{0}")]
     Resource(
-        /// What there is none of.
+        /// The resource that is unavailable.
         String,
     ),
 }
 
-/// Why something was not done. No message has a secret in it.
+/// An error of the crate. Messages contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that can't be one.
-    #[error("`{text}` is no name of a {what}; expected {expected}")]
+    /// An invalid name.
+    #[error("invalid {what} `{text}`: expected {expected}")]
     Name {
-        /// Of what.
+        /// The kind of name.
         what: &'static str,
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is one.
+        /// The expected form.
         expected: &'static str,
     },
-    /// An id that can't be one.
+    /// An invalid key id.
     #[error(
-        "`{0}` is no id of a key; expected tenant/purpose/algorithm/uuid, and #vN for a version"
+        "invalid key id `{0}`: expected tenant/purpose/algorithm/uuid, followed by #vN for a version"
     )]
     KeyId(
-        /// What was given.
+        /// The given text.
         String,
     ),
-    /// A parameter that can't be one.
+    /// An invalid parameter.
     #[error("{0}")]
     Parameter(
-        /// What is wrong with it.
+        /// The reason.
         String,
     ),
-    /// A tenant has used what it may have for now.
-    #[error("the tenant has used its quota; it has some again in {retry_after_s} s")]
+    /// The tenant's quota is used up for now.
+    #[error("the tenant's quota is used up; retry in {retry_after_s} s")]
     Quota {
-        /// In how many seconds there is something again.
+        /// The number of seconds until the quota has room again.
         retry_after_s: u64,
     },
-    /// The seal was closed after the request was admitted.
-    #[error("the service was sealed before the request was answered")]
+    /// The service was sealed after the request was admitted.
+    #[error("the service was sealed while the request was running")]
     Sealed,
-    /// Too many wait for a place.
-    #[error("too many operations wait already")]
+    /// The queue of waiting operations is full.
+    #[error("too many operations are waiting; retry later")]
     Queue,
-    /// No such set of policies.
-    #[error("there is no set of policies `{0}`")]
+    /// The set of policies does not exist.
+    #[error("policy set `{0}` not found")]
     NoPolicies(
-        /// Which name.
+        /// The set's name.
         String,
     ),
-    /// No such key.
+    /// The key does not exist, or the caller may not see it.
     #[error("there is no key `{0}`")]
     NoKey(
-        /// Its name or id.
+        /// The key's name or id.
         String,
     ),
-    /// No such version.
+    /// The version does not exist.
     #[error("the key has no version {version}; its newest is {latest}")]
     NoVersion {
-        /// What was asked for.
+        /// The requested version.
         version: u32,
-        /// What there is.
+        /// The newest version.
         latest: u32,
     },
-    /// The tenant has the same public key or symmetric key already.
+    /// The tenant already has a key with this public key or symmetric key.
     #[error("the tenant already has a key with this key material{}; use that one, or a new key", .0.as_ref().map(|id| format!(": `{id}`")).unwrap_or_default())]
     Duplicate(
-        /// The id of the version that has it. `None` if the caller may not see that.
+        /// The id of the version that has it; `None` if the caller may not see that version.
         Option<String>,
     ),
-    /// The name is taken.
-    #[error("there is a key `{0}` already")]
+    /// The name is already in use.
+    #[error("a key named `{0}` already exists")]
     Exists(
         /// The name.
         String,
     ),
-    /// Somebody else changed it meanwhile.
-    #[error("the key was changed meanwhile; look at it again")]
+    /// The key was changed concurrently.
+    #[error("the key was changed concurrently; read it and try again")]
     Conflict,
-    /// An op_id under which something else was asked for.
+    /// The `op_id` was already used for a different request.
     #[error("this op_id was already used for a different request; use a new one")]
     OpReused,
-    /// An op_id that an older program bound to a principal's name and not to a credential.
+    /// An older program used the `op_id` and bound it to a principal's name instead of a
+    /// credential.
     #[error(
         "this op_id was used before the service was upgraded, and the store does not say by which credential; check whether the \
          change was made, and use a new op_id"
     )]
     OpOfName,
-    /// A change that was done, and whose answer is secret.
+    /// The change of this `op_id` was already made, and its response is secret.
     #[error(
-        "the change of this op_id was already made: `{made}`; its answer is secret and is given out only once"
+        "the change of this op_id was already made: `{made}`; its secret response is returned only once"
     )]
     OpDone {
-        /// What it made: a token's id.
+        /// The id of the token that the change made.
         made: String,
     },
-    /// A change that is under way already.
-    #[error("the change of this op_id is under way")]
+    /// The change of this `op_id` is still running.
+    #[error("the change of this op_id is still running; retry later")]
     OpRunning,
-    /// A version that may not be used for that.
-    #[error("version {version} may not {what}; the oldest that may is {oldest}")]
+    /// The key's minimum version excludes this version.
+    #[error("version {version} may not {what}; the oldest version that may is {oldest}")]
     NotAllowed {
         /// The version.
         version: u32,
-        /// What was to be done with it.
+        /// The operation.
         what: &'static str,
-        /// The oldest that may.
+        /// The oldest version that allows the operation.
         oldest: u32,
     },
     /// The version is disabled.
@@ -489,110 +493,113 @@ pub enum Error {
         /// The version.
         u32,
     ),
-    /// The key is deleted, and can be restored.
+    /// The key is deleted. It can be restored.
     #[error("the key is deleted; restore it to use it")]
     Deleted,
-    /// The key was destroyed, for good.
+    /// The key was destroyed and cannot be restored.
     #[error("the key was destroyed")]
     Destroyed,
     /// The key has expired.
-    #[error("the key has expired: it verifies and decrypts, and makes nothing new")]
+    #[error("the key has expired: it still verifies and decrypts, but does not sign or encrypt")]
     Expired,
-    /// The version has encrypted as often as it may.
+    /// The version reached the encryption limit of random nonces.
     #[error("version {0} has encrypted as often as random nonces allow; rotate the key")]
     Exhausted(
         /// The version.
         u32,
     ),
-    /// The key's private half is not given out.
-    #[error("the key is not one that may be exported")]
+    /// The private key is not exportable.
+    #[error("the key is not exportable")]
     NotExportable,
-    /// The key signs and verifies by mu alone.
+    /// The key signs and verifies only by `mu`.
     #[error(
         "the key requires `mu`: compute it with the version's public key and send it in place of the message"
     )]
     MuRequired,
-    /// The key signs JSON Web Tokens alone.
+    /// The key signs only JSON Web Tokens.
     #[error(
         "the key has `jwt_max_lifetime_s` and signs JSON Web Tokens only: a signature of other bytes could be a token that lives longer"
     )]
     JwtRequired,
-    /// A text that is not a JSON Web Token.
+    /// The text is not a valid JSON Web Token.
     #[error("malformed JSON Web Token: {0}")]
     MalformedToken(
-        /// What is wrong with it.
+        /// The reason.
         &'static str,
     ),
-    /// What was to be decrypted is not what was encrypted, whatever of it is another.
-    #[error("it does not decrypt")]
+    /// Decryption failed. The error does not say whether the ciphertext, the associated data or the
+    /// key was wrong.
+    #[error("decryption failed")]
     DecryptFailed,
-    /// The key does not do that.
+    /// The key does not support the operation.
     #[error("{0}")]
     Unsupported(
-        /// What can't be done.
+        /// The operation, and why the key does not support it.
         String,
     ),
-    /// More than there may be.
-    #[error("{got} {what}; at most {most} are possible")]
+    /// The request exceeds a size limit.
+    #[error("too large: {got} {what}; the limit is {most}")]
     TooLarge {
-        /// What there is too much of.
+        /// The items that are counted.
         what: &'static str,
-        /// How much there may be.
+        /// The limit.
         most: usize,
-        /// How much came.
+        /// The number in the request.
         got: usize,
     },
-    /// A message that has to be there whole, and is longer than one may be that is.
+    /// The algorithm needs the whole message in memory, and the message is longer than the limit.
     #[error(
         "{algorithm} hashes such a message more than once or behind what it draws, so that it has to be there whole: it may have {most} bytes"
     )]
     Whole {
         /// The algorithm.
         algorithm: &'static str,
-        /// Most bytes of it.
+        /// The maximum number of bytes.
         most: usize,
-        /// Whether its digest may be signed in its place.
+        /// Whether a digest of the message can be signed instead.
         by_digest: bool,
     },
-    /// A signature, a tag or a ciphertext that can't be one.
-    #[error("that has no length that {0} gives")]
+    /// A signature, tag or ciphertext whose length is wrong for the algorithm.
+    #[error("the length is wrong for {0}")]
     Malformed(
         /// The algorithm.
         &'static str,
     ),
-    /// A change that may have happened.
-    #[error("the store lost track of the change, which may have happened; look at the key")]
+    /// The store failed while committing. The change may or may not have been applied.
+    #[error(
+        "outcome unknown: the store failed while committing; read the key to see whether the change was applied"
+    )]
     OutcomeUnknown,
-    /// What is kept was damaged or exchanged.
-    #[error("what the store has under `{path}` can't be right: {reason}")]
+    /// Stored data was damaged or replaced.
+    #[error("the store's record `{path}` is damaged or was replaced: {reason}")]
     Integrity {
-        /// Where.
+        /// The record's path.
         path: String,
-        /// What was found.
+        /// The problem that was found.
         reason: String,
     },
-    /// Nobody knows who asks.
+    /// The caller could not be authenticated.
     #[error(transparent)]
     Unauthenticated(#[from] AuthenticationError),
-    /// Whoever asks may not do that.
+    /// The request was denied.
     #[error(transparent)]
     Denied(#[from] DenialReason),
-    /// The audit log's.
+    /// An error of the audit log.
     #[error(transparent)]
     Audit(#[from] AuditError),
-    /// The seal does not open.
+    /// An error of the seal.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// The store's.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The engine's.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
 impl Error {
-    /// The code that callers outside of Rust see.
+    /// Returns the machine-readable code.
     pub fn code(&self) -> Code {
         match self {
             Error::Name { .. } | Error::KeyId(_) | Error::Parameter(_) => Code::BadRequest,
@@ -688,7 +695,7 @@ fn code_of_store(error: &StoreError) -> Code {
 
 fn code_of_engine(error: &EngineError) -> Code {
     match error {
-        // A lane that a kernel could not run to its end; what it was given was looked at before.
+        // A kernel did not finish this lane. The input was validated before.
         EngineError::Lane { status: Status::Fault | Status::NotRun, .. } => Code::Internal,
         EngineError::Input(_) | EngineError::Lane { .. } | EngineError::KeyFile(_) => {
             Code::BadRequest
@@ -699,8 +706,8 @@ fn code_of_engine(error: &EngineError) -> Code {
         | EngineError::Entropy(_)
         | EngineError::Busy
         | EngineError::BackendUnavailable { .. } => Code::Busy,
-        // BadSignature is a verdict here, never an error; the rest are defects or a broken machine, as a pair of
-        // which both halves were made and don't belong together.
+        // `BadSignature` is a verdict here, not an error. The remaining errors are bugs or a broken
+        // machine, such as a generated key pair that fails its consistency test.
         _ => Code::Internal,
     }
 }
@@ -709,7 +716,7 @@ fn code_of_engine(error: &EngineError) -> Code {
 mod tests {
     use super::*;
 
-    /// Whoever wrote a program against a code finds it again.
+    /// Clients depend on the codes.
     #[test]
     fn codes_are_a_golden_list() {
         let lines: Vec<String> = Code::ALL
@@ -721,7 +728,7 @@ mod tests {
         assert_eq!(lines.join("\n"), include_str!("../tests/golden/codes.txt").trim_end());
     }
 
-    /// A defect or a broken machine is no fault of whoever asked.
+    /// Bugs and broken machines are not the caller's fault.
     #[test]
     fn errors_of_the_engine_have_the_codes_of_their_causes() {
         let algorithm = gabion_engine::Algorithm::MlDsa44;

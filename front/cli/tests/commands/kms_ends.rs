@@ -222,7 +222,7 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
         ("", "there is no share"),
         (first, "2 are needed"),
         (&*format!("{first}\n{first}"), "2 are needed"),
-        ("gbs1-nonsense", "that is no share"),
+        ("gbs1-nonsense", "invalid share"),
         (&first[..first.len() - 1], "share"),
     ] {
         work.write("few", few);

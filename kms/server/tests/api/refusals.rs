@@ -42,8 +42,8 @@ fn unknown_fields_and_algorithms_are_refused_by_name() {
             json!({"key": "release", "digest": message, "prehash": "MD5"}),
             "unknown hash `MD5`",
         ),
-        ("/v1/kms/sign", json!({"key": "a/b", "message": message}), "`a/b` is no id"),
-        ("/v1/kms/sign", json!({"key": "-", "message": message}), "`-` is no name"),
+        ("/v1/kms/sign", json!({"key": "a/b", "message": message}), "invalid key id `a/b`"),
+        ("/v1/kms/sign", json!({"key": "-", "message": message}), "invalid key `-`"),
         (
             "/v1/kms/keys",
             json!({"name": "x", "algorithm": "ed25519", "exportable": true}),
