@@ -425,7 +425,7 @@ mod tests {
             (format!("{base}[quota]\nmicroseconds_per_second = 0"), "expected 1 to 4294967295"),
             (format!("{base}[quota]\nburst_seconds = 3601"), "expected 1 to 3600"),
             (format!("{base}[quota]\ntenants = {{ ci = 0 }}"), "`quota.tenants.ci` is 0"),
-            (format!("{base}[quota]\ntenants = {{ \"a/b\" = 1 }}"), "invalid tenant `a/b`"),
+            (format!("{base}[quota]\ntenants = {{ \"a/b\" = 1 }}"), "invalid name `a/b`"),
             (format!("{base}[backup]\nperiod_days = 0"), "`backup.period_days` is 0; expected 1"),
             (format!("{base}[backup]\nkey = \"/k\""), "unknown field `key`"),
             (format!("{base}[quota]\nrequests = 5"), "unknown field `requests`"),

@@ -52,7 +52,7 @@ impl TryFrom<String> for Label {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self, Error> {
-        Label::new("key", &text)
+        Label::new("name", &text)
     }
 }
 

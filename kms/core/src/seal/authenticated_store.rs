@@ -1,17 +1,19 @@
-//! A store whose records are counted and hashed, so that somebody who can write its file, and has no share, removes none.
+//! A store whose records are counted and hashed, so that an attacker who can write the store's
+//! file, but has no unseal share, cannot remove records unnoticed.
 //!
 //! ```text
 //!   open    every record --> sums of families == manifest?       else refused, naming the family
-//!   commit  writes --> + manifest of afterwards, in the same transaction
+//!   commit  writes --> + the new manifest, in the same transaction
 //!
 //!   no manifest, no records                      a new store
 //!   no manifest, all records of the first format an older program's: copy, mark, manifest       the upgrade
 //!   no manifest, any record of a newer format    refused: the manifest was removed
 //! ```
 //!
-//! That a store was upgraded is not taken from the mark in its file, which nobody authenticates: each record written beside a
-//! manifest says so under the seal, and so does a seal that was dealt since. The audit log says so, too: a store that was put
-//! back to before its upgrade as a whole is refused by the service.
+//! The format mark in the store's file is not authenticated, so it does not prove that a store was
+//! upgraded. Instead, each record that is written next to a manifest says so under the seal, and so
+//! does each seal dealt since. The audit log records the upgrade too: the service refuses a store
+//! that was rolled back as a whole to before its upgrade.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -29,44 +31,50 @@ use crate::store::{
 };
 use crate::text::hex;
 
-/// Where the manifest is.
+/// The path of the manifest.
 const PATH: &str = "integrity/manifest";
 
-/// The only record that is not sealed: it says how the seal is opened.
+/// The path of the seal's configuration, the only record that is not sealed: it says how the seal
+/// is opened.
 const CONFIG: &str = "seal/config";
 
-/// How often a transaction is sent if something that nobody waits for any more changed the manifest meanwhile.
+/// How often a transaction is retried if an earlier transaction with an unknown outcome changed the
+/// manifest.
 const TRIES: usize = 16;
 
-/// What an upgrade to this program's format did.
+/// The result of upgrading a store to this program's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
-    /// A random name, which tells it from others of the same store.
+    /// A random id that distinguishes this upgrade from others of the same store.
     pub id: String,
-    /// Where the copy of the older store is. `None` if an earlier opening made it.
+    /// The path of the copy of the older store. `None` if an earlier opening made the copy.
     pub copy: Option<PathBuf>,
-    /// The store's revision before the upgrade, whose own commits are not the log's.
+    /// The store's revision before the upgrade. The audit log has no records of the upgrade's own
+    /// commits.
     pub began: u64,
 }
 
-/// A store with a manifest of its records, by a pointer to it.
+/// A store that authenticates its records with a manifest. `P` is a pointer to the store.
 pub struct AuthenticatedStore<P> {
     store: P,
     sealer: Arc<Sealer>,
     key: Key,
     path: RecordPath,
-    /// The manifest and its generation. `None` after a transaction whose outcome is not known: it is read again.
+    /// The manifest and its generation. `None` after a transaction with an unknown outcome: it is
+    /// read again.
     manifest: Mutex<Option<(Manifest, u64)>>,
-    /// The manifest of a store that had no record when it was opened, until its first commit writes one.
+    /// The manifest of a store that was empty when it was opened, until its first commit writes the
+    /// manifest.
     first: Option<Manifest>,
     copy: Option<PathBuf>,
 }
 
 impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> {
-    /// Opens a store: compares all of its records with its manifest, or upgrades one of an older format.
+    /// Opens a store: compares all records with the manifest, or upgrades a store of an older
+    /// format.
     ///
     /// # Errors
-    /// [`Error::Integrity`], naming the family; the store's.
+    /// [`Error::Integrity`], naming the family that differs; errors of the store.
     pub fn open(store: P, sealer: Arc<Sealer>) -> Result<Self, Error> {
         let mut opened = Self::unverified(store, sealer)?;
         match opened.read_manifest()? {
@@ -76,7 +84,8 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         Ok(opened)
     }
 
-    /// The same without comparing, for a change that is itself compared at the next opening.
+    /// Opens a store without comparing its records, to complete an upgrade. The next opening
+    /// compares them.
     pub(super) fn resumed(store: P, sealer: Arc<Sealer>) -> Result<Self, Error> {
         let mut resumed = Self::unverified(store, sealer)?;
         match resumed.read_manifest()? {
@@ -92,20 +101,20 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         Ok(AuthenticatedStore { store, sealer, key, path, manifest, first, copy })
     }
 
-    /// The upgrade that the audit log has yet to be told of.
+    /// Returns the upgrade that is not yet in the audit log.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn upgrade_untold(&self) -> Result<Option<Upgrade>, Error> {
         let Some((manifest, _)) = self.current()? else { return Ok(None) };
         let (copy, began) = (self.copy.clone(), manifest.began);
         Ok(manifest.untold.map(|id| Upgrade { id, copy, began }))
     }
 
-    /// Notes that the audit log was told of the upgrade.
+    /// Notes in the store that the audit log has a record of the upgrade.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn upgrade_told(&self) -> Result<(), Error> {
         let mut known = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((mut manifest, generation)) = self.read_manifest()? else {
@@ -117,10 +126,10 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         Ok(())
     }
 
-    /// Checks that a list of all records of a family, buried ones too, left out none.
+    /// Checks that a list of all records of a family, tombstones included, is complete.
     ///
     /// # Errors
-    /// [`Error::Integrity`]; the store's.
+    /// [`Error::Integrity`] if records are missing; errors of the store.
     pub fn check_listed(&self, family: &str, found: u64) -> Result<(), Error> {
         let wanted = self.current()?.map_or(0, |(manifest, _)| manifest.count(family));
         match found == wanted {
@@ -134,7 +143,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         }
     }
 
-    /// The manifest as the store has it now.
+    /// Returns the store's current manifest and its generation.
     fn current(&self) -> Result<Option<(Manifest, u64)>, Error> {
         let _one = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.read_manifest()
@@ -153,7 +162,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         }
     }
 
-    /// Writes a manifest by itself. It and its generation.
+    /// Writes a manifest without other records. Returns the manifest and its generation.
     fn write_manifest(&self, manifest: Manifest, before: u64) -> Result<(Manifest, u64), Error> {
         let put =
             Transaction::new().put(self.path.clone(), before, self.sealed(&manifest, before)?);
@@ -195,7 +204,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         Ok(())
     }
 
-    /// Makes the manifest of a store that has none: a new one, or one of an older program.
+    /// Makes the manifest of a store that has none: a new store, or a store of an older program.
     fn begun(&mut self) -> Result<(), Error> {
         let elements = Elements::new(&self.key)?;
         let (mut manifest, mut records, mut refused) = (Manifest::new(0), 0_u64, None);
@@ -216,7 +225,8 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         manifest.began = revision.0;
         match (self.sealer.needs_manifest(), records) {
             (true, _) => Err(self.missing()),
-            // Its first commit writes the manifest, with what that changes.
+            // The store's first commit writes the manifest, together with the commit's changes to
+            // it.
             (false, 0) => {
                 self.first = Some(manifest);
                 Ok(())
@@ -241,7 +251,8 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         Error::Integrity { path: PATH.to_owned(), reason: reason.to_owned() }
     }
 
-    /// Runs a transaction with the manifest of afterwards. `None`: the manifest was another, and nothing happened.
+    /// Commits a transaction together with the new manifest. Returns `None` if the stored manifest
+    /// has changed: then nothing was written.
     fn commit_once(
         &self,
         known: &mut Option<(Manifest, u64)>,
@@ -274,7 +285,8 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         }
         let sealed = self.sealed(&manifest, before)?;
         let both = transaction.clone().put(self.path.clone(), before, sealed);
-        // Whatever ends it before it is answered: the manifest is read again.
+        // Forget the manifest first: if the commit does not return, the manifest has to be read
+        // again.
         *known = None;
         match self.store.commit(&both)? {
             Outcome::Conflict(conflict) if conflict.path == self.path => Ok(None),
@@ -288,7 +300,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
     }
 }
 
-/// Adds a record to a manifest, which is no part of itself.
+/// Adds a record to a manifest. The manifest's own record does not count.
 fn added(manifest: &mut Manifest, elements: &Elements, record: &ScannedRecord<'_>) {
     let path = record.path.as_str();
     if path != PATH {
@@ -299,7 +311,7 @@ fn added(manifest: &mut Manifest, elements: &Elements, record: &ScannedRecord<'_
 impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> Store for AuthenticatedStore<P> {
     fn caps(&self) -> Caps {
         let caps = self.store.caps();
-        // One of them is the manifest's.
+        // One step of each transaction is reserved for the manifest.
         Caps { steps_max: caps.steps_max.saturating_sub(1), ..caps }
     }
 

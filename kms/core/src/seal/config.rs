@@ -1,4 +1,4 @@
-//! What a store says of its seal: who can open it, and what else has to be true.
+//! The seal's configuration in the store: its slots, and what a store under this seal must have.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use super::slot::{self, Cost, Key};
 use crate::error::{Error, SealError};
 use crate::store::{RecordPath, SettleOutcome, Store, Transaction, settle};
 
-/// The format of this record. Wrapped keys are bound to it, so that nobody turns it into an older one.
+/// The format of the configuration. Wrapped keys are bound to it, so that it cannot be downgraded.
 const FORMAT: u32 = 2;
 
-/// The format of seals whose store may have no manifest yet.
+/// The format of seals whose store may lack a manifest.
 const WITHOUT_MANIFEST: u32 = 1;
 
-/// The only version of the root key that there is so far.
+/// The version of the root key. Only one exists so far.
 const ROOT: u32 = 1;
 
-/// Most slots of a seal.
+/// The maximum number of slots of a seal.
 const SLOTS_MAX: usize = 8;
 
-/// Bytes of a passphrase's salt.
+/// The size of a passphrase's salt in bytes.
 const SALT: usize = 16;
 
-/// How a recovery set is split.
+/// The parameters of a recovery set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// How many shares there are.
+    /// The number of shares.
     pub shares: u8,
-    /// How many of them open the seal.
+    /// The number of shares that open the seal.
     pub threshold: u8,
 }
 
-/// What is to open a seal.
+/// The slots of a new seal.
 #[derive(Clone, Copy)]
 pub struct Slots<'a> {
     /// The recovery set.
     pub recovery: Shares,
-    /// A passphrase beside it, and what guessing it costs.
+    /// An additional passphrase, and the cost of guessing it.
     pub passphrase: Option<(&'a str, Cost)>,
 }
 
@@ -53,13 +53,13 @@ struct Config {
     slots: Vec<Slot>,
 }
 
-/// The same of any format, newer ones too.
+/// The format field, which configurations of every format have.
 #[derive(Deserialize)]
 struct Format {
     format: u32,
 }
 
-/// The root key, wrapped.
+/// A slot: the root key, wrapped by one key.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Slot {
@@ -74,25 +74,26 @@ struct Slot {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SlotKind {
-    /// By shares. The set is the slot's id.
+    /// A recovery set. The slot's id is the set's id.
     Recovery { threshold: u8, shares: u8 },
-    /// By Argon2id. The salt is the slot's id.
+    /// A passphrase, stretched by Argon2id. The slot's id is the salt.
     Passphrase { memory_kib: u32, passes: u32 },
 }
 
-/// Whether a store has a seal.
+/// Returns whether a store has a seal.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub fn is_initialised(store: &dyn Store) -> Result<bool, Error> {
     Ok(read(store)?.0.is_some())
 }
 
-/// Whether a share is of the set that opens a store's seal. Whoever collects shares of anybody asks first: one of another
-/// set would keep the right ones out.
+/// Returns whether a share belongs to the recovery set of a store's seal. Servers that accept
+/// shares from unauthenticated clients call this first, so that shares of other sets do not
+/// displace the right ones.
 ///
 /// # Errors
-/// [`SealError::None`]; the store's.
+/// [`SealError::None`]; errors of the store.
 pub fn is_of_its_set(store: &dyn Store, share: &Share) -> Result<bool, Error> {
     let config = read(store)?.0.ok_or(SealError::None)?;
     Ok(config.slots.iter().any(|slot| match slot.way {
@@ -104,10 +105,10 @@ pub fn is_of_its_set(store: &dyn Store, share: &Share) -> Result<bool, Error> {
     }))
 }
 
-/// How many shares of the recovery set there are, and how many of them open the seal. None where there is no seal.
+/// Returns the size and the threshold of the recovery set; `None` if the store has no seal.
 ///
 /// # Errors
-/// The store's; a seal that is damaged.
+/// Errors of the store; a damaged seal.
 pub fn recovery(store: &dyn Store) -> Result<Option<Shares>, Error> {
     let Some(config) = read(store)?.0 else { return Ok(None) };
     Ok(config.slots.iter().find_map(|slot| match slot.way {
@@ -116,8 +117,9 @@ pub fn recovery(store: &dyn Store) -> Result<Option<Shares>, Error> {
     }))
 }
 
-/// A seal whose shares were dealt and that is not yet in the store. Its shares are handed out first, and it is adopted when
-/// whoever has them gives enough of them back: a seal that nobody can open never comes about.
+/// A seal whose shares were dealt, and that is not in the store yet. Hand out the shares first. The
+/// seal is adopted when the holders give back enough of them, so a store never gets a seal that
+/// cannot be opened.
 ///
 /// # Examples
 /// ```
@@ -136,26 +138,26 @@ pub fn recovery(store: &dyn Store) -> Result<Option<Shares>, Error> {
 #[must_use = "nothing is in the store before it is adopted"]
 pub struct PendingSeal {
     config: Config,
-    /// The generation of the record that it replaces.
+    /// The generation of the configuration record that this seal replaces.
     before: u64,
-    /// Whether the seal that it replaces says that the store has a manifest.
+    /// Whether the replaced seal requires the store to have a manifest.
     had_manifest: bool,
     shares: Vec<Share>,
 }
 
 impl PendingSeal {
-    /// The recovery set, to hand out.
+    /// Returns the shares of the recovery set, to hand out.
     pub fn shares(&self) -> &[Share] {
         &self.shares
     }
 
-    /// Puts it into the store, in place of what opened the seal before: enough of its shares open it, so they were
-    /// written down.
+    /// Writes the seal to the store, in place of the previous seal. `given` has to contain enough
+    /// shares to open the seal, which proves that they were written down.
     ///
     /// # Errors
-    /// Shares that don't open it; [`SealError::Exists`] and [`Error::Conflict`] if the store has another meanwhile; the
-    /// store's. After [`Error::OutcomeUnknown`] either these or the shares of before open it: keep both, and call this
-    /// again.
+    /// Shares that do not open the seal; [`SealError::Exists`] or [`Error::Conflict`] if the store
+    /// got another seal meanwhile; errors of the store. After [`Error::OutcomeUnknown`] either the
+    /// new or the previous shares open the seal: keep both, and call this again.
     pub fn adopt(&self, store: &dyn Store, given: &[Share]) -> Result<Sealer, Error> {
         let id = store.identity().id;
         let root = by_shares(&self.config, id, given)?;
@@ -165,7 +167,7 @@ impl PendingSeal {
         let found = || -> Result<_, Error> {
             Ok(store.read(&[place()?])?.records.into_iter().next().flatten())
         };
-        // A call before this one may have put it there.
+        // An earlier call may have written the seal already.
         let is_ours =
             || Ok::<_, Error>(found()?.is_some_and(|of| of.value.as_ref() == Some(&value)));
         let is_there = match found()?.map_or(0, |record| record.generation) == self.before {
@@ -189,10 +191,10 @@ impl PendingSeal {
     }
 }
 
-/// Deals a seal for a store that has none: a root key, and what opens it.
+/// Deals a seal for a store that has none: draws a root key and makes the slots that wrap it.
 ///
 /// # Errors
-/// [`SealError::Exists`]; numbers that make no sense; the store's.
+/// [`SealError::Exists`]; invalid numbers of shares or costs; errors of the store.
 pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<PendingSeal, Error> {
     let (config, before) = read(store)?;
     if config.is_some() {
@@ -201,19 +203,19 @@ pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<PendingSeal, Error> 
     dealt(store, &Key::drawn()?, slots, (before, false))
 }
 
-/// The input that opens a seal.
+/// The secret that opens a seal.
 #[derive(Clone, Copy)]
 pub enum UnsealMethod<'a> {
     /// A passphrase.
     Passphrase(&'a str),
-    /// Shares of the recovery set, as many as it needs or more.
+    /// Shares of the recovery set, at least as many as its threshold.
     Shares(&'a [Share]),
 }
 
 /// Opens the seal.
 ///
 /// # Errors
-/// [`Error::Seal`]; the store's.
+/// [`Error::Seal`]; errors of the store.
 pub fn unseal(store: &dyn Store, by: UnsealMethod<'_>) -> Result<Sealer, Error> {
     let config = read(store)?.0.ok_or(SealError::None)?;
     let id = store.identity().id;
@@ -225,11 +227,12 @@ pub fn unseal(store: &dyn Store, by: UnsealMethod<'_>) -> Result<Sealer, Error> 
     Ok(sealer.needing_manifest(config.format > WITHOUT_MANIFEST))
 }
 
-/// Deals what is to open a seal from now on, in place of everything that does. The recovery set alone may do that. As
-/// soon as it is adopted, what opened the seal before does no more; a copy of the store of before still opens by it.
+/// Deals new slots that replace all existing ones. Only shares of the recovery set authorize this.
+/// Once the new seal is adopted, the previous passphrase and shares no longer open it, but they
+/// still open older copies of the store.
 ///
 /// # Errors
-/// [`Error::Seal`]; the store's.
+/// [`Error::Seal`]; errors of the store.
 pub fn change_slots(
     store: &dyn Store,
     recovery: &[Share],
@@ -281,11 +284,11 @@ fn read(store: &dyn Store) -> Result<(Option<Config>, u64), Error> {
     Ok((Some(understood(&value)?), record.generation))
 }
 
-/// What a store says of its seal, as far as it can be right: whoever can write there must not have this process derive
-/// keys for hours.
+/// Parses the seal's configuration and rejects implausible values: an attacker who can write the
+/// store must not make this process derive keys for hours.
 fn understood(value: &[u8]) -> Result<Config, SealError> {
     let damaged = |why: String| SealError::Damaged(why);
-    // First of all: another format may have other fields.
+    // Check the format first: other formats may have other fields.
     let Format { format } =
         serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
     if format > FORMAT {
@@ -357,7 +360,8 @@ fn wrapped(
     Ok(slot)
 }
 
-/// What a wrapped key is bound to: the store, the slot, how its key comes about, and the format but for the first one.
+/// Returns the associated data of a wrapped key: the store, the slot, the derivation of the
+/// wrapping key, and the format unless it is the first one.
 fn beside(format: u32, slot: &Slot, store: [u8; 16]) -> Vec<u8> {
     let mut beside = b"gabion kms root ".to_vec();
     beside.extend_from_slice(&store);

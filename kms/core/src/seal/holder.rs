@@ -1,11 +1,12 @@
-//! Shares that are wrapped for whoever is to hold them.
+//! Unseal shares that are wrapped for their holders.
 //!
 //! ```text
 //!   share --HPKE (RFC 9180), X-Wing--> gbw1-SET-THRESHOLD-INDEX-WRAPPED-CHECKSUM --private key--> share
 //! ```
 //!
-//! Nobody but the holder reads the share: it may go by mail, and stay in a log of whoever deals. What says where it belongs
-//! stands beside it and is bound to it. That it opens does not say who wrapped it: everybody has the public half.
+//! Only the holder can read a wrapped share, so it may be sent by mail and may appear in logs. The
+//! set, the threshold and the index are in clear and bound to the share. Unwrapping does not
+//! authenticate the sender, because holders' public keys are not secret.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,13 +19,14 @@ use crate::error::{Error, SealError, ShareError};
 use crate::text;
 use crate::transport::{Recipient, open_by_x_wing, wrap_by_x_wing};
 
-/// Bytes that HPKE adds behind `enc`: AES-GCM's tag.
+/// The number of bytes that HPKE adds after `enc`: the AES-GCM tag.
 const TAG: usize = 16;
 
-/// Bytes of X25519's part of a public key of X-Wing: the last ones (draft-connolly-cfrg-xwing-kem, section 5.2).
+/// The size of the X25519 part of an X-Wing public key, which comes last
+/// (draft-connolly-cfrg-xwing-kem, section 5.2).
 const X25519: usize = 32;
 
-/// Somebody who is to hold a share: the public half of a key of X-Wing of theirs.
+/// The holder of a share, identified by an X-Wing public key.
 #[derive(Clone)]
 pub struct Holder {
     key: KemPublicKey,
@@ -32,11 +34,11 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Reads a SubjectPublicKeyInfo of X-Wing as DER.
+    /// Parses a DER-encoded SubjectPublicKeyInfo with an X-Wing key.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: another key, a private one, one whose part of X25519 is of small order, which only somebody makes
-    /// who wants to weaken it.
+    /// [`Error::Parameter`] if the key is of another algorithm, is private, or has an X25519 part
+    /// of small order, which only an attacker would generate.
     pub fn of_spki(engine: &Engine, der: &[u8]) -> Result<Self, Error> {
         let refused = |why: &str| Error::Parameter(format!("the holder's key: {why}"));
         let recipient = Recipient::of_spki(engine, der)?;
@@ -55,7 +57,8 @@ impl Holder {
         }
     }
 
-    /// The SHA-256 of the public key's DER, in hexadecimal: for comparing it with what the holder says.
+    /// Returns the SHA-256 of the public key's DER in hexadecimal, to compare with the value that
+    /// the holder reports.
     pub fn sha256(&self) -> String {
         text::hex(&Sha256::digest(&self.spki))
     }
@@ -67,14 +70,14 @@ impl Holder {
     }
 }
 
-/// The public key's digest.
+/// Prints the public key's digest.
 impl fmt::Debug for Holder {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Holder {}", self.sha256())
     }
 }
 
-/// Refuses holders of whom there are not as many as shares, and one who would hold two.
+/// Checks that there is one holder for each share, and that no holder occurs twice.
 ///
 /// # Errors
 /// [`Error::Parameter`].
@@ -99,10 +102,10 @@ pub fn check_holders(holders: &[Holder], shares: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Wraps shares, the first one for the first holder: all of them, or none.
+/// Wraps all shares: the first one for the first holder, and so on.
 ///
 /// # Errors
-/// As [`check_holders`]; no randomness; no healthy backend.
+/// Those of [`check_holders`]; no randomness; no healthy backend. Then no share is wrapped.
 pub fn wrap(
     engine: &Engine,
     shares: &[Share],
@@ -112,10 +115,10 @@ pub fn wrap(
     shares.iter().zip(holders).map(|(share, holder)| holder.wrap(engine, share)).collect()
 }
 
-/// A share that is wrapped for its holder: of which set it is, how many of them open the seal and its number there are said,
-/// and the rest is for the holder alone.
+/// A share that is wrapped for its holder. The set, the threshold and the index are in clear; only
+/// the holder can read the rest.
 ///
-/// Written as `gbw1-SET-THRESHOLD-INDEX-WRAPPED-CHECKSUM`, some 1600 characters.
+/// The text form is `gbw1-SET-THRESHOLD-INDEX-WRAPPED-CHECKSUM`, about 1600 characters.
 #[derive(Clone)]
 pub struct WrappedShare {
     place: Place,
@@ -123,25 +126,25 @@ pub struct WrappedShare {
 }
 
 impl WrappedShare {
-    /// Which set it is of.
+    /// Returns the id of the share's set.
     pub fn set(&self) -> String {
         text::hex(&self.place.set)
     }
 
-    /// Its number in the set, from 1.
+    /// Returns the share's index in its set, from 1.
     pub fn index(&self) -> u8 {
         self.place.index
     }
 
-    /// How many of the set open the seal.
+    /// Returns the number of shares of the set that open the seal.
     pub fn threshold(&self) -> u8 {
         self.place.threshold
     }
 
-    /// Opens it by the holder's private key.
+    /// Unwraps the share with the holder's private key.
     ///
     /// # Errors
-    /// [`ShareError::OtherHolder`]; a key that is not X-Wing's; no healthy backend.
+    /// [`ShareError::OtherHolder`]; a key that is not an X-Wing key; no healthy backend.
     pub fn open(&self, engine: &Engine, own: &KemPrivateKey) -> Result<Share, Error> {
         if own.algorithm() != Algorithm::XWing {
             let why =
@@ -154,11 +157,11 @@ impl WrappedShare {
             Err(Error::DecryptFailed) => return Err(other().into()),
             opened => opened?,
         };
-        // Whoever wrapped it may have wrapped anything.
+        // The sender is not authenticated, so the plaintext may be anything.
         Ok(Share::of(self.place, bytes).ok_or_else(other)?)
     }
 
-    /// Everything but the checksum.
+    /// Returns the text form without the checksum.
     fn text(&self) -> String {
         let wrapped = text::base64url(&self.wrapped);
         format!("{WRAPPED}{}-{}-{}-{wrapped}", self.set(), self.threshold(), self.index())
@@ -172,7 +175,7 @@ impl fmt::Display for WrappedShare {
     }
 }
 
-/// Which share it is.
+/// Prints which share it is, without the wrapped bytes.
 impl fmt::Debug for WrappedShare {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "WrappedShare {} of set {}", self.index(), self.set())
@@ -188,7 +191,7 @@ impl FromStr for WrappedShare {
             return Err(ShareError::NotWrapped);
         }
         let rest = text.strip_prefix(WRAPPED).ok_or(ShareError::WrappedForm)?;
-        // Base64url has the sign, too: what stands before it and behind it does not.
+        // Base64url uses `-` too, so split off the parts before and after it.
         let mut parts = rest.splitn(4, '-');
         let mut read = || {
             let place = Place::read(parts.next()?, parts.next()?, parts.next()?)?;
@@ -206,7 +209,7 @@ impl FromStr for WrappedShare {
     }
 }
 
-/// What HPKE's `info` says: which share it is.
+/// Returns the `info` input of HPKE, which binds the share's set, threshold and index.
 fn info(place: Place) -> Vec<u8> {
     let Place { set, threshold, index } = place;
     format!("gabion-kms share 1\0{}\0{threshold}\0{index}", text::hex(&set)).into_bytes()
@@ -259,7 +262,7 @@ mod tests {
                     (other, _) => panic!("{other:?}"),
                 }
             }
-            // Another number, threshold or set is another share.
+            // A changed index, threshold or set is rejected.
             let Place { set, threshold, index } = read.place;
             for place in [
                 Place { index: index + 1, ..read.place },
@@ -270,7 +273,7 @@ mod tests {
                 assert!(moved.open(engine, &own[at]).is_err());
             }
         }
-        // Twice is never the same text.
+        // Wrapping is randomized.
         let again = wrap(engine, &shares, &holders).unwrap();
         assert_ne!(again[0].to_string(), wrapped[0].to_string());
     }
@@ -310,7 +313,8 @@ mod tests {
         says(check_holders(&[one.clone(), two.clone()], 3), "expected 3, and there are 2");
         says(check_holders(&[], 1), "expected 1");
         check_holders(&[one.clone(), two], 2).unwrap();
-        // A point of small order; coefficients above the modulus; a key that is cut; another algorithm's.
+        // A point of small order, coefficients above the modulus, a truncated key, and a key of
+        // another algorithm.
         let key = one.key.bytes();
         let at = one.spki.len() - key.len();
         let of = |change: &dyn Fn(&mut [u8])| {

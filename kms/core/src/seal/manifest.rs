@@ -1,13 +1,14 @@
-//! What the store has to have: a keyed hash of each family of records.
+//! The manifest of a store: a keyed hash of each family of records.
 //!
 //! ```text
 //!   record --HMAC-SHA-256(path, generation, digest)--> 256 bits, added to its family's sum modulo 2^256
 //!   change of a record: the old one's is subtracted, the new one's added
 //! ```
 //!
-//! That is MSet-Add-Hash (Clarke, Devadas, van Dijk, Gassend, Suh: "Incremental Multiset Hash Functions and Their Application
-//! to Memory Integrity Checking", ASIACRYPT 2003), whose key here is one of the seal and whose sums are sealed. A family is
-//! the first segment of a path.
+//! This is MSet-Add-Hash (Clarke, Devadas, van Dijk, Gassend, Suh: "Incremental Multiset Hash
+//! Functions and Their Application to Memory Integrity Checking", ASIACRYPT 2003). Its key is
+//! derived from the root key, and its sums are sealed. The family of a record is the first segment
+//! of its path.
 
 use std::collections::BTreeMap;
 
@@ -21,31 +22,31 @@ use crate::error::Error;
 /// The format of the manifest.
 const FORMAT: u32 = 1;
 
-/// The manifest, as its record has it.
+/// The manifest, as its record contains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     format: u32,
-    /// The store's revision before the manifest's first generation. Each commit counts both.
+    /// The store's revision before the manifest's first generation. Each commit increments both.
     pub began: u64,
     families: BTreeMap<String, SetHash>,
-    /// The upgrade of the store that the audit log has yet to be told of.
+    /// The upgrade of the store that is not yet in the audit log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<String>,
 }
 
 impl Manifest {
-    /// The manifest of a store that has no records yet.
+    /// Returns the manifest of an empty store.
     pub fn new(began: u64) -> Self {
         Manifest { format: FORMAT, began, families: BTreeMap::new(), untold: None }
     }
 
-    /// Whether this program wrote it.
+    /// Returns whether this program knows the manifest's format.
     pub fn is_known(&self) -> bool {
         self.format == FORMAT
     }
 
-    /// How many records a family has, buried ones too.
+    /// Returns the number of records in a family, tombstones included.
     pub fn count(&self, family: &str) -> u64 {
         self.families.get(family).map_or(0, |hash| hash.count)
     }
@@ -57,17 +58,17 @@ impl Manifest {
         hash.sum = added(hash.sum, element.0);
     }
 
-    /// Takes a record out.
+    /// Removes a record.
     pub fn remove(&mut self, path: &str, element: &Element) {
         let hash = self.families.entry(family(path).to_owned()).or_default();
         hash.count = hash.count.wrapping_sub(1);
         hash.sum = added(hash.sum, negated(element.0));
     }
 
-    /// Compares what a store has with this.
+    /// Compares this manifest with the one computed from the store's records.
     ///
     /// # Errors
-    /// [`Error::Integrity`] of the first family that differs.
+    /// [`Error::Integrity`], naming the first family that differs.
     pub fn check(&self, found: &Manifest) -> Result<(), Error> {
         let none = SetHash::default();
         for family in self.families.keys().chain(found.families.keys()) {
@@ -88,35 +89,36 @@ impl Manifest {
     }
 }
 
-/// A family's count and sum.
+/// The count and the sum of a family.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SetHash {
     count: u64,
-    /// Little-endian.
+    /// The sum modulo 2^256, little-endian.
     #[serde(with = "crate::text::hex_field")]
     sum: [u8; 32],
 }
 
-/// What a record adds to the sum of its family.
+/// The hash that a record adds to the sum of its family.
 pub struct Element([u8; 32]);
 
-/// Makes elements.
+/// Computes the elements of records.
 pub struct Elements(Hmac<Sha256>);
 
 impl Elements {
-    /// By a key.
+    /// Creates the keyed hash.
     ///
     /// # Errors
-    /// A process that was forked.
+    /// [`crate::SealError::Forked`] after a fork.
     pub fn new(key: &Key) -> Result<Self, Error> {
-        // A key of a block's length, padded with zeros as HMAC pads it.
+        // Pad the key with zeros to HMAC's block length, as HMAC itself does, so that the
+        // constructor cannot fail.
         let mut block = zeroize::Zeroizing::new([0; 64]);
         block[..32].copy_from_slice(key.bytes()?);
         Ok(Elements(Hmac::<Sha256>::new((&*block).into())))
     }
 
-    /// The element of a record.
+    /// Returns the element of a record.
     pub fn of(&self, path: &str, generation: u64, digest: [u8; 16]) -> Element {
         let mac = self.0.clone().chain_update((path.len() as u64).to_le_bytes());
         let mac =
@@ -125,7 +127,7 @@ impl Elements {
     }
 }
 
-/// The family of a path.
+/// Returns the family of a path.
 pub fn family(path: &str) -> &str {
     path.split('/').next().unwrap_or(path)
 }

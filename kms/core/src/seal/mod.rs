@@ -1,21 +1,23 @@
-//! Records that only an unsealed process reads, and the ways to unseal it.
+//! The seal: records that only an unsealed process can read, and the ways to unseal it.
 //!
 //! ```text
 //!   share, share, share --Shamir--+                       HKDF-SHA-256(root, store's id, path)
 //!   passphrase --Argon2id---------+--> key of a slot --> root key --> key of a record --> AES-256-GCM-SIV
-//!                                                                     data beside it: store, path, root's version, generation
+//!                                                        associated data: store, path, root's version, generation
 //! ```
 //!
-//! - The root key is drawn once. Each slot of `seal/config` has it, wrapped by another key. Other passphrases and shares
-//!   wrap it anew; no record is touched.
-//! - A record that is exchanged for another one's, for that of another store or for an older one of its own does not open,
-//!   as long as its generation is the store's.
-//! - The manifest has a keyed hash of each family of records. It changes in the transaction of each change, and is compared
-//!   when the store opens: records that were removed, added or put back are noticed. A store that was put back as a whole
-//!   is not noticed here; the audit log tells of a newer revision then.
-//! - There always is a recovery set of shares. It alone changes the slots. Slots are dealt first, and adopted by the
-//!   shares that were handed out.
-//! - A share may be wrapped for whoever is to hold it; nobody else reads it then, but the process that dealt it.
+//! - The root key is drawn once. Each slot of `seal/config` contains it, wrapped by another key.
+//!   Changing passphrases and shares wraps it again and touches no record.
+//! - A record that is replaced by another record, by one of another store or by an older version of
+//!   itself does not open, as long as the store's generation of it is unchanged.
+//! - The manifest has a keyed hash of each family of records. Each transaction updates it, and
+//!   opening the store compares it with the records. So removed, added and rolled-back records are
+//!   detected. The manifest does not detect the rollback of a whole store; the audit log does, by
+//!   its newer revision.
+//! - Every seal has a recovery set of shares, and only this set authorizes a change of the slots.
+//!   New slots are dealt first, and adopted when enough of the new shares were given back.
+//! - A share may be wrapped for its holder. Then only the holder and the dealing process can read
+//!   it.
 
 mod authenticated_store;
 mod config;

@@ -1,4 +1,4 @@
-//! Functions of wrapped shares that need no server.
+//! Functions for wrapped shares that need no server.
 
 use gabion_engine::{Engine, KemPrivateKey};
 use zeroize::Zeroizing;
@@ -9,15 +9,15 @@ use crate::error::{Error, SealError};
 /// Parses the X-Wing public key (DER) of a share holder.
 ///
 /// # Errors
-/// What is no such key.
+/// A key that is not a valid X-Wing public key.
 pub fn parse_holder(spki: &[u8]) -> Result<Holder, Error> {
     Holder::of_spki(Engine::global()?, spki)
 }
 
-/// Opens a share that was wrapped for the public half of a key of X-Wing.
+/// Unwraps a share with its holder's X-Wing private key.
 ///
 /// # Errors
-/// A text that is none; a share that was wrapped for another key.
+/// A text that is not a wrapped share; a share that was wrapped for another key.
 pub fn open_share(own: &KemPrivateKey, text: &str) -> Result<Zeroizing<String>, Error> {
     let of_share = |error| Error::Seal(SealError::Share(error));
     let wrapped: WrappedShare = text.parse().map_err(of_share)?;

@@ -1,4 +1,4 @@
-//! The root key, and what is sealed under it.
+//! The root key, and the records that are sealed under it.
 
 use aes_gcm_siv::aead::{Aead, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
@@ -13,36 +13,39 @@ use crate::error::{Error, SealError};
 use crate::memory::Place;
 use crate::store::{Durability, RecordPath, Store};
 
-/// The format of a sealed record. The bytes beside the ciphertext have it, so that no record passes for one of another format.
+/// The format of a sealed record. It is part of the associated data, so that a record of one format
+/// is not accepted as another.
 const FORMAT: u8 = 2;
 
 /// The format of records in stores that have no manifest.
 const WITHOUT_MANIFEST: u8 = 1;
 
-/// Bytes before the ciphertext: format, version of the root key, nonce.
+/// The number of bytes before the ciphertext: format, version of the root key, nonce.
 const HEAD: usize = 1 + 4 + NONCE;
 
 const NONCE: usize = 12;
 
-/// Bytes that sealing adds.
+/// The number of bytes that sealing adds.
 #[cfg(test)]
 const OVERHEAD: usize = HEAD + 16;
 
-/// The version of a root key that is written nowhere.
+/// The version of a root key that is never stored.
 const VOLATILE: u32 = 0;
 
-/// What seals and opens the records of one store.
+/// Seals and opens the records of one store.
 pub struct Sealer {
-    /// What HKDF extracts of the root key, with the store's id as salt (RFC 5869, section 2.2).
+    /// The pseudorandom key that HKDF extracts from the root key, with the store's id as the salt
+    /// (RFC 5869, section 2.2).
     extracted: Key,
     root_version: u32,
     store: [u8; 16],
-    /// Whether the seal says that its store has a manifest.
+    /// Whether the seal requires the store to have a manifest.
     needs_manifest: bool,
 }
 
 impl Sealer {
-    /// One with a root key of its own that is written nowhere: what it seals ends with it.
+    /// Creates a sealer with a random root key that is never stored. Records sealed by it cannot be
+    /// opened after it is dropped.
     ///
     /// # Errors
     /// No randomness.
@@ -57,23 +60,23 @@ impl Sealer {
         Ok(Sealer { extracted: key?, root_version, store, needs_manifest: false })
     }
 
-    /// The same for a store that has had a manifest since it was made.
+    /// Returns the sealer with the given requirement of a manifest.
     pub(super) fn needing_manifest(self, needs_manifest: bool) -> Self {
         Sealer { needs_manifest, ..self }
     }
 
-    /// Whether the seal says that its store has a manifest.
+    /// Returns whether the seal requires the store to have a manifest.
     pub(super) fn needs_manifest(&self) -> bool {
         self.needs_manifest
     }
 
-    /// The key of the manifest's hashes.
+    /// Returns the key of the manifest's hashes.
     pub(super) fn manifest_key(&self) -> Result<Key, Error> {
         Key::filled(|key| self.expand(&[b"gabion kms manifest"], key))
     }
 
-    /// Returns a keyed digest of a symmetric key, by which a second key with the same bytes is found. A plain digest would let
-    /// whoever reads the store test guesses.
+    /// Returns a keyed digest of a symmetric key, which finds other keys with the same bytes. A
+    /// plain digest would let a reader of the store test guesses.
     pub(crate) fn secret_digest(&self, secret: &[u8]) -> Result<[u8; 32], Error> {
         let key = Key::filled(|key| self.expand(&[b"gabion kms secret digests"], key))?;
         let mac = Hmac::<Sha256>::new_from_slice(key.bytes()?);
@@ -82,12 +85,12 @@ impl Sealer {
         Ok(mac.chain_update(secret).finalize().into_bytes().into())
     }
 
-    /// Where the root key is in memory.
+    /// Returns the kind of memory that holds the root key.
     pub fn place(&self) -> Place {
         self.extracted.place()
     }
 
-    /// Refuses a store that is another one, and one that outlives the root key.
+    /// Rejects another store, and a store that outlives the root key.
     pub(crate) fn check_fits(&self, store: &dyn Store) -> Result<(), SealError> {
         let is_lost = self.root_version == VOLATILE
             && !matches!(store.caps().durability, Durability::Volatile);
@@ -100,7 +103,7 @@ impl Sealer {
         }
     }
 
-    /// Seals what a record is to say at a generation.
+    /// Seals the value of a record at a generation.
     ///
     /// # Errors
     /// No randomness.
@@ -119,10 +122,10 @@ impl Sealer {
         Ok(record)
     }
 
-    /// Opens what a record says at a generation.
+    /// Opens the value of a record at a generation.
     ///
     /// # Errors
-    /// [`Error::Integrity`]: it is not what was sealed there.
+    /// [`Error::Integrity`] if the bytes were not sealed for this path and generation.
     pub fn open(
         &self,
         path: &RecordPath,
@@ -156,10 +159,11 @@ impl Sealer {
         }
     }
 
-    /// Opens what a record says in a store that never had a manifest.
+    /// Opens the value of a record in a store that never had a manifest.
     ///
     /// # Errors
-    /// [`Error::Integrity`]: it is not what was sealed there, or was sealed beside a manifest.
+    /// [`Error::Integrity`] if the bytes were not sealed for this path and generation, or were
+    /// sealed in a store with a manifest.
     pub(super) fn open_without_manifest(
         &self,
         path: &RecordPath,
@@ -177,7 +181,7 @@ impl Sealer {
         }
     }
 
-    /// A key for each record, so that no key sees more than the writes of one.
+    /// Derives a key for each record, so that one key encrypts only the versions of one record.
     fn cipher(&self, path: &RecordPath) -> Result<Aes256GcmSiv, Error> {
         let mut key = Zeroizing::new([0; 32]);
         self.expand(&[b"gabion kms record ", path.as_str().as_bytes()], &mut key)?;
@@ -191,7 +195,8 @@ impl Sealer {
             .map_err(|_| too_long(key.len()))
     }
 
-    /// What has to be the same again: each part has one length, but for the path, which stands last.
+    /// Returns the associated data. Each part has a fixed length, except the path, which comes
+    /// last.
     fn beside(&self, format: u8, path: &RecordPath, root_version: u32, generation: u64) -> Vec<u8> {
         let mut beside = vec![format];
         beside.extend_from_slice(&self.store);
@@ -202,7 +207,7 @@ impl Sealer {
     }
 }
 
-/// Lengths that no record has: the store refuses longer ones first.
+/// An error for lengths that no record has, because the store rejects longer values first.
 fn too_long(got: usize) -> Error {
     Error::TooLarge { what: "bytes to seal", most: 1 << 36, got }
 }

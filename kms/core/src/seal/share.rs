@@ -1,4 +1,4 @@
-//! Shares of a key (Shamir), as people keep them.
+//! Shamir shares of a key, in a text form for people.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,32 +14,32 @@ use zeroize::Zeroizing;
 use super::slot::Key;
 use crate::error::{SealError, ShareError};
 
-/// Bytes that name a set.
+/// The size of a set's id in bytes.
 pub(super) const SET: usize = 8;
 
-/// Bytes of a share.
+/// The size of a share in bytes.
 pub(super) const LEN: usize = 32;
 
-/// Most bytes of a share's text.
+/// The maximum length of a share's text.
 const TEXT_MAX: usize = 128;
 
-/// What every share begins with.
+/// The prefix of a share.
 const PREFIX: &str = "gbs1";
 
-/// What every share begins with that is wrapped.
+/// The prefix of a wrapped share.
 pub(super) const WRAPPED: &str = "gbw1-";
 
-/// One share of a key: of which set it is, its number there, how many of them make the key, and a checksum, so that a
-/// wrong one is told by itself. Secret.
+/// A share of a key, with the id of its set, its index and the threshold. A checksum detects typing
+/// errors in a single share. Secret.
 ///
-/// Written as `gbs1-SET-THRESHOLD-INDEX-SHARE-CHECKSUM`.
+/// The text form is `gbs1-SET-THRESHOLD-INDEX-SHARE-CHECKSUM`.
 #[derive(Clone)]
 pub struct Share {
     place: Place,
     bytes: Zeroizing<Vec<u8>>,
 }
 
-/// Where a share is: in which set, of how many that are needed, and its number there. No secret.
+/// The set, the threshold and the index of a share. Not secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub set: [u8; SET],
@@ -48,7 +48,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Reads what its texts say.
+    /// Parses the parts of a share's text.
     pub fn read(set: &str, threshold: &str, index: &str) -> Option<Self> {
         Some(Place {
             set: of_hex(set)?[..].try_into().ok()?,
@@ -59,22 +59,22 @@ impl Place {
 }
 
 impl Share {
-    /// Which set it is of.
+    /// Returns the id of the share's set.
     pub fn set(&self) -> String {
         base16ct::lower::encode_string(&self.place.set)
     }
 
-    /// Its number in the set, from 1.
+    /// Returns the share's index in its set, from 1.
     pub fn index(&self) -> u8 {
         self.place.index
     }
 
-    /// How many of the set make the key.
+    /// Returns the number of shares of the set that are needed to recover the key.
     pub fn threshold(&self) -> u8 {
         self.place.threshold
     }
 
-    /// One of these bytes, if there are as many of them as a share has.
+    /// Creates a share from its bytes; `None` if their number is wrong.
     pub(super) fn of(place: Place, bytes: Zeroizing<Vec<u8>>) -> Option<Self> {
         (bytes.len() == LEN).then_some(Share { place, bytes })
     }
@@ -83,13 +83,13 @@ impl Share {
         self.place
     }
 
-    /// The share itself.
+    /// Returns the secret bytes of the share.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Everything but the checksum. It is written in one place that has room for all of it, so that no smaller one is
-    /// left behind in memory.
+    /// Returns the text form without the checksum. The buffer is allocated with its final capacity,
+    /// so that reallocation leaves no copies in memory.
     fn text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(TEXT_MAX));
         let head = format!("{PREFIX}-{}-{}-{}-", self.set(), self.threshold(), self.index());
@@ -110,7 +110,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// Without the share itself.
+/// Prints which share it is, without the secret.
 impl fmt::Debug for Share {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Share {} of set {}", self.index(), self.set())
@@ -131,7 +131,7 @@ impl FromStr for Share {
         };
         let share = || Share::of(Place::read(set, threshold, index)?, of_hex(bytes)?);
         let share = share().ok_or(ShareError::Form)?;
-        // Numbers with zeros before them have another checksum, too.
+        // Reject numbers with leading zeros, too: the checksum is that of the canonical text.
         match *share.text() == text[..text.len() - 1 - sum.len()] && checksum(&share.text()) == sum
         {
             true => Ok(share),
@@ -140,7 +140,8 @@ impl FromStr for Share {
     }
 }
 
-/// Splits a key. There are `threshold <= shares`, both from 1 to 255.
+/// Splits a key into `shares` shares, of which `threshold` recover it. Both are from 1 to 255, and
+/// `threshold <= shares`.
 pub fn split(
     key: &Key,
     set: [u8; SET],
@@ -162,9 +163,10 @@ pub fn split(
     }
 }
 
-/// The operating system's randomness: a generator in memory would give a forked process what it gives this one.
+/// The operating system's randomness. A generator in memory would repeat its output in a forked
+/// process.
 struct OsRandomness {
-    /// Why some of it is none. Then nothing that was made of it may be used.
+    /// The error of a failed read. If set, no share of this run may be used.
     failure: Option<String>,
 }
 
@@ -189,7 +191,7 @@ impl TryRng for OsRandomness {
 
 impl TryCryptoRng for OsRandomness {}
 
-/// Puts a key together, of shares of one set.
+/// Recovers a key from shares of one set.
 pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, SealError> {
     if let Some(other) =
         shares.iter().find(|share| share.place.set != set || share.threshold() != threshold)
@@ -217,12 +219,13 @@ pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, S
     Key::of(&bytes)
 }
 
-/// The bytes of digits; of lower-case ones alone: what a share's text says is written in one way.
+/// Decodes hexadecimal digits. Only lower-case digits are accepted, so that a share has one text
+/// form.
 fn of_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     base16ct::lower::decode_vec(text).ok().map(Zeroizing::new)
 }
 
-/// The first four bytes of SHA-256.
+/// Returns the first four bytes of the text's SHA-256 in hexadecimal.
 pub(super) fn checksum(text: &str) -> String {
     base16ct::lower::encode_string(&Sha256::digest(text)[..4])
 }

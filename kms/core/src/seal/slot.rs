@@ -1,4 +1,4 @@
-//! Keys of the seal, and what wraps the root key.
+//! Keys of the seal, and the wrapping of the root key.
 
 use aes_gcm_siv::aead::{Aead, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 use crate::error::{Error, SealError};
 use crate::memory::{Pages, Place};
 
-/// 32 secret bytes, on pages of their own: no core dump has them, and no process that is forked.
+/// A secret key of 32 bytes, in pages that are excluded from core dumps and from forked processes.
 pub struct Key(Pages);
 
 impl Key {
-    /// A new one.
+    /// Draws a random key.
     ///
     /// # Errors
     /// No randomness.
@@ -21,7 +21,7 @@ impl Key {
         Self::filled(|bytes| OsEntropy.fill(bytes).map_err(|error| Error::Engine(error.into())))
     }
 
-    /// One that is written where it is to be, so that the stack has no copy of it.
+    /// Creates a key in place, so that no copy of it stays on the stack.
     pub(super) fn filled<E: From<SealError>>(
         fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>,
     ) -> Result<Self, E> {
@@ -32,7 +32,7 @@ impl Key {
         Ok(key)
     }
 
-    /// A copy of bytes, if there are as many of them as a key has.
+    /// Copies a key from bytes; fails if their number is wrong.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self, SealError> {
         let bytes: &[u8; 32] = bytes.try_into().map_err(|_| broken())?;
         Self::filled(|key| {
@@ -41,7 +41,7 @@ impl Key {
         })
     }
 
-    /// The bytes. Secret.
+    /// Returns the secret bytes.
     ///
     /// # Errors
     /// [`SealError::Forked`].
@@ -49,34 +49,35 @@ impl Key {
         self.0.bytes().and_then(|bytes| bytes.first_chunk()).ok_or(SealError::Forked)
     }
 
-    /// Where they are.
+    /// Returns the kind of memory that holds the key.
     pub fn place(&self) -> Place {
         self.0.place()
     }
 }
 
-/// What guessing a passphrase costs (Argon2id, RFC 9106).
+/// The cost of guessing a passphrase (Argon2id, RFC 9106).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Memory, in KiB.
+    /// The memory, in KiB.
     pub memory_kib: u32,
-    /// Passes over it.
+    /// The number of passes over the memory.
     pub passes: u32,
 }
 
 impl Default for Cost {
-    /// RFC 9106, section 4, second choice, but for its four lanes, which are one here.
+    /// Returns the second recommended option of RFC 9106, section 4, with one lane instead of four.
     fn default() -> Self {
         Cost { memory_kib: 64 << 10, passes: 3 }
     }
 }
 
-/// Most that a file may ask for: a file that was exchanged must not take all memory.
+/// The maximum that a stored configuration may request, so that a manipulated file cannot exhaust
+/// the memory.
 const MEMORY_KIB_MAX: u32 = 1 << 20;
 const PASSES_MAX: u32 = 64;
 
 impl Cost {
-    /// Refuses what is too little to be one, and more than anybody pays.
+    /// Rejects costs that are out of range.
     pub(super) fn check(&self) -> Result<(), SealError> {
         let can_be = (8..=MEMORY_KIB_MAX).contains(&self.memory_kib)
             && (1..=PASSES_MAX).contains(&self.passes);
@@ -89,7 +90,7 @@ impl Cost {
     }
 }
 
-/// The key of a passphrase.
+/// Derives the wrapping key from a passphrase.
 pub fn of_passphrase(passphrase: &str, salt: &[u8], cost: Cost) -> Result<Key, SealError> {
     cost.check()?;
     let resource = |error: argon2::Error| SealError::Resource(error.to_string());
@@ -100,13 +101,13 @@ pub fn of_passphrase(passphrase: &str, salt: &[u8], cost: Cost) -> Result<Key, S
     })
 }
 
-/// Wraps the root key. Each wrapping key wraps one, so that the nonce may be zero.
+/// Wraps the root key. Each wrapping key wraps only one key, so the nonce may be zero.
 pub fn wrap(with: &Key, root: &Key, beside: &[u8]) -> Result<Vec<u8>, SealError> {
     let payload = Payload { msg: &root.bytes()?[..], aad: beside };
     cipher(with)?.encrypt(&Nonce::from([0; 12]), payload).map_err(|_| broken())
 }
 
-/// Unwraps it. None if the key is another, or what stands beside it.
+/// Unwraps the root key. Returns `None` if the wrapping key or the associated data does not match.
 pub fn unwrap(with: &Key, wrapped: &[u8], beside: &[u8]) -> Result<Option<Key>, SealError> {
     let payload = Payload { msg: wrapped, aad: beside };
     let opened = cipher(with)?.decrypt(&Nonce::from([0; 12]), payload).map(Zeroizing::new);
