@@ -1,4 +1,4 @@
-//! What may be asked for.
+//! The actions that callers can request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Lists the actions once: name, number, text. The numbers stand in tokens and never change.
+/// Defines [`Action`] from one list of variant, number and text. The numbers are stored in tokens
+/// and never change.
 macro_rules! actions {
     ($($(#[$doc:meta])* $action:ident = $number:literal $text:literal;)*) => {
-        /// What may be asked for: a closed list.
+        /// An action that a caller can request. The list is closed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Action {
@@ -18,10 +19,10 @@ macro_rules! actions {
         }
 
         impl Action {
-            /// Every one.
+            /// All actions.
             pub const ALL: &[Action] = &[$(Action::$action,)*];
 
-            /// Its name.
+            /// Returns the action's name.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Action::$action => $text,)*
@@ -32,76 +33,76 @@ macro_rules! actions {
 }
 
 actions! {
-    /// Make a key.
+    /// Creates a key.
     Create = 0 "create";
-    /// See the names of keys.
+    /// Lists the names of keys.
     List = 1 "list";
-    /// See what a key is.
+    /// Reads a key's description.
     Show = 2 "show";
-    /// Give a key another version.
+    /// Adds a version to a key.
     Rotate = 3 "rotate";
-    /// Change what a key allows, and its labels.
+    /// Changes a key's configuration and labels.
     Config = 4 "config";
-    /// Bring a key.
+    /// Imports a key.
     Import = 5 "import";
-    /// Take a key away.
+    /// Exports a key.
     Export = 6 "export";
-    /// Take a version out of use.
+    /// Disables a version.
     Disable = 7 "disable";
-    /// Put a version into use again.
+    /// Enables a version.
     Enable = 8 "enable";
-    /// Destroy versions that nothing may use any more.
+    /// Destroys the versions below a key's minimum versions.
     Trim = 9 "trim";
-    /// Delete a key, which can be restored.
+    /// Deletes a key, which can be restored.
     Delete = 10 "delete";
-    /// Destroy a key.
+    /// Destroys a key.
     Destroy = 11 "destroy";
-    /// Restore a key that was deleted.
+    /// Restores a deleted key.
     Restore = 12 "restore";
-    /// Sign.
+    /// Signs.
     Sign = 13 "sign";
-    /// Verify a signature.
+    /// Verifies a signature.
     Verify = 14 "verify";
-    /// Encrypt.
+    /// Encrypts.
     Encrypt = 15 "encrypt";
-    /// Decrypt.
+    /// Decrypts.
     Decrypt = 16 "decrypt";
-    /// Encrypt anew what an older version encrypted.
+    /// Encrypts a ciphertext of an older version again.
     Rewrap = 17 "rewrap";
-    /// Make a key for data, and have it wrapped.
+    /// Generates a data key and returns it wrapped.
     Datakey = 18 "datakey";
-    /// Authenticate by HMAC.
+    /// Makes or verifies an HMAC tag.
     Hmac = 19 "hmac";
-    /// Wrap a key.
+    /// Wraps a key.
     Wrap = 20 "wrap";
-    /// Unwrap a key.
+    /// Unwraps a key.
     Unwrap = 21 "unwrap";
-    /// Encapsulate.
+    /// Encapsulates.
     Encaps = 22 "encaps";
-    /// Decapsulate.
+    /// Decapsulates.
     Decaps = 23 "decaps";
-    /// Have random bytes.
+    /// Returns random bytes.
     Random = 24 "random";
-    /// Have a key described and that signed.
+    /// Returns a signed description of a key.
     Attest = 25 "attest";
-    /// See how the service is.
+    /// Reads the service's status.
     Status = 26 "status";
-    /// Make and revoke tokens, and their root keys.
+    /// Makes and revokes tokens and their root keys.
     Token = 27 "token";
-    /// Read and change policies.
+    /// Reads and changes policies.
     Policy = 28 "policy";
-    /// Read the audit log.
+    /// Reads the audit log.
     Audit = 29 "audit";
-    /// Seal the service.
+    /// Seals the service.
     Seal = 30 "seal";
-    /// Make a copy of the store.
+    /// Makes a backup of the store.
     Backup = 31 "backup";
-    /// Sign JSON Web Tokens.
+    /// Signs JSON Web Tokens.
     SignJwt = 32 "sign_jwt";
 }
 
 impl Action {
-    /// Whether it is about the service and its callers, not about a key.
+    /// Returns whether the action concerns the service and its callers instead of a key.
     pub fn is_administration(self) -> bool {
         matches!(
             self,
@@ -128,37 +129,37 @@ impl FromStr for Action {
     }
 }
 
-/// A set of actions: a bit for each.
+/// A set of actions, as one bit per action.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Actions(u64);
 
 impl Actions {
-    /// None.
+    /// Returns the empty set.
     pub fn none() -> Self {
         Actions(0)
     }
 
-    /// Every one.
+    /// Returns the set of all actions.
     pub fn all() -> Self {
         Action::ALL.iter().copied().collect()
     }
 
-    /// Whether one is in it.
+    /// Returns whether the set contains an action.
     pub fn contains(self, action: Action) -> bool {
         self.0 & bit(action) != 0
     }
 
-    /// Those that are in it, in their order.
+    /// Iterates over the actions in the set, in the order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = Action> {
         Action::ALL.iter().copied().filter(move |&action| self.contains(action))
     }
 
-    /// As a token has it.
+    /// Returns the set as a token encodes it.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// Of a token; none where a bit is of no action.
+    /// Decodes the set of a token; `None` if a bit belongs to no action.
     pub fn of_bits(bits: u64) -> Option<Self> {
         (bits & !Self::all().0 == 0).then_some(Actions(bits))
     }

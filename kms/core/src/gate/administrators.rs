@@ -1,10 +1,11 @@
-//! The administrators' tokens, and when the last one ends.
+//! Administrators' tokens, and when the last one expires.
 //!
-//! A token is an administrator's if it can make tokens (`token`), and so every other token. The store has no tokens; one sealed record
-//! has the ids and ends of administrators' tokens, so that a warning can precede the end of the last one.
+//! A token is an administrator's if it can make tokens (`token`), and so every other token. The
+//! store has no tokens. One sealed record has the ids and expiry times of administrators' tokens,
+//! so that a warning can precede the expiry of the last one.
 //!
-//! A second sealed record has the id of the token that `recover-admin` made last. Policies do not apply to that token, so that a
-//! recovery also works under policies that deny it everything.
+//! A second sealed record has the id of the token that `recover-admin` made last. Policies do not
+//! apply to that token, so that a recovery also works under policies that deny everything.
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -19,13 +20,13 @@ use crate::error::Error;
 use crate::operations::{StoreContext, damaged, opened, opened_bytes, sealed, settle_with};
 use crate::store::{RecordPath, SettleOutcome, Transaction};
 
-/// The maximum number of known tokens: those that end last are kept.
+/// The maximum number of known tokens. Those that expire last are kept.
 const KNOWN_MAX: usize = 64;
 
-/// The number of attempts to write the record if another process writes it, too.
+/// The number of attempts to write the record if another process writes it concurrently.
 const TRIES: usize = 8;
 
-/// A token whose caveats let it make tokens.
+/// A token whose caveats permit making tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Administrator {
@@ -34,11 +35,12 @@ pub struct Administrator {
     #[serde(with = "as_text")]
     pub root: RootId,
     pub principal: Principal,
-    /// Whether it is bound to a certificate.
+    /// Whether the token is bound to a certificate.
     pub is_bound: bool,
-    /// When it ends, in milliseconds since 1970.
+    /// The expiry time in milliseconds since 1970.
     pub expires_ms: u64,
-    /// The digests of its tags, so that its revocation of itself is known. Empty if unknown.
+    /// The digests of the token's tags, so that the revocation of the token by its holder is
+    /// recognized. Empty if unknown.
     #[serde(default, with = "as_hex")]
     pub(super) chain: Vec<TagDigest>,
 }
@@ -114,7 +116,7 @@ impl Administrators {
         *self.recovered.read().unwrap_or_else(PoisonError::into_inner) == Some(id)
     }
 
-    /// Records the token that a recovery made. It takes the place of an earlier one.
+    /// Records the token that a recovery made, in place of an earlier one.
     pub fn record_recovered(&self, context: &StoreContext, token: TokenId) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = recovered_path()?;
@@ -135,8 +137,9 @@ impl Administrators {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes a token that is used and unknown, as one of an older program is. It is known until the process ends. Of a token and its
-    /// attenuations, which have one id, the one with the shortest chain is known.
+    /// Notes an unknown token that is used, such as a token of an older program. It is known until
+    /// the process ends. A token and its attenuations have one id; of these, the one with the
+    /// shortest chain is kept.
     pub(super) fn note_used(
         &self,
         id: TokenId,
@@ -154,7 +157,7 @@ impl Administrators {
         }
     }
 
-    /// Adds a new token to the record. Tokens that no longer count are removed.
+    /// Adds a new token to the record and removes tokens that have expired or are revoked.
     pub fn record(
         &self,
         context: &StoreContext,
@@ -184,7 +187,8 @@ impl Administrators {
     }
 }
 
-/// Adds a token and removes those that no longer count, and beyond the limit those that end first.
+/// Adds a token and removes those that no longer count. Beyond the limit, those that expire first
+/// are removed.
 fn insert(
     known: &mut Vec<Administrator>,
     new: Administrator,

@@ -1,4 +1,4 @@
-//! The gate: who somebody is, and whether they may do what they ask for.
+//! The gate: authenticates callers and authorizes requests.
 
 use std::iter;
 
@@ -19,33 +19,34 @@ use crate::model::Label;
 use crate::operations::{Kms, NewKey};
 use crate::text::{hex, of_hex};
 
-/// What is asked for.
+/// A request to authorize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What.
+    /// The requested action.
     pub action: Action,
-    /// Whose key. None where it is about no tenant.
+    /// The tenant of the key; `None` for requests that concern no tenant.
     pub tenant: Option<&'a Label>,
-    /// The key's name; of a list, how the names begin. None where it is about no key.
+    /// The key's name, or the name prefix of a list; `None` for requests that concern no key.
     pub key: Option<&'a str>,
-    /// How many items.
+    /// The number of items.
     pub items: u32,
-    /// The key that it would make.
+    /// The key to be created.
     pub makes: Option<&'a NewKey>,
 }
 
-/// How a gate is set up.
+/// The configuration of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether administration needs a token that is bound to a client's certificate.
+    /// Whether administration requires a token that is bound to a client certificate.
     pub needs_certificate_for_administration: bool,
-    /// How long a token lives unless it is told, in milliseconds.
+    /// The default lifetime of a token in milliseconds.
     pub lifetime_ms: u64,
-    /// How long a token may live.
+    /// The maximum lifetime of a token in milliseconds.
     pub lifetime_ms_max: u64,
-    /// Whether clients' certificates are verified, so that policies can name them.
+    /// Whether client certificates are verified, so that policies can permit certificates.
     pub has_certificates: bool,
-    /// How long before the end of the last administrator's token the warning begins.
+    /// How long before the expiry of the last administrator's token the warning begins, in
+    /// milliseconds.
     pub warning_ms: u64,
 }
 
@@ -67,12 +68,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The default lifetime of an administrator's token.
+    /// Returns the default lifetime of an administrator's token in milliseconds.
     pub fn administrator_ms(&self) -> u64 {
         ADMINISTRATOR_MS.min(self.lifetime_ms_max)
     }
 
-    /// Refuses a lifetime that no token may have.
+    /// Checks a token's lifetime against the maximum.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -88,7 +89,7 @@ impl Options {
     }
 }
 
-/// Where everybody has to pass.
+/// Authenticates callers and authorizes their requests.
 ///
 /// # Examples
 /// ```
@@ -100,7 +101,7 @@ impl Options {
 /// let gate = Gate::open(&kms, Options::default(), now_ms)?;
 /// let principal = Principal::new("ci@example.com")?;
 /// let token = gate.mint(&principal, &["actions=sign".parse()?], None, now_ms)?;
-/// // Whoever has it takes something away from it, and gives that to somebody else.
+/// // The holder of a token can restrict it further before passing it on.
 /// let token = token.attenuate("key_prefix=web-".parse()?)?.to_string();
 ///
 /// let who = gate.authenticate(&token, &Peer::default(), now_ms)?;
@@ -118,16 +119,16 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Opens the gate of a service. The first time it makes a root key.
+    /// Opens the gate of a service. The first opening makes a root key.
     ///
     /// # Errors
-    /// No randomness; the store's.
+    /// No randomness; errors of the store.
     pub fn open(kms: &Kms, options: Options, now_ms: u64) -> Result<Self, Error> {
         let (roots, sets) = (Roots::open(kms.context(), now_ms)?, PolicySets::open(kms.context())?);
         Ok(Gate { options, roots, sets, administrators: Administrators::open(kms.context())? })
     }
 
-    /// Takes whoever has a token for whom it says.
+    /// Authenticates the holder of a token.
     ///
     /// # Errors
     /// [`AuthenticationError`].
@@ -154,7 +155,7 @@ impl Gate {
                 Caveat::Cnf(digest) if peer.certificate != Some(*digest) => {
                     return Err(AuthenticationError::Certificate);
                 }
-                // Those are about what is asked for, or were looked at above.
+                // These caveats limit requests, or were checked above.
                 Caveat::Cnf(_)
                 | Caveat::Expires(_)
                 | Caveat::Tenant(_)
@@ -173,23 +174,24 @@ impl Gate {
         })
     }
 
-    /// Takes somebody for whom a certificate names, which was verified already. They may do what a policy says, and
-    /// nothing where there is none. The case of letters in a DNS name does not count.
+    /// Returns the caller that a client certificate names. The certificate has to be verified
+    /// already. Only policies give such a caller permissions. DNS names are compared without regard
+    /// to case.
     pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Caller {
         Caller::of(principal.of_certificate(), Method::Certificate, peer)
     }
 
-    /// The process itself, which may do everything.
+    /// Returns the process itself as a caller, which may do everything.
     pub fn local(&self, principal: Principal) -> Caller {
         Caller::of(principal, Method::Local, &Peer::default())
     }
 
-    /// Whether administration needs a token that is bound to a client's certificate.
+    /// Returns whether administration requires a token that is bound to a client certificate.
     pub fn needs_certificate(&self) -> bool {
         self.options.needs_certificate_for_administration
     }
 
-    /// Whether somebody may do something, now: caveats first, then policies.
+    /// Authorizes a request: checks the token's caveats first, then the policies.
     ///
     /// # Errors
     /// [`DenialReason`].
@@ -218,7 +220,8 @@ impl Gate {
         }
     }
 
-    /// Whether somebody may do something with some key: what their token says of that. Policies may still deny it.
+    /// Checks whether the caller's token could permit an action with any key. Policies may still
+    /// deny the request itself.
     ///
     /// # Errors
     /// [`DenialReason`].
@@ -231,8 +234,9 @@ impl Gate {
         }
     }
 
-    /// Returns whether the caller may see a key. A key that `show` hides is hidden in lists and errors, too. The actions of the
-    /// caller's token do not count: limiting a token to `list` must not reveal names.
+    /// Returns whether the caller may see a key. A key that `show` hides is hidden in lists and
+    /// errors, too. The actions of the caller's token do not count: limiting a token to `list` must
+    /// not reveal names.
     pub fn may_see(
         &self,
         kms: &Kms,
@@ -267,7 +271,7 @@ impl Gate {
         }
     }
 
-    /// Whether the policies that are in force allow something.
+    /// Decides a request by the policies in force.
     fn judged(
         &self,
         kms: &Kms,
@@ -282,7 +286,7 @@ impl Gate {
         let mut question = None;
         for policies in in_force.all() {
             if policies.is_empty() {
-                // Where there is no policy, a token may what its caveats let pass.
+                // Without policies, the caveats alone limit a token.
                 without_policy(who)?;
                 continue;
             }
@@ -300,17 +304,17 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether policies do not apply to the caller: its token, or the token that it was attenuated from, was made by the last
-    /// recovery.
+    /// Returns whether policies do not apply to the caller: the last recovery made its token, or
+    /// the token from which it was attenuated.
     fn overrides_policies(&self, who: &Caller) -> bool {
         matches!(who.method, Method::Token { id } if self.administrators.is_recovered(id))
     }
 
-    /// What the policies say of a request, and why: those that are in force, or those with another text of a set.
-    /// Caveats count for nothing here. None where there is no policy.
+    /// Explains the decision of the policies on a request, under the policies in force or with
+    /// another text of one set. Caveats are ignored. Returns `None` if there are no policies.
     ///
     /// # Errors
-    /// A text that is refused; the store's.
+    /// An invalid text; errors of the store.
     pub fn explain(
         &self,
         kms: &Kms,
@@ -328,7 +332,7 @@ impl Gate {
         }
     }
 
-    /// Says what is wrong with the text of a set of policies, and with all sets together if it were one.
+    /// Validates the text of a set of policies, and the size of all sets together with it.
     ///
     /// # Errors
     /// [`Error::Parameter`], with lines and columns; too many policies.
@@ -336,11 +340,13 @@ impl Gate {
         self.sets.in_force().with(name, text).map(drop)
     }
 
-    /// Writes a set of policies, or deletes it where there is no text. The version that comes of it. It is in force when
-    /// this returns. Where nobody knows whether it happened, both what was and what would be have to allow.
+    /// Writes a set of policies, or deletes it if `text` is `None`. Returns the new version. The
+    /// change is in force when this returns. If the outcome is unknown, requests need the
+    /// permission of both the old and the new policies.
     ///
     /// # Errors
-    /// A text that is refused; policies that would not let their author change them again; the store's.
+    /// An invalid text; policies that would not let their author change them again; errors of the
+    /// store.
     pub fn change_policies(
         &self,
         kms: &Kms,
@@ -368,29 +374,31 @@ impl Gate {
         })
     }
 
-    /// Exempts the token of a recovered administrator from policies, for as long as the token lives.
+    /// Exempts the token of a recovered administrator from policies, for as long as the token
+    /// lives.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) fn override_policies(&self, kms: &Kms, id: TokenId) -> Result<(), Error> {
         self.administrators.record_recovered(kms.context(), id)
     }
 
-    /// The policies in force that permit a principal to change policies or make tokens.
+    /// Returns the policies in force that permit a principal to change policies or make tokens.
     pub fn administration_permits(&self) -> Vec<AdministrationPermit> {
         self.sets.in_force().administration_permits()
     }
 
-    /// The sets of policies that are in force, in the order of their names.
+    /// Returns the sets of policies in force, in the order of their names.
     pub fn policies(&self) -> Vec<PolicySetInfo> {
         self.sets.in_force().infos()
     }
 
-    /// Makes a token. A lifetime that is given is exact: it is refused if a caveat ends the token earlier. The default lifetime
-    /// of the options is only an upper bound.
+    /// Makes a token. A given lifetime is exact: it is rejected if a caveat ends the token earlier.
+    /// The default lifetime of the options is only an upper bound.
     ///
     /// # Errors
-    /// Too many caveats; an `expires` caveat in the past; a lifetime longer than the options or the caveats allow; no randomness.
+    /// Too many caveats; an `expires` caveat in the past; a lifetime longer than the options or the
+    /// caveats allow; no randomness.
     pub fn mint(
         &self,
         principal: &Principal,
@@ -428,15 +436,15 @@ impl Gate {
         self.roots.mint(principal, &all)
     }
 
-    /// How the gate is set up.
+    /// Returns the configuration.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Records a new token that can make tokens itself, so that a warning precedes its end.
+    /// Records a new token that can make tokens itself, so that a warning precedes its expiry.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) fn record_administrator(
         &self,
         kms: &Kms,
@@ -454,13 +462,15 @@ impl Gate {
         }
     }
 
-    /// Whether neither an administrator's token nor its id is revoked.
+    /// Returns whether neither an administrator's token nor its id is revoked.
     fn is_unrevoked(&self, known: &Administrator) -> bool {
         !self.roots.is_revoked(known.id) && !self.roots.is_cut(known.id, &known.chain)
     }
 
-    /// Returns when the last administrator's token ends, in milliseconds since 1970; 0 if each known one is revoked or denied by
-    /// policies. Returns `None` if a policy lets certificates make tokens, whose ends are their authority's, or if no such token is known.
+    /// Returns when the last administrator's token expires, in milliseconds since 1970; 0 if each
+    /// known one is revoked or denied by policies. Returns `None` if a policy permits certificates
+    /// to make tokens, because their authority decides when they expire, or if no such token is
+    /// known.
     pub fn administrators_end(&self) -> Option<u64> {
         let in_force = self.sets.in_force();
         let may =
@@ -480,47 +490,49 @@ impl Gate {
         last.or((!known.is_empty()).then_some(0))
     }
 
-    /// Makes a root key. Tokens of the older ones are still verified.
+    /// Makes a root key. Tokens of older root keys stay valid.
     ///
     /// # Errors
-    /// No randomness; the store's.
+    /// No randomness; errors of the store.
     pub fn rotate(&self, kms: &Kms, now_ms: u64) -> Result<RootId, Error> {
         self.roots.rotate(kms.context(), now_ms)
     }
 
-    /// Retires an older root key, for good: none of its tokens is one any more.
+    /// Retires an older root key permanently. All tokens that it made become invalid.
     ///
     /// # Errors
-    /// The newest one, or none; the store's.
+    /// The newest root key, or an unknown one; errors of the store.
     pub fn retire(&self, kms: &Kms, id: RootId) -> Result<(), Error> {
         self.roots.retire(kms.context(), id)
     }
 
-    /// The root keys that live, the newest one first.
+    /// Returns the live root keys, the newest one first.
     pub fn roots(&self) -> Vec<RootId> {
         self.roots.ids()
     }
 
-    /// Revokes a token and all that were made of it. It is revoked also where this says that nobody knows; then a
-    /// restart may forget it.
+    /// Revokes a token and all its attenuations. The revocation applies even if this returns
+    /// [`Error::OutcomeUnknown`], but then it may not survive a restart.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn revoke(&self, kms: &Kms, id: TokenId, now_ms: u64) -> Result<(), Error> {
         self.roots.revoke(kms.context(), id, now_ms)
     }
 
-    /// Revokes the caller's own token and its attenuations, but not the token that it was made of. No limit refuses that: if too many
-    /// tokens of one id revoked themselves, the branch with most of them is revoked as a whole. Returns the id, and as text the
-    /// chain of the token and the digests of such branches ([`crate::audit::Change::Cut`]). A digest makes no token.
+    /// Revokes the caller's own token and its attenuations, but not the token from which it was
+    /// made. No limit refuses that: if too many tokens of one id revoked themselves, the branch
+    /// with most of them is revoked as a whole. Returns the id, and as text the chain of the token
+    /// and the digests of such branches ([`crate::audit::Change::Cut`]). A token cannot be computed
+    /// from a digest.
     ///
     /// # Errors
-    /// The caller has no token; the store's.
+    /// The caller has no token; errors of the store.
     pub fn revoke_own(&self, kms: &Kms, who: &Caller) -> Result<(TokenId, String), Error> {
         match who.method {
             Method::Token { id } if !who.line.is_empty() => {
                 let revoked = self.roots.cut(kms.context(), id, &who.line)?;
-                // A store that is restored places the token by its chain among others.
+                // The chain tells a restored store where the token is among the others of its id.
                 let chain: Vec<String> = who.line.iter().map(|digest| hex(&digest.0)).collect();
                 let branches = revoked.iter().filter(|digest| who.line.last() != Some(*digest));
                 let branches = branches.map(|digest| hex(&digest.0));
@@ -542,7 +554,7 @@ impl Gate {
         }
     }
 
-    /// Revokes an id again of which the audit log says so; whether it was not.
+    /// Reapplies the revocation of an id from the audit log. Returns whether the store lacked it.
     pub(crate) fn reapply_revocation(
         &self,
         kms: &Kms,
@@ -555,7 +567,8 @@ impl Gate {
         self.roots.revoke(kms.context(), id, now_ms).map(|()| true)
     }
 
-    /// Revokes one token again, with those that were made of it, of which the audit log says so; whether it was not.
+    /// Reapplies the revocation of one token and its attenuations from the audit log. Returns
+    /// whether the store lacked it.
     pub(crate) fn reapply_cut(
         &self,
         kms: &Kms,
@@ -578,7 +591,8 @@ impl Gate {
         Ok(true)
     }
 
-    /// Retires a root key again of which the audit log says so; whether it was not. The newest one is followed by another.
+    /// Reapplies the retirement of a root key from the audit log. Returns whether the store lacked
+    /// it. If it is the newest one, a new root key is made first.
     pub(crate) fn reapply_retirement(
         &self,
         kms: &Kms,
@@ -594,7 +608,7 @@ impl Gate {
     }
 }
 
-/// What somebody may where there is no policy.
+/// Checks what a caller may do without policies: a token everything, a certificate nothing.
 fn without_policy(who: &Caller) -> Result<(), DenialReason> {
     match who.method {
         Method::Certificate => Err(DenialReason::NoPolicy),
@@ -602,7 +616,7 @@ fn without_policy(who: &Caller) -> Result<(), DenialReason> {
     }
 }
 
-/// A request as policies see it.
+/// Translates a request for the policies.
 fn question_of<'a>(
     kms: &Kms,
     who: &'a Caller,
@@ -629,7 +643,8 @@ fn question_of<'a>(
     Ok(Question { who, action, about, items, now_ms })
 }
 
-/// Whether somebody may see what a request is about: a key that one may not see answers as one that is not there.
+/// Returns whether the caller may see the key. A hidden key answers exactly like a missing one, so
+/// that its existence does not leak.
 fn is_seen(policies: &Policies, question: &Question<'_>) -> bool {
     let about = match &question.about {
         AccessTarget::Tenant(..) | AccessTarget::Service => return true,
@@ -641,7 +656,7 @@ fn is_seen(policies: &Policies, question: &Question<'_>) -> bool {
     policies.decide(&show) == Verdict::Allowed
 }
 
-/// Whether a caveat lets a request pass.
+/// Checks a request against a caveat.
 fn check(caveat: &Caveat, request: &Request<'_>, now_ms: u64) -> Result<(), DenialReason> {
     let (passes, denied) = match caveat {
         Caveat::Expires(ms) => (now_ms < *ms, DenialReason::Expired),
@@ -653,7 +668,7 @@ fn check(caveat: &Caveat, request: &Request<'_>, now_ms: u64) -> Result<(), Deni
             (actions.contains(request.action), DenialReason::Action(request.action.as_str()))
         }
         Caveat::BatchMax(most) => (request.items <= *most, DenialReason::Batch(*most)),
-        // The connection was looked at when its token was.
+        // Checked when the token was authenticated.
         Caveat::Cidr(_) | Caveat::Cnf(_) => return Ok(()),
     };
     if passes { Ok(()) } else { Err(denied) }

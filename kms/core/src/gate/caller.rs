@@ -1,4 +1,4 @@
-//! Somebody who was authenticated: who, how, and what limits them.
+//! Authenticated callers.
 
 use std::net::IpAddr;
 
@@ -14,26 +14,26 @@ use crate::text::hex;
 /// Separates digests of credentials from all other digests.
 const CREDENTIAL: &[u8] = b"gabion kms credential 1\0";
 
-/// What is known of a connection.
+/// The properties of a connection's client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// From where. None of a socket that has no address.
+    /// The client's address. `None` for sockets without addresses, such as Unix sockets.
     pub address: Option<IpAddr>,
-    /// The SHA-256 of the certificate with which the client authenticated itself.
+    /// The SHA-256 of the client certificate.
     pub certificate: Option<[u8; 32]>,
 }
 
-/// How somebody was authenticated.
+/// The method of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By a token.
+    /// A token.
     Token {
-        /// Which.
+        /// The token's id.
         id: TokenId,
     },
-    /// By a certificate.
+    /// A client certificate.
     Certificate,
-    /// It is the process itself.
+    /// The process itself.
     Local,
 }
 
@@ -43,54 +43,56 @@ pub struct Caller {
     pub(super) principal: Principal,
     pub(super) method: Method,
     pub(super) caveats: Vec<Caveat>,
-    /// The root key of their token.
+    /// The root key of the caller's token.
     pub(super) root: Option<RootId>,
-    /// What their token came about by.
+    /// The digests of the token's tags, from the first one on.
     pub(super) line: Vec<TagDigest>,
     pub(super) peer: Peer,
 }
 
 impl Caller {
-    /// Returns whether both came with the same token, with the same caveats.
+    /// Returns whether both callers used the same token with the same caveats.
     pub fn is_same_token(&self, other: &Caller) -> bool {
         let is_token = matches!(self.method, Method::Token { .. });
         is_token && self.method == other.method && self.line == other.line
     }
 
-    /// Somebody whom nothing limits that is theirs.
+    /// Creates a caller without caveats.
     pub(super) fn of(principal: Principal, method: Method, peer: &Peer) -> Self {
         let (caveats, line) = (Vec::new(), Vec::new());
         Caller { principal, method, caveats, root: None, line, peer: *peer }
     }
 
-    /// Somebody with a token that nobody made, for a question to policies alone. [`super::Gate::allow`] denies them everything.
+    /// Creates a caller with an assumed token, to query policies only. [`super::Gate::allow`]
+    /// denies it everything.
     pub fn supposed(principal: Principal, peer: &Peer) -> Self {
         Caller::of(principal, Method::Token { id: TokenId([0; 16]) }, peer)
     }
 
-    /// What policies call them.
+    /// Returns the caller's name in policies.
     pub(super) fn in_policies(&self) -> String {
         let of = if self.method == Method::Certificate { "Certificate" } else { "Token" };
         format!("{of}::\"{}\"", self.principal)
     }
 
-    /// What is known of their connection.
+    /// Returns the properties of the caller's connection.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Who.
+    /// Returns the principal.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    /// How.
+    /// Returns the method of authentication.
     pub fn method(&self) -> Method {
         self.method
     }
 
-    /// A digest that identifies the caller's credential: the token with its whole caveat chain, or the client certificate. A
-    /// principal's name identifies nobody: whoever makes a token chooses it, and every attenuation has the same one.
+    /// Returns a digest that identifies the caller's credential: the token with its whole caveat
+    /// chain, or the client certificate. A principal's name does not identify a credential: the
+    /// maker of a token chooses it, and every attenuation has the same one.
     pub fn credential(&self) -> [u8; 32] {
         let mut digest = Sha256::new_with_prefix(CREDENTIAL);
         match self.method {
@@ -112,8 +114,8 @@ impl Caller {
         digest.finalize().into()
     }
 
-    /// The caller that limits are counted for: `token:ID`, because holders of a token can make any number of attenuations of it, or
-    /// `certificate:NAME`. `None` for the process itself.
+    /// Returns the name that limits are counted under: `token:ID`, because holders of a token can
+    /// make any number of attenuations of it, or `certificate:NAME`. `None` for the process itself.
     pub fn holder(&self) -> Option<String> {
         match self.method {
             Method::Token { id } => Some(format!("token:{id}")),
@@ -122,7 +124,8 @@ impl Caller {
         }
     }
 
-    /// The credential as the audit log names it: `token:ID:CHAIN`, `certificate:SHA256` or `local`.
+    /// Returns the credential as the audit log names it: `token:ID:CHAIN`, `certificate:SHA256` or
+    /// `local`.
     pub fn credential_text(&self) -> String {
         match (self.method, self.line.last(), self.peer.certificate) {
             (Method::Token { id }, Some(own), _) => format!("token:{id}:{}", hex(&own.0)),
@@ -133,12 +136,13 @@ impl Caller {
         }
     }
 
-    /// What limits them.
+    /// Returns the caveats of the caller's token.
     pub fn caveats(&self) -> &[Caveat] {
         &self.caveats
     }
 
-    /// What a token that they make is limited to: it may no more than they may, and not for longer.
+    /// Returns the caveats that a token made by the caller inherits: it may do no more than the
+    /// caller, and not for longer.
     pub fn inherited(&self) -> Vec<Caveat> {
         let passes_on = |caveat: &&Caveat| match caveat {
             Caveat::Expires(_)
@@ -146,13 +150,13 @@ impl Caller {
             | Caveat::KeyPrefix(_)
             | Caveat::Actions(_)
             | Caveat::BatchMax(_) => true,
-            // Those are about who holds a token, which is somebody else now.
+            // These caveats are about the holder, and the new token has another one.
             Caveat::Cidr(_) | Caveat::Cnf(_) => false,
         };
         self.caveats.iter().filter(passes_on).cloned().collect()
     }
 
-    /// What the caveats allow, as far as they are about actions.
+    /// Returns the actions that the caveats allow.
     pub fn actions(&self) -> Actions {
         Actions::all()
             .iter()

@@ -1,4 +1,4 @@
-//! What a token is limited to.
+//! Caveats: the restrictions of a token.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,26 +10,26 @@ use crate::error::Error;
 use crate::model::{Label, NAME_MAX};
 use crate::text::{hex, of_hex};
 
-/// A limit of a token: a closed list. Each takes away, none gives.
+/// A restriction of a token. The list is closed. Caveats only remove permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caveat {
-    /// Until when, in milliseconds since 1970.
+    /// The token expires at this time, in milliseconds since 1970.
     Expires(u64),
-    /// Whose keys.
+    /// The token is limited to one tenant.
     Tenant(Label),
-    /// Keys whose names begin so. What is about no key is not allowed then.
+    /// The token is limited to keys with this name prefix. Requests that concern no key are denied.
     KeyPrefix(String),
-    /// What may be asked for.
+    /// The token is limited to these actions.
     Actions(Actions),
-    /// From where.
+    /// The token is limited to clients in this network.
     Cidr(Cidr),
-    /// By whom: the SHA-256 of the certificate with which the client authenticates itself (RFC 8705, `x5t#S256`).
+    /// The token is bound to a client certificate with this SHA-256 (RFC 8705, `x5t#S256`).
     Cnf([u8; 32]),
-    /// How many items a request may have.
+    /// The maximum number of items of a request.
     BatchMax(u32),
 }
 
-/// A network: addresses with the same first bits.
+/// A network prefix, such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     address: IpAddr,
@@ -45,12 +45,12 @@ const CNF: u8 = 6;
 const BATCH_MAX: u8 = 7;
 
 impl Caveat {
-    /// Takes the beginning of keys' names.
+    /// Creates a caveat for a prefix of key names.
     ///
     /// # Errors
-    /// What no name begins with.
+    /// A text that no key name begins with.
     pub fn key_prefix(text: &str) -> Result<Self, Error> {
-        // A name may not end with these; its beginning may.
+        // A name may not end with `-` or `.`, but a prefix may.
         let begins = |text: &str| Label::new("key", &format!("{text}x")).is_ok();
         match !text.is_empty() && text.len() < NAME_MAX && begins(text) {
             true => Ok(Caveat::KeyPrefix(text.to_owned())),
@@ -58,7 +58,7 @@ impl Caveat {
         }
     }
 
-    /// Kind, length of two bytes, value.
+    /// Encodes the caveat: kind, two-byte length, value.
     pub(super) fn encode(&self) -> Vec<u8> {
         let (kind, value) = match self {
             Caveat::Expires(ms) => (EXPIRES, ms.to_be_bytes().to_vec()),
@@ -76,7 +76,8 @@ impl Caveat {
         bytes
     }
 
-    /// Reads one from the front of what is left; none where it is not one that this program knows.
+    /// Decodes the first caveat in `rest` and advances it; `None` if the caveat is unknown or
+    /// malformed.
     pub(super) fn decode(rest: &mut &[u8]) -> Option<Self> {
         let (&[kind, high, low], after) = rest.split_first_chunk::<3>()?;
         let len = usize::from(u16::from_be_bytes([high, low]));
@@ -138,10 +139,10 @@ impl FromStr for Caveat {
 }
 
 impl Cidr {
-    /// Takes a network. No bit after its first ones may be set.
+    /// Creates a network prefix. The bits after the prefix have to be zero.
     ///
     /// # Errors
-    /// More bits than an address has; other bits.
+    /// A prefix longer than the address; bits after the prefix that are set.
     pub fn new(address: IpAddr, bits: u8) -> Result<Self, Error> {
         match Self::of(address, bits) {
             Some(cidr) => Ok(cidr),
@@ -152,11 +153,11 @@ impl Cidr {
     fn of(address: IpAddr, bits: u8) -> Option<Self> {
         let (value, width) = number(address);
         let is_network = u32::from(bits) <= width && value == first(value, bits);
-        // An address of version 4 in one of version 6 is compared as the former.
+        // IPv4-mapped IPv6 addresses are compared as IPv4 addresses.
         (is_network && address.to_canonical() == address).then_some(Cidr { address, bits })
     }
 
-    /// Whether an address is in it.
+    /// Returns whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let ((of, width), (value, other)) = (number(self.address), number(address.to_canonical()));
         width == other && first(value, self.bits) == of
@@ -203,7 +204,7 @@ impl FromStr for Cidr {
     }
 }
 
-/// An address as a number, whose highest bits are those of the address, and how many bits it has.
+/// Returns an address as a left-aligned number, and its length in bits.
 fn number(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
@@ -211,7 +212,7 @@ fn number(address: IpAddr) -> (u128, u32) {
     }
 }
 
-/// The highest bits of a number, and zeros.
+/// Returns the number with all but its highest `bits` bits cleared.
 fn first(value: u128, bits: u8) -> u128 {
     match u32::from(bits) {
         0 => 0,

@@ -1,8 +1,9 @@
-//! Decisions by policies, and what is kept of them.
+//! Policy decisions and their cache.
 //!
-//! A decision costs what there are policies to look at. So each is looked at only for its actions and its tenant, and what
-//! was decided is kept under everything that the policies read. A set that reads the clock is asked anew each minute; none is
-//! told a finer time than that.
+//! The cost of a decision grows with the number of policies. Therefore each decision evaluates only
+//! the policies for its action and tenant, and decisions are cached under everything that the
+//! policies read. Decisions of policies that read the clock are cached for one minute, and the
+//! clock that policies see has a resolution of one minute.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,18 +25,18 @@ use crate::error::Error;
 use crate::model::{Key, Label, Uuid};
 use crate::operations::{KeyView, NewKey};
 
-/// Decisions that are kept. Beyond that all are forgotten.
+/// The maximum number of cached decisions. Beyond that the cache is cleared.
 const KEPT_MAX: usize = 1 << 14;
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Below that much stack an evaluation gets one of its own.
+/// The minimum free stack for an evaluation. With less, the evaluation runs on a separate stack.
 const STACK_MIN: usize = 1 << 20;
 
-/// A stack of its own.
+/// The size of a separate stack.
 const STACK: usize = 8 << 20;
 
-/// What is asked.
+/// A request to decide.
 pub struct Question<'a> {
     pub who: &'a Caller,
     pub action: Action,
@@ -44,44 +45,44 @@ pub struct Question<'a> {
     pub now_ms: u64,
 }
 
-/// What an action is about: a key, a tenant or the service.
+/// The resource of a request: a key, a tenant or the service.
 #[derive(Clone)]
 pub enum AccessTarget<'a> {
-    /// A key that is there.
+    /// An existing key.
     Key(&'a Label, &'a str, KeyView),
-    /// One that is about to be made.
+    /// A key to be created.
     New(&'a NewKey),
-    /// One that is not there.
+    /// A missing key.
     Missing(&'a Label, &'a str),
-    /// A tenant's keys whose names begin so.
+    /// The keys of a tenant with a name prefix.
     Tenant(&'a Label, &'a str),
     /// The service.
     Service,
 }
 
-/// What the policies say.
+/// The decision of the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// One allows it, and none forbids it.
+    /// A policy permits the request, and none forbids it.
     Allowed,
-    /// None allows it, or one forbids it.
+    /// No policy permits the request, or one forbids it.
     Denied,
-    /// It can't be evaluated.
+    /// The policies could not be evaluated.
     Undecided,
 }
 
-/// A verdict, and which policies it comes from.
+/// A verdict and the policies that determined it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// What they say.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Which of them say so: `SET#N`. None where nothing allows it.
+    /// The policies that determined it, as `SET#N`. Empty if no policy permits the request.
     pub policies: Vec<String>,
-    /// What could not be evaluated.
+    /// The errors of policies that could not be evaluated.
     pub errors: Vec<String>,
 }
 
-/// Policies, ready to decide.
+/// Policies, indexed for decisions.
 #[derive(Default)]
 pub struct Policies {
     slices: HashMap<Action, Slice>,
@@ -99,7 +100,8 @@ struct PolicyHead {
     has_conditions: bool,
 }
 
-/// A policy that permits somebody to change policies or to make tokens, and so to obtain every other permission.
+/// A policy that permits a principal to change policies or to make tokens, and so to obtain every
+/// other permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdministrationPermit {
     /// The policy, as `SET#N`.
@@ -157,16 +159,17 @@ pub enum TokenMaker<'a> {
     Certificate,
 }
 
-/// Policies that may be about one action.
+/// The policies that can apply to one action.
 #[derive(Default)]
 struct Slice {
-    /// About any tenant, or none.
+    /// Policies that can apply to any tenant, or to requests without a tenant.
     general: PolicySet,
-    /// About one tenant alone.
+    /// Policies that can apply only to one tenant.
     of: HashMap<String, PolicySet>,
 }
 
-/// Which circumstances policies read. Whom and what it is about they may always read.
+/// The context attributes that policies read. Principal and resource are always part of the cache
+/// key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ContextUse {
     now: bool,
@@ -190,7 +193,7 @@ struct DecisionKey {
 
 #[derive(PartialEq, Eq, Hash)]
 enum OwnedTarget {
-    /// A record says the same as long as its generation is the same.
+    /// A record's content is the same as long as its generation is the same.
     Key(Uuid, u64),
     New(Label, Label, Label, String),
     Missing(Label, String),
@@ -199,8 +202,10 @@ enum OwnedTarget {
 }
 
 impl Policies {
+    /// Indexes the policies.
+    ///
     /// # Errors
-    /// None that happens: two policies of one name.
+    /// Two policies with the same name, which does not happen.
     pub fn new(policies: &[Policy]) -> Result<Self, Error> {
         let (mut slices, mut reads) = (HashMap::<Action, Slice>::new(), ContextUse::default());
         let mut of_tokens = Vec::new();
@@ -228,8 +233,9 @@ impl Policies {
         Ok(Policies { slices, reads, count: policies.len(), of_tokens, kept: RwLock::default() })
     }
 
-    /// Whether such a principal can make tokens, as far as that is known without a request: a `permit` counts whatever its
-    /// conditions are, and a `forbid` counts only without conditions.
+    /// Returns whether such a principal can make tokens, as far as that is known without a request:
+    /// a `permit` counts regardless of its conditions, and a `forbid` counts only without
+    /// conditions.
     pub fn may_make_tokens(&self, who: TokenMaker<'_>) -> bool {
         if self.is_empty() {
             return matches!(who, TokenMaker::Token(_));
@@ -240,12 +246,12 @@ impl Policies {
         permitted && !self.of_tokens.iter().any(forbids)
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no policies.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Decides, or remembers.
+    /// Returns the decision, from the cache if possible.
     pub fn decide(&self, question: &Question<'_>) -> Verdict {
         let seen = self.seen(question);
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&seen).copied();
@@ -253,7 +259,7 @@ impl Policies {
             return verdict;
         }
         let verdict = self.explain(question).verdict;
-        // What can't be evaluated may be once there is more memory.
+        // An evaluation may succeed later, when more memory is free.
         if verdict != Verdict::Undecided {
             let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
             if kept.len() >= KEPT_MAX {
@@ -264,7 +270,7 @@ impl Policies {
         verdict
     }
 
-    /// Decides, and says why.
+    /// Decides and explains the decision. Does not use the cache.
     pub fn explain(&self, question: &Question<'_>) -> Explanation {
         let none =
             || Explanation { verdict: Verdict::Denied, policies: Vec::new(), errors: Vec::new() };
@@ -311,7 +317,7 @@ impl Policies {
 }
 
 impl PolicyHead {
-    /// Whether the policy can apply to such a principal.
+    /// Returns whether the policy can apply to such a principal.
     fn is_about(&self, who: TokenMaker<'_>) -> bool {
         match (&self.principal, who) {
             (
@@ -322,7 +328,7 @@ impl PolicyHead {
         }
     }
 
-    /// Whether the policy applies to every such principal.
+    /// Returns whether the policy applies to every such principal.
     fn is_about_all(&self, who: TokenMaker<'_>) -> bool {
         let kind = match who {
             TokenMaker::Token(_) => "Token",
@@ -348,14 +354,15 @@ impl PolicyHead {
 }
 
 impl ContextUse {
-    /// What a policy reads, from its JSON: attributes are read by `.` and by `has`, wherever they stand.
+    /// Collects the attributes that a policy reads from its JSON. Attributes are read by `.` and by
+    /// `has`, at any depth.
     fn add(&mut self, json: &Value) {
         match json {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     match (name.as_str(), value) {
                         ("." | "has", Value::Object(access)) => self.add_access(access),
-                        // All of them at once.
+                        // The policy uses the whole context.
                         ("Var", Value::String(var)) if var == "context" => self.add_all(),
                         _ => self.add(value),
                     }
@@ -388,7 +395,7 @@ impl ContextUse {
     }
 }
 
-/// Which actions a policy may be about.
+/// Returns the actions to which a policy can apply.
 fn actions_of(constraint: &ActionConstraint) -> Vec<Action> {
     let of = |uid: &EntityUid| uid.id().unescaped().parse::<Action>().ok();
     match constraint {
@@ -403,7 +410,8 @@ fn actions_of(constraint: &ActionConstraint) -> Vec<Action> {
     }
 }
 
-/// Whose keys alone a policy may be about; none where that is not said.
+/// Returns the only tenant to which a policy can apply; `None` if the policy's head names no
+/// tenant.
 fn tenant_of(constraint: &ResourceConstraint) -> Option<String> {
     let uid = match constraint {
         ResourceConstraint::Any | ResourceConstraint::Is(_) => return None,
@@ -436,14 +444,16 @@ fn evaluated(slice: &Slice, question: &Question<'_>) -> Result<Explanation, Stri
     for set in [Some(&slice.general), of_tenant].into_iter().flatten() {
         let response = authorizer.is_authorized(&request, set, &entities);
         let reasons = response.diagnostics().reason().map(ToString::to_string);
-        // The reasons of a denial are what forbids it: none where nothing allows it.
+        // The reasons of a denial are the policies that forbid the request. There are none if no
+        // policy permits it.
         match response.decision() {
             Decision::Allow => allowing.extend(reasons),
             Decision::Deny => forbidding.extend(reasons),
         }
         errors.extend(response.diagnostics().errors().map(ToString::to_string));
     }
-    // A policy that can't be evaluated is passed over by Cedar, also where it would forbid.
+    // Cedar skips a policy that cannot be evaluated, even a `forbid`. Therefore errors deny the
+    // request.
     let (verdict, mut policies) =
         match (errors.is_empty(), forbidding.is_empty(), allowing.is_empty()) {
             (false, ..) => (Verdict::Undecided, Vec::new()),
@@ -457,7 +467,7 @@ fn evaluated(slice: &Slice, question: &Question<'_>) -> Result<Explanation, Stri
 
 type Resource<'a> = (EntityUid, Entities, Option<&'a Label>, Option<&'a str>);
 
-/// The resource, what is known of it, whose it is, and the prefix of a list.
+/// Returns the resource, its attributes, its tenant, and the prefix of a list.
 fn resource<'a>(about: &AccessTarget<'a>) -> Result<Resource<'a>, String> {
     let nothing = || (String::new(), String::new());
     let (tenant, name, (purpose, algorithm), key) = match about {
@@ -493,7 +503,7 @@ fn resource<'a>(about: &AccessTarget<'a>) -> Result<Resource<'a>, String> {
 
 fn context(question: &Question<'_>, prefix: Option<&str>) -> Result<Context, String> {
     let peer = question.who.peer();
-    // Cedar's dates have no fraction, or three digits of it.
+    // Cedar's `datetime` takes no fraction, or one of three digits.
     let minute = rfc3339(question.now_ms - question.now_ms % MINUTE_MS);
     let mut pairs = vec![
         ("now", RestrictedExpression::new_datetime(minute)),

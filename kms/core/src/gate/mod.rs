@@ -1,19 +1,21 @@
-//! Who may do what: tokens, what they are limited to, and what somebody without one may do, which is nothing.
+//! Authentication and authorization: tokens, caveats, client certificates and policies.
 //!
 //! ```text
 //!   root key --HMAC--> key id, token's id, principal --HMAC--> caveat --HMAC--> caveat --> tag     = gbk1.BASE64URL
 //!
-//!   token --authenticate--> is its root known, is it whole, not revoked, not expired, from where and by whom it says?
-//!   request --allow-------> does each caveat let it pass? does a policy allow it, and none forbid it?
+//!   token --authenticate--> known root key? valid tag? not revoked, not expired? right address and certificate?
+//!   request --allow-------> does each caveat permit it? does a policy permit it, and none forbid it?
 //!                                                               anything else --> denied
 //! ```
 //!
-//! - A caveat only takes away. Whoever has a token appends one without asking anybody; nobody takes one away again.
-//! - The set of caveats is closed: a token with one that this program does not know is refused.
-//! - A root key is a sealed record. Several may live; the newest makes tokens, all of them verify.
-//! - A revoked id is a record of the store. It revokes every token that was made of that one.
-//! - Policies (Cedar) decide after that, for whoever has a token and for whoever has a certificate alone. Where there is
-//!   none, a token may what its caveats let pass, and a certificate nothing.
+//! - Caveats only remove permissions. The holder of a token can append caveats without the service.
+//!   Caveats cannot be removed.
+//! - The set of caveats is closed: a token with an unknown caveat is rejected.
+//! - A root key is a sealed record. Several root keys may be live: the newest one makes tokens, and
+//!   all of them verify tokens.
+//! - A revoked id is a record of the store. It revokes the token and all its attenuations.
+//! - Policies (Cedar) are evaluated after the caveats, for tokens and for client certificates. If
+//!   no policy exists, a token may do what its caveats permit, and a certificate may do nothing.
 
 mod action;
 mod administrators;

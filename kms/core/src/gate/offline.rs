@@ -1,4 +1,4 @@
-//! Functions of tokens that need no server.
+//! Functions for tokens that need no server.
 
 use zeroize::Zeroizing;
 
@@ -7,10 +7,10 @@ use super::token::Token;
 use crate::clock::{now_ms, rfc3339};
 use crate::error::Error;
 
-/// Appends caveats to a token, which nobody can remove. It needs no key and no server.
+/// Appends caveats to a token. They cannot be removed again. This needs no key and no server.
 ///
 /// # Errors
-/// A malformed token or caveat; an `expires` caveat in the past, or after the token's own end.
+/// A malformed token or caveat; an `expires` caveat in the past, or after the token's own expiry.
 pub fn attenuate_token(token: &str, caveats: &[String]) -> Result<Zeroizing<String>, Error> {
     let mut token: Token = token.parse()?;
     for caveat in caveats {
@@ -23,7 +23,7 @@ pub fn attenuate_token(token: &str, caveats: &[String]) -> Result<Zeroizing<Stri
     Ok(Zeroizing::new(token.to_string()))
 }
 
-/// Refuses an end in the past, or after the token's own end.
+/// Rejects an expiry in the past, or after the token's own expiry.
 fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
     let why = match own {
         _ if ms <= now_ms() => format!("expires={ms} is {}, which has passed", rfc3339(ms)),
@@ -38,7 +38,8 @@ fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
     Err(Error::Parameter(why))
 }
 
-/// Returns when a token ends, in milliseconds since 1970; `None` if the text is not a token.
+/// Returns when a token expires, in milliseconds since 1970; `None` if the text is not a token or
+/// the token does not expire.
 pub fn expires_ms(token: &str) -> Option<u64> {
     token.parse::<Token>().ok()?.expires_ms()
 }

@@ -1,7 +1,8 @@
-//! The text of a set of policies: what may be in it, and where it is wrong.
+//! Parsing and validation of policy texts.
 //!
-//! Cedar's parser and validator go down once for each operator and bracket within another, and a stack that ends there ends
-//! the process. So the text is measured first, and read on a stack with room for what passes.
+//! Cedar's parser and validator recurse once for each nested operator and bracket, and a stack
+//! overflow ends the process. Therefore the nesting of the text is bounded first, and the text is
+//! parsed on a stack that is large enough for the bound.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -18,22 +19,22 @@ use super::principal::canonical;
 use crate::error::Error;
 use crate::model::Label;
 
-/// Most bytes of a set.
+/// The maximum size of a set in bytes.
 pub const POLICY_TEXT_MAX: usize = 64 << 10;
 
-/// Most brackets within each other.
+/// The maximum depth of nested brackets.
 const BRACKETS_MAX: usize = 32;
 
-/// Most operators and brackets of a policy: that many may be within each other.
+/// The maximum number of operators and brackets of a policy, all of which may be nested.
 const OPERATORS_MAX: usize = 256;
 
-/// 64 KiB for each of them, which is what it takes where nothing is optimised, and twice that.
+/// Twice 64 KiB for each operator, which an unoptimized build needs.
 const STACK: usize = 32 << 20;
 
-/// Most faults that are told of at once.
+/// The maximum number of errors in one message.
 const FAULTS_MAX: usize = 8;
 
-/// What policies may speak of.
+/// The Cedar schema of policies.
 static SCHEMA: LazyLock<Result<Schema, String>> = LazyLock::new(|| {
     Schema::from_cedarschema_str(include_str!("policy.cedarschema"))
         .map(|(schema, _)| schema)
@@ -44,7 +45,7 @@ pub fn schema() -> Result<&'static Schema, Error> {
     SCHEMA.as_ref().map_err(|error| Error::Parameter(error.clone()))
 }
 
-/// Reads a set. Its policies are called `NAME#0` and so on, in the order of the text.
+/// Parses a set. Its policies are named `NAME#0` and so on, in the order of the text.
 ///
 /// # Errors
 /// [`Error::Parameter`], with lines and columns.
@@ -53,16 +54,17 @@ pub fn read(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
     stacker::grow(STACK, || checked(name, text, Warnings::Refused))
 }
 
-/// Reads a set that was accepted before. Cedar may warn about it in a newer version, which changes nothing of what it says.
+/// Parses a set that was accepted before. Warnings of newer Cedar versions are ignored, because
+/// they do not change the meaning of a policy.
 ///
 /// # Errors
-/// As [`read`], but not of what Cedar only warns about.
+/// Those of [`read`], except Cedar's warnings.
 pub fn read_accepted(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
     measure(text)?;
     stacker::grow(STACK, || checked(name, text, Warnings::Ignored))
 }
 
-/// What to do about a text that Cedar warns about.
+/// The handling of Cedar's warnings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Warnings {
     Refused,
@@ -90,7 +92,7 @@ fn checked(name: &Label, text: &str, warnings: Warnings) -> Result<Vec<Policy>, 
         let warnings = found.validation_warnings().map(|warning| fault(text, warning));
         return Err(refused(errors.chain(warnings)));
     }
-    // Cedar calls them policy0, policy1 and so on.
+    // Cedar names the policies policy0, policy1 and so on.
     let number = |policy: &Policy| {
         let id: &str = policy.id().as_ref();
         id.trim_start_matches(|digit: char| !digit.is_ascii_digit()).parse::<usize>().unwrap_or(0)
@@ -106,7 +108,8 @@ fn checked(name: &Label, text: &str, warnings: Warnings) -> Result<Vec<Policy>, 
     in_order.into_iter().map(named).collect()
 }
 
-/// Writes names of certificates as the gate does, so that a policy is about a certificate however its author spells the name.
+/// Rewrites names of certificates to the gate's canonical form, so that a policy matches a
+/// certificate regardless of the spelling of the name.
 fn with_canonical_names(policy: &Policy) -> Result<Policy, Error> {
     let names = policy.entity_literals().into_iter().filter_map(|uid| {
         let name = canonical(uid.id().unescaped());
@@ -124,7 +127,7 @@ fn with_canonical_names(policy: &Policy) -> Result<Policy, Error> {
     }
 }
 
-/// Refuses what might be too deep for a stack.
+/// Rejects texts that could be nested too deeply for the stack.
 fn measure(text: &str) -> Result<(), Error> {
     if text.len() > POLICY_TEXT_MAX {
         let (what, most) = ("bytes of a set of policies", POLICY_TEXT_MAX);
@@ -166,7 +169,7 @@ fn measure(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// How long a text in quotes is at the beginning of another, with its quotes.
+/// Returns the length of the string literal at the beginning of `rest`, including its quotes.
 fn text_len(rest: &str) -> usize {
     let mut is_escaped = false;
     for (at, next) in rest.char_indices().skip(1) {
@@ -180,8 +183,8 @@ fn text_len(rest: &str) -> usize {
     rest.len()
 }
 
-/// The same of an action that does not exist. Cedar's own suggestion compares the name with names that have their type before
-/// them, and so is one of the shortest.
+/// Describes an unknown action and suggests a similar one. Cedar's own suggestion compares the name
+/// with names that include their type, so it favors short ones.
 fn unknown_action(text: &str, error: &ValidationError) -> String {
     let said = error.to_string();
     let typed = said.split_once("Action::\"").and_then(|(_, rest)| rest.split('"').next());
@@ -200,10 +203,11 @@ fn unknown_action(text: &str, error: &ValidationError) -> String {
     format!("{}{error} ({help})", at(text, error))
 }
 
-/// Most bytes of a name that is compared with those of actions.
+/// The maximum length of a name that is compared with the names of actions.
 const ACTION_MAX: usize = 64;
 
-/// The number of letters to insert, remove or replace in one text to get another (Levenshtein).
+/// Returns the Levenshtein distance: the number of letters to insert, remove or replace in one text
+/// to get the other.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.bytes().enumerate() {
@@ -218,19 +222,19 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// What is wrong, and where.
+/// Formats an error with its position.
 fn fault(text: &str, error: &dyn Diagnostic) -> String {
     let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
     format!("{}{error}{help}", at(text, error))
 }
 
-/// Where something is wrong, with a colon.
+/// Formats the position of an error, followed by a colon.
 fn at(text: &str, error: &dyn Diagnostic) -> String {
     let label = error.labels().and_then(|mut labels| labels.next());
     label.map(|label| place(text, label.offset()) + ": ").unwrap_or_default()
 }
 
-/// Line and column, from 1.
+/// Returns the line and the column, both from 1.
 fn place(text: &str, offset: usize) -> String {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -241,7 +245,7 @@ fn place(text: &str, offset: usize) -> String {
 fn refused<T: Into<String>>(faults: impl IntoIterator<Item = T>) -> Error {
     let mut told: Vec<String> = Vec::new();
     for fault in faults.into_iter().map(Into::into) {
-        // The same comes once for each kind of principal and action that a policy is about.
+        // The validator reports the same error once for each combination of principal and action.
         if told.len() < FAULTS_MAX && !told.contains(&fault) {
             told.push(fault);
         }
@@ -301,7 +305,7 @@ mod tests {
             ),
             ("permit(principal == User::\"a\", action, resource);", "User"),
             ("permit(principal, action, resource) when { context.now == 3 };", "column"),
-            // An attribute that may not be there has to be asked for first.
+            // An optional attribute needs a `has` check first.
             (
                 "permit(principal, action, resource) when { context.address.isLoopback() };",
                 "address",
@@ -316,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Another version of Cedar may warn about what this one takes.
+    /// Another version of Cedar may warn about texts that this version accepts.
     #[test]
     fn a_set_that_was_accepted_is_read_whatever_cedar_warns_about() {
         let name = Label::new("set", "web").unwrap();
@@ -346,7 +350,8 @@ mod tests {
             let error = of(&text).map(|policies| policies.len()).unwrap_err().to_string();
             assert!(error.contains("at most"), "{error}");
         }
-        // What passes is read, also several times, and where what looks like an operator is none.
+        // Accepted texts, which are parsed several times, and operators inside of strings and
+        // comments.
         for text in [
             deep("true && ", 250, ""),
             deep("(", 30, ")"),

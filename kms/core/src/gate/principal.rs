@@ -1,4 +1,4 @@
-//! What somebody is called who was authenticated.
+//! Names of authenticated callers.
 
 use std::fmt;
 
@@ -6,16 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Most bytes of a principal: a token has one byte for the length.
+/// The maximum length in bytes: a token has one byte for the length.
 const LEN_MAX: usize = 255;
 
-/// Somebody: 1 to 255 of `0-9 A-Z a-z _ . : / @ + -`, such as `ci@example.com` or `spiffe://example.com/build`.
+/// A principal's name: 1 to 255 of `0-9 A-Z a-z _ . : / @ + -`, such as `ci@example.com` or
+/// `spiffe://example.com/build`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Principal(String);
 
 impl Principal {
-    /// Takes a name.
+    /// Validates a name.
     ///
     /// # Errors
     /// [`Error::Name`].
@@ -31,20 +32,21 @@ impl Principal {
         }
     }
 
-    /// The same name as a certificate has it, in which the case of some letters does not count: those of DNS names are lower case (RFC
-    /// 4343), and so are those of a URI's scheme and host (RFC 3986, section 6.2.2.1).
+    /// Returns the name as a certificate's canonical name. The case of DNS names (RFC 4343) and of
+    /// a URI's scheme and host (RFC 3986, section 6.2.2.1) does not count, so these become lower
+    /// case.
     #[must_use]
     pub fn of_certificate(&self) -> Self {
         Principal(canonical(&self.0))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A name of a certificate in its one spelling.
+/// Returns the canonical spelling of a certificate's name.
 pub(super) fn canonical(name: &str) -> String {
     let host_end = match name.split_once("://") {
         Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),

@@ -1,4 +1,5 @@
-//! Tokens of one id that revoked themselves: a set of bounded size that, at its limit, revokes more tokens and never fewer.
+//! Tokens of one id that revoked themselves: a set of bounded size that, at its limit, revokes more
+//! tokens and never fewer.
 //!
 //! ```text
 //!   token as it was made --caveat--> T1 --caveat--> T11         chain of a token: the digests of its tags, from the first one
@@ -6,9 +7,10 @@
 //!                       '--caveat--> T2                         revoked here: T11, T12, T2
 //! ```
 //!
-//! The holder of a token can make any number of attenuations of it, and each of them may revoke itself. If the chains of revoked
-//! tokens need more than [`LINKS_MAX`] links, the heaviest branch is revoked as a whole and replaces all chains within it. Only
-//! holders of tokens on that branch can have made it heavy. So an attenuation that revokes thousands of its own attenuations loses
+//! The holder of a token can make any number of attenuations of it, and each of them may revoke
+//! itself. If the chains of revoked tokens need more than [`LINKS_MAX`] links, the heaviest branch
+//! is revoked as a whole and replaces all chains within it. Only holders of tokens on that branch
+//! can have made it heavy. So an attenuation that revokes thousands of its own attenuations loses
 //! itself, and neither its siblings nor the token that it was made of.
 
 use std::collections::{BTreeSet, HashSet};
@@ -275,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Without a heavy branch the whole id is revoked.
+    /// If no branch is heavy, the whole id is revoked.
     #[test]
     fn too_many_revoked_branches_revoke_their_parent() {
         let mut set = RevokedChains::default();

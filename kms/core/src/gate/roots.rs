@@ -1,13 +1,13 @@
-//! What the store has of tokens: the keys that make them, and the ids that are revoked.
+//! The root keys of tokens and the revoked ids, as the store has them.
 //!
 //! ```text
-//!   tokens/roots/ID      when it was made (8 bytes), the key (32)      buried when it is retired
-//!   tokens/revoked/ID    when it was revoked
+//!   tokens/roots/ID      creation time (8 bytes), the key (32)     a tombstone once the root key is retired
+//!   tokens/revoked/ID    the time of the revocation
 //!   tokens/cut/ID        the tokens of that id that revoked themselves, with their attenuations
 //!   tokens/cut/ID/DIGEST one such token, by its digest alone: written by older programs, and after a restore
 //! ```
 //!
-//! All of it is read when the gate opens, and kept: asking costs no read of the store.
+//! All records are read into memory when the gate opens, so authentication does not read the store.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::seal::Key;
 use crate::store::{RecordPath, SettleOutcome, Transaction};
 use crate::text::{hex, of_hex};
 
-/// Which root key.
+/// The id of a root key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RootId([u8; 8]);
 
@@ -47,22 +47,23 @@ struct RevokedTokens {
 
 /// Root keys and revoked ids.
 pub struct Roots {
-    /// The newest one first.
+    /// The root keys, the newest one first.
     roots: RwLock<Vec<Root>>,
     revoked: RwLock<HashSet<TokenId>>,
     cut: RwLock<HashMap<TokenId, RevokedChains>>,
-    /// Held while a record of `cut` is written: each write holds the whole set of an id.
+    /// Held while a record of `cut` is written: each write contains the whole set of an id.
     cutting: Mutex<()>,
 }
 
-/// The maximum number of tokens per id that are revoked by their digest alone. One more revokes the id.
+/// The maximum number of tokens per id that are revoked by their digest alone. One more revokes the
+/// id.
 const UNPLACED_MAX: usize = 256;
 
-/// Records that are read together.
+/// The number of records that are read at once.
 const READ_TOGETHER: usize = 256;
 
 impl Roots {
-    /// Reads them. Where there is no root key, one is made.
+    /// Reads the records. If there is no root key, one is made.
     pub fn open(context: &StoreContext, now_ms: u64) -> Result<Self, Error> {
         let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
         let mut cut: HashMap<TokenId, RevokedChains> = HashMap::new();
@@ -91,7 +92,7 @@ impl Roots {
             };
             read().ok_or_else(|| damaged(path, "it is not a record of revoked tokens"))
         })?;
-        // A revocation that is not listed would not count.
+        // An unlisted revocation would have no effect.
         context.records.check_listed("tokens", listed)?;
         roots.sort_unstable_by_key(|root| std::cmp::Reverse((root.made_ms, root.id)));
         let is_first = roots.is_empty();
@@ -108,7 +109,8 @@ impl Roots {
         let (mut id, key) = ([0; 8], Key::drawn()?);
         draw(&mut id)?;
         let id = RootId(id);
-        // Also where the clock went back: the newest one is the one that was made last.
+        // If the clock went back, the creation time is raised: the newest root key is the one that
+        // was made last.
         let newest = self.read(|roots| roots.first().map_or(0, |root| root.made_ms + 1));
         let made_ms = now_ms.max(newest);
         let mut plain = Zeroizing::new([0; 40]);
@@ -124,19 +126,19 @@ impl Roots {
         Ok(id)
     }
 
-    /// Retires a root key, for good: no token that it made is one any more. The newest one stays.
+    /// Retires a root key permanently: its tokens become invalid. The newest one cannot be retired.
     pub fn retire(&self, context: &StoreContext, id: RootId) -> Result<(), Error> {
         let is_there = self.read(|roots| roots.iter().skip(1).any(|root| root.id == id));
         if !is_there {
             return Err(Error::Parameter(format!("{id} is no older root key; make another first")));
         }
-        // Whatever comes of it: from here on nobody uses it.
+        // Forget the root key even if the store fails: it must not be used from here on.
         let forget = |root: &Root| root.id != id;
         self.roots.write().unwrap_or_else(PoisonError::into_inner).retain(forget);
         commit(context, &Transaction::new().bury(id.path()?, 1), &id)
     }
 
-    /// The root keys that live, the newest one first.
+    /// Returns the live root keys, the newest one first.
     pub fn ids(&self) -> Vec<RootId> {
         self.read(|roots| roots.iter().map(|root| root.id).collect())
     }
@@ -153,7 +155,7 @@ impl Roots {
         })
     }
 
-    /// The line of a token that a root key made which lives. None of any other.
+    /// Returns the chain of a token that a live root key made; `None` for other tokens.
     pub fn made(&self, token: &Token) -> Option<Vec<TagDigest>> {
         let id = RootId(token.root());
         self.read(|roots| {
@@ -163,14 +165,14 @@ impl Roots {
         })
     }
 
-    /// Whether a root key lives.
+    /// Returns whether a root key is live.
     pub fn lives(&self, id: RootId) -> bool {
         self.read(|roots| roots.iter().any(|root| root.id == id))
     }
 
-    /// Revokes an id, with all tokens that have it. Again is the same.
+    /// Revokes an id, and so all tokens that have it. Repeating it changes nothing.
     pub fn revoke(&self, context: &StoreContext, id: TokenId, now_ms: u64) -> Result<(), Error> {
-        // Whatever comes of it: from here on nobody uses it.
+        // Revoke the id in memory even if the store fails: it must not be used from here on.
         let is_new = self.revoked.write().unwrap_or_else(PoisonError::into_inner).insert(id);
         let path = RecordPath::new(format!("tokens/revoked/{id}"))?;
         let said = serde_json::to_vec(&RevokedTokens { revoked_ms: now_ms });
@@ -182,8 +184,9 @@ impl Roots {
         }
     }
 
-    /// Revokes one token with its attenuations. No limit refuses that: if too many tokens of the id revoked themselves, more is
-    /// revoked ([`RevokedChains`]). Returns the digests of all revoked tokens. Repeating it changes nothing.
+    /// Revokes one token with its attenuations. No limit refuses that: if too many tokens of the id
+    /// revoked themselves, more is revoked ([`RevokedChains`]). Returns the digests of all revoked
+    /// tokens. Repeating it changes nothing.
     pub fn cut(
         &self,
         context: &StoreContext,
@@ -194,7 +197,7 @@ impl Roots {
         let (revoked, all) = {
             let mut cut = self.cut.write().unwrap_or_else(PoisonError::into_inner);
             let of = cut.entry(of).or_default();
-            // Whatever comes of it: from here on nobody uses it.
+            // Revoke the token in memory even if the store fails: it must not be used from here on.
             (of.insert(line), of.encode())
         };
         let path = RecordPath::new(format!("tokens/cut/{of}"))?;
@@ -210,8 +213,8 @@ impl Roots {
         Ok(revoked)
     }
 
-    /// Revokes one token by its digest, with its attenuations. Beyond [`UNPLACED_MAX`] tokens of an id the whole id is revoked.
-    /// Repeating it changes nothing.
+    /// Revokes one token by its digest, with its attenuations. Beyond [`UNPLACED_MAX`] tokens of an
+    /// id the whole id is revoked. Repeating it changes nothing.
     pub fn cut_by_digest(
         &self,
         context: &StoreContext,
@@ -242,13 +245,13 @@ impl Roots {
         }
     }
 
-    /// Whether one of a line is revoked by itself.
+    /// Returns whether a token of a chain is revoked individually.
     pub fn is_cut(&self, of: TokenId, line: &[TagDigest]) -> bool {
         let cut = self.cut.read().unwrap_or_else(PoisonError::into_inner);
         cut.get(&of).is_some_and(|cut| cut.has(line))
     }
 
-    /// Whether an id is revoked.
+    /// Returns whether an id is revoked.
     pub fn is_revoked(&self, id: TokenId) -> bool {
         self.revoked.read().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }
@@ -290,7 +293,8 @@ impl FromStr for RootId {
     }
 }
 
-/// Opens every record beneath a path that is not buried. Returns how many there are, buried ones too.
+/// Opens every record under a path, except tombstones. Returns the number of records, tombstones
+/// included.
 fn each(
     context: &StoreContext,
     under: &RecordPath,

@@ -1,10 +1,10 @@
-//! Sets of policies in the store, and those that are in force.
+//! Sets of policies in the store, and those in force.
 //!
 //! ```text
-//!   policies/NAME    when it was changed, its text      no text: it was deleted. The record's generation is its version
+//!   policies/NAME    time of the change, text        an empty text: deleted. The record's generation is the version
 //! ```
 //!
-//! All sets are in force together. All of them are read when the gate opens, and kept.
+//! All sets are in force together. They are read into memory when the gate opens.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,24 +19,24 @@ use crate::model::Label;
 use crate::operations::{StoreContext, damaged, opened_bytes, settle_with};
 use crate::store::{RecordPath, SettleOutcome, Transaction};
 
-/// Most policies of all sets.
+/// The maximum number of policies in all sets together.
 const POLICIES_MAX: usize = 1000;
 
-/// Records that are read together.
+/// The number of records that are read at once.
 const READ_TOGETHER: usize = 64;
 
 /// A set of policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySetInfo {
-    /// What it is called.
+    /// The set's name.
     pub name: Label,
-    /// How often it was written.
+    /// The set's version: the number of writes.
     pub version: u64,
-    /// When it was written last, in milliseconds since 1970, by a clock that may be wrong.
+    /// The time of the last change in milliseconds since 1970, by a clock that may be wrong.
     pub changed_ms: u64,
-    /// How many policies it has.
+    /// The number of policies.
     pub policies: usize,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
@@ -58,23 +58,24 @@ struct PolicySet {
 
 type ByName = BTreeMap<Label, PolicySet>;
 
-/// What is in force.
+/// The policies in force.
 pub struct InForce {
     sets: ByName,
     policies: Policies,
-    /// A change of which nobody knows whether it happened: both have to allow, until a change of the same set settles it.
+    /// A change with an unknown outcome: the old and the new policies both have to permit a
+    /// request, until a change of the same set settles it.
     doubt: Option<(Label, Policies)>,
 }
 
-/// Sets of policies.
+/// The sets of policies.
 pub struct PolicySets {
     in_force: RwLock<Arc<InForce>>,
-    /// One change at a time.
+    /// Serializes changes.
     changing: Mutex<()>,
 }
 
 impl PolicySets {
-    /// Reads them.
+    /// Reads the sets.
     pub fn open(context: &StoreContext) -> Result<Self, Error> {
         let under = RecordPath::new("policies")?;
         let (mut sets, mut after, mut listed) = (ByName::new(), None, 0);
@@ -99,22 +100,24 @@ impl PolicySets {
                 }
             }
         }
-        // Where sets were written once, none in force means that each was deleted by somebody who may do that.
+        // Deleting a set needs a permission, so sets that were written never disappear without a
+        // tombstone.
         context.records.check_listed("policies", listed)?;
         let policies = policies_of(&sets)?;
         let in_force = InForce { sets, policies, doubt: None };
         Ok(PolicySets { in_force: RwLock::new(Arc::new(in_force)), changing: Mutex::default() })
     }
 
-    /// Those that are in force now.
+    /// Returns the policies in force.
     pub fn in_force(&self) -> Arc<InForce> {
         self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes a set, or deletes it, if `may` says that its author may go on. The version that comes of it.
+    /// Writes a set, or deletes it, if `may` confirms that its author can still change policies
+    /// afterwards. Returns the new version.
     ///
     /// # Errors
-    /// A text that is refused; the store's.
+    /// An invalid text; errors of the store.
     pub fn change(
         &self,
         context: &StoreContext,
@@ -173,12 +176,13 @@ impl PolicySets {
 }
 
 impl InForce {
-    /// The policies; where a change is in doubt, also those that there would be after it. All have to allow.
+    /// Returns the policies, and those after a change with an unknown outcome. All have to permit a
+    /// request.
     pub fn all(&self) -> impl Iterator<Item = &Policies> {
         std::iter::once(&self.policies).chain(self.doubt.iter().map(|(_, policies)| policies))
     }
 
-    /// The sets in the order of their names.
+    /// Returns the sets in the order of their names.
     pub fn infos(&self) -> Vec<PolicySetInfo> {
         let info = |(name, set): (&Label, &PolicySet)| PolicySetInfo {
             name: name.clone(),
@@ -190,13 +194,13 @@ impl InForce {
         self.sets.iter().map(info).collect()
     }
 
-    /// The policies that permit administration, in the order of their sets.
+    /// Returns the policies that permit administration, in the order of their sets.
     pub fn administration_permits(&self) -> Vec<AdministrationPermit> {
         let policies = self.sets.values().flat_map(|set| &set.policies);
         policies.filter_map(AdministrationPermit::of).collect()
     }
 
-    /// What they would be with another text of a set.
+    /// Returns the policies with another text of one set.
     pub fn with(&self, name: &Label, text: &str) -> Result<Policies, Error> {
         let (mut sets, policies) = (self.sets.clone(), policy::read(name, text)?);
         sets.insert(
@@ -206,7 +210,7 @@ impl InForce {
         policies_of(&sets)
     }
 
-    /// What they say of a question, and why.
+    /// Explains the decision of the policies on a request.
     pub fn explain(&self, question: &Question<'_>) -> Explanation {
         let explained = self.policies.explain(question);
         let agrees = self.all().all(|of| of.explain(question).verdict == Verdict::Allowed);

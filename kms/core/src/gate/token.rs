@@ -1,4 +1,4 @@
-//! Tokens: what somebody who has one is called, what limits it, and a tag that nobody makes without its root key.
+//! Tokens: a principal, caveats, and a tag that can be computed only with the root key.
 //!
 //! ```text
 //!   gbk1.BASE64URL(head  caveat*  tag)
@@ -20,25 +20,26 @@ use super::principal::Principal;
 use crate::error::Error;
 use crate::text::{base64url, hex, of_base64url, of_hex};
 
-/// What every token begins with.
+/// The prefix of a token.
 const PREFIX: &str = "gbk1.";
 
-/// So that nothing else that a root key may ever authenticate is a token.
+/// Domain separation: no other value that a root key may ever authenticate is a token.
 const LABEL: &[u8] = b"gabion kms token 1\0";
 
-/// Most caveats of a token.
+/// The maximum number of caveats of a token.
 pub const CAVEATS_MAX: usize = 32;
 
-/// Most bytes of a token's text.
+/// The maximum length of a token's text in bytes.
 pub const TEXT_MAX: usize = 4096;
 
 const TAG: usize = 32;
 
-/// Which token, or which family of them: those that were made of one have its id.
+/// The id of a token. A token and its attenuations have the same id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId(pub(super) [u8; 16]);
 
-/// What tells a token from those that it was made of, and makes none.
+/// The digest of a token's tag. It tells a token from those it was attenuated from, and a token
+/// cannot be computed from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct TagDigest(pub(super) [u8; 16]);
 
@@ -51,7 +52,7 @@ impl TagDigest {
     }
 }
 
-/// A token. Secret: whoever has it may use it.
+/// A token. Secret: every holder may use it.
 #[derive(Clone)]
 pub struct Token {
     root: [u8; 8],
@@ -62,7 +63,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Makes one with a root key.
+    /// Makes a token with a root key.
     pub(super) fn mint(
         root: [u8; 8],
         key: &[u8; 32],
@@ -75,10 +76,10 @@ impl Token {
         caveats.iter().try_fold(token, |token, caveat| token.attenuate(caveat.clone()))
     }
 
-    /// The same with a caveat more. This needs no key and asks nobody.
+    /// Returns the token with another caveat appended. This needs no key and no server.
     ///
     /// # Errors
-    /// Too many of them.
+    /// Too many caveats.
     pub fn attenuate(&self, caveat: Caveat) -> Result<Self, Error> {
         let refused = |what, most, got| Err(Error::TooLarge { what, most, got });
         if self.caveats.len() == CAVEATS_MAX {
@@ -93,22 +94,22 @@ impl Token {
         }
     }
 
-    /// Which one it is.
+    /// Returns the token's id.
     pub fn id(&self) -> TokenId {
         self.id
     }
 
-    /// What whoever has it is called.
+    /// Returns the principal.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    /// What it is limited to.
+    /// Returns the caveats.
     pub fn caveats(&self) -> &[Caveat] {
         &self.caveats
     }
 
-    /// Until when it may be used, in milliseconds since 1970.
+    /// Returns when the token expires, in milliseconds since 1970.
     pub fn expires_ms(&self) -> Option<u64> {
         let times = self.caveats.iter().map(|caveat| match caveat {
             Caveat::Expires(ms) => Some(*ms),
@@ -122,12 +123,13 @@ impl Token {
         times.flatten().min()
     }
 
-    /// Which root key made it, by its own word.
+    /// Returns the id of the root key that the token claims.
     pub(super) fn root(&self) -> [u8; 8] {
         self.root
     }
 
-    /// Whether a root key made it, with exactly these caveats. Takes as long for any tag.
+    /// Returns whether the root key made this token with exactly these caveats. Runs in constant
+    /// time with respect to the tag.
     pub(super) fn is_of(&self, key: &[u8; 32]) -> bool {
         let first = first_tag(key, &head(&self.root, self.id, &self.principal));
         match self.caveats.split_last() {
@@ -139,8 +141,9 @@ impl Token {
         }
     }
 
-    /// Digests of the tags that this one came about by, its own last: those of the token that was made, and of each that
-    /// was made of the one before. Whoever has one of those tokens can make this one.
+    /// Returns the chain: the digests of the tags from which this token's tag was computed, its own
+    /// last. They belong to the token as it was made, and to each attenuation. The holder of one of
+    /// those tokens can make this one.
     pub(super) fn line(&self, key: &[u8; 32]) -> Vec<TagDigest> {
         let mut tag = first_tag(key, &self.head());
         let mut line = vec![TagDigest::of(&tag)];
@@ -156,7 +159,7 @@ impl Token {
     }
 }
 
-/// With the tag: it is the token.
+/// Writes the complete token, including the secret tag.
 impl fmt::Display for Token {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = Zeroizing::new(self.head());
@@ -168,7 +171,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Without the tag.
+/// Writes the token without its tag.
 impl fmt::Debug for Token {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Token {} of {}", self.id, self.principal)
@@ -178,7 +181,7 @@ impl fmt::Debug for Token {
 impl FromStr for Token {
     type Err = Error;
 
-    /// No message repeats any of it.
+    /// Error messages do not repeat any part of the text.
     fn from_str(text: &str) -> Result<Self, Error> {
         read(text).ok_or_else(|| {
             Error::Parameter(
@@ -247,7 +250,8 @@ fn next_tag(tag: &[u8; TAG], caveat: &[u8]) -> Zeroizing<[u8; TAG]> {
 struct Chain(Hmac<Sha256>);
 
 fn mac(key: &[u8; 32]) -> Chain {
-    // A key of a block's length, padded with zeros as HMAC pads it, so that nothing can fail.
+    // Pad the key with zeros to HMAC's block length, as HMAC itself does, so that the constructor
+    // cannot fail.
     let mut block = Zeroizing::new([0; 64]);
     block[..key.len()].copy_from_slice(key);
     Chain(Hmac::<Sha256>::new((&*block).into()))
@@ -279,7 +283,8 @@ mod tests {
 
     #[test]
     fn a_token_is_golden() {
-        // HMAC-SHA-256 of another implementation (Python's), over the bytes that the module's page draws.
+        // HMAC-SHA-256 of another implementation (Python's), over the bytes that the module
+        // documentation shows.
         let text = token(&["expires=1790000000000", "actions=sign"]).to_string();
         assert_eq!(text, include_str!("../../tests/golden/token.txt").trim_end());
         let read: Token = text.parse().unwrap();
@@ -346,7 +351,7 @@ mod tests {
         assert!(many.to_string().parse::<Token>().unwrap().is_of(&[7; 32]));
     }
 
-    /// Whoever has a token can append anything, with the right tag.
+    /// The holder of a token can append any caveat, with the right tag.
     #[test]
     fn a_token_with_an_unknown_caveat_is_refused() {
         let known = token(&["expires=9"]);
