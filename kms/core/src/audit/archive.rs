@@ -1,12 +1,12 @@
-//! Moving full segments to an archive, the oldest ones first.
+//! Archiving: moves full segments to another folder, the oldest ones first.
 //!
 //! ```text
 //!   segment, whose entries are in full bundles --copy, sync, compare--> ARCHIVE/segment-00000000
 //!           '--bundles synced--> its head alone, in its place: `moved`
 //! ```
 //!
-//! Tiles, bundles of entries and the checkpoint stay, so that the tree is what it was. What was killed in between can be
-//! done again: a segment leaves its place only after its copy is on the disk.
+//! Tiles, bundles of entries and the checkpoint stay, so the tree is unchanged. An interrupted run
+//! can be repeated: a segment is removed only after its copy is on the disk.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -21,39 +21,40 @@ use super::tiles;
 use super::tree::WIDTH;
 use crate::error::AuditError;
 
-/// Which full segments stay. Those that neither limit keeps are moved, and all of them where there is none.
+/// Selects the full segments that stay. Segments that neither limit keeps are moved. Without
+/// limits, all full segments are moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Those with a record of this time or a later one, in milliseconds since 1970.
+    /// Keeps segments with a record of this time or later, in milliseconds since 1970.
     pub since_ms: Option<u64>,
-    /// The newest ones, as far as all segments have so many bytes together at most.
+    /// Keeps the newest segments, as long as all segments together have at most this many bytes.
     pub bytes: Option<u64>,
 }
 
 /// The segments that were moved to the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveReport {
-    /// The names of the files that came to the archive.
+    /// The names of the files that were added to the archive.
     pub files: Vec<String>,
-    /// How many records they have.
+    /// The number of records in them.
     pub records: u64,
-    /// The index of the first record that is in no archive.
+    /// The index of the first record that is not in the archive.
     pub first: u64,
 }
 
-/// Bytes that are copied or compared at once.
+/// The number of bytes that are copied or compared at once.
 const PIECE: usize = 1 << 20;
 
 impl Log {
-    /// Moves full segments to a folder, the oldest ones first. The one that is written to stays, and so do those whose
-    /// records no full bundle of a checkpoint tells of yet.
+    /// Moves full segments to a folder, the oldest ones first. The current segment stays, and so do
+    /// segments whose records are not yet in full bundles of a checkpoint.
     ///
     /// # Errors
-    /// The folder is the log's; it has another file of the name; it can't be written; the log is damaged, and then
-    /// nothing more is moved.
+    /// The folder is the log's own folder; it has a different file of the same name; it cannot be
+    /// written; the log is damaged. In the last case, no further segment is moved.
     pub fn archive(&self, to: &Path, keep: &Keep) -> Result<ArchiveReport, AuditError> {
         let _one = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
-        // Also where there is no room left: this makes some.
+        // Archiving works on a full disk, too: it frees space.
         self.check_written(&self.writing())?;
         let disk = &*self.disk;
         disk.make_folder(to).map_err(|error| no_archive(to, &error))?;
@@ -94,7 +95,8 @@ impl Log {
             .ok_or_else(|| damaged(&segment::path_of(&self.folder, number), "it is missing"))
     }
 
-    /// Reads all of a segment, and compares it with its bundles; the latest time in it.
+    /// Reads a whole segment and compares it with its bundles. Returns the latest time of its
+    /// records.
     fn walked(&self, segment: &Segment, end: u64) -> Result<u64, AuditError> {
         let (mut frames, mut newest_ms, mut bundle) = (Frames::new(segment), 0, Vec::new());
         while let Some(frame) = frames.read()? {
@@ -117,9 +119,9 @@ impl Log {
         }
     }
 
-    /// Puts the head alone in a segment's place.
+    /// Replaces a segment with its head.
     fn leave(&self, head: &Head) -> Result<(), AuditError> {
-        // Checkpoints write their files by way of the same name.
+        // Checkpoints use the same temporary file name.
         let _quiet = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         let head = Head { is_moved: true, ..*head };
         let path = segment::path_of(&self.folder, head.number);
@@ -132,7 +134,8 @@ fn no_archive(path: &Path, error: &io::Error) -> AuditError {
     AuditError::Archive(format!("{}: {error}", path.display()))
 }
 
-/// Copies a segment to a folder, durably; its name there. A copy that is there already is taken for it.
+/// Copies a segment to a folder durably. Returns the name of the copy. An existing copy with the
+/// same content is accepted.
 fn copied(disk: &dyn Disk, segment: &Segment, to: &Path) -> Result<String, AuditError> {
     let path = segment::path_of(to, segment.head.number);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -180,7 +183,7 @@ fn written(
     Ok(file)
 }
 
-/// Whether two files have the same bytes.
+/// Returns whether two files have the same content.
 fn is_same(one: &dyn DiskFile, other: &dyn DiskFile, size: u64) -> io::Result<bool> {
     if other.size()? != size {
         return Ok(false);

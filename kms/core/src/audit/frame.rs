@@ -1,45 +1,47 @@
-//! How records stand in a segment.
+//! The format of segments.
 //!
 //! ```text
 //!   head    at 0       "gabaudit"  format (4)  moved (4)  log's id (16)  segment's number (8)  first record (8)  check (8)
 //!   frame   from 4096  "GAF1"  length (4)  index (8)  synced (8)  check (8)  salt (32)  record  zeros up to 8
 //! ```
 //!
-//! Numbers are little-endian. `moved` is 1 where the head is all that is here: the segment is in an archive. `synced` says how many records were synced when this one was written: where a frame is broken
-//! and a later one says that it was synced, that is damage and no torn end.
+//! Numbers are little-endian. `moved` is 1 if the file has only the head: the segment is in the
+//! archive. `synced` is the number of records that were synced when this frame was written. It
+//! distinguishes damage from a torn end: a broken frame is damage if a later frame says that it was
+//! synced.
 
 use sha2::{Digest, Sha256};
 
 use super::tree::Hash;
 
-/// Where the first frame stands.
+/// The offset of the first frame.
 pub const START: u64 = 4096;
 
-/// Bytes of a head.
+/// The size of a head in bytes.
 pub const HEAD: usize = 56;
 
-/// Bytes of a frame before its record.
+/// The size of a frame's header in bytes, before the record.
 pub const BEFORE: usize = 64;
 
 const MAGIC: &[u8; 8] = b"gabaudit";
 const FORMAT: u32 = 1;
 const FRAME: &[u8; 4] = b"GAF1";
 
-/// What a segment's head says.
+/// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which log.
+    /// The log's id.
     pub log: [u8; 16],
-    /// Which segment of it.
+    /// The segment's number.
     pub number: u64,
-    /// The index of its first record.
+    /// The index of the first record.
     pub first: u64,
-    /// Whether the segment was moved to an archive, and this is what is left of it.
+    /// Whether the segment was moved to the archive, and only the head is left.
     pub is_moved: bool,
 }
 
 impl Head {
-    /// Writes it.
+    /// Encodes the head.
     pub fn encode(&self) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
         bytes[..8].copy_from_slice(MAGIC);
@@ -53,7 +55,7 @@ impl Head {
         bytes
     }
 
-    /// Reads one; none of what is no head.
+    /// Decodes a head; `None` if it is malformed.
     pub fn decode(bytes: &[u8; HEAD]) -> Option<Self> {
         let mut log = [0; 16];
         log.copy_from_slice(&bytes[16..32]);
@@ -63,36 +65,36 @@ impl Head {
     }
 }
 
-/// A frame that was read.
+/// A decoded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Which record.
+    /// The record's index.
     pub index: u64,
-    /// How many records were synced when it was written.
+    /// The number of records that were synced when the frame was written.
     pub synced: u64,
-    /// What the record is hashed with.
+    /// The salt of the record's hash.
     pub salt: &'a [u8; 32],
     /// The record.
     pub record: &'a [u8],
-    /// SHA-256 of salt and record.
+    /// The SHA-256 of salt and record.
     pub entry: Hash,
 }
 
-/// Bytes of a frame of a record of some bytes.
+/// Returns the size of a frame with a record of `record` bytes.
 pub fn len(record: usize) -> usize {
     (BEFORE + record).next_multiple_of(8)
 }
 
-/// SHA-256 of salt and record.
+/// Returns the SHA-256 of salt and record.
 pub fn entry(salt: &[u8; 32], record: &[u8]) -> Hash {
     Sha256::new().chain_update(salt).chain_update(record).finalize().into()
 }
 
-/// Appends a frame to others.
+/// Appends a frame to `out`.
 pub fn encode(out: &mut Vec<u8>, log: &[u8; 16], frame: &Frame<'_>) {
     let start = out.len();
     out.extend_from_slice(FRAME);
-    // A record has RECORD_MAX bytes at most.
+    // A record has at most `RECORD_MAX` bytes.
     out.extend_from_slice(&(frame.record.len() as u32).to_le_bytes());
     out.extend_from_slice(&frame.index.to_le_bytes());
     out.extend_from_slice(&frame.synced.to_le_bytes());
@@ -103,7 +105,8 @@ pub fn encode(out: &mut Vec<u8>, log: &[u8; 16], frame: &Frame<'_>) {
     out.resize(start + len(frame.record.len()), 0);
 }
 
-/// Reads the frame at the beginning of some bytes, and how many of them it takes; none of what is no frame of this log.
+/// Decodes the frame at the beginning of `bytes`. Returns the frame and its size; `None` if it is
+/// not a valid frame of this log.
 pub fn decode<'a>(bytes: &'a [u8], log: &[u8; 16]) -> Option<(Frame<'a>, usize)> {
     let (before, _) = bytes.split_first_chunk::<BEFORE>()?;
     if !before.starts_with(FRAME) {
@@ -124,7 +127,7 @@ pub fn decode<'a>(bytes: &'a [u8], log: &[u8; 16]) -> Option<(Frame<'a>, usize)>
 
 const LABEL: &[u8] = b"gabion audit frame 1\0";
 
-/// The first eight bytes of a SHA-256.
+/// Returns the first eight bytes of a SHA-256, as a checksum.
 fn check(label: &[u8], parts: &[&[u8]]) -> [u8; 8] {
     let mut hash = Sha256::new_with_prefix(label);
     parts.iter().for_each(|part| hash.update(part));

@@ -1,4 +1,4 @@
-//! The log: appending, syncing, and what is made of it now and then.
+//! The log: appending, syncing and checkpoints.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,21 +20,23 @@ use super::tree::{self, Full, Hash, Tree, WIDTH, leaf};
 use super::verify::{self, Proof};
 use crate::error::AuditError;
 
-/// When a record is told of.
+/// The durability that a record needs before its operation is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// When the system has it: it survives the process, however that ends.
+    /// The operating system has the record: it survives the end of the process, but not a power
+    /// failure.
     Written,
-    /// When the disk says that it has it: it survives a power cut.
+    /// The record is synced to the disk: it survives a power failure.
     Durable,
 }
 
-/// How a log is set up.
+/// The configuration of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a segment. Those that there are keep theirs.
+    /// The size of new segments in bytes. Existing segments keep theirs.
     pub segment_bytes: u64,
-    /// Bytes at the end of a segment that nothing new takes where the disk has no room for another one.
+    /// The number of bytes at the end of a segment that are reserved for [`Log::append_at_last`] if
+    /// the disk has no room for another segment.
     pub reserve_bytes: u64,
 }
 
@@ -44,10 +46,10 @@ impl Default for Options {
     }
 }
 
-/// Most bytes of the segments of a log in memory.
+/// The maximum size of all segments of a log in memory.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A log. One process writes it.
+/// An audit log. Only one process can have it open.
 ///
 /// # Examples
 /// ```
@@ -84,53 +86,55 @@ pub struct Log {
     pub(super) options: Options,
     pub(super) writing: Mutex<Appender>,
     pub(super) syncs: Syncs,
-    /// The next segment's file. Taken after `writing`, by whoever has both.
+    /// The file of the next segment. Lock order: after `writing`.
     pub(super) spare: Mutex<Spare>,
-    /// The newest checkpoint, and one at a time.
+    /// The newest checkpoint. Held while a checkpoint is made.
     pub(super) checkpoint: Mutex<Option<Checkpoint>>,
-    /// One archives at a time. Taken before that of checkpoints.
+    /// Serializes archiving. Lock order: before `checkpoint`.
     pub(super) archiving: Mutex<()>,
-    /// Most bytes of its segments, of a log that forgets older records: one in memory.
+    /// The maximum size of all segments, for a log in memory, which drops older records.
     pub(super) bytes_max: Option<u64>,
     pub(super) process: u32,
-    /// Has the kernel's lock until the log is closed.
+    /// Holds the kernel's lock until the log is closed.
     pub(super) lock: Mutex<Box<dyn DiskFile>>,
 }
 
-/// What is known of the next segment's file.
+/// The state of the next segment's file.
 #[derive(Default)]
 pub struct Spare {
     is_there: bool,
-    /// Why it could not be made, when that was tried last, and when that was.
+    /// The error of the last attempt to create the file, and when that was.
     refused: Option<(AuditError, Instant)>,
 }
 
-/// How long nobody tries again to make a segment after the disk was full: whoever is refused is not to fill it for others.
+/// The pause between attempts to create a segment on a full disk, so that refused requests do not
+/// keep filling the disk.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The state for appending records.
 pub struct Appender {
     pub segment: Segment,
-    /// The same file once more, for whoever syncs.
+    /// A second handle of the same file, for syncing.
     pub syncer: Arc<Mutex<Box<dyn DiskFile>>>,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     pub at: u64,
-    /// Bytes from there on that may be a part of what a full disk did not take.
+    /// The number of bytes from there on that may contain a part of a frame which a full disk did
+    /// not accept.
     pub torn: u64,
     pub tree: Tree,
-    /// The entries of the bundle that is not full.
+    /// The entries of the incomplete bundle.
     pub entries: Vec<Hash>,
-    /// Tiles and bundles that became full since the last checkpoint.
+    /// The tiles and bundles that became full since the last checkpoint.
     pub tiles: Vec<Full>,
     pub bundles: Vec<Full>,
-    /// Files of tiles that were not full, to be removed when they are.
+    /// The files of incomplete tiles, to be removed when the tiles are full.
     pub partial: BTreeSet<PathBuf>,
     pub broken: Option<AuditError>,
 }
 
 impl Log {
-    /// A log that ends with the process and writes nothing to any disk. It keeps the newest 16 MiB of records; [`Self::checkpoint`]
-    /// removes older ones.
+    /// Creates a log in memory, which ends with the process and writes nothing to disk. It keeps
+    /// the newest 16 MiB of records; [`Self::checkpoint`] removes older ones.
     ///
     /// # Errors
     /// No randomness.
@@ -142,28 +146,30 @@ impl Log {
         Ok(log)
     }
 
-    /// Appends records, which become neighbours; the index of the first one. They are there when this returns, as
-    /// their class says.
+    /// Appends records, which get consecutive indexes. Returns the index of the first one. When
+    /// this returns, the records are as durable as `class` requires.
     ///
     /// # Errors
-    /// It can't be written, now and until it is opened again; there is no room left but the reserve.
+    /// The log cannot be written, and then stays so until it is opened again; only the reserve is
+    /// left.
     pub fn append(&self, records: &[Record], class: Class) -> Result<u64, AuditError> {
         self.push(records, class, self.options.reserve_bytes)
     }
 
-    /// The same, also where there is the reserve only: for what has happened already.
+    /// Appends records like [`Self::append`] and may use the reserve. For records of operations
+    /// that have happened already.
     ///
     /// # Errors
-    /// As [`Self::append`], but for the reserve.
+    /// As [`Self::append`]; the reserve is used up as well.
     pub fn append_at_last(&self, records: &[Record], class: Class) -> Result<u64, AuditError> {
         self.push(records, class, 0)
     }
 
-    /// Signs how far the log has come, and writes the tiles up to there. To be called about once a second, and before
-    /// the log is closed.
+    /// Signs the log's current size and root, and writes the tiles up to there. Call it about once
+    /// a second and before the log is closed.
     ///
     /// # Errors
-    /// It can't be written. What a checkpoint could not write the next one writes.
+    /// The log cannot be written. The next checkpoint writes what this one could not.
     pub fn checkpoint(&self) -> Result<Checkpoint, AuditError> {
         let checkpoint = self.signed()?;
         self.forget()?;
@@ -189,20 +195,23 @@ impl Log {
         Ok(checkpoint)
     }
 
-    /// Makes the next segment's file, so that nobody who appends waits for that. To be called now and then.
+    /// Creates the next segment's file ahead of time, so that appending does not wait for that.
+    /// Call it regularly.
     ///
     /// # Errors
-    /// There is no room for it. The log goes on until its last segment is full but for the reserve.
+    /// The disk has no room for it. The log can still be written until its last segment is full
+    /// except for the reserve.
     pub fn prepare(&self) -> Result<(), AuditError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         self.prepare_now(&mut spare)
     }
 
-    /// Whether it can be written, as far as that can be seen: also where there is little but the reserve left, and no
-    /// next segment. Then [`Self::prepare`] finds out whether there is room again.
+    /// Returns whether the log can be written, as far as that can be determined. It fails if little
+    /// more than the reserve is left and there is no next segment. After that, [`Self::prepare`]
+    /// detects when there is room again.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason.
     pub fn health(&self) -> Result<(), AuditError> {
         let writing = self.writing();
         self.check_written(&writing)?;
@@ -213,7 +222,7 @@ impl Log {
         let spare = match self.spare.try_lock() {
             Ok(spare) => spare,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Somebody makes it.
+            // Another thread is creating it.
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
         match &spare.refused {
@@ -222,64 +231,66 @@ impl Log {
         }
     }
 
-    /// Whether what there is can be written to, whatever room is left.
+    /// Checks that the current segment can be written, regardless of free space.
     pub(super) fn check_written(&self, writing: &Appender) -> Result<(), AuditError> {
         self.check(writing)?;
         self.check_file(&writing.segment)
     }
 
-    /// The newest checkpoint.
+    /// Returns the newest checkpoint.
     pub fn newest(&self) -> Option<Checkpoint> {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn size(&self) -> u64 {
         self.writing().tree.size()
     }
 
-    /// Records from an index on, at most so many.
+    /// Reads at most `most` records from index `from` on.
     ///
     /// # Errors
-    /// It can't be read; it is damaged.
+    /// The log cannot be read, or is damaged.
     pub fn tail(&self, from: u64, most: usize) -> Result<Vec<Entry>, AuditError> {
         segment::entries(&*self.disk, &self.folder, from, self.size(), most)
     }
 
-    /// The index of the first record that is in no archive.
+    /// Returns the index of the first record that is not in the archive.
     ///
     /// # Errors
-    /// It can't be read; it is damaged.
+    /// The log cannot be read, or is damaged.
     pub fn first(&self) -> Result<u64, AuditError> {
         segment::first_here(&*self.disk, &self.folder)
     }
 
-    /// Entries from an index on, of which the newest checkpoint tells, at most so many: also those whose records are in
-    /// an archive.
+    /// Reads at most `most` entries from index `from` on, up to the newest checkpoint. Entries of
+    /// archived records are included.
     ///
     /// # Errors
-    /// It can't be read; it is damaged.
+    /// The log cannot be read, or is damaged.
     pub fn entries(&self, from: u64, most: usize) -> Result<Vec<Hash>, AuditError> {
         self.check_kept(from)?;
-        // Tiles are replaced while a checkpoint is made.
+        // Hold the lock, because making a checkpoint replaces tiles.
         let newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         let size = newest.as_ref().map_or(0, |newest| newest.size);
         verify::entries(&*self.disk, &self.folder, size, from, most)
     }
 
-    /// That a record is in the newest checkpoint.
+    /// Proves that the newest checkpoint includes a record.
     ///
     /// # Errors
-    /// There is none that has it; it is in an archive; it can't be read; it is damaged.
+    /// No checkpoint includes the record yet; the record is in the archive; the log cannot be read,
+    /// or is damaged.
     pub fn prove(&self, index: u64) -> Result<Proof, AuditError> {
         self.check_kept(index)?;
         verify::prove(&*self.disk, &self.folder, self.newest(), index)
     }
 
-    /// The root of the tree as it was when it had so many records, of which the newest checkpoint tells.
+    /// Returns the root of the tree when it had `size` records, up to the size of the newest
+    /// checkpoint.
     ///
     /// # Errors
-    /// It tells of fewer; it can't be read; it is damaged.
+    /// The newest checkpoint is smaller; the log cannot be read, or is damaged.
     pub fn root_at(&self, size: u64) -> Result<Hash, AuditError> {
         let newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         let now = newest.as_ref().map_or(0, |newest| newest.size);
@@ -290,7 +301,8 @@ impl Log {
         }
     }
 
-    /// What verifies checkpoints, as C2SP's signed-note writes it: Ed25519, ML-DSA-44.
+    /// Returns the keys that verify checkpoints in the format of C2SP's signed-note: Ed25519,
+    /// ML-DSA-44.
     pub fn vkeys(&self) -> [String; 2] {
         self.keys.vkeys()
     }
@@ -323,13 +335,14 @@ impl Log {
         }
         let written = write_all(&*writing.segment.file, &bytes, writing.at);
         if written.as_ref().is_err_and(is_full) {
-            // A file system that writes elsewhere what it overwrites. Nothing of it counts, and it goes first of all.
+            // A copy-on-write file system has no room for overwritten blocks. None of these bytes
+            // count, and they are zeroed first.
             writing.torn = writing.torn.max(len as u64);
             return Err(AuditError::Full);
         }
         let written = written
             .map_err(|error| unwritable(&writing.segment.path, &error))
-            // What was written to a file that has no name any more nobody finds.
+            // Records that were written to an unlinked file would be lost.
             .and_then(|()| self.check_file(&writing.segment));
         written.inspect_err(|error| writing.broken = Some(error.clone()))?;
         writing.at += len as u64;
@@ -341,7 +354,8 @@ impl Log {
         Ok(first)
     }
 
-    /// Writes zeros over what a full disk took a part of: a killed process's next one would take that for records.
+    /// Overwrites a partial frame with zeros after a full disk. Otherwise, after a kill, the next
+    /// process would read it as records.
     fn take_back(&self, writing: &mut Appender) -> Result<(), AuditError> {
         if writing.torn == 0 {
             return Ok(());
@@ -361,7 +375,7 @@ impl Log {
         }
     }
 
-    /// Has a place for so many bytes, in this segment or the next.
+    /// Makes room for `len` bytes in this segment or in the next one.
     fn make_room(&self, writing: &mut Appender, len: u64, reserve: u64) -> Result<(), AuditError> {
         let left = writing.segment.size.saturating_sub(writing.at);
         if len + reserve <= left {
@@ -372,7 +386,7 @@ impl Log {
         if len <= left {
             return Ok(());
         }
-        // Where there are too many files, nothing was begun, and the next one who appends tries again.
+        // With too many open files nothing was changed, and the next append tries again.
         spare.is_there = false;
         let files = segment::open_spare(&*self.disk, &self.folder)
             .map_err(|error| unwritable(&segment::spare(&self.folder), &error))?;
@@ -386,7 +400,7 @@ impl Log {
         files: [Box<dyn DiskFile>; 2],
     ) -> Result<(), AuditError> {
         let Appender { segment, tree, .. } = writing;
-        // What stands in an older segment is always synced.
+        // Records in older segments are always synced.
         segment.file.sync().map_err(|error| unwritable(&segment.path, &error))?;
         self.check_file(segment)?;
         let head = Head { number: segment.head.number + 1, first: tree.size(), ..segment.head };
@@ -417,7 +431,7 @@ impl Log {
         made
     }
 
-    /// Waits until so many records are synced.
+    /// Waits until `size` records are synced.
     fn sync(&self, size: u64) -> Result<(), AuditError> {
         self.syncs.wait(size, || {
             let (written, syncer, path) = {
@@ -434,7 +448,7 @@ impl Log {
         })
     }
 
-    /// Syncs what there is and writes its tiles; of which tree they are.
+    /// Syncs the log and writes its tiles. Returns the tree that they belong to.
     fn write_tiles(&self) -> Result<Tree, AuditError> {
         let made = {
             let mut writing = self.writing();
@@ -453,7 +467,7 @@ impl Log {
             Ok((kept, old)) => {
                 writing.partial = kept;
                 drop(writing);
-                // What can't be removed does no harm.
+                // Leftover files are harmless.
                 old.iter().for_each(|path| drop(self.disk.remove(path)));
                 Ok(made.tree)
             }
@@ -474,7 +488,7 @@ impl Log {
         }
     }
 
-    /// Whether a segment's file still has its name.
+    /// Checks that a segment's file still has its name.
     fn check_file(&self, segment: &Segment) -> Result<(), AuditError> {
         match self.disk.identity(&segment.path) {
             Ok(identity) if identity == segment.identity => Ok(()),
@@ -499,14 +513,16 @@ struct CheckpointFiles {
 impl Drop for Log {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // It goes back here, not when a child that has the same handle ends.
+            // Unlock explicitly: a forked child with the same handle would otherwise keep the lock
+            // until it ends.
             let _ = self.lock.get_mut().unwrap_or_else(PoisonError::into_inner).unlock();
         }
     }
 }
 
 impl CheckpointFiles {
-    /// Writes it; the files of tiles that are not full, and those whose tiles are full now.
+    /// Writes the checkpoint. Returns the files of incomplete tiles, and the files that full tiles
+    /// replace.
     fn write(&self, log: &Log) -> Result<(BTreeSet<PathBuf>, Vec<PathBuf>), AuditError> {
         let (disk, folder) = (&*log.disk, &*log.folder);
         tiles::write_full(disk, folder, &self.tiles, &self.bundles)?;
@@ -533,7 +549,7 @@ impl CheckpointFiles {
 }
 
 impl Appender {
-    /// Takes an entry that was written.
+    /// Adds a written entry to the tree.
     pub fn grow(&mut self, entry: &Hash) {
         self.tiles.extend(self.tree.push(leaf(entry)));
         self.entries.push(*entry);
@@ -545,17 +561,17 @@ impl Appender {
     }
 }
 
-/// A segment's file once more, for whoever syncs.
+/// A second handle of a segment's file, for syncing.
 pub type Syncer = Arc<Mutex<Box<dyn DiskFile>>>;
 
-/// Begins a segment in the spare file.
+/// Starts a segment in the spare file.
 pub fn begin(disk: &dyn Disk, folder: &Path, head: Head) -> Result<(Segment, Syncer), AuditError> {
     let files = segment::open_spare(disk, folder)
         .map_err(|error| unwritable(&segment::spare(folder), &error))?;
     begun(disk, folder, head, files)
 }
 
-/// The same with the spare file open already.
+/// Starts a segment in the spare file, which is open already.
 fn begun(
     disk: &dyn Disk,
     folder: &Path,
@@ -567,7 +583,7 @@ fn begun(
     Ok((begun, Arc::new(Mutex::new(syncer))))
 }
 
-/// Opens a segment's file once more.
+/// Opens a second handle of a segment's file.
 pub fn syncer(disk: &dyn Disk, segment: &Segment) -> Result<Syncer, AuditError> {
     let file = disk
         .open(&segment.path, Access::Write)
@@ -575,7 +591,7 @@ pub fn syncer(disk: &dyn Disk, segment: &Segment) -> Result<Syncer, AuditError> 
     Ok(Arc::new(Mutex::new(file)))
 }
 
-/// Whether there was no room.
+/// Returns whether the error means that the disk is full.
 fn is_full(error: &io::Error) -> bool {
     let kinds =
         [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];

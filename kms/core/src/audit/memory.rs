@@ -1,4 +1,4 @@
-//! A disk in memory, which ends with the process: for a log that is to be written nowhere.
+//! A file system in memory, for logs that are not written to any disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -27,7 +27,7 @@ impl MemoryDisk {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes all files have.
+    /// Returns the total size of all files in bytes.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         let len = |bytes: &Bytes| bytes.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -137,7 +137,7 @@ impl DiskFile for MemoryFile {
         Ok(self.bytes().len() as u64)
     }
 
-    /// Nobody else has the memory.
+    /// Always succeeds: no other process can access the memory.
     fn try_lock(&self) -> io::Result<bool> {
         Ok(true)
     }

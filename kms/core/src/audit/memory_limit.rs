@@ -1,10 +1,12 @@
-//! A log in memory that keeps its newest records only, so that a process with one takes no more memory the longer it runs.
+//! The size limit of a log in memory, which keeps only its newest records so that the process does
+//! not grow.
 //!
 //! ```text
-//!   full segments beyond the limit --archived within the memory--> removed, with the tiles that tell of their records alone
+//!   full segments beyond the limit --archived within the memory--> removed, with the tiles that only they need
 //! ```
 //!
-//! What stays of a record that was forgotten is less than a byte: hashes of higher levels of the tree, by which newer records are proved.
+//! Less than a byte stays of each dropped record: hashes of higher levels of the tree, which prove
+//! newer records.
 
 use std::path::Path;
 
@@ -18,13 +20,13 @@ use crate::error::AuditError;
 const FORGOTTEN: &str = "/forgotten";
 
 impl Log {
-    /// Removes the oldest records of a log in memory, as far as it takes more bytes than it may.
+    /// Removes the oldest records of a log in memory while it exceeds its limit.
     pub(super) fn forget(&self) -> Result<(), AuditError> {
         let Some(most) = self.bytes_max else { return Ok(()) };
         let (folder, before) = (Path::new(FORGOTTEN), self.first()?);
         let archived = self.archive(folder, &Keep { bytes: Some(most), since_ms: None })?;
         let segments = archived.files.iter().map(|name| folder.join(name));
-        // A tile that tells of a record which is kept stays.
+        // Tiles that include a kept record stay.
         let forgotten = before / WIDTH as u64..archived.first / WIDTH as u64;
         let path = |of, index| tiles::path_of(&self.folder, of, index, WIDTH);
         let tiles = forgotten
@@ -35,7 +37,7 @@ impl Log {
         Ok(())
     }
 
-    /// Refuses a record that a log in memory has forgotten.
+    /// Rejects a record that a log in memory has dropped.
     pub(super) fn check_kept(&self, index: u64) -> Result<(), AuditError> {
         match self.bytes_max.is_some() && index < self.first()? {
             true => Err(AuditError::Forgotten(index)),
@@ -89,7 +91,8 @@ mod tests {
                 largest = largest.max(disk.bytes());
             }
         }
-        // The segments, the next one, tiles of the newest records, a head of each forgotten segment.
+        // The segments, the next one, the tiles of the newest records, and the head of each dropped
+        // segment.
         assert!(largest < 640 << 10, "{largest}");
         let first = log.first().unwrap();
         assert!(first > 15_000 && first < 19_500, "{first}");
@@ -98,7 +101,7 @@ mod tests {
             assert_eq!(log.tail(index, 1).unwrap()[0].record, record(index));
             assert_eq!(log.entries(index, 1).unwrap().len(), 1);
         }
-        // Of what is forgotten nothing is damaged.
+        // Dropped records are not reported as damage.
         assert_eq!(log.prove(first - 1).unwrap_err(), AuditError::Forgotten(first - 1));
         assert_eq!(log.entries(0, 10).unwrap_err(), AuditError::Forgotten(0));
         assert_eq!(log.tail(0, 1).unwrap()[0].index, first);

@@ -1,22 +1,24 @@
-//! What was done: a log that is only appended to, whose records nobody changes or leaves out unnoticed.
+//! The audit log: an append-only, signed log of operations, in which changed or missing records are
+//! detected.
 //!
 //! ```text
 //!   Record --JSON--> record                      entry = SHA-256(salt || record)       32 bytes of salt a record
 //!                                                leaf  = SHA-256(0x00 || entry)        RFC 6962, 2.1
 //!   append --> segment, preallocated --> (durable: synced) --> answer
 //!
-//!   FOLDER/segment-00000000   salts and records, in frames     what everything else can be made of again
+//!   FOLDER/segment-00000000   salts and records, in frames     everything else can be rebuilt from these
 //!         /tile/0/x001/067    hashes of the tree, 256 a file   C2SP tlog-tiles
 //!         /tile/entries/000   the entries, 256 a file
 //!         /checkpoint         size and root, signed            C2SP tlog-checkpoint: Ed25519, and ML-DSA-44 (0x06)
 //! ```
 //!
-//! - A record is told of only after it is written: by a kill no record is lost that was, and by a power cut none that
-//!   was appended as [`Class::Durable`].
-//! - The log has no thread. Whoever appends writes; of those who wait for the disk, one syncs for all.
-//! - What can't be written is an error, and so is everything after it until the log is opened again.
-//! - Segments that are full may be moved to an archive; the entries and tiles of their records stay.
-//! - An entry has a salt, so that one who has the tiles alone can't guess a record.
+//! - An operation is answered only after its record is written. A kill loses no record of an
+//!   answered operation, and a power failure loses none that was appended as [`Class::Durable`].
+//! - The log has no thread of its own. The appending thread writes; of the threads that wait for
+//!   the disk, one syncs for all.
+//! - A failed write is an error, and so is every later write until the log is opened again.
+//! - Full segments may be moved to an archive; the entries and tiles of their records stay.
+//! - Each entry has a salt, so that records cannot be guessed from the tiles.
 
 mod archive;
 mod frame;

@@ -1,4 +1,5 @@
-//! Checkpoints: size and root of the tree, signed (C2SP signed-note, tlog-checkpoint and tlog-cosignature).
+//! Checkpoints: the size and root of the tree, signed (C2SP signed-note, tlog-checkpoint and
+//! tlog-cosignature).
 //!
 //! ```text
 //!   ORIGIN                                      the text, which Ed25519 signs as it is (type 0x01)
@@ -6,7 +7,7 @@
 //!   BASE64 OF THE ROOT
 //!
 //!   - ORIGIN BASE64(id of the key (4), signature)
-//!   - ORIGIN BASE64(id of the key (4), time (8), signature)      ML-DSA-44 (type 0x06), over a structure of its own
+//!   - ORIGIN BASE64(id of the key (4), time (8), signature)      ML-DSA-44 (type 0x06), over another structure
 //! ```
 
 use gabion_engine::{
@@ -19,29 +20,30 @@ use super::tree::Hash;
 use crate::error::AuditError;
 use crate::text::{base64, hex, of_base64, of_hex};
 
-/// A checkpoint whose signatures were verified.
+/// A checkpoint with verified signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// How many records.
+    /// The number of records.
     pub size: u64,
     /// The root of their tree.
     pub root: Hash,
-    /// The note.
+    /// The text of the note.
     pub note: String,
 }
 
 impl Checkpoint {
-    /// Reads one that each of some keys signed, written as C2SP's signed-note writes keys; none of what is another text, or
-    /// of what one of them did not sign.
+    /// Parses and verifies a checkpoint. Each of the keys, in the format of C2SP's signed-note, has
+    /// to have signed it. Returns `None` if the text is not a checkpoint or a signature is missing
+    /// or wrong.
     ///
     /// # Errors
-    /// No keys, or what is none; the engine's.
+    /// No keys, or malformed ones; errors of the engine.
     pub fn read<S: AsRef<str>>(vkeys: &[S], note: &str) -> Result<Option<Self>, AuditError> {
         verify(&Verifier::read(vkeys)?, note)
     }
 }
 
-/// What signs checkpoints.
+/// The keys that sign checkpoints.
 pub struct Keys {
     origin: String,
     engine: &'static Engine,
@@ -49,7 +51,7 @@ pub struct Keys {
     ml_dsa_44: SigningKey,
 }
 
-/// A key that verifies checkpoints, as C2SP's signed-note writes it: `NAME+ID+BASE64`.
+/// A key that verifies checkpoints. The text form is C2SP's signed-note: `NAME+ID+BASE64`.
 pub struct Verifier {
     name: String,
     kind: Kind,
@@ -57,37 +59,38 @@ pub struct Verifier {
     key: VerifyKey,
 }
 
-/// How a line is signed.
+/// The algorithm of a signature line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Ed25519 = 0x01,
     MlDsa44 = 0x06,
 }
 
-/// What begins a line of a signature: an em dash and a space.
+/// The prefix of a signature line: an em dash and a space.
 const DASH: &str = "\u{2014} ";
 
-/// Most bytes of a note: 16 signatures are to be taken.
+/// The maximum size of a note in bytes. Verifiers have to accept 16 signatures.
 pub const NOTE_MAX: usize = 128 << 10;
 
-/// Most bytes of an origin (tlog-cosignature).
+/// The maximum length of an origin in bytes (tlog-cosignature).
 const ORIGIN_MAX: usize = 255;
 
 impl Keys {
-    /// New ones, as a seed, for a log of a name: a URL without its scheme, such as `kms.example.com/audit`.
+    /// Generates keys for a log. `origin` is the log's name: a URL without its scheme, such as
+    /// `kms.example.com/audit`. Returns the keys and their seed.
     ///
     /// # Errors
-    /// As [`Self::of_seed`]; no randomness.
+    /// Those of [`Self::of_seed`]; no randomness.
     pub fn drawn(origin: &str) -> Result<(Self, Zeroizing<[u8; 64]>), AuditError> {
         let mut seed = Zeroizing::new([0; 64]);
         OsEntropy.fill(&mut *seed).map_err(|error| AuditError::Engine(error.into()))?;
         Ok((Self::of_seed(origin, &seed)?, seed))
     }
 
-    /// Those of a seed: 32 bytes for Ed25519, and 32 for ML-DSA-44.
+    /// Derives the keys from a seed: 32 bytes for Ed25519, and 32 for ML-DSA-44.
     ///
     /// # Errors
-    /// A name that no note takes; the engine's.
+    /// An origin that notes cannot contain; errors of the engine.
     pub fn of_seed(origin: &str, seed: &[u8; 64]) -> Result<Self, AuditError> {
         let is_name = |c: char| !c.is_whitespace() && !c.is_control() && c != '+';
         if !(1..=ORIGIN_MAX).contains(&origin.len()) || !origin.chars().all(is_name) {
@@ -105,7 +108,7 @@ impl Keys {
         })
     }
 
-    /// What verifies: the line of Ed25519, then that of ML-DSA-44.
+    /// Returns the verification keys: Ed25519, then ML-DSA-44.
     pub fn vkeys(&self) -> [String; 2] {
         [(Kind::Ed25519, &self.ed25519), (Kind::MlDsa44, &self.ml_dsa_44)].map(|(kind, key)| {
             let public = [&[kind as u8], key.public_bytes()].concat();
@@ -114,7 +117,7 @@ impl Keys {
         })
     }
 
-    /// Signs a checkpoint, at a time in seconds since 1970.
+    /// Signs a checkpoint at `time`, in seconds since 1970.
     pub(super) fn sign(&self, size: u64, root: Hash, time: u64) -> Result<Checkpoint, AuditError> {
         let text = text_of(&self.origin, size, &root);
         let line = |kind, key: &SigningKey, time: &[u8], message: &[u8]| {
@@ -133,10 +136,10 @@ impl Keys {
 }
 
 impl Verifier {
-    /// Reads keys, all of which are to have signed.
+    /// Parses verification keys.
     ///
     /// # Errors
-    /// None at all; one that is no such key.
+    /// An empty list; a malformed key.
     pub fn read<S: AsRef<str>>(vkeys: &[S]) -> Result<Vec<Self>, AuditError> {
         let engine = engine()?;
         let keys: Option<Vec<Self>> =
@@ -165,7 +168,8 @@ impl Verifier {
     }
 }
 
-/// Reads a checkpoint that each of some keys signed; none of what is another text, or of what one of them did not sign.
+/// Parses and verifies a checkpoint that each of the keys has to have signed. Returns `None` if the
+/// text is not a checkpoint or a signature is missing or wrong.
 pub fn verify(keys: &[Verifier], note: &str) -> Result<Option<Checkpoint>, AuditError> {
     let Some(parsed) = ParsedNote::of(note) else { return Ok(None) };
     let engine = engine()?;
@@ -197,7 +201,7 @@ pub fn verify(keys: &[Verifier], note: &str) -> Result<Option<Checkpoint>, Audit
     Ok((!keys.is_empty()).then(|| Checkpoint { size, root, note: note.to_owned() }))
 }
 
-/// Whether a text has the form of a checkpoint.
+/// Returns whether a text has the form of a checkpoint.
 pub fn is_checkpoint(note: &str) -> bool {
     ParsedNote::of(note).is_some()
 }
@@ -227,7 +231,8 @@ impl<'n> ParsedNote<'n> {
         let (origin, size, root) = (lines.next()?, lines.next()?, lines.next()?);
         let number: u64 = size.parse().ok()?;
         let root: Hash = of_base64(root)?.try_into().ok()?;
-        // We write no line of extension, and what ML-DSA-44 signs would not hold one.
+        // This log writes no extension lines, and the message that ML-DSA-44 signs could not
+        // include them.
         if text_of(origin, number, &root) != text || origin.is_empty() {
             return None;
         }
@@ -249,11 +254,11 @@ fn text_of(origin: &str, size: u64, root: &Hash) -> String {
     format!("{origin}\n{size}\n{}\n", base64(root))
 }
 
-/// What ML-DSA-44 signs (tlog-cosignature, `cosigned_message`).
+/// Returns the message that ML-DSA-44 signs (tlog-cosignature, `cosigned_message`).
 fn subtree(name: &str, time: u64, origin: &str, size: u64, root: &Hash) -> Vec<u8> {
     let mut message = b"subtree/v1\n\0".to_vec();
     let text = |message: &mut Vec<u8>, text: &str| {
-        // A name has 255 bytes at most; a longer one has another message than any that was signed.
+        // A name has at most 255 bytes. The message of a longer name differs from every signed one.
         message.push(text.len() as u8);
         message.extend_from_slice(text.as_bytes());
     };
@@ -266,7 +271,7 @@ fn subtree(name: &str, time: u64, origin: &str, size: u64, root: &Hash) -> Vec<u
     message
 }
 
-/// Which key: the beginning of a SHA-256.
+/// Returns the id of a key: the beginning of a SHA-256.
 fn key_id(name: &str, kind: Kind, public: &[u8]) -> [u8; 4] {
     let hash = Sha256::new()
         .chain_update(name)
@@ -317,7 +322,7 @@ mod tests {
             assert_ne!(other, signed.note);
             assert_eq!(verify(&verifiers, &other).unwrap(), None, "{other}");
         }
-        // Lines of others are no concern of ours.
+        // Signature lines of other signers are ignored.
         let more = format!("{}{DASH}witness.example.com AAAAAAEC\n", signed.note);
         assert!(verify(&verifiers, &more).unwrap().is_some());
         assert_eq!(verify(&[], &signed.note).unwrap(), None, "nobody signed it");
@@ -330,7 +335,7 @@ mod tests {
         let signed = keys.sign(7, [9; 32], 5).unwrap();
         let lines: Vec<usize> = signed.note.match_indices(DASH).map(|(at, _)| at).collect();
         for start in lines {
-            // Some digit in the middle of the signature.
+            // A digit in the middle of the signature.
             let at = start + 60;
             let mut other = signed.note.clone();
             let digit = if &other[at..=at] == "A" { "B" } else { "A" };
@@ -354,7 +359,7 @@ mod tests {
         }
     }
 
-    /// What Go's golang.org/x/mod/sumdb/note makes of the same seed.
+    /// Compares with Go's golang.org/x/mod/sumdb/note for the same seed.
     #[test]
     fn checkpoint_signature_matches_the_go_note_format() {
         let note = keys().sign(7, [9; 32], 5).unwrap().note;

@@ -1,12 +1,12 @@
-//! Opening a log: where it ends, and what of its end was never told of.
+//! Opening a log: finds its end, and cuts a torn end that was never acknowledged.
 //!
 //! ```text
 //!   checkpoint, tiles --> tree of that size ----+
 //!   segments --> frames from there on ----------+--> tree, size
-//!                  '--> a broken one: nothing behind it says that it was synced --> torn, cut
-//!                                     something does                            --> damaged, refused
+//!                  '--> a broken one: no later frame says that it was synced --> torn, cut
+//!                                     a later frame does                     --> damaged, refused
 //! ```
-//! Of a segment that is in an archive its entries are taken from their bundles.
+//! Entries of archived segments are read from their bundles.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -25,21 +25,21 @@ use super::tiles;
 use super::tree::{Hash, Tree, WIDTH};
 use crate::error::AuditError;
 
-/// Smallest segment.
+/// The minimum size of a segment.
 const SEGMENT_MIN: u64 = 32 << 10;
 
-/// Tiles that are kept until they are written, while a log is read.
+/// The number of tiles that are buffered while a log is read, before they are written.
 const TILES_KEPT: usize = 256;
 
-/// Bytes that are read or written at once.
+/// The number of bytes that are read or written at once.
 const PIECE: usize = 1 << 20;
 
 impl Log {
-    /// Opens the log of a folder, or makes one. What a killed process had written in part, and nobody was told of, is
-    /// cut.
+    /// Opens the log of a folder, or creates one. An unacknowledged, partially written end is cut.
     ///
     /// # Errors
-    /// Another process has it; it is damaged; there is no room for its first segment.
+    /// Another process has the log open; the log is damaged; the disk has no room for the first
+    /// segment.
     pub fn open(
         disk: Arc<dyn Disk>,
         folder: &Path,
@@ -63,7 +63,7 @@ impl Log {
                 {
                     (tree, entries)
                 }
-                // They are made again.
+                // The tiles are rebuilt from the segments.
                 Some(_) | None => Default::default(),
             },
             None => Default::default(),
@@ -95,7 +95,7 @@ impl Log {
             writing: Mutex::new(writing),
             syncs,
             spare: Mutex::default(),
-            // The next one writes what was made again, also where there is nothing new.
+            // If the tiles were rebuilt, the next checkpoint writes them even without new records.
             checkpoint: Mutex::new(checkpoint.filter(|_| !is_made_again)),
             archiving: Mutex::new(()),
             process: std::process::id(),
@@ -105,7 +105,7 @@ impl Log {
     }
 }
 
-/// Takes the log for this process.
+/// Takes the log's lock for this process.
 fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn DiskFile>, AuditError> {
     let path = folder.join("lock");
     let failed = |error| unwritable(&path, &error);
@@ -120,7 +120,8 @@ fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn DiskFile>, AuditError>
     }
 }
 
-/// The newest checkpoint. None where there is none, or one of which a power cut left a part: it is made again.
+/// Reads the newest checkpoint. `None` if it is missing, or torn by a power failure: then it is
+/// made again.
 fn newest(disk: &dyn Disk, folder: &Path, keys: &Keys) -> Result<Option<Checkpoint>, AuditError> {
     let path = folder.join("checkpoint");
     let Some(bytes) = tiles::read_file(disk, &path, NOTE_MAX)? else { return Ok(None) };
@@ -134,7 +135,7 @@ fn newest(disk: &dyn Disk, folder: &Path, keys: &Keys) -> Result<Option<Checkpoi
     }
 }
 
-/// Makes the first segment.
+/// Creates the first segment.
 fn first(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Appender, AuditError> {
     let mut log = [0; 16];
     OsEntropy.fill(&mut log).map_err(|error| AuditError::Engine(error.into()))?;
@@ -169,7 +170,7 @@ fn writing(
     }
 }
 
-/// Reads what a checkpoint does not tell of.
+/// Replays the records after the checkpoint.
 struct Replay<'d> {
     disk: &'d dyn Disk,
     folder: &'d Path,
@@ -216,7 +217,8 @@ impl Replay<'_> {
         Ok(writing)
     }
 
-    /// Takes the frames of a segment that the tree does not have; where they end, and the index that would come next.
+    /// Replays the frames of a segment that the tree does not have. Returns the offset after the
+    /// last frame, and the next index.
     fn replay(&self, segment: &Segment, writing: &mut Appender) -> Result<(u64, u64), AuditError> {
         let mut frames = Frames::new(segment);
         while let Some(frame) = frames.read()? {
@@ -228,7 +230,8 @@ impl Replay<'_> {
         Ok((frames.at(), frames.next_index()))
     }
 
-    /// Takes the entries before an index, whose records are in an archive, from their bundles, which stay; where they end.
+    /// Replays the entries before an index, whose records are archived, from their bundles. Returns
+    /// the offset after the last frame.
     fn moved(&self, end: u64, writing: &mut Appender) -> Result<u64, AuditError> {
         while writing.tree.size() < end {
             let index = writing.tree.size();
@@ -257,7 +260,7 @@ impl Replay<'_> {
         self.spill(writing)
     }
 
-    /// Writes tiles, if there are many.
+    /// Writes tiles, if many are buffered.
     fn spill(&self, writing: &mut Appender) -> Result<(), AuditError> {
         if writing.tiles.len() > TILES_KEPT {
             tiles::write_full(self.disk, self.folder, &writing.tiles, &writing.bundles)?;
@@ -272,8 +275,9 @@ impl Replay<'_> {
             .ok_or_else(|| damaged(&segment::path_of(self.folder, number), "it is missing"))
     }
 
-    /// Writes the end of the log again and zeros behind it, and syncs, its name too. After a sync that failed nobody knows
-    /// what is on the disk, and a page that the system takes for written would never be written.
+    /// Rewrites the end of the log and the zeros after it, and syncs the file and its name. After a
+    /// failed sync the content of the disk is unknown, and a page that the kernel believes to be
+    /// clean would never be written.
     fn settle(&self, segment: &Segment, from: u64, end: u64) -> Result<(), AuditError> {
         let settled = || {
             let mut bytes = vec![0; PIECE];

@@ -1,4 +1,4 @@
-//! What is told of an operation: one line of JSON, of which there is one form.
+//! Audit records: one line of JSON for each operation, in a canonical form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,136 +13,141 @@ use crate::gate::{Action, Principal};
 use crate::model::Label;
 use crate::text::{hex, of_hex};
 
-/// Most bytes of a record.
+/// The maximum size of a record in bytes.
 pub const RECORD_MAX: usize = 16 << 10;
 
-/// What is told of an operation. No message, key or token is in it.
+/// An audit record of an operation. It contains no messages, keys or tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// When, in milliseconds since 1970, by a clock that may be wrong.
+    /// The time in milliseconds since 1970, by a clock that may be wrong.
     pub time_ms: u64,
-    /// Which request, by the caller's or the front's name.
+    /// The request id, given by the client or the server.
     pub request_id: String,
-    /// What it is part of: a traceparent (W3C Trace Context), if the caller gave one.
+    /// The traceparent (W3C Trace Context), if the client sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Who.
+    /// The caller's principal.
     pub principal: Principal,
-    /// The credential: `token:ID:CHAIN`, `certificate:SHA256` or `local`. CHAIN is a digest of the token with all its caveats, the last
-    /// one of [`Change::Cut`]. Records of older programs have `token:ID` and `certificate`.
+    /// The caller's credential: `token:ID:CHAIN`, `certificate:SHA256` or `local`. CHAIN is a
+    /// digest of the token with all its caveats, the last one of [`Change::Cut`]. Records of older
+    /// programs have `token:ID` and `certificate`.
     pub method: String,
-    /// What they asked for.
+    /// The requested action.
     pub action: Action,
-    /// Whose key.
+    /// The key's tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Label>,
-    /// The key: its name where it was not found, else its id, or that of a version.
+    /// The key: its name if it was not found, otherwise its id or that of a version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What went in.
+    /// The digest of the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Digest>,
-    /// What came out.
+    /// The digest of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Digest>,
-    /// What was changed of it, where that is more than the action says.
+    /// The details of a change, if the action alone does not describe it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How many denied requests the record stands for, the newest of which it tells of: equal ones of a credential in a row,
-    /// after the first. None: for one.
+    /// The number of denied requests that the record stands for; `None` for one. Equal denials of
+    /// one credential in a row, after the first one, share a record, which describes the newest of
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The store's revision, where it is known.
+    /// The store's revision, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
 
-/// What was changed of a key or a token, as far as it is short and not secret: a store that is put back to an older state is made
-/// as narrow by it again.
+/// The details of a change to a key or a token that may remove permissions. After a restore from an
+/// older backup, the service reapplies such changes from the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A version was taken out of use, or put into it.
+    /// A version was enabled or disabled.
     Version(u32),
-    /// Versions before this one were destroyed.
+    /// The versions before this one were destroyed.
     #[serde(rename = "before")]
     TrimmedBefore(u32),
-    /// These were set.
+    /// These settings were changed.
     #[serde(rename = "set")]
     Settings(Vec<Setting>),
     /// A token or a root key was made.
     Made,
-    /// A token was revoked with all of its id, or a root key retired.
+    /// A token id was revoked, or a root key was retired.
     Revoked,
-    /// One token was revoked by its holder, with its attenuations: the digests of its tags from the first one on, separated by `/`.
-    /// Records of older programs have the last digest alone. If a whole branch of tokens was revoked with it, that branch's digest
-    /// follows after a comma.
+    /// A holder revoked its own token and the token's attenuations. The value is the chain of the
+    /// token: the digests of its tags from the first one on, separated by `/`. Records of older
+    /// programs have only the last digest. If a whole branch of tokens was revoked with it, that
+    /// branch's digest follows after a comma.
     Cut(String),
-    /// Every token was, and this root key makes new ones.
+    /// All tokens were revoked, and this root key makes new ones.
     Recovered(String),
 }
 
-/// Something of a key that was set.
+/// A changed setting of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// The oldest version that signs, makes tags or encrypts; 0: only the newest one.
+    /// The oldest version that signs, makes tags or encrypts; 0 for only the newest one.
     MinSign(u32),
     /// The oldest version that verifies.
     MinVerify(u32),
     /// The oldest version that decrypts.
     MinDecrypt(u32),
-    /// From when on it makes nothing new; none: never.
+    /// The expiry time in milliseconds since 1970; `None` if the key does not expire.
     ExpiresMs(Option<u64>),
-    /// Whether Vault's paths may delete it.
+    /// Whether Vault's API may delete the key.
     Deletable(bool),
-    /// It signs and verifies by mu alone.
+    /// The key signs and verifies only by `mu`.
     MuRequired,
-    /// The longest lifetime of a JSON Web Token that it signs, in seconds; it signs nothing else.
+    /// The maximum lifetime in seconds of the JSON Web Tokens that the key signs. It signs nothing
+    /// else.
     JwtMaxLifetimeS(u64),
-    /// Labels, whatever they say.
+    /// The labels. Their content is not recorded.
     Labels,
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Outcome {
-    /// It is about to be done. Another record says what came of it.
+    /// The operation is about to start. Another record has its outcome.
     Begun,
-    /// It was done.
+    /// The operation succeeded.
     Done,
-    /// It was done before under the same op_id; the stored answer was returned.
+    /// The operation was done before under the same `op_id`; the stored response was returned.
     Replayed,
-    /// A signature was looked at, and is wrong.
+    /// The signature or tag is wrong.
     Wrong,
-    /// It was done, and its result was not given out, since the caller was not allowed any more.
+    /// The operation succeeded, but its result was withheld because the caller's permission had
+    /// ended.
     Withheld,
-    /// It was not done.
+    /// The operation failed.
     Failed(Code),
 }
 
-/// What tells of some bytes.
+/// The digest of an input or output.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Digest {
-    /// Their SHA-256.
+    /// A SHA-256.
     Sha256([u8; 32]),
-    /// Their HMAC-SHA-256 under a key of the service: of what is secret, or easily guessed.
+    /// An HMAC-SHA-256 under a key of the service, for data that is secret or easily guessed.
     Keyed([u8; 32]),
 }
 
 impl Record {
-    /// The line, without its end.
+    /// Returns the record as a line of JSON without the newline.
     pub fn to_json(&self) -> String {
-        // Nothing in it can fail to be written; a line that is empty would be refused as a record.
+        // Serialization cannot fail; if it did, the log would reject the empty record.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads a line; none of what is not written so.
+    /// Parses a line; `None` if it is not in canonical form.
     pub fn of_json(line: &[u8]) -> Option<Self> {
         let record: Record = serde_json::from_slice(line).ok()?;
         (record.to_json().as_bytes() == line).then_some(record)
@@ -150,20 +155,21 @@ impl Record {
 }
 
 impl Digest {
-    /// Of some bytes.
+    /// Returns the SHA-256 of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Digest::Sha256(Sha256::digest(bytes).into())
     }
 
-    /// Of some secret bytes.
+    /// Returns the keyed digest of secret bytes.
     pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Self {
         let mac = Self::keyed_state(key).chain_update(bytes);
         Digest::Keyed(mac.finalize().into_bytes().into())
     }
 
-    /// Of secret bytes of which nothing came.
+    /// Returns the state of a keyed digest before any bytes.
     pub(crate) fn keyed_state(key: &[u8; 32]) -> Hmac<Sha256> {
-        // A key of a block's length, padded with zeros as HMAC pads it, so that nothing can fail.
+        // Pad the key with zeros to HMAC's block length, as HMAC itself does, so that the
+        // constructor cannot fail.
         let mut block = Zeroizing::new([0; 64]);
         block[..key.len()].copy_from_slice(key);
         Hmac::<Sha256>::new((&*block).into())
@@ -223,7 +229,7 @@ impl FromStr for Outcome {
     }
 }
 
-/// Gives serde the texts.
+/// Implements the conversions between a type and its text that serde needs.
 macro_rules! as_text {
     ($($type:ident)*) => {$(
         impl TryFrom<String> for $type {
@@ -267,7 +273,7 @@ mod tests {
         }
     }
 
-    /// What tells of a change is read for as long.
+    /// The details of changes have to stay readable as long as records.
     #[test]
     fn changes_are_golden() {
         for (change, text) in [
@@ -300,7 +306,7 @@ mod tests {
         }
     }
 
-    /// Logs are read for years.
+    /// Records stay readable for years.
     #[test]
     fn a_record_is_golden() {
         let line = include_str!("../../tests/golden/record.json").trim_end();

@@ -1,5 +1,5 @@
-//! Segments: files of one size, written with zeros before they are used, so that appending to them changes no length and
-//! a sync writes no journal of the file system.
+//! Segments: files of a fixed size that are filled with zeros before use, so that appending changes
+//! no file length and syncing needs no file system journal.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,45 +11,46 @@ use super::record::Record;
 use super::tree::Hash;
 use crate::error::AuditError;
 
-/// A record of the log, and where it stands.
+/// A record of the log and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which one, from 0.
+    /// The record's index, from 0.
     pub index: u64,
-    /// What it is hashed with.
+    /// The salt of the record's hash.
     pub salt: [u8; 32],
-    /// What it says.
+    /// The record.
     pub record: Record,
 }
 
-/// A segment that is open.
+/// An open segment.
 pub struct Segment {
-    /// What its head says.
+    /// The segment's head.
     pub head: Head,
-    /// Its file.
+    /// The file.
     pub file: Box<dyn DiskFile>,
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
-    /// Which file that is.
+    /// The file's identity.
     pub identity: Identity,
-    /// Bytes of the file.
+    /// The file's size in bytes.
     pub size: u64,
 }
 
-/// Bytes that are written or read at once.
+/// The number of bytes that are written or read at once.
 const PIECE: usize = 1 << 20;
 
-/// The file of a segment.
+/// Returns the path of a segment's file.
 pub fn path_of(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("segment-{number:08}"))
 }
 
-/// The file that becomes the next segment.
+/// Returns the path of the spare file, which becomes the next segment.
 pub fn spare(folder: &Path) -> PathBuf {
     folder.join("segment-spare")
 }
 
-/// Makes the file that becomes the next segment: zeros, synced. One that is there and has the size stays.
+/// Creates the spare file, filled with zeros and synced. An existing file of the right size is
+/// kept.
 pub fn prepare(disk: &dyn Disk, folder: &Path, size: u64) -> io::Result<()> {
     let path = spare(folder);
     match disk.open(&path, Access::Read) {
@@ -58,7 +59,7 @@ pub fn prepare(disk: &dyn Disk, folder: &Path, size: u64) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // Whoever else writes to the disk keeps what is left of it.
+    // Leave the rest of the disk to others.
     if disk.free(folder)?.is_some_and(|free| free < size) {
         return Err(ErrorKind::StorageFull.into());
     }
@@ -74,18 +75,19 @@ pub fn prepare(disk: &dyn Disk, folder: &Path, size: u64) -> io::Result<()> {
         file.sync()
     };
     made().inspect_err(|_| {
-        // What it took of a full disk others need. What can't be removed either is made anew next time.
+        // Free the space that was used on a full disk. If the file cannot be removed, the next
+        // attempt replaces it.
         drop(disk.remove(&path));
     })
 }
 
-/// The spare file, opened for whoever writes and once more for whoever syncs.
+/// Opens the spare file twice: for writing and for syncing.
 pub fn open_spare(disk: &dyn Disk, folder: &Path) -> io::Result<[Box<dyn DiskFile>; 2]> {
     let path = spare(folder);
     Ok([disk.open(&path, Access::Write)?, disk.open(&path, Access::Write)?])
 }
 
-/// Makes the spare file a segment.
+/// Turns the spare file into a segment.
 pub fn begin(
     disk: &dyn Disk,
     folder: &Path,
@@ -101,7 +103,7 @@ pub fn begin(
     Ok(Segment { head, file, path, identity, size })
 }
 
-/// Opens a segment; none where there is none.
+/// Opens a segment; `None` if it does not exist.
 pub fn open(
     disk: &dyn Disk,
     folder: &Path,
@@ -125,7 +127,8 @@ pub fn open(
     Ok(Some(Segment { head, file, path, identity, size }))
 }
 
-/// The number of the last segment; none where there is none. They are numbered without a gap.
+/// Returns the number of the last segment; `None` if there are no segments. Segments are numbered
+/// without gaps.
 pub fn last(disk: &dyn Disk, folder: &Path) -> Result<Option<u64>, AuditError> {
     let is_there = |number| match disk.identity(&path_of(folder, number)) {
         Ok(_) => Ok(true),
@@ -149,12 +152,13 @@ pub fn last(disk: &dyn Disk, folder: &Path) -> Result<Option<u64>, AuditError> {
     Ok(Some(there))
 }
 
-/// The index of the first record whose segment is in no archive.
+/// Returns the index of the first record whose segment is not archived.
 pub fn first_here(disk: &dyn Disk, folder: &Path) -> Result<u64, AuditError> {
     Ok(first_head(disk, folder)?.map_or(0, |head| head.first))
 }
 
-/// The head of the first segment that is in no archive: the oldest ones are moved first.
+/// Returns the head of the first segment that is not archived. The oldest segments are archived
+/// first.
 pub fn first_head(disk: &dyn Disk, folder: &Path) -> Result<Option<Head>, AuditError> {
     let (mut low, mut high) = (0, last(disk, folder)?.unwrap_or(0));
     let head = |number| Ok(open(disk, folder, number, Access::Read)?.map(|segment| segment.head));
@@ -168,10 +172,10 @@ pub fn first_head(disk: &dyn Disk, folder: &Path) -> Result<Option<Head>, AuditE
     head(low)
 }
 
-/// Frames of a segment, in their order.
+/// An iterator over the frames of a segment.
 pub struct Frames<'s> {
     segment: &'s Segment,
-    /// Bytes of the file from `at` on, in pieces.
+    /// The bytes of the file from `at` on, read in pieces.
     bytes: Vec<u8>,
     start: u64,
     at: u64,
@@ -188,23 +192,23 @@ struct FrameInfo {
 }
 
 impl<'s> Frames<'s> {
-    /// Of a segment, from its first one on.
+    /// Starts at the first frame of a segment.
     pub fn new(segment: &'s Segment) -> Self {
         let next = segment.head.first;
         Frames { segment, bytes: Vec::new(), start: START, at: START, next }
     }
 
-    /// Where the next one begins, or none does.
+    /// Returns the offset of the next frame, if there is one.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// The index that the next one has.
+    /// Returns the index of the next frame.
     pub fn next_index(&self) -> u64 {
         self.next
     }
 
-    /// The next one; none where there is none, or a broken one.
+    /// Reads the next frame; `None` at the end or at a broken frame.
     pub fn read(&mut self) -> Result<Option<Frame<'_>>, AuditError> {
         let mut found = self.held();
         if found.is_none() && self.fill()? {
@@ -223,7 +227,7 @@ impl<'s> Frames<'s> {
         Ok(Some(Frame { index, synced, salt, record, entry }))
     }
 
-    /// Whether a frame stands anywhere behind that says of the record `index` that it was synced.
+    /// Returns whether any later frame says that the record `index` was synced.
     pub fn is_synced_behind(&mut self, index: u64) -> Result<bool, AuditError> {
         let log = self.segment.head.log;
         let mut at = self.at;
@@ -234,7 +238,7 @@ impl<'s> Frames<'s> {
                 self.fill()?;
             }
             let rest = &self.bytes[(at - self.start) as usize..];
-            // Zeros are most of what there is.
+            // Most of the file is zeros.
             let zeros = rest.chunks_exact(8).take_while(|eight| **eight == [0; 8]).count();
             if zeros > 0 {
                 at += 8 * zeros as u64;
@@ -248,7 +252,7 @@ impl<'s> Frames<'s> {
         Ok(false)
     }
 
-    /// The frame at `at`, as far as it was read.
+    /// Returns the frame at `at`, as far as it was read.
     fn held(&self) -> Option<FrameInfo> {
         let rest = self.bytes.get((self.at - self.start) as usize..)?;
         let (frame, len) = frame::decode(rest, &self.segment.head.log)?;
@@ -256,7 +260,8 @@ impl<'s> Frames<'s> {
         Some(FrameInfo { index, synced, entry, len, record: record.len() })
     }
 
-    /// Reads on from `at`, so that a whole frame is there where there is one; whether more came.
+    /// Reads more bytes, so that the frame at `at` is complete. Returns whether there were more
+    /// bytes.
     fn fill(&mut self) -> Result<bool, AuditError> {
         let had = self.start + self.bytes.len() as u64;
         let len = (3 * PIECE).min(self.segment.size.saturating_sub(self.at) as usize);
@@ -269,7 +274,7 @@ impl<'s> Frames<'s> {
     }
 }
 
-/// An entry of a frame.
+/// Returns the entry of a frame.
 pub fn entry_of(path: &Path, frame: &Frame<'_>) -> Result<Entry, AuditError> {
     match Record::of_json(frame.record) {
         Some(record) => Ok(Entry { index: frame.index, salt: *frame.salt, record }),
@@ -277,7 +282,7 @@ pub fn entry_of(path: &Path, frame: &Frame<'_>) -> Result<Entry, AuditError> {
     }
 }
 
-/// The entries from an index on that stand before another one, at most so many.
+/// Reads at most `most` entries from one index up to another.
 pub fn entries(
     disk: &dyn Disk,
     folder: &Path,
@@ -302,7 +307,7 @@ pub fn entries(
     Ok(entries)
 }
 
-/// The number of the segment that has a record, or would have it.
+/// Returns the number of the segment that has a record, or would have it.
 pub fn holding(disk: &dyn Disk, folder: &Path, last: u64, index: u64) -> Result<u64, AuditError> {
     let (mut low, mut high) = (0, last);
     while low < high {

@@ -1,10 +1,10 @@
-//! Group commit without a thread: of those who wait for the disk one syncs, for all who have written.
+//! Group commit without a thread: of the threads that wait for the disk, one syncs for all.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::AuditError;
 
-/// How far the log was synced.
+/// The state of syncing.
 #[derive(Default)]
 pub struct Syncs {
     state: Mutex<State>,
@@ -13,21 +13,21 @@ pub struct Syncs {
 
 #[derive(Default)]
 struct State {
-    /// Records that were synced.
+    /// The number of synced records.
     synced: u64,
-    /// Whether somebody syncs.
+    /// Whether a thread is syncing.
     runs: bool,
-    /// Why nobody can.
+    /// The error after which syncing is impossible.
     failed: Option<AuditError>,
 }
 
 impl Syncs {
-    /// How many records were synced.
+    /// Returns the number of synced records.
     pub fn synced(&self) -> u64 {
         self.state().synced
     }
 
-    /// Notes that records were synced by somebody else.
+    /// Notes that records were synced by other means.
     pub fn raise(&self, synced: u64) {
         let mut state = self.state();
         state.synced = state.synced.max(synced);
@@ -35,11 +35,12 @@ impl Syncs {
         self.changed.notify_all();
     }
 
-    /// Waits until so many records were synced. Whoever finds nobody at it does it, by `sync`, which says how many
-    /// there were before it began.
+    /// Waits until `size` records are synced. If no thread is syncing, this one does, by calling
+    /// `sync`. `sync` returns the number of records that were written before it started.
     ///
     /// # Errors
-    /// A sync that failed, now and ever after: nobody knows what is on the disk then.
+    /// A failed sync, now and on every later call: after a failed sync the content of the disk is
+    /// unknown.
     pub fn wait(
         &self,
         wanted: u64,
@@ -62,7 +63,8 @@ impl Syncs {
             let runs = SyncGuard(self);
             let synced = sync();
             state = self.state();
-            // With what came of it, and not before: a system tells of a failed sync once, and the next one's would be right.
+            // Clear `runs` together with storing the result, not before: the kernel reports a
+            // failed sync only once, and the next sync would succeed.
             state.runs = false;
             std::mem::forget(runs);
             match synced {
@@ -78,7 +80,7 @@ impl Syncs {
     }
 }
 
-/// A guard for the running sync. A panic ends it, too.
+/// A guard for the running sync, which also ends it on a panic.
 struct SyncGuard<'s>(&'s Syncs);
 
 impl Drop for SyncGuard<'_> {
@@ -128,8 +130,8 @@ mod tests {
         assert_eq!(syncs.wait(1, || Ok(2)), Ok(()), "that was synced before");
     }
 
-    /// A system tells of a sync that failed once, and the next one of the same file would be right. So of those who wait none
-    /// may get to sync after one that failed, however close behind.
+    /// The kernel reports a failed sync once, and the next sync of the same file would succeed. So
+    /// no waiting thread may start a sync after a failed one, however close behind it is.
     #[test]
     fn no_waiter_syncs_after_a_failed_sync() {
         for _ in 0..300 {

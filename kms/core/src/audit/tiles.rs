@@ -1,5 +1,5 @@
-//! The tree and its entries in files (C2SP tlog-tiles). They are made of the segments, and made again of them where they
-//! got lost; so nobody waits until they are on the disk.
+//! The tree and its entries in files (C2SP tlog-tiles). They are derived from the segments and
+//! rebuilt from them if lost, so they are not synced.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use crate::error::AuditError;
 /// The content of a tile file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TileKind {
-    /// Hashes of a level of the tree.
+    /// The hashes of a level of the tree.
     Level(u8),
-    /// Entries.
+    /// The entries.
     Entries,
 }
 
-/// Bytes of an entry's length, in a bundle of entries.
+/// The size of an entry's length field in a bundle of entries.
 const LENGTH: usize = 2;
 
-/// The file, under the log's folder, of which folders it is in, from the outermost.
+/// Returns the folder names and the file name of a tile, relative to the log's folder.
 fn names(of: TileKind, index: u64, width: usize) -> Vec<String> {
     let mut names = vec!["tile".to_owned()];
     names.push(match of {
@@ -45,7 +45,7 @@ fn names(of: TileKind, index: u64, width: usize) -> Vec<String> {
     names
 }
 
-/// The path of a file under the log's folder.
+/// Returns the path of a tile's file.
 pub fn path_of(folder: &Path, of: TileKind, index: u64, width: usize) -> PathBuf {
     names(of, index, width).iter().fold(folder.to_owned(), |path, name| path.join(name))
 }
@@ -77,7 +77,7 @@ pub fn write(
     Ok(path)
 }
 
-/// Puts a file in place of another, as a whole.
+/// Replaces a file atomically.
 pub fn replace(
     disk: &dyn Disk,
     folder: &Path,
@@ -101,7 +101,7 @@ pub fn replace(
     written().map_err(|error| unwritable(path, &error))
 }
 
-/// All of a file; none where there is none.
+/// Reads a whole file; `None` if it does not exist.
 pub fn read_file(disk: &dyn Disk, path: &Path, most: usize) -> Result<Option<Vec<u8>>, AuditError> {
     let read = || -> io::Result<Option<Vec<u8>>> {
         let file = match disk.open(path, Access::Read) {
@@ -116,7 +116,7 @@ pub fn read_file(disk: &dyn Disk, path: &Path, most: usize) -> Result<Option<Vec
     read().map_err(|error| unwritable(path, &error))
 }
 
-/// The first hashes of a tile or bundle: of the file of that width, or of the full one.
+/// Reads the first hashes of a tile or bundle, from the file of that width or from the full one.
 pub fn read(
     disk: &dyn Disk,
     folder: &Path,
@@ -145,8 +145,8 @@ pub fn read(
     Ok(None)
 }
 
-/// Whether the full tiles and bundles of a log of a size are there, as far as their lengths tell: nobody syncs them, so that a
-/// power cut may take one and leave what came later.
+/// Returns whether the full tiles and bundles of a log of this size exist, judging by their
+/// lengths. They are not synced, so a power failure may remove one and leave later ones.
 pub fn are_there(disk: &dyn Disk, folder: &Path, size: u64) -> Result<bool, AuditError> {
     let levels = (0..8u8).map(|level| (TileKind::Level(level), size >> (8 * u32::from(level)), 32));
     for (of, count, step) in levels.chain([(TileKind::Entries, size, LENGTH + 32)]) {
@@ -163,13 +163,13 @@ pub fn are_there(disk: &dyn Disk, folder: &Path, size: u64) -> Result<bool, Audi
     Ok(true)
 }
 
-/// A full bundle of entries.
+/// Reads a full bundle of entries.
 pub fn bundle(disk: &dyn Disk, folder: &Path, index: u64) -> Result<Vec<Hash>, AuditError> {
     read(disk, folder, TileKind::Entries, index, WIDTH)?
         .ok_or_else(|| damaged(&path_of(folder, TileKind::Entries, index, WIDTH), "there is none"))
 }
 
-/// Makes full bundles of entries durable, and their names.
+/// Syncs full bundles of entries and their folders.
 pub fn sync_bundles(
     disk: &dyn Disk,
     folder: &Path,
@@ -183,14 +183,15 @@ pub fn sync_bundles(
         let above = path.ancestors().skip(1).take_while(|above| above.starts_with(folder));
         folders.extend(above.map(Path::to_owned));
     }
-    // From within.
+    // Innermost folders first.
     for above in folders.iter().rev() {
         disk.sync_folder(above).map_err(|error| unwritable(above, &error))?;
     }
     Ok(())
 }
 
-/// The tree of a size, as far as tiles tell, and the entries of the bundle that is not full; none where a file is missing.
+/// Reads the edge of the tree of a size from tiles, and the entries of the incomplete bundle;
+/// `None` if a file is missing.
 pub fn edge(
     disk: &dyn Disk,
     folder: &Path,
@@ -227,7 +228,7 @@ pub fn write_full(
     Ok(())
 }
 
-/// The tiles of a tree of a size, as parts of it.
+/// The tiles of a tree of a size, as parts of the tree.
 pub struct Tiles<'d> {
     disk: &'d dyn Disk,
     folder: &'d Path,

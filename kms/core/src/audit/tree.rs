@@ -1,11 +1,11 @@
-//! The tree over the entries (RFC 6962, 2.1), of which only its right edge is kept.
+//! The Merkle tree over the entries (RFC 6962, 2.1), of which only the right edge is kept.
 //!
 //! ```text
 //!   level 1      h0 .. h4                 each is the root of a full tile of level 0
 //!   level 0      h1280 .. h1299           leaves of the tile that is not full yet
 //! ```
 //!
-//! The hashes that belong to tiles which are not full, level by level, are all that appending and the root need.
+//! Appending and computing the root need only the hashes of incomplete tiles, level by level.
 
 use sha2::{Digest, Sha256};
 
@@ -14,21 +14,21 @@ use crate::error::AuditError;
 /// A SHA-256.
 pub type Hash = [u8; 32];
 
-/// Hashes of a full tile (C2SP tlog-tiles).
+/// The number of hashes in a full tile (C2SP tlog-tiles).
 pub const WIDTH: usize = 256;
 
 /// A tile that became full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// Its level.
+    /// The tile's level.
     pub level: u8,
-    /// Which one of its level.
+    /// The tile's index in its level.
     pub index: u64,
-    /// Its hashes.
+    /// The hashes.
     pub hashes: Vec<Hash>,
 }
 
-/// A tree that grows.
+/// An append-only tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     size: u64,
@@ -36,22 +36,22 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree of a size, of the hashes of its tiles that are not full, level by level.
+    /// Creates a tree of a size from the hashes of its incomplete tiles, level by level.
     pub fn of_edge(size: u64, levels: Vec<Vec<Hash>>) -> Self {
         Tree { size, levels }
     }
 
-    /// How many leaves it has.
+    /// Returns the number of leaves.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The tiles that are not full, level by level.
+    /// Returns the incomplete tiles, level by level.
     pub fn edge(&self) -> &[Vec<Hash>] {
         &self.levels
     }
 
-    /// Appends a leaf; the tiles that are full now.
+    /// Appends a leaf. Returns the tiles that became full.
     pub fn push(&mut self, leaf: Hash) -> Vec<Full> {
         let (mut full, mut hash) = (Vec::new(), leaf);
         self.size += 1;
@@ -73,11 +73,11 @@ impl Tree {
         full
     }
 
-    /// The root. That of a tree of nothing is the hash of nothing.
+    /// Returns the root. The root of an empty tree is the hash of the empty string.
     pub fn root(&self) -> Hash {
         let mut root: Option<Hash> = None;
         for tile in &self.levels {
-            // From the right: the smallest part of the tile stands last.
+            // From the right: the smallest subtree comes last.
             let mut end = tile.len();
             while end > 0 {
                 let part = 1 << end.trailing_zeros();
@@ -90,17 +90,17 @@ impl Tree {
     }
 }
 
-/// The hash of an entry.
+/// Returns the leaf hash of an entry.
 pub fn leaf(entry: &Hash) -> Hash {
     Sha256::new().chain_update([0]).chain_update(entry).finalize().into()
 }
 
-/// The hash of two others.
+/// Returns the hash of an inner node.
 pub fn node(left: &Hash, right: &Hash) -> Hash {
     Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }
 
-/// The root of a power of two of hashes.
+/// Returns the root of a power of two of hashes.
 pub fn perfect(hashes: &[Hash]) -> Hash {
     match hashes {
         [] => [0; 32],
@@ -112,13 +112,13 @@ pub fn perfect(hashes: &[Hash]) -> Hash {
     }
 }
 
-/// Roots of parts of a tree that have 2^height leaves and begin at a multiple of that.
+/// A source of roots of subtrees that have 2^height leaves and begin at a multiple of that.
 pub trait Parts {
-    /// The root of one.
+    /// Returns the root of a subtree.
     fn part(&mut self, height: u32, index: u64) -> Result<Hash, AuditError>;
 }
 
-/// The path from a leaf to the root (RFC 6962, 2.1.1).
+/// Returns the inclusion path from a leaf to the root (RFC 6962, 2.1.1).
 pub fn path(parts: &mut dyn Parts, index: u64, size: u64) -> Result<Vec<Hash>, AuditError> {
     let (mut path, mut start, mut len) = (Vec::new(), 0, size);
     while len > 1 {
@@ -135,7 +135,7 @@ pub fn path(parts: &mut dyn Parts, index: u64, size: u64) -> Result<Vec<Hash>, A
     Ok(path)
 }
 
-/// The root of `len` leaves from a start at which parts as large as they are begin.
+/// Returns the root of `len` leaves from `start`, at which subtrees of their size begin.
 pub fn root(parts: &mut dyn Parts, start: u64, len: u64) -> Result<Hash, AuditError> {
     let (mut root, mut end) = (None, start + len);
     while end > start {
@@ -147,7 +147,8 @@ pub fn root(parts: &mut dyn Parts, start: u64, len: u64) -> Result<Hash, AuditEr
     Ok(root.unwrap_or([0; 32]))
 }
 
-/// The root that a path leads to (RFC 9162, 2.1.3.2); none where it is no path of that leaf in a tree of that size.
+/// Returns the root that an inclusion path leads to (RFC 9162, 2.1.3.2); `None` if the path is not
+/// one of this leaf in a tree of this size.
 pub fn root_of_path(leaf: Hash, index: u64, size: u64, path: &[Hash]) -> Option<Hash> {
     if index >= size {
         return None;
@@ -174,7 +175,7 @@ pub fn root_of_path(leaf: Hash, index: u64, size: u64, path: &[Hash]) -> Option<
 mod tests {
     use super::*;
 
-    /// RFC 6962, 2.1, as it is written there.
+    /// MTH of RFC 6962, 2.1, written as there.
     fn mth(leaves: &[Hash]) -> Hash {
         match leaves {
             [] => Sha256::digest([]).into(),

@@ -1,4 +1,4 @@
-//! Looking at a log from outside: that it is whole, and that a record is in it.
+//! Offline verification of a log, and inclusion proofs of its records.
 
 use std::path::Path;
 
@@ -17,39 +17,40 @@ use crate::text::{base64, of_base64};
 /// The result of verifying a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedLog {
-    /// What is signed.
+    /// The signed checkpoint.
     pub checkpoint: Checkpoint,
-    /// How many records there are, those that no checkpoint tells of yet included.
+    /// The number of records, including those after the checkpoint.
     pub records: u64,
-    /// How many segments, those in an archive included.
+    /// The number of segments, including those in an archive.
     pub segments: u64,
-    /// How many records are in an archive that was not looked at. Their entries are right.
+    /// The number of records in an archive that was not checked. Their entries are correct.
     pub archived: u64,
-    /// The clock's smallest and largest word in the records.
+    /// The smallest and the largest time of the records.
     pub times_ms: Option<(u64, u64)>,
 }
 
-/// That a record is in a log: what whoever has the keys of its checkpoints can check.
+/// A proof that a record is in a log. It can be checked with the keys that verify the log's
+/// checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
-    /// Which record.
+    /// The record's index.
     pub index: u64,
-    /// The record, as it was written.
+    /// The record as it was written.
     pub record: String,
-    /// What it is hashed with, in base64.
+    /// The salt of the record's hash, in base64.
     pub salt: String,
-    /// The hashes beside the way from the record to the root, in base64.
+    /// The inclusion path: the sibling hashes from the record to the root, in base64.
     pub path: Vec<String>,
     /// The checkpoint.
     pub checkpoint: String,
 }
 
 impl Proof {
-    /// Whether it proves that: by a checkpoint that each of the keys signed.
+    /// Verifies the proof. Each of the keys has to have signed the checkpoint.
     ///
     /// # Errors
-    /// Keys that are none; the engine's.
+    /// Malformed keys; errors of the engine.
     pub fn check<S: AsRef<str>>(&self, vkeys: &[S]) -> Result<bool, AuditError> {
         let Some(checkpoint) = note::verify(&Verifier::read(vkeys)?, &self.checkpoint)? else {
             return Ok(false);
@@ -63,7 +64,7 @@ impl Proof {
     }
 }
 
-/// Proves that a record is in a checkpoint.
+/// Proves that a checkpoint includes a record.
 pub fn prove(
     disk: &dyn Disk,
     folder: &Path,
@@ -87,7 +88,7 @@ pub fn prove(
     })
 }
 
-/// Entries from an index on, of a log of a size, at most so many.
+/// Reads at most `most` entries from an index on, of a log of a size.
 pub fn entries(
     disk: &dyn Disk,
     folder: &Path,
@@ -111,7 +112,7 @@ pub fn entries(
     Ok(entries)
 }
 
-/// A log that comes from elsewhere, record by record, to be compared with its checkpoint.
+/// Recomputes the tree of a log that is received record by record, to compare it with a checkpoint.
 ///
 /// # Examples
 /// ```
@@ -132,32 +133,33 @@ pub fn entries(
 pub struct Recount(Tree);
 
 impl Recount {
-    /// How many came.
+    /// Returns the number of records so far.
     pub fn size(&self) -> u64 {
         self.0.size()
     }
 
-    /// Takes the next record.
+    /// Adds the next record.
     pub fn record(&mut self, entry: &Entry) {
         self.entry(&frame::entry(&entry.salt, entry.record.to_json().as_bytes()));
     }
 
-    /// Takes the next entry, whose record is not there.
+    /// Adds the next entry, whose record is not available.
     pub fn entry(&mut self, entry: &Hash) {
         self.0.push(leaf(entry));
     }
 
-    /// Whether they are those that a checkpoint tells of, and all of them.
+    /// Returns whether the records are exactly those of a checkpoint.
     pub fn is(&self, checkpoint: &Checkpoint) -> bool {
         self.0.size() == checkpoint.size && self.0.root() == checkpoint.root
     }
 }
 
-/// Checks all of a log that nobody writes to, or a copy of one: each record, each tile, the checkpoint. Records that are in
-/// an archive are looked at there, if it is told where that is.
+/// Verifies a whole log that no process writes to, or a copy of one: each record, each tile, and
+/// the checkpoint. Archived records are checked if the archive's folder is given.
 ///
 /// # Errors
-/// [`AuditError::Damaged`] says what is wrong and where; keys that are none; it can't be read.
+/// [`AuditError::Damaged`], with the problem and its position; malformed keys; the log cannot be
+/// read.
 pub fn verify<S: AsRef<str>>(
     disk: &dyn Disk,
     folder: &Path,
@@ -201,7 +203,7 @@ struct Walk<'d> {
     disk: &'d dyn Disk,
     folder: &'d Path,
     archive: Option<&'d Path>,
-    /// How many of them the checkpoint tells of.
+    /// The number of records in the checkpoint.
     size: u64,
     tree: Tree,
     /// The root at that size, and the tree, once it is reached.
@@ -259,14 +261,15 @@ impl<'d> Walk<'d> {
             self.times_ms = Some((first.min(time), last.max(time)));
             self.take(entry)?;
         }
-        // The next segment tells of an end that comes too early, but for the last one.
+        // In every segment except the last one, the frames of the next segment reveal an end that
+        // comes too early.
         match frames.is_synced_behind(self.tree.size())? {
             true => Err(damaged(&path, &format!("record {} is broken", self.tree.size()))),
             false => Ok(()),
         }
     }
 
-    /// Takes the entries of a segment whose records are in an archive.
+    /// Adds the entries of an archived segment.
     fn moved(&mut self, number: u64) -> Result<(), AuditError> {
         let next = segment::open(self.disk, self.folder, number + 1, Access::Read)?;
         let path = segment::path_of(self.folder, number + 1);
@@ -286,7 +289,7 @@ impl<'d> Walk<'d> {
     fn take(&mut self, entry: Hash) -> Result<(), AuditError> {
         let full = self.tree.push(leaf(&entry));
         self.entries.push(entry);
-        // Tiles behind the checkpoint may be there or not.
+        // Tiles after the checkpoint may exist or not.
         if self.tree.size() <= self.size {
             for tile in &full {
                 self.tile(TileKind::Level(tile.level), tile)?;
@@ -306,7 +309,7 @@ impl<'d> Walk<'d> {
         Ok(())
     }
 
-    /// Whether the tiles that are not full at the checkpoint are what they have to be.
+    /// Checks the incomplete tiles at the checkpoint.
     fn edge(&self) -> Result<(), AuditError> {
         let Some((tree, entries)) = &self.at_size else { return Ok(()) };
         let levels = (0..8u8)
