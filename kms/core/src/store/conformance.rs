@@ -1,7 +1,7 @@
-//! What every store has to pass, whatever it keeps its records in.
+//! A conformance suite for implementations of [`Store`].
 //!
-//! A store's own tests call [`check`] with a way to make stores, and [`faults`] with one under [`super::Sim`]. What a
-//! crash or a damaged disk does to it is for its own tests to show.
+//! A store's own tests call [`check`] with a way to make stores, and [`faults`] with a store under
+//! [`super::Sim`]. Crashes and damaged disks are left to the store's own tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -15,23 +15,23 @@ use super::terms::StoreError;
 
 /// A store that can be opened, closed by dropping it, and opened again.
 pub trait Bench: Send + Sync {
-    /// Opens it.
+    /// Opens the store.
     ///
     /// # Errors
-    /// As the store says.
+    /// Those of the store.
     fn open(&self) -> Result<Arc<dyn Store>, StoreError>;
 }
 
-/// Makes an empty store.
+/// A function that makes an empty store.
 pub type Make<'a> = dyn FnMut() -> Result<Box<dyn Bench>, StoreError> + 'a;
 
-/// A rule, over an empty store.
+/// A rule, checked on an empty store.
 type Rule = fn(&dyn Bench) -> Result<(), String>;
 
-/// Holds a store to its contract.
+/// Checks that a store keeps its contract.
 ///
 /// # Errors
-/// The rule that it breaks.
+/// The first violated rule.
 pub fn check(make: &mut Make<'_>) -> Result<(), String> {
     let rules: [Rule; 9] = [
         generations_count_writes,
@@ -47,12 +47,12 @@ pub fn check(make: &mut Make<'_>) -> Result<(), String> {
     rules.iter().try_for_each(|rule| rule(&*told("a new store", make())?))
 }
 
-/// Runs transactions on a store that is under faults, and holds what it says to what is there afterwards: what was
-/// committed stays, what was refused never comes, and nothing is half there. The store's identity and limits are not
-/// looked at.
+/// Runs transactions on a store under faults, and compares its answers with its final content:
+/// committed transactions stay, rejected ones never appear, and none is applied partially. The
+/// store's identity and limits are not checked.
 ///
 /// # Errors
-/// The rule that it breaks.
+/// The violated rule.
 pub fn faults(store: &dyn Store, seed: u64, rounds: u32) -> Result<FaultReport, String> {
     let pair = [path("faults/a"), path("faults/b")];
     let (mut told, mut seen) = (FaultReport::default(), 0);
@@ -78,7 +78,7 @@ pub fn faults(store: &dyn Store, seed: u64, rounds: u32) -> Result<FaultReport, 
                 return Err(format!("a transaction that was refused happened, as {generation}"));
             }
         }
-        // Every third one knows an older generation, as a second writer would.
+        // Every third transaction expects an older generation, as a second writer would.
         let before = seen.saturating_sub(u64::from(round % 3 == 2));
         let value = format!("{seed} {round}").into_bytes();
         let wanted = pair.iter().fold(Transaction::new(), |transaction, path| {
@@ -110,11 +110,11 @@ pub fn faults(store: &dyn Store, seed: u64, rounds: u32) -> Result<FaultReport, 
 pub struct FaultReport {
     /// Reads that found records.
     pub read: u32,
-    /// Transactions that happened.
+    /// Committed transactions.
     pub committed: u32,
-    /// Transactions that did not.
+    /// Rejected transactions.
     pub refused: u32,
-    /// Transactions of which that was never found out.
+    /// Transactions whose outcome stayed unknown.
     pub unknown: u32,
 }
 
@@ -126,7 +126,7 @@ fn expect<T: PartialEq + Debug>(rule: &str, got: T, wanted: T) -> Result<(), Str
     if got == wanted { Ok(()) } else { Err(format!("{rule}: got {got:?}, expected {wanted:?}")) }
 }
 
-/// A path of this file, which is one.
+/// A path that is known to be valid.
 fn path(text: &str) -> RecordPath {
     match RecordPath::new(text) {
         Ok(path) => path,
@@ -244,7 +244,7 @@ fn limits_are_kept_to(bench: &dyn Bench) -> Result<(), String> {
 
 fn lists_are_ordered_and_complete(bench: &dyn Bench) -> Result<(), String> {
     let store = opened(bench)?;
-    // In the order of bytes: what is beneath `k` lies between `k.x` and `k0`.
+    // In the order of bytes, the records under `k` are between `k.x` and `k0`.
     let beneath = ["k/0", "k/A", "k/a", "k/a/b", "k/b"];
     let all = ["a", "k", "k+x", "k.x", "k0", "kk/a", "z"].into_iter().chain(beneath);
     for of in all.rev() {

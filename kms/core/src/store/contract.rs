@@ -1,26 +1,27 @@
-//! What a store promises.
+//! The contract of stores.
 
 use std::path::PathBuf;
 
 use super::records::{Page, ReadResult, RecordPath, Transaction};
 use super::terms::{Caps, FORMAT, Identity, Revision, StoreError};
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a transaction is committed only if this says so"]
 pub enum Outcome {
-    /// All of it is there.
+    /// All of the transaction was applied.
     Committed(Revision),
-    /// Nothing of it is there.
+    /// Nothing of the transaction was applied.
     Conflict(Conflict),
-    /// Nobody knows, and it may still happen later. [`super::settle()`] finds out.
+    /// The outcome is unknown, and the transaction may still be applied later. Use
+    /// [`super::settle()`] to find out.
     Unknown,
 }
 
-/// A record that had another generation than a transaction expected.
+/// A record whose generation differs from the one that a transaction expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The record.
+    /// The record's path.
     pub path: RecordPath,
     /// The generation that it has.
     pub found: u64,
@@ -31,18 +32,19 @@ pub struct Conflict {
 pub struct ScannedRecord<'a> {
     /// The path.
     pub path: &'a RecordPath,
-    /// How often it was written.
+    /// The generation: the number of writes.
     pub generation: u64,
-    /// The value, if values were asked for. `None` also for a buried record.
+    /// The value, if values were requested. Always `None` for a tombstone.
     pub value: Option<&'a [u8]>,
-    /// [`Record::digest`](super::Record::digest), as the store has it. Reading the record checks it against the value.
+    /// [`Record::digest`](super::Record::digest), as the store has it. Reading the record checks it
+    /// against the value.
     pub digest: [u8; 16],
 }
 
-/// Takes the records of a [`Store::scan`], one a call.
+/// The callback of [`Store::scan`], called once for each record.
 pub type Visit<'a> = dyn FnMut(&ScannedRecord<'_>) -> Result<(), StoreError> + 'a;
 
-/// Where records are kept.
+/// A store of records.
 ///
 /// # Examples
 /// ```
@@ -52,27 +54,28 @@ pub type Visit<'a> = dyn FnMut(&ScannedRecord<'_>) -> Result<(), StoreError> + '
 /// let path = RecordPath::new("keys/a")?;
 /// let write = Transaction::new().put(path.clone(), 0, b"value".to_vec());
 /// assert!(matches!(store.commit(&write)?, Outcome::Committed(_)));
-/// // The same again replaces a generation that is no longer there.
+/// // A repeated transaction conflicts, because the generation that it replaces is gone.
 /// assert!(matches!(store.commit(&write)?, Outcome::Conflict(_)));
 /// # Ok::<(), gabion_kms::store::StoreError>(())
 /// ```
 pub trait Store: Send + Sync {
-    /// What it can do.
+    /// Returns the store's capabilities.
     fn caps(&self) -> Caps;
 
-    /// Which one it is.
+    /// Returns the store's identity.
     fn identity(&self) -> Identity;
 
-    /// Reads records, all of the same moment, which is not before the last commit that was answered.
+    /// Reads records, all of one revision. The revision includes every commit that was acknowledged
+    /// before.
     ///
     /// # Errors
-    /// It does not answer; what is kept was damaged.
+    /// The store is unavailable or damaged.
     fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError>;
 
-    /// Reads at most `most` of the records beneath a path that come after another one.
+    /// Reads at most `most` records under a path, in order, after another path.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Those of [`Self::read`].
     fn list(
         &self,
         under: &RecordPath,
@@ -80,28 +83,30 @@ pub trait Store: Send + Sync {
         most: usize,
     ) -> Result<Page, StoreError>;
 
-    /// Visits every record, buried ones too, in any order and all of one moment. Values are read only if asked for.
+    /// Visits every record, tombstones included, in any order and all of one revision. Values are
+    /// read only if requested.
     ///
     /// # Errors
-    /// As [`Self::read`]; the first error of `visit`.
+    /// Those of [`Self::read`]; the first error of `visit`.
     fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError>;
 
-    /// Runs a transaction, all of it or nothing.
+    /// Commits a transaction atomically.
     ///
     /// # Errors
-    /// Whatever they are, nothing of the transaction is there, and never will be.
+    /// After any error nothing of the transaction was applied, and never will be.
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError>;
 
-    /// Returns the format that the store claims to have. Nothing authenticates it.
+    /// Returns the format that the store claims to have. It is not authenticated.
     fn format(&self) -> u64 {
         FORMAT
     }
 
-    /// Keeps a copy of a store of an older format, then marks the store with [`FORMAT`], so that older programs refuse it.
-    /// Returns where the copy is, or `None` if the store has the format already.
+    /// Keeps a copy of a store of an older format, then marks the store with [`FORMAT`], so that
+    /// older programs reject it. Returns the path of the copy, or `None` if the store already has
+    /// the format.
     ///
     /// # Errors
-    /// The copy or the mark could not be written. Calling it again goes on.
+    /// The copy or the mark could not be written. Calling it again continues.
     fn upgrade(&self) -> Result<Option<PathBuf>, StoreError> {
         Ok(None)
     }

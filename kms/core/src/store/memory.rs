@@ -1,4 +1,4 @@
-//! A store in memory, which ends with the process and writes nothing to any disk.
+//! A store in memory. It ends with the process and writes nothing to disk.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use super::contract::{Conflict, Outcome, ScannedRecord, Store, Visit};
 use super::records::{Page, ReadResult, Record, RecordPath, Transaction};
 use super::terms::{Caps, Durability, Identity, Revision, StoreError};
 
-/// Records in memory.
+/// A store in memory.
 #[derive(Debug)]
 pub struct MemoryStore {
     identity: Identity,
@@ -22,18 +22,19 @@ struct MemoryState {
 }
 
 impl MemoryStore {
-    /// An empty one, with an identity of zeros: nothing of it is ever mistaken for another's, since it ends with the
+    /// Creates an empty store. Its id is all zeros, which is safe because nothing outlives the
     /// process.
     pub fn new() -> Self {
         Self::with_id([0; 16])
     }
 
-    /// An empty one of an identity.
+    /// Creates an empty store with an id.
     pub fn with_id(id: [u8; 16]) -> Self {
         MemoryStore { identity: Identity { id, incarnation: 0 }, kept: Mutex::default() }
     }
 
-    /// A panic while it is locked leaves it whole: each change is made after all checks.
+    /// Locks the state. A panic while it is locked does not corrupt it: each change is made after
+    /// all checks.
     fn kept(&self) -> MutexGuard<'_, MemoryState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +69,7 @@ impl Store for MemoryStore {
     ) -> Result<Page, StoreError> {
         let kept = self.kept();
         let start = after.filter(|after| *after > under).unwrap_or(under);
-        // Other paths may lie between a path and what is beneath it: `a+b` comes before `a/b`.
+        // Other paths may be between a path and the paths under it: `a+b` sorts before `a/b`.
         let behind = kept.records.range((Bound::Excluded(start.clone()), Bound::Unbounded));
         let end = format!("{under}0"); // The byte after `/` is `0`.
         let records = behind

@@ -1,18 +1,21 @@
-//! What is kept: records with generations, changed by guarded transactions.
+//! Stores: records with generations, changed by guarded transactions.
 //!
 //! ```text
-//!   Transaction { guards, writes } --Store::commit--> Committed(revision)   all of it is there, as durable as Caps says
-//!                                                     Conflict(path)        a generation was another; nothing is there
-//!                                                     Unknown               nobody knows; settle() finds out
-//!                                                     Err                   nothing is there, and never will be
+//!   Transaction { guards, writes } --Store::commit--> Committed(revision)   applied, as durable as Caps says
+//!                                                     Conflict(path)        another generation; nothing was applied
+//!                                                     Unknown               outcome unknown; settle() finds out
+//!                                                     Err                   nothing was applied, and never will be
 //! ```
 //!
-//! - Each record has a generation, which counts its writes from 1. A write names the generation that it replaces, so
-//!   there is no blind write, and a transaction that is sent again can't happen twice.
-//! - Nothing is deleted. A record may be buried: its value goes, its generation stays, and nothing is written there again.
-//! - A store blocks. What is asynchronous below one (a client of a database) has its own runtime.
+//! - Each record has a generation, which counts its writes from 1. A write names the generation
+//!   that it replaces, so there are no blind writes, and a repeated transaction cannot be applied
+//!   twice.
+//! - Records are never deleted. A record can be replaced by a tombstone: its value is removed, its
+//!   generation stays, and it cannot be written again.
+//! - Stores block. An asynchronous implementation, such as a database client, needs its own
+//!   runtime.
 //!
-//! [`conformance`] holds every store to this, and to what it may say under faults.
+//! [`conformance`] tests stores against this contract, also under faults.
 
 pub mod conformance;
 mod contract;

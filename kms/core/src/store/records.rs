@@ -6,15 +6,15 @@ use sha2::{Digest, Sha256};
 
 use super::terms::{Caps, Revision, StoreError};
 
-/// Most bytes of a path. etcd and PostgreSQL take longer ones.
+/// The maximum length of a path in bytes. etcd and PostgreSQL accept longer ones.
 pub const PATH_MAX: usize = 512;
 
-/// Where a record is: segments of `0-9A-Za-z_.+-` with a `/` between them. Ordered by bytes.
+/// The path of a record: segments of `0-9A-Za-z_.+-`, separated by `/`. Ordered by bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordPath(String);
 
 impl RecordPath {
-    /// Takes a path.
+    /// Validates a path.
     ///
     /// # Errors
     /// [`StoreError::Path`].
@@ -32,7 +32,7 @@ impl RecordPath {
         }
     }
 
-    /// The path one segment further.
+    /// Returns the path extended by one segment.
     ///
     /// # Errors
     /// [`StoreError::Path`].
@@ -43,12 +43,12 @@ impl RecordPath {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is beneath another one, and not that one itself.
+    /// Returns whether the path is strictly under another one.
     pub fn is_under(&self, other: &RecordPath) -> bool {
         self.0.strip_prefix(&other.0).is_some_and(|rest| rest.starts_with('/'))
     }
@@ -60,18 +60,19 @@ impl fmt::Display for RecordPath {
     }
 }
 
-/// A record as it is.
+/// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// How often it was written.
+    /// The number of writes.
     pub generation: u64,
-    /// What it says. None where it is buried.
+    /// The value; `None` for a tombstone.
     pub value: Option<Vec<u8>>,
 }
 
 impl Record {
-    /// The first half of the SHA-256 of path, generation and value. Without a key it detects accidents; it commits to the
-    /// value where it is itself authenticated.
+    /// Returns the first half of the SHA-256 of path, generation and value. Without a key it
+    /// detects only accidental changes. Where the digest itself is authenticated, it commits to the
+    /// value.
     pub fn digest(&self, path: &str) -> [u8; 16] {
         let mut hash = Sha256::new();
         hash.update((path.len() as u64).to_le_bytes());
@@ -85,45 +86,46 @@ impl Record {
     }
 }
 
-/// The result of a read: records of one moment, in the order of the request. None where none was ever written.
+/// The result of a read: records of one revision, in the order of the request. `None` for records
+/// that were never written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadResult {
-    /// The moment.
+    /// The revision.
     pub revision: Revision,
     /// The records.
     pub records: Vec<Option<Record>>,
 }
 
-/// Some of the records beneath a path, in the order of their paths.
+/// A page of the records under a path, in the order of their paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The moment.
+    /// The revision.
     pub revision: Revision,
-    /// The records, those that are buried too.
+    /// The records, tombstones included.
     pub records: Vec<(RecordPath, Record)>,
 }
 
-/// That a record has a generation: 0 where none was ever written.
+/// A condition of a transaction: the record has this generation; 0 if it was never written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// The record.
+    /// The record's path.
     pub path: RecordPath,
-    /// Its generation.
+    /// The expected generation.
     pub generation: u64,
 }
 
-/// One record's next generation.
+/// A write of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The record.
+    /// The record's path.
     pub path: RecordPath,
-    /// The generation that this replaces: 0 where none was ever written.
+    /// The generation that this write replaces; 0 if the record was never written.
     pub before: u64,
-    /// What it says from now on. None buries it.
+    /// The new value; `None` for a tombstone.
     pub value: Option<Vec<u8>>,
 }
 
-/// Writes that happen together, if all generations are what they are expected to be.
+/// Writes that are applied atomically if all records have the expected generations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     guards: Vec<Guard>,
@@ -131,43 +133,44 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// One of nothing yet.
+    /// Creates an empty transaction.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Expects a record to be of a generation, without writing it.
+    /// Expects a record to have a generation, without writing it.
     #[must_use]
     pub fn expect(mut self, path: RecordPath, generation: u64) -> Self {
         self.guards.push(Guard { path, generation });
         self
     }
 
-    /// Writes a record, in place of a generation.
+    /// Writes a record that has the generation `before`.
     #[must_use]
     pub fn put(mut self, path: RecordPath, before: u64, value: Vec<u8>) -> Self {
         self.writes.push(Write { path, before, value: Some(value) });
         self
     }
 
-    /// Buries a record, in place of a generation.
+    /// Replaces a record that has the generation `before` by a tombstone.
     #[must_use]
     pub fn bury(mut self, path: RecordPath, before: u64) -> Self {
         self.writes.push(Write { path, before, value: None });
         self
     }
 
-    /// What it expects.
+    /// Returns the guards.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// What it writes.
+    /// Returns the writes.
     pub fn writes(&self) -> &[Write] {
         &self.writes
     }
 
-    /// Refuses what no store of these limits takes: nothing to write, a path twice, too much.
+    /// Checks a transaction against the limits of a store: it must write something, name each path
+    /// once, and not be too large.
     ///
     /// # Errors
     /// [`StoreError::Malformed`] and [`StoreError::TooLarge`].

@@ -1,4 +1,4 @@
-//! What became of a transaction whose outcome nobody knows.
+//! Resolves transactions whose outcome is unknown.
 
 use std::cmp::Ordering;
 
@@ -6,30 +6,32 @@ use super::contract::{Conflict, Outcome, Store};
 use super::records::{Record, Transaction, Write};
 use super::terms::StoreError;
 
-/// How often a transaction is sent before its outcome stays unknown.
+/// The maximum number of attempts before the outcome stays unknown.
 const TRIES: usize = 5;
 
 /// The outcome of a transaction, as far as it can be determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a transaction is committed only if this says so"]
 pub enum SettleOutcome {
-    /// It happened.
+    /// The transaction was applied.
     Committed,
-    /// It did not happen, and never will.
+    /// The transaction was not applied, and never will be.
     Conflict(Conflict),
-    /// Nobody knows, and it may still happen.
+    /// The outcome is unknown, and the transaction may still be applied.
     Unknown,
 }
 
-/// Commits a transaction, and finds out what became of it where the store does not know.
+/// Commits a transaction, and finds out its outcome if the store does not know it.
 ///
-/// It is sent again: each write replaces one generation, so that it can't happen twice, and generations never come
-/// back, so that a conflict stays one. What a conflict leaves open is whose writes there are. So at least one value has
-/// to be one that nobody else writes: a sealed one has a random nonce. Burials look alike, whosever they are: a
-/// transaction of nothing else may stay unknown.
+/// The transaction is sent again: each write replaces one generation, so it cannot be applied
+/// twice, and generations never go back, so a conflict stays a conflict. A conflict alone does not
+/// say whose write is in the store. Therefore at least one value has to be unique to this
+/// transaction, such as a sealed value with a random nonce. Tombstones all look alike: a
+/// transaction that only writes tombstones may stay unknown.
 ///
 /// # Errors
-/// Those of a first try: then nothing of it is there, and never will be. [`StoreError::Buried`] of any.
+/// An error of the first attempt: then nothing was applied, and never will be.
+/// [`StoreError::Buried`] of any attempt.
 pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<SettleOutcome, StoreError> {
     let mut is_open = false;
     for _ in 0..TRIES {
@@ -44,9 +46,9 @@ pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<SettleOutc
                 }
             }
             Ok(Outcome::Unknown) => is_open = true,
-            // The last try can't happen any more; the ones before may.
+            // The last attempt cannot be applied anymore, but earlier ones may be.
             Err(StoreError::Unavailable(_)) if is_open => {}
-            // Nothing is ever written to a record that was buried when a try came, or before.
+            // A tombstone that exists when an attempt arrives rejects this and all later attempts.
             Err(error @ StoreError::Buried(_)) => return Err(error),
             Err(error) if !is_open => return Err(error),
             Err(_) => return Ok(SettleOutcome::Unknown),
@@ -61,12 +63,13 @@ enum WriteOwner {
     Own,
     /// Another transaction.
     Foreign,
-    /// Unknown: the record was replaced since, or is a tombstone as the transaction would have left it.
+    /// Unknown: the record was replaced since, or is a tombstone as the transaction would have left
+    /// it.
     Unknown,
 }
 
-/// Whether a conflict is with the transaction itself, which happened at an earlier try. None where the store does not
-/// answer.
+/// Finds out whether a conflict is with the transaction itself, applied by an earlier attempt.
+/// Returns `None` if the store is unavailable.
 fn whose(
     store: &dyn Store,
     transaction: &Transaction,
@@ -76,7 +79,7 @@ fn whose(
     let mut expected =
         transaction.writes().iter().map(|write| (&write.path, write.before)).chain(guards);
     if expected.any(|(path, generation)| *path == conflict.path && generation > conflict.found) {
-        // A generation that is to come: the transaction may still happen then.
+        // A generation in the future: the transaction may still be applied.
         return None;
     }
     let paths: Vec<_> = transaction.writes().iter().map(|write| write.path.clone()).collect();
@@ -91,7 +94,7 @@ fn whose(
     }
     Some(match (is_foreign, is_own) {
         (true, _) => SettleOutcome::Conflict(conflict),
-        // All of it happened, or nothing.
+        // A transaction is applied as a whole or not at all.
         (false, true) => SettleOutcome::Committed,
         (false, false) => SettleOutcome::Unknown,
     })

@@ -1,4 +1,4 @@
-//! Any store under faults, drawn from a seed: the same seed and the same calls give the same faults.
+//! Fault injection for any store. The same seed and the same calls give the same faults.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,22 @@ use super::contract::{Outcome, Store, Visit};
 use super::records::{Page, ReadResult, RecordPath, Transaction};
 use super::terms::{Caps, Identity, Revision, StoreError};
 
-/// How often what goes wrong, of a thousand calls.
+/// The rates of faults, per thousand calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The store does not answer, and did nothing.
+    /// The store is unavailable, and did nothing.
     pub unavailable: u32,
-    /// The outcome of a transaction is unknown: it did not happen.
+    /// The outcome is unknown, and the transaction was not applied.
     pub request_lost: u32,
-    /// The outcome of a transaction is unknown: it happened.
+    /// The outcome is unknown, and the transaction was applied.
     pub answer_lost: u32,
-    /// The outcome of a transaction is unknown: it happens later, between other calls.
+    /// The outcome is unknown, and the transaction is applied later, between other calls.
     pub late: u32,
-    /// There is no room for a transaction, and it did not happen.
+    /// The store is full, and the transaction was not applied.
     pub full: u32,
 }
 
-/// A store of which calls go wrong.
+/// A store whose calls fail at random.
 #[derive(Debug)]
 pub struct Sim<S> {
     store: S,
@@ -37,12 +37,12 @@ struct State {
 }
 
 impl<S: Store> Sim<S> {
-    /// Puts a store under faults.
+    /// Wraps a store.
     pub fn new(store: S, seed: u64, faults: Faults) -> Self {
         Sim { store, faults, state: Mutex::new(State { seed, late: Vec::new() }) }
     }
 
-    /// The store below, without its faults.
+    /// Returns the wrapped store.
     pub fn below(&self) -> &S {
         &self.store
     }
@@ -51,12 +51,12 @@ impl<S: Store> Sim<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets some of what is late happen, and says whether the store answers at all.
+    /// Applies some of the late transactions, and fails if the store is to be unavailable.
     fn begin(&self, state: &mut State) -> Result<(), StoreError> {
         while !state.late.is_empty() && state.draw(2) == 0 {
             let which = state.draw(state.late.len() as u32) as usize;
             let late = state.late.swap_remove(which);
-            // Nobody waits for it: what becomes of it is nobody's answer.
+            // Ignore the outcome: the caller was told that it is unknown.
             match self.store.commit(&late) {
                 Ok(Outcome::Committed(_) | Outcome::Conflict(_) | Outcome::Unknown) | Err(_) => {}
             }
@@ -69,7 +69,7 @@ impl<S: Store> Sim<S> {
 }
 
 impl State {
-    /// A number below `n`, by splitmix64.
+    /// Returns a number below `n` (splitmix64).
     fn draw(&mut self, n: u32) -> u32 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.seed;
@@ -127,7 +127,7 @@ impl<S: Store> Store for Sim<S> {
             return Ok(Outcome::Unknown);
         }
         if drawn < request_lost + answer_lost {
-            // An error is one that the caller never hears of either.
+            // The caller does not see errors either.
             return Ok(self
                 .store
                 .commit(transaction)

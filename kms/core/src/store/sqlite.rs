@@ -1,21 +1,25 @@
-//! A store in one file, by SQLite.
+//! A store in one SQLite file.
 //!
 //! ```text
 //!   STORE        the database          STORE.lock   the kernel's lock; never renamed, never removed
 //!   STORE-wal    SQLite's log: part of the store. A copy of STORE alone is an older store
 //! ```
 //!
-//! - A transaction is answered after its log was synced (WAL, `synchronous=FULL`). It begins as `IMMEDIATE`, on the one
-//!   connection that there is; other processes are kept out by the lock, and by SQLite's exclusive mode.
-//! - A commit for which the disk has no room has not happened, and never will: its mark is what is written last. The store
-//!   says [`StoreError::Full`], and goes on by itself when there is room.
-//! - Any other commit that fails is [`Outcome::Unknown`], and the store does nothing more until it is opened again: after a
-//!   failed sync nobody knows what is on the disk, and another sync that succeeds says nothing about it.
-//! - Each record has a digest, so that a damaged one is no other record's value. It alone is refused then.
-//! - After a commit the name has to be that of the same file still: what is written into one that was moved or replaced
-//!   is nobody's.
-//! - The file says which programs may read and write it, since its first format. It has no other tables, triggers, views or
-//!   indexes than the ones that this program makes.
+//! - A transaction is acknowledged after its log was synced (WAL, `synchronous=FULL`). It is
+//!   `IMMEDIATE` and runs on the only connection. Other processes are kept out by the lock and by
+//!   SQLite's exclusive mode.
+//! - A commit that fails because the disk is full was not applied, and never will be: its commit
+//!   mark is written last. The store returns [`StoreError::Full`], and recovers without a restart
+//!   once there is room.
+//! - Any other failed commit is [`Outcome::Unknown`], and the store refuses all further calls until
+//!   it is opened again: after a failed sync the content of the disk is unknown, and a later
+//!   successful sync does not change that.
+//! - Each record has a digest, so that a damaged record is not mistaken for a valid one. Only the
+//!   damaged record is refused.
+//! - After a commit the path has to name the same file still. Commits to a file that was moved or
+//!   replaced would be lost.
+//! - Since its first format the file says which programs may read and write it. It has only the
+//!   tables, triggers, views and indexes that this program makes.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,52 +51,52 @@ use super::terms::{Caps, Durability, FORMAT, Identity, Revision, StoreError};
 /// "GBKM", in the header of the file (https://www.sqlite.org/fileformat.html, section 1.3.13).
 const APPLICATION: i64 = 0x4742_4b4d;
 
-/// Bytes of a page: SQLite's default.
+/// The page size in bytes: SQLite's default.
 const PAGE: u64 = 4096;
 
-/// How a store is opened.
+/// The options of an open store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Most bytes of the database, its log not counted. None for as many as there is room for.
+    /// The maximum size of the database in bytes, without its log. `None`: unlimited.
     pub size_max: Option<u64>,
 }
 
-/// Records in one file.
+/// A store in one SQLite file.
 pub struct SqliteStore {
     path: PathBuf,
-    /// Which file it is.
+    /// The identity of the file.
     file: FileIdentity,
     marks: Marks,
     /// The format that the file is marked with.
     format: AtomicU64,
-    /// How often the schema had changed when it was checked.
+    /// SQLite's schema version when the schema was checked.
     schema: i64,
-    /// The token of the process that opened it.
+    /// The token of the process that opened the store.
     process: Option<u64>,
     open: Mutex<Open>,
-    /// One copy at a time. Taken before `open`.
+    /// Serializes copies. Lock order: before `open`.
     copying: Mutex<()>,
 }
 
 struct Open {
-    /// None only in a process that does not own it, which must not even close it.
+    /// `None` only in a forked process, which must not even close the connection.
     connection: Option<Connection>,
-    /// Why it does nothing more.
+    /// The error after which the store refuses all calls.
     broken: Option<StoreError>,
-    /// Whether the log may have values that were buried since.
+    /// Whether the log may contain values that were replaced by tombstones since.
     has_buried: bool,
-    /// Whether there was no room for the last transaction.
+    /// Whether the last transaction failed because the disk was full.
     is_full: bool,
-    /// What a copy that is being made has to be told of.
+    /// The state of a copy in progress, which has to know about replaced records.
     snapshot: Option<Snapshot>,
     lock: Box<dyn DiskFile>,
 }
 
-/// What a file says of itself.
+/// The properties that the file states.
 #[derive(Clone, Copy)]
 struct Marks {
     identity: Identity,
-    /// The oldest format of a program that may write it.
+    /// The oldest format of a program that may write the file.
     min_writer: u64,
 }
 
@@ -100,17 +104,18 @@ struct Marks {
 enum TransactionResult {
     Committed(Revision),
     Conflict(Conflict),
-    /// The commit itself failed: it may have happened.
+    /// The commit itself failed: it may have been applied.
     Failed(String),
-    /// Nothing of the commit was taken by the disk but what has no mark behind it. The revision of before.
+    /// The disk did not accept the commit mark, so nothing was applied. Has the previous revision.
     Unwritten(Revision, StoreError),
 }
 
 impl SqliteStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is a file of that name; a folder that is not there or on a network's file system.
+    /// [`StoreError::Exists`] if the file exists; a folder that is missing or on a network file
+    /// system.
     pub fn create(path: &Path) -> Result<(), StoreError> {
         let mut id = [0; 16];
         OsEntropy.fill(&mut id).map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -131,7 +136,8 @@ impl SqliteStore {
     /// Opens a store.
     ///
     /// # Errors
-    /// [`StoreError::Held`], [`StoreError::NotAStore`], [`StoreError::TooOld`], [`StoreError::Corrupt`].
+    /// [`StoreError::Held`], [`StoreError::NotAStore`], [`StoreError::TooOld`],
+    /// [`StoreError::Corrupt`].
     pub fn open(path: &Path, options: Options) -> Result<Self, StoreError> {
         let path = in_its_folder(path)?;
         check_file(&path)?;
@@ -160,18 +166,19 @@ impl SqliteStore {
                 Ok(SqliteStore { path, file, marks, format, schema, process, open, copying })
             }
             Err(error) => {
-                // The lock goes back before whoever waits for it hears of this.
+                // Release the lock before reporting the error, so that another opener does not
+                // fail.
                 let _ = lock.unlock();
                 Err(error)
             }
         }
     }
 
-    /// Makes a copy that is whole, while the store is in use. Reads and commits wait while it is copied, and not while
-    /// the copy is checked.
+    /// Makes a verified copy while the store is in use. Reads and commits wait while it is copied,
+    /// but not while the copy is checked.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is a file of that name; what the copy could not be written or read for.
+    /// [`StoreError::Exists`] if the file exists; errors of writing or reading the copy.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
         in_place(to, &mut |copy| {
             {
@@ -182,11 +189,11 @@ impl SqliteStore {
         })
     }
 
-    /// Makes a store of a backup. It is the same store's next incarnation.
+    /// Restores a store from a backup. The result is the next incarnation of the same store.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is a file of that name; [`StoreError::NotAStore`] for a store that is open or was
-    /// not closed; [`StoreError::TooOld`]; a backup that is damaged.
+    /// [`StoreError::Exists`] if the file exists; [`StoreError::NotAStore`] if the backup is a
+    /// store that is open or was not closed cleanly; [`StoreError::TooOld`]; a damaged backup.
     pub fn restore(backup: &Path, to: &Path) -> Result<(), StoreError> {
         let backup = in_its_folder(backup)?;
         check_file(&backup)?;
@@ -196,7 +203,7 @@ impl SqliteStore {
                 format!("`{}` has a part of it; open the store, or take a backup", log.display());
             return Err(StoreError::NotAStore(why));
         }
-        // Nothing is written beside it.
+        // Open it so that no file is written next to it.
         let uri = uri_of(&backup)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let from = connected(Path::new(&uri), flags)?;
@@ -209,10 +216,10 @@ impl SqliteStore {
         })
     }
 
-    /// Reads all of the store and says what is damaged: minutes for millions of records.
+    /// Reads the whole store and reports damage. Takes minutes for millions of records.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`]; [`StoreError::Damaged`] for the first such record.
+    /// [`StoreError::Corrupt`]; [`StoreError::Damaged`] for the first damaged record.
     pub fn check(&self) -> Result<(), StoreError> {
         is_whole(self.opened()?.connection.as_ref().ok_or(StoreError::Forked)?)
     }
@@ -226,15 +233,16 @@ impl SqliteStore {
         }
     }
 
-    /// Its file, without links in its folder.
+    /// Returns the path of the file, without links in its folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it answers, as far as that can be seen without waiting for what runs.
+    /// Returns whether the store works, as far as that can be determined without waiting for
+    /// running calls.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn health(&self) -> Result<(), StoreError> {
         let open = match self.open.try_lock() {
             Ok(open) => open,
@@ -251,7 +259,8 @@ impl SqliteStore {
         }
     }
 
-    /// Whether there was no room for the last transaction, as far as that can be seen without waiting for what runs.
+    /// Returns whether the last transaction failed because the disk was full, as far as that can be
+    /// determined without waiting for running calls.
     pub fn is_full(&self) -> bool {
         match self.open.try_lock() {
             Ok(open) => open.is_full,
@@ -260,7 +269,7 @@ impl SqliteStore {
         }
     }
 
-    /// Whether the name is that of another file by now, or of none.
+    /// Returns whether the path now names another file or no file.
     fn is_replaced(&self) -> bool {
         RealDisk.identity(&self.path).ok() != Some(self.file)
     }
@@ -276,7 +285,8 @@ impl SqliteStore {
         }
     }
 
-    /// Runs something on the connection, and remembers what it must not be used after.
+    /// Runs a function on the connection, and remembers errors after which the connection must not
+    /// be used.
     fn with<T>(
         &self,
         run: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
@@ -301,7 +311,7 @@ impl Store for SqliteStore {
     }
 
     fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
-        // One lock over all of it, and one connection: no commit comes between.
+        // One lock for all reads, and only one connection: no commit comes in between.
         self.with(|connection| {
             let records =
                 paths.iter().map(|path| one(connection, path)).collect::<Result<_, _>>()?;
@@ -333,7 +343,8 @@ impl Store for SqliteStore {
 
     fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError> {
         self.with(|connection| {
-            // In the order of the rows, which is that of the file; the index has another one.
+            // In the order of the rows, which is that of the file. The order of the index is
+            // different.
             let value = if with_values { "value" } else { "NULL" };
             let text =
                 format!("SELECT path, generation, {value}, digest, rowid FROM records NOT INDEXED");
@@ -383,7 +394,7 @@ impl Store for SqliteStore {
         );
         let revision = match ran {
             Ok(TransactionResult::Committed(revision)) => revision,
-            // SQLite has rolled it back, and says so.
+            // SQLite has rolled the transaction back.
             Ok(TransactionResult::Unwritten(before, why))
                 if connection.is_autocommit() && self::revision(connection) == Ok(before) =>
             {
@@ -416,7 +427,7 @@ impl Store for SqliteStore {
             return Ok(Outcome::Unknown);
         }
         *has_buried |= transaction.writes().iter().any(|write| write.value.is_none());
-        // What can't be done now is done after the next commit.
+        // If this fails, it is tried again after the next commit.
         *has_buried = *has_buried && !is_log_emptied(connection);
         Ok(Outcome::Committed(revision))
     }
@@ -427,16 +438,18 @@ impl Drop for SqliteStore {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
         if forks::token() == self.process {
             drop(open.connection.take());
-            // It goes back here, not when a child that has the same handle ends.
+            // Unlock explicitly: a forked child with the same handle would otherwise keep the lock
+            // until it ends.
             let _ = open.lock.unlock();
         } else {
-            // SQLite's rule: a child does not touch its parent's connection, nor close it.
+            // A rule of SQLite: a forked child must neither use nor close its parent's connection.
             std::mem::forget(open.connection.take());
         }
     }
 }
 
-/// Runs a transaction. What fails before its commit has not happened. A copy that is being made keeps what is replaced.
+/// Runs a transaction. A failure before its commit means that it was not applied. A copy in
+/// progress keeps the replaced records.
 fn run(
     connection: &mut Connection,
     schema: i64,
@@ -462,7 +475,7 @@ fn run(
             return Err(StoreError::Buried(write.path.to_string()));
         }
         if let (Some(snapshot), Some(found)) = (&mut snapshot, found) {
-            // Whether or not the commit succeeds: this is what the record was then.
+            // Correct even if the commit fails: this is the record's content at that time.
             snapshot.keep(number_of(&transaction, &write.path)?, &write.path, found);
         }
         let record = Record { generation: write.before + 1, value: write.value.clone() };
@@ -484,14 +497,15 @@ fn run(
     }
 }
 
-/// Whether a commit failed since the disk did not take it: what a write says, and no sync. SQLite writes the log's frames
-/// in their order and the commit's mark with the last one, so that what was taken counts for nothing, also after a crash
+/// Returns the error if a commit failed because a write was refused, not because of a sync. SQLite
+/// writes the log's frames in order and the commit mark with the last one, so that the frames
+/// written before the failure never count, not even after a crash
 /// (https://www.sqlite.org/fileformat2.html, section 4.3).
 fn unwritten(error: &rusqlite::Error) -> Option<StoreError> {
     let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
     match code {
         Some((ErrorCode::DiskFull, _)) => Some(StoreError::Full),
-        // A quota of the user's, a limit of the file's size, and other refusals.
+        // A disk quota, a file size limit, and other refusals.
         Some((_, rusqlite::ffi::SQLITE_IOERR_WRITE)) => {
             Some(StoreError::Unavailable(error.to_string()))
         }
@@ -499,14 +513,14 @@ fn unwritten(error: &rusqlite::Error) -> Option<StoreError> {
     }
 }
 
-/// Copies the log into the database and cuts it to nothing. It says whether it did.
+/// Copies the log into the database and truncates the log. Returns whether that succeeded.
 fn is_log_emptied(connection: &Connection) -> bool {
     let is_busy =
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get::<_, bool>(0));
     is_busy.is_ok_and(|is_busy| !is_busy)
 }
 
-/// Settles how the connection of a store works, after a look at its marks.
+/// Configures the connection of a store, after checking its marks.
 fn prepared(connection: &Connection, options: Options) -> Result<Marks, StoreError> {
     let marks = marks(connection)?;
     let mode: String = connection
@@ -527,7 +541,7 @@ fn prepared(connection: &Connection, options: Options) -> Result<Marks, StoreErr
     Ok(marks)
 }
 
-/// A number that the file has, of those that are written there.
+/// Converts a stored number.
 fn number(found: i64) -> Result<u64, StoreError> {
     u64::try_from(found).map_err(|_| StoreError::Corrupt(format!("{found} of something")))
 }
@@ -539,7 +553,7 @@ fn revision(connection: &Connection) -> Result<Revision, StoreError> {
     Ok(Revision(number(revision)?))
 }
 
-/// The how-manieth record it is, from 1.
+/// Returns the record's number in the store, from 1.
 fn number_of(connection: &Connection, path: &RecordPath) -> Result<Option<u64>, StoreError> {
     let text = "SELECT rowid FROM records WHERE path = ?1";
     let found = connection.query_row(text, [path.as_str()], |row| row.get(0)).optional();
@@ -557,7 +571,7 @@ fn one(connection: &Connection, path: &RecordPath) -> Result<Option<Record>, Sto
     }
 }
 
-/// A row as a record, if its digest is that of the rest.
+/// Converts a row to a record, and checks the record's digest.
 fn record_of(row: &Row<'_>) -> Result<(RecordPath, Record), StoreError> {
     let path = row.get(0).unwrap_or_else(|_| "?".to_owned());
     let read = || {
@@ -570,7 +584,7 @@ fn record_of(row: &Row<'_>) -> Result<(RecordPath, Record), StoreError> {
     read().ok_or_else(|| StoreError::Damaged(path.clone()))
 }
 
-/// Fails for what SQLite itself finds damaged, and for a record that is.
+/// Fails if SQLite detects damage, or if a record is damaged.
 fn is_whole(connection: &Connection) -> Result<(), StoreError> {
     let said: String = connection
         .query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))
@@ -587,7 +601,7 @@ fn is_whole(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Copies a database, page by page, into an empty one.
+/// Copies a database into an empty one, page by page.
 fn copied(from: &Connection, to: &mut Connection) -> Result<(), StoreError> {
     let backup = rusqlite::backup::Backup::new(from, to).map_err(error_of)?;
     match backup.step(-1).map_err(error_of)? {
@@ -596,8 +610,9 @@ fn copied(from: &Connection, to: &mut Connection) -> Result<(), StoreError> {
     }
 }
 
-/// Makes a database under another name, and gives it its name when it is whole and durable. A crash leaves nothing
-/// under that name. One process at a time does that: the lock of the name is held meanwhile, and its file stays.
+/// Creates a database under a temporary name, and renames it when it is complete and durable. A
+/// crash leaves nothing under the final name. The lock of the final name is held meanwhile, and its
+/// file stays.
 fn in_place(
     path: &Path,
     make: &mut dyn FnMut(&mut Connection) -> Result<(), StoreError>,
@@ -614,7 +629,7 @@ fn made_in_place(
     path: &Path,
     make: &mut dyn FnMut(&mut Connection) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    // Whoever had the lock may have made one.
+    // The previous holder of the lock may have created the file.
     check_free(path)?;
     let partial = beside(path, ".partial");
     let clear = || {
@@ -622,7 +637,7 @@ fn made_in_place(
             let _ = std::fs::remove_file(beside(&partial, ending));
         }
     };
-    // What a crash left.
+    // Files that a crash left.
     clear();
     let made = (|| {
         drop(RealDisk.open(&partial, Access::New).map_err(of_file(&partial))?);
@@ -630,7 +645,7 @@ fn made_in_place(
         let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA synchronous = FULL;");
         connection.execute_batch(&marks).map_err(error_of)?;
         make(&mut connection)?;
-        // All of it is in this one file then. Closing alone would not say if it is not.
+        // Moves everything into this one file. Closing alone would not report a failure.
         let mode: String = connection
             .query_row("PRAGMA journal_mode = DELETE", (), |row| row.get(0))
             .map_err(error_of)?;
@@ -640,7 +655,7 @@ fn made_in_place(
         connection.close().map_err(|(_, error)| error_of(error))?;
         let synced = RealDisk.open(&partial, Access::Write).and_then(|file| file.sync());
         synced.map_err(of_file(&partial))?;
-        // Unlike a rename, it replaces nothing.
+        // Unlike a rename, a hard link replaces nothing.
         std::fs::hard_link(&partial, path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
             _ => of_file(path)(error),
@@ -652,7 +667,7 @@ fn made_in_place(
     RealDisk.sync_folder(folder).map_err(of_file(folder))
 }
 
-/// Refuses a name that a file has, or a log: SQLite would take that for one of the new file.
+/// Rejects a path that has a file or a log: SQLite would use that log for the new file.
 fn check_free(path: &Path) -> Result<(), StoreError> {
     let found = ["", "-wal", "-journal"].map(|ending| beside(path, ending));
     match found.iter().find(|path| path.symlink_metadata().is_ok()) {
@@ -661,7 +676,7 @@ fn check_free(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A file that nobody writes to, as SQLite names one (https://www.sqlite.org/uri.html).
+/// Returns SQLite's URI for a file that no process writes to (https://www.sqlite.org/uri.html).
 fn uri_of(path: &Path) -> Result<String, StoreError> {
     let not_text = || StoreError::NotAStore(format!("`{}` is no text", path.display()));
     let mut uri = "file:".to_owned();
@@ -686,20 +701,20 @@ fn connected(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     ] {
         connection.set_db_config(config, is_on).map_err(error_of)?;
     }
-    // Before anything is read: then no other process has a share in the log.
+    // Set before the first read: then no other process shares the log.
     let exclusive = "PRAGMA locking_mode = EXCLUSIVE";
     connection.query_row(exclusive, (), |_| Ok(())).map_err(error_of)?;
     connection.execute_batch("PRAGMA cell_size_check = ON").map_err(error_of)?;
     Ok(connection)
 }
 
-/// Takes the kernel's lock beside a store. Its file stays.
+/// Takes the kernel's lock of a store. The lock file stays.
 fn locked(path: &Path) -> Result<Box<dyn DiskFile>, StoreError> {
     let path = beside(path, ".lock");
     let open = |access| RealDisk.open(&path, access);
     let file = open(Access::Write).or_else(|_| open(Access::New)).or_else(|_| open(Access::Write));
     let file = file.map_err(of_file(&path))?;
-    // The name may have gone to another file while this one was opened.
+    // The path may have been replaced while the file was opened.
     let is_in_place = |file: &dyn DiskFile| -> std::io::Result<bool> {
         Ok(file.try_lock()? && file.identity()? == RealDisk.identity(&path)?)
     };
@@ -709,7 +724,8 @@ fn locked(path: &Path) -> Result<Box<dyn DiskFile>, StoreError> {
     }
 }
 
-/// The path without links in its folder, if that is where locks and syncs do what they say.
+/// Returns the path without links in its folder. Rejects file systems on which locks and syncs are
+/// unreliable.
 fn in_its_folder(path: &Path) -> Result<PathBuf, StoreError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -730,7 +746,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Refuses a path that is missing, hidden by its folder or not a regular file.
+/// Rejects a path that is missing, inaccessible or not a regular file.
 fn check_file(path: &Path) -> Result<(), StoreError> {
     match std::fs::metadata(path).map_err(of_file(path))?.is_file() {
         true => Ok(()),
@@ -738,7 +754,7 @@ fn check_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// What the system says of a file.
+/// Converts an I/O error about a file.
 fn of_file(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |error| StoreError::Inaccessible(format!("`{}`: {error}", path.display()))
 }
@@ -749,7 +765,7 @@ fn error_of(error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt(error.to_string()),
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore(error.to_string()),
         Some(_) => StoreError::Unavailable(error.to_string()),
-        // A column of another type than the schema has, or a row that must be there.
+        // A column whose type differs from the schema, or a missing mandatory row.
         None => StoreError::Corrupt(error.to_string()),
     }
 }

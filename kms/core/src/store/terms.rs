@@ -1,174 +1,175 @@
-//! Which store it is, what it can do, and why it did nothing.
+//! The identity and the capabilities of stores, and their errors.
 
-/// The format of stores that this program writes. Format 1 has no [manifest](crate::seal::AuthenticatedStore).
+/// The format of stores that this program writes. Format 1 has no
+/// [manifest](crate::seal::AuthenticatedStore).
 pub const FORMAT: u64 = 2;
 
-/// How many transactions were committed: it only grows.
+/// The number of committed transactions. It only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// What is left of a committed transaction when things go wrong.
+/// The durability of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing outlives the process.
+    /// Lost with the process.
     Volatile,
-    /// It is on one disk, synced.
+    /// Synced to one disk.
     SyncedSingle,
-    /// Most of several machines have it, synced.
+    /// Synced by a majority of several machines.
     Quorum,
 }
 
-/// What a store can do.
+/// The capabilities of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// What is left of a committed transaction.
+    /// The durability of a committed transaction.
     pub durability: Durability,
-    /// Most bytes of a value.
+    /// The maximum size of a value in bytes.
     pub value_max: usize,
-    /// Most guards and writes of a transaction, together.
+    /// The maximum number of guards and writes of a transaction, together.
     pub steps_max: usize,
 }
 
-/// Which store it is.
+/// The identity of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Drawn when it was created; its backups have it too.
+    /// A random id, which the store's backups share.
     pub id: [u8; 16],
-    /// How often it was restored of a backup.
+    /// The number of times that the store was restored from a backup.
     pub incarnation: u64,
 }
 
-/// Why a store did nothing.
+/// An error of a store. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A path that can't be one.
+    /// The path is invalid.
     #[error(
-        "`{0}` is no path; expected segments of 0-9 A-Z a-z _ . + - with / between them, 512 bytes at most"
+        "invalid record path `{0}`: expected segments of 0-9 A-Z a-z _ . + - separated by /, at most 512 bytes"
     )]
     Path(
-        /// What was given.
+        /// The given text.
         String,
     ),
-    /// A transaction that makes no sense.
-    #[error("the transaction can't be run: {0}")]
+    /// The transaction is malformed.
+    #[error("malformed transaction: {0}")]
     Malformed(
-        /// Why not.
+        /// The reason.
         &'static str,
     ),
-    /// More than the store takes.
-    #[error("{got} {what}; at most {most} are possible")]
+    /// The request exceeds a limit of the store.
+    #[error("too large: {got} {what}; the limit is {most}")]
     TooLarge {
-        /// What there is too much of.
+        /// The items that are counted.
         what: &'static str,
-        /// How much there may be.
+        /// The limit.
         most: usize,
-        /// How much came.
+        /// The number in the request.
         got: usize,
     },
-    /// A write to a record that is buried.
-    #[error("the record `{0}` is buried, for good")]
+    /// The record is a tombstone and cannot be written.
+    #[error("record `{0}` was destroyed and cannot be restored")]
     Buried(
-        /// The record.
+        /// The record's path.
         String,
     ),
-    /// There is no room. Nothing was written; reading goes on.
+    /// The disk or the store is full. Reading still works.
     #[error("the store is full")]
     Full,
-    /// It does not answer, or broke before. Try again later, or open it again.
-    #[error("the store does not answer: {0}")]
+    /// The store is unavailable, or failed earlier. Retry later, or open it again.
+    #[error("the store is unavailable: {0}")]
     Unavailable(
-        /// What failed.
+        /// The operation that failed, and why.
         String,
     ),
-    /// Its file, or one beside it, cannot be opened or made.
+    /// The store's file, or one next to it, cannot be opened or created.
     #[error("cannot access the store: {0}")]
     Inaccessible(
-        /// Which file, and why.
+        /// The file, and the reason.
         String,
     ),
-    /// A file or folder of the backups cannot be read or written. The store goes on.
+    /// A file or folder of the backups cannot be read or written. The store itself still works.
     #[error("cannot read or write backups: {0}")]
     Backups(
-        /// Which file, and why.
+        /// The file, and the reason.
         String,
     ),
-    /// Another process has it open.
+    /// Another process has the store open.
     #[error("the store is in use by another process ({0})")]
     Held(
-        /// Its lock.
+        /// The path of the lock file.
         String,
     ),
-    /// There is none, or something else.
-    #[error("no store: {0}")]
+    /// The file is missing or is not a store.
+    #[error("not a store: {0}")]
     NotAStore(
-        /// What was found.
+        /// The file, and what it is instead.
         String,
     ),
-    /// There is one already.
-    #[error("`{0}` exists")]
+    /// The file already exists.
+    #[error("`{0}` already exists")]
     Exists(
-        /// What does.
+        /// The path.
         String,
     ),
-    /// A newer program wrote it.
+    /// A newer program wrote the store.
     #[error(
-        "the store wants a program of format {wanted} to {what} it; this one is of format {has}"
+        "the store has format {wanted}, and this program can only {what} formats up to {has}; use a newer program"
     )]
     TooOld {
-        /// What this program can't do.
+        /// The operation that this program cannot do: `read` or `write`.
         what: &'static str,
-        /// The format that it takes.
+        /// The format that the operation requires.
         wanted: u64,
-        /// This program's.
+        /// The newest format that this program supports.
         has: u64,
     },
-    /// What is kept was damaged.
+    /// The store is damaged.
     #[error("the store is damaged: {0}; restore a backup")]
     Corrupt(
-        /// What was found.
+        /// The problem that was found.
         String,
     ),
-    /// The file has what this program did not write.
+    /// The file contains something that this program did not write.
     #[error("the store was changed by another program: {0}; restore a backup")]
     Foreign(
-        /// What was found.
+        /// The problem that was found.
         String,
     ),
-    /// One record was damaged. The others are as they were.
+    /// One record is damaged. Other records are not affected.
     #[error("the record `{0}` is damaged; restore a backup")]
     Damaged(
-        /// Which.
+        /// The record's path.
         String,
     ),
-    /// More of the store was replaced than is kept for a backup that is being made. The store goes on.
+    /// Too many records were replaced while a backup was being made. The store itself still works.
     #[error(
-        "the backup was given up: {} MiB of the store changed before they were written; the disk of backups is slower than the store changes",
+        "the backup failed: {} MiB of the store changed before they were written; the backup disk is slower than the changes",
         most >> 20
     )]
     Outrun {
-        /// Bytes that are kept.
+        /// The number of bytes that are kept for a backup.
         most: usize,
     },
-    /// A backup, or the key of a period, that is not what was written.
-    #[error("{at} can't be read: {reason}")]
+    /// A backup, or the key of a period, is damaged or malformed.
+    #[error("cannot read {at}: {reason}")]
     Backup {
-        /// Which file.
+        /// The file.
         at: String,
-        /// What is wrong with it.
+        /// The problem that was found.
         reason: String,
     },
-    /// The key of a backup's period is not there.
+    /// The key of the backup's period is missing.
     #[error(
-        "the backup is sealed by the key of the period {period}, which is not in {folder}: it was destroyed, or is kept elsewhere (--backup-key)"
+        "the backup is sealed by the key of period {period}, which is not in {folder}: it was destroyed, or is kept elsewhere (give its folder with --backup-key)"
     )]
     NoPeriod {
         /// The period.
         period: String,
-        /// Where its key was looked for.
+        /// The folder in which the key was searched.
         folder: String,
     },
-    /// It belongs to the process that forked this one.
-    #[error("the store belongs to the process that forked this one; open it here again")]
+    /// The store was opened before this process was forked.
+    #[error("the store belongs to the process that forked this one; open it again in this process")]
     Forked,
 }

@@ -1,4 +1,4 @@
-//! Stores over others, of which only what differs has to be written down.
+//! Wrappers for stores in tests, which override single methods.
 
 use std::path::PathBuf;
 
@@ -29,21 +29,21 @@ use super::terms::{Caps, Identity, Revision, StoreError};
 /// assert_eq!(store.commit(&Transaction::new()), Err(StoreError::Full));
 /// ```
 pub trait StoreWrapper: Send + Sync {
-    /// The other one.
+    /// Returns the wrapped store.
     fn below(&self) -> &dyn Store;
 
-    /// As [`Store::read`].
+    /// Delegates [`Store::read`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::read`].
     fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError> {
         self.below().read(paths)
     }
 
-    /// As [`Store::list`].
+    /// Delegates [`Store::list`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::list`].
     fn list(
         &self,
         under: &RecordPath,
@@ -53,10 +53,10 @@ pub trait StoreWrapper: Send + Sync {
         self.below().list(under, after, most)
     }
 
-    /// As [`Store::commit`].
+    /// Delegates [`Store::commit`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::commit`].
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         self.below().commit(transaction)
     }

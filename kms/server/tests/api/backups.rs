@@ -317,7 +317,7 @@ fn a_missing_folder_of_backups_is_made_or_named() {
     let problem = refused(admin.backup());
     assert_eq!((problem.code.as_str(), problem.retryable), ("backup_failed", true));
     assert!(problem.message.contains(&at("backups/")), "{problem:?}");
-    assert!(!problem.message.contains("store does not"), "{problem:?}");
+    assert!(!problem.message.contains("store is unavailable"), "{problem:?}");
     server.stop();
     // One that can't be made.
     fs::write(&backups, "").unwrap();

@@ -1,4 +1,4 @@
-//! A store that is made of the records of another one, and what tells its records from each other.
+//! Stores made from the records of another store, and the numbers of records.
 
 use std::path::Path;
 
@@ -8,15 +8,16 @@ use super::{FORMAT, RULES, SCHEMA, SqliteStore, error_of, in_place, is_whole, ma
 use crate::store::records::{Record, RecordPath};
 use crate::store::terms::{Identity, Revision, StoreError};
 
-/// What is said of a store before its records.
+/// The properties of a store, which precede its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Which store, and how often it was restored.
+    /// The store's identity.
     pub identity: Identity,
-    /// The oldest format of a program that may write it.
+    /// The oldest format of a program that may write the store.
     pub min_writer: u64,
     pub revision: Revision,
-    /// How many records there ever were: none is deleted, so that a record's number never is another one's.
+    /// The number of records ever created. Records are never deleted, so a record's number stays
+    /// unique.
     pub records: u64,
 }
 
@@ -29,8 +30,8 @@ pub(crate) struct NumberedRecord {
 }
 
 impl SqliteStore {
-    /// Makes a store of what another one gave: its next incarnation. Where something fails there is none;
-    /// [`StoreError::Malformed`] for records that no store has.
+    /// Creates a store from the records of another one, as its next incarnation. On failure no
+    /// store is left. Returns [`StoreError::Malformed`] for impossible records.
     pub(crate) fn read_in(
         to: &Path,
         head: &Head,
@@ -80,26 +81,27 @@ impl SqliteStore {
         })
     }
 
-    /// How many records there ever were.
+    /// Returns the number of records ever created.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn records(&self) -> Result<u64, StoreError> {
         self.with(|connection| born(connection))
     }
 
-    /// The how-manieth record of the store this one is, from 1; also where it is buried.
+    /// Returns a record's number in the store, from 1; also for a tombstone.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn number_of(&self, path: &RecordPath) -> Result<Option<u64>, StoreError> {
         self.with(|connection| super::number_of(connection, path))
     }
 
-    /// How many records beneath a path are not buried, and came about after so many others.
+    /// Returns the number of records under a path that are not tombstones and were created after
+    /// the first `records` records.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn count_after(&self, under: &RecordPath, records: u64) -> Result<u64, StoreError> {
         let (start, end) = (format!("{under}/"), format!("{under}0")); // The byte after `/` is `0`.
         self.with(|connection| {
@@ -110,7 +112,7 @@ impl SqliteStore {
     }
 }
 
-/// How many records there ever were: rows are numbered from 1, and none is deleted.
+/// Returns the number of records ever created: rows are numbered from 1 and never deleted.
 pub(super) fn born(connection: &rusqlite::Connection) -> Result<u64, StoreError> {
     let last = "SELECT coalesce(max(rowid), 0) FROM records";
     number(connection.query_row(last, (), |row| row.get(0)).map_err(error_of)?)

@@ -1,11 +1,12 @@
-//! Stores of an older format: a copy beside them, and the mark that keeps older programs out.
+//! Upgrades of stores of an older format: a copy, and the mark that keeps older programs out.
 //!
 //! ```text
-//!   STORE of format 1 --copy--> STORE.format-1   whole, synced, mode 0600; a name that is taken is left alone
+//!   STORE of format 1 --copy--> STORE.format-1   whole, synced, mode 0600; an existing file is left alone
 //!        '--mark--> format 2: older programs refuse it from here on
 //! ```
 //!
-//! A kill between the two leaves a copy that the next call takes for its own, if it is of the same store and revision.
+//! If the process is killed between the two steps, the next call reuses the copy if it is of the
+//! same store and revision.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -15,14 +16,15 @@ use rusqlite::{OpenFlags, params};
 use super::{Options, SqliteStore, beside, connected, error_of, marks, revision, uri_of};
 use crate::store::terms::{FORMAT, Identity, Revision, StoreError};
 
-/// Most copies of one format beside a store.
+/// The maximum number of copies of one format.
 const COPIES_MAX: u32 = 100;
 
 impl SqliteStore {
-    /// Opens a store whose commits do not wait for the disk: a crash may lose it. For benchmarks and tests that make many records.
+    /// Opens a store whose commits do not wait for the disk, so that a crash may lose them. For
+    /// benchmarks and tests that create many records.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     #[doc(hidden)]
     pub fn testing_only_open_unsynced(path: &Path) -> Result<Self, StoreError> {
         let store = Self::open(path, Options::default())?;
@@ -47,7 +49,7 @@ impl SqliteStore {
         Ok(Some(copy))
     }
 
-    /// The copy of the store as it is, which an interrupted upgrade may have made.
+    /// Returns a copy of the current store, which an interrupted upgrade may have made.
     fn kept_copy(&self, format: u64) -> Result<PathBuf, StoreError> {
         let now = (self.marks.identity, self.with(|connection| revision(connection))?);
         for number in 1..=COPIES_MAX {
@@ -68,7 +70,7 @@ impl SqliteStore {
     }
 }
 
-/// Which store a copy is of, and of which revision.
+/// Returns the identity and the revision of a copy.
 fn of(copy: &Path) -> Result<(Identity, Revision), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let connection = connected(Path::new(&uri_of(copy)?), flags)?;

@@ -1,7 +1,8 @@
-//! The index by which records are found, compared with the rows of their table.
+//! Compares the index by which records are found with the rows of the table.
 //!
-//! A scan reads the table; reads and lists find their rows through the index. Somebody who can write the file, and has no share
-//! of the seal, could take the entry of a revocation out of the index: then a scan would see the record, and no read would.
+//! A scan reads the table, whereas reads and lists find their rows through the index. An attacker
+//! who can write the file, but has no unseal share, could remove the entry of a revocation from the
+//! index. Then a scan would see the record, but no read would.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,11 +11,12 @@ use rusqlite::Connection;
 use super::error_of;
 use crate::store::terms::StoreError;
 
-/// Reads the index that SQLite keeps for the primary key, and nothing of the table.
+/// Reads the index that SQLite keeps for the primary key, without the table.
 const INDEX: &str =
     "SELECT path, rowid FROM records INDEXED BY sqlite_autoindex_records_1 ORDER BY path";
 
-/// A count and a sum of the paths of rows and their numbers, in whatever order they come. The key of the hash is drawn for each.
+/// The count and an order-independent sum of the paths and numbers of rows. The key of the hash is
+/// random.
 #[derive(Default)]
 pub(super) struct Places {
     key: RandomState,
@@ -29,7 +31,7 @@ impl Places {
         self.sum = self.sum.wrapping_add(self.key.hash_one((path, row)));
     }
 
-    /// Checks that the index has each of these rows once, in the order by which they are found.
+    /// Checks that the index contains each of these rows once, and in order.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`].

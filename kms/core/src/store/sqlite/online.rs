@@ -1,14 +1,15 @@
-//! What a store has, one record after the other and all of one revision, while it is used.
+//! Online copies: reads all records of one revision while the store is in use.
 //!
 //! ```text
 //!   records   1 ......... read ............................ last | later ones, which are not in the copy
-//!                          |  one that is replaced here: what it was is kept until the copy comes to it
-//!                          '--> a page at a time, between which others read and commit
+//!                          |  a record replaced here: its old content is kept until the copy reaches it
+//!                          '--> a page at a time, between which other calls read and commit
 //! ```
 //!
-//! There is one connection, which no other process may have beside it: so a transaction of SQLite's that stays open for as long as a
-//! copy takes is none that others could commit beside. Records are numbered, and none is deleted: what was there at a revision is
-//! the records up to a number, but for those that were replaced since. A page is read under the store's lock, and written without.
+//! The store has only one connection, and no other process may open the file. So a long SQLite
+//! transaction would block all commits. Instead, records are numbered and never deleted: the
+//! content at a revision is the records up to a number, except those that were replaced since. A
+//! page is read under the store's lock, and written without it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,36 +22,36 @@ use super::{Open, SqliteStore, error_of, number, record_of, revision};
 use crate::store::records::{Record, RecordPath};
 use crate::store::terms::StoreError;
 
-/// Bytes of values that are read under the lock at once, and one value more.
+/// The number of bytes of values that are read under the lock at once. One more value may follow.
 const PAGE_BYTES: usize = 256 << 10;
 
-/// Records that are read under the lock at once.
+/// The number of records that are read under the lock at once.
 const PAGE_RECORDS: i64 = 512;
 
-/// Paths that are counted under the lock at once.
+/// The number of paths that are counted under the lock at once.
 const PATHS_TOGETHER: i64 = 4096;
 
-/// Most bytes of what was replaced and no copy has come to yet.
+/// The maximum number of bytes of replaced records that the copy has not reached yet.
 const KEPT_MAX: usize = 64 << 20;
 
-/// About how many bytes a record that is kept takes besides its value and its path.
+/// The approximate memory that a kept record takes in addition to its value and path, in bytes.
 const KEPT_BESIDES: usize = 200;
 
-/// A revision of which a copy is made.
+/// The revision that is being copied.
 pub struct Snapshot {
     /// The number of the last record that was read.
     read: u64,
-    /// The number of the last record that there was.
+    /// The number of the last record of the revision.
     last: u64,
-    /// What those behind `read` were that were replaced, by their numbers.
+    /// The old content of records after `read` that were replaced, by number.
     kept: BTreeMap<u64, (RecordPath, Record)>,
     bytes: usize,
-    /// More was replaced than is kept: the copy is none.
+    /// Whether more was replaced than can be kept: then the copy fails.
     is_outrun: bool,
 }
 
 impl Snapshot {
-    /// Keeps what a record was, before it is replaced.
+    /// Keeps a record before it is replaced.
     pub fn keep(&mut self, number: Option<u64>, path: &RecordPath, record: Record) {
         let is_wanted = |number: &u64| {
             *number > self.read && *number <= self.last && !self.kept.contains_key(number)
@@ -65,14 +66,14 @@ impl Snapshot {
         }
     }
 
-    /// What a record was, if it was replaced since.
+    /// Returns the old content of a record, if it was replaced since.
     fn take(&mut self, number: u64) -> Option<(RecordPath, Record)> {
         let kept = self.kept.remove(&number)?;
         self.bytes = self.bytes.saturating_sub(kept_bytes(&kept.0, &kept.1));
         Some(kept)
     }
 
-    /// Reads some records more; none behind the last one.
+    /// Reads the next page; empty after the last record.
     fn page(&mut self, connection: &Connection) -> Result<Vec<NumberedRecord>, StoreError> {
         if self.is_outrun {
             return Err(StoreError::Outrun { most: KEPT_MAX });
@@ -104,14 +105,14 @@ fn kept_bytes(path: &RecordPath, record: &Record) -> usize {
     KEPT_BESIDES + path.as_str().len() + record.value.as_ref().map_or(0, Vec::len)
 }
 
-/// A copy in progress: the only one of its store.
+/// A copy in progress. A store has at most one.
 pub(crate) struct BackupCopy<'a> {
     store: &'a SqliteStore,
     _one: MutexGuard<'a, ()>,
 }
 
 impl SqliteStore {
-    /// Begins a copy, when no other one is made. Nobody else waits for it.
+    /// Begins a copy, after any other copy has ended. Other calls do not wait.
     pub(crate) fn copying(&self) -> BackupCopy<'_> {
         let one = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         BackupCopy { store: self, _one: one }
@@ -119,8 +120,8 @@ impl SqliteStore {
 }
 
 impl BackupCopy<'_> {
-    /// Gives the store's head and then its records in the order in which they came about, all of one revision: that of now.
-    /// Others read and commit meanwhile.
+    /// Passes the store's head and then its records, in the order of their creation, all of the
+    /// current revision. Other calls read and commit meanwhile.
     pub(crate) fn read_out(
         &self,
         begin: &mut dyn FnMut(&Head) -> Result<(), StoreError>,
@@ -149,7 +150,7 @@ impl BackupCopy<'_> {
             count += page.len() as u64;
             page.iter().try_for_each(&mut *take)?;
         }
-        // The index is another tree than the rows: one that lost some says so here.
+        // The index is a separate tree: a table that lost rows is detected here.
         let indexed = store.count_paths(head.records)?;
         match indexed == count {
             true => Ok(()),
@@ -160,7 +161,7 @@ impl BackupCopy<'_> {
     }
 }
 
-/// Nothing is kept for a copy that is made or was given up.
+/// Stops keeping replaced records when the copy has ended.
 impl Drop for BackupCopy<'_> {
     fn drop(&mut self) {
         let mut open = self.store.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +170,7 @@ impl Drop for BackupCopy<'_> {
 }
 
 impl SqliteStore {
-    /// Runs something of a copy on the connection.
+    /// Runs a step of a copy on the connection.
     fn at_a_page<T>(
         &self,
         run: impl FnOnce(&Connection, &mut Option<Snapshot>) -> Result<T, StoreError>,
@@ -181,7 +182,7 @@ impl SqliteStore {
         run(connection, snapshot)
     }
 
-    /// How many of the first records the index of paths has.
+    /// Returns how many of the first `records` records the index of paths contains.
     fn count_paths(&self, records: u64) -> Result<u64, StoreError> {
         let (mut after, mut count) = (String::new(), 0);
         loop {
@@ -195,7 +196,7 @@ impl SqliteStore {
     }
 }
 
-/// Some paths and their numbers, as the index has them.
+/// Returns the next paths and their numbers from the index.
 fn paths_after(connection: &Connection, after: &str) -> Result<Vec<(String, i64)>, StoreError> {
     let text = "SELECT path, rowid FROM records INDEXED BY sqlite_autoindex_records_1 \
                 WHERE path > ?1 ORDER BY path LIMIT ?2";

@@ -1,8 +1,8 @@
-//! What a store's file consists of besides its records, and the refusal of everything else.
+//! The schema of a store's file, and the rejection of everything else in it.
 //!
-//! Triggers and views run inside the statements of this program. Somebody who can write the file, and has no share of the
-//! seal, could plant one that deletes each revocation as it is written. So the schema has to be the one that this program
-//! writes, byte for byte.
+//! Triggers and views run inside the statements of this program. An attacker who can write the
+//! file, but has no unseal share, could plant a trigger that deletes each revocation as it is
+//! written. So the schema has to match the one that this program writes, byte for byte.
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -26,7 +26,7 @@ pub(super) const SCHEMA: &str = "
     ) STRICT;
 ";
 
-/// What holds of records, once there are some.
+/// The triggers that enforce the rules of generations and tombstones.
 pub(super) const RULES: &str = "
     CREATE TRIGGER generations_begin BEFORE INSERT ON records
         WHEN NEW.generation <> 1 + coalesce((SELECT generation FROM records WHERE path = NEW.path), 0)
@@ -43,13 +43,14 @@ pub(super) const RULES: &str = "
 const SETTINGS: [(&str, &str); 3] =
     [("user_version", "0"), ("auto_vacuum", "0"), ("encoding", "UTF-8")];
 
-/// Reads what a file says of itself, if this program may read it and wrote all of its schema.
+/// Reads the file's marks, if this program may read the file and wrote its whole schema.
 pub(super) fn marks(connection: &Connection) -> Result<Marks, StoreError> {
     let application = setting(connection, "application_id")?;
     if application != APPLICATION.to_string() {
         return Err(StoreError::NotAStore("it was written by another program".to_owned()));
     }
-    // Before the rest: a newer format may have another schema. A view of that name would run somebody's statement.
+    // Check this first: a newer format may have another schema. A view with this name would run a
+    // foreign statement.
     let table = "SELECT count(*) FROM sqlite_schema WHERE name = 'store' AND type = 'table' AND rootpage > 0";
     let tables: i64 = connection.query_row(table, (), |row| row.get(0)).map_err(error_of)?;
     if tables != 1 {
@@ -76,7 +77,7 @@ pub(super) fn marks(connection: &Connection) -> Result<Marks, StoreError> {
     }
 }
 
-/// Refuses tables, indexes, triggers, views and settings that this program did not write.
+/// Rejects tables, indexes, triggers, views and settings that this program did not write.
 fn check(connection: &Connection) -> Result<(), StoreError> {
     let ours = Connection::open_in_memory().map_err(error_of)?;
     ours.execute_batch(SCHEMA).map_err(error_of)?;
@@ -100,12 +101,12 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Counts changes of the schema.
+/// Returns SQLite's counter of schema changes.
 pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
     connection.query_row("PRAGMA schema_version", (), |row| row.get(0)).map_err(error_of)
 }
 
-/// Type, name, table and statement of an object.
+/// The type, name, table and statement of a schema object.
 type Object = (String, String, String, Option<String>);
 
 fn objects(connection: &Connection) -> Result<Vec<Object>, StoreError> {
