@@ -1,4 +1,4 @@
-//! Tokens, and the audit log.
+//! Administration of tokens and of the audit log.
 
 use std::path::Path;
 
@@ -10,45 +10,46 @@ use crate::error::{DenialReason, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
 use crate::operations::{Kms, settle_companion};
 
-/// What a new token is to be.
+/// The properties of a new token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewToken {
-    /// What whoever has it is called.
+    /// The token's principal.
     pub principal: Principal,
-    /// What it is limited to.
+    /// The token's caveats.
     pub caveats: Vec<Caveat>,
-    /// How long it lives, in milliseconds.
+    /// The lifetime in milliseconds; `None` for the default.
     pub lifetime_ms: Option<u64>,
 }
 
-/// How far the audit log has come.
+/// The state of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditState {
-    /// Its newest checkpoint.
+    /// The newest checkpoint.
     pub checkpoint: Checkpoint,
-    /// How many records there are.
+    /// The number of records.
     pub size: u64,
-    /// The index of the first one that is in no archive.
+    /// The index of the first record that is not archived.
     pub first: u64,
 }
 
-/// The end of the last token that can make tokens.
+/// The expiry of the last token that can make tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdministratorsEnd {
-    /// In milliseconds since 1970; 0 if every such token is revoked or denied by policies.
+    /// The time in milliseconds since 1970; 0 if every such token is revoked or denied by policies.
     pub end_ms: u64,
-    /// Whether it is within the warning time.
+    /// Whether the warning time has begun.
     pub is_soon: bool,
-    /// Whether it has passed.
+    /// Whether the time has passed.
     pub is_over: bool,
 }
 
 impl Service {
-    /// Makes a token. It may do no more than its maker, and not for longer: a given lifetime that ends after the maker's token is
-    /// refused.
+    /// Makes a token. It may do no more than its maker, and not for longer: a given lifetime that
+    /// ends after the maker's token is rejected.
     ///
     /// # Errors
-    /// Not allowed; too many caveats; a lifetime that is too long; the store's; the audit log's.
+    /// The caller is not allowed; too many caveats; a lifetime that is too long; errors of the
+    /// store and of the audit log.
     pub fn token_create(&self, call: &Call<'_>, new: &NewToken) -> Result<Token, Error> {
         let mut caveats = call.who.inherited();
         caveats.extend_from_slice(&new.caveats);
@@ -57,17 +58,18 @@ impl Service {
             let now_ms = kms.now_ms();
             let token = self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms)?;
             self.gate.record_administrator(kms, &token, now_ms)?;
-            // Under an op_id the store has the token's id before the caller has the token.
+            // With an `op_id`, the store has the token's id before the caller gets the token.
             settle_companion(kms.context(), &token.id())?;
             Ok(token)
         };
         self.perform_change(call, &request, make, |token| (token_text(token.id()), Change::Made))
     }
 
-    /// Revokes a token with all its attenuations. Tokens that it made have ids of their own.
+    /// Revokes a token with all its attenuations. Tokens that it made have ids of their own and
+    /// stay valid.
     ///
     /// # Errors
-    /// Not allowed; the store's; the audit log's.
+    /// The caller is not allowed; errors of the store and of the audit log.
     pub fn token_revoke(&self, call: &Call<'_>, id: TokenId) -> Result<(), Error> {
         let revoke = |kms: &Kms| self.gate.revoke(kms, id, kms.now_ms());
         self.perform_change(call, &of(Action::Token), revoke, |()| {
@@ -75,10 +77,11 @@ impl Service {
         })
     }
 
-    /// Revokes the caller's own token and its attenuations. Every holder of a token may do that, and no limit refuses it.
+    /// Revokes the caller's own token and its attenuations. Every holder of a token may do that,
+    /// and no limit refuses it.
     ///
     /// # Errors
-    /// The caller has no token; the store's; the audit log's.
+    /// The caller has no token; errors of the store and of the audit log.
     pub fn token_revoke_self(&self, call: &Call<'_>) -> Result<(), Error> {
         if let Err(error) = self.gate.check_has_token(call.who) {
             // This takes no permission, so equal failures share a record, as denials do.
@@ -95,7 +98,7 @@ impl Service {
     /// Makes a root key of tokens.
     ///
     /// # Errors
-    /// Not allowed; the store's; the audit log's.
+    /// The caller is not allowed; errors of the store and of the audit log.
     pub fn root_rotate(&self, call: &Call<'_>) -> Result<RootId, Error> {
         let rotate = |kms: &Kms| self.gate.rotate(kms, kms.now_ms());
         self.perform_change(call, &of(Action::Token), rotate, |id| {
@@ -103,10 +106,10 @@ impl Service {
         })
     }
 
-    /// Retires an older root key, with all its tokens.
+    /// Retires an older root key, and so invalidates all its tokens.
     ///
     /// # Errors
-    /// Not allowed; none such; the store's; the audit log's.
+    /// The caller is not allowed; an unknown root key; errors of the store and of the audit log.
     pub fn root_retire(&self, call: &Call<'_>, id: RootId) -> Result<(), Error> {
         let retire = |kms: &Kms| self.gate.retire(kms, id);
         self.perform_change(call, &of(Action::Token), retire, |()| {
@@ -114,19 +117,20 @@ impl Service {
         })
     }
 
-    /// A token without limits but its end, for who sets the service up. The process itself makes it.
+    /// Makes the first token of a service, limited only by its expiry. The principal of the audit
+    /// record is the process itself.
     ///
     /// # Errors
-    /// As [`Self::administrator_token`].
+    /// Those of [`Self::administrator_token`].
     pub fn first_token(&self, principal: &Principal) -> Result<Token, Error> {
         self.administrator_token(principal, None, None)
     }
 
-    /// Makes an administrator's token, bound to a certificate if one is given. The default lifetime is 90 days, or the maximum
-    /// lifetime of a token if that is shorter.
+    /// Makes an administrator's token, bound to a certificate if one is given. The default lifetime
+    /// is 90 days, or the maximum lifetime of a token if that is shorter.
     ///
     /// # Errors
-    /// A lifetime that is too long; no randomness; the store's; the audit log's.
+    /// A lifetime that is too long; no randomness; errors of the store and of the audit log.
     pub fn administrator_token(
         &self,
         principal: &Principal,
@@ -151,13 +155,14 @@ impl Service {
         }
     }
 
-    /// A token without limits but its end, and the certificate that it is bound to, in place of every token that there is:
-    /// nobody knows which ones the administrators of before have made. For whoever has given the recovery set. Policies do not
-    /// apply to the token for as long as it lives; they are not changed.
+    /// Revokes every token and makes one new administrator's token, limited only by its expiry and
+    /// the certificate that it is bound to. All tokens are revoked because the previous
+    /// administrators may have made any of them. For operators who unsealed with the recovery set.
+    /// Policies do not apply to the new token for as long as it lives; they are not changed.
     ///
     /// # Errors
-    /// Administration needs a certificate, and none is given; a lifetime that is too long; the store's; the audit log's. Another
-    /// call completes what was begun.
+    /// Administration requires a certificate, and none is given; a lifetime that is too long;
+    /// errors of the store and of the audit log. Another call completes an interrupted recovery.
     pub fn recover(
         &self,
         principal: &Principal,
@@ -188,7 +193,7 @@ impl Service {
         Ok(self.perform_change(&call, &of(Action::Token), recover, audit_entry)?.0)
     }
 
-    /// Returns when the last administrator's token ends; `None` if no end is known.
+    /// Returns when the last administrator's token expires; `None` if that is not known.
     pub fn administrators_end(&self) -> Option<AdministratorsEnd> {
         let end_ms = self.gate.administrators_end()?;
         let now_ms = self.kms.now_ms();
@@ -196,7 +201,8 @@ impl Service {
         Some(AdministratorsEnd { end_ms, is_soon, is_over: end_ms <= now_ms })
     }
 
-    /// Formats the end of the last administrator's token for Prometheus. Empty if no end is known.
+    /// Formats the expiry of the last administrator's token for Prometheus. Empty if it is not
+    /// known.
     pub(super) fn administrators_text(&self) -> String {
         let of = |end: AdministratorsEnd| {
             let name = "kms_administrator_not_after_seconds";
@@ -207,19 +213,19 @@ impl Service {
         self.administrators_end().map(of).unwrap_or_default()
     }
 
-    /// Records of the audit log, from an index on.
+    /// Returns at most `most` records of the audit log from index `from` on.
     ///
     /// # Errors
-    /// Not allowed; the audit log's.
+    /// The caller is not allowed; errors of the audit log.
     pub fn audit_tail(&self, call: &Call<'_>, from: u64, most: usize) -> Result<Vec<Entry>, Error> {
         let tail = || Ok(self.log.tail(from, most)?);
         self.perform_use(call, &of(Action::Audit), None, tail, |_| done(None), |_| Ok(()))
     }
 
-    /// How far the audit log has come. Nobody is told of that: whoever waits for records asks often.
+    /// Returns the state of the audit log. This is not recorded, because clients poll it.
     ///
     /// # Errors
-    /// Not allowed; the audit log's.
+    /// The caller is not allowed; errors of the audit log.
     pub fn audit_state(&self, call: &Call<'_>) -> Result<AuditState, Error> {
         self.authorize(call, &of(Action::Audit), None)?;
         let checkpoint = match self.log.newest() {
@@ -230,10 +236,10 @@ impl Service {
         Ok(AuditState { checkpoint, size, first })
     }
 
-    /// Entries of the audit log of which its newest checkpoint tells, from an index on.
+    /// Returns entries of the audit log from an index on, up to the newest checkpoint.
     ///
     /// # Errors
-    /// Not allowed; the audit log's.
+    /// The caller is not allowed; errors of the audit log.
     pub fn audit_entries(
         &self,
         call: &Call<'_>,
@@ -247,7 +253,7 @@ impl Service {
     /// Moves full segments of the audit log to a folder.
     ///
     /// # Errors
-    /// Not allowed; as [`crate::audit::Log::archive`].
+    /// The caller is not allowed; those of [`crate::audit::Log::archive`].
     pub fn audit_archive(
         &self,
         call: &Call<'_>,
@@ -263,13 +269,13 @@ impl Service {
         })
     }
 
-    /// That a record is in the audit log.
+    /// Proves that the audit log includes a record.
     ///
     /// # Errors
-    /// Not allowed; none such; it is in an archive; the audit log's.
+    /// The caller is not allowed; a missing or archived record; errors of the audit log.
     pub fn audit_prove(&self, call: &Call<'_>, index: u64) -> Result<Proof, Error> {
         let prove = || {
-            // One that was written just now may be in no checkpoint yet.
+            // A new record may not be in any checkpoint yet.
             self.checkpoint()?;
             Ok(self.log.prove(index)?)
         };
@@ -277,21 +283,21 @@ impl Service {
     }
 }
 
-/// What the log calls the request that replaces administrators.
+/// The request id in the audit records of a recovery.
 pub(super) const RECOVER_ADMIN: &str = "recover-admin";
 
-/// What the log calls a token.
+/// Returns the audit log's name for a token.
 pub(super) fn token_text(id: TokenId) -> String {
     token_name(&id.to_string())
 }
 
-/// The audit log's name for the token with this id.
+/// Returns the audit log's name for the token with this id.
 pub(super) fn token_name(id: &str) -> String {
     format!("token:{id}")
 }
 
-/// The permission that a new token with these caveats needs: for the keys that the token is limited to, so that a caller who is
-/// limited to one tenant can make tokens for that tenant.
+/// Returns the permission that making a token with these caveats needs: for the keys that the token
+/// is limited to, so that a caller who is limited to one tenant can make tokens for that tenant.
 pub(super) fn token_request(caveats: &[Caveat]) -> Request<'_> {
     let (mut tenant, mut key) = (None, None);
     for caveat in caveats {
@@ -308,7 +314,7 @@ pub(super) fn token_request(caveats: &[Caveat]) -> Request<'_> {
     Request { action: Action::Token, tenant, key, items: 1, makes: None }
 }
 
-/// A request that is about no key.
+/// Returns a request that concerns no key.
 pub(super) fn of(action: Action) -> Request<'static> {
     Request { action, tenant: None, key: None, items: 1, makes: None }
 }

@@ -1,4 +1,4 @@
-//! What is known of a request by its head: whether its caller may do such a thing at all, before its body is read.
+//! Admission of requests by their heads: checks permissions before the body is read.
 
 use super::run::{Call, KeyRef, Service, hide_existence};
 use super::{administration, lifecycle};
@@ -7,12 +7,13 @@ use crate::gate::{Action, Request};
 use crate::model::Label;
 
 impl Service {
-    /// Whether the caller may do one of these actions with a key that the head names, or with any key where it names none. The
-    /// verb asks again once the body says the rest. A key that policies hide is left to the verb, so that it answers a body
-    /// as a key does that is not there.
+    /// Checks whether the caller may do one of these actions with the key that the request's head
+    /// names, or with any key if it names none. The operation itself checks again with the complete
+    /// request. A key that policies hide passes this check, so that its answer to a body is the
+    /// same as a missing key's.
     ///
     /// # Errors
-    /// Not allowed; the audit log's.
+    /// The caller is not allowed; errors of the audit log.
     pub fn may_begin(
         &self,
         call: &Call<'_>,
@@ -41,8 +42,9 @@ impl Service {
         self.failed(call, &request, None, error).map_err(|error| hide_existence(error, &request))
     }
 
-    /// Returns whether the caller may do something: with a key that is there, or is to be made; with a tenant's list; or with the
-    /// service. It is for callers who ask about their own rights, so nothing is recorded.
+    /// Returns whether the caller may do something: with an existing key, with a key to be created,
+    /// with a tenant's list, or with the service. It is for callers who ask about their own
+    /// permissions, so nothing is recorded.
     pub fn may(
         &self,
         call: &Call<'_>,
@@ -59,7 +61,7 @@ impl Service {
         };
         let key = KeyRef { tenant, name };
         let is_new = matches!(action, Action::Create | Action::Import);
-        // Of a missing key policies could say something else than of one that is hidden.
+        // Policies could decide differently about a missing key than about a hidden one.
         self.check_allowed(call, &lifecycle::of(action, &key)).is_ok()
             && (is_new || self.find(&key).is_ok())
     }

@@ -1,5 +1,5 @@
-//! Batches that encrypt or decrypt: what is expanded of a key is there already, so that items run one after the other; what
-//! they share is their place, their write to the audit log, and their wait for the disk.
+//! Batches of encryptions and decryptions. Expanded keys are cached, so the items run one after the
+//! other. They share a slot, a write to the audit log, and the wait for the disk.
 
 use zeroize::Zeroizing;
 
@@ -16,26 +16,26 @@ use crate::operations::EncryptOutput;
 /// A message to encrypt.
 #[derive(Clone, Copy)]
 pub struct EncryptItem<'a> {
-    /// By which key.
+    /// The key.
     pub key: KeyRef<'a>,
-    /// By which version; the newest one where none is named.
+    /// The version; `None` for the newest one.
     pub version: Option<u32>,
-    /// What.
+    /// The plaintext.
     pub plain: &'a [u8],
-    /// What stands beside it.
+    /// The associated data.
     pub beside: &'a [u8],
 }
 
 /// A ciphertext to decrypt.
 #[derive(Clone, Copy)]
 pub struct DecryptItem<'a> {
-    /// By which key.
+    /// The key.
     pub key: KeyRef<'a>,
-    /// By which version.
+    /// The version.
     pub version: u32,
-    /// What.
+    /// The ciphertext.
     pub ciphertext: &'a [u8],
-    /// What stands beside it.
+    /// The associated data.
     pub beside: &'a [u8],
 }
 
@@ -43,8 +43,8 @@ pub struct DecryptItem<'a> {
 type DecryptedItem = (Zeroizing<Vec<u8>>, VersionId);
 
 impl Service {
-    /// Encrypts many messages, by any keys. Each has an answer of its own, in their order, which is that of
-    /// [`Self::encrypt`].
+    /// Encrypts many messages with any keys. Returns the result of [`Self::encrypt`] for each item,
+    /// in their order.
     pub fn encrypt_batch(
         &self,
         call: &Call<'_>,
@@ -71,8 +71,8 @@ impl Service {
         self.release_results(call, &requests, answers, input, audit_entry, recheck)
     }
 
-    /// Decrypts many ciphertexts, by any keys. Each has an answer of its own, in their order, which is that of
-    /// [`Self::decrypt`].
+    /// Decrypts many ciphertexts with any keys. Returns the result of [`Self::decrypt`] for each
+    /// item, in their order.
     pub fn decrypt_batch(
         &self,
         call: &Call<'_>,
@@ -100,7 +100,7 @@ impl Service {
         answers.into_iter().map(|answer| answer.map(|(plain, _)| plain)).collect()
     }
 
-    /// Does each of those that may be done, at one place.
+    /// Runs all allowed items in one slot.
     fn each<T>(
         &self,
         call: &Call<'_>,
@@ -118,7 +118,7 @@ impl Service {
         };
         let answers = call.run(takes_long, all);
         drop(place);
-        // There is one for each.
+        // There is one answer for each request.
         answers.unwrap_or_else(|_| requests.iter().map(|_| Err(no_answer())).collect())
     }
 }

@@ -1,13 +1,13 @@
-//! Single requests of many callers, run together.
+//! Coalesced requests: single requests of many callers that run as one engine batch.
 //!
 //! ```text
-//!   sign  sign  sign      each: allow, quota   --> those that may: one place, one call of the engine
-//!                                                --> each of them: a record; those of a class are appended at once
-//!                                                --> each: allow, may it still? --> its answer
+//!   sign  sign  sign      each: allow, quota   --> the allowed ones: one slot, one call of the engine
+//!                                                --> each: a record; the records of a class are appended together
+//!                                                --> each: allow, still? --> its answer
 //! ```
 //!
-//! What one of them is answered, and what the audit log has of it, is what it would be alone. Those that are answered once
-//! written do not wait for the disk that others wait for.
+//! The answer and the audit record of each request are the same as without coalescing. Requests
+//! that do not wait for the disk are not delayed by those that do.
 
 use super::lifecycle::of;
 use super::queue::Place;
@@ -29,7 +29,7 @@ struct CoalescedRequest<'a> {
     input: Digest,
 }
 
-/// The result of one coalesced request: its place, its value and its audit entry.
+/// The result of one coalesced request: its index, its value and its audit entry.
 type CoalescedResult<T> = (usize, T, AuditEntry);
 
 impl Service {
@@ -139,7 +139,7 @@ impl Service {
         let mut by_class: [Vec<CoalescedResult<T>>; 2] = [Vec::new(), Vec::new()];
         for place in permitted {
             let one = &all[place];
-            // There is one for each.
+            // There is one result for each request.
             match done.next().unwrap_or(Err(no_answer())) {
                 Ok(made) => {
                     let audit_entry = audit_entry(one, place, &made);
@@ -150,13 +150,14 @@ impl Service {
                 }
             }
         }
-        // Written first: durable ones wait for the disk.
+        // `Written` first, because `Durable` waits for the disk.
         for (class, done) in [Class::Written, Class::Durable].into_iter().zip(by_class) {
             self.release_coalesced(class, &all, done, &recheck, answer);
         }
     }
 
-    /// Appends the audit records of all requests at once, and releases the results that are still allowed.
+    /// Appends the audit records of all requests at once, and releases the results that are still
+    /// allowed.
     fn release_coalesced<T>(
         &self,
         class: Class,
@@ -174,7 +175,7 @@ impl Service {
         let at_once = self.append_audit(first.call, &records, class);
         for ((place, made, audit_entry), record) in done.into_iter().zip(records) {
             let CoalescedRequest { call, request, .. } = &all[place];
-            // What is too much for the log together may not be by itself.
+            // Records that are too large for the log together may fit one by one.
             let recorded = match &at_once {
                 Ok(()) => Ok(()),
                 Err(_) => self.append_audit(call, &[record], class),

@@ -1,41 +1,43 @@
-//! About what an operation takes, before it is done: so that a tenant is charged by work and not by requests, and what is
-//! slow does not stand in the way of what is quick.
+//! The estimated cost of operations, so that tenants are charged by work instead of requests, and
+//! slow operations do not delay quick ones.
 //!
-//! The figures are those of docs/reference/performance.md, of one operation by itself with AVX-512, rounded up. They need to be right to
-//! a factor of two or so: [`gabion_engine`]'s backends know their costs only where several of them compete for an algorithm.
+//! The figures are those of docs/reference/performance.md for a single operation with AVX-512,
+//! rounded up. A factor of two is accurate enough. [`gabion_engine`]'s backends know their own
+//! costs only where several of them compete for an algorithm.
 
 use std::sync::OnceLock;
 
 use crate::gate::Action;
 use crate::model::KeyAlgorithm;
 
-/// Microseconds that a request takes besides: gate, audit log, HTTP.
+/// The cost of a request besides its operation, in microseconds: gate, audit log, HTTP.
 pub const REQUEST_US: u64 = 50;
 
-/// Bytes of a request that take a microsecond: they are read, decoded and hashed.
+/// The number of bytes of a request that cost one microsecond to read, decode and hash.
 const BYTES_A_US: usize = 200;
 
-/// Microseconds of a change, which waits for a disk.
+/// The cost of a change in microseconds, including the wait for the disk.
 const CHANGE_US: u64 = 4_000;
 
-/// Microseconds by an algorithm.
+/// The costs of an algorithm in microseconds.
 #[derive(Clone, Copy)]
 struct Costs {
-    /// Of a signature, with what is looked at before it is released; of a ciphertext or a tag.
+    /// Of signing, including the check before the signature is released; of encrypting or making a
+    /// tag.
     makes: u64,
     /// Of verifying, and of decapsulating.
     checks: u64,
-    /// Of a key.
+    /// Of generating a key.
     key: u64,
 }
 
-/// Microseconds of what one item takes, without what its request takes besides.
+/// Returns the cost of one item in microseconds, without the request's overhead.
 pub fn item_us(algorithm: Option<KeyAlgorithm>, action: Action) -> u64 {
     let of = algorithm.map_or(Costs { makes: 5, checks: 5, key: 5 }, costs);
     match action {
-        // By a key for tags or one that is derived for them, whatever the key does otherwise.
+        // The cost of a tag, with a key for tags or one derived from another key.
         Action::Hmac => 5,
-        // The other way around: what is made is made with the public key.
+        // RSA encrypts with the public key, and so costs as much as verifying.
         Action::Encrypt | Action::Wrap if is_rsa(algorithm) => of.checks,
         Action::Decrypt | Action::Unwrap | Action::Rewrap if is_rsa(algorithm) => of.makes,
         Action::Sign
@@ -51,7 +53,7 @@ pub fn item_us(algorithm: Option<KeyAlgorithm>, action: Action) -> u64 {
         Action::Config | Action::Enable | Action::Restore => CHANGE_US,
         Action::Attest => 200,
         Action::List | Action::Show | Action::Export | Action::Status => 20,
-        // What takes something away, and who runs the service, is charged nothing.
+        // Actions that withdraw use and administration are free.
         Action::Disable
         | Action::Trim
         | Action::Delete
@@ -68,12 +70,12 @@ fn is_rsa(algorithm: Option<KeyAlgorithm>) -> bool {
     algorithm.and_then(KeyAlgorithm::rsa).is_some()
 }
 
-/// Microseconds of a request's bytes.
+/// Returns the cost of a request's bytes in microseconds.
 pub fn bytes_us(bytes: usize) -> u64 {
     (bytes / BYTES_A_US) as u64
 }
 
-/// From a table that is made once: an operation pays for no text.
+/// Looks the costs up in a table that is built once.
 fn costs(algorithm: KeyAlgorithm) -> Costs {
     static ALL: OnceLock<Vec<Costs>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
@@ -90,7 +92,7 @@ fn costs(algorithm: KeyAlgorithm) -> Costs {
     all.get(algorithm.place()).copied().unwrap_or_else(|| of_name(""))
 }
 
-/// By how ids spell an algorithm.
+/// Returns the costs of an algorithm by its name in key ids.
 fn of_name(name: &str) -> Costs {
     let slh_dsa = |is_shake: bool, set: &str| {
         let (once, checks) = match set {
@@ -102,8 +104,8 @@ fn of_name(name: &str) -> Costs {
             _ => (23_500, 1_800),
         };
         let once = if is_shake { once * 5 / 2 } else { once };
-        // A signature is made twice before it is released. A key is the top tree, which is an eighth of a signature of a
-        // small set; a fast set's is less (FIPS 205, Table 2).
+        // A signature is made twice before it is released. Generating a key computes the top tree,
+        // an eighth of a signature of a small set, and less of a fast set (FIPS 205, Table 2).
         Costs { makes: 2 * once, checks, key: once / 8 + 2 * once }
     };
     if let Some(set) = name.strip_prefix("slh-dsa-sha2-") {
@@ -112,7 +114,7 @@ fn of_name(name: &str) -> Costs {
     if let Some(set) = name.strip_prefix("slh-dsa-shake-") {
         return slh_dsa(true, set);
     }
-    // By bits; a key's primes take some hundreds of tries.
+    // By the size in bits. Generating a key takes hundreds of prime candidates.
     match name.strip_prefix("rsa-") {
         Some("2048") => Costs { makes: 1_500, checks: 60, key: 300_000 },
         Some("3072") => Costs { makes: 4_500, checks: 100, key: 1_000_000 },

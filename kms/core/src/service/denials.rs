@@ -1,15 +1,16 @@
-//! Denials of one credential in a row, which the log is told of as one record with a count.
+//! Aggregates equal denials of one credential into one audit record with a count.
 //!
 //! ```text
 //!   denied sign "a"  --> a record
 //!   denied sign "a"  --+
-//!   denied sign "a"  --+--> counted --> one record with `count`: before anything else is told of the credential, after ten
-//!   denied sign "a"  --+                seconds, after ten thousand of them, when the seal is closed, and at the end
+//!   denied sign "a"  --+--> counted --> one record with `count`: before any other record of the credential, after ten
+//!   denied sign "a"  --+                seconds, after ten thousand of them, when the service is sealed, and at the end
 //!   denied sign "b"  --> a record; after sixteen different ones in ten seconds they are counted together, without a key
 //! ```
 //!
-//! Whoever may do nothing can't fill the log's disk: a credential has at most two records a second of what it was denied. A kill
-//! loses what was counted and not told, which is ten seconds of it at most.
+//! A caller without permissions cannot fill the log's disk: a credential causes at most two records
+//! of denials per second. A kill loses the counts that are not recorded yet, at most those of ten
+//! seconds.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,20 +19,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::audit::Record;
 use crate::gate::Principal;
 
-/// After how many milliseconds what was counted is told of.
+/// The number of milliseconds after which a count is recorded.
 const AFTER_MS: u64 = 10_000;
 
-/// After how many denials it is.
+/// The number of denials after which a count is recorded.
 const COUNT_MAX: u64 = 10_000;
 
-/// Most different records of a credential in [`AFTER_MS`].
+/// The maximum number of different records of a credential in [`AFTER_MS`].
 const DIFFERENT_MAX: u32 = 16;
 
-/// Most credentials of which anything is known.
+/// The maximum number of credentials that are tracked.
 const ROWS_MAX: usize = 1024;
 
-/// A credential as records name it: the method and the principal. All attenuations of a token share one, because their holders
-/// can make any number of them.
+/// A credential as records name it: the method and the principal. All attenuations of a token share
+/// one, because their holders can make any number of them.
 type Credential = (String, Principal);
 
 /// Returns the credential that a record is counted under.
@@ -39,29 +40,30 @@ fn credential_of(record: &Record) -> Credential {
     (shared_method(&record.method).to_owned(), record.principal.clone())
 }
 
-/// Returns the part of a method that all attenuations of a token share: `token:ID` of `token:ID:CHAIN`.
+/// Returns the part of a method that all attenuations of a token share: `token:ID` of
+/// `token:ID:CHAIN`.
 fn shared_method(method: &str) -> &str {
     let chain = method.strip_prefix("token:").and_then(|rest| rest.split_once(':'));
     chain.map_or(method, |(_, chain)| &method[..method.len() - chain.len() - 1])
 }
 
-/// Denials that were counted and not told of.
+/// Denials that are counted and not recorded yet.
 #[derive(Default)]
 pub struct Denials {
     rows: Mutex<HashMap<Credential, Row>>,
-    /// How many rows have something to tell. Changed under the lock, and read without it.
+    /// The number of rows with unrecorded counts. Changed under the lock, and read without it.
     untold: AtomicUsize,
 }
 
-/// Of a credential.
+/// The denials of a credential.
 struct Row {
-    /// The denial that those after it are compared with.
+    /// The last recorded denial, with which later ones are compared.
     like: Record,
-    /// The newest of those that were counted, with their count.
+    /// The newest of the counted denials, with their count.
     counted: Option<Record>,
-    /// When the first of them came.
+    /// The time of the first counted denial.
     since_ms: u64,
-    /// Since when different ones are counted, and how many there were.
+    /// The start of the period in which different denials are counted, and their number.
     different_since_ms: u64,
     different: u32,
 }
@@ -86,7 +88,7 @@ impl Row {
         };
         let counted = Record {
             method,
-            // What is not the same of all of them stands nowhere.
+            // Fields that differ among the counted denials are left out.
             tenant: is(self.like.tenant == record.tenant).and(record.tenant),
             key: is(self.like.key == record.key).and(record.key),
             input: None,
@@ -98,7 +100,7 @@ impl Row {
         self.counted = Some(counted);
     }
 
-    /// Whether another denial is equal, but for when it came and what was to be done.
+    /// Returns whether another denial is equal, except for its time and its input.
     fn is_like(&self, record: &Record) -> bool {
         let of = |record: &Record| (record.action, record.outcome);
         of(&self.like) == of(record)
@@ -108,7 +110,7 @@ impl Row {
 }
 
 impl Denials {
-    /// Takes a denial; what the log is to be told now.
+    /// Takes a denial. Returns the records to append now.
     pub fn denied(&self, record: Record, now_ms: u64) -> Vec<Record> {
         let mut rows = self.rows();
         let mut told = Vec::new();
@@ -145,7 +147,8 @@ impl Denials {
         told
     }
 
-    /// What was counted of the credentials that other records are about, which are told of next.
+    /// Returns the counted denials of the credentials of other records, which are about to be
+    /// appended.
     pub fn before(&self, records: &[Record]) -> Vec<Record> {
         if self.untold.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -160,7 +163,7 @@ impl Denials {
         told
     }
 
-    /// What was counted so long ago that it is told of, or all of it.
+    /// Returns the counted denials that are old enough to be recorded, or all of them.
     pub fn due(&self, now_ms: u64, is_all: bool) -> Vec<Record> {
         if self.untold.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -173,7 +176,7 @@ impl Denials {
         told
     }
 
-    /// Takes back what the log did not take.
+    /// Takes back records that the log did not accept.
     pub fn take_back(&self, records: Vec<Record>) {
         let mut rows = self.rows();
         for record in records {
@@ -219,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Keys and counts.
+    /// Returns the keys and counts.
     fn told(records: Vec<Record>) -> Vec<(Option<String>, Option<u64>)> {
         records.into_iter().map(|record| (record.key, record.count)).collect()
     }
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!(take("b", "k", 2), [one("k", None)], "another credential's");
         assert_eq!(take("a", "other", 3), [one("k", Some(2)), one("other", None)]);
         assert_eq!(take("a", "other", 4), []);
-        // Something else that the credential does.
+        // A record of another action of the credential.
         assert_eq!(told(denials.before(&[denied("b", "x")])), []);
         assert_eq!(told(denials.before(&[denied("a", "x")])), [one("other", Some(1))]);
         assert_eq!(told(denials.before(&[denied("a", "x")])), []);
@@ -262,7 +265,7 @@ mod tests {
         assert_eq!(take("a", "other", 6), []);
         let all = denials.due(6, true);
         assert_eq!((denials.untold.load(Ordering::Relaxed), all.len()), (0, 1));
-        // A log that took nothing.
+        // The log rejected all records.
         denials.take_back(all.clone());
         assert_eq!(take("a", "other", 7), []);
         denials.take_back(all);
@@ -279,7 +282,7 @@ mod tests {
         assert_eq!(records.len(), 16);
         let counted = denials.due(0, true);
         assert_eq!(told(counted), [(None, Some(984))]);
-        // A while later they have names again.
+        // After the period, names are recorded again.
         assert_eq!(told(denials.denied(denied("a", "k"), AFTER_MS)), [one("k", None)]);
         for _ in 0..COUNT_MAX - 1 {
             assert_eq!(told(denials.denied(denied("a", "k"), AFTER_MS)), []);

@@ -1,10 +1,11 @@
-//! Periods of backups that end with a key.
+//! Ending backup periods when a key is destroyed.
 //!
 //! ```text
-//!   key is buried --> another period begins --> that is noted of the key --> keys of the periods before it are destroyed
+//!   key is destroyed --> a new period begins --> the periods to end are noted --> the keys of these periods are destroyed
 //! ```
 //!
-//! Whenever the process ends, the same call goes on with the periods that are noted, and ends no other.
+//! If the process ends in between, the same call continues with the noted periods, and ends no
+//! others.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,32 +18,34 @@ use crate::model::KeyId;
 use crate::operations::{damaged, sealed};
 use crate::store::{RecordPath, Transaction};
 
-/// Which periods end with a key, by their numbers, and how many records the store had when each of them began: what tells
-/// of their neighbours, too, once they are gone.
+/// The periods that end with a key, by number, and the number of records that the store had when
+/// each of them began. The latter describes the neighbors of destroyed periods, too.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PeriodEnd {
     periods: Vec<(u32, u64)>,
 }
 
-/// Notes that are read together.
+/// The number of notes that are read at once.
 const PAGE: usize = 100;
 
 impl Service {
-    /// Whether somebody may have periods of backups end: what making backups takes. It is asked before a key is destroyed.
+    /// Checks whether the caller may end backup periods, which needs the permission to make
+    /// backups. Call this before a key is destroyed.
     ///
     /// # Errors
-    /// Not allowed; the audit log's.
+    /// The caller is not allowed; errors of the audit log.
     pub fn may_expire(&self, call: &Call<'_>) -> Result<(), Error> {
         self.authorize(call, &about_backups(), None)
     }
 
-    /// Destroys the keys of all periods whose backups may have a key that was destroyed, by the number of its record in the
-    /// store; `begin` begins another period first. Which ones they were. Called again it goes on where it stopped. Nobody may
-    /// make a backup meanwhile.
+    /// Destroys the keys of all periods whose backups may contain a destroyed key, by the number of
+    /// the key's record in the store. Calls `begin` first, which begins a new period. Returns the
+    /// ended periods. Another call continues an interrupted one. No backup may be made meanwhile.
     ///
     /// # Errors
-    /// A key that was not destroyed; not allowed; the store's; the audit log's; what keeps the periods' keys.
+    /// A key that is not destroyed; the caller is not allowed; errors of the store, of the audit
+    /// log and of the folder of the periods' keys.
     pub fn expire(
         &self,
         call: &Call<'_>,
@@ -73,7 +76,7 @@ impl Service {
             .collect()
     }
 
-    /// Begins another period, and notes which ones before it end with a key.
+    /// Begins a new period, and notes which earlier ones end with a key.
     fn begin_ending(
         &self,
         path: RecordPath,
@@ -91,7 +94,7 @@ impl Service {
         Ok(ending)
     }
 
-    /// What was noted of all keys.
+    /// Returns the notes of all keys.
     fn endings(&self) -> Result<Vec<(RecordPath, PeriodEnd)>, Error> {
         let (context, under) = (self.kms.context(), RecordPath::new("expiries")?);
         let (mut endings, mut after) = (Vec::new(), None);

@@ -1,12 +1,13 @@
-//! The generation of a service: one opening of its seal.
+//! The generation of a service: the time between unsealing and sealing.
 //!
 //! ```text
-//!   unseal --> generation 1 open --seal--> closed for good        every check of generation 1 fails from here on
+//!   unseal --> generation 1 open --seal--> closed permanently     every check of generation 1 fails from here on
 //!   unseal --> generation 2 open                                  a request admitted under 1 does not run under 2
 //! ```
 //!
-//! A front takes a handle before it waits for anything that a client, a lock or a disk controls, and checks it afterwards. It
-//! writes answers inside [`Generation::while_open`], so that no byte of an answer follows the end of [`Generation::close`].
+//! A server takes a handle before it waits for anything that a client, a lock or a disk controls,
+//! and checks it afterwards. It writes answers inside [`Generation::while_open`], so that no byte
+//! of an answer follows the end of [`Generation::close`].
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -19,7 +20,7 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Fails once the seal was closed.
+    /// Fails if the service was sealed.
     ///
     /// # Errors
     /// [`Error::Sealed`].
@@ -27,21 +28,21 @@ impl Generation {
         self.while_open(|| ())
     }
 
-    /// Runs something that must not overlap with the closing of the seal: [`Self::close`] waits for it.
+    /// Runs a function that must not overlap with sealing: [`Self::close`] waits for it.
     ///
     /// # Errors
-    /// [`Error::Sealed`]: the seal was closed, and nothing was run.
+    /// [`Error::Sealed`] if the service was sealed. Then the function was not run.
     pub fn while_open<T>(&self, act: impl FnOnce() -> T) -> Result<T, Error> {
         let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
         if *is_closed { Err(Error::Sealed) } else { Ok(act()) }
     }
 
-    /// Closes the generation, for good. Waits for what [`Self::while_open`] runs.
+    /// Closes the generation permanently. Waits for functions that [`Self::while_open`] runs.
     pub fn close(&self) {
         *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// Whether two handles are of the same generation.
+    /// Returns whether two handles belong to the same generation.
     pub fn is(&self, other: &Generation) -> bool {
         Arc::ptr_eq(&self.is_closed, &other.is_closed)
     }

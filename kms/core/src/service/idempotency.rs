@@ -1,17 +1,19 @@
-//! Changes that are asked for again and done once: `op_id`.
+//! Idempotency: a change with an `op_id` is applied once, even if it is requested again.
 //!
 //! ```text
-//!   op_id, request --may they?--> new:     the change, and in its transaction what it made --> its answer is noted
-//!                            \--> known:   is the key still there? --> the answer of before, or what it made
-//!                            \--> another request under it, or one whose end nobody knows: refused
+//!   op_id, request --allowed?--> new:     the change, and its result in the same transaction --> the answer is noted
+//!                           \--> known:   does the key still exist? --> the stored answer, or the result
+//!                           \--> a different request under it, or one with an unknown outcome: refused
 //! ```
 //!
-//! A note belongs to a tenant and a credential ([`crate::gate::Caller::credential`]), and is sealed. A change and its note
-//! are one transaction: whenever the process ends, either both are there or neither is, and a change that is sent again is done once. A
-//! record is reused after a day, so that the store does not grow with each change.
+//! A note belongs to a tenant and a credential ([`crate::gate::Caller::credential`]), and is
+//! sealed. A change and its note are one transaction. If the process ends, the store has either
+//! both or neither, so a repeated change is applied once. A record is reused after a day, so the
+//! store does not grow with each change.
 //!
-//! A note never contains a secret. If the answer of a change is secret, it is not stored, and a replay fails with `op_id_done`, which
-//! names what was made. A replay is authorised like the change itself, checks the key's state, and appends an audit record.
+//! A note never contains a secret. If the answer of a change is secret, it is not stored, and a
+//! replay fails with `op_id_done`, which names the result. A replay is authorized like the change
+//! itself, checks the key's state, and appends an audit record.
 
 use std::sync::{Arc, PoisonError};
 
@@ -32,71 +34,78 @@ use crate::operations::{
 use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
 use crate::text::{hex, of_base64, of_hex};
 
-/// Most answers that are kept of a tenant.
+/// The maximum number of stored answers per tenant.
 pub const OPS_MAX: usize = 4096;
 
-/// Most of these that one caller takes: the holders of a token and its attenuations, or of a certificate's name.
+/// The maximum number of these per caller: the holders of a token and its attenuations, or of
+/// certificates with one name.
 pub const OPS_OF_CALLER_MAX: usize = 1024;
 
-/// How many are kept free for changes of tokens and policies.
+/// The number of these that are reserved for changes of tokens and policies.
 pub const OPS_RESERVED: usize = 512;
 
-/// Most bytes of an op_id.
+/// The maximum length of an `op_id` in bytes.
 pub const OP_ID_MAX: usize = 128;
 
-/// Most bytes of an answer that is kept.
+/// The maximum size of a stored answer in bytes.
 const ANSWER_MAX: usize = 64 << 10;
 
-/// Records that are read together.
+/// The number of records that are read at once.
 const PAGE: usize = 100;
 
-/// A change with an `op_id`, the caller's own name for it.
+/// A change with an `op_id`, which the client chose.
 #[derive(Clone, Copy, Debug)]
 pub struct IdempotentRequest<'a> {
-    /// The name.
+    /// The `op_id`.
     pub op_id: &'a str,
-    /// SHA-256 of all that is asked for, in one form.
+    /// The SHA-256 of the request in canonical form.
     pub request: [u8; 32],
-    /// Which kind of change it is.
+    /// The requested action.
     pub action: Action,
-    /// Whose keys it is about, or who counts it.
+    /// The tenant of the key, or the tenant whose limit counts the note.
     pub tenant: &'a Label,
-    /// About which key; none where it is about no key, as tokens and policies are.
+    /// The key; `None` for changes of tokens and policies.
     pub key: Option<&'a Label>,
     /// Whether the answer is secret, as that of a new token is.
     pub is_secret: bool,
 }
 
-/// How to go on with a change that has an `op_id`.
+/// The next step for a change that has an `op_id`.
 #[derive(Debug)]
 pub enum OpStart {
-    /// It is new: run it with calls that carry the op ([`Call::op`]), then pass its result to `op_end`.
+    /// It is new: run it with calls that carry the op ([`Call::op`]), then pass its result to
+    /// `op_end`.
     New(Op),
-    /// It withdraws use, and as many notes are kept as may be: do it without a note. A limit refuses no revocation.
+    /// It withdraws use, and the number of notes is at its limit: run it without a note. A limit
+    /// refuses no revocation.
     Untracked,
     /// It was done before; replay this answer.
     Replayed(Zeroizing<Vec<u8>>),
-    /// It was done before, and the process ended before its answer was noted: what it made, which is the id of a version
-    /// or key, or of a token, or the version of a set of policies.
+    /// It was done before, and the process ended before its answer was noted. Has the result: the
+    /// id of a version, key or token, or the version of a set of policies.
     Completed(String),
 }
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug)]
 pub enum OpResult<'a> {
-    /// It was done, and this was answered.
+    /// It was done, with this answer.
     Done(&'a [u8]),
     /// It was refused, or failed.
     Failed,
 }
 
 impl Service {
-    /// Begins a change under a caller's name for it, or finds that it was done.
+    /// Begins a change under an `op_id`, or finds that it was done before.
     ///
     /// # Errors
-    /// [`Error::OpReused`]; [`Error::OpOfName`]; [`Error::OpRunning`]; [`Error::OutcomeUnknown`] of a change whose end nobody
-    /// knows; [`Error::TooLarge`] if as many are kept as may be, unless the change withdraws use; a name that can't be one; not allowed; of a change that was
-    /// done: [`Error::OpDone`] if its answer is secret; the key is missing, another one or deleted; the audit log's.
+    /// - [`Error::OpReused`], [`Error::OpOfName`], [`Error::OpRunning`].
+    /// - [`Error::OutcomeUnknown`] if the outcome of the earlier change is unknown.
+    /// - [`Error::TooLarge`] if the number of notes is at its limit, unless the change withdraws
+    ///   use.
+    /// - A malformed `op_id`; the caller is not allowed; errors of the audit log.
+    /// - If the change was done before: [`Error::OpDone`] if its answer is secret; the key is
+    ///   missing, replaced or deleted.
     pub fn op_begin(
         &self,
         call: &Call<'_>,
@@ -105,10 +114,10 @@ impl Service {
         self.op_begin_making(call, asked, None)
     }
 
-    /// The same of a change that makes a key, which policies are asked about.
+    /// Begins a change that creates a key, which policies are asked about.
     ///
     /// # Errors
-    /// As [`Self::op_begin`].
+    /// Those of [`Self::op_begin`].
     pub fn op_begin_making(
         &self,
         call: &Call<'_>,
@@ -156,7 +165,8 @@ impl Service {
         }
         let doubtful = slots.iter().position(|slot| slot.doubtful.as_ref() == Some(&id));
         if let Some(place) = doubtful {
-            // It has happened by now, or it never will once this one has: they replace the same generation.
+            // The earlier change has been applied by now, or it cannot be applied after this one:
+            // both replace the same generation.
             slots[place] = read_one(kms, tenant, place)?;
         }
         let at = |id: &str| {
@@ -197,10 +207,10 @@ impl Service {
         }))
     }
 
-    /// Notes what was answered. What was done is known without that, too.
+    /// Stores the answer. Even without it, the store knows that the change was done.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn op_end(&self, op: Op, ended: OpResult<'_>) -> Result<(), Error> {
         let mut all = self.ops.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = all.get_mut(&op.tenant).and_then(|slots| slots.get_mut(op.place));
@@ -229,7 +239,8 @@ impl Service {
         if !is_stored && made.is_some() {
             return Ok(());
         }
-        // Where nothing was to be changed, as with a token that was revoked before, this is all that is noted.
+        // If the change had nothing to do, as with a token that was revoked before, this is the
+        // only note.
         let noted = op.note.completed(made.as_deref(), Some(answer).filter(|_| is_stored));
         match write(kms.context(), &op.tenant, op.place, slot.generation, &noted) {
             Ok(()) => {
@@ -238,15 +249,15 @@ impl Service {
                 Ok(())
             }
             Err(error) => {
-                // What the store has now is read when somebody asks for it again.
+                // The content of the store is read on the next request with this `op_id`.
                 slot.doubtful = Some(op.note.id);
                 Err(error)
             }
         }
     }
 
-    /// Answers a change that was done before: checks the key, appends an audit record, and checks authority and key again before it
-    /// releases the answer.
+    /// Answers a change that was done before: checks the key, appends an audit record, and checks
+    /// the permission and the key again before it releases the answer.
     fn replay(
         &self,
         call: &Call<'_>,
@@ -283,7 +294,7 @@ impl Service {
         if let (Action::Destroy | Action::Trim, None, Some(made)) =
             (asked.action, &noted.answer, &noted.made)
         {
-            // What comes behind the first transaction may be missing.
+            // Steps after the first transaction may be missing.
             self.kms.resume_destruction(&made.parse::<KeyId>()?)?;
         }
         let begun = match (noted.answer.take().map(Zeroizing::new), noted.made.clone()) {
@@ -294,7 +305,7 @@ impl Service {
                 OpStart::Replayed(Zeroizing::new(answer))
             }
             (None, Some(made)) => OpStart::Completed(made),
-            // A program of before noted changes before it began them.
+            // Older programs noted changes before they began them.
             (None, None) => return Err(Error::OutcomeUnknown),
         };
         Ok((noted, begun))
@@ -305,7 +316,7 @@ impl Service {
         let (Some(name), false) =
             (asked.key, matches!(asked.action, Action::Delete | Action::Destroy))
         else {
-            // A key that was deleted or destroyed by this change is gone.
+            // This change itself deleted or destroyed the key.
             return Ok(());
         };
         let id = self.find(&KeyRef { tenant: asked.tenant, name })?;
@@ -316,18 +327,19 @@ impl Service {
     }
 }
 
-/// Whether a change can take a key, a version, a token or a permission out of use. Done twice, it is the same.
+/// Returns whether a change can withdraw the use of a key, a version, a token or a permission.
+/// Repeating such a change has no further effect.
 fn withdraws_use(asked: &IdempotentRequest<'_>) -> bool {
     match asked.action {
         Action::Disable | Action::Delete | Action::Destroy | Action::Trim => true,
-        // Limits of versions, and policies that forbid.
+        // Minimum versions, and policies that forbid.
         Action::Config | Action::Policy => true,
         Action::Token => !asked.is_secret,
         _ => false,
     }
 }
 
-/// The result of looking up an op_id.
+/// The result of looking up an `op_id`.
 enum Lookup {
     /// The change is new.
     New(Op),
@@ -344,14 +356,14 @@ fn key_of(made: &str) -> Option<KeyId> {
 /// Separates these digests from those of older programs.
 const OP_ID: &[u8] = b"gabion kms op_id 2\0";
 
-/// A digest of the caller's credential and an op_id.
+/// Returns a digest of the caller's credential and an `op_id`.
 fn id_of(call: &Call<'_>, op_id: &str) -> String {
     let digest = Sha256::new_with_prefix(OP_ID).chain_update(call.who.credential());
     hex(&digest.chain_update(op_id).finalize())
 }
 
-/// The digest that older programs used: of the principal's name and an op_id. A name identifies nobody, so such a note is never
-/// replayed.
+/// Returns the digest that older programs used: of the principal's name and an `op_id`. Different
+/// callers may have the same name, so such a note is never replayed.
 fn id_by_name(call: &Call<'_>, op_id: &str) -> String {
     let principal = call.who.principal().as_str();
     let digest = Sha256::new()
@@ -366,7 +378,7 @@ fn path(tenant: &Label, place: usize) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("ops/{tenant}/{place:06}"))?)
 }
 
-/// All that is known of a tenant, in the order of its places.
+/// Reads all notes of a tenant, in the order of their places.
 fn read_all(kms: &Kms, tenant: &Label) -> Result<Vec<Slot>, Error> {
     let (context, under) = (kms.context(), RecordPath::new(format!("ops/{tenant}"))?);
     let (mut slots, mut after) = (Vec::new(), None);
@@ -378,7 +390,7 @@ fn read_all(kms: &Kms, tenant: &Label) -> Result<Vec<Slot>, Error> {
             let place = at.as_str().rsplit('/').next().and_then(|place| place.parse().ok());
             let place = place.filter(|&place: &usize| place < OPS_MAX);
             let place = place.ok_or_else(|| damaged(at, "it has no place among others"))?;
-            // Of one that is missing the change never happened.
+            // A change without a note never happened.
             slots.resize_with(place, Slot::default);
             let Some(value) = &record.value else { return Err(damaged(at, "it was buried")) };
             let plain = context.sealer.open(at, record.generation, value)?;
@@ -387,7 +399,8 @@ fn read_all(kms: &Kms, tenant: &Label) -> Result<Vec<Slot>, Error> {
     }
 }
 
-/// Refuses a caller whose share of a tenant's notes is used up, so that nobody uses up those of others.
+/// Rejects a caller whose share of a tenant's notes is used up, so that one caller cannot use up
+/// the others' share.
 fn check_share(slots: &[Slot], holder: Option<&str>, steady_ms: u64) -> Result<(), Error> {
     let Some(holder) = holder else { return Ok(()) };
     let is_theirs =
@@ -401,7 +414,7 @@ fn check_share(slots: &[Slot], holder: Option<&str>, steady_ms: u64) -> Result<(
     }
 }
 
-/// A place for a note, of the first `most`. The store has the last word of what is there.
+/// Finds a free place for a note among the first `most`. The store decides whether it is free.
 fn free(
     kms: &Kms,
     tenant: &Label,
@@ -424,7 +437,7 @@ fn free(
     }
 }
 
-/// What the store has at a place.
+/// Reads the note at a place from the store.
 fn read_one(kms: &Kms, tenant: &Label, place: usize) -> Result<Slot, Error> {
     let (generation, noted) = stored_op(kms.context(), tenant, place)?;
     Ok(slot(kms, generation, noted.as_ref()))
@@ -437,7 +450,7 @@ fn slot(kms: &Kms, generation: u64, noted: Option<&StoredOp>) -> Slot {
     Slot { generation, known, holder, ..Slot::default() }
 }
 
-/// A record and its generation; 0 where there is none.
+/// Reads a record and its generation; 0 if it is missing.
 fn stored_op(
     context: &StoreContext,
     tenant: &Label,
@@ -462,7 +475,7 @@ fn written(noted: Option<&StoredOp>) -> Result<Zeroizing<Vec<u8>>, Error> {
     text.map(Zeroizing::new).map_err(|error| Error::Parameter(error.to_string()))
 }
 
-/// Writes a record by itself.
+/// Writes a record in its own transaction.
 fn write(
     context: &StoreContext,
     tenant: &Label,

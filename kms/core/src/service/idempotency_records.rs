@@ -1,4 +1,4 @@
-//! What is noted of changes that may be asked for again.
+//! The notes of changes with an `op_id`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,20 +12,20 @@ use crate::text::base64;
 /// How long an answer is kept, in milliseconds: 24 hours.
 pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// What is known of changes, a tenant each.
+/// The notes of each tenant.
 #[derive(Default)]
 pub struct IdempotencyRecords(pub Mutex<HashMap<Label, Vec<Slot>>>);
 
-/// A record, as far as it is in memory: answers stay in the store.
+/// A note as it is kept in memory, without the answer, which stays in the store.
 #[derive(Default)]
 pub struct Slot {
     pub generation: u64,
     pub known: Option<CompletedOp>,
-    /// The change that is under way and is to be noted here, and what is asked for.
+    /// The running change that will be noted here: its id and its request.
     pub running: Option<(String, String)>,
-    /// The change that may have happened, and may still happen, with its note here.
+    /// A change with an unknown outcome that may still be applied, with its note here.
     pub doubtful: Option<String>,
-    /// Whose change it is or was.
+    /// The caller of the change.
     pub holder: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct Slot {
 #[derive(Clone)]
 pub struct CompletedOp {
     pub id: String,
-    /// How old it was, and when, by a clock that never jumps.
+    /// The age of the change when it was read, and the time of that by a monotonic clock.
     pub age_ms: u64,
     pub steady_ms: u64,
 }
@@ -42,24 +42,26 @@ pub struct CompletedOp {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredOp {
-    /// Whose, and under which name: a digest.
+    /// A digest of the credential and the `op_id`.
     pub id: String,
-    /// SHA-256 of what was asked for.
+    /// The SHA-256 of the request.
     pub request: String,
-    /// When.
+    /// The time.
     pub at_ms: u64,
-    /// Who is limited to a number of notes. None in notes of older programs, and of the process itself.
+    /// The caller that the limit counts. `None` in notes of older programs and of the process
+    /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// What the change made: the note is in the transaction of the change. None in notes of older programs.
+    /// The result of the change; the note is part of the change's transaction. `None` in notes of
+    /// older programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<String>,
-    /// What was answered, in base64. None: that was not noted.
+    /// The answer, in base64. `None` if it was not stored.
     pub answer: Option<String>,
 }
 
 impl Slot {
-    /// Whether another change may be noted here, at a time of the clock that never jumps.
+    /// Returns whether another change may be noted here, at a time of the monotonic clock.
     pub fn is_free(&self, steady_ms: u64) -> bool {
         self.running.is_none()
             && self.doubtful.is_none()
@@ -68,7 +70,7 @@ impl Slot {
 }
 
 impl StoredOp {
-    /// The note of the same change with what it made and answered.
+    /// Returns the note of the same change with its result and answer.
     pub fn completed(&self, made: Option<&str>, answer: Option<&[u8]>) -> Self {
         let (made, answer) = (made.map(str::to_owned), answer.map(base64));
         StoredOp { made, answer, ..self.clone() }
@@ -76,29 +78,31 @@ impl StoredOp {
 }
 
 impl CompletedOp {
-    /// Of a note that is read, or was written just now.
+    /// Creates the state of a note that was read or written just now.
     pub fn of(noted: &StoredOp, now_ms: u64, steady_ms: u64) -> Self {
         let age_ms = now_ms.saturating_sub(noted.at_ms);
         CompletedOp { id: noted.id.clone(), age_ms, steady_ms }
     }
 
-    /// Whether it counts still. A clock that jumps while the process runs changes nothing.
+    /// Returns whether the note is still valid. Jumps of the wall clock while the process runs have
+    /// no effect.
     pub fn is_kept(&self, steady_ms: u64) -> bool {
         self.age_ms.saturating_add(steady_ms.saturating_sub(self.steady_ms)) < KEPT_MS
     }
 }
 
-/// A change that is under way. Its note is committed by the first transaction of the calls that carry it ([`super::Call::op`]).
+/// A running change. Its note is committed by the first transaction of the calls that carry it
+/// ([`super::Call::op`]).
 #[derive(Debug)]
 #[must_use = "what came of it is noted by `op_end`"]
 pub struct Op {
     pub(super) tenant: Label,
     pub(super) place: usize,
-    /// The note, without what the change made and answered.
+    /// The note, without the result and the answer.
     pub(super) note: StoredOp,
     /// The generation of the record that the note replaces.
     pub(super) before: u64,
-    /// Whether the same was begun before, and may still happen.
+    /// Whether the same change was begun before, and may still be applied.
     pub(super) was_doubtful: bool,
     pub(super) is_secret: bool,
     /// The note, to be committed with the change.

@@ -1,4 +1,4 @@
-//! Public keys of a tenant, for whoever verifies without the service.
+//! Lists a tenant's public keys, for clients that verify without the service.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -9,49 +9,52 @@ use crate::error::Error;
 use crate::gate::{Action, Method, Request};
 use crate::model::{Capability, KeyAlgorithm, KeyId, Label, State, VersionId};
 
-/// A version's public key.
+/// The public key of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyingKey {
-    /// What the key is called.
+    /// The key's name.
     pub name: Label,
-    /// Which version.
+    /// The version.
     pub by: VersionId,
-    /// Its bytes, as its standard has them.
+    /// The public key, in the encoding of its standard.
     pub bytes: Vec<u8>,
 }
 
-/// Which public keys of a tenant are wanted.
+/// A query for the public keys of a tenant.
 #[derive(Clone, Copy)]
 pub struct VerifyingKeys<'a> {
-    /// Whose.
+    /// The tenant.
     pub tenant: &'a Label,
-    /// How their names begin.
+    /// The prefix of the keys' names.
     pub prefix: &'a str,
-    /// The only key that is wanted, instead of those of a prefix.
+    /// The only key to return, instead of those with the prefix.
     pub name: Option<&'a Label>,
     /// Returns whether keys of an algorithm are wanted.
     pub is_wanted: &'a dyn Fn(KeyAlgorithm) -> bool,
     /// The name and the version after which to begin.
     pub after: Option<(&'a Label, u32)>,
-    /// The maximum number of keys, up to [`VERIFYING_KEYS_MAX`]. `None`: all keys are wanted, and more than that are refused.
+    /// The maximum number of keys, up to [`VERIFYING_KEYS_MAX`]. `None`: return all keys, and fail
+    /// if there are more than that.
     pub most: Option<usize>,
 }
 
-/// Most public keys of one answer.
+/// The maximum number of public keys in one answer.
 pub const VERIFYING_KEYS_MAX: usize = 1000;
 
-/// Versions of a key that are read together.
+/// The number of versions of a key that are read at once.
 const READ_TOGETHER: usize = 100;
 
-/// Microseconds of a record that is read, about.
+/// The approximate cost of reading a record, in microseconds.
 const READ_US: u64 = 20;
 
 impl Service {
-    /// The public keys that verify a tenant's signatures, in the order of names and versions, and whether there are more: of
-    /// versions that may verify, of keys that the caller may see.
+    /// Returns the public keys that verify a tenant's signatures, in the order of names and
+    /// versions, and whether there are more. Only versions that may verify, of keys that the caller
+    /// may see, are included.
     ///
     /// # Errors
-    /// Not allowed; more than [`VERIFYING_KEYS_MAX`] of them where all are wanted; the store's; the audit log's.
+    /// The caller is not allowed; there are more than [`VERIFYING_KEYS_MAX`] keys and all are
+    /// wanted; errors of the store and of the audit log.
     pub fn verifying_keys(
         &self,
         call: &Call<'_>,
@@ -107,14 +110,16 @@ impl Service {
         self.perform_use(call, &request, None, read, |_| done(None), |_| Ok(()))
     }
 
-    /// Charges a tenant for records that were read: nobody knows before how many there are, so that is owed.
+    /// Charges a tenant for the records that were read. Their number is not known in advance, so
+    /// the tenant may get into debt.
     pub(super) fn owe(&self, call: &Call<'_>, tenant: &Label, records: u64) {
         if call.who.method() != Method::Local {
             let _ = self.quota.take(Some(tenant), READ_US * records, Instant::now);
         }
     }
 
-    /// Adds the public keys of one key's versions after a number, until there is one more than `most` of all.
+    /// Adds the public keys of one key's versions after a number, until there is one more than
+    /// `most` in total.
     fn verifying_keys_of(
         &self,
         call: &Call<'_>,

@@ -9,10 +9,12 @@ use crate::jwt::{ExpectedClaims, Jwt, NewJwt};
 use crate::operations::{SignedJwt, VerifiedJwt};
 
 impl Service {
-    /// Signs a token. Returns it, and when it ends in seconds since 1970. The log is told the digests of its claims and of the token.
+    /// Signs a token. Returns the token, and when it expires in seconds since 1970. The audit
+    /// record has the digests of the claims and of the token.
     ///
     /// # Errors
-    /// As [`NewJwt::claims`] and [`crate::operations::Kms::sign_jwt`]; not allowed, also meanwhile; the audit log's.
+    /// Those of [`NewJwt::claims`] and [`crate::operations::Kms::sign_jwt`]; the caller is not
+    /// allowed, or no longer; errors of the audit log.
     pub fn sign_jwt(
         &self,
         call: &Call<'_>,
@@ -43,10 +45,12 @@ impl Service {
         Ok((signed, claims.exp_s()))
     }
 
-    /// Verifies a token by a key. The log is told the digests that [`Self::sign_jwt`] tells of.
+    /// Verifies a token with a key. The audit record has the same digests as that of
+    /// [`Self::sign_jwt`].
     ///
     /// # Errors
-    /// As [`ExpectedClaims::check`] and [`crate::operations::Kms::verify_jwt`]; not allowed, also meanwhile; the audit log's.
+    /// Those of [`ExpectedClaims::check`] and [`crate::operations::Kms::verify_jwt`]; the caller is
+    /// not allowed, or no longer; errors of the audit log.
     pub fn verify_jwt(
         &self,
         call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! Making, changing and looking at keys.
+//! Creating, changing and describing keys.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,11 +22,11 @@ pub struct KeyDetails {
 /// The summary of a key in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySummary {
-    /// Its name.
+    /// The key's name.
     pub name: Label,
-    /// Its id.
+    /// The key's id.
     pub id: KeyId,
-    /// Its labels.
+    /// The key's labels.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -35,28 +35,29 @@ pub struct KeySummary {
 pub struct KeyPage {
     /// The keys, in the order of their names.
     pub keys: Vec<KeySummary>,
-    /// The name after which the next page begins. `None` if there is no further key.
+    /// The name after which the next page begins. `None` on the last page.
     pub next: Option<Label>,
 }
 
-/// About how many bytes of labels a page of a list has at most.
+/// The approximate maximum size of the labels on a page of a list, in bytes.
 const LABELS_BYTES_MAX: usize = 1 << 20;
 
 impl Service {
-    /// Makes a key.
+    /// Creates a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::create`]; not allowed; the audit log's. So it is with every verb here.
+    /// Those of [`crate::operations::Kms::create`]; the caller is not allowed; errors of the audit
+    /// log. The other operations here add the same errors.
     pub fn create(&self, call: &Call<'_>, new: &NewKey) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let request = Request { makes: Some(new), ..of(Action::Create, &key) };
         self.perform_change(call, &request, |kms| kms.create(new), |id| Some(id.to_string()))
     }
 
-    /// Makes a key that conforms to something.
+    /// Creates a key that conforms to a standard.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::create_conforming`].
+    /// Those of [`crate::operations::Kms::create_conforming`].
     pub fn create_conforming(
         &self,
         call: &Call<'_>,
@@ -66,10 +67,10 @@ impl Service {
         self.create_on(call, new, &Terms { conformance: to.clone(), ..Terms::default() })
     }
 
-    /// Makes a key that keeps to something.
+    /// Creates a key with restrictions.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::create_on`].
+    /// Those of [`crate::operations::Kms::create_on`].
     pub fn create_on(
         &self,
         call: &Call<'_>,
@@ -78,24 +79,24 @@ impl Service {
     ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let create = |kms: &Kms| kms.create_on(new, terms);
-        // Policies are asked about what it is to be, and not about a name that nobody has.
+        // Policies decide by the new key's properties, because its name does not exist yet.
         let request = Request { makes: Some(new), ..of(Action::Create, &key) };
         self.perform_change(call, &request, create, |id| Some(id.to_string()))
     }
 
-    /// Gives a key one version more.
+    /// Adds a version to a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::rotate`].
+    /// Those of [`crate::operations::Kms::rotate`].
     pub fn rotate(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<VersionId, Error> {
         let rotate = |kms: &Kms| kms.rotate(&self.find(key)?);
         self.perform_change(call, &of(Action::Rotate, key), rotate, |id| Some(id.to_string()))
     }
 
-    /// Changes some things of a key, all of them or none. Returns the key's id.
+    /// Applies several changes to a key, all or none. Returns the key's id.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::configure`].
+    /// Those of [`crate::operations::Kms::configure`].
     pub fn configure(
         &self,
         call: &Call<'_>,
@@ -112,10 +113,10 @@ impl Service {
         )
     }
 
-    /// Sets the oldest version that may be used for something.
+    /// Sets the oldest version that may be used for an operation.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::set_minimum`].
+    /// Those of [`crate::operations::Kms::set_minimum`].
     pub fn set_minimum(
         &self,
         call: &Call<'_>,
@@ -129,7 +130,7 @@ impl Service {
     /// Replaces a key's labels.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::set_labels`].
+    /// Those of [`crate::operations::Kms::set_labels`].
     pub fn set_labels(
         &self,
         call: &Call<'_>,
@@ -139,10 +140,10 @@ impl Service {
         self.configure(call, key, &[KeyChange::Labels(labels.clone())]).map(drop)
     }
 
-    /// Takes a version out of use, or puts it into use again.
+    /// Disables or enables a version.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::set_state`].
+    /// Those of [`crate::operations::Kms::set_state`].
     pub fn set_state(
         &self,
         call: &Call<'_>,
@@ -160,10 +161,10 @@ impl Service {
         .map(drop)
     }
 
-    /// Destroys the versions before one. Returns the key's id.
+    /// Destroys the versions before `before`. Returns the key's id.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::trim`].
+    /// Those of [`crate::operations::Kms::trim`].
     pub fn trim(&self, call: &Call<'_>, key: &KeyRef<'_>, before: u32) -> Result<KeyId, Error> {
         self.change_with_details(
             call,
@@ -177,23 +178,23 @@ impl Service {
     /// Deletes a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::delete`].
+    /// Those of [`crate::operations::Kms::delete`].
     pub fn delete(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
         self.change(call, Action::Delete, key, |kms, id| kms.delete(id)).map(drop)
     }
 
-    /// Restores a key that was deleted. Returns the key's id.
+    /// Restores a deleted key. Returns the key's id.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::restore`].
+    /// Those of [`crate::operations::Kms::restore`].
     pub fn restore(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyId, Error> {
         self.change(call, Action::Restore, key, |kms, id| kms.restore(id))
     }
 
-    /// Destroys a key that is deleted. Which one it was: its name is free then.
+    /// Destroys a deleted key. Returns its id, because its name becomes free.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::destroy`].
+    /// Those of [`crate::operations::Kms::destroy`].
     pub fn destroy(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyId, Error> {
         let destroy = |kms: &Kms| {
             let id = self.find(key)?;
@@ -202,10 +203,10 @@ impl Service {
         self.perform_change(call, &of(Action::Destroy, key), destroy, |id| Some(id.to_string()))
     }
 
-    /// What a key and its versions are.
+    /// Describes a key and its versions.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::describe`].
+    /// Those of [`crate::operations::Kms::describe`].
     pub fn show(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<KeyDetails, Error> {
         let show = || {
             let id = self.find(key)?;
@@ -215,11 +216,11 @@ impl Service {
         self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
-    /// The keys of a tenant that the caller may see and whose names begin so, in the order of their names, at most `most` that
-    /// come after a name.
+    /// Lists the keys of a tenant with a name prefix that the caller may see, in the order of their
+    /// names: at most `most` after a name.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::list`].
+    /// Those of [`crate::operations::Kms::list`].
     pub fn list(
         &self,
         call: &Call<'_>,
@@ -237,10 +238,11 @@ impl Service {
         Ok(keys)
     }
 
-    /// The same with the keys' labels. A page has fewer than `most` keys if their labels take more than 1 MiB.
+    /// Lists keys like [`Self::list`], with their labels. A page has fewer than `most` keys if
+    /// their labels take more than 1 MiB.
     ///
     /// # Errors
-    /// As [`Self::list`].
+    /// Those of [`Self::list`].
     pub fn list_labelled(
         &self,
         call: &Call<'_>,
@@ -254,7 +256,7 @@ impl Service {
         let is_cut = self.visit_listed(call, walk, most, |name, id| {
             let labels = match self.kms.describe(&id) {
                 Ok(key) => key.labels,
-                // It was destroyed meanwhile, and is listed as it was.
+                // The key was destroyed meanwhile, and is listed without labels.
                 Err(Error::Destroyed) => BTreeMap::new(),
                 Err(error) => return Err(error),
             };
@@ -269,7 +271,8 @@ impl Service {
         Ok(KeyPage { keys, next })
     }
 
-    /// Visits at most `most` keys that the caller may see. Returns whether it stopped before the end of the names.
+    /// Visits at most `most` keys that the caller may see. Returns whether it stopped before the
+    /// end of the names.
     fn visit_listed(
         &self,
         call: &Call<'_>,
@@ -305,10 +308,10 @@ impl Service {
         self.perform_use(call, &request, None, list, |_| done(None), |_| Ok(()))
     }
 
-    /// Describes a key and signs that.
+    /// Describes a key and signs the description.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::attest`].
+    /// Those of [`crate::operations::Kms::attest`].
     pub fn attest(
         &self,
         call: &Call<'_>,
@@ -359,7 +362,7 @@ impl Service {
     }
 }
 
-/// What the log is told of a change: all that may take something away.
+/// Returns the audit record's form of a change that may remove permissions.
 fn setting(change: &KeyChange) -> Option<Setting> {
     match change {
         KeyChange::Minimum(Minimum::Sign, version) => Some(Setting::MinSign(*version)),
@@ -374,7 +377,7 @@ fn setting(change: &KeyChange) -> Option<Setting> {
     }
 }
 
-/// A request about one key.
+/// Returns a request about one key.
 pub(super) fn of<'a>(action: Action, key: &KeyRef<'a>) -> Request<'a> {
     Request {
         action,
@@ -385,7 +388,7 @@ pub(super) fn of<'a>(action: Action, key: &KeyRef<'a>) -> Request<'a> {
     }
 }
 
-/// What is told of what was done and has no digests.
+/// Returns the audit entry of a successful operation without digests.
 pub(super) fn done(key: Option<String>) -> AuditEntry {
     AuditEntry { key, input: None, output: None, outcome: Outcome::Done }
 }

@@ -1,22 +1,27 @@
-//! Everything that a front needs, one call a verb: who is it, may they, do it, tell of it, may they still, answer.
+//! The service: one call for each operation of a server, with authentication, authorization, quotas
+//! and audit.
 //!
 //! ```text
-//!   token --authenticate--> Authenticated
+//!   token --authenticate--> Caller
 //!
-//!   a use      allow --> quota, a place --> operate --> append a record --> allow, may it still? --> answer
-//!                                                                            '--> no: append `withheld` --> error
-//!   a change   allow --> quota, a place --> append `begun`, durable --> operate --> append what came of it, durable --> answer
+//!   a use      allow --> quota, a slot --> operate --> append a record --> allow, still? --> answer
+//!                                                                           '--> no: append `withheld` --> error
+//!   a change   allow --> quota, a slot --> append `begun`, durable --> operate --> append the outcome, durable --> answer
 //! ```
 //!
-//! - Once the seal is closed ([`Generation`]) nothing begins any more, and what was computed is withheld.
-//! - Nothing is answered that the audit log does not tell of. Where it can't be written, everything is refused.
-//! - What was not allowed, and what failed, is told of too, equal denials of one credential in a row as one record with a count; who
-//!   could not be authenticated is only counted.
-//! - What is refused costs the quota of its credential ([`Service::charge_refusal`]).
-//! - What the clock has rotated is a change like others, by a principal of the service's own: [`Service::rotate_due`].
-//! - So are the service's own keys, when they are made: [`Service::make_own`].
-//! - A store that is older than its log is made as narrow again as the log says, before anything is served: [`Service::reconcile_report`].
-//! - A key that a caller's token hides answers as one that does not exist.
+//! - After the service is sealed ([`Generation`]), no operation begins, and computed results are
+//!   withheld.
+//! - Every answered operation is in the audit log. If the log cannot be written, everything is
+//!   refused.
+//! - Denied and failed operations are recorded, too; equal denials of one credential in a row share
+//!   one record with a count. Failed authentications are only counted.
+//! - Refused requests are charged to the credential ([`Service::charge_refusal`]).
+//! - An automatic rotation is a change like others, by a principal of the service itself:
+//!   [`Service::rotate_due`].
+//! - So is the creation of the service's own keys: [`Service::make_own`].
+//! - If the store is older than its log, the restrictions in the log are reapplied before requests
+//!   are served: [`Service::reconcile_report`].
+//! - A key that the caller's token hides answers exactly like a missing one.
 
 mod administration;
 mod admission;

@@ -1,4 +1,5 @@
-//! Opening a service: its keys for checkpoints, its log, and whether that is the log that the store knows.
+//! Opening a service: its checkpoint keys and its log, and the check that the log is the one that
+//! the store knows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,32 +25,32 @@ use crate::seal::Key;
 use crate::store::{RecordPath, SettleOutcome, Transaction, settle};
 use crate::text::{hex, of_hex};
 
-/// Where the audit log is.
+/// The location of the audit log.
 #[derive(Clone)]
 pub enum AuditAt<'a> {
-    /// In a folder.
+    /// A folder.
     Folder(&'a Path),
-    /// In memory: it ends with the process, and nothing is written to any disk.
+    /// In memory: it ends with the process, and nothing is written to disk.
     Memory,
-    /// In a folder of a disk that the caller brings.
+    /// A folder of a disk that the caller provides.
     Disk(Arc<dyn Disk>, &'a Path),
 }
 
-/// How a service is set up.
+/// The configuration of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Who may what.
+    /// The gate.
     pub gate: gate::Options,
     /// The audit log.
     pub log: audit::Options,
-    /// The log's name: a URL without its scheme. It may not change.
+    /// The log's name: a URL without its scheme. It cannot be changed.
     pub origin: String,
-    /// When a use is told of. Changes are always durable.
+    /// The durability of the audit records of uses. Those of changes are always durable.
     pub class: Class,
-    /// What each tenant may have done.
+    /// The quotas of tenants.
     pub quota: QuotaOptions,
-    /// Whether a store of an older format opens although its audit log says that it was upgraded: somebody with enough shares
-    /// restores a backup from before the upgrade.
+    /// Whether to open a store of an older format although its audit log says that it was upgraded.
+    /// Set when an operator with enough shares restores a backup from before the upgrade.
     pub takes_older: bool,
 }
 
@@ -66,22 +67,23 @@ impl Default for Options {
     }
 }
 
-/// What the store knows of the log: how far it had come.
+/// The last known size of the log, as the store notes it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
     size: u64,
     root: String,
-    /// Whether the store is older than that, and what takes something away is being done again.
+    /// Whether the store is older than that, and restrictions are still being reapplied.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_behind: bool,
 }
 
 impl Service {
-    /// Opens a service over the keys of a store, and its audit log.
+    /// Opens a service on the keys of a store and its audit log.
     ///
     /// # Errors
-    /// The store's and the log's; a log that is older than the store knows, or another one.
+    /// Errors of the store and of the log; a log that is older than the store knows, or a different
+    /// one.
     pub fn open(kms: Kms, audit: &AuditAt<'_>, options: Options) -> Result<Self, Error> {
         check_has_head(kms.context(), options.takes_older)?;
         let keys = keys(kms.context(), &options.origin)?;
@@ -125,11 +127,11 @@ impl Service {
         Ok(service)
     }
 
-    /// Signs how far the audit log has come, and notes that in the store, so that a log that is put back is noticed.
-    /// To be called about once a second, and at the end.
+    /// Makes a checkpoint of the audit log, and notes it in the store, so that a rollback of the
+    /// log is detected. Call it about once a second, and at the end.
     ///
     /// # Errors
-    /// The log's and the store's.
+    /// Errors of the log and of the store.
     pub fn checkpoint(&self) -> Result<audit::Checkpoint, Error> {
         self.append_denials(self.generation.check().is_err())?;
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -146,7 +148,7 @@ fn path(name: &str) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("system/{name}"))?)
 }
 
-/// The keys that sign checkpoints. They are made at the first call.
+/// Returns the keys that sign checkpoints. The first call generates them.
 fn keys(context: &StoreContext, origin: &str) -> Result<Keys, Error> {
     let path = path("audit")?;
     match opened_bytes(context, &path)? {
@@ -163,7 +165,7 @@ fn keys(context: &StoreContext, origin: &str) -> Result<Keys, Error> {
     }
 }
 
-/// The key of the digests that tell of secrets. It is made at the first call.
+/// Returns the key of the digests of secrets. The first call generates it.
 fn digests(context: &StoreContext) -> Result<Key, Error> {
     let path = path("audit-digests")?;
     match opened_bytes(context, &path)? {
@@ -177,8 +179,9 @@ fn digests(context: &StoreContext) -> Result<Key, Error> {
     }
 }
 
-/// Refuses a store that is being upgraded, had a log, and has no note of how far that had come: the first program that made logs noted
-/// it before it served anything. What was removed before the upgrade nothing else tells of.
+/// Rejects a store that is being upgraded, had a log, and does not note the log's size. The first
+/// program with a log noted the size before it served requests, so a missing note was removed, and
+/// nothing else reveals what was removed before the upgrade.
 fn check_has_head(context: &StoreContext, takes_older: bool) -> Result<(), Error> {
     let (seed, head) = (path("audit")?, path("audit-head")?);
     let has_log = opened_bytes(context, &seed)?.is_some();
@@ -191,8 +194,8 @@ fn check_has_head(context: &StoreContext, takes_older: bool) -> Result<(), Error
     }
 }
 
-/// Whether a log goes on from where the store knows it; how far that is, and whether the store was being made as narrow as it
-/// says.
+/// Checks that the log continues from where the store knows it. Returns that size, and whether the
+/// store was still reapplying restrictions.
 fn check(context: &StoreContext, log: &Log) -> Result<(u64, bool), Error> {
     let path = path("audit-head")?;
     let Some((head, _)) = opened_bytes(context, &path)? else { return Ok((0, false)) };
@@ -211,12 +214,12 @@ fn check(context: &StoreContext, log: &Log) -> Result<(u64, bool), Error> {
     }
 }
 
-/// Notes how far the log has come.
+/// Notes the log's size and root.
 pub(super) fn note(context: &StoreContext, size: u64, root: &Hash) -> Result<(), Error> {
     note_head(context, &Head { size, root: hex(root), is_behind: false })
 }
 
-/// Notes that the store is older than the log, until it is noted how far that has come.
+/// Notes that the store is older than the log, until the log's size is noted again.
 pub(super) fn note_behind(context: &StoreContext, size: u64, log: &Log) -> Result<(), Error> {
     note_head(context, &Head { size, root: hex(&log.root_at(size)?), is_behind: true })
 }
@@ -230,7 +233,7 @@ fn note_head(context: &StoreContext, head: &Head) -> Result<(), Error> {
     commit(context, &Transaction::new().put(path, before, sealed))
 }
 
-/// Commits what no change of a key is.
+/// Commits a transaction that does not change keys.
 pub(super) fn commit(context: &StoreContext, transaction: &Transaction) -> Result<(), Error> {
     match settle(&*context.store, transaction)? {
         SettleOutcome::Committed => Ok(()),

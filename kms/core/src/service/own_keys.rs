@@ -1,4 +1,4 @@
-//! Making the service's own keys, which the audit log is told of.
+//! Creation of the service's own keys, with audit records.
 
 use std::sync::PoisonError;
 
@@ -10,43 +10,44 @@ use crate::gate::{Action, Principal};
 use crate::operations::{Kms, OwnKey};
 use crate::rsa;
 
-/// As whom the service makes its own keys, and what it calls such a request.
+/// The principal and the request id in the audit records of the creation of the service's own keys.
 pub const OWN_KEYS: &str = "own-keys";
 
-/// What the log calls a key of the service itself.
+/// The prefix of the service's own keys in the audit log.
 pub(super) const OF_SYSTEM: &str = "system:";
 
 impl Service {
-    /// Makes one of the service's own keys if it is missing. The audit log has a record of that by [`OWN_KEYS`].
+    /// Creates one of the service's own keys if it is missing. The audit log gets a record by
+    /// [`OWN_KEYS`].
     ///
     /// # Errors
-    /// The engine's, the store's, the audit log's.
+    /// Errors of the engine, of the store and of the audit log.
     pub fn make_own(&self, key: OwnKey) -> Result<(), Error> {
         self.made_own(key, |kms| kms.make_own(key))
     }
 
-    /// Keeps a pair as the service's RSA key, unless it has one by now.
+    /// Stores a key pair as the service's RSA key, unless it has one by now.
     ///
     /// # Errors
-    /// A pair of another size; the store's; the audit log's.
+    /// A pair of another size; errors of the store and of the audit log.
     pub fn keep_own_rsa(&self, pair: &rsa::PrivateKey) -> Result<(), Error> {
         self.made_own(OwnKey::WrappingRsa, |kms| kms.keep_wrapping_key(pair))
     }
 
-    /// Makes one of the service's own keys for a caller who asks for its public half. If it is missing the caller has to be one who
-    /// may use it.
+    /// Creates one of the service's own keys for a caller who requests its public half. If the key
+    /// is missing, the caller needs the permission to use it.
     ///
     /// # Errors
-    /// Not allowed; as [`Self::make_own`].
+    /// The caller is not allowed; those of [`Self::make_own`].
     pub fn own_for(&self, call: &Call<'_>, key: OwnKey) -> Result<(), Error> {
         self.may_make_own(call, key)?;
         self.make_own(key)
     }
 
-    /// Refuses a caller for whom one of the service's own keys would have to be made, and who may not use it.
+    /// Rejects a caller if one of the service's own keys is missing and the caller may not use it.
     ///
     /// # Errors
-    /// Not allowed; the store's; the audit log's.
+    /// The caller is not allowed; errors of the store and of the audit log.
     pub fn may_make_own(&self, call: &Call<'_>, key: OwnKey) -> Result<(), Error> {
         let action = match key {
             OwnKey::WrappingXWing | OwnKey::WrappingRsa => Action::Import,
@@ -63,7 +64,7 @@ impl Service {
         key: OwnKey,
         make: impl FnOnce(&Kms) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // One record for each key.
+        // Serialized, so that each key gets one record.
         let _one = self.making_own.lock().unwrap_or_else(PoisonError::into_inner);
         if self.kms.has_own(key)? {
             return Ok(());

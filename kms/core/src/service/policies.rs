@@ -1,4 +1,4 @@
-//! Policies: which sets there are, and what they say.
+//! Administration of policies.
 
 use super::administration::of;
 use super::lifecycle::done;
@@ -11,18 +11,18 @@ use crate::operations::Kms;
 /// A query to the policies.
 #[derive(Clone, Copy)]
 pub struct PolicyQuery<'a> {
-    /// Who asks.
+    /// The caller.
     pub who: &'a Caller,
-    /// What they ask for.
+    /// The request.
     pub request: Request<'a>,
 }
 
 impl Service {
-    /// Writes a set of policies, which is in force when this returns. Its version.
+    /// Writes a set of policies, which is in force when this returns. Returns its version.
     ///
     /// # Errors
-    /// Not allowed; a text that is refused; policies that would not let the caller change them again; the store's; the
-    /// audit log's.
+    /// The caller is not allowed; an invalid text; policies that would not let the caller change
+    /// them again; errors of the store and of the audit log.
     pub fn policy_put(&self, call: &Call<'_>, name: &Label, text: &str) -> Result<u64, Error> {
         self.policy_change(call, name, Some(text))
     }
@@ -30,24 +30,24 @@ impl Service {
     /// Deletes a set of policies.
     ///
     /// # Errors
-    /// As [`Self::policy_put`]; none such.
+    /// Those of [`Self::policy_put`]; a missing set.
     pub fn policy_delete(&self, call: &Call<'_>, name: &Label) -> Result<u64, Error> {
         self.policy_change(call, name, None)
     }
 
-    /// The sets of policies that are in force, in the order of their names.
+    /// Returns the sets of policies in force, in the order of their names.
     ///
     /// # Errors
-    /// Not allowed; the audit log's.
+    /// The caller is not allowed; errors of the audit log.
     pub fn policy_list(&self, call: &Call<'_>) -> Result<Vec<PolicySetInfo>, Error> {
         let list = || Ok(self.gate.policies());
         self.perform_use(call, &of(Action::Policy), None, list, |_| done(None), |_| Ok(()))
     }
 
-    /// A set of policies.
+    /// Returns a set of policies.
     ///
     /// # Errors
-    /// Not allowed; none such; the audit log's.
+    /// The caller is not allowed; a missing set; errors of the audit log.
     pub fn policy_show(&self, call: &Call<'_>, name: &Label) -> Result<PolicySetInfo, Error> {
         let show = || {
             let found = self.gate.policies().into_iter().find(|set| set.name == *name);
@@ -57,11 +57,12 @@ impl Service {
         self.perform_use(call, &of(Action::Policy), None, show, audit_entry, |_| Ok(()))
     }
 
-    /// What the policies that are in force say of a question, or those with another text of a set, which is looked at
-    /// and not written. None where nothing is asked, or there is no policy.
+    /// Explains the decision of the policies on a query: of those in force, or with another text of
+    /// one set, which is checked and not written. Returns `None` if there is no query or there are
+    /// no policies.
     ///
     /// # Errors
-    /// Not allowed; a text that is refused; the store's; the audit log's.
+    /// The caller is not allowed; an invalid text; errors of the store and of the audit log.
     pub fn policy_check(
         &self,
         call: &Call<'_>,
@@ -92,7 +93,7 @@ impl Service {
     }
 }
 
-/// What the audit log calls a set.
+/// Returns the audit log's name for a set.
 fn policy_text(name: &Label, version: u64) -> String {
     format!("policy:{name}#v{version}")
 }

@@ -1,4 +1,4 @@
-//! What of keys is public, a page at a time, and what a front does itself.
+//! Public information about keys, in pages, and operations that the server implements itself.
 
 use super::lifecycle::{done, of};
 use super::run::{Call, KeyRef, Service};
@@ -9,21 +9,22 @@ use crate::model::{Key, KeyAlgorithm, KeyId, Label};
 use crate::operations::Public;
 
 impl Service {
-    /// What a key is, without its versions, of which there may be many.
+    /// Describes a key without its versions, of which there may be many.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::describe`]; not allowed; the audit log's.
+    /// Those of [`crate::operations::Kms::describe`]; the caller is not allowed; errors of the
+    /// audit log.
     pub fn describe(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<Key, Error> {
         let show = || self.kms.describe(&self.find(key)?);
         let audit_entry = |key: &Key| done(Some(key.id.to_string()));
         self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
-    /// What algorithm a key is of, for a front that has to know it before it asks for an action on so many items. Who may not
-    /// do that does not learn it.
+    /// Returns a key's algorithm, for a server that needs it before it requests an action on
+    /// `items` items. Fails if the caller may not do that action.
     ///
     /// # Errors
-    /// No such key; not allowed; the audit log's.
+    /// A missing key; the caller is not allowed; errors of the audit log.
     pub fn algorithm(
         &self,
         call: &Call<'_>,
@@ -35,10 +36,11 @@ impl Service {
         Ok(self.find(key)?.algorithm)
     }
 
-    /// Describes a key with its newest versions, at most `most` of them.
+    /// Describes a key with at most `most` of its newest versions.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::newest`]; not allowed; the audit log's.
+    /// Those of [`crate::operations::Kms::newest`]; the caller is not allowed; errors of the audit
+    /// log.
     pub fn newest(
         &self,
         call: &Call<'_>,
@@ -50,10 +52,11 @@ impl Service {
         self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
-    /// Versions of a key with their public keys, at most `most` that come after a number.
+    /// Returns at most `most` versions of a key after a number, with their public keys.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::publics`]; not allowed; the audit log's.
+    /// Those of [`crate::operations::Kms::publics`]; the caller is not allowed; errors of the audit
+    /// log.
     pub fn publics(
         &self,
         call: &Call<'_>,
@@ -70,12 +73,13 @@ impl Service {
         self.perform_use(call, &of(Action::Show, key), None, show, audit_entry, |_| Ok(()))
     }
 
-    /// The name of a key that a caller names by its id. Whether they may see the key says each verb that the name is for; a
-    /// front tells them of the id alone, which they have already.
+    /// Returns the name of a key that a caller names by its id. This does not check whether the
+    /// caller may see the key: the operation that uses the name does. The server must not reveal
+    /// the name to the caller.
     ///
     /// # Errors
-    /// No such key; the store's. One that was destroyed has no name any more: whoever may not see every key of its tenant
-    /// hears that there is none.
+    /// A missing key; errors of the store. A destroyed key has no name: it is reported as missing
+    /// unless the caller may see every key of its tenant.
     pub fn named(&self, call: &Call<'_>, id: &KeyId) -> Result<Label, Error> {
         match self.kms.describe(id) {
             Ok(key) => Ok(key.name),
@@ -90,10 +94,10 @@ impl Service {
         }
     }
 
-    /// Runs something of administration that the front does: closing the seal, making a copy.
+    /// Runs an administrative operation of the server itself, such as sealing or making a backup.
     ///
     /// # Errors
-    /// Not allowed; what `run` says; the audit log's.
+    /// The caller is not allowed; errors of `run` and of the audit log.
     pub fn administer<T>(
         &self,
         call: &Call<'_>,
@@ -104,11 +108,12 @@ impl Service {
         self.perform_change(call, &request, |_| run(), |_| None::<String>)
     }
 
-    /// Goes on where the destroying of a key was interrupted, by its id; whether it was destroyed. It has no name any more:
-    /// whoever may see or destroy keys of some names alone hears of none.
+    /// Completes an interrupted destruction of a key, by the key's id. Returns whether the key was
+    /// destroyed. It has no name anymore, so callers that are limited to some names get
+    /// `not_found`.
     ///
     /// # Errors
-    /// Not allowed; no such key; the store's; the audit log's.
+    /// The caller is not allowed; a missing key; errors of the store and of the audit log.
     pub fn destroy_on(&self, call: &Call<'_>, id: &KeyId) -> Result<bool, Error> {
         if !self.kms.is_destroyed(id)? {
             return Ok(false);

@@ -1,18 +1,20 @@
-//! Places for what computes, and whose turn it is where more wait than there are places.
+//! Slots for computations, and fair queueing of the operations that wait for them.
 //!
 //! ```text
-//!   a request --> quick: less than 2 ms altogether      four places for each processor: some wait for what is read
-//!             --> slow: more than that                  one for two processors
-//!             --> change: makes or changes a key        two: changes of the store go one after the other
+//!   a request --> quick: less than 2 ms in total          four slots for each processor: some wait for reads
+//!             --> slow: more than that                    one for two processors
+//!             --> change: creates or changes a key        two: changes of the store run one after the other
 //!
-//!   tenant a   [ 20 ][ 20 ][ 20 ][ 20 ] ...    each tag is where its tenant's work before it ends
+//!   tenant a   [ 20 ][ 20 ][ 20 ][ 20 ] ...    each tag is where its tenant's earlier work ends
 //!   tenant b   [ 50 ]                          the least tag is next (start-time fair queueing)
 //! ```
 //!
-//! - Tenants that wait get the same share of the places, by what their work costs; whoever has nothing waiting waits for
-//!   about one operation, however much others have.
-//! - Where too many wait, the youngest of those is sent away who has most of them waiting: no tenant takes another's room.
-//! - A place is held while something is computed, and not while the audit log is written: records are written together.
+//! - Waiting tenants get equal shares of the slots, by the cost of their work. A tenant with
+//!   nothing else waiting waits for about one operation, regardless of how much others have queued.
+//! - If too many operations wait, the youngest operation of the tenant with the most waiting ones
+//!   is rejected. So no tenant takes another's place in the queue.
+//! - A slot is held during the computation, but not while the audit log is written: records are
+//!   written together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -25,16 +27,17 @@ use crate::gate::Action;
 use crate::model::Label;
 use crate::operations::Histogram;
 
-/// Requests of more microseconds than that are slow.
+/// Requests that cost more microseconds than this are slow.
 const SLOW_US: u64 = 2_000;
 
-/// Most that wait for a lane. All of them together have fewer threads than a server.
+/// The maximum number of operations that wait for each lane. All of them together have fewer
+/// threads than a server.
 const WAITING_MAX: [usize; 3] = [96, 32, 32];
 
-/// Most tenants of which is known what they had while others waited.
+/// The maximum number of tenants whose use is remembered while others wait.
 const FLOWS_MAX: usize = 4096;
 
-/// Which places.
+/// A lane: a class of operations with its own slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Quick,
@@ -42,40 +45,41 @@ enum Lane {
     Change,
 }
 
-/// Every lane.
+/// All lanes.
 pub struct Queues([Queue; 3]);
 
-/// Of a lane.
+/// The queue of a lane.
 struct Queue {
     turns: Mutex<Turns<Arc<Seat>>>,
-    /// How long those waited that had none of their own tenant before them, and the others.
+    /// The waiting times of operations that had none of their own tenant before them, and of the
+    /// others.
     waited: [Histogram; 2],
     refused: AtomicU64,
 }
 
-/// A place, until it is dropped.
+/// A slot, which is released when this is dropped.
 pub struct Place<'a> {
     queue: &'a Queue,
     takes_long: bool,
 }
 
-/// Whose turn it is. No clock and no thread is in it.
+/// The scheduling state. It uses no clock and no threads.
 struct Turns<W> {
     places: usize,
     waiting_max: usize,
     taken: usize,
-    /// The tag of whoever was taken last.
+    /// The tag of the operation that started last.
     now: u64,
     flows: HashMap<Box<str>, Flow>,
-    /// By tag, and then in the order in which they came.
+    /// The waiting operations, by tag and then in the order of their arrival.
     waiting: BTreeMap<(u64, u64), Waiter<W>>,
     came: u64,
 }
 
-/// A tenant's.
+/// The state of a tenant.
 #[derive(Default)]
 struct Flow {
-    /// The tag that its next one has at least.
+    /// The minimum tag of the tenant's next operation.
     next: u64,
     waiting: usize,
 }
@@ -85,15 +89,16 @@ struct Waiter<W> {
     who: W,
 }
 
-/// What happens to a request that arrives.
+/// The result of the arrival of an operation.
 enum Arrival<W> {
     Start,
-    /// Whether others of its tenant wait before it; whoever is sent away in its stead.
+    /// It waits. Has whether others of its tenant wait before it, and the operation that was
+    /// rejected in its favor.
     Queued(bool, Option<W>),
     Rejected,
 }
 
-/// A thread that waits.
+/// A waiting thread.
 struct Seat {
     said: AtomicU8,
     thread: Thread,
@@ -104,7 +109,7 @@ const TAKES: u8 = 1;
 const SENT_AWAY: u8 = 2;
 
 impl Queues {
-    /// Lanes for this machine.
+    /// Creates the lanes for this machine.
     pub fn new() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Self::of(processors)
@@ -119,10 +124,10 @@ impl Queues {
         }))
     }
 
-    /// Waits for a place. None is needed for what is not computed.
+    /// Waits for a slot. Returns `None` if the action needs no slot.
     ///
     /// # Errors
-    /// [`Error::Queue`]: too many wait.
+    /// [`Error::Queue`] if too many operations wait.
     pub fn place(
         &self,
         action: Action,
@@ -135,12 +140,12 @@ impl Queues {
         Ok(Some(Place { queue, takes_long: lane != Lane::Quick }))
     }
 
-    /// Whether whoever wants a place has to wait for it, at this moment.
+    /// Returns whether an operation would have to wait for a slot now.
     pub fn is_full(&self, action: Action, cost_us: u64) -> bool {
         Lane::of(action, cost_us).is_some_and(|lane| self.0[lane as usize].turns().is_full())
     }
 
-    /// What was counted, in the text format of Prometheus.
+    /// Returns the counters in the Prometheus text format.
     pub fn text(&self) -> String {
         let (name, mut out) = ("kms_queue_wait_seconds", String::new());
         out.push_str(&format!("# TYPE {name} histogram\n"));
@@ -162,7 +167,8 @@ impl Queues {
 }
 
 impl Lane {
-    /// None of what takes a use away, so that nobody's work delays that; none of what runs the service.
+    /// Returns the lane of an action. `None` for actions that withdraw use, so that load does not
+    /// delay them, and for administration.
     fn of(action: Action, cost_us: u64) -> Option<Self> {
         match action {
             Action::Create
@@ -188,7 +194,7 @@ impl Lane {
 }
 
 impl Queue {
-    /// Waits for a place and takes it.
+    /// Waits for a slot and takes it.
     fn wait(&self, tenant: Option<&Label>, cost_us: u64) -> Result<(), Error> {
         let seat = || Arc::new(Seat { said: AtomicU8::new(NOTHING), thread: thread::current() });
         let (flow, mut mine) = (tenant.map_or("", Label::as_str), None);
@@ -225,7 +231,7 @@ impl Queue {
 }
 
 impl Place<'_> {
-    /// Whether what is computed there takes more than [`SLOW_US`], or changes the store.
+    /// Returns whether the operations of the lane take more than [`SLOW_US`], or change the store.
     pub fn takes_long(&self) -> bool {
         self.takes_long
     }
@@ -262,14 +268,14 @@ impl<W> Turns<W> {
         Turns { places, waiting_max, taken: 0, now: 0, flows, waiting, came: 0 }
     }
 
-    /// Whether nobody can take a place at once.
+    /// Returns whether no slot is free.
     fn is_full(&self) -> bool {
         self.taken >= self.places
     }
 
-    /// One comes, of a tenant. Who it is, is asked only if it waits.
+    /// Handles the arrival of an operation of a tenant. `who` is called only if it waits.
     fn arrive(&mut self, flow: &str, cost: u64, who: impl FnOnce() -> W) -> Arrival<W> {
-        // Where a place is free nobody waits.
+        // If a slot is free, no operation waits.
         if !self.is_full() {
             self.taken += 1;
             return Arrival::Start;
@@ -295,7 +301,7 @@ impl<W> Turns<W> {
         Arrival::Queued(own > 0, sent_away)
     }
 
-    /// A place is free: whoever is next takes it.
+    /// Handles the release of a slot, which the next operation takes.
     fn done(&mut self) -> Option<W> {
         let Some(((tag, _), next)) = self.waiting.pop_first() else {
             self.taken -= 1;
@@ -306,14 +312,14 @@ impl<W> Turns<W> {
             flow.waiting -= 1;
         }
         if self.waiting.is_empty() {
-            // Nobody has to yield to anybody any more.
+            // No operations wait, so tenants need not yield to others anymore.
             self.flows.clear();
             self.now = 0;
         }
         Some(next.who)
     }
 
-    /// Takes the youngest of a tenant out, as if it had never come.
+    /// Removes the youngest operation of a tenant, as if it had never arrived.
     fn youngest_of(&mut self, flow: &str) -> Option<W> {
         let found = self.waiting.iter().rev().find(|(_, waiter)| &*waiter.flow == flow);
         let key = found.map(|(key, _)| *key)?;
@@ -336,11 +342,11 @@ mod tests {
         Label::new("tenant", text).unwrap()
     }
 
-    /// A scheduled arrival: when, whose, and how long it takes.
+    /// A scheduled arrival: its time, its tenant and its duration.
     type ScheduledArrival = (u64, &'static str, u64);
 
-    /// Plays what comes against a clock that nobody waits for. How long each waited, in the order in which they came; none
-    /// of who was sent away.
+    /// Simulates arrivals on a virtual clock. Returns how long each operation waited, in the order
+    /// of arrival; `None` for rejected ones.
     fn played(places: usize, waiting_max: usize, coming: &[ScheduledArrival]) -> Vec<Option<u64>> {
         let mut turns = Turns::new(places, waiting_max);
         let mut ends: BinaryHeap<std::cmp::Reverse<u64>> = BinaryHeap::new();
@@ -374,7 +380,7 @@ mod tests {
         waited
     }
 
-    /// Waits of a tenant, and the histogram of them.
+    /// Returns a tenant's waiting times and their histogram.
     fn waits(
         coming: &[ScheduledArrival],
         played: &[Option<u64>],
@@ -388,7 +394,7 @@ mod tests {
         (waits, text)
     }
 
-    /// The paired run: what a tenant waits is about the same, whether or not another one floods.
+    /// A tenant waits about equally long whether or not another tenant floods the queue.
     #[test]
     fn a_flood_of_one_tenant_does_not_delay_others() {
         for places in [1, 2, 8] {
@@ -396,7 +402,8 @@ mod tests {
             let quiet: Vec<ScheduledArrival> = (0..1000).map(|at| (1000 * at, "b", 100)).collect();
             let alone = played(places, 96, &quiet);
             let (_, before) = waits(&quiet, &alone, "b");
-            // Beside it one who brings 50 of 80 us each millisecond and place: four times what there is room for.
+            // In addition, a tenant with 50 operations of 80 us per millisecond and slot: four
+            // times the capacity.
             let mut both = quiet.clone();
             for at in 0..1000 {
                 both.extend((0..50 * places as u64).map(|n| (1000 * at + n, "a", 80)));
@@ -404,7 +411,8 @@ mod tests {
             both.sort_by_key(|(at, flow, _)| (*at, *flow == "b"));
             let together = played(places, 96, &both);
             let (waited, after) = waits(&both, &together, "b");
-            // At most for the one that is being done: nothing of a's that waits comes before it but what has its tag.
+            // It waits at most for the running operation: only operations of a with smaller tags
+            // come first.
             assert!(
                 waited.iter().all(|&wait| wait <= 2 * 80),
                 "{places}: {:?}",
@@ -419,7 +427,7 @@ mod tests {
                 ("1000", "1000"),
                 "{after}"
             );
-            // And the flood is served by all that is left, what is beyond that is sent away.
+            // The flood gets the remaining capacity, and the rest of it is rejected.
             let served =
                 both.iter().zip(&together).filter(|(of, wait)| of.1 == "a" && wait.is_some());
             let served = served.count();
@@ -429,7 +437,7 @@ mod tests {
 
     #[test]
     fn longer_work_gets_no_more_of_the_time() {
-        // Both always have something waiting; a's takes ten times as long.
+        // Both always have operations waiting; those of a take ten times as long.
         let mut coming: Vec<ScheduledArrival> = (0..2000).map(|_| (0, "b", 100)).collect();
         coming.extend((0..200).map(|_| (0, "a", 1000)));
         let played = played(1, 10_000, &coming);
@@ -472,7 +480,7 @@ mod tests {
         assert_eq!((turns.taken, turns.flows.len()), (0, 0));
     }
 
-    /// Who names many tenants takes no memory with them.
+    /// A client that names many tenants does not exhaust memory.
     #[test]
     fn a_million_names_take_no_memory() {
         let mut turns = Turns::new(1, 96);
@@ -495,7 +503,7 @@ mod tests {
         let place = |tenant| queues.place(Action::Sign, Some(tenant), 9_000);
         let held = place(&a).unwrap();
         assert!(held.is_some());
-        // What is quick, what is changed and what takes something away find places of their own.
+        // Quick operations, changes and operations that withdraw use get slots of their own.
         assert!(queues.place(Action::Sign, Some(&a), 2_000).unwrap().is_some());
         assert!(queues.place(Action::Create, Some(&a), 9_000).unwrap().is_some());
         assert!(queues.place(Action::Disable, Some(&a), 9_000).unwrap().is_none());
@@ -545,7 +553,7 @@ mod tests {
             }
             assert_eq!(place(&a), Err(Error::Queue));
             let of_b = scope.spawn(|| place(&b));
-            // One of a's has gone for it.
+            // One of a's operations was rejected in its favor.
             while slow.refused.load(Ordering::Relaxed) < 2 {
                 thread::yield_now();
             }

@@ -1,9 +1,9 @@
-//! What each tenant may have done in a second.
+//! Quotas of tenants.
 //!
 //! ```text
-//!   a bucket for each tenant: so many microseconds of work a second, and some seconds of them at most
-//!     something in it --> the work is taken out before it is done, also more than there is; the rest is a debt
-//!     nothing in it   --> quota_exceeded, with when to come again
+//!   a token bucket for each tenant: so many microseconds of work per second, and a burst of some seconds
+//!     not empty --> the work is charged before it is done, even if it costs more than is left; the rest is a debt
+//!     empty     --> quota_exceeded, with the time after which to retry
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,15 +14,15 @@ use std::time::Instant;
 use crate::error::Error;
 use crate::model::Label;
 
-/// What tenants may have done.
+/// The configuration of quotas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaOptions {
-    /// Microseconds of work a second that each tenant may have done, by what operations are known to take about. None: as
-    /// many as there are.
+    /// The work that each tenant may use, in microseconds per second, by the estimated cost of its
+    /// operations. `None`: unlimited.
     pub us_per_second: Option<u32>,
-    /// The same of single tenants.
+    /// The work of single tenants, which overrides `us_per_second`.
     pub of_tenants: BTreeMap<Label, u32>,
-    /// How many seconds of that may be used at once.
+    /// The number of seconds of work that may be used at once.
     pub burst_seconds: u32,
 }
 
@@ -32,7 +32,7 @@ impl Default for QuotaOptions {
     }
 }
 
-/// Most tenants that are remembered: some 3 MiB of them.
+/// The maximum number of tenants that are remembered, which take about 3 MiB.
 const TENANTS_MAX: usize = 1 << 14;
 
 pub struct Quota {
@@ -42,22 +42,23 @@ pub struct Quota {
     refused: AtomicU64,
 }
 
-/// Microseconds that are left at a time; less than nothing is a debt.
+/// The microseconds that are left at a time. A negative number is a debt.
 struct Bucket {
     left_us: i64,
     at: Instant,
-    /// How many a second.
+    /// The refill rate in microseconds per second.
     rate: u32,
-    /// Whether the last one that came was refused.
+    /// Whether the last request was rejected.
     is_empty: bool,
 }
 
 /// An exceeded quota.
 #[derive(Debug, PartialEq, Eq)]
 pub struct QuotaExceeded {
-    /// In how many seconds there is something again.
+    /// The number of seconds until the quota has room again.
     pub retry_after_s: u64,
-    /// Whether the one before it was not refused: then the log is told of it.
+    /// Whether the previous request was not rejected. Only then the rejection is recorded in the
+    /// audit log.
     pub is_first: bool,
 }
 
@@ -73,7 +74,7 @@ impl Quota {
         Quota { options, buckets: Mutex::default(), is_any, refused }
     }
 
-    /// Takes what something costs out of a tenant's bucket.
+    /// Charges a tenant's bucket.
     pub fn take(
         &self,
         tenant: Option<&Label>,
@@ -106,12 +107,12 @@ impl Quota {
         Ok(())
     }
 
-    /// Whether there is any bucket.
+    /// Returns whether any quota is configured.
     pub fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
     }
 
-    /// Whether a bucket has nothing left, and when it has something again. It is full where it was never used.
+    /// Checks whether a bucket is empty, without charging it. A bucket that was never used is full.
     pub fn check(&self, name: &Label, now: impl FnOnce() -> Instant) -> Result<(), QuotaExceeded> {
         let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(bucket) = buckets.get(name.as_str()) else { return Ok(()) };
@@ -123,11 +124,11 @@ impl Quota {
         Err(QuotaExceeded { retry_after_s: bucket.retry_after_s(left), is_first: false })
     }
 
-    /// Takes out of a tenant's bucket what was done already, also more than there is.
+    /// Charges a tenant's bucket for work that is already done, even if it costs more than is left.
     pub fn owe(&self, tenant: Option<&Label>, cost_us: u64, now: impl FnOnce() -> Instant) {
         let name = tenant.map_or("", Label::as_str);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        // There is one: what is done was begun, which was charged.
+        // The bucket exists, because beginning the work was charged.
         let Some(bucket) = buckets.get_mut(name) else { return };
         let (now, is_empty) = (now(), bucket.is_empty);
         let left = bucket.left(self.options.burst_seconds, now);
@@ -136,7 +137,7 @@ impl Quota {
         *bucket = Bucket { left_us, at: now, rate: bucket.rate, is_empty };
     }
 
-    /// How often somebody was refused.
+    /// Returns the number of rejected requests.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -144,7 +145,7 @@ impl Quota {
 
 impl Bucket {
     fn retry_after_s(&self, left: i64) -> u64 {
-        // With one microsecond there is something again.
+        // One microsecond is enough for a request.
         (1 - left).unsigned_abs().div_ceil(u64::from(self.rate).max(1))
     }
 
@@ -160,8 +161,9 @@ fn full(rate: u32, burst: u32) -> i64 {
     i64::from(rate) * i64::from(burst)
 }
 
-/// Makes room for another tenant: those whose buckets are full are as if they had never come, and then the half that
-/// owes least goes, whose debt is forgiven. Whoever names many tenants may so much more, and memory has a bound.
+/// Makes room for another tenant. First it forgets tenants whose buckets are full, which has no
+/// effect on them. Then it forgets the half with the smallest debts, which are forgiven. A client
+/// that names many tenants gains that much work, and memory stays bounded.
 fn forget(buckets: &mut HashMap<Box<str>, Bucket>, burst: u32, now: Instant) {
     if buckets.len() < TENANTS_MAX {
         return;
@@ -198,7 +200,7 @@ mod tests {
         };
         let refused = |retry_after_s, is_first| Err(QuotaExceeded { retry_after_s, is_first });
         assert_eq!(take(&a, 1500, 0), Ok(()));
-        // More than is left, once; then it owes 3 seconds.
+        // One request may cost more than is left; then the tenant owes 3 seconds.
         assert_eq!(take(&a, 3500, 0), Ok(()));
         assert_eq!(take(&a, 1, 0), refused(4, true));
         assert_eq!(take(&a, 1, 0), refused(4, false));
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!(take(&a, 1, 3000), refused(1, false));
         assert_eq!(take(&a, 1, 3001), Ok(()));
         assert_eq!(take(&a, 1, 3001), refused(1, true));
-        // It is never more than full, also where the clock stands or jumps.
+        // The bucket never exceeds its capacity, even if the clock stands still or jumps.
         assert_eq!(take(&a, 2000, 60_000), Ok(()));
         assert!(take(&a, 1, 60_000).is_err() && take(&a, 1, 0).is_err());
         assert_eq!(quota.refused(), 6);
@@ -230,7 +232,7 @@ mod tests {
         quota.owe(Some(&a), 3000, || start);
         quota.owe(Some(&a), 1000, || start + Duration::from_secs(1));
         assert_eq!(take(3999), Err(QuotaExceeded { retry_after_s: 1, is_first: true }));
-        // Whoever was refused once is not told of anew since more is owed.
+        // Further debt does not count as a new rejection.
         quota.owe(Some(&a), 10, || start + Duration::from_millis(3999));
         assert_eq!(take(3999), Err(QuotaExceeded { retry_after_s: 1, is_first: false }));
         assert_eq!(take(4020), Ok(()));
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(one.take(Some(&b), u64::MAX, || now), Ok(()));
     }
 
-    /// Memory has a bound, and whoever owes most is not forgotten.
+    /// Memory is bounded, and the tenants with the largest debts are not forgotten.
     #[test]
     fn a_million_names_take_no_memory_and_free_no_debtor() {
         let (quota, now, debtor) = (quota(Some(1000)), Instant::now(), label("debtor"));

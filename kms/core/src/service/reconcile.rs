@@ -1,14 +1,17 @@
-//! What a store is told again that is older than its audit log: one that was restored, or whose file was put back.
+//! Reapplies revocations and other restrictions from the audit log to a store that is older than
+//! the log: one that was restored from a backup, or whose file was rolled back.
 //!
 //! ```text
-//!   log    ......... what the store knows | revoked T, disabled K#v1, trimmed L, ...      by the last word on each
-//!   store  older: its revision is less than the one that the log tells of
-//!            '--noted--> as narrow again --> told --> noted how far the log has come --> served
+//!   log    ......... the store's last known size | revoked T, disabled K#v1, trimmed L, ...      the last state of each
+//!   store  older: its revision is less than the one in the log
+//!            '--noted--> restrictions reapplied --> recorded --> the log's size is noted --> requests are served
 //! ```
 //!
-//! - What takes something away is done again; what gave something is not.
-//! - Of what the log does not tell enough, or what the store can't have again, it says a line each to whoever restores.
-//! - Called again after a kill it goes on: the store notes that it is older until all of it was done.
+//! - Changes that remove permissions are reapplied; changes that grant some are not.
+//! - Changes that the log does not describe completely, or that the store cannot repeat, are
+//!   reported to the operator, one line each.
+//! - After a kill, the next call continues: the store notes that it is older until everything was
+//!   reapplied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,19 +28,19 @@ use crate::operations::{LoggedKeyState, ReappliedRestrictions};
 use crate::seal::Upgrade;
 use crate::store::{FORMAT, RecordPath};
 
-/// As whom the service takes away again what was taken away before, and what it calls such a request.
+/// The principal and the request id in the audit records of reapplied restrictions.
 pub const AFTER_RESTORE: &str = "after-restore";
 
-/// As whom the service tells that it upgraded its store, and what it calls that.
+/// The principal and the request id in the audit record of a store upgrade.
 const UPGRADE: &str = "store-upgrade";
 
-/// Records that are read together.
+/// The number of records that are read at once.
 const RECORDS_TOGETHER: usize = 10_000;
 
-/// Records that are told together.
+/// The number of records that are appended at once.
 const TOLD_TOGETHER: usize = 100;
 
-/// Most lines of a kind: what is more is counted.
+/// The maximum number of report lines of a kind. Further ones are counted.
 const LINES_MAX: usize = 1000;
 
 /// The part of the log that the store does not know.
@@ -47,33 +50,37 @@ struct LogTail {
     revoked: BTreeSet<TokenId>,
     cut: BTreeSet<(TokenId, String)>,
     retired: BTreeSet<RootId>,
-    /// That all tokens ended, and by which root key others began, as far as that was told.
+    /// Set if a recovery revoked all tokens; has the root key of the new ones, if that was
+    /// recorded.
     recovered: Option<Option<RootId>>,
-    /// Tokens that an older program made or revoked, and how often it said so.
+    /// Tokens that an older program made or revoked without saying which, and the number of such
+    /// records.
     unclear: BTreeMap<TokenId, u32>,
-    /// The newest version of each set of policies, and of labels which keys have others.
+    /// The newest version of each set of policies, and the keys whose labels were changed.
     policies: BTreeMap<String, u64>,
     labels: BTreeSet<String>,
     left: Vec<String>,
     more: usize,
-    /// The newest revision that was told of.
+    /// The newest revision in the records.
     revision: Option<u64>,
-    /// Whether there are changes at all.
+    /// Whether there are any changes.
     has_changes: bool,
-    /// Upgrades of the store, as the log calls them.
+    /// The upgrades of the store, by their names in the log.
     upgrades: BTreeSet<String>,
-    /// Root keys of tokens that were made.
+    /// The root keys of tokens that were made.
     roots: BTreeSet<RootId>,
-    /// Keys of the service itself that were made.
+    /// The service's own keys that were made.
     own: BTreeSet<String>,
-    /// The names of keys whose creation began, by request and credential. `None` if two of these have the same.
+    /// The names of keys whose creation began, by request and credential. `None` if two of these
+    /// have the same.
     begun: BTreeMap<(String, String), Option<String>>,
-    /// The names of keys that were made, by their ids.
+    /// The names of keys that were made, by id.
     names: BTreeMap<String, String>,
 }
 
 impl LogTail {
-    /// Whether a store of a revision lacks something of it. An older program told no revisions.
+    /// Returns whether a store of this revision lacks changes. Older programs did not record
+    /// revisions.
     fn is_ahead_of(&self, revision: u64) -> bool {
         self.revision.map_or(self.has_changes, |told| told > revision)
     }
@@ -159,8 +166,8 @@ impl LogTail {
         }
     }
 
-    /// Returns the name of the key whose creation ends with a record: the record of its beginning has the name, that of its end
-    /// has the id.
+    /// Returns the name of the key whose creation ends with a record: the record of its beginning
+    /// has the name, that of its end has the id.
     fn name(&mut self, record: &Record) -> Option<String> {
         if !matches!(record.action, Action::Create | Action::Import) {
             return None;
@@ -174,7 +181,7 @@ impl LogTail {
         None
     }
 
-    /// Says that a key was made after the copy, which does not have it.
+    /// Reports that a key was made after the backup, so that the store does not have it.
     fn missing(&mut self, id: &KeyId, told: &LoggedKeyState) {
         let name = self.names.get(&id.to_string()).map(|name| format!(" `{name}`"));
         let versions = match told.newest {
@@ -253,7 +260,7 @@ impl LogTail {
         }
     }
 
-    /// Says that an older program did not tell enough.
+    /// Reports that an older program did not record enough.
     fn untold(&mut self, index: u64, what: &str, key: &str, verb: &str) {
         self.look(format!(
             "somebody {what} {key} (record {index}); an older program did not say more: look, and `gabion kms key {verb}` again"
@@ -261,10 +268,10 @@ impl LogTail {
     }
 }
 
-/// How somebody was authenticated who is the process itself.
+/// The method of the process itself in audit records.
 const LOCAL: &str = "local";
 
-/// Whether it may take something away.
+/// Returns whether an action may remove permissions.
 fn narrows(action: Action) -> bool {
     matches!(
         action,
@@ -280,17 +287,19 @@ fn narrows(action: Action) -> bool {
 }
 
 impl Service {
-    /// Returns the report about a store that was older than its log. It is empty if the store was not older.
+    /// Returns the report about a store that was older than its log. It is empty if the store was
+    /// not older.
     pub fn reconcile_report(&self) -> &ReconcileReport {
         &self.reconciled
     }
 
-    /// Applies the restrictions again that the log has and the store does not know. One that is being upgraded, and whose
-    /// log says that it was before, is an older one whatever it says of its revision, which nothing authenticates there; nor
-    /// does anything say that it has all of its records. So it opens only where somebody asked for that.
+    /// Reapplies the restrictions that the log has and the store does not know. If the store is
+    /// being upgraded, but the log says that it was upgraded before, then it is an older copy
+    /// regardless of its revision, which is not authenticated in that format. Neither is the
+    /// completeness of its records. So such a store opens only if the operator asked for it.
     ///
     /// # Errors
-    /// [`Error::Integrity`] of such a store; the store's and the log's.
+    /// [`Error::Integrity`] for such a store; errors of the store and of the log.
     pub(super) fn reconcile(
         &mut self,
         known: u64,
@@ -300,7 +309,7 @@ impl Service {
     ) -> Result<(), Error> {
         let tail = tail(&self.log, known)?;
         let now = self.kms.context().store.read(&[])?.revision.0;
-        // What the upgrade itself wrote would hide that the log is ahead.
+        // The commits of the upgrade itself would hide that the log is ahead.
         let revision = upgrade.map_or(now, |upgrade| upgrade.began);
         let is_another =
             |upgrade: &Upgrade| tail.upgrades.iter().any(|of| *of != upgrade_text(upgrade));
@@ -323,7 +332,8 @@ impl Service {
         self.note_log_size()
     }
 
-    /// Records in the log that the store was upgraded, and whoever opened it where the copy of the older one is.
+    /// Records in the log that the store was upgraded, and reports where the copy of the older
+    /// store is.
     pub(super) fn audit_upgrade(&mut self, upgrade: &Upgrade) -> Result<(), Error> {
         let who = self.gate.local(Principal::new(UPGRADE)?);
         let key = Some(upgrade_text(upgrade));
@@ -409,7 +419,7 @@ impl Service {
         Ok(read.records.into_iter().next().flatten().map_or(0, |record| record.generation))
     }
 
-    /// Records in the store how far the log has come.
+    /// Notes the log's size in the store.
     fn note_log_size(&self) -> Result<(), Error> {
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let checkpoint = self.log.checkpoint()?;
@@ -428,13 +438,13 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Tokens and root keys, before keys: those open everything else.
+    /// Reapplies tokens and root keys before keys, because they give access to everything else.
     fn tokens(&mut self, tail: &mut LogTail) -> Result<(), Error> {
         let Service { kms, gate, .. } = self.service;
         let now_ms = kms.now_ms();
         for (id, times) in std::mem::take(&mut tail.unclear) {
             match times {
-                // It was made and then revoked.
+                // The token was made and then revoked.
                 2.. => drop(tail.revoked.insert(id)),
                 _ => tail.look(format!(
                     "the token {id} was made or revoked; an older program did not say which: `gabion kms token revoke {id}`, if it was revoked"
@@ -573,7 +583,7 @@ impl Replay<'_> {
     }
 }
 
-/// What of a key is narrower than it was.
+/// Returns the settings of a key that were restricted.
 fn settings(before: &Key, after: &Key) -> Vec<Setting> {
     let is_other = |of: fn(&Key) -> u32, setting: fn(u32) -> Setting| {
         (of(before) != of(after)).then(|| setting(of(after)))
@@ -599,12 +609,12 @@ fn settings(before: &Key, after: &Key) -> Vec<Setting> {
     .collect()
 }
 
-/// What the log calls an upgrade.
+/// Returns the audit log's name for an upgrade.
 fn upgrade_text(upgrade: &Upgrade) -> String {
     format!("store:format-{FORMAT}:{}", upgrade.id)
 }
 
-/// What the log tells from an index on.
+/// Reads the records of the log from an index on.
 fn tail(log: &Log, known: u64) -> Result<LogTail, Error> {
     let (mut tail, mut from, before) = (LogTail::default(), known, log.first()?);
     if from < before {

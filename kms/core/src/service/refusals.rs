@@ -1,7 +1,8 @@
-//! What is refused: what it costs, and how the log is told of it.
+//! Refused requests: their cost and their audit records.
 //!
-//! A request that is denied, malformed, too large or about nothing costs its credential, not the tenant that it names: nobody uses
-//! up another one's quota. Each credential has a bucket of its own for that ([`super::quota`]).
+//! A request that is denied, malformed, too large or about a missing key is charged to its
+//! credential, not to the tenant that it names. So one caller cannot use up another tenant's quota.
+//! Each credential has a bucket of its own for that ([`super::quota`]).
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,10 +16,11 @@ use crate::gate::{Caller, Method};
 use crate::model::Label;
 use crate::text::hex;
 
-/// Microseconds a second of refused requests that a credential may have where tenants have no quota: 2000 requests.
+/// The refused work of a credential in microseconds per second, if tenants have no quotas: about
+/// 2000 requests.
 const US_PER_SECOND: u32 = 100_000;
 
-/// Buckets of credentials.
+/// Creates the buckets of credentials.
 pub(super) fn quota(options: &QuotaOptions) -> Quota {
     let us_per_second = Some(options.us_per_second.unwrap_or(US_PER_SECOND));
     let burst_seconds = options.burst_seconds;
@@ -26,8 +28,8 @@ pub(super) fn quota(options: &QuotaOptions) -> Quota {
 }
 
 impl Service {
-    /// Refuses a credential that had too much refused already, before anything is done for it. What takes something away is not
-    /// to be asked here.
+    /// Rejects a credential whose bucket is empty, before any work is done for it. Not to be called
+    /// for actions that withdraw use.
     ///
     /// # Errors
     /// [`Error::Quota`].
@@ -39,11 +41,11 @@ impl Service {
         Ok(self.refusals.check(&name, Instant::now)?)
     }
 
-    /// Charges a credential for so many items that were refused, of a request of so many bytes.
+    /// Charges a credential for `items` refused items in a request of `bytes` bytes.
     pub fn charge_refusal(&self, who: &Caller, items: usize, bytes: usize) {
         let Some(name) = name(who) else { return };
         let cost_us = REQUEST_US.saturating_mul(items as u64).saturating_add(bytes_us(bytes));
-        // Whoever owes something already was not refused by that.
+        // The request was refused for another reason already, so an empty bucket changes nothing.
         let _ = self.refusals.take(Some(&name), cost_us, Instant::now);
     }
 
@@ -58,12 +60,12 @@ impl Service {
         }
     }
 
-    /// Counts a denial; what the log is to be told now.
+    /// Counts a denial. Returns the records to append now.
     pub(super) fn count_denied(&self, record: Record) -> Vec<Record> {
         self.denials.denied(record, self.kms.clock().steady_ms())
     }
 
-    /// Appends the counted denials of the credentials that other records are about.
+    /// Appends the counted denials of the credentials in other records.
     pub(super) fn append_pending_denials(&self, records: &[Record]) -> Result<(), Error> {
         self.append_counted_denials(self.denials.before(records))
     }
@@ -71,7 +73,7 @@ impl Service {
     /// Appends denials that were counted some seconds ago, or all of them.
     ///
     /// # Errors
-    /// The log's; they are told of later.
+    /// Errors of the log. The denials stay counted and are appended later.
     pub fn append_denials(&self, all: bool) -> Result<(), Error> {
         self.append_counted_denials(self.denials.due(self.kms.clock().steady_ms(), all))
     }
@@ -88,7 +90,7 @@ impl Service {
     }
 }
 
-/// The name of a credential's bucket. The process itself has none.
+/// Returns the name of a credential's bucket; `None` for the process itself.
 fn name(who: &Caller) -> Option<Label> {
     let is_local = who.method() == Method::Local;
     if is_local { None } else { Label::new("credential", &hex(&who.credential())).ok() }

@@ -1,4 +1,4 @@
-//! Rotation by the clock.
+//! Automatic rotation of keys.
 
 use super::lifecycle::of;
 use super::run::{Call, KeyRef, Service};
@@ -8,33 +8,36 @@ use crate::gate::{Action, Principal};
 use crate::model::VersionId;
 use crate::operations::{DueKey, Kms, OnUnwind};
 
-/// As whom the service rotates keys that are due, and what it calls such a request.
+/// The principal and the request id in the audit records of automatic rotations.
 pub const AUTO_ROTATE: &str = "auto-rotate";
 
-/// What came of keys that were due.
+/// The result of rotating due keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RotationReport {
-    /// The versions that were made.
+    /// The new versions.
     pub made: Vec<VersionId>,
-    /// How many are due and could not be rotated. They are tried again later.
+    /// The number of keys that are due and could not be rotated. They are tried again later.
     pub failed: usize,
-    /// Of how many the time was further ahead than any rotation puts it, and now is a period from now.
+    /// The number of keys whose rotation time was implausibly far ahead. It was set to one period
+    /// from now.
     pub anew: usize,
-    /// Whether others may be due still.
+    /// Whether more keys may be due.
     pub is_more: bool,
 }
 
 impl Service {
-    /// Rotates keys that are due, the one that is so for longest first, at most so many. To be called again and again, each
-    /// second, say: no thread here does. Each is told of in the audit log as a change by [`AUTO_ROTATE`], charged to nobody, and
-    /// allowed by whoever gave the key its period.
+    /// Rotates at most `most` due keys, the longest overdue first. Call this repeatedly, for
+    /// example each second, because the crate starts no threads. Each rotation is recorded in the
+    /// audit log as a change by [`AUTO_ROTATE`]. It is not charged to a tenant. Its permission
+    /// comes from the caller who set the rotation period.
     ///
-    /// A key that can't be rotated does not stop others, and is tried again after a minute, then two, up to an hour. Where the
-    /// store or the log does not work, nothing is tried for a second, then two, up to a minute. A panic goes on to the caller, and is
-    /// a failure of the key that it was about.
+    /// A key that cannot be rotated does not stop others. It is tried again after a minute, then
+    /// two, up to an hour. If the store or the log fails, nothing is tried for a second, then two,
+    /// up to a minute. A panic propagates to the caller, and counts as a failure of the key in
+    /// question.
     ///
     /// # Errors
-    /// The store's, the audit log's.
+    /// Errors of the store and of the audit log.
     pub fn rotate_due(&self, most: usize) -> Result<RotationReport, Error> {
         let steady_ms = self.kms.clock().steady_ms();
         if self.kms.rotations().known().is_resting(steady_ms) {
@@ -48,7 +51,7 @@ impl Service {
         let (call, mut done) = (Call::new(&who, AUTO_ROTATE), RotationReport::default());
         for _ in 0..most {
             let Some(due) = self.kms.next_due()? else {
-                // Nothing is due, whoever rotated it.
+                // Nothing is due; another call may have rotated it.
                 self.kms.rotations().known().resume();
                 return Ok(done);
             };
@@ -70,7 +73,7 @@ impl Service {
                 }
             };
             match came {
-                // It is due still when the seal is opened again.
+                // The key is still due when the service is unsealed again.
                 Err(Error::Sealed) => return Ok(done),
                 Ok(made) => {
                     self.kms.finish_due(id, made.is_some());
@@ -84,7 +87,7 @@ impl Service {
         Ok(done)
     }
 
-    /// Whether a key that is due could not be rotated so far.
+    /// Returns whether a key is due and its last rotation failed.
     pub fn is_rotation_failing(&self) -> bool {
         self.kms.rotations().is_failing()
     }

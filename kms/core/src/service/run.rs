@@ -1,4 +1,4 @@
-//! What every verb goes through.
+//! The steps that all operations share: authentication, authorization, quotas, queueing and audit.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -21,7 +21,7 @@ use crate::model::{KeyId, Label};
 use crate::operations::Kms;
 use crate::seal::Key;
 
-/// Keys, who may use them, and what is told of that.
+/// A key management service: keys, a gate and an audit log.
 ///
 /// # Examples
 /// ```
@@ -52,55 +52,55 @@ pub struct Service {
     pub(super) gate: Gate,
     pub(super) log: Log,
     pub(super) class: Class,
-    /// Those who could not be authenticated.
+    /// The number of failed authentications.
     pub(super) strangers: AtomicU64,
-    /// What secrets are told of by.
+    /// The key of the digests of secrets in the audit log.
     pub(super) digests: Key,
-    /// How much of the log the store knows of.
+    /// The log's size as the store notes it.
     pub(super) known: Mutex<u64>,
     pub(super) quota: Quota,
-    /// What credentials may have refused.
+    /// The buckets of credentials for refused requests.
     pub(super) refusals: Quota,
-    /// Denials that were counted and not told of.
+    /// Denials that are counted and not recorded yet.
     pub(super) denials: Denials,
     pub(super) queues: Queues,
-    /// Changes that may be asked for again.
+    /// The notes of changes with an `op_id`.
     pub(super) ops: IdempotencyRecords,
-    /// What came of a store that was older than its log.
+    /// The report about a store that was older than its log.
     pub(super) reconciled: ReconcileReport,
     /// Held while one of the service's own keys is made.
     pub(super) making_own: Mutex<()>,
-    /// Whether the seal is still open under which it was made.
+    /// Whether the seal is still open under which the service was opened.
     pub(super) generation: Generation,
-    /// Dropped last of all, the log's lock before it.
+    /// Dropped last, after the log's lock.
     pub(super) alive: Arc<()>,
 }
 
-/// Who calls, and which request it is.
+/// A request and its caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// Who.
+    /// The caller.
     pub who: &'a Caller,
-    /// Which request: the front's name for it, of which the log takes 128 bytes.
+    /// The request id, given by the server. The log records up to 128 bytes of it.
     pub request_id: &'a str,
-    /// What it is part of: a traceparent (W3C Trace Context) that the front has looked at.
+    /// The traceparent (W3C Trace Context), which the server has validated.
     pub trace: Option<&'a str>,
-    /// How many bytes came with it, for which its first operation is charged.
+    /// The size of the request in bytes. The first operation is charged for it and sets it to 0.
     pub bytes: Option<&'a AtomicUsize>,
-    /// Whether its tenant was charged for it before: when its message began to come.
+    /// Whether the tenant was charged already, when the message began to arrive.
     pub is_charged: bool,
     /// The op that the call runs; its note is committed with the change.
     pub op: Option<&'a Op>,
-    /// How its thread runs what takes long.
+    /// How the calling thread runs work that takes long.
     pub run_blocking: RunBlocking,
 }
 
-/// Runs work that takes long on behalf of a thread that has other things to do, some milliseconds of computing or a wait for the disk:
-/// it runs what it is given once, before it returns.
+/// Runs work that takes long, such as milliseconds of computing or a wait for the disk, on behalf
+/// of a thread that has other work. It calls the function exactly once before it returns.
 pub type RunBlocking = fn(&mut dyn FnMut());
 
 impl<'a> Call<'a> {
-    /// A call of which nothing else is known.
+    /// Creates a call without further properties.
     pub fn new(who: &'a Caller, request_id: &'a str) -> Self {
         Call {
             who,
@@ -113,7 +113,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Runs something, aside if it takes long.
+    /// Runs a function, with `run_blocking` if it takes long.
     pub(super) fn run<T>(
         &self,
         takes_long: bool,
@@ -141,9 +141,9 @@ impl<'a> Call<'a> {
 /// A key, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef<'a> {
-    /// Whose.
+    /// The tenant.
     pub tenant: &'a Label,
-    /// What they call it.
+    /// The name.
     pub name: &'a Label,
 }
 
@@ -174,12 +174,11 @@ impl From<(String, Change)> for ChangeEntry {
     }
 }
 
-/// Microseconds of work that a batch may be, as [`item_us`] counts: it has one place, for which others wait meanwhile, and a
-/// server that is asked to end waits about as long for what runs.
+/// The maximum cost of a batch in microseconds, as [`item_us`] estimates it. A batch has one slot,
+/// for which others wait, and a server that shuts down waits about as long for running operations.
 const BATCH_US_MAX: u64 = 10_000_000;
 
-/// Fails if a batch would keep its slot for longer than others are to wait for it. What is asked for by itself takes what it
-/// takes.
+/// Fails if a batch would hold its slot for too long. Single operations have no such limit.
 fn check_batch_cost(costs_us: &[u64]) -> Result<(), Error> {
     let all_us = costs_us.iter().fold(0, |all: u64, cost_us| all.saturating_add(*cost_us));
     if costs_us.len() < 2 || all_us <= BATCH_US_MAX {
@@ -190,11 +189,11 @@ fn check_batch_cost(costs_us: &[u64]) -> Result<(), Error> {
     Err(Error::TooLarge { what: "milliseconds of work of one batch", most, got })
 }
 
-/// Most characters of a request's name, and of what it is part of.
+/// The maximum number of characters of a request id and of a traceparent in the audit log.
 const REQUEST_ID_MAX: usize = 128;
 
 impl Service {
-    /// Takes whoever has a token for whom it says.
+    /// Authenticates the holder of a token.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`].
@@ -204,42 +203,43 @@ impl Service {
         })?)
     }
 
-    /// Takes somebody for whom a certificate names, which was verified already.
+    /// Returns the caller that a client certificate names. The certificate has to be verified
+    /// already.
     pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Caller {
         self.gate.of_certificate(principal, peer)
     }
 
-    /// Returns how often authentication failed.
+    /// Returns the number of failed authentications.
     pub fn unauthenticated_count(&self) -> u64 {
         self.strangers.load(Ordering::Relaxed)
     }
 
-    /// The audit log.
+    /// Returns the audit log.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The keys, for what nobody calls: metrics, what is cached.
+    /// Returns the keys, for uses without a caller: metrics and the cache.
     pub fn kms(&self) -> &Kms {
         &self.kms
     }
 
-    /// Ends with the service, once its log belongs to nobody.
+    /// Returns a reference that is dead once the service is dropped and its log's lock is released.
     pub fn alive(&self) -> Weak<()> {
         Arc::downgrade(&self.alive)
     }
 
-    /// The opening of the seal that the service belongs to.
+    /// Returns the service's generation.
     pub fn generation(&self) -> &Generation {
         &self.generation
     }
 
-    /// The gate.
+    /// Returns the gate.
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// Runs a use, which leaves nothing but its answer and its audit record.
+    /// Runs a use: an operation that changes nothing, apart from its audit record.
     pub(super) fn perform_use<T>(
         &self,
         call: &Call<'_>,
@@ -253,7 +253,7 @@ impl Service {
         self.perform_use_in_class(class, call, request, input, operate, audit_entry, recheck)
     }
 
-    /// Of which class the record of a request is: the key's own, or the service's.
+    /// Returns the durability class of a request's record: the key's own, or the service's.
     pub(super) fn class_of(&self, request: &Request<'_>) -> Class {
         let (Some(tenant), Some(name)) = (request.tenant, request.key) else { return self.class };
         match self.kms.about(tenant, name) {
@@ -262,7 +262,7 @@ impl Service {
                 Some(false) => Class::Written,
                 None => self.class,
             },
-            // The use itself says what is wrong.
+            // The use itself reports the error.
             Ok(None) | Err(_) => self.class,
         }
     }
@@ -318,22 +318,22 @@ impl Service {
         call.run(class == Class::Durable, append)
     }
 
-    /// Appends a record of something that has happened already, also if only the reserve is left.
+    /// Appends a record of something that has happened already, even if only the reserve is left.
     pub(super) fn append_audit_from_reserve(
         &self,
         call: &Call<'_>,
         record: Record,
         class: Class,
     ) -> Result<(), Error> {
-        // What was denied before it is told of later where there is no room now.
+        // If there is no room now, earlier denials are recorded later.
         let _ = self.append_pending_denials(std::slice::from_ref(&record));
         let append = || Ok(self.log.append_at_last(&[record], class).map(drop)?);
-        // A wait for the disk is not one for the other requests of the same thread.
+        // A wait for the disk must not delay the other requests of the same thread.
         call.run(class == Class::Durable, append)
     }
 
-    /// Runs a change, with an audit record before it begins and one of its outcome. `operate` has to write through the handle that
-    /// it gets, which carries the note of an `op_id`.
+    /// Runs a change, with an audit record before it begins and one of its outcome. `operate` has
+    /// to write through the handle that it gets, which carries the note of an `op_id`.
     pub(super) fn perform_change<T, C: Into<ChangeEntry>>(
         &self,
         call: &Call<'_>,
@@ -355,13 +355,13 @@ impl Service {
     ) -> Result<T, Error> {
         call.run(true, || {
             let place = self.charge_and_wait(call, request)?;
-            // The seal may have been closed while the change waited for its turn.
+            // The service may have been sealed while the change waited for its slot.
             self.generation.check()?;
             let of = |key, outcome| AuditEntry { key, input: None, output: None, outcome };
             let begun = self.record(call, request, of(None, Outcome::Begun));
             let _ = self.append_pending_denials(std::slice::from_ref(&begun));
             match request.action {
-                // Archiving makes room where there is none.
+                // Archiving frees space, so it may use the reserve.
                 Action::Audit => self.log.append_at_last(&[begun], Class::Durable)?,
                 _ => self.log.append(&[begun], Class::Durable)?,
             };
@@ -374,7 +374,7 @@ impl Service {
                 Ok(done) => {
                     let ChangeEntry { key, change } = audit_entry(done).into();
                     let record = self.record(call, request, of(key, Outcome::Done));
-                    // What the store has of it is of this revision, or of one before.
+                    // The stored state is of this revision or an earlier one.
                     let read = self.kms.context().store.read(&[]);
                     Record { change, revision: read.ok().map(|read| read.revision.0), ..record }
                 }
@@ -406,8 +406,8 @@ impl Service {
         Ok(self.gate.allow(&self.kms, call.who, request, self.kms.now_ms())?)
     }
 
-    /// Charges a tenant for a request and waits for a slot to run it. The process itself is
-    /// charged nothing and waits for nobody.
+    /// Charges a tenant for a request and waits for a slot to run it. The process itself is not
+    /// charged and does not wait.
     fn charge_and_wait(
         &self,
         call: &Call<'_>,
@@ -419,7 +419,8 @@ impl Service {
         }
     }
 
-    /// Charges a tenant for what is about to be done: about how many microseconds that takes. None of the process itself.
+    /// Charges a tenant for an operation that is about to run, by its approximate cost. The process
+    /// itself is not charged.
     pub(super) fn charge_request(
         &self,
         call: &Call<'_>,
@@ -435,7 +436,7 @@ impl Service {
         Ok(Some(cost_us))
     }
 
-    /// Waits for a slot for so much work.
+    /// Waits for a slot for work of this cost.
     pub(super) fn wait_for_slot(
         &self,
         call: &Call<'_>,
@@ -449,8 +450,8 @@ impl Service {
         Ok(place)
     }
 
-    /// Returns which items of a batch may run, and a slot for all of them. Each is charged by itself, and the first one
-    /// for the request, too.
+    /// Returns which items of a batch may run, and a slot for all of them. Each is charged by
+    /// itself, and the first one for the request, too.
     pub(super) fn admit_items(
         &self,
         call: &Call<'_>,
@@ -460,7 +461,7 @@ impl Service {
         let is_local = call.who.method() == Method::Local;
         let allowed: Vec<Result<(), Error>> =
             requests.iter().map(|request| self.check_allowed(call, request)).collect();
-        // Of what nobody may use nothing is told, not even how long it would take.
+        // For a denied item nothing may be revealed, not even its cost.
         let cost_us = |(request, allowed): (&Request<'_>, &Result<(), Error>)| match allowed {
             Ok(()) if !is_local => self.item_us(request),
             Ok(()) | Err(_) => 0,
@@ -493,12 +494,12 @@ impl Service {
         }
     }
 
-    /// About how many microseconds an item takes.
+    /// Returns the approximate cost of an item in microseconds.
     fn item_us(&self, request: &Request<'_>) -> u64 {
         let algorithm = match (request.makes, request.tenant, request.key) {
             (Some(new), ..) => Some(new.algorithm),
             (None, Some(tenant), Some(name)) if request.action != Action::List => {
-                // What can't be looked up fails where it is used.
+                // A failed lookup is reported where the key is used.
                 let name = Label::new("key", name);
                 let found = name.and_then(|name| self.kms.find(tenant, &name));
                 found.ok().map(|id| id.algorithm)
@@ -508,8 +509,8 @@ impl Service {
         item_us(algorithm, request.action)
     }
 
-    /// Takes what something costs out of a tenant's quota. The log is told of the first one in a row that is refused: a
-    /// flood does not fill it.
+    /// Charges a tenant's quota. Only the first of consecutive rejections is recorded, so that a
+    /// flood does not fill the log.
     fn charge(&self, call: &Call<'_>, request: &Request<'_>, cost_us: u64) -> Result<(), Error> {
         let is_charged = item_us(None, request.action) > 0;
         let cost_us = if is_charged { cost_us } else { 0 };
@@ -521,13 +522,15 @@ impl Service {
         })
     }
 
-    /// The revision of the store that takes every change into account that was answered, those of tokens and policies too.
+    /// Returns a revision of the store that includes every change that was answered, also those of
+    /// tokens and policies.
     pub fn revision(&self) -> u64 {
         self.kms.raise_revision();
         self.kms.revision()
     }
 
-    /// What was counted of quotas, queues and rotations by the clock, in the text format of Prometheus.
+    /// Returns the counters of quotas, queues and automatic rotations in the Prometheus text
+    /// format.
     pub fn load_text(&self) -> String {
         let refused = self.quota.refused();
         let of_quota =
@@ -535,7 +538,7 @@ impl Service {
         self.queues.text() + &of_quota + &self.kms.rotations().text() + &self.administrators_text()
     }
 
-    /// Tells of what failed.
+    /// Records a failed operation.
     pub(super) fn failed<T>(
         &self,
         call: &Call<'_>,
@@ -544,7 +547,7 @@ impl Service {
         error: Error,
     ) -> Result<T, Error> {
         if error == Error::Sealed {
-            // Like a request that comes while the seal is closed.
+            // Treated like a request that arrives while the service is sealed.
             return Err(error);
         }
         let outcome = Outcome::Failed(error.code());
@@ -557,7 +560,7 @@ impl Service {
         Err(error)
     }
 
-    /// What the log is told.
+    /// Builds an audit record.
     pub(super) fn record(
         &self,
         call: &Call<'_>,
@@ -583,25 +586,25 @@ impl Service {
         }
     }
 
-    /// What is told of a secret.
+    /// Returns the keyed digest of a secret for the audit log.
     pub(super) fn keyed(&self, secret: &[u8]) -> Digest {
-        // A process that was forked has no key, and a log that takes nothing of it.
+        // A forked process has no key, but its log accepts no records either.
         let key = self.digests.bytes();
         key.map_or(Digest::Keyed([0; 32]), |key| Digest::keyed(key, secret))
     }
 
-    /// The same of a secret that comes in pieces.
+    /// Returns the state of the keyed digest, for secrets that arrive in pieces.
     pub(super) fn keyed_state(&self) -> Hmac<Sha256> {
         self.digests.bytes().map_or_else(|_| Digest::keyed_state(&[0; 32]), Digest::keyed_state)
     }
 
-    /// The key of a name.
+    /// Finds a key by its name.
     pub(super) fn find(&self, key: &KeyRef<'_>) -> Result<KeyId, Error> {
         self.kms.find(key.tenant, key.name)
     }
 }
 
-/// Makes an error about a key that the caller may not see that of a missing key.
+/// Turns an error about a key that the caller may not see into that of a missing key.
 pub(super) fn hide_existence(error: Error, request: &Request<'_>) -> Error {
     match (error, request.key) {
         (

@@ -1,6 +1,8 @@
-//! What makes, takes or gives out secrets: encryption, tags, encapsulation, and keys on their way in and out.
+//! Operations that make, take or return secrets: encryption, tags, encapsulation, import and
+//! export.
 //!
-//! What is secret is told of by a keyed digest: a plain one of what is easily guessed tells it.
+//! The audit log gets keyed digests of secrets, because a plain digest of an easily guessed value
+//! reveals it.
 
 use gabion_engine::Prehash;
 use zeroize::Zeroizing;
@@ -21,8 +23,8 @@ impl Service {
     /// Encrypts.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::encrypt`]; not allowed, also meanwhile; the audit log's. So it is with every verb
-    /// here.
+    /// Those of [`crate::operations::Kms::encrypt`]; the caller is not allowed, or no longer;
+    /// errors of the audit log. The other operations here add the same errors.
     pub fn encrypt(
         &self,
         call: &Call<'_>,
@@ -39,7 +41,7 @@ impl Service {
     /// Decrypts.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::decrypt`].
+    /// Those of [`crate::operations::Kms::decrypt`].
     pub fn decrypt(
         &self,
         call: &Call<'_>,
@@ -53,10 +55,10 @@ impl Service {
         self.open_ciphertext(call, (key, version), Action::Decrypt, ciphertext, decrypt, output)
     }
 
-    /// Encrypts anew, by another version, what one encrypted.
+    /// Decrypts a ciphertext of one version and encrypts it with another.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::rewrap`].
+    /// Those of [`crate::operations::Kms::rewrap`].
     pub fn rewrap(
         &self,
         call: &Call<'_>,
@@ -71,10 +73,10 @@ impl Service {
         self.produce(call, key, what, Some(Digest::of(ciphertext)), rewrap, encrypted_output)
     }
 
-    /// Wraps anew, by another version, a key that one wrapped.
+    /// Unwraps a key that one version wrapped, and wraps it with another.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::rewrap_key`].
+    /// Those of [`crate::operations::Kms::rewrap_key`].
     pub fn rewrap_key(
         &self,
         call: &Call<'_>,
@@ -89,10 +91,10 @@ impl Service {
         self.produce(call, key, what, Some(Digest::of(wrapped)), rewrap, encrypted_output)
     }
 
-    /// Makes a key for data, and encrypts it.
+    /// Generates a data key, and encrypts it.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::datakey`].
+    /// Those of [`crate::operations::Kms::datakey`].
     pub fn datakey(
         &self,
         call: &Call<'_>,
@@ -108,7 +110,7 @@ impl Service {
     /// Wraps a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::wrap`].
+    /// Those of [`crate::operations::Kms::wrap`].
     pub fn wrap(
         &self,
         call: &Call<'_>,
@@ -125,7 +127,7 @@ impl Service {
     /// Unwraps a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::unwrap`].
+    /// Those of [`crate::operations::Kms::unwrap`].
     pub fn unwrap(
         &self,
         call: &Call<'_>,
@@ -142,7 +144,7 @@ impl Service {
     /// Makes a tag.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::hmac`].
+    /// Those of [`crate::operations::Kms::hmac`].
     pub fn hmac(
         &self,
         call: &Call<'_>,
@@ -153,10 +155,10 @@ impl Service {
         self.hmac_with(call, key, version, message, |id| self.kms.hmac(id, version, message))
     }
 
-    /// Makes a tag under a hash, by any key.
+    /// Makes a tag with a hash, by any key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::hmac_by`].
+    /// Those of [`crate::operations::Kms::hmac_by`].
     pub fn hmac_by(
         &self,
         call: &Call<'_>,
@@ -183,10 +185,10 @@ impl Service {
         self.produce(call, key, what, Some(self.keyed(message)), make, of)
     }
 
-    /// Whether a tag is that version's.
+    /// Verifies a tag of a version.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::verify_hmac`].
+    /// Those of [`crate::operations::Kms::verify_hmac`].
     pub fn verify_hmac(
         &self,
         call: &Call<'_>,
@@ -199,10 +201,10 @@ impl Service {
         self.verify_hmac_with(call, (key, version), (message, tag), verify)
     }
 
-    /// Returns whether a tag under a hash is that of a version of any key.
+    /// Verifies a tag with a hash, of a version of any key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::verify_hmac_by`].
+    /// Those of [`crate::operations::Kms::verify_hmac_by`].
     pub fn verify_hmac_by(
         &self,
         call: &Call<'_>,
@@ -238,10 +240,10 @@ impl Service {
         Ok(self.perform_use(call, &request, Some(input), verify, audit_entry, recheck)?.0)
     }
 
-    /// Makes a secret for whoever has a key.
+    /// Encapsulates: generates a shared secret for the holder of a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::encaps`].
+    /// Those of [`crate::operations::Kms::encaps`].
     pub fn encaps(
         &self,
         call: &Call<'_>,
@@ -254,10 +256,10 @@ impl Service {
         self.produce(call, key, what, None, make, of)
     }
 
-    /// The secret that somebody made for a version.
+    /// Decapsulates a shared secret with a version.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::decaps`].
+    /// Those of [`crate::operations::Kms::decaps`].
     pub fn decaps(
         &self,
         call: &Call<'_>,
@@ -269,10 +271,10 @@ impl Service {
         self.open_ciphertext(call, (key, version), Action::Decaps, ciphertext, decaps, |_| None)
     }
 
-    /// Random bytes.
+    /// Returns random bytes.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::random`].
+    /// Those of [`crate::operations::Kms::random`].
     pub fn random(&self, call: &Call<'_>, len: usize) -> Result<Zeroizing<Vec<u8>>, Error> {
         let request =
             Request { action: Action::Random, tenant: None, key: None, items: 1, makes: None };
@@ -280,10 +282,10 @@ impl Service {
         self.perform_use(call, &request, None, draw, |_| done(None), |_| Ok(()))
     }
 
-    /// Makes a key of what somebody brings.
+    /// Imports a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::import`].
+    /// Those of [`crate::operations::Kms::import`].
     pub fn import(
         &self,
         call: &Call<'_>,
@@ -293,10 +295,10 @@ impl Service {
         self.import_as(call, new, import, true)
     }
 
-    /// The same of a key that may be rotated here, or whose versions are imported, all of them.
+    /// Imports a key, which either may be rotated here or gets all its versions by import.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::import_as`].
+    /// Those of [`crate::operations::Kms::import_as`].
     pub fn import_as(
         &self,
         call: &Call<'_>,
@@ -307,10 +309,10 @@ impl Service {
         self.import_conforming(call, new, import, rotates, &Conformances::new())
     }
 
-    /// The same of a key that conforms to something.
+    /// Imports a key that conforms to a standard.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::import_conforming`].
+    /// Those of [`crate::operations::Kms::import_conforming`].
     pub fn import_conforming(
         &self,
         call: &Call<'_>,
@@ -323,10 +325,10 @@ impl Service {
         self.import_on(call, new, import, rotates, &terms)
     }
 
-    /// The same of a key that keeps to something.
+    /// Imports a key with restrictions.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::import_on`].
+    /// Those of [`crate::operations::Kms::import_on`].
     pub fn import_on(
         &self,
         call: &Call<'_>,
@@ -356,10 +358,10 @@ impl Service {
         Error::Duplicate(Some(owner).filter(|_| is_seen))
     }
 
-    /// Gives a key one version more, of what somebody brings.
+    /// Adds an imported version to a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::import_version`].
+    /// Those of [`crate::operations::Kms::import_version`].
     pub fn import_version(
         &self,
         call: &Call<'_>,
@@ -373,10 +375,10 @@ impl Service {
         self.perform_change(call, &of(Action::Import, key), take, |id| Some(id.to_string()))
     }
 
-    /// Gives out the private half of a version. The disk has the record before that.
+    /// Exports the private key of a version. The audit record is on the disk before that.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::export`].
+    /// Those of [`crate::operations::Kms::export`].
     pub fn export(
         &self,
         call: &Call<'_>,
@@ -403,11 +405,12 @@ impl Service {
         Ok(given.0)
     }
 
-    /// Gives out the private half of a version, wrapped for somebody. The record names their key: its input is the digest
-    /// of that, as a SubjectPublicKeyInfo. The disk has it before that.
+    /// Exports the private key of a version, wrapped for a recipient. The audit record names the
+    /// recipient: its input is the digest of the recipient's SubjectPublicKeyInfo. It is on the
+    /// disk before the export.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::export_wrapped`].
+    /// Those of [`crate::operations::Kms::export_wrapped`].
     pub fn export_wrapped(
         &self,
         call: &Call<'_>,
@@ -440,10 +443,10 @@ impl Service {
         Ok(given.0)
     }
 
-    /// Allows a key's private half to be given out, for good.
+    /// Makes a key exportable. This cannot be undone.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::allow_export`].
+    /// Those of [`crate::operations::Kms::allow_export`].
     pub fn allow_export(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
         self.change_with_details(
             call,
@@ -455,10 +458,10 @@ impl Service {
         .map(drop)
     }
 
-    /// Allows Vault's paths to delete a key, or no longer.
+    /// Sets whether Vault's API may delete a key.
     ///
     /// # Errors
-    /// As [`Self::configure`].
+    /// Those of [`Self::configure`].
     pub fn set_deletable(
         &self,
         call: &Call<'_>,
@@ -468,10 +471,11 @@ impl Service {
         self.configure(call, key, &[KeyChange::Deletable(is_deletable)]).map(drop)
     }
 
-    /// Sets of which class the records of a key's uses are; none: as the service is set up.
+    /// Sets the durability class of the audit records of a key's uses; `None` for the service's
+    /// default.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::set_durable`].
+    /// Those of [`crate::operations::Kms::set_durable`].
     pub fn set_class(
         &self,
         call: &Call<'_>,
@@ -489,10 +493,10 @@ impl Service {
         .map(drop)
     }
 
-    /// Sets from when on a key makes nothing new.
+    /// Sets when a key expires.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::set_expiry`].
+    /// Those of [`crate::operations::Kms::set_expiry`].
     pub fn set_expiry(
         &self,
         call: &Call<'_>,
@@ -506,8 +510,8 @@ impl Service {
         .map(drop)
     }
 
-    /// Runs a use that produces something with a version, which `of` says, with what came out. It was the newest one that was
-    /// asked for, or not.
+    /// Runs a use that produces something with a version. `of` returns that version and the digest
+    /// of the output. The request may have named the version or not.
     fn produce<T>(
         &self,
         call: &Call<'_>,
@@ -532,7 +536,7 @@ impl Service {
         Ok(self.perform_use(call, &of(action, key), input, make, audit_entry, recheck)?.0)
     }
 
-    /// Runs a use that gets out what somebody put into a ciphertext for a version.
+    /// Runs a use that decrypts with a version.
     fn open_ciphertext<T>(
         &self,
         call: &Call<'_>,
@@ -565,7 +569,7 @@ impl Service {
     }
 }
 
-/// Which version encrypted, and what is told of what came out.
+/// Returns the version that encrypted, and the digest of its output for the audit log.
 fn encrypted_output(made: &EncryptOutput) -> (VersionId, Digest) {
     (made.by.clone(), Digest::of(&made.ciphertext))
 }

@@ -1,4 +1,4 @@
-//! Signing and verifying, alone and together.
+//! Signing and verifying, single and in batches.
 
 use super::lifecycle::of;
 use super::queue::Place;
@@ -17,18 +17,18 @@ pub struct SignItem<'a> {
     pub key: KeyRef<'a>,
     /// The version. `None` for the newest one.
     pub version: Option<u32>,
-    /// What is signed.
+    /// The message or digest.
     pub signable: Signable<'a>,
 }
 
 /// A signature to verify.
 #[derive(Clone, Copy)]
 pub struct VerifyItem<'a> {
-    /// The key that is said to have signed.
+    /// The claimed key.
     pub key: KeyRef<'a>,
-    /// The version that is said to have signed.
+    /// The claimed version.
     pub version: u32,
-    /// What is said to have been signed.
+    /// The signed message or digest.
     pub signable: Signable<'a>,
     /// The signature.
     pub signature: &'a [u8],
@@ -55,7 +55,8 @@ impl Service {
     /// Signs a message or a digest.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::sign`]; not allowed, also meanwhile; the audit log's.
+    /// Those of [`crate::operations::Kms::sign`]; the caller is not allowed, or no longer; errors
+    /// of the audit log.
     pub fn sign<'a>(
         &self,
         call: &Call<'_>,
@@ -74,7 +75,8 @@ impl Service {
     /// Verifies a signature by one version of a key.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::verify`]; not allowed, also meanwhile; the audit log's.
+    /// Those of [`crate::operations::Kms::verify`]; the caller is not allowed, or no longer; errors
+    /// of the audit log.
     pub fn verify<'a>(
         &self,
         call: &Call<'_>,
@@ -116,8 +118,9 @@ impl Service {
         self.verify_items(call, items.len(), items)
     }
 
-    /// Signs and verifies the items of one batch. The batch has `batch_len` items, some of which may have been left out already: a
-    /// token's limit counts all of them. Returns the results of [`Self::sign_batch`] and [`Self::verify_batch`].
+    /// Signs and verifies the items of one batch. The batch has `batch_len` items, some of which
+    /// may have been rejected already: a token's limit counts all of them. Returns the results of
+    /// [`Self::sign_batch`] and [`Self::verify_batch`].
     pub fn batch(
         &self,
         call: &Call<'_>,
@@ -207,7 +210,8 @@ impl Service {
                 AuditEntry { key: None, input: Some(input(place)), output: None, outcome }
             }
         };
-        // Refusals by quotas and queues were recorded already, as far as they are: a flood does not fill the log.
+        // Rejections by quotas and queues were recorded already, or deliberately not: a flood does
+        // not fill the log.
         let is_recorded = |answer: &Result<T, Error>| {
             !matches!(answer, Err(Error::Quota { .. } | Error::Queue | Error::Sealed))
         };
@@ -268,7 +272,7 @@ pub(super) fn run_found<'a, I, K, R, T>(
         .filter_map(|(item, key)| key.as_ref().ok().map(|key| request(item, key)))
         .collect();
     let mut answers = run(&requests).into_iter();
-    // There is one for each that was found.
+    // There is one answer for each found key.
     let mut answer = || answers.next().unwrap_or(Err(no_answer()));
     found.iter().map(|key| key.as_ref().map_err(Error::clone).and_then(|_| answer())).collect()
 }

@@ -1,9 +1,9 @@
-//! Messages that come in pieces: who may is asked before the first piece and again after the last one, and the log is told of
-//! what comes of it as if the message had been there whole.
+//! Messages that arrive in pieces. Permissions are checked before the first piece and after the
+//! last one. The audit record is the same as for a message that arrives as a whole.
 //!
 //! ```text
-//!   allow --> quota --> may the key? --> pieces, each charged as it comes --> allow --> a place --> operate --> append a record
-//!                                        (no place, no thread, no lock)          --> allow, may it still? --> answer
+//!   allow --> quota --> may the key? --> pieces, each charged on arrival --> allow --> a slot --> operate --> append a record
+//!                                        (no slot, no thread, no lock)           --> allow, still? --> answer
 //! ```
 
 use std::time::Instant;
@@ -46,7 +46,7 @@ impl StreamedMessage {
     /// Adds the next piece.
     ///
     /// # Errors
-    /// As [`Stream::add`].
+    /// Those of [`Stream::add`].
     pub fn add(&mut self, piece: &[u8]) -> Result<(), Error> {
         match &mut self.input {
             Input::Message(state) => state.update(piece),
@@ -66,10 +66,12 @@ impl StreamedMessage {
 }
 
 impl Service {
-    /// Begins a message that comes in pieces: whether the caller may, and whether the key may, is told before any comes.
+    /// Begins a message that arrives in pieces. The permissions of the caller and of the key are
+    /// checked before any piece arrives.
     ///
     /// # Errors
-    /// As [`crate::operations::Kms::stream`]; not allowed; the audit log's.
+    /// Those of [`crate::operations::Kms::stream`]; the caller is not allowed; errors of the audit
+    /// log.
     pub fn begin_stream(
         &self,
         call: &Call<'_>,
@@ -101,7 +103,7 @@ impl Service {
     /// Signs the message.
     ///
     /// # Errors
-    /// As [`Self::sign`].
+    /// Those of [`Self::sign`].
     pub fn sign_stream(
         &self,
         call: &Call<'_>,
@@ -119,7 +121,7 @@ impl Service {
     /// Verifies a signature of the message.
     ///
     /// # Errors
-    /// As [`Self::verify`].
+    /// Those of [`Self::verify`].
     pub fn verify_stream(
         &self,
         call: &Call<'_>,
@@ -138,7 +140,7 @@ impl Service {
     /// Computes the tag of the message.
     ///
     /// # Errors
-    /// As [`Self::hmac`].
+    /// Those of [`Self::hmac`].
     pub fn hmac_stream(
         &self,
         call: &Call<'_>,
@@ -161,7 +163,7 @@ impl Service {
     /// Verifies a tag of the message.
     ///
     /// # Errors
-    /// As [`Self::verify_hmac`].
+    /// Those of [`Self::verify_hmac`].
     pub fn verify_hmac_stream(
         &self,
         call: &Call<'_>,
