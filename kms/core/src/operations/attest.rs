@@ -1,4 +1,4 @@
-//! What a key is, signed: a JWS whose key is ML-DSA-44 (RFC 7515, RFC 9964).
+//! Signed descriptions of keys: a JWS with an ML-DSA-44 signature (RFC 7515, RFC 9964).
 
 use std::sync::Arc;
 
@@ -18,56 +18,57 @@ use crate::error::Error;
 use crate::model::{Conformances, Key, KeyAlgorithm, KeyId, State, Version};
 use crate::store::{SettleOutcome, Transaction, settle};
 
-/// The description of a key that is signed. It claims no hardware.
+/// The description of a key that is signed. It claims no hardware protection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attestation {
-    /// Which key.
+    /// The key's id.
     pub key: KeyId,
-    /// Its algorithm, as the table calls it.
+    /// The algorithm's name.
     pub algorithm: String,
     /// The newest version.
     pub head: u32,
-    /// The versions that there are.
+    /// The versions that were not destroyed.
     pub versions: Vec<Version>,
-    /// When the key was made, in milliseconds since 1970, by a clock that may be wrong.
+    /// When the key was created, in milliseconds since 1970, by a clock that may be wrong.
     pub created_ms: u64,
-    /// What holds it: `software`.
+    /// The protection of the key: `software`.
     pub label: String,
-    /// What the key promises to conform to.
+    /// The standards that the key promises to conform to.
     #[serde(default, skip_serializing_if = "Conformances::is_empty")]
     pub conformance: Conformances,
-    /// What computes.
+    /// The engine's backend.
     pub backend: String,
-    /// What the caller gave, so that an older answer is not taken for a new one.
+    /// The caller's nonce, which proves that the description is fresh.
     pub nonce: String,
 }
 
 /// An attestation, and its JWS in compact form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedAttestation {
-    /// What is said.
+    /// The description.
     pub attest: Attestation,
-    /// The same, signed by the service's attestation key.
+    /// The description, signed by the service's attestation key.
     pub jws: String,
 }
 
-/// Most bytes of a nonce.
+/// The maximum size of a nonce in bytes.
 const NONCE_MAX: usize = 128;
 
-/// How often it is tried to read a key between two changes.
+/// The number of attempts to read a key between two changes.
 const TRIES: usize = 3;
 
-/// Versions that are read together.
+/// The number of versions that are read at once.
 const READ_TOGETHER: usize = 256;
 
 const ALGORITHM: Algorithm = Algorithm::MlDsa44;
 
 impl Kms {
-    /// Describes a key and signs that. The attestation key is made at the first call.
+    /// Describes a key and signs the description. The first call generates the attestation key.
     ///
     /// # Errors
-    /// No such key; one that is deleted; a nonce of more than 128 bytes; the engine's, the store's.
+    /// A missing or deleted key; a nonce of more than 128 bytes; errors of the engine and of the
+    /// store.
     pub fn attest(&self, id: &KeyId, nonce: &str) -> Result<SignedAttestation, Error> {
         self.counted(Verb::Attest, id.algorithm, || {
             if nonce.len() > NONCE_MAX {
@@ -75,7 +76,7 @@ impl Kms {
                 return Err(Error::TooLarge { what: "bytes of a nonce", most: NONCE_MAX, got });
             }
             let (key, versions) = self.of_one_moment(id)?;
-            // What an older program took for conforming is not said any more.
+            // An older program may have accepted keys that do not conform.
             key.conformance.iter().try_for_each(|label| label.check(id.algorithm))?;
             let backend = match id.algorithm.algorithm() {
                 Some(algorithm) => self.context.engine.backend_for(algorithm)?.name(),
@@ -109,7 +110,7 @@ impl Kms {
         })
     }
 
-    /// A key and its versions, as they were together. Changes wait for that only where they come again and again.
+    /// Reads a key and its versions consistently. Blocks changes only if they keep interfering.
     fn of_one_moment(&self, id: &KeyId) -> Result<(Arc<Key>, Vec<Version>), Error> {
         let read = || {
             let key = self.key(id)?.key;
@@ -127,20 +128,20 @@ impl Kms {
         read()
     }
 
-    /// The public key of [`Self::attest`] as a JWK (RFC 9964).
+    /// Returns the public key of [`Self::attest`] as a JWK (RFC 9964).
     ///
     /// # Errors
-    /// The engine's, the store's.
+    /// Errors of the engine and of the store.
     pub fn attestation_jwk(&self) -> Result<String, Error> {
         let (_, signer) = self.attestation()?;
         let (kid, public) = (kid(&signer), Base64UrlUnpadded::encode_string(signer.public_bytes()));
         Ok(format!(r#"{{"kty":"AKP","alg":"{ALGORITHM}","kid":"{kid}","pub":"{public}"}}"#))
     }
 
-    /// The versions of a key that were not destroyed.
+    /// Returns the versions of a key that were not destroyed.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn versions(&self, id: &KeyId) -> Result<Vec<Version>, Error> {
         let under = versions_path(id)?;
         let (mut versions, mut after) = (Vec::new(), None);
@@ -156,7 +157,7 @@ impl Kms {
         }
     }
 
-    /// The head of a JWS, and its key.
+    /// Returns the header of a JWS, and the signing key.
     pub(super) fn attestation(&self) -> Result<(String, SigningKey), Error> {
         if let Some(known) = self.state.attestation.get() {
             return Ok(known.clone());
@@ -169,7 +170,7 @@ impl Kms {
             let sealed =
                 self.context.sealer.seal(&path, 1, &write_version(&version, &pair, false)?)?;
             match settle(&*self.context.store, &Transaction::new().put(path.clone(), 0, sealed))? {
-                // What is there is read below, whosever it is.
+                // The record is read below, whether this process or another one wrote it.
                 SettleOutcome::Committed | SettleOutcome::Conflict(_) => {}
                 SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
             }
@@ -184,7 +185,7 @@ impl Kms {
     }
 }
 
-/// The first half of the SHA-256 of a public key.
+/// Returns the first half of the SHA-256 of a public key.
 fn kid(signer: &SigningKey) -> String {
     Base64UrlUnpadded::encode_string(&Sha256::digest(signer.public_bytes())[..16])
 }

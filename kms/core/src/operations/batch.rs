@@ -1,4 +1,4 @@
-//! Batches: what of them is run together, so that the engine's lanes fill.
+//! Grouping of batch items, so that the engine's lanes are filled.
 
 use std::num::NonZero;
 
@@ -6,10 +6,11 @@ use gabion_engine::{Algorithm, Message};
 
 use super::cache::VersionView;
 
-/// Most items that are run together on a thread: more fill no lane more, and take memory.
+/// The maximum number of items that run together on a thread. More would fill no more lanes, but
+/// take memory.
 const LANES_MAX: usize = 256;
 
-/// An item that may be run by the engine.
+/// An item that the engine may run.
 pub struct Lane<'a> {
     /// The item's index in the batch.
     pub place: usize,
@@ -17,16 +18,16 @@ pub struct Lane<'a> {
     pub message: Message<'a>,
 }
 
-/// Items in the order in which they are run: those of one algorithm together, and of those the ones of one key beside
-/// each other, so that what is expanded of a key stays near.
+/// Items in the order in which they run: grouped by algorithm, and within that by key, so that an
+/// expanded key stays in the processor's caches.
 pub struct Plan<'a> {
-    /// Most items of a group.
+    /// The maximum number of items of a group.
     room: usize,
     lanes: Vec<(&'static str, [u8; 16], u32, Lane<'a>)>,
 }
 
 impl<'a> Plan<'a> {
-    /// A plan for so many threads.
+    /// Creates a plan for a number of threads.
     pub fn new(threads: NonZero<usize>) -> Self {
         Plan { room: LANES_MAX.saturating_mul(threads.get()), lanes: Vec::new() }
     }
@@ -37,7 +38,7 @@ impl<'a> Plan<'a> {
         self.lanes.push((algorithm.name(), uuid, number, lane));
     }
 
-    /// What is run together.
+    /// Returns the groups of items that run together.
     pub fn groups(mut self) -> Vec<Vec<Lane<'a>>> {
         self.lanes.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
         let mut groups: Vec<(&str, Vec<Lane<'a>>)> = Vec::new();

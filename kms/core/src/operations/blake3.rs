@@ -1,4 +1,4 @@
-//! Digests that the caller made by BLAKE3, which no standard of signatures takes.
+//! Signing of BLAKE3 digests, a form that no signature standard defines.
 
 use gabion_engine::Message;
 
@@ -7,14 +7,16 @@ use super::sign::SignOutput;
 use crate::error::Error;
 use crate::model::{KeyId, VersionId};
 
-/// What stands before a digest when it is signed, so that its signature is no signature of the digest's bytes alone.
+/// The prefix of a digest when it is signed. It separates the signature from one of the digest's
+/// bytes.
 const TAG: &[u8; 24] = b"gabion-kms blake3 v1\0\0\0\0";
 
-/// A digest by BLAKE3 of 32 bytes, which the caller made: a long message is read once, and its bytes stay where they are.
+/// A BLAKE3 digest of 32 bytes that the caller computed, so that a long message need not be sent.
 ///
-/// What is signed is a tag of 24 bytes and the digest, in the algorithm's pure form with no context. **No standard
-/// has that**: whoever verifies must be told, by [`Self::LABEL`]. FIPS 204, section 5.4, and FIPS 205, section 10.2, have
-/// forms of their own for digests, by SHA-2 and SHA-3, which others verify: take those where that matters.
+/// The signature is over a tag of 24 bytes and the digest, in the algorithm's pure form with an
+/// empty context. **No standard defines this form**: verifiers have to be told by [`Self::LABEL`].
+/// FIPS 204, section 5.4, and FIPS 205, section 10.2, define pre-hash forms for SHA-2 and SHA-3
+/// digests, which other software verifies. Prefer those where interoperability matters.
 ///
 /// # Examples
 /// ```
@@ -37,10 +39,10 @@ pub struct Blake3 {
 }
 
 impl Blake3 {
-    /// What to write beside a signature of such a digest.
+    /// The label to store with signatures of this form.
     pub const LABEL: &str = "nonstandard-blake3";
 
-    /// The form in which a digest is signed.
+    /// Wraps a digest.
     pub fn new(digest: [u8; 32]) -> Self {
         let mut text = [0; TAG.len() + 32];
         text[..TAG.len()].copy_from_slice(TAG);
@@ -57,7 +59,8 @@ impl Kms {
     /// Signs a digest with a version, or with the newest one.
     ///
     /// # Errors
-    /// As [`Self::sign`]; [`Error::Unsupported`] for a key whose labels of conformance ask for standard forms.
+    /// Those of [`Self::sign`]; [`Error::Unsupported`] if the key's conformance labels require
+    /// standard forms.
     pub fn sign_blake3(
         &self,
         id: &KeyId,
@@ -68,10 +71,10 @@ impl Kms {
         self.sign(id, version, digest.message())
     }
 
-    /// Whether a signature is that version's of a digest.
+    /// Verifies a version's signature of a digest.
     ///
     /// # Errors
-    /// As [`Self::verify`].
+    /// Those of [`Self::verify`].
     pub fn verify_blake3(
         &self,
         id: &VersionId,

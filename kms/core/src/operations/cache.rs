@@ -1,8 +1,9 @@
-//! What is kept of keys between two uses, bounded in bytes.
+//! A cache of keys and expanded versions, bounded in bytes.
 //!
-//! A change forgets the views of its key, under the same lock that views are put in by, and counts the epoch up. A view
-//! that was read before that is not put in: whoever reads notes the epoch first. Of a key with a change whose outcome
-//! nobody knows nothing is put in until a later change has settled it: it may still happen.
+//! A change removes the views of its key and increments the epoch, under the lock that guards
+//! insertions. A view that was read before the change is not inserted: readers note the epoch
+//! before they read. While the outcome of a key's change is unknown, the key is not cached, because
+//! the change may still be applied. A later change settles that.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +22,7 @@ pub struct KeyView {
     pub generation: u64,
 }
 
-/// A version, expanded.
+/// An expanded version.
 #[derive(Clone)]
 pub struct VersionView(Arc<ExpandedVersion>);
 
@@ -29,7 +30,8 @@ pub struct VersionView(Arc<ExpandedVersion>);
 pub struct ExpandedVersion {
     pub version: Version,
     pub material: Material,
-    /// What its keys for tags are derived from. `None` if the version has no secret, or is a key for tags itself.
+    /// The root of the version's derived HMAC keys. `None` if the version has no secret, or is an
+    /// HMAC key itself.
     pub tag_root: Option<TagRoot>,
 }
 
@@ -47,10 +49,10 @@ impl std::ops::Deref for VersionView {
     }
 }
 
-/// Views of keys.
+/// The cache of views.
 pub struct Cache {
     epoch: AtomicU64,
-    /// Counts uses: what was not used for longest has the smallest number.
+    /// Counts uses: the least recently used view has the smallest number.
     clock: AtomicU64,
     bytes_max: usize,
     kept: RwLock<CacheState>,
@@ -60,7 +62,7 @@ pub struct Cache {
 struct CacheState {
     keys: HashMap<Uuid, CacheEntry>,
     bytes: usize,
-    /// The records of changes that may still happen, a change an entry.
+    /// The records of changes that may still be applied, one entry for each change.
     doubtful: HashMap<Uuid, Vec<Vec<RecordPath>>>,
 }
 
@@ -72,7 +74,7 @@ struct CacheEntry {
     used: AtomicU64,
 }
 
-/// Bytes of a key's view and of its place, about.
+/// The approximate size of a key's view and its entry in bytes.
 const KEY_BYTES: usize = 1024;
 
 impl Cache {
@@ -85,7 +87,7 @@ impl Cache {
         }
     }
 
-    /// How many changes there were.
+    /// Returns the number of changes so far.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -101,7 +103,7 @@ impl Cache {
         self.kept().keys.get(uuid)?.versions.get(&number).cloned()
     }
 
-    /// Reads a key's view and keeps it.
+    /// Reads a key's view and caches it.
     pub fn load_key(
         &self,
         uuid: &Uuid,
@@ -113,7 +115,7 @@ impl Cache {
         })
     }
 
-    /// Reads a version's view and keeps it.
+    /// Reads a version's view and caches it.
     pub fn load_version(
         &self,
         uuid: &Uuid,
@@ -130,24 +132,24 @@ impl Cache {
         })
     }
 
-    /// Forgets a key, before it is known what became of a change.
+    /// Removes a key, before the outcome of a change is known.
     pub fn forget(&self, uuid: &Uuid) {
         self.forgotten(uuid, |_| {});
     }
 
-    /// Forgets a key, and keeps nothing of it any more: the change may still happen.
+    /// Removes a key and stops caching it, because the change may still be applied.
     pub fn doubt(&self, uuid: &Uuid, change: &Transaction) {
         let records = change.writes().iter().map(|write| write.path.clone()).collect();
         self.forgotten(uuid, |kept| kept.doubtful.entry(*uuid).or_default().push(records));
     }
 
-    /// Whether a change of a key may still happen.
+    /// Returns whether a change of a key may still be applied.
     pub fn is_doubtful(&self, uuid: &Uuid) -> bool {
         self.kept().doubtful.contains_key(uuid)
     }
 
-    /// Forgets a key after a change that happened. Others of the same records can't happen any more: they were to
-    /// replace what is gone.
+    /// Removes a key after a committed change. Other changes of the same records cannot be applied
+    /// anymore, because the generations that they replace are gone.
     pub fn changed(&self, uuid: &Uuid, change: &Transaction) {
         self.forgotten(uuid, |kept| {
             let Some(doubtful) = kept.doubtful.get_mut(uuid) else { return };
@@ -169,7 +171,7 @@ impl Cache {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Bytes that are kept, about.
+    /// Returns the approximate size of the cache in bytes.
     pub fn bytes(&self) -> usize {
         self.kept().bytes
     }
@@ -183,7 +185,7 @@ impl Cache {
         let before = self.epoch();
         let view = read()?;
         let mut kept = self.kept_mut();
-        // What may be old already is used once: whoever does looks again afterwards.
+        // A view that may be outdated is used only once: its user checks again afterwards.
         if self.epoch() == before && !kept.doubtful.contains_key(uuid) {
             keep(&mut kept, &view);
             self.bound(&mut kept);
@@ -200,8 +202,8 @@ impl Cache {
         })
     }
 
-    /// Lets go of what was not used for longest, an eighth of it at a time, so that not each new key pays for a look
-    /// at all of them.
+    /// Evicts the least recently used views, an eighth of the cache at a time, so that not every
+    /// new key pays for a scan of all entries.
     fn bound(&self, kept: &mut CacheState) {
         if kept.bytes <= self.bytes_max {
             return;
@@ -210,7 +212,7 @@ impl Cache {
             kept.keys.iter().map(|(uuid, of)| (of.used.load(Ordering::Relaxed), *uuid)).collect();
         by_use.sort_unstable();
         let wanted = self.bytes_max - self.bytes_max / 8;
-        // The newest stays: it is about to be used.
+        // Keep the newest view, which is about to be used.
         let newest = by_use.pop();
         for (_, uuid) in by_use {
             if kept.bytes <= wanted {
@@ -220,7 +222,7 @@ impl Cache {
                 kept.bytes -= of.bytes;
             }
         }
-        // But not the versions of one that fills it all alone.
+        // But drop its versions if it alone exceeds the cache.
         if kept.bytes > self.bytes_max
             && let Some(of) = newest.and_then(|(_, uuid)| kept.keys.get_mut(&uuid))
         {

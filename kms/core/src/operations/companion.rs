@@ -1,6 +1,8 @@
-//! A record that a change commits in its own transaction: the record exists if and only if the change happened.
+//! A record that a change commits in its own transaction: the record exists if and only if the
+//! change was applied.
 //!
-//! [`super::Kms::with`] returns a handle whose first transaction takes the record. No other handle can reach it.
+//! [`super::Kms::with`] returns a handle whose first transaction includes the record. No other
+//! handle can reach it.
 
 use std::fmt::{self, Debug, Display};
 use std::mem;
@@ -12,7 +14,8 @@ use crate::error::Error;
 use crate::seal::Sealer;
 use crate::store::{RecordPath, SettleOutcome, Store, Transaction, settle};
 
-/// Computes the payload of a companion record from what its change made. The payload may be secret.
+/// Computes the payload of a companion record from the result of its change. The payload may be
+/// secret.
 pub type Payload = Box<dyn Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error> + Send>;
 
 /// A record to commit with a change.
@@ -28,9 +31,9 @@ pub struct CompanionRecord {
 /// The outcome of a companion record.
 #[derive(Debug)]
 pub enum CompanionOutcome {
-    /// No transaction took it.
+    /// No transaction has included it.
     Unused,
-    /// It was committed with a change that made this.
+    /// It was committed with a change. Has the change's result.
     Committed(String),
     /// The store does not know whether the record and its change were committed. Both may still be.
     Unknown,
@@ -46,12 +49,12 @@ enum State {
 }
 
 impl Companion {
-    /// Wraps a record that no transaction has taken.
+    /// Wraps a record that no transaction has included.
     pub fn new(record: CompanionRecord) -> Self {
         Companion(Mutex::new(State::Pending(record)))
     }
 
-    /// Returns what became of the record so far.
+    /// Returns the record's current outcome.
     pub fn outcome(&self) -> CompanionOutcome {
         match &*self.state() {
             State::Pending(_) => CompanionOutcome::Unused,
@@ -80,13 +83,13 @@ impl Companion {
         let payload = (record.payload)(&made)?;
         let sealed = sealer.seal(&record.path, record.before + 1, &payload)?;
         let both = transaction.clone().put(record.path.clone(), record.before, sealed);
-        // If a panic interrupts the store, nobody knows the outcome.
+        // If a panic interrupts the store, the outcome is unknown.
         let pending = mem::replace(&mut *state, State::Unknown);
         let settled = settle(store, &both);
         match &settled {
             Ok(SettleOutcome::Committed) => *state = State::Committed(made),
             Ok(SettleOutcome::Unknown) => {}
-            // Nothing was written: the next transaction of this change may take the record.
+            // Nothing was written: the next transaction of this change may include the record.
             Ok(SettleOutcome::Conflict(_)) | Err(_) => *state = pending,
         }
         Ok(settled?)
@@ -118,7 +121,8 @@ mod tests {
         NewKey { tenant, purpose, name, algorithm: "ed25519".parse().unwrap() }
     }
 
-    /// What was not written leaves the record to the next transaction; whatever comes after that one does not find it.
+    /// A failed transaction leaves the record to the next one, and later transactions do not find
+    /// it.
     #[test]
     fn one_transaction_takes_the_record() {
         let kms = Kms::in_memory().unwrap();
@@ -149,7 +153,7 @@ mod tests {
         assert!(matches!(companion.outcome(), CompanionOutcome::Committed(by) if by == made));
     }
 
-    /// A change that writes nothing else commits the record by itself.
+    /// A change that writes nothing else commits the record in its own transaction.
     #[test]
     fn a_record_is_committed_by_itself() {
         let kms = Kms::in_memory().unwrap();

@@ -1,4 +1,5 @@
-//! What the operations work with: the store and its sealer, the engine, and the record that a change takes with it.
+//! The context of operations: the store, its sealer, the engine, and the companion record of a
+//! change.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -10,22 +11,24 @@ use crate::error::Error;
 use crate::seal::{AuthenticatedStore, Sealer};
 use crate::store::{SettleOutcome, Store, Transaction, settle};
 
-/// The store, the sealer of its records, the engine of their keys, and the companion record of a change. Cheap to clone.
+/// The store, the sealer of its records, the engine of their keys, and the companion record of a
+/// change. Cheap to clone.
 #[derive(Clone)]
 pub struct StoreContext {
     pub engine: Arc<Engine>,
-    /// The same as `records`, for all that only reads and commits.
+    /// The store of `records`, for code that only reads and commits.
     pub store: Arc<dyn Store>,
     pub records: Arc<AuthenticatedStore<Arc<dyn Store>>>,
     pub sealer: Arc<Sealer>,
-    /// The record that the next change takes with it ([`super::companion`]).
+    /// The record that the next change commits ([`super::companion`]).
     pub companion: Option<Arc<Companion>>,
 }
 
-/// Commits the pending companion record by itself, for a change that writes nothing else. Does nothing if no record is pending.
+/// Commits the pending companion record in its own transaction, for a change that writes nothing
+/// else. Does nothing if no record is pending.
 ///
 /// # Errors
-/// As [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].
+/// Those of [`settle()`]; [`Error::Conflict`]; [`Error::OutcomeUnknown`].
 pub fn settle_companion(context: &StoreContext, made: &dyn Display) -> Result<(), Error> {
     if !context.companion.as_ref().is_some_and(|companion| companion.is_pending()) {
         return Ok(());
@@ -37,10 +40,11 @@ pub fn settle_companion(context: &StoreContext, made: &dyn Display) -> Result<()
     }
 }
 
-/// Commits a change that makes something, together with the pending companion record of its handle.
+/// Commits a change with the result `made`, together with the pending companion record of its
+/// handle.
 ///
 /// # Errors
-/// As [`settle()`]; then the companion record is pending still.
+/// Those of [`settle()`]; then the companion record is still pending.
 pub fn settle_with(
     context: &StoreContext,
     transaction: &Transaction,

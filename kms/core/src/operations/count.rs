@@ -1,15 +1,16 @@
-//! How often versions of short nonces have encrypted.
+//! The encryption counters of versions with short random nonces.
 //!
 //! ```text
-//!   versions/TENANT/UUID/NUMBER   how many messages were reserved: a block is, before its first message is encrypted
-//!   memory                        how many of the block are left; lost with the process
+//!   versions/TENANT/UUID/NUMBER   the number of reserved messages: a block is reserved before its first message is encrypted
+//!   memory                        the rest of the block; lost with the process
 //! ```
 //!
-//! Random nonces of 96 bits meet with a chance of 2^-33 after 2^32 messages (NIST SP 800-38D, section 8.3): at that
-//! number a version stops. A number that is lost is one message less.
+//! After 2^32 messages, random nonces of 96 bits collide with a probability of 2^-33 (NIST SP
+//! 800-38D, section 8.3). At that number a version stops encrypting. A lost block only reduces the
+//! number of messages.
 //!
-//! The number stands in the record of the version itself: a version without a number encrypts nothing, and versions of
-//! several keys have no record in common.
+//! The counter is part of the version's own record. So a version without a counter encrypts
+//! nothing, and versions of different keys share no record.
 
 use std::sync::PoisonError;
 
@@ -21,15 +22,15 @@ use crate::error::Error;
 use crate::model::VersionId;
 use crate::store::{SettleOutcome, StoreError, Transaction, settle};
 
-/// Messages that are reserved together: a commit's milliseconds are little beside them, and a block that is lost is
-/// little of all.
+/// The number of messages that are reserved at once. It makes the cost of the commit per message
+/// small, and a lost block a small part of the total.
 const BLOCK: u64 = 1 << 14;
 
-/// Messages of a version.
+/// The maximum number of messages of a version.
 const MESSAGES_MAX: u64 = 1 << 32;
 
 impl Kms {
-    /// Takes one message of those that a version may encrypt.
+    /// Takes one message from the version's limit.
     pub(super) fn reserved(&self, id: &VersionId) -> Result<(), Error> {
         let left = self.state.left.of(id);
         let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +52,8 @@ impl Kms {
         let (bytes, before) = found.ok_or(Error::VersionDestroyed(id.version))?;
         let reserved = match read_reserved(&path, &bytes)? {
             Some(reserved) => reserved,
-            // An older program made the version. Without a record it encrypted nothing: none is ever removed unnoticed.
+            // An older program made the version. If it has no counter record, it encrypted nothing,
+            // because records cannot be removed unnoticed.
             None => {
                 let counted = opened::<u64>(&self.context, &count_path(&id.key, id.version)?)?;
                 counted.map_or(0, |(reserved, _)| reserved)
@@ -66,7 +68,7 @@ impl Kms {
         match settle(&*self.context.store, &Transaction::new().put(path, before, next))? {
             SettleOutcome::Committed => Ok(BLOCK),
             SettleOutcome::Conflict(_) => Err(Error::Conflict),
-            // The block may be reserved, and then nobody has it.
+            // If the block was reserved, it is lost.
             SettleOutcome::Unknown => {
                 let why = "nobody knows whether messages were reserved; try again".to_owned();
                 Err(StoreError::Unavailable(why).into())

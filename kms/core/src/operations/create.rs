@@ -1,4 +1,4 @@
-//! Making keys.
+//! Creating keys.
 
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 
@@ -13,38 +13,40 @@ use crate::model::{
 };
 use crate::store::{RecordPath, Transaction};
 
-/// What a new key is to be.
+/// The properties of a new key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewKey {
-    /// Whose.
+    /// The tenant.
     pub tenant: Label,
-    /// What for.
+    /// The purpose.
     pub purpose: Label,
-    /// What its tenant calls it.
+    /// The name.
     pub name: Label,
-    /// What it does.
+    /// The algorithm.
     pub algorithm: KeyAlgorithm,
 }
 
-/// What a new key keeps to.
+/// The restrictions of a new key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// What it conforms to, for good.
+    /// The standards that it conforms to. Cannot be changed.
     pub conformance: Conformances,
-    /// After how many seconds the clock has it rotated; none: never.
+    /// The rotation period in seconds; `None` to disable automatic rotation.
     pub rotate_period_s: Option<u64>,
-    /// Whether it signs and verifies by mu alone, for good.
+    /// Whether it signs and verifies only by `mu`. Cannot be changed.
     pub requires_mu: bool,
-    /// The longest lifetime of a JSON Web Token that it signs, in seconds. If it is there, the key signs nothing else, for good.
+    /// The maximum lifetime in seconds of the JSON Web Tokens that it signs. If set, the key signs
+    /// nothing else. Cannot be removed.
     pub jwt_max_lifetime_s: Option<u64>,
 }
 
 impl Terms {
-    /// Refuses what no key of an algorithm keeps to. First of all: making a key pair takes long.
+    /// Rejects restrictions that keys of the algorithm cannot have. Called first, because
+    /// generating a key pair takes long.
     ///
     /// # Errors
-    /// An algorithm that does not conform; a period or a lifetime that is too short or too long; an algorithm that signs no JSON
-    /// Web Tokens, or mu in place of them.
+    /// An algorithm that does not conform; a period or a lifetime that is out of range; an
+    /// algorithm that cannot sign JSON Web Tokens, or `mu` together with a token lifetime.
     pub fn check(&self, algorithm: KeyAlgorithm) -> Result<(), Error> {
         self.conformance.iter().try_for_each(|label| label.check(algorithm))?;
         if self.requires_mu {
@@ -58,26 +60,26 @@ impl Terms {
 }
 
 impl Kms {
-    /// Makes a key with its first version. Both halves of a pair were used once before it is there.
+    /// Creates a key with its first version. A new key pair is tested before it is stored.
     ///
     /// # Errors
-    /// [`Error::Exists`]; the engine's, the store's.
+    /// [`Error::Exists`]; errors of the engine and of the store.
     pub fn create(&self, new: &NewKey) -> Result<VersionId, Error> {
         self.create_on(new, &Terms::default())
     }
 
-    /// The same of a key that conforms to something, in what it is and in all that is done with it.
+    /// Creates a key that conforms to standards, in its algorithm and in all its uses.
     ///
     /// # Errors
-    /// As [`Self::create`]; an algorithm that does not conform.
+    /// Those of [`Self::create`]; an algorithm that does not conform.
     pub fn create_conforming(&self, new: &NewKey, to: &Conformances) -> Result<VersionId, Error> {
         self.create_on(new, &Terms { conformance: to.clone(), ..Terms::default() })
     }
 
-    /// The same of a key that keeps to something.
+    /// Creates a key with restrictions.
     ///
     /// # Errors
-    /// As [`Self::create`] and [`Terms::check`].
+    /// Those of [`Self::create`] and [`Terms::check`].
     pub fn create_on(&self, new: &NewKey, terms: &Terms) -> Result<VersionId, Error> {
         self.counted(Verb::Create, new.algorithm, || {
             terms.check(new.algorithm)?;
@@ -87,10 +89,11 @@ impl Kms {
         })
     }
 
-    /// Returns the record of a new key's name and its generation. It is checked before a key pair is made, which can take seconds.
+    /// Returns the record of a new key's name and its generation. It is checked before a key pair
+    /// is generated, which can take seconds.
     ///
     /// # Errors
-    /// [`Error::Exists`]; the store's.
+    /// [`Error::Exists`]; errors of the store.
     pub(super) fn name_generation(&self, new: &NewKey) -> Result<(RecordPath, u64), Error> {
         let path = name_path(&new.tenant, &new.name)?;
         match opened::<Option<KeyId>>(&self.context, &path)? {
@@ -100,7 +103,7 @@ impl Kms {
         }
     }
 
-    /// Makes a key of what there is, which keeps to something.
+    /// Creates a key from existing material, with restrictions.
     pub(super) fn create_with(
         &self,
         new: &NewKey,
@@ -117,7 +120,7 @@ impl Kms {
             uuid: Uuid::of_random(uuid),
         };
         let _changing = self.changing();
-        // It may have been taken since the key pair was begun.
+        // The name may have been taken while the key pair was generated.
         let (name, before) = self.name_generation(new)?;
         let now = self.now_ms();
         let (conformance, requires_mu) = (terms.conformance.clone(), terms.requires_mu);
@@ -135,7 +138,7 @@ impl Kms {
         Ok(id)
     }
 
-    /// A transaction that writes a new version, too.
+    /// Returns a transaction that also writes a new version.
     pub(super) fn with_version(
         &self,
         transaction: Transaction,
@@ -151,18 +154,18 @@ impl Kms {
         self.with_material(transaction.put(path, 0, sealed), id, new)
     }
 
-    /// The key of a name, where that is known without a look into the store.
+    /// Returns the key with a name, if it is known without reading the store.
     pub fn known(&self, tenant: &Label, name: &Label) -> Option<KeyId> {
-        // Noted names count while their key's view is kept.
+        // Noted names are valid while their key's view is cached.
         let is_kept =
             |id: &KeyId| self.state.cache.key(&id.uuid).is_some_and(|view| view.key.id == *id);
         self.state.names.get(tenant, name).filter(is_kept)
     }
 
-    /// The key of a name.
+    /// Finds a key by its name.
     ///
     /// # Errors
-    /// [`Error::NoKey`]; the store's.
+    /// [`Error::NoKey`]; errors of the store.
     pub fn find(&self, tenant: &Label, name: &Label) -> Result<KeyId, Error> {
         if let Some(id) = self.known(tenant, name) {
             return Ok(id);

@@ -1,4 +1,4 @@
-//! Random bytes, and keys for data: random bytes with their ciphertext.
+//! Random bytes, and data keys: random bytes with their ciphertext.
 
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 use zeroize::Zeroizing;
@@ -9,25 +9,25 @@ use super::metrics::Verb;
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId};
 
-/// Most bytes that are drawn at once.
+/// The maximum number of random bytes per request.
 const RANDOM_MAX: usize = 128 << 10;
 
-/// Lengths of a key for data, in bytes.
+/// The lengths of data keys in bytes.
 const DATAKEYS: [usize; 3] = [16, 32, 64];
 
-/// A key for data. Whoever keeps the data keeps its ciphertext, and gets the key by decrypting that.
+/// A data key. Store the ciphertext with the encrypted data, and decrypt it to get the key back.
 pub struct Datakey {
     /// The key. Secret.
     pub plain: Zeroizing<Vec<u8>>,
-    /// The same, encrypted.
+    /// The encrypted key.
     pub encrypted: EncryptOutput,
 }
 
 impl Kms {
-    /// Draws a key of 16, 32 or 64 bytes, and encrypts it by the newest version.
+    /// Generates a key of 16, 32 or 64 bytes, and encrypts it with the newest version.
     ///
     /// # Errors
-    /// Another length; as [`Self::encrypt`].
+    /// Another length; those of [`Self::encrypt`].
     pub fn datakey(&self, id: &KeyId, len: usize, beside: &[u8]) -> Result<Datakey, Error> {
         self.counted(Verb::Datakey, id.algorithm, || {
             if !DATAKEYS.contains(&len) {
@@ -40,7 +40,7 @@ impl Kms {
         })
     }
 
-    /// Draws bytes of the operating system's randomness.
+    /// Returns bytes of the operating system's randomness.
     ///
     /// # Errors
     /// More than 128 KiB; no randomness.

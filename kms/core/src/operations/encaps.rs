@@ -1,4 +1,4 @@
-//! Secrets by KEMs.
+//! Key encapsulation.
 
 use gabion_engine::{OsEntropy, SharedSecret};
 
@@ -11,17 +11,17 @@ use crate::model::{KeyId, Use, VersionId};
 pub struct EncapsOutput {
     /// The version.
     pub by: VersionId,
-    /// What the other side gets.
+    /// The ciphertext, which the other side decapsulates.
     pub ciphertext: Vec<u8>,
-    /// The secret.
+    /// The shared secret.
     pub secret: SharedSecret,
 }
 
 impl Kms {
-    /// Makes a secret for whoever has a version, or the newest one.
+    /// Encapsulates: generates a shared secret for the holder of a version, or of the newest one.
     ///
     /// # Errors
-    /// No such key or version; one that may not encapsulate.
+    /// A missing key or version; one that may not encapsulate.
     pub fn encaps(&self, id: &KeyId, version: Option<u32>) -> Result<EncapsOutput, Error> {
         self.counted(Verb::Encaps, id.algorithm, || {
             let by = self.resolve_version(id, Use::Encrypt, version)?;
@@ -32,12 +32,12 @@ impl Kms {
         })
     }
 
-    /// The secret inside of a ciphertext. Of one that was made for another key, or changed, ML-KEM gives another
-    /// secret, which nobody else has.
+    /// Decapsulates a ciphertext. For a modified ciphertext or one for another key, ML-KEM returns
+    /// a different, pseudorandom secret (implicit rejection).
     ///
     /// # Errors
-    /// [`Error::Malformed`] for another length; no such key or version; one that may not decapsulate; of hybrids, a
-    /// ciphertext whose part can't be one.
+    /// [`Error::Malformed`] for another length; a missing key or version; one that may not
+    /// decapsulate; for hybrids, an invalid part of the ciphertext.
     pub fn decaps(&self, id: &VersionId, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
         self.counted(Verb::Decaps, id.key.algorithm, || {
             self.used(id, Use::Decrypt, false, |view| {

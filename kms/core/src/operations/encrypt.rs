@@ -1,4 +1,4 @@
-//! Encrypting, and what is made of it: keys for data, and ciphertexts of newer versions.
+//! Encryption and decryption.
 
 use zeroize::Zeroizing;
 
@@ -13,19 +13,19 @@ use crate::rsa::Hash;
 pub struct EncryptOutput {
     /// The version.
     pub by: VersionId,
-    /// Nonce, ciphertext and tag.
+    /// The nonce, the ciphertext and the tag.
     pub ciphertext: Vec<u8>,
 }
 
-/// What stands beside a wrapped key before what the caller puts there. Nobody else may put it there.
+/// The prefix of a wrapped key's associated data. Callers may not use it for encryption.
 pub const WRAPPED: &[u8] = b"gabion-kms wrap 1\0";
 
 impl Kms {
-    /// Encrypts by a version, or by the newest one. What stands beside it is not encrypted, and has to be the same for
-    /// decryption.
+    /// Encrypts with a version, or with the newest one. `beside` is associated data: it is not
+    /// encrypted, and decryption needs the same bytes.
     ///
     /// # Errors
-    /// No such key or version; one that may not encrypt; one that has encrypted as often as it may.
+    /// A missing key or version; one that may not encrypt; one that reached its encryption limit.
     pub fn encrypt(
         &self,
         id: &KeyId,
@@ -39,7 +39,7 @@ impl Kms {
         })
     }
 
-    /// The same, within another verb.
+    /// Encrypts as part of another operation.
     pub(super) fn encrypted(
         &self,
         id: &KeyId,
@@ -61,10 +61,11 @@ impl Kms {
         Ok(EncryptOutput { by, ciphertext })
     }
 
-    /// Decrypts what a version encrypted.
+    /// Decrypts a ciphertext of a version.
     ///
     /// # Errors
-    /// [`Error::DecryptFailed`], whatever is wrong with it; no such key or version; one that may not decrypt.
+    /// [`Error::DecryptFailed`], without the cause; a missing key or version; one that may not
+    /// decrypt.
     pub fn decrypt(
         &self,
         id: &VersionId,
@@ -77,7 +78,7 @@ impl Kms {
         })
     }
 
-    /// The same, within another verb.
+    /// Decrypts as part of another operation.
     pub(super) fn decrypted(
         &self,
         id: &VersionId,
@@ -92,10 +93,11 @@ impl Kms {
         })
     }
 
-    /// Decrypts, and encrypts by another version, or by the newest one: nobody sees what it is.
+    /// Decrypts, and encrypts with another version, or with the newest one. The plaintext does not
+    /// leave the service.
     ///
     /// # Errors
-    /// As [`Self::decrypt`] and [`Self::encrypt`].
+    /// Those of [`Self::decrypt`] and [`Self::encrypt`].
     pub fn rewrap(
         &self,
         id: &VersionId,
@@ -111,7 +113,7 @@ impl Kms {
     }
 }
 
-/// Refuses what would make a ciphertext a wrapped key, or give one out.
+/// Rejects associated data that would make a ciphertext a wrapped key, or decrypt one.
 pub(super) fn check_beside(beside: &[u8]) -> Result<(), Error> {
     match beside.starts_with(WRAPPED) {
         true => {

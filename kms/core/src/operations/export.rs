@@ -1,4 +1,4 @@
-//! Private halves that are given out, of keys that allow it.
+//! Export of private keys that allow it.
 
 use std::sync::Arc;
 
@@ -15,43 +15,46 @@ use crate::rsa;
 use crate::transport::{Form, Place, Recipient};
 
 impl Kms {
-    /// Allows a key's private half to be given out, for good.
+    /// Makes a key exportable. This cannot be undone.
     ///
     /// # Errors
-    /// No such key; one that is deleted; the store's.
+    /// A missing or deleted key; errors of the store.
     pub fn allow_export(&self, id: &KeyId) -> Result<(), Error> {
         self.change(id, |key| key.exportable())
     }
 
-    /// Sets from when on a key makes nothing new, in milliseconds since 1970; or that it does so for ever. What it made
-    /// goes on to be verified and decrypted.
+    /// Sets when a key expires, in milliseconds since 1970; `None` for never. An expired key still
+    /// verifies and decrypts.
     ///
     /// # Errors
-    /// No such key; one that is deleted; the store's.
+    /// A missing or deleted key; errors of the store.
     pub fn set_expiry(&self, id: &KeyId, expires_ms: Option<u64>) -> Result<(), Error> {
         self.change(id, |key| key.expiring(expires_ms))
     }
 
-    /// Sets whether the disk has the record of each use of a key before its answer; none: as the service is set up.
+    /// Sets whether the audit record of each use of a key is synced to the disk before the answer;
+    /// `None` for the service's default.
     ///
     /// # Errors
-    /// No such key; one that is deleted; the store's.
+    /// A missing or deleted key; errors of the store.
     pub fn set_durable(&self, id: &KeyId, is_durable: Option<bool>) -> Result<(), Error> {
         self.change(id, |key| key.durable(is_durable))
     }
 
-    /// Gives out the private half of a version.
+    /// Exports the private key of a version.
     ///
     /// # Errors
-    /// [`Error::NotExportable`]; no such key or version; one that is disabled; a form that the algorithm does not have.
+    /// [`Error::NotExportable`]; a missing key or version; a disabled version; a form that the
+    /// algorithm does not have.
     pub fn export(&self, id: &VersionId, form: Form) -> Result<Zeroizing<Vec<u8>>, Error> {
         self.counted(Verb::Export, id.key.algorithm, || Ok(self.given(id, form)?.0))
     }
 
-    /// Gives out the private half of a version, wrapped for somebody: as that of a key of the same tenant and name.
+    /// Exports the private key of a version, wrapped for a recipient. The wrapping is bound to the
+    /// key's tenant and name.
     ///
     /// # Errors
-    /// As [`Self::export`].
+    /// Those of [`Self::export`].
     pub fn export_wrapped(
         &self,
         id: &VersionId,
@@ -66,9 +69,9 @@ impl Kms {
         })
     }
 
-    /// The private half of a version, and its key's name.
+    /// Returns the private key of a version, and its key's name.
     fn given(&self, id: &VersionId, form: Form) -> Result<(Zeroizing<Vec<u8>>, Label), Error> {
-        // Nothing that withdraws the key comes between.
+        // No change that withdraws the key comes in between.
         let _changing = self.changing();
         let key = self.exportable(id)?;
         let path = version_path(&id.key, id.version)?;
@@ -90,16 +93,16 @@ impl Kms {
         Ok((secret, key.name.clone()))
     }
 
-    /// Whether the private half of a version may still be given out.
+    /// Checks that the private key of a version may still be exported.
     ///
     /// # Errors
-    /// As [`Self::export`].
+    /// Those of [`Self::export`].
     pub(crate) fn still_exportable(&self, id: &VersionId) -> Result<(), Error> {
         self.exportable(id)?;
         self.version(&id.key, id.version)?.version.check_enabled()
     }
 
-    /// The key of a version, if it allows its private halves to be given out and has that version.
+    /// Returns the key of a version, if the key is exportable and has that version.
     fn exportable(&self, id: &VersionId) -> Result<Arc<Key>, Error> {
         let key = self.key(&id.key)?.key;
         key.check_not_deleted()?;

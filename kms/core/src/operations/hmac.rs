@@ -1,4 +1,4 @@
-//! Tags.
+//! HMAC tags.
 
 use gabion_engine::{Prehash, ct};
 
@@ -20,10 +20,10 @@ pub struct HmacOutput {
 }
 
 impl Kms {
-    /// Makes the tag of a message, by a version or by the newest one.
+    /// Makes the tag of a message with a version, or with the newest one.
     ///
     /// # Errors
-    /// No such key or version; one that may not make tags.
+    /// A missing key or version; one that may not make tags.
     pub fn hmac(
         &self,
         id: &KeyId,
@@ -33,12 +33,14 @@ impl Kms {
         self.hmac_with(id, version, |_, view| Ok(view.material.mac()?.tag(message)))
     }
 
-    /// Makes the tag of a message under a hash, by a version of any key or by the newest one. A key for tags has one hash; the tags
-    /// of other keys are made under a key that is derived from the version's secret (ADR 0099).
+    /// Makes the tag of a message with a given hash, with a version of any key, or with the newest
+    /// one. An HMAC key has one hash. Tags of other keys are made with a key that is derived from
+    /// the version's secret (ADR 0099).
     ///
     /// # Errors
-    /// As [`Self::hmac`]; [`Error::Unsupported`] for another hash than that of a key for tags, for a version that has no private half,
-    /// and for a key whose labels of conformance ask for standard uses; [`Error::MuRequired`].
+    /// Those of [`Self::hmac`]; [`Error::Unsupported`] for another hash than that of an HMAC key,
+    /// for a version without a private key, and for a key whose conformance labels require standard
+    /// uses; [`Error::MuRequired`].
     pub fn hmac_by(
         &self,
         id: &KeyId,
@@ -65,19 +67,20 @@ impl Kms {
         })
     }
 
-    /// Whether a tag is that version's. One of another length is an error, one that is wrong is false.
+    /// Verifies a tag of a version. Returns `false` for a wrong tag.
     ///
     /// # Errors
-    /// [`Error::Malformed`]; no such key or version; one that may not verify.
+    /// [`Error::Malformed`] for a tag of another length; a missing key or version; one that may not
+    /// verify.
     pub fn verify_hmac(&self, id: &VersionId, message: &[u8], tag: &[u8]) -> Result<bool, Error> {
         let verify = || self.is_tag(id, tag, |view| Ok(view.material.mac()?.tag(message)));
         self.counted(Verb::VerifyHmac, id.key.algorithm, verify)
     }
 
-    /// Returns whether a tag under a hash is that of a version of any key.
+    /// Verifies a tag with a given hash, of a version of any key.
     ///
     /// # Errors
-    /// As [`Self::verify_hmac`] and [`Self::hmac_by`].
+    /// Those of [`Self::verify_hmac`] and [`Self::hmac_by`].
     pub fn verify_hmac_by(
         &self,
         id: &VersionId,
@@ -91,7 +94,7 @@ impl Kms {
         })
     }
 
-    /// Whether a tag is the version's own, within a verb.
+    /// Verifies a tag of an HMAC key, as part of an operation.
     pub(super) fn is_tag(
         &self,
         by: &VersionId,
@@ -106,7 +109,7 @@ impl Kms {
     }
 }
 
-/// The tag of a message by a version of any key.
+/// Makes the tag of a message with a version of any key.
 fn tag_by(
     key: &Key,
     by: &VersionId,

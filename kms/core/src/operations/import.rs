@@ -1,4 +1,4 @@
-//! Keys that somebody brings.
+//! Import of keys.
 
 use gabion_engine::keys::{Forms, Key as AnyKey, PrivateKey, PublicKey};
 use gabion_engine::{Algorithm, OsEntropy, key_file};
@@ -19,44 +19,47 @@ use crate::store::Transaction;
 use crate::symmetric::{Aead, MAC_KEY_MAX, MAC_KEY_MIN, Mac};
 use crate::transport::{Form, Place, WrapMethod};
 
-/// A key in the form in which it comes.
+/// The form of an imported key.
 #[derive(Clone, Copy)]
 pub enum Import<'a> {
-    /// The bytes of a symmetric key; the seed of a private key or its standard's encoding (of RSA, RSAPrivateKey), told
-    /// apart by their length. Secret.
+    /// The bytes of a symmetric key, or of a private key: its seed or its standard's encoding (for
+    /// RSA: RSAPrivateKey), distinguished by length. Secret.
     Raw(&'a [u8]),
-    /// A private key as DER of PKCS#8, not encrypted. Secret.
+    /// A private key as unencrypted PKCS#8 DER. Secret.
     Pkcs8(&'a [u8]),
-    /// A public key alone, in its standard's bytes (of RSA, RSAPublicKey): it verifies, encapsulates or encrypts.
+    /// Only a public key, in its standard's encoding (for RSA: RSAPublicKey). It verifies,
+    /// encapsulates or encrypts.
     Public(&'a [u8]),
-    /// The same as DER of a SubjectPublicKeyInfo.
+    /// Only a public key, as SubjectPublicKeyInfo DER.
     Spki(&'a [u8]),
     /// A private or symmetric key, wrapped for the service: [`Kms::wrapping_key`].
     Wrapped {
-        /// How.
+        /// The method of wrapping.
         wrapping: WrapMethod,
-        /// The form of what is wrapped.
+        /// The form of the wrapped key.
         form: Form,
-        /// What came of that.
+        /// The wrapped key.
         wrapped: &'a [u8],
     },
 }
 
 impl Kms {
-    /// Makes a key of what somebody brings. It was used once before it is there, with both its halves; forms of it that
-    /// don't belong together are refused, and so are a public or symmetric key that the tenant has, a symmetric key of zeros,
-    /// and an RSA key whose modulus is easily factored.
+    /// Imports a key. It is tested before it is stored. Rejected are: key pairs whose halves do not
+    /// match, a public or symmetric key that the tenant already has, a symmetric key of zeros, and
+    /// an RSA key whose modulus is easily factored.
     ///
     /// # Errors
-    /// What can't be a key of the algorithm; [`Error::Exists`]; the engine's, the store's.
+    /// Material that is not a key of the algorithm; [`Error::Exists`]; [`Error::Duplicate`]; errors
+    /// of the engine and of the store.
     pub fn import(&self, new: &NewKey, import: Import<'_>) -> Result<VersionId, Error> {
         self.import_as(new, import, true)
     }
 
-    /// The same of a key that [`Self::rotate`] may give versions, or whose versions are imported, all of them.
+    /// Imports a key, which either may be rotated by [`Self::rotate`], or gets all its versions by
+    /// import.
     ///
     /// # Errors
-    /// As [`Self::import`].
+    /// Those of [`Self::import`].
     pub fn import_as(
         &self,
         new: &NewKey,
@@ -66,11 +69,11 @@ impl Kms {
         self.import_conforming(new, import, rotates, &Conformances::new())
     }
 
-    /// The same of a key that conforms to something, in what it is and in all that is done with it. No label says how it
-    /// came about, nor where it was before.
+    /// Imports a key that conforms to standards, in its algorithm and in all its uses. The labels
+    /// do not say how the key was generated or where it was stored before.
     ///
     /// # Errors
-    /// As [`Self::import`]; an algorithm that does not conform, or a key that is too short for that.
+    /// Those of [`Self::import`]; an algorithm that does not conform, or a key that is too short.
     pub fn import_conforming(
         &self,
         new: &NewKey,
@@ -82,10 +85,11 @@ impl Kms {
         self.import_on(new, import, rotates, &terms)
     }
 
-    /// The same of a key that keeps to something.
+    /// Imports a key with restrictions.
     ///
     /// # Errors
-    /// As [`Self::import_conforming`] and [`Terms::check`]; a key that is not rotated here and is to be by the clock.
+    /// Those of [`Self::import_conforming`] and [`Terms::check`]; automatic rotation of a key whose
+    /// versions are all imported.
     pub fn import_on(
         &self,
         new: &NewKey,
@@ -94,7 +98,7 @@ impl Kms {
         terms: &Terms,
     ) -> Result<VersionId, Error> {
         self.counted(Verb::Import, new.algorithm, || {
-            // First of all: what can't conform is not looked at.
+            // Check this first: a key that cannot conform is not parsed.
             terms.check(new.algorithm)?;
             if terms.rotate_period_s.is_some()
                 && (!rotates || matches!(import, Import::Public(_) | Import::Spki(_)))
@@ -116,10 +120,10 @@ impl Kms {
         })
     }
 
-    /// Gives a key one version more, of what somebody brings.
+    /// Adds an imported version to a key.
     ///
     /// # Errors
-    /// As [`Self::import`] and [`Self::rotate`].
+    /// Those of [`Self::import`] and [`Self::rotate`].
     pub fn import_version(&self, id: &KeyId, import: Import<'_>) -> Result<VersionId, Error> {
         self.counted(Verb::Import, id.algorithm, || {
             let key = self.key(id)?.key;
@@ -132,7 +136,7 @@ impl Kms {
         })
     }
 
-    /// A key of what somebody brings, for a place.
+    /// Parses an imported key for a tenant and a name.
     fn brought<'p>(
         &self,
         place: impl Fn(Form) -> Place<'p>,
@@ -195,7 +199,7 @@ impl Kms {
         Ok(New::Pair(pair))
     }
 
-    /// The key of an algorithm that DER has.
+    /// Parses the DER of a key of the algorithm.
     fn of_file(&self, algorithm: Algorithm, der: &[u8]) -> Result<AnyKey, Error> {
         let refused = |reason: String| Error::Parameter(format!("the key {reason}"));
         let encoded = key_file::EncodedKey::from_der(der).map_err(refused)?;
@@ -211,11 +215,12 @@ impl Kms {
         }
     }
 
-    /// Returns a transaction that also records which version has a public key or a symmetric key, so that no second version in the
-    /// tenant has it. If the version that had it was destroyed, it is free.
+    /// Returns a transaction that also records which version has a public key or a symmetric key,
+    /// so that no second version in the tenant has it. If the version that had it was destroyed, it
+    /// is free.
     ///
     /// # Errors
-    /// [`Error::Duplicate`]; the store's.
+    /// [`Error::Duplicate`]; errors of the store.
     pub(super) fn with_material(
         &self,
         transaction: Transaction,
@@ -246,7 +251,8 @@ impl Kms {
     }
 }
 
-/// Refuses what somebody brings for a key whose labels promise more. What is made here is never too short.
+/// Rejects an imported key that the conformance labels exclude. Generated keys are always long
+/// enough.
 fn check_conforms(to: &Conformances, algorithm: KeyAlgorithm, new: &New) -> Result<(), Error> {
     let len = match new {
         New::Secret(bytes) => Some(bytes.len()),
@@ -259,13 +265,14 @@ fn check_conforms(to: &Conformances, algorithm: KeyAlgorithm, new: &New) -> Resu
     }
 }
 
-/// A symmetric key without zeros at its end: HMAC pads keys with zeros, so a key with more of them makes the same tags.
+/// Returns a symmetric key without trailing zeros: HMAC pads keys with zeros, so a key with more of
+/// them makes the same tags.
 fn without_padding(secret: &[u8]) -> &[u8] {
     let end = secret.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &secret[..end]
 }
 
-/// What was unwrapped has no such form.
+/// The error for a wrapped key within a wrapped key.
 fn wrapped_twice() -> Error {
     Error::Parameter("a key that is wrapped twice".to_owned())
 }

@@ -1,4 +1,4 @@
-//! JSON Web Tokens, signed and verified by keys (RFC 7519).
+//! Signing and verifying JSON Web Tokens with keys (RFC 7519).
 
 use gabion_engine::Message;
 use gabion_engine::ecdsa::{der_to_raw, is_ecdsa, raw_to_der};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::jwt::{Claims, ExpectedClaims, Jwt, Reason, compact};
 use crate::model::{KeyAlgorithm, KeyId, Use, VersionId};
 
-/// A token, and which version signed it.
+/// A token, and the version that signed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedJwt {
     /// The version. Its id is the token's `kid`.
@@ -21,12 +21,12 @@ pub struct SignedJwt {
     pub token: String,
 }
 
-/// What came of verifying a token.
+/// The result of verifying a token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerifiedJwt {
-    /// The version that the token names. `None` if it names none of this key.
+    /// The version that the token names. `None` if it names no version of this key.
     pub by: Option<VersionId>,
-    /// The claims, if it is valid.
+    /// The claims of a valid token, or the reason why it is invalid.
     pub claims: Result<Map<String, Value>, Reason>,
 }
 
@@ -34,8 +34,8 @@ impl Kms {
     /// Signs a token with a version, or with the newest one.
     ///
     /// # Errors
-    /// No such key or version; one that may not sign; an algorithm that signs no tokens; a token that ends later than the key
-    /// allows.
+    /// A missing key or version; one that may not sign; an algorithm that cannot sign tokens; a
+    /// token whose lifetime exceeds the key's limit.
     pub fn sign_jwt(
         &self,
         id: &KeyId,
@@ -56,7 +56,7 @@ impl Kms {
         })
     }
 
-    /// Whether a token that was signed may still be given out.
+    /// Checks that a signed token may still be released.
     pub(crate) fn may_still_give_jwt(
         &self,
         by: &VersionId,
@@ -67,10 +67,10 @@ impl Kms {
         self.key(&by.key)?.key.check_jwt_end(claims.exp_s(), self.now_ms() / 1000)
     }
 
-    /// Verifies a token by a key: its algorithm and its id, the signature, and then the claims.
+    /// Verifies a token with a key: its algorithm and key id, the signature, and then the claims.
     ///
     /// # Errors
-    /// No such key; one that is deleted; an algorithm that signs no tokens.
+    /// A missing or deleted key; an algorithm that cannot sign tokens.
     pub fn verify_jwt(
         &self,
         id: &KeyId,
@@ -93,7 +93,7 @@ impl Kms {
         })
     }
 
-    /// Whether a version signed a token, or why not.
+    /// Verifies that a version signed a token. Returns the reason if not.
     fn is_jwt_of(&self, by: &VersionId, token: &Jwt<'_>) -> Result<Result<(), Reason>, Error> {
         let Some(signature) = inward(by.key.algorithm, token.signature()) else {
             return Ok(Err(Reason::Signature));
@@ -103,7 +103,7 @@ impl Kms {
         match self.is_signed(by, message.into(), &signature) {
             Ok(true) => Ok(Ok(())),
             Ok(false) | Err(Error::Malformed(_)) => Ok(Err(Reason::Signature)),
-            // The token names the version, and not the caller.
+            // The token names the version, not the caller.
             Err(
                 Error::NoVersion { .. }
                 | Error::VersionDestroyed(_)
@@ -115,16 +115,16 @@ impl Kms {
     }
 }
 
-/// A signature as JWS has it: of ECDSA `r || s` (RFC 7518, section 3.4).
+/// Converts a signature to JWS form: `r || s` for ECDSA (RFC 7518, section 3.4).
 fn outward(algorithm: KeyAlgorithm, signature: Vec<u8>) -> Result<Vec<u8>, Error> {
     match algorithm.algorithm().filter(|&of| is_ecdsa(of)) {
         None => Ok(signature),
-        // Keys make signatures of strict DER.
+        // Keys make ECDSA signatures in strict DER.
         Some(of) => der_to_raw(of, &signature).ok_or(Error::Malformed(algorithm.name())),
     }
 }
 
-/// A signature of a JWS as keys verify it. `None` if it has another length than the algorithm's.
+/// Converts a signature from JWS form. `None` if its length is wrong for the algorithm.
 fn inward(algorithm: KeyAlgorithm, signature: &[u8]) -> Option<Vec<u8>> {
     match algorithm.algorithm().filter(|&of| is_ecdsa(of)) {
         None => Some(signature.to_vec()),

@@ -1,4 +1,4 @@
-//! The service's heart: engine, store, seal, and what is kept of keys.
+//! The core of the service: engine, store, sealer, and the cache of keys.
 
 use std::fmt::Display;
 use std::num::NonZero;
@@ -24,13 +24,15 @@ use crate::model::{KeyAlgorithm, KeyId, Label, Use, VersionId};
 use crate::seal::{AuthenticatedStore, Sealer};
 use crate::store::{SettleOutcome, Store, StoreError, Transaction};
 
-/// How a service is set up.
+/// The configuration of a [`Kms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most bytes that expanded keys may take, about. The ones that were not used for longest go first.
+    /// The approximate maximum size of expanded keys in bytes. The least recently used ones are
+    /// evicted first.
     pub cache_bytes_max: usize,
-    /// Threads that a large batch is signed or verified on, the calling one included. They start and end with the call, and
-    /// a batch that is too small for a second one stays on the first.
+    /// The number of threads for large batches of signatures, including the calling one. The
+    /// threads run only for the duration of the call. Batches that are too small for a second
+    /// thread run on the calling one.
     pub threads: NonZero<usize>,
 }
 
@@ -40,7 +42,7 @@ impl Default for Options {
     }
 }
 
-/// Keys with versions, and what is done with them. Everything is sealed before it is kept.
+/// A store of versioned keys and the operations on them. All records are sealed.
 ///
 /// # Examples
 /// ```
@@ -60,7 +62,7 @@ impl Default for Options {
 /// ```
 pub struct Kms {
     pub(super) context: StoreContext,
-    /// Of a large batch.
+    /// The number of threads for large batches.
     pub(super) threads: NonZero<usize>,
     pub(super) state: Arc<KmsState>,
     clock: Arc<dyn Clock>,
@@ -71,28 +73,30 @@ pub(super) struct KmsState {
     pub(super) cache: Cache,
     pub(super) left: NonceBlocks,
     pub(super) names: Names,
-    /// What the clock has rotated, and when.
+    /// The state of automatic rotation.
     pub(super) rotations: Rotations,
-    /// What signs descriptions, and the head of its signatures. It is made once for a store.
+    /// The key that signs descriptions of keys, and the header of its signatures. It is generated
+    /// once for a store.
     pub(super) attestation: OnceLock<(String, SigningKey)>,
-    /// What others wrap keys for.
+    /// The keys for which clients wrap imported keys.
     pub(super) wrappers: Wrappers,
     metrics: Metrics,
-    /// Of the last change that was seen to be committed.
+    /// The revision of the last change that was seen to be committed.
     revision: AtomicU64,
-    /// One change at a time. Uses don't wait for it.
+    /// Serializes changes. Uses do not take this lock.
     changes: Mutex<()>,
-    /// The token of the process that made it: what another one knows of keys gets old there.
+    /// The token of the process that created it. In a forked process the cache would become
+    /// outdated.
     process: Option<u64>,
 }
 
 impl Kms {
-    /// A service over an unsealed store. No other may use the store at the same time.
+    /// Creates a service on an unsealed store. No other service may use the store at the same time.
     ///
     /// # Errors
-    /// A seal of another store, or a volatile one over a store that outlives it; [`Error::Integrity`] of a store from which
-    /// records were removed, or to which older ones were put back; the engine's: there is no backend of
-    /// the name that the environment asks for.
+    /// A seal of another store, or a volatile seal of a store that outlives it;
+    /// [`Error::Integrity`] if records of the store were removed or rolled back; errors of the
+    /// engine, such as an unknown backend in the environment.
     pub fn new(store: Arc<dyn Store>, sealer: Sealer, options: Options) -> Result<Self, Error> {
         sealer.check_fits(&*store)?;
         let config = Config { verify_after_sign: true, ..Config::from_environment() };
@@ -120,14 +124,14 @@ impl Kms {
         })
     }
 
-    /// The same by another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Kms { clock, ..self }
     }
 
-    /// Returns a handle of the same service whose first change commits the companion record with it. Changes of other handles never
-    /// do.
+    /// Returns a handle of the same service whose first change commits the companion record with
+    /// it. Changes of other handles never do.
     pub(crate) fn with(&self, companion: Arc<Companion>) -> Self {
         Kms {
             context: StoreContext { companion: Some(companion), ..self.context.clone() },
@@ -137,32 +141,32 @@ impl Kms {
         }
     }
 
-    /// What tells it the time.
+    /// Returns the clock.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
-    /// A service that ends with the process and writes nothing to any disk.
+    /// Creates a service that ends with the process and writes nothing to disk.
     ///
     /// # Errors
-    /// As [`Self::new`]; no randomness.
+    /// Those of [`Self::new`]; no randomness.
     pub fn in_memory() -> Result<Self, Error> {
         let store = Arc::new(crate::store::MemoryStore::new());
         let sealer = Sealer::volatile(store.identity().id)?;
         Self::new(store, sealer, Options::default())
     }
 
-    /// What is known of rotation by the clock, for the crate's other rooms.
+    /// Returns the state of automatic rotation.
     pub(crate) fn rotations(&self) -> &Rotations {
         &self.state.rotations
     }
 
-    /// What it works with, for the crate's other rooms.
+    /// Returns the context.
     pub(crate) fn context(&self) -> &StoreContext {
         &self.context
     }
 
-    /// A key as it is now, by its name. None where there is none that has it.
+    /// Returns the current key with a name; `None` if it does not exist.
     pub(crate) fn about(&self, tenant: &Label, name: &str) -> Result<Option<KeyView>, Error> {
         let name = Label::new("key", name)?;
         match self.find(tenant, &name).and_then(|id| self.key(&id)) {
@@ -172,7 +176,8 @@ impl Kms {
         }
     }
 
-    /// Whether a version may still be used so, for who has used it and did not tell yet.
+    /// Checks that a version may still be used in this way, before the result of its use is
+    /// released.
     pub(crate) fn still_may(
         &self,
         id: &KeyId,
@@ -183,34 +188,34 @@ impl Kms {
         self.check_use(id, number, what, was_newest).map(drop)
     }
 
-    /// What computes.
+    /// Returns the engine.
     pub fn engine(&self) -> &Engine {
         &self.context.engine
     }
 
-    /// What was counted.
+    /// Returns the metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.state.metrics
     }
 
-    /// The revision of the store that every answer from here on takes into account.
+    /// Returns a revision of the store that every later answer takes into account.
     pub fn revision(&self) -> u64 {
         self.state.revision.load(Ordering::Acquire)
     }
 
-    /// Notes how far the store has come. What was committed stays so, whether or not that can be read.
+    /// Notes the store's current revision. A failed read does not affect committed changes.
     pub(crate) fn raise_revision(&self) {
         if let Ok(read) = self.context.store.read(&[]) {
             self.state.revision.fetch_max(read.revision.0, Ordering::AcqRel);
         }
     }
 
-    /// Bytes that expanded keys take, about.
+    /// Returns the approximate size of cached expanded keys in bytes.
     pub fn cached_bytes(&self) -> usize {
         self.state.cache.bytes()
     }
 
-    /// Counts and times a verb.
+    /// Runs, counts and times an operation.
     pub(super) fn counted<T>(
         &self,
         verb: Verb,
@@ -223,7 +228,8 @@ impl Kms {
         ran
     }
 
-    /// Counts a verb that was begun at a time. An item of a batch takes as long as the batch did.
+    /// Counts an operation that began at a given time. An item of a batch takes as long as the
+    /// batch.
     pub(super) fn told<T>(
         &self,
         verb: Verb,
@@ -235,8 +241,8 @@ impl Kms {
         self.state.metrics.count(verb, algorithm.into(), code, start.elapsed());
     }
 
-    /// Uses a version, and looks afterwards whether it still may be used so: what was withdrawn meanwhile is not
-    /// released.
+    /// Uses a version, and checks again afterwards: if the permission was withdrawn meanwhile, the
+    /// result is not released.
     pub(super) fn used<T>(
         &self,
         VersionId { key, version }: &VersionId,
@@ -253,22 +259,22 @@ impl Kms {
         Ok(made)
     }
 
-    /// Milliseconds since 1970, by a clock that may be wrong.
+    /// Returns the milliseconds since 1970, by a clock that may be wrong.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
 
-    /// One change at a time.
+    /// Takes the lock of changes.
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
         self.state.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits a change of a key, and forgets what was known of it, whatever came of the change.
+    /// Commits a change of a key, and removes the key from the cache regardless of the outcome.
     pub(super) fn commit(&self, key: &KeyId, transaction: &Transaction) -> Result<(), Error> {
         self.commit_made(key, transaction, key)
     }
 
-    /// The same of a change that makes something, which is told of to what goes with the change.
+    /// Commits a change with the result `made`, which the companion record gets.
     pub(super) fn commit_made(
         &self,
         key: &KeyId,
@@ -276,7 +282,7 @@ impl Kms {
         made: &dyn Display,
     ) -> Result<(), Error> {
         self.check_process()?;
-        // Where a panic cuts it off nobody knows what became of it.
+        // If a panic interrupts the commit, its outcome is unknown.
         let doubtful = OnUnwind(|| self.state.cache.doubt(&key.uuid, transaction));
         let settled = settle_with(&self.context, transaction, made);
         drop(doubtful);
@@ -301,7 +307,7 @@ impl Kms {
         }
     }
 
-    /// Refuses a process that was forked: it would not hear of changes.
+    /// Fails in a forked process, which would not notice changes.
     fn check_process(&self) -> Result<(), Error> {
         match forks::token() == self.state.process {
             true => Ok(()),
@@ -309,7 +315,8 @@ impl Kms {
         }
     }
 
-    /// A key as it is now. One of the same number and another name for tenant, purpose or algorithm is none.
+    /// Returns the current key. An id with the right UUID but another tenant, purpose or algorithm
+    /// is not found.
     pub(super) fn key(&self, id: &KeyId) -> Result<KeyView, Error> {
         self.check_process()?;
         let view = match self.state.cache.key(&id.uuid) {
@@ -322,7 +329,7 @@ impl Kms {
         }
     }
 
-    /// A version of a key as it is now.
+    /// Returns the current version of a key.
     pub(super) fn version(&self, id: &KeyId, number: u32) -> Result<VersionView, Error> {
         match self.state.cache.version(&id.uuid, number) {
             Some(view) => Ok(view),

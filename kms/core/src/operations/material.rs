@@ -1,4 +1,4 @@
-//! The key of a version: as it is used, and as it is written.
+//! The key material of a version, expanded for use and encoded for storage.
 
 use gabion_engine::keys::{Forms, PrivateKey, PublicKey};
 use gabion_engine::{
@@ -12,7 +12,7 @@ use crate::model::{KeyAlgorithm, Rsa};
 use crate::rsa;
 use crate::symmetric::{Aead, Mac};
 
-/// A key, ready to be used.
+/// An expanded key.
 pub enum Material {
     Signature {
         signing: SigningKey,
@@ -22,18 +22,18 @@ pub enum Material {
         private: KemPrivateKey,
         public: KemPublicKey,
     },
-    /// The public half alone, of a key that somebody else has.
+    /// Only a public key, for verifying.
     Verify(VerifyKey),
-    /// The same of a KEM.
+    /// Only a public key of a KEM.
     Encapsulate(KemPublicKey),
     Aead(Aead),
     Mac(Mac),
     Rsa(Box<rsa::PrivateKey>),
-    /// The public half alone, of a key that somebody else has.
+    /// Only a public RSA key.
     RsaPublic(Box<rsa::PublicKey>),
 }
 
-/// A key that is about to be written.
+/// A key to be stored.
 pub enum New {
     Pair(PrivateKey),
     Public(PublicKey),
@@ -42,7 +42,7 @@ pub enum New {
     RsaPublic(Box<rsa::PublicKey>),
 }
 
-/// An encoded key: the public half, the private half, and the form of the latter.
+/// An encoded key: the public key, the private key, and the form of the latter.
 pub struct EncodedKey<'a> {
     pub public: &'a [u8],
     pub secret: &'a [u8],
@@ -51,31 +51,33 @@ pub struct EncodedKey<'a> {
 
 /// The private key is the seed.
 const SEED: u8 = 1;
-/// The private key is the standard's encoding.
+/// The private key is in the standard's encoding.
 const EXPANDED: u8 = 2;
-/// There is no public half.
+/// The key is symmetric and has no public half.
 const SYMMETRIC: u8 = 3;
-/// There is no other half.
+/// Only the public key is known.
 const PUBLIC: u8 = 4;
 
-/// How many times the encoded keys an expanded one takes, at most, about: 54 KiB of 4 KiB for ML-DSA-65.
+/// The approximate maximum ratio of the size of an expanded key to that of the encoded one: 54 KiB
+/// to 4 KiB for ML-DSA-65.
 const EXPANSION: usize = 14;
 
-/// How many times the encoded keys an expanded one of RSA takes, about: the numbers, and what is computed of them.
+/// The approximate ratio of the size of an expanded RSA key to that of the encoded one, with its
+/// precomputed values.
 const RSA_EXPANSION: usize = 6;
 
-/// Bytes that a symmetric key takes, about: round keys, tables, states of hashes.
+/// The approximate size of a symmetric key in bytes: round keys, tables, hash states.
 const SYMMETRIC_BYTES: usize = 1024;
 
 impl EncodedKey<'_> {
-    /// Whether the private key is a seed.
+    /// Returns whether the private key is a seed.
     pub fn is_seed(&self) -> bool {
         self.form == SEED
     }
 }
 
 impl New {
-    /// A new key, of which both halves were used once.
+    /// Generates a key and tests it.
     pub fn drawn(engine: &Engine, algorithm: KeyAlgorithm) -> Result<Self, Error> {
         if let Some(size) = algorithm.rsa() {
             return Ok(New::Rsa(Box::new(rsa::PrivateKey::drawn(size.bits())?)));
@@ -95,7 +97,7 @@ impl New {
         }
     }
 
-    /// As it is written.
+    /// Returns the encoded key.
     pub fn written(&self) -> EncodedKey<'_> {
         match self {
             New::Pair(pair) => {
@@ -120,7 +122,7 @@ impl New {
 }
 
 impl Material {
-    /// A key of what was written. The inner error says why that can't be one.
+    /// Decodes and expands a stored key. The inner error says why it is invalid.
     pub fn read(
         engine: &Engine,
         algorithm: KeyAlgorithm,
@@ -155,7 +157,7 @@ impl Material {
                 | EngineError::KeyFile(_)
                 | EngineError::WrongAlgorithm { .. }),
             ) => Ok(Err(error.to_string())),
-            // No memory, no backend: the key is what it was.
+            // Out of memory or no backend: the key itself is fine.
             Err(error) => Err(error.into()),
         }
     }
@@ -202,12 +204,12 @@ impl Material {
         }
     }
 
-    /// Whether it is the public half alone, of a key that somebody else has.
+    /// Returns whether only the public key is known.
     pub fn is_public(&self) -> bool {
         matches!(self, Material::Verify(_) | Material::Encapsulate(_) | Material::RsaPublic(_))
     }
 
-    /// What signs.
+    /// Returns the signing key.
     pub fn signing(&self) -> Result<&SigningKey, Error> {
         match self {
             Material::Signature { signing, .. } => Ok(signing),
@@ -221,7 +223,7 @@ impl Material {
         }
     }
 
-    /// What verifies signatures.
+    /// Returns the verification key.
     pub fn verify(&self) -> Result<&VerifyKey, Error> {
         match self {
             Material::Signature { verify, .. } | Material::Verify(verify) => Ok(verify),
@@ -234,7 +236,7 @@ impl Material {
         }
     }
 
-    /// What encapsulates.
+    /// Returns the public key for encapsulation.
     pub fn encapsulating(&self) -> Result<&KemPublicKey, Error> {
         match self {
             Material::Kem { public, .. } | Material::Encapsulate(public) => Ok(public),
@@ -247,7 +249,7 @@ impl Material {
         }
     }
 
-    /// What decapsulates.
+    /// Returns the private key for decapsulation.
     pub fn decapsulating(&self) -> Result<&KemPrivateKey, Error> {
         match self {
             Material::Kem { private, .. } => Ok(private),
@@ -261,7 +263,7 @@ impl Material {
         }
     }
 
-    /// What encrypts and decrypts.
+    /// Returns the key for encryption and decryption.
     pub fn aead(&self) -> Result<&Aead, Error> {
         match self {
             Material::Aead(aead) => Ok(aead),
@@ -275,7 +277,7 @@ impl Material {
         }
     }
 
-    /// What makes tags.
+    /// Returns the HMAC key.
     pub fn mac(&self) -> Result<&Mac, Error> {
         match self {
             Material::Mac(mac) => Ok(mac),
@@ -289,7 +291,7 @@ impl Material {
         }
     }
 
-    /// RSA's private half.
+    /// Returns the private RSA key.
     pub fn rsa_private(&self) -> Result<&rsa::PrivateKey, Error> {
         match self {
             Material::Rsa(pair) => Ok(pair),
@@ -303,7 +305,7 @@ impl Material {
         }
     }
 
-    /// RSA's public half, if it is a key of RSA.
+    /// Returns the public RSA key, if it is an RSA key.
     pub fn rsa_public(&self) -> Option<&rsa::PublicKey> {
         match self {
             Material::Rsa(pair) => Some(pair.public()),
@@ -317,7 +319,7 @@ impl Material {
         }
     }
 
-    /// Bytes that it takes, about.
+    /// Returns the approximate size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Material::Signature { signing, verify } => {

@@ -1,4 +1,4 @@
-//! What was done how often and how long it took, in the names of the text format of Prometheus.
+//! Counters and latency histograms of operations, in the Prometheus text format.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use crate::error::Code;
 use crate::model::{KeyAlgorithm, Rsa, Symmetric};
 
-/// Lists the verbs once.
+/// Defines [`Verb`] from one list of variant and text.
 macro_rules! verbs {
     ($($(#[$doc:meta])* $verb:ident $text:literal;)*) => {
-        /// What is done with keys.
+        /// An operation, as metrics count it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Verb {
             $($(#[$doc])* $verb,)*
         }
 
         impl Verb {
-            /// Every one.
+            /// All operations.
             pub const ALL: &[Verb] = &[$(Verb::$verb,)*];
 
-            /// Its name.
+            /// Returns the operation's name.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Verb::$verb => $text,)*
@@ -30,70 +30,70 @@ macro_rules! verbs {
 }
 
 verbs! {
-    /// A key is made.
+    /// Creates a key.
     Create "create";
-    /// A version is made.
+    /// Creates a version.
     Rotate "rotate";
-    /// The state of a key or version is changed.
+    /// Changes the state of a key or version.
     Change "change";
-    /// A signature is made.
+    /// Signs.
     Sign "sign";
-    /// A signature is verified.
+    /// Verifies a signature.
     Verify "verify";
-    /// A signature is verified, with others.
+    /// Verifies a signature in a batch.
     VerifyBatch "verify_batch";
-    /// A key is described.
+    /// Describes a key.
     Attest "attest";
-    /// A signature is made, with others.
+    /// Signs in a batch.
     SignBatch "sign_batch";
-    /// A message is encrypted.
+    /// Encrypts.
     Encrypt "encrypt";
-    /// A message is decrypted.
+    /// Decrypts.
     Decrypt "decrypt";
-    /// A message is decrypted, and encrypted by another version.
+    /// Decrypts, and encrypts with another version.
     Rewrap "rewrap";
-    /// A tag is made.
+    /// Makes a tag.
     Hmac "hmac";
-    /// A tag is verified.
+    /// Verifies a tag.
     VerifyHmac "verify_hmac";
-    /// A key is drawn, and encrypted.
+    /// Generates a data key.
     Datakey "datakey";
-    /// Random bytes are drawn.
+    /// Returns random bytes.
     Random "random";
-    /// A secret is encapsulated.
+    /// Encapsulates.
     Encaps "encaps";
-    /// A secret is decapsulated.
+    /// Decapsulates.
     Decaps "decaps";
-    /// A key or version is made of what somebody brings.
+    /// Imports a key or version.
     Import "import";
-    /// A version is given out.
+    /// Exports a version.
     Export "export";
-    /// A key is wrapped.
+    /// Wraps a key.
     Wrap "wrap";
-    /// A key is unwrapped.
+    /// Unwraps a key.
     Unwrap "unwrap";
 }
 
-/// Upper bounds of the histogram, in microseconds.
+/// The upper bounds of the histogram's buckets in microseconds.
 const BOUNDS: [u64; 16] = [
     10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000,
     500_000, 1_000_000,
 ];
 
-/// Counters. They only grow.
+/// The counters. They only grow.
 pub struct Metrics {
-    /// By verb, and by algorithm in the order of [`names`].
+    /// By operation, and by algorithm in the order of [`names`].
     operations: Vec<Vec<AtomicU64>>,
-    /// By verb and code.
+    /// By operation and code.
     failures: Vec<Vec<AtomicU64>>,
     latency: Vec<Histogram>,
     batches: AtomicU64,
     batch_items: AtomicU64,
-    /// Single requests that were run together, and how many times that was done.
+    /// The number of coalesced single requests, and the number of batches that they formed.
     together: [AtomicU64; 2],
 }
 
-/// How often something took how long.
+/// A latency histogram.
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
     nanoseconds: AtomicU64,
@@ -114,7 +114,7 @@ impl Histogram {
         self.nanoseconds.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Its lines in the text format of Prometheus; none where nothing was noted.
+    /// Appends the histogram in the Prometheus text format; nothing if it is empty.
     pub(crate) fn lines(&self, name: &str, labels: &str, out: &mut String) {
         let counts = self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed));
         let total: u64 = counts.iter().sum();
@@ -134,7 +134,7 @@ impl Histogram {
     }
 }
 
-/// The algorithms in the order of [`KeyAlgorithm::place`], behind none.
+/// Returns the empty name, followed by the algorithms in the order of [`KeyAlgorithm::place`].
 fn names() -> impl Iterator<Item = &'static str> {
     let of_engine = gabion_engine::ALGORITHMS.iter().map(|info| info.name);
     let symmetric = Symmetric::ALL.into_iter().map(Symmetric::name);
@@ -185,12 +185,12 @@ impl Metrics {
         self.batch_items.fetch_add(items as u64, Ordering::Relaxed);
     }
 
-    /// How often a verb was done, failures included.
+    /// Returns how often an operation was run, including failures.
     pub fn operations(&self, verb: Verb) -> u64 {
         self.operations[verb as usize].iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// All of it, in the text format of Prometheus.
+    /// Returns all metrics in the Prometheus text format.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -220,7 +220,8 @@ impl Metrics {
         out.push_str("# TYPE kms_batch_len summary\n");
         out.push_str(&format!("kms_batch_len_sum {}\n", read(&self.batch_items)));
         out.push_str(&format!("kms_batch_len_count {}\n", read(&self.batches)));
-        // Single requests that were coalesced are not batches that a caller sent. The second name is the one of earlier releases.
+        // Coalesced single requests are not batches of a caller. The second name is that of earlier
+        // releases.
         let [requests, times] = self.together.each_ref().map(read);
         for name in ["kms_coalesced_len", "kms_together_len"] {
             out.push_str(&format!("# TYPE {name} summary\n"));

@@ -1,14 +1,16 @@
-//! What is done with keys: one verb a file.
+//! The operations on keys, each in its own module.
 //!
 //! ```text
-//!   verb --> view of key and version (cache, else store --> seal) --> may it? --> engine --> may it still? --> answer
-//!   change --> one transaction over sealed records --> views are forgotten --> answer
+//!   use --> view of key and version (cache, else store --> seal) --> allowed? --> engine --> still allowed? --> answer
+//!   change --> one transaction of sealed records --> views are removed from the cache --> answer
 //! ```
 //!
-//! - A use that begins after a change was answered sees it; one that is under way looks again before it answers.
-//! - Every signature is verified, or made twice (SLH-DSA), before it is released: the engine does that, by the
-//!   configuration that [`Kms::new`] gives it.
-//! - A key one may not see answers as one that does not exist: both are the caller's to make so, and `not_found` here.
+//! - A use that begins after a change was acknowledged sees the change. A use that is running
+//!   checks again before it answers.
+//! - Every signature is verified, or made twice (SLH-DSA), before it is released. The engine does
+//!   that, as [`Kms::new`] configures it.
+//! - Hiding keys from callers is left to the service, which makes errors about hidden keys look
+//!   like `not_found`.
 
 mod attest;
 mod batch;

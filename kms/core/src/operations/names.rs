@@ -1,14 +1,14 @@
-//! Which key has a name, as far as that is known without a look into the store.
+//! A cache from names to keys.
 //!
-//! A name is its key's until the key is destroyed. So what is noted here counts only while the key's view is kept, which
-//! every change of the key takes away.
+//! A name belongs to its key until the key is destroyed. So an entry is valid while the key's view
+//! is cached, which every change of the key removes.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::model::{KeyId, Label};
 
-/// Names that are noted, of each tenant.
+/// The cached names of each tenant.
 #[derive(Default)]
 pub struct Names(RwLock<ReservedName>);
 
@@ -18,17 +18,17 @@ struct ReservedName {
     count: usize,
 }
 
-/// Most names that are noted: some 20 MiB of them.
+/// The maximum number of names, which take about 20 MiB.
 const NAMES_MAX: usize = 1 << 16;
 
 impl Names {
-    /// The key that had a name when it was noted.
+    /// Returns the key that had the name when it was noted.
     pub fn get(&self, tenant: &Label, name: &Label) -> Option<KeyId> {
         let noted = self.0.read().unwrap_or_else(PoisonError::into_inner);
         noted.of.get(tenant)?.get(name).cloned()
     }
 
-    /// Notes whose a name is.
+    /// Notes a name.
     pub fn note(&self, tenant: &Label, name: &Label, id: &KeyId) {
         let mut noted = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if noted.count >= NAMES_MAX {

@@ -1,4 +1,4 @@
-//! What of versions is public.
+//! The public part of versions.
 
 use gabion_engine::VerifyKey;
 use gabion_engine::key_file::{self, FileForm};
@@ -14,12 +14,13 @@ use crate::rsa;
 pub struct Public {
     /// The version.
     pub version: Version,
-    /// The public key, in the bytes of its standard. None of a symmetric key.
+    /// The public key, in its standard's encoding. Empty for a symmetric key.
     pub bytes: Vec<u8>,
 }
 
 impl Public {
-    /// The public key as PEM of a SubjectPublicKeyInfo. None where no standard has that for the algorithm.
+    /// Returns the public key as a SubjectPublicKeyInfo in PEM; `None` if no standard defines that
+    /// for the algorithm.
     pub fn pem(&self, of: &KeyId) -> Option<String> {
         if of.algorithm.rsa().is_some() {
             return rsa::PublicKey::of_pkcs1(&self.bytes).ok()?.pem().ok();
@@ -30,10 +31,11 @@ impl Public {
 }
 
 impl Kms {
-    /// Versions of a key in their order, at most `most` that come after a number and were not destroyed.
+    /// Returns at most `most` versions of a key after a number, in their order, without destroyed
+    /// ones.
     ///
     /// # Errors
-    /// No such key; the store's.
+    /// A missing key; errors of the store.
     pub fn publics(&self, id: &KeyId, after: u32, most: usize) -> Result<Vec<Public>, Error> {
         self.key(id)?;
         let (under, mut after) = (versions_path(id)?, version_path(id, after)?);
@@ -52,10 +54,11 @@ impl Kms {
         Ok(found)
     }
 
-    /// Describes a key with its newest versions that may verify or decrypt: at most `most` of them, in their order.
+    /// Describes a key with at most `most` of its newest versions that may verify or decrypt, in
+    /// their order.
     ///
     /// # Errors
-    /// No such key; the store's.
+    /// A missing key; errors of the store.
     pub fn newest(&self, id: &KeyId, most: u32) -> Result<(Key, Vec<Public>), Error> {
         let key = self.describe(id)?;
         let oldest = key.min_verify.max(key.min_available);
@@ -64,10 +67,10 @@ impl Kms {
         Ok((key, publics))
     }
 
-    /// The public key of a version.
+    /// Returns the public key of a version.
     ///
     /// # Errors
-    /// No such key or version; one that does not sign; the store's.
+    /// A missing key or version; one that does not sign; errors of the store.
     pub fn public(&self, id: &VersionId) -> Result<VerifyKey, Error> {
         self.key(&id.key)?.key.existing(id.version)?;
         Ok(self.version(&id.key, id.version)?.material.verify()?.clone())

@@ -1,5 +1,5 @@
-//! Changes that are made again to a store that was put back to an older state, by what the audit log tells of them: those that take
-//! something away, and no others.
+//! Reapplies changes from the audit log to a store that was rolled back: those that remove
+//! permissions, and no others.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use super::records::read_key;
 use crate::error::Error;
 use crate::model::{Key, KeyId, State};
 
-/// The state of a key according to the audit log. If something was set several times, the last value counts.
+/// The state of a key according to the audit log. If a setting was changed several times, the last
+/// value counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoggedKeyState {
     pub is_destroyed: bool,
     /// Whether it was deleted and not restored.
     pub is_deleted: bool,
-    /// Versions before this one were destroyed.
+    /// The versions before this one were destroyed.
     pub before: u32,
     /// The newest version.
     pub newest: u32,
@@ -22,16 +23,16 @@ pub struct LoggedKeyState {
     pub min_verify: Option<u32>,
     pub min_decrypt: Option<u32>,
     pub expires_ms: Option<u64>,
-    /// Whether Vault's paths may delete it no longer.
+    /// Whether Vault's API may no longer delete it.
     pub is_kept: bool,
-    /// Whether it signs and verifies by mu alone.
+    /// Whether it signs and verifies only by `mu`.
     pub requires_mu: bool,
-    /// The longest lifetime of a JSON Web Token that it signs.
+    /// The maximum lifetime in seconds of the JSON Web Tokens that it signs.
     pub jwt_max_lifetime_s: Option<u64>,
     pub states: BTreeMap<u32, State>,
 }
 
-/// The restrictions that were applied to a key again.
+/// The restrictions that were reapplied to a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReappliedRestrictions {
     pub is_destroyed: bool,
@@ -39,9 +40,9 @@ pub struct ReappliedRestrictions {
     pub is_missing: bool,
     /// The key before and after.
     pub key: Option<(Key, Key)>,
-    /// Versions that were taken out of use.
+    /// The versions that were disabled.
     pub disabled: Vec<u32>,
-    /// The newest version that there is, where the log tells of newer ones.
+    /// The newest version in the store, if the log has newer ones.
     pub newest: Option<u32>,
 }
 
@@ -54,7 +55,7 @@ impl LoggedKeyState {
             min_available: key.min_available.max(before),
             min_verify: least(key.min_verify, self.min_verify),
             min_decrypt: least(key.min_decrypt, self.min_decrypt),
-            // 0 says that only the newest one does.
+            // 0 means only the newest version.
             min_sign: match (key.min_sign, self.min_sign) {
                 (0, _) | (_, Some(0)) => 0,
                 (own, told) => least(own, told),
@@ -73,11 +74,11 @@ impl LoggedKeyState {
 }
 
 impl Kms {
-    /// Applies the restrictions in the audit log to a key, after the store was put back to an older state. One that the store of then
-    /// did not have yet is none. Called again it goes on where it stopped.
+    /// Applies the restrictions in the audit log to a key, after the store was rolled back. Reports
+    /// a key that the store does not have as missing. Another call continues an interrupted one.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) fn reapply_restrictions(
         &self,
         id: &KeyId,
@@ -101,14 +102,14 @@ impl Kms {
             self.bury(id, None)?;
             return Ok(ReappliedRestrictions { is_destroyed: true, ..narrower });
         }
-        // First, since a version that was destroyed has no state.
+        // Do this first, because destroyed versions have no state.
         let after = told.narrowed(&key, self.now_ms());
         if after != *key {
             self.change(id, |key| Ok(told.narrowed(key, after.deleted_ms.unwrap_or(0))))?;
             narrower.key = Some(((*key).clone(), after));
         }
         self.bury(id, Some(told.before))?;
-        // Those behind the newest one are lost.
+        // Versions after the newest one in the store are lost.
         for (&version, &state) in told.states.range(..=key.latest) {
             if state == State::Disabled && self.reapply_disabled(id, version)? {
                 narrower.disabled.push(version);

@@ -1,13 +1,13 @@
-//! What the store has of a key: where, and how it is written.
+//! The records of keys in the store: their paths and encodings.
 //!
 //! ```text
 //!   names/TENANT/NAME            the id of the key that has the name, or null
 //!   keys/TENANT/UUID             the key's state
-//!   versions/TENANT/UUID/NUMBER  a version's state, its public and its private key; with short nonces, how many messages
-//!                                it was reserved
+//!   versions/TENANT/UUID/NUMBER  a version's state, its public and its private key; with short nonces, the number of messages
+//!                                reserved for it
 //!   publics/TENANT/DIGEST        the version that has a public key
-//!   counts/TENANT/UUID/NUMBER    the same number, of versions that an older program made and that have none themselves yet
-//!   rotations/TENANT/UUID        when the clock has the key rotated, or null
+//!   counts/TENANT/UUID/NUMBER    the same number, for versions that an older program made and that have none themselves yet
+//!   rotations/TENANT/UUID        when the key is rotated automatically, or null
 //! ```
 
 use gabion_engine::Engine;
@@ -23,10 +23,10 @@ use crate::model::{Key, KeyAlgorithm, KeyId, Label, Version};
 use crate::store::RecordPath;
 use crate::symmetric::TagRoot;
 
-/// Bytes of the number of messages that a version was reserved.
+/// The size of the number of reserved messages in bytes.
 const COUNT: usize = 8;
 
-/// What a record says, opened. It may be secret.
+/// The plaintext of a record. It may be secret.
 type Plain = Zeroizing<Vec<u8>>;
 
 pub fn name_path(tenant: &Label, name: &Label) -> Result<RecordPath, Error> {
@@ -37,33 +37,33 @@ pub fn key_path(id: &KeyId) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("keys/{}/{}", id.tenant, id.uuid))?)
 }
 
-/// Where the store has a key; its other records came about with it or later.
+/// Returns the path of a key's record, which is created before or with its other records.
 ///
 /// # Errors
-/// None that happens.
+/// Does not fail for valid ids.
 pub fn key_record(id: &KeyId) -> Result<RecordPath, Error> {
     key_path(id)
 }
 
-/// Beneath it are the keys of all tenants.
+/// Returns the path of all keys.
 ///
 /// # Errors
-/// None that happens.
+/// Does not fail.
 pub fn keys_path() -> Result<RecordPath, Error> {
     Ok(RecordPath::new("keys")?)
 }
 
-/// Beneath it are the versions.
+/// Returns the path of a key's versions.
 pub fn versions_path(id: &KeyId) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("versions/{}/{}", id.tenant, id.uuid))?)
 }
 
 pub fn version_path(id: &KeyId, number: u32) -> Result<RecordPath, Error> {
-    // Ten digits, so that they are in the order of their numbers.
+    // Ten digits, so that paths sort by number.
     Ok(versions_path(id)?.join(&format!("{number:010}"))?)
 }
 
-/// Beneath it is how many messages its versions were reserved, as far as an older program counted them.
+/// Returns the path of the message counters of a key's versions in stores of older programs.
 pub fn counts_path(id: &KeyId) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("counts/{}/{}", id.tenant, id.uuid))?)
 }
@@ -72,12 +72,12 @@ pub fn count_path(id: &KeyId, number: u32) -> Result<RecordPath, Error> {
     Ok(counts_path(id)?.join(&format!("{number:010}"))?)
 }
 
-/// When a key is rotated by the clock.
+/// Returns the path of a key's next automatic rotation.
 pub fn rotation_path(id: &KeyId) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("rotations/{}/{}", id.tenant, id.uuid))?)
 }
 
-/// Whose a public key is, by its digest.
+/// Returns the path of the version that has a public key, by the key's digest.
 pub fn public_path(tenant: &Label, digest: &[u8]) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("publics/{tenant}/{}", base16ct::lower::encode_string(digest)))?)
 }
@@ -93,7 +93,7 @@ pub fn sealed<T: Serialize>(
     context.sealer.seal(path, generation, &text)
 }
 
-/// A value of JSON, and its generation. None where there is none.
+/// Reads a JSON value and its generation; `None` if it is missing.
 pub fn opened<T: DeserializeOwned>(
     context: &StoreContext,
     path: &RecordPath,
@@ -103,7 +103,7 @@ pub fn opened<T: DeserializeOwned>(
     Ok(Some((value, generation)))
 }
 
-/// What a record says, and its generation.
+/// Reads the plaintext of a record and its generation.
 pub fn opened_bytes(
     context: &StoreContext,
     path: &RecordPath,
@@ -123,7 +123,7 @@ pub fn read_key(context: &StoreContext, id: &KeyId) -> Result<KeyView, Error> {
     let path = key_path(id)?;
     let (key, generation): (Key, u64) =
         opened(context, &path)?.ok_or_else(|| Error::NoKey(id.to_string()))?;
-    // Everything under a path was sealed for it; a key of another number is one that we mistook.
+    // The record was sealed for its path, so another UUID means that the id was wrong.
     match key.id.uuid == id.uuid {
         true => Ok(KeyView { key: key.into(), generation }),
         false => Err(damaged(&path, "the key is another")),
@@ -144,8 +144,9 @@ pub fn read_version(context: &StoreContext, id: &KeyId, number: u32) -> Result<V
     }
 }
 
-/// Writes a version with its key: its state as JSON, the public key, and one form of the private key, each with its
-/// length before it; then which form that is. At the end, if its messages are counted, how many were reserved: none yet.
+/// Encodes a version with its key: its state as JSON, the public key, and one form of the private
+/// key, each preceded by its length; then the form. If its messages are counted, the number of
+/// reserved ones follows, at first 0.
 pub fn write_version(
     version: &Version,
     key: &New,
@@ -154,7 +155,7 @@ pub fn write_version(
     let state = serde_json::to_vec(version).map_err(|error| Error::Parameter(error.to_string()))?;
     let EncodedKey { public, secret, form } = key.written();
     let len = 3 * 4 + 1 + COUNT + state.len() + public.len() + secret.len();
-    // At once, so that no smaller one is left behind in memory.
+    // Allocate the final size at once, so that reallocation leaves no copies in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(len));
     for part in [&state[..], public, secret] {
         bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
@@ -167,13 +168,14 @@ pub fn write_version(
     Ok(bytes)
 }
 
-/// How many messages a version was reserved. `None` if an older program made the version, which counted elsewhere.
+/// Returns the number of messages reserved for a version. `None` if an older program made the
+/// version and counted them in another record.
 pub fn read_reserved(path: &RecordPath, bytes: &[u8]) -> Result<Option<u64>, Error> {
     let (_, count) = behind_keys(path, bytes)?;
     Ok(count.first_chunk().copied().map(u64::from_le_bytes))
 }
 
-/// Writes a version anew, with another number of messages that it was reserved.
+/// Returns the record of a version with another number of reserved messages.
 pub fn rewrite_reserved(
     path: &RecordPath,
     bytes: &[u8],
@@ -187,7 +189,8 @@ pub fn rewrite_reserved(
     Ok(new)
 }
 
-/// What stands behind a version's keys: the form of the private one, and a count or nothing.
+/// Returns the part of a record after the keys: the form of the private one, and a count or
+/// nothing.
 fn behind_keys<'a>(path: &RecordPath, bytes: &'a [u8]) -> Result<(u8, &'a [u8]), Error> {
     let rest = &mut &*bytes;
     let found = (|| {
@@ -201,7 +204,7 @@ fn behind_keys<'a>(path: &RecordPath, bytes: &'a [u8]) -> Result<(u8, &'a [u8]),
     Ok((form, count))
 }
 
-/// Writes a version anew, in another state.
+/// Returns the record of a version in another state.
 pub fn rewrite_version(
     path: &RecordPath,
     version: &Version,
@@ -217,13 +220,13 @@ pub fn rewrite_version(
     Ok(new)
 }
 
-/// The state of a version, without its key.
+/// Decodes the state of a version, without its key.
 pub fn read_state(path: &RecordPath, bytes: &[u8]) -> Result<Version, Error> {
     let state = part(&mut &*bytes).ok_or_else(|| damaged(path, "it is too short"))?;
     serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))
 }
 
-/// The state of a version and its public key, without its private key.
+/// Decodes the state of a version and its public key, without its private key.
 pub fn read_public(path: &RecordPath, bytes: &[u8]) -> Result<(Version, Vec<u8>), Error> {
     let rest = &mut &*bytes;
     let parts = (|| Some([part(rest)?, part(rest)?]))();
@@ -233,7 +236,7 @@ pub fn read_public(path: &RecordPath, bytes: &[u8]) -> Result<(Version, Vec<u8>)
     Ok((version, public.to_vec()))
 }
 
-/// Reads a version with its key, as it was written.
+/// Decodes a version with its encoded key.
 pub fn read_written<'a>(
     path: &RecordPath,
     bytes: &'a [u8],
@@ -247,7 +250,7 @@ pub fn read_written<'a>(
     Ok((version, EncodedKey { public, secret, form }))
 }
 
-/// Reads a version with its key, ready to be used.
+/// Decodes a version and expands its key.
 pub fn read_expanded(
     engine: &Engine,
     path: &RecordPath,

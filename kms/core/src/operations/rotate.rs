@@ -1,4 +1,4 @@
-//! New versions of keys.
+//! Rotation: new versions of keys.
 
 use super::kms::Kms;
 use super::material::New;
@@ -9,17 +9,18 @@ use crate::model::{Key, KeyId, Version, VersionId};
 use crate::store::Transaction;
 
 impl Kms {
-    /// Gives a key one version more, which signs or encrypts from now on.
+    /// Adds a version to a key, which signs or encrypts from now on.
     ///
     /// # Errors
-    /// No such key; one that is deleted; one that is a public key alone; the engine's, the store's.
+    /// A missing or deleted key; a public key without its private key; errors of the engine and of
+    /// the store.
     pub fn rotate(&self, id: &KeyId) -> Result<VersionId, Error> {
         self.counted(Verb::Rotate, id.algorithm, || self.rotate_to(id, &self.next_version(id)?))
     }
 
-    /// What the next version of a key is to be, if one is made here.
+    /// Generates the next version of a key, if its versions are generated here.
     pub(super) fn next_version(&self, id: &KeyId) -> Result<New, Error> {
-        // First of all: making a key pair takes long, and what can't be rotated needs none.
+        // Check this first: generating a key pair takes long.
         let key = self.key(id)?.key;
         key.rotated(self.now_ms())?;
         key.check_made_here()?;
@@ -27,8 +28,8 @@ impl Kms {
         New::drawn(&self.context.engine, id.algorithm)
     }
 
-    /// Refuses a key whose private half is somebody else's: a version that is made here would sign in their name. Gives the
-    /// newest version, unless that was destroyed.
+    /// Rejects a key whose private key belongs to another party: a version generated here would
+    /// sign in that party's name. Returns the newest version, unless it was destroyed.
     pub(super) fn check_has_private(
         &self,
         id: &KeyId,
@@ -47,12 +48,12 @@ impl Kms {
         }
     }
 
-    /// Gives a key a version of what there is.
+    /// Adds a version with existing material to a key.
     pub(super) fn rotate_to(&self, id: &KeyId, new: &New) -> Result<VersionId, Error> {
         self.rotate_to_if(id, new, |_| Ok(()))
     }
 
-    /// The same of a key that is still as it has to be for that.
+    /// Adds a version to a key that still passes a check.
     pub(super) fn rotate_to_if(
         &self,
         id: &KeyId,

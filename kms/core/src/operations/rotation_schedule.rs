@@ -1,4 +1,4 @@
-//! Rotation by the clock: which keys are due, and their next versions.
+//! Automatic rotation: which keys are due, and their next versions.
 
 use std::fmt::Display;
 
@@ -11,31 +11,34 @@ use crate::error::Error;
 use crate::model::{Key, KeyId, Label, ROTATE_PERIOD_MIN_S, RotationTime, Uuid, VersionId};
 use crate::store::{Page, RecordPath, StoreError, Transaction};
 
-/// Records that are read together.
+/// The number of records that are read at once.
 const PAGE: usize = 500;
 
-/// Keys that are looked at in a row, and turn out not to be due.
+/// The maximum number of consecutive keys that turn out not to be due in one call.
 const LOOKS_MAX: usize = 1000;
 
-/// When a key whose change may still happen is looked at again, in milliseconds.
+/// The interval at which a key whose change has an unknown outcome is checked again, in
+/// milliseconds.
 const DOUBT_MS: u64 = 60 * 1000;
 
-/// When a key that has expired is looked at again, in milliseconds: somebody may give it more time, or the clock be wrong.
+/// The interval at which an expired key is checked again, in milliseconds: its expiry may be
+/// changed, or the clock be wrong.
 const EXPIRED_MS: u64 = 24 * PATIENCE_MS;
 
-/// A key that the clock has something done with.
+/// The action for a key whose rotation time has come.
 pub enum DueKey {
-    /// It is to be rotated.
+    /// Rotate it.
     Rotate(Box<Key>),
-    /// Its time is further ahead than any rotation puts it: a clock was wrong. It is to come a period from now.
+    /// Its time is further ahead than any rotation sets it, because a clock was wrong. Set it to
+    /// one period from now.
     Anew(Box<Key>),
 }
 
 impl Kms {
-    /// A key that is due, the one that is so for longest first.
+    /// Returns the key that is overdue for longest, if any.
     ///
     /// # Errors
-    /// The store's. What is wrong with one key does not stop the others.
+    /// Errors of the store. An error of a single key does not stop the others.
     pub(crate) fn next_due(&self) -> Result<Option<DueKey>, Error> {
         let resting = OnUnwind(|| self.state.rotations.known().pause(self.clock().steady_ms()));
         self.read_rotations()?;
@@ -46,7 +49,7 @@ impl Kms {
             let Some(look) = self.state.rotations.known().first(self.now_ms()) else {
                 return Ok(None);
             };
-            // The next one is looked at all the same.
+            // If this check panics, later calls continue with the next key.
             let _paused = OnUnwind(|| self.defer_rotations(&look));
             let path = key_path_at(&look.tenant, &look.uuid)?;
             match opened::<Key>(&self.context, &path) {
@@ -63,7 +66,8 @@ impl Kms {
         Ok(None)
     }
 
-    /// What is to be done with a key as its record says, if anything. Where nothing is, it is looked at later.
+    /// Returns the action for a key according to its record. If there is none, the key is checked
+    /// later.
     fn inspect(&self, look: &RotationCheck, key: Key) -> Option<DueKey> {
         let (now_ms, mut known) = (self.now_ms(), self.state.rotations.known());
         let Some(due) = key.due() else {
@@ -92,7 +96,8 @@ impl Kms {
         None
     }
 
-    /// Forgets a key that is not rotated by the clock, unless a change may still make it so.
+    /// Forgets a key that is not rotated automatically, unless a change with an unknown outcome may
+    /// still enable that.
     fn remove_rotation(&self, look: &RotationCheck) {
         let (now_ms, mut known) = (self.now_ms(), self.state.rotations.known());
         known.remove(&look.uuid);
@@ -108,10 +113,10 @@ impl Kms {
         known.put_at(&look.tenant, look.uuid, unknown(now_ms), again, now_ms);
     }
 
-    /// Rotates a key that is due, if it still is.
+    /// Rotates a key if it is still due.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: it is not due any more. As [`Self::rotate`].
+    /// [`Error::Conflict`] if it is no longer due; those of [`Self::rotate`].
     pub(crate) fn rotate_if_due(&self, id: &KeyId) -> Result<VersionId, Error> {
         let check = |key: &Key| {
             key.check_not_expired(self.now_ms())?;
@@ -123,15 +128,15 @@ impl Kms {
         self.counted(Verb::Rotate, id.algorithm, || {
             check(&self.key(id)?.key)?;
             let new = self.next_version(id)?;
-            // Whoever rotated it while that was made has moved its time.
+            // Another rotation in the meantime has changed the time.
             self.rotate_to_if(id, &new, check)
         })
     }
 
-    /// Has a key whose time is too far ahead rotated a period from now.
+    /// Schedules the rotation of a key whose time is too far ahead for one period from now.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) fn reschedule(&self, id: &KeyId) -> Result<(), Error> {
         self.change(id, |key| match key.due() {
             Some(due) if due.is_too_far(self.now_ms()) => Ok(key.reschedule(self.now_ms())),
@@ -139,7 +144,7 @@ impl Kms {
         })
     }
 
-    /// Notes that a key that was due is not any more, and whether it was rotated.
+    /// Notes that a due key was handled, and whether it was rotated.
     pub(crate) fn finish_due(&self, id: &KeyId, is_rotated: bool) {
         let mut known = self.state.rotations.known();
         known.resume();
@@ -147,17 +152,17 @@ impl Kms {
         known.done += u64::from(is_rotated);
     }
 
-    /// Notes that a panic cut off what was to be done with a key that was due: it is tried again later.
+    /// Notes that a panic interrupted the handling of a due key, so that it is tried again later.
     pub(crate) fn defer_due(&self, id: &KeyId) {
         let _changing = self.changing();
         self.defer_rotations(&look_of(id));
     }
 
-    /// Notes that nothing came of a key that was due, and says whether it still is: then it is tried again later. Where
-    /// somebody else was first nothing failed.
+    /// Notes that handling a due key failed. Returns whether it is still due; then it is tried
+    /// again later. If another call was faster, that is not a failure.
     ///
     /// # Errors
-    /// The error itself, where it is the store's or the audit log's, and none of the key's.
+    /// The error itself, if it is one of the store or the audit log instead of the key.
     pub(crate) fn fail_due(&self, id: &KeyId, error: Error) -> Result<bool, Error> {
         if is_of_all(&error) {
             return Err(error);
@@ -179,11 +184,11 @@ impl Kms {
         Ok(is_due)
     }
 
-    /// Reads when keys are due, once. What was read before an error is not read again.
+    /// Reads the rotation times from the store, once. After an error it continues where it stopped.
     fn read_rotations(&self) -> Result<(), Error> {
         let under = RecordPath::new("rotations")?;
         loop {
-            // No change is under way while a page is read, so that what is noted of it is what the store has.
+            // No change runs while a page is read, so the notes match the store.
             let _changing = self.changing();
             let after = match self.state.rotations.known().read.clone() {
                 ReadProgress::NotYet => None,
@@ -203,7 +208,7 @@ impl Kms {
                     }
                     records.last().map(|(path, _)| path.clone())
                 }
-                // That one's key says when it is due.
+                // The record of the key itself says when it is due.
                 Err(StoreError::Damaged(path)) => {
                     let path = RecordPath::new(path)?;
                     if !path.is_under(&under) || after.as_ref().is_some_and(|after| path <= *after)
@@ -219,14 +224,14 @@ impl Kms {
         }
     }
 
-    /// Notes what a record says, if it can be read.
+    /// Notes the content of a record, if it is readable.
     fn read_one(&self, path: &RecordPath, read: Option<Option<RotationTime>>) {
         let mut parts = path.as_str().split('/').skip(1);
         let tenant = parts.next().and_then(|tenant| Label::new("tenant", tenant).ok());
         let uuid = parts.next().and_then(|uuid| uuid.parse().ok());
         let (Some(tenant), Some(uuid), now_ms) = (tenant, uuid, self.now_ms()) else { return };
         if self.state.cache.is_doubtful(&uuid) {
-            // It is looked at soon, and may be another by then.
+            // It is checked soon, and may have another state by then.
             return;
         }
         let mut known = self.state.rotations.known();
@@ -237,8 +242,8 @@ impl Kms {
         }
     }
 
-    /// Commits a change of a key's record, and with it when the key is due. A key that is made has no record before, and one
-    /// that is destroyed none after it. To be called by whoever holds the lock of changes.
+    /// Commits a change of a key's record together with its rotation time. A new key has no record
+    /// before, and a destroyed one has none after. The caller has to hold the lock of changes.
     pub(super) fn commit_key(
         &self,
         (before, after): (Option<&Key>, Option<&Key>),
@@ -251,7 +256,7 @@ impl Kms {
         if from == to && after.is_some() {
             self.commit_made(id, &transaction, made)?;
             if let Some(due) = to.filter(|_| ends[0] != ends[1]) {
-                // It may have more time now.
+                // The expiry may be later now.
                 self.state.rotations.known().put(&id.tenant, id.uuid, due, self.now_ms());
             }
             return Ok(());
@@ -287,7 +292,7 @@ impl Kms {
         committed
     }
 
-    /// Has a key looked at soon whose change may still happen.
+    /// Schedules an early check of a key whose change has an unknown outcome.
     fn recheck_soon(&self, id: &KeyId) {
         let now_ms = self.now_ms();
         let again = now_ms.saturating_add(DOUBT_MS);
@@ -295,7 +300,7 @@ impl Kms {
     }
 }
 
-/// Of a key whose time is not known: it is looked at when it is time for that.
+/// Returns the time for a key whose rotation time is unknown: it is checked now.
 fn unknown(now_ms: u64) -> RotationTime {
     RotationTime { at_ms: now_ms, period_s: ROTATE_PERIOD_MIN_S }
 }
@@ -308,7 +313,7 @@ fn key_path_at(tenant: &Label, uuid: &Uuid) -> Result<RecordPath, Error> {
     Ok(RecordPath::new(format!("keys/{tenant}/{uuid}"))?)
 }
 
-/// Whether an error is the store's or the audit log's, and so one of every key.
+/// Returns whether an error is one of the store or the audit log, and so affects all keys.
 fn is_of_all(error: &Error) -> bool {
     match error {
         Error::Store(error) => matches!(

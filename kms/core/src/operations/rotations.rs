@@ -1,13 +1,14 @@
-//! Which keys the clock has rotated, and when to look at which of them next; lost with the process.
+//! The in-memory index of automatic rotations.
 //!
 //! ```text
-//!   rotations/TENANT/UUID   when a key is due, in the transaction of each change of that; null where it is not
-//!   memory                  the same, by the time at which to look: read once, and moved by each change
+//!   rotations/TENANT/UUID   when a key is due, in the transaction of each change of that; null if not at all
+//!   memory                  the same, sorted by the time of the next check: read once, and updated by each change
 //! ```
 //!
-//! Times here are hints: whoever looks reads the key's record, which says when it is due. So a time that is too early costs a
-//! look. One that is too late is what must not be: what may be so after a change whose outcome nobody knows, or by a clock that
-//! went back, is looked at sooner.
+//! The times are hints: a check reads the key's record, which says when the key is due. So a time
+//! that is too early only costs a check. A time that is too late must not happen. Keys whose time
+//! may be too late, after a change with an unknown outcome or because a clock went back, are
+//! checked earlier.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,21 +16,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::model::{Label, RotationTime, Uuid};
 use crate::store::RecordPath;
 
-/// After how many milliseconds a key whose time seems wrong is looked at again: a clock that is wrong for a moment, as one
-/// without a battery at the start of its machine, changes nothing.
+/// The interval at which a key with an implausible time is checked again, in milliseconds. It makes
+/// short-lived clock errors harmless, such as those of a machine without a battery-backed clock
+/// after its start.
 pub const PATIENCE_MS: u64 = 60 * 60 * 1000;
 
-/// By how much a clock goes back, in milliseconds, until all times are looked at.
+/// How far a clock has to go back before all times are checked, in milliseconds.
 const BACK_MS: u64 = 5 * 60 * 1000;
 
-/// How long a key is left alone after a rotation that failed, in milliseconds. It doubles with each one more, up to
-/// [`PATIENCE_MS`].
+/// The pause of a key after a failed rotation, in milliseconds. It doubles with each further
+/// failure, up to [`PATIENCE_MS`].
 const PAUSE_MS: u64 = 60 * 1000;
 
-/// How long all are left alone where the store or the log fails, in milliseconds. It doubles up to [`PAUSE_MS`].
+/// The pause of all keys after a failure of the store or the log, in milliseconds. It doubles up to
+/// [`PAUSE_MS`].
 const REST_MS: u64 = 1000;
 
-/// What is known of rotations.
+/// The state of automatic rotation.
 #[derive(Default)]
 pub struct Rotations(Mutex<RotationIndex>);
 
@@ -38,28 +41,29 @@ pub struct Rotations(Mutex<RotationIndex>);
 pub struct RotationIndex {
     times: BTreeSet<(u64, Uuid)>,
     keys: HashMap<Uuid, Entry>,
-    /// Each once, of all keys that it has.
+    /// Shared names of tenants, to save memory.
     tenants: HashSet<Arc<Label>>,
     /// The progress of reading the store's records.
     pub read: ReadProgress,
-    /// The latest time that a clock said.
+    /// The latest time that the clock returned.
     seen_ms: u64,
-    /// How often in a row each failed.
+    /// The number of consecutive failures of each key.
     failing: HashMap<Uuid, u32>,
-    /// How often in a row the store or the log failed, and until when nothing is tried, by the clock that never jumps.
+    /// The number of consecutive failures of the store or the log, and the end of the pause by the
+    /// monotonic clock.
     rest: (u32, u64),
     pub done: u64,
     pub failed: u64,
 }
 
-/// Of one key.
+/// The entry of one key.
 struct Entry {
     look_ms: u64,
     due: RotationTime,
     tenant: Arc<Label>,
 }
 
-/// How far the store's records were read.
+/// The progress of reading the store's records.
 #[derive(Clone, Default)]
 pub enum ReadProgress {
     #[default]
@@ -79,13 +83,13 @@ impl Rotations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something that is due could not be rotated.
+    /// Returns whether a due key could not be rotated.
     pub fn is_failing(&self) -> bool {
         let known = self.known();
         !known.failing.is_empty() || known.rest.0 > 0
     }
 
-    /// What was counted, in the text format of Prometheus.
+    /// Returns the counters in the Prometheus text format.
     pub fn text(&self) -> String {
         let known = self.known();
         let (keys, failing) = (known.keys.len(), known.failing.len());
@@ -104,7 +108,8 @@ impl Rotations {
 }
 
 impl RotationIndex {
-    /// Notes when a key is due. It is looked at then; sooner where that is further ahead than a rotation may be.
+    /// Notes when a key is due, and schedules its check for then, or earlier if that is further
+    /// ahead than a rotation can be.
     pub fn put(&mut self, tenant: &Label, uuid: Uuid, due: RotationTime, now_ms: u64) {
         let look_ms = match due.is_too_far(now_ms) {
             true => now_ms.saturating_add(PATIENCE_MS),
@@ -113,7 +118,7 @@ impl RotationIndex {
         self.put_at(tenant, uuid, due, look_ms, now_ms);
     }
 
-    /// Notes when a key is due, and to look at it at another time.
+    /// Notes when a key is due, and schedules its check for another time.
     pub fn put_at(
         &mut self,
         tenant: &Label,
@@ -137,7 +142,7 @@ impl RotationIndex {
         self.times.insert((look_ms, uuid));
     }
 
-    /// Forgets a key: the clock does not have it rotated.
+    /// Forgets a key that is not rotated automatically.
     pub fn remove(&mut self, uuid: &Uuid) {
         self.failing.remove(uuid);
         if let Some(before) = self.keys.remove(uuid) {
@@ -145,7 +150,7 @@ impl RotationIndex {
         }
     }
 
-    /// The key to look at first, if it is time.
+    /// Returns the next key to check, if its time has come.
     pub fn first(&self, now_ms: u64) -> Option<RotationCheck> {
         let (_, uuid) = self.times.first().filter(|(look_ms, _)| *look_ms <= now_ms)?;
         let tenant = self.keys.get(uuid)?.tenant.clone();
@@ -170,7 +175,7 @@ impl RotationIndex {
         }
     }
 
-    /// Notes that a key that is due was not rotated, and says when to try again.
+    /// Notes that a due key was not rotated. Returns when to try again.
     pub fn failed(&mut self, uuid: Uuid, now_ms: u64) -> u64 {
         self.failed += 1;
         let tries = self.failing.entry(uuid).or_default();
@@ -179,7 +184,7 @@ impl RotationIndex {
         now_ms.saturating_add(pause_ms.min(PATIENCE_MS))
     }
 
-    /// Marks a key as one that does not fail.
+    /// Resets the failures of a key.
     pub fn mark_healthy(&mut self, uuid: &Uuid) {
         self.failing.remove(uuid);
     }
@@ -196,12 +201,12 @@ impl RotationIndex {
         self.rest = (0, 0);
     }
 
-    /// Whether nothing is to be tried yet.
+    /// Returns whether rotations are paused.
     pub fn is_resting(&self, steady_ms: u64) -> bool {
         self.rest.0 > 0 && steady_ms < self.rest.1
     }
 
-    /// Every key and when it is due, for who compares that with what the store has.
+    /// Returns all keys and when they are due, to compare them with the store.
     #[cfg(test)]
     pub fn all(&self) -> Vec<(Uuid, RotationTime)> {
         let mut all: Vec<_> = self.keys.iter().map(|(uuid, entry)| (*uuid, entry.due)).collect();
@@ -238,7 +243,7 @@ mod tests {
         }
         assert_eq!(first(&known, now + HOUR - 1), None);
         assert_eq!(first(&known, now + HOUR), Some(uuid(2)));
-        // One that moves leaves nothing behind.
+        // Moving a key leaves no old entry.
         known.put(
             &tenant,
             uuid(2),
@@ -262,13 +267,13 @@ mod tests {
         known.clock_went_back(now);
         assert_eq!(first(&known, now + HOUR - 1), None);
         assert_eq!(first(&known, now + HOUR), Some(uuid(1)));
-        // What is not too far stays where it is.
+        // Plausible times stay.
         known.remove(&uuid(1));
         assert_eq!(first(&known, now + DAY - 1), None);
-        // One that is read after a start is put there at once.
+        // A time that is read after a restart is corrected at once.
         known.put(&tenant, uuid(3), RotationTime::after(future, 24 * 3600), now);
         assert_eq!(first(&known, now + HOUR), Some(uuid(3)));
-        // A clock that is set by seconds moves nothing.
+        // Setting the clock by seconds changes nothing.
         known.put(&tenant, uuid(4), RotationTime::after(now + 2000, 3600), now);
         known.clock_went_back(now - 2000);
         assert_eq!(known.keys[&uuid(4)].look_ms, now + 2000 + HOUR);

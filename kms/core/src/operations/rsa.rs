@@ -1,6 +1,6 @@
-//! RSA signatures by PSS and PKCS#1 v1.5 (RFC 8017).
+//! RSA signatures: PSS and PKCS#1 v1.5 (RFC 8017).
 //!
-//! A message that comes without a scheme is signed by PSS, with a salt as long as the digest.
+//! A message without a scheme is signed by PSS, with a salt as long as the digest.
 
 use std::borrow::Cow;
 
@@ -14,17 +14,17 @@ use crate::signable::Signable;
 /// Signs with an RSA key.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for any other key and for messages that RSA does not sign; a digest of another length than its hash makes;
-/// a salt that is too long for the key.
+/// [`Error::Unsupported`] for other keys and for messages that RSA does not sign; a digest whose
+/// length is wrong for its hash; a salt that is too long for the key.
 pub fn sign(material: &Material, signable: &Signable<'_>) -> Result<Vec<u8>, Error> {
     let (scheme, digest) = scheme_and_digest(signable)?;
     material.rsa_private()?.sign_digest(scheme, &digest)
 }
 
-/// Returns whether an RSA key made a signature.
+/// Verifies a signature with an RSA key.
 ///
 /// # Errors
-/// As [`sign`]; [`Error::Malformed`].
+/// Those of [`sign`]; [`Error::Malformed`].
 pub fn verify(
     material: &Material,
     signable: &Signable<'_>,

@@ -23,9 +23,10 @@ impl Kms {
     /// Signs a message or a digest with a version, or with the newest one.
     ///
     /// # Errors
-    /// No such key or version; one that may not sign; a message that the algorithm does not take. For a digest: a key of another
-    /// algorithm than RSA, a digest of another length than its hash makes, or a salt that is too long for the key or its labels. If the
-    /// labels limit the salt and the scheme names no length, the salt is as long as the digest.
+    /// A missing key or version; one that may not sign; a message that the algorithm does not
+    /// support. For a digest: a key of another algorithm than RSA, a digest whose length is wrong
+    /// for its hash, or a salt that is too long for the key or its labels. If the labels limit the
+    /// salt and the scheme names no length, the salt is as long as the digest.
     pub fn sign<'a>(
         &self,
         id: &KeyId,
@@ -40,7 +41,7 @@ impl Kms {
         })
     }
 
-    /// Signs with a version, within another verb.
+    /// Signs with a version, as part of another operation.
     pub(super) fn sign_version(
         &self,
         by: VersionId,
@@ -56,7 +57,8 @@ impl Kms {
         Ok(SignOutput { by, signature })
     }
 
-    /// Returns the requested version, or the newest one. It stays the same if the key is rotated meanwhile.
+    /// Returns the requested version, or the newest one. It stays the same if the key is rotated
+    /// meanwhile.
     pub(super) fn resolve_version(
         &self,
         id: &KeyId,
@@ -92,7 +94,7 @@ impl Kms {
             key.key.check_not_expired(self.now_ms())?;
         }
         match key.key.version_for(what, Some(number)) {
-            // It was the newest when the request came, and a rotation withdraws nothing.
+            // It was the newest version when the request arrived, and a rotation withdraws nothing.
             Err(Error::NotAllowed { .. }) if was_newest && key.key.min_sign == 0 => {}
             allowed => drop(allowed?),
         }

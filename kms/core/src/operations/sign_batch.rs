@@ -1,4 +1,4 @@
-//! Signing many messages by any keys together.
+//! Signing batches of messages with any keys.
 
 use std::time::Instant;
 
@@ -25,14 +25,14 @@ pub struct SignRequest<'a> {
 }
 
 impl Kms {
-    /// Signs by any keys and algorithms. Each item has an answer of its own, in their order, which is that of
-    /// [`Self::sign`]; those of one algorithm are signed together, so that lanes fill.
+    /// Signs with any keys and algorithms. Returns the result of [`Self::sign`] for each item, in
+    /// their order. Items of one algorithm are signed together, to fill the engine's lanes.
     pub fn sign_batch(&self, items: &[SignRequest<'_>]) -> Vec<Result<SignOutput, Error>> {
         self.metrics().batch(items.len());
         self.sign_as(Verb::SignBatch, items)
     }
 
-    /// As the batch of that name, for requests that came one by one: metrics count them as single requests.
+    /// Signs coalesced single requests. Metrics count them as single requests.
     pub(crate) fn sign_coalesced(
         &self,
         items: &[SignRequest<'_>],
@@ -60,7 +60,7 @@ impl Kms {
         let numbered = items.iter().zip(numbers).zip(answers);
         numbered
             .map(|((item, version), answer)| {
-                // An item that neither a group nor a refusal answered has none.
+                // Each item has an answer by now.
                 let answer = answer.unwrap_or(Err(Error::Engine(EngineError::Lost)));
                 let answer = answer.and_then(|signature| {
                     if is_changed {
@@ -118,7 +118,8 @@ impl Kms {
         let ran =
             engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status);
         if ran.is_err() {
-            // What fails for all of them may be one's: by itself each says what is wrong with it.
+            // An error of the group may be caused by one item: sign each by itself to get its own
+            // error.
             return group.iter().map(|lane| self.sign_lane(lane)).collect();
         }
         let lanes = group.iter().zip(signatures.chunks_exact(room.max(1)));
@@ -126,7 +127,7 @@ impl Kms {
             .zip(lengths.iter().zip(&status))
             .map(|((lane, signature), (&length, status))| match status {
                 Status::Ok => Ok(signature[..length].to_vec()),
-                // By itself it says what is wrong with it.
+                // Sign it by itself to get its own error.
                 _ => self.sign_lane(lane),
             })
             .collect()

@@ -1,11 +1,12 @@
-//! Messages that come in pieces, of any size: what is signed of them is made as they come, and nothing else is kept.
+//! Messages of any size that arrive in pieces. What is signed is computed incrementally, and the
+//! message is not kept.
 //!
 //! ```text
-//!   ML-DSA                       mu (FIPS 204, Algorithm 7, line 6), of the version that is meant
+//!   ML-DSA                       mu (FIPS 204, Algorithm 7, line 6), of the given version
 //!   a pre-hash form              the digest
 //!   ECDSA, RSA, composites       the digest by their own hash, which signs as the message does
 //!   HMAC                         the tag
-//!   Ed25519, SLH-DSA, FN-DSA     the message itself, up to a limit: it is hashed more than once, or behind what is drawn
+//!   Ed25519, SLH-DSA, FN-DSA     the message itself, up to a limit: it is hashed twice, or after random data
 //! ```
 
 use std::time::Instant;
@@ -26,16 +27,16 @@ use crate::rsa::{self, Scheme};
 use crate::signable::Signable;
 use crate::symmetric::MacPieces;
 
-/// The operation on a message that comes in pieces.
+/// The operation on a message that arrives in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamUse {
-    /// It is signed.
+    /// Sign it.
     Sign,
-    /// A signature of so many bytes is verified.
+    /// Verify a signature of this length in bytes.
     Verify(usize),
-    /// Its tag is made.
+    /// Make its tag.
     Tag,
-    /// A tag of so many bytes is verified.
+    /// Verify a tag of this length in bytes.
     VerifyTag(usize),
 }
 
@@ -46,11 +47,11 @@ pub struct StreamForm {
     pub context: Vec<u8>,
     /// The hash of a pre-hash form.
     pub hash: Option<Prehash>,
-    /// The scheme of RSA. `None` for RSA's usual one, and for every other algorithm.
+    /// The scheme of RSA. `None` for RSA's default, and for other algorithms.
     pub rsa: Option<Scheme>,
 }
 
-/// The length of a message, if it is known, and the limit for messages that are kept as a whole.
+/// The length of a message, if known, and the limit for messages that are kept as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLen {
     /// The length of the message in bytes, if it is known.
@@ -59,8 +60,8 @@ pub struct StreamLen {
     pub whole_max: usize,
 }
 
-/// A message that comes in pieces, for one version of a key. It has nothing of the key but, for a tag, what the key begins
-/// the hash with.
+/// A message that arrives in pieces, for one version of a key. It contains no key material except,
+/// for a tag, the initial hash state.
 pub struct Stream {
     by: VersionId,
     /// Whether the request named no version: this one was the newest when the message began.
@@ -97,12 +98,12 @@ impl StreamUse {
 }
 
 impl Stream {
-    /// The version that signs, verifies or makes the tag.
+    /// Returns the version that signs, verifies or makes the tag.
     pub fn by(&self) -> &VersionId {
         &self.by
     }
 
-    /// Whether the request named no version.
+    /// Returns whether the request named no version.
     pub fn was_newest(&self) -> bool {
         self.was_newest
     }
@@ -127,7 +128,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns the digest that is signed, if the audit log records it, and not the message's, of a request with the whole message.
+    /// Returns the digest that is signed, if the audit log records it in place of the message's
+    /// digest, as for a request with the whole message.
     pub(crate) fn digest(&self) -> Option<Vec<u8>> {
         match &self.input {
             StreamInput::Digest(_, pieces) if self.form.hash.is_some() => Some(pieces.so_far()),
@@ -142,7 +144,7 @@ impl Stream {
         }
     }
 
-    /// Passes what is signed of all pieces so far.
+    /// Passes the signable form of all pieces so far to a function.
     fn with_signable<T>(
         &self,
         then: impl FnOnce(Signable<'_>) -> Result<T, Error>,
@@ -177,11 +179,12 @@ impl Stream {
 }
 
 impl Kms {
-    /// Begins a message that comes in pieces, for a version, or for the newest one. What can be refused without the message
-    /// is refused here: who sends it need not begin.
+    /// Begins a message that arrives in pieces, for a version or for the newest one. Everything
+    /// that can be rejected without the message is rejected here, so that clients need not send it.
     ///
     /// # Errors
-    /// As [`Self::sign`], [`Self::verify`], [`Self::hmac`] and [`Self::verify_hmac`], and [`Error::Whole`].
+    /// Those of [`Self::sign`], [`Self::verify`], [`Self::hmac`] and [`Self::verify_hmac`];
+    /// [`Error::Whole`].
     pub fn stream(
         &self,
         id: &KeyId,
@@ -254,7 +257,7 @@ impl Kms {
             };
             message.check().map_err(gabion_engine::Error::from)?;
             public.check_message(&message)?;
-            // Labels of conformance restrict what is signed, not what is verified.
+            // Conformance labels restrict signing, not verifying.
             if what == StreamUse::Sign {
                 key.check_message(&message)
             } else {
@@ -273,7 +276,8 @@ impl Kms {
         match len.of_message {
             Some(len) if len > most as u64 => Err(too_long(&key.id, most, by_digest)),
             said => {
-                // All of its memory at once: what grows leaves copies behind that nobody wipes.
+                // Allocate the final size at once, because reallocation leaves copies that are not
+                // wiped.
                 let room = said.map_or(most, |len| len as usize);
                 let message = Zeroizing::new(Vec::with_capacity(room));
                 Ok(StreamInput::Whole { message, most, by_digest })
@@ -284,7 +288,7 @@ impl Kms {
     /// Signs the message.
     ///
     /// # Errors
-    /// As [`Self::sign`].
+    /// Those of [`Self::sign`].
     pub fn sign_stream(&self, stream: &Stream) -> Result<SignOutput, Error> {
         let sign = || {
             stream.with_signable(|signable| {
@@ -297,7 +301,7 @@ impl Kms {
     /// Verifies a signature of the message.
     ///
     /// # Errors
-    /// As [`Self::verify`].
+    /// Those of [`Self::verify`].
     pub fn verify_stream(&self, stream: &Stream, signature: &[u8]) -> Result<bool, Error> {
         let verify =
             || stream.with_signable(|signable| self.is_signed(&stream.by, signable, signature));
@@ -307,7 +311,7 @@ impl Kms {
     /// Computes the tag of the message.
     ///
     /// # Errors
-    /// As [`Self::hmac`].
+    /// Those of [`Self::hmac`].
     pub fn hmac_stream(&self, stream: &Stream) -> Result<HmacOutput, Error> {
         let Stream { by, was_newest, .. } = stream;
         self.counted(Verb::Hmac, by.key.algorithm, || {
@@ -319,7 +323,7 @@ impl Kms {
     /// Verifies a tag of the message.
     ///
     /// # Errors
-    /// As [`Self::verify_hmac`].
+    /// Those of [`Self::verify_hmac`].
     pub fn verify_hmac_stream(&self, stream: &Stream, tag: &[u8]) -> Result<bool, Error> {
         let verify = || self.is_tag(&stream.by, tag, |_| stream.tag());
         self.counted(Verb::VerifyHmac, stream.by.key.algorithm, verify)
@@ -341,7 +345,7 @@ fn begin_rsa(
         Some(scheme) => scheme,
         None => rsa::usual_scheme(&form.context, form.hash)?,
     };
-    // What was signed otherwise goes on to be verified.
+    // Existing signatures of other schemes can still be verified.
     let scheme = if what == StreamUse::Sign { key.conforming_scheme(scheme)? } else { scheme };
     let hash = scheme.hash();
     scheme.check(public.bits(), &vec![0; hash.digest_len()])?;

@@ -1,8 +1,8 @@
-//! What is to be noted where a panic cuts something off: the panic goes on, and whoever catches it finds no state that is wrong.
+//! Cleanup after panics: a panic propagates, and code that catches it finds a consistent state.
 
 use std::thread;
 
-/// Runs something if it is dropped by a panic, and nothing otherwise.
+/// Runs a function if it is dropped by a panic.
 pub struct OnUnwind<F: FnMut()>(pub F);
 
 impl<F: FnMut()> Drop for OnUnwind<F> {

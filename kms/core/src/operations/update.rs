@@ -1,4 +1,4 @@
-//! Changes of keys and versions that make no new ones.
+//! Changes of keys and versions that create no new versions.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -14,26 +14,27 @@ use crate::error::Error;
 use crate::model::{Key, KeyId, Label, Minimum, NAME_MAX, State, Version};
 use crate::store::{RecordPath, Transaction};
 
-/// One thing that is to change of a key.
+/// A change of one setting of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyChange {
-    /// The oldest version that may be used for something.
+    /// Sets the oldest version that may be used for an operation.
     Minimum(Minimum, u32),
-    /// The labels, all of them.
+    /// Replaces all labels.
     Labels(BTreeMap<String, String>),
-    /// From when on it makes nothing new, in milliseconds since 1970; none: never.
+    /// Sets the expiry time in milliseconds since 1970; `None` for never.
     Expiry(Option<u64>),
-    /// Whether its uses are told of durably; none: as the service is set up.
+    /// Sets whether audit records of uses are durable; `None` for the service's default.
     Durable(Option<bool>),
-    /// Its private half may be given out, for good.
+    /// Makes the private key exportable. Cannot be undone.
     Exportable,
-    /// It signs and verifies by mu alone, for good.
+    /// Restricts the key to signing and verifying by `mu`. Cannot be undone.
     RequireMu,
-    /// It signs JSON Web Tokens alone, for good, of so many seconds at most.
+    /// Restricts the key to signing JSON Web Tokens with this maximum lifetime in seconds. Cannot
+    /// be undone.
     LimitJwt(u64),
-    /// Whether Vault's paths may delete it.
+    /// Sets whether Vault's API may delete the key.
     Deletable(bool),
-    /// After how many seconds the clock has it rotated; none: never.
+    /// Sets the rotation period in seconds; `None` to disable automatic rotation.
     Rotation(Option<u64>),
 }
 
@@ -53,25 +54,26 @@ impl KeyChange {
     }
 }
 
-/// Names that are read together: names of destroyed keys stay in the store, and a page may have nothing else.
+/// The number of names that are read at once. Names of destroyed keys stay in the store, and may
+/// fill a page.
 const NAMES_TOGETHER: usize = 256;
 
-/// Records that are buried together.
+/// The number of records that are destroyed at once.
 const BURIED_TOGETHER: usize = 100;
 
 impl Kms {
-    /// A key's state.
+    /// Returns a key's state.
     ///
     /// # Errors
-    /// No such key; the store's.
+    /// A missing key; errors of the store.
     pub fn describe(&self, id: &KeyId) -> Result<Key, Error> {
         Ok((*self.key(id)?.key).clone())
     }
 
-    /// The keys of a tenant in the order of their names, at most `most` that come after a name.
+    /// Lists at most `most` keys of a tenant after a name, in the order of their names.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn list(
         &self,
         tenant: &Label,
@@ -81,10 +83,10 @@ impl Kms {
         self.list_prefixed(tenant, "", after, most)
     }
 
-    /// The same of those whose names begin so.
+    /// Lists keys like [`Self::list`], limited to a name prefix.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn list_prefixed(
         &self,
         tenant: &Label,
@@ -106,11 +108,12 @@ impl Kms {
         Ok(keys)
     }
 
-    /// Visits the keys of a tenant whose names begin with a prefix and come after a name, in the order of their names, until the
-    /// visitor breaks. Returns how many names were read, including those of destroyed keys.
+    /// Visits the keys of a tenant whose names begin with a prefix and come after a name, in the
+    /// order of their names, until the visitor breaks. Returns how many names were read, including
+    /// those of destroyed keys.
     ///
     /// # Errors
-    /// The visitor's; the store's.
+    /// The visitor's; errors of the store.
     pub(crate) fn walk_names(
         &self,
         tenant: &Label,
@@ -120,14 +123,15 @@ impl Kms {
     ) -> Result<u64, Error> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         if prefix.len() > NAME_MAX || !prefix.bytes().all(is_part) {
-            // No name begins so.
+            // No name has this prefix.
             return Ok(0);
         }
         let under = RecordPath::new(format!("names/{tenant}"))?;
         let mut after = after.map(|name| name_path(tenant, name)).transpose()?;
         let mut read = 0;
         if !prefix.is_empty() {
-            // Names come in their order: all that begin so stand behind the one that is the prefix itself.
+            // Names are sorted: all names with the prefix come after the name that equals the
+            // prefix.
             let start = RecordPath::new(format!("names/{tenant}/{prefix}"))?;
             if after.as_ref().is_none_or(|after| after.as_str() < start.as_str()) {
                 read += 1;
@@ -167,40 +171,41 @@ impl Kms {
         }
     }
 
-    /// Changes some things of a key, all of them or none.
+    /// Applies several changes to a key, all or none.
     ///
     /// # Errors
-    /// As the methods of [`Key`] that each of them is; the store's.
+    /// Those of the corresponding methods of [`Key`]; errors of the store.
     pub fn configure(&self, id: &KeyId, changes: &[KeyChange]) -> Result<(), Error> {
         self.change(id, |key| {
             changes.iter().try_fold(key.clone(), |key, change| change.of(self, &key))
         })
     }
 
-    /// Has the clock rotate a key when its newest version is so many seconds old, or no longer.
+    /// Sets the rotation period: the age in seconds of the newest version at which the key is
+    /// rotated automatically. `None` disables automatic rotation.
     ///
     /// # Errors
-    /// A period that is too short or too long; a key that [`Self::rotate`] does not take; the store's.
+    /// A period that is out of range; a key that [`Self::rotate`] rejects; errors of the store.
     pub fn set_rotation(&self, id: &KeyId, period_s: Option<u64>) -> Result<(), Error> {
         self.configure(id, &[KeyChange::Rotation(period_s)])
     }
 
-    /// The key, which the clock has rotated after a time, or no longer.
+    /// Returns the key with another rotation period.
     fn rotating(&self, key: &Key, period_s: Option<u64>) -> Result<Key, Error> {
         let now_ms = self.now_ms();
         if period_s.is_none() {
             return key.rotating(None, now_ms, now_ms);
         }
-        // First what the key itself says: one that is deleted has no version that is looked at.
+        // Check the key itself first: a deleted one has no version to look at.
         key.rotating(period_s, now_ms, now_ms)?;
         let newest = self.check_has_private(&key.id, key.latest)?;
         key.rotating(period_s, newest.map_or(now_ms, |newest| newest.created_ms), now_ms)
     }
 
-    /// Sets the oldest version that may be used for something.
+    /// Sets the oldest version that may be used for an operation.
     ///
     /// # Errors
-    /// As [`Key::with_minimum`]; the store's.
+    /// Those of [`Key::with_minimum`]; errors of the store.
     pub fn set_minimum(&self, id: &KeyId, of: Minimum, version: u32) -> Result<(), Error> {
         self.change(id, |key| key.with_minimum(of, version))
     }
@@ -208,31 +213,31 @@ impl Kms {
     /// Replaces a key's labels.
     ///
     /// # Errors
-    /// As [`Key::labelled`]; the store's.
+    /// Those of [`Key::labelled`]; errors of the store.
     pub fn set_labels(&self, id: &KeyId, labels: &BTreeMap<String, String>) -> Result<(), Error> {
         self.change(id, |key| key.labelled(labels.clone()))
     }
 
-    /// Deletes a key. Nothing uses it until it is restored; its name stays taken.
+    /// Deletes a key. It cannot be used until it is restored; its name stays taken.
     ///
     /// # Errors
-    /// One that is deleted already; the store's.
+    /// A key that is already deleted; errors of the store.
     pub fn delete(&self, id: &KeyId) -> Result<(), Error> {
         self.change(id, |key| key.deleted(self.now_ms()))
     }
 
-    /// Restores a key that was deleted.
+    /// Restores a deleted key.
     ///
     /// # Errors
-    /// One that is not deleted; the store's.
+    /// A key that is not deleted; errors of the store.
     pub fn restore(&self, id: &KeyId) -> Result<(), Error> {
         self.change(id, Key::restored)
     }
 
-    /// Takes a version out of use, or puts it into use again.
+    /// Disables or enables a version.
     ///
     /// # Errors
-    /// No such key or version; the store's.
+    /// A missing key or version; errors of the store.
     pub fn set_state(&self, id: &KeyId, number: u32, state: State) -> Result<(), Error> {
         self.counted(Verb::Change, id.algorithm, || {
             let _changing = self.changing();
@@ -243,7 +248,8 @@ impl Kms {
                 Err(Error::Destroyed) => return Err(Error::VersionDestroyed(number)),
                 found => found?.ok_or(Error::VersionDestroyed(number))?,
             };
-            // A version whose key no backend takes can be disabled, too.
+            // Only the state is decoded, so a version whose key no backend supports can be
+            // disabled, too.
             let version = Version { state, ..read_state(&path, &bytes)? };
             let bytes = rewrite_version(&path, &version, &bytes)?;
             let sealed = self.context.sealer.seal(&path, before + 1, &bytes)?;
@@ -251,19 +257,20 @@ impl Kms {
         })
     }
 
-    /// Destroys the versions before one, for good. None of them may be in use.
+    /// Destroys the versions before `before` permanently. They must not be usable anymore. Another
+    /// call continues an interrupted one.
     ///
     /// # Errors
-    /// As [`Key::trimmed`]; the store's. Called again, it goes on where it stopped.
+    /// Those of [`Key::trimmed`]; errors of the store.
     pub fn trim(&self, id: &KeyId, before: u32) -> Result<(), Error> {
         self.change(id, |key| key.trimmed(before))?;
         self.bury(id, Some(before))
     }
 
-    /// Goes on where [`Self::destroy`] or [`Self::trim`] was interrupted, by the key's id.
+    /// Completes an interrupted [`Self::destroy`] or [`Self::trim`], by the key's id.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) fn resume_destruction(&self, id: &KeyId) -> Result<(), Error> {
         match read_key(&self.context, id) {
             Err(Error::Destroyed) => self.bury(id, None),
@@ -271,15 +278,16 @@ impl Kms {
         }
     }
 
-    /// Destroys a key that is deleted, for good, with all its versions. Its name is free then.
+    /// Destroys a deleted key permanently, with all its versions. Its name becomes free. Another
+    /// call continues an interrupted one.
     ///
     /// # Errors
-    /// One that is not deleted; the store's. Called again, it goes on where it stopped.
+    /// A key that is not deleted; errors of the store.
     pub fn destroy(&self, id: &KeyId) -> Result<(), Error> {
         self.counted(Verb::Change, id.algorithm, || {
             let changing = self.changing();
             match read_key(&self.context, id) {
-                // It was interrupted after it had buried the key.
+                // An interrupted call had destroyed the key's record already.
                 Err(Error::Destroyed) => {}
                 found => self.bury_key(id, &found?)?,
             }
@@ -288,10 +296,10 @@ impl Kms {
         })
     }
 
-    /// Whether a key was destroyed.
+    /// Returns whether a key was destroyed.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn is_destroyed(&self, id: &KeyId) -> Result<bool, Error> {
         match read_key(&self.context, id) {
             Ok(_) | Err(Error::NoKey(_)) => Ok(false),
@@ -300,7 +308,8 @@ impl Kms {
         }
     }
 
-    /// Buries a key's record and frees its name. From here on no version of it is found.
+    /// Replaces a key's record by a tombstone and frees its name. From here on its versions cannot
+    /// be found.
     fn bury_key(&self, id: &KeyId, view: &KeyView) -> Result<(), Error> {
         if view.key.id != *id {
             return Err(Error::NoKey(id.to_string()));
@@ -324,7 +333,8 @@ impl Kms {
         self.commit_key((Some(&view.key), None), transaction, id)
     }
 
-    /// Buries the versions of a key that come before a number, or all of them; and what is counted of them.
+    /// Replaces the versions of a key before a number, or all of them, and their message counters
+    /// by tombstones.
     pub(super) fn bury(&self, id: &KeyId, before: Option<u32>) -> Result<(), Error> {
         for (under, end) in [
             (versions_path(id)?, before.map(|number| version_path(id, number)).transpose()?),

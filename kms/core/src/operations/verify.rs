@@ -10,11 +10,12 @@ use crate::model::{Use, VersionId};
 use crate::signable::Signable;
 
 impl Kms {
-    /// Whether a signature is that version's. One that can't be a signature is an error, one that is wrong is false.
+    /// Verifies a signature of a version. Returns `false` for a wrong signature.
     ///
     /// # Errors
-    /// [`Error::Malformed`]; no such key or version; one that may not verify; a message that the algorithm does not
-    /// take. For a digest: as [`Self::sign`], except that labels restrict nothing.
+    /// [`Error::Malformed`] for bytes that cannot be a signature; a missing key or version; one
+    /// that may not verify; a message that the algorithm does not support. For a digest: those of
+    /// [`Self::sign`], except that labels restrict nothing.
     pub fn verify<'a>(
         &self,
         id: &VersionId,
@@ -31,7 +32,7 @@ impl Kms {
         self.counted(Verb::Verify, id.key.algorithm, verify)
     }
 
-    /// The same within a verb.
+    /// Verifies a signature as part of an operation.
     pub(super) fn is_signed(
         &self,
         by: &VersionId,
@@ -49,7 +50,7 @@ impl Kms {
     }
 }
 
-/// Whether a signature is a key's.
+/// Verifies a signature with a key.
 pub fn verdict(
     engine: &Engine,
     key: &VerifyKey,
@@ -64,12 +65,12 @@ pub fn verdict(
     }
 }
 
-/// Refuses what has no length of a signature.
+/// Rejects bytes whose length is wrong for a signature.
 pub fn check_form(key: &VerifyKey, signature: &[u8]) -> Result<(), Error> {
     check_len(key, signature.len())
 }
 
-/// The same, of a length.
+/// Rejects a length that is wrong for a signature.
 pub fn check_len(key: &VerifyKey, len: usize) -> Result<(), Error> {
     let algorithm = key.algorithm();
     let can_be = match algorithm.info().output {

@@ -1,4 +1,4 @@
-//! Verifying many signatures of any keys together.
+//! Verifying batches of signatures with any keys.
 
 use std::time::Instant;
 
@@ -17,23 +17,24 @@ use crate::signable::Signable;
 /// A signature to verify.
 #[derive(Clone, Copy)]
 pub struct VerifyRequest<'a> {
-    /// The version that is said to have signed.
+    /// The claimed version.
     pub by: &'a VersionId,
-    /// What is said to have been signed.
+    /// The signed message or digest.
     pub signable: Signable<'a>,
     /// The signature.
     pub signature: &'a [u8],
 }
 
 impl Kms {
-    /// Verifies signatures of any keys and algorithms. Each has an answer of its own, in their order, which is that of
-    /// [`Self::verify`]; those of one algorithm are verified together, so that lanes fill.
+    /// Verifies signatures of any keys and algorithms. Returns the result of [`Self::verify`] for
+    /// each item, in their order. Items of one algorithm are verified together, to fill the
+    /// engine's lanes.
     pub fn verify_batch(&self, items: &[VerifyRequest<'_>]) -> Vec<Result<bool, Error>> {
         self.metrics().batch(items.len());
         self.verify_as(Verb::VerifyBatch, items)
     }
 
-    /// As the batch of that name, for requests that came one by one: metrics count them as single requests.
+    /// Verifies coalesced single requests. Metrics count them as single requests.
     pub(crate) fn verify_coalesced(&self, items: &[VerifyRequest<'_>]) -> Vec<Result<bool, Error>> {
         self.metrics().together(items.len());
         self.verify_as(Verb::Verify, items)
@@ -57,7 +58,7 @@ impl Kms {
             .iter()
             .zip(answers)
             .map(|(item, answer)| {
-                // An item that neither a group nor a refusal answered has none.
+                // Each item has an answer by now.
                 let answer = answer.unwrap_or(Err(Error::Engine(EngineError::Lost)));
                 let answer = match is_changed {
                     true => answer.and_then(|answer| self.admit(item).map(|_| answer)),
@@ -89,7 +90,8 @@ impl Kms {
         }
     }
 
-    /// Returns an item's key if it may verify now and takes the message, and the signature has a length of its algorithm's.
+    /// Returns an item's key if it may verify now and supports the message, and the signature's
+    /// length is right for the algorithm.
     fn admit(&self, item: &VerifyRequest<'_>) -> Result<VersionView, Error> {
         let (key, view) = self.check_use(&item.by.key, item.by.version, Use::Verify, false)?;
         if let Signable::Message(message) = &item.signable {
@@ -128,7 +130,8 @@ impl Kms {
         let mut status = vec![Status::NotRun; group.len()];
         let engine = self.context.engine.parallel(self.threads);
         match engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status) {
-            // What fails for all of them may be one's: by itself each says what is wrong with it.
+            // An error of the group may be caused by one item: verify each by itself to get its own
+            // error.
             Err(_) => group.iter().map(|lane| self.verify_lane(items, lane)).collect(),
             Ok(()) => group
                 .iter()
@@ -136,7 +139,7 @@ impl Kms {
                 .map(|(lane, status)| match status {
                     Status::Ok => Ok(true),
                     Status::InvalidSignature => Ok(false),
-                    // By itself it says what is wrong with it.
+                    // Verify it by itself to get its own error.
                     _ => self.verify_lane(items, lane),
                 })
                 .collect(),

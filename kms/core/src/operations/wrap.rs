@@ -1,4 +1,4 @@
-//! Keys that somebody has, wrapped: encrypted so that `decrypt` does not give them out, and `unwrap` alone does.
+//! Wrapping of keys: encryption whose ciphertexts can only be unwrapped, not decrypted.
 
 use zeroize::Zeroizing;
 
@@ -9,11 +9,11 @@ use crate::error::Error;
 use crate::model::{KeyId, VersionId};
 
 impl Kms {
-    /// Wraps the bytes of a key, by a version or by the newest one. What stands beside it is not encrypted, and has to be
-    /// the same for unwrapping.
+    /// Wraps the bytes of a key with a version, or with the newest one. `beside` is associated
+    /// data: it is not encrypted, and unwrapping needs the same bytes.
     ///
     /// # Errors
-    /// As [`Self::encrypt`].
+    /// Those of [`Self::encrypt`].
     pub fn wrap(
         &self,
         id: &KeyId,
@@ -25,10 +25,11 @@ impl Kms {
         self.counted(Verb::Wrap, id.algorithm, wrap)
     }
 
-    /// Unwraps a key, and wraps it by another version, or by the newest one: nobody sees it.
+    /// Unwraps a key, and wraps it with another version, or with the newest one. The key does not
+    /// leave the service.
     ///
     /// # Errors
-    /// As [`Self::unwrap`] and [`Self::wrap`].
+    /// Those of [`Self::unwrap`] and [`Self::wrap`].
     pub fn rewrap_key(
         &self,
         id: &VersionId,
@@ -43,10 +44,11 @@ impl Kms {
         })
     }
 
-    /// Gives the bytes of a key that a version wrapped.
+    /// Unwraps a key that a version wrapped.
     ///
     /// # Errors
-    /// As [`Self::decrypt`]: what was encrypted and not wrapped is [`Error::DecryptFailed`], too.
+    /// Those of [`Self::decrypt`]; [`Error::DecryptFailed`] also for ciphertexts that were not made
+    /// by wrapping.
     pub fn unwrap(
         &self,
         id: &VersionId,

@@ -1,4 +1,4 @@
-//! The service's own keys, and what was opened of those for which others wrap what they import.
+//! The service's own keys, and a cache of those for which clients wrap imported keys.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -8,19 +8,20 @@ use crate::error::Error;
 use crate::rsa;
 use crate::store::RecordPath;
 
-/// A key of the service itself. Its private half never leaves the process.
+/// A key of the service itself. Its private key never leaves the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnKey {
-    /// The X-Wing key for which others wrap what they import.
+    /// The X-Wing key for which clients wrap imported keys.
     WrappingXWing,
-    /// The RSA key for the same, as Vault has it. Making it takes seconds.
+    /// The RSA key for which clients wrap imported keys, compatible with Vault. Generating it takes
+    /// seconds.
     WrappingRsa,
     /// The key that signs descriptions of keys.
     Attestation,
 }
 
 impl OwnKey {
-    /// The name of its record.
+    /// Returns the name of its record.
     pub fn as_str(self) -> &'static str {
         match self {
             OwnKey::WrappingXWing => "wrapping-x-wing",
@@ -34,11 +35,12 @@ impl OwnKey {
     }
 }
 
-/// What was opened of them.
+/// The expanded keys.
 #[derive(Default)]
 pub struct Wrappers {
     pub x_wing: OnceLock<KemPrivateKey>,
     pub rsa: OnceLock<rsa::PrivateKey>,
-    /// An RSA key takes seconds: nobody makes a second one meanwhile, and other changes go on.
+    /// Serializes the generation of the RSA key, which takes seconds, without blocking other
+    /// changes.
     pub drawing: Mutex<()>,
 }

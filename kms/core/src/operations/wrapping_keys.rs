@@ -1,5 +1,5 @@
-//! The service's own keys, for which others wrap what they import. They are made when somebody first asks for them, and
-//! sealed; their private halves leave no process.
+//! The service's own keys, for which clients wrap imported keys. They are generated on first use
+//! and sealed. Their private keys never leave the process.
 
 use std::sync::PoisonError;
 
@@ -19,10 +19,10 @@ use crate::transport::{
 };
 
 impl Kms {
-    /// The public key for which others wrap what they import.
+    /// Returns the public key for which clients wrap imported keys.
     ///
     /// # Errors
-    /// The engine's, the store's.
+    /// Errors of the engine and of the store.
     pub fn wrapping_key(&self, of: Wrapper) -> Result<Recipient, Error> {
         match of {
             Wrapper::XWing => Recipient::of_x_wing(self.own_x_wing()?.public()),
@@ -30,10 +30,10 @@ impl Kms {
         }
     }
 
-    /// Whether the service has one of its own keys.
+    /// Returns whether the service has one of its own keys.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn has_own(&self, key: OwnKey) -> Result<bool, Error> {
         let is_opened = match key {
             OwnKey::WrappingXWing => self.state.wrappers.x_wing.get().is_some(),
@@ -43,10 +43,10 @@ impl Kms {
         Ok(is_opened || opened_bytes(&self.context, &key.path()?)?.is_some())
     }
 
-    /// Makes one of the service's own keys if it is missing.
+    /// Generates one of the service's own keys if it is missing.
     ///
     /// # Errors
-    /// The engine's, the store's.
+    /// Errors of the engine and of the store.
     pub fn make_own(&self, key: OwnKey) -> Result<(), Error> {
         match key {
             OwnKey::WrappingXWing => self.own_x_wing().map(drop),
@@ -55,20 +55,20 @@ impl Kms {
         }
     }
 
-    /// The service's RSA key, if there is one: to make it takes seconds. Whoever can't wait for that has it made aside, and
-    /// kept by [`Self::keep_wrapping_key`].
+    /// Returns the service's RSA key if it exists. Generating it takes seconds. Callers that cannot
+    /// wait generate it elsewhere, and store it with [`Self::keep_wrapping_key`].
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub fn made_rsa_wrapping_key(&self) -> Result<Option<Recipient>, Error> {
         let key = self.own_rsa_if_made()?;
         key.map(|key| Recipient::of_rsa(key.public().clone())).transpose()
     }
 
-    /// Keeps a pair as the service's RSA key, unless there is one by now.
+    /// Stores a key pair as the service's RSA key, unless there is one by now.
     ///
     /// # Errors
-    /// A pair of another size; the store's.
+    /// A pair of another size; errors of the store.
     pub fn keep_wrapping_key(&self, pair: &rsa::PrivateKey) -> Result<(), Error> {
         let bits = pair.public().bits();
         if bits != Self::RSA_BITS {
@@ -80,10 +80,10 @@ impl Kms {
         self.kept_rsa(|| Ok(Zeroizing::new(pair.bytes().to_vec()))).map(drop)
     }
 
-    /// Bits of the service's RSA key.
+    /// The size of the service's RSA key in bits.
     pub const RSA_BITS: usize = Rsa::Rsa4096.bits();
 
-    /// Unwraps what somebody wrapped for the service.
+    /// Unwraps a key that was wrapped for the service.
     pub(super) fn unwrapped(
         &self,
         place: &Place<'_>,
@@ -91,7 +91,7 @@ impl Kms {
         wrapped: &[u8],
     ) -> Result<UnwrappedKey, Error> {
         match wrapping {
-            // For a key that was never made nobody has wrapped anything.
+            // If the key was never generated, nothing can have been wrapped for it.
             WrapMethod::XWing if !self.has_own(OwnKey::WrappingXWing)? => Err(Error::DecryptFailed),
             WrapMethod::XWing => {
                 open_by_x_wing(&self.context.engine, self.own_x_wing()?, &place.info(), wrapped)
@@ -127,7 +127,7 @@ impl Kms {
         })
     }
 
-    /// The service's RSA key, made of what is drawn where there is none.
+    /// Returns the service's RSA key. If it is missing, `drawn` generates it.
     fn kept_rsa(
         &self,
         draw: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Error>,
@@ -154,7 +154,7 @@ impl Kms {
         Ok(self.state.wrappers.rsa.get_or_init(|| key))
     }
 
-    /// What a record of the service itself says. One that is missing is made.
+    /// Reads a record of the service itself. If it is missing, it is created.
     fn own(
         &self,
         key: OwnKey,
@@ -169,7 +169,7 @@ impl Kms {
         let _changing = self.changing();
         let sealed = self.context.sealer.seal(&path, 1, &new)?;
         match settle(&*self.context.store, &Transaction::new().put(path.clone(), 0, sealed))? {
-            // What is there is read below, whosever it is.
+            // The record is read below, whether this process or another one wrote it.
             SettleOutcome::Committed | SettleOutcome::Conflict(_) => {}
             SettleOutcome::Unknown => return Err(Error::OutcomeUnknown),
         }
