@@ -1,19 +1,19 @@
-//! What tells the time, and times as people read them.
+//! Clocks, and times as text.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What tells the time. Of the two the first may jump: it decides when tokens and keys expire, when keys are
-/// rotated that have a period, and nothing else.
+/// A clock. Its wall clock may jump, and is used only for the expiry of tokens and keys and for
+/// automatic rotations.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since 1970, by a clock that may be wrong.
+    /// Returns the milliseconds since 1970, by a clock that may be wrong.
     fn now_ms(&self) -> u64;
 
-    /// Milliseconds since some moment of this process, by one that never jumps.
+    /// Returns the milliseconds of a monotonic clock since some moment of this process.
     fn steady_ms(&self) -> u64;
 }
 
-/// The system's.
+/// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -28,12 +28,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// Milliseconds since 1970, by a clock that may be wrong.
+/// Returns the milliseconds since 1970, by a clock that may be wrong.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// RFC 3339, in UTC, to the millisecond.
+/// Formats a time as RFC 3339, in UTC with milliseconds.
 pub fn rfc3339(ms: u64) -> String {
     let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
     let (year, month, day) = date(days);
@@ -50,7 +50,7 @@ pub fn parse_ms(text: &str) -> Option<u64> {
     }
 }
 
-/// RFC 3339, section 5.6, without leap seconds.
+/// Parses RFC 3339, section 5.6, without leap seconds.
 fn parse_rfc3339(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(['T', 't'])?;
     let (time, offset_min) = match time.strip_suffix(['Z', 'z']) {
@@ -80,7 +80,7 @@ fn parse_rfc3339(text: &str) -> Option<u64> {
     (86_400_000 * days + of_day).checked_add_signed(-60_000 * offset_min)
 }
 
-/// Numbers of so many digits each, with a separator between them.
+/// Parses numbers of given lengths with a separator between them.
 fn numbers<const N: usize>(text: &str, separator: char, lens: [usize; N]) -> Option<[u64; N]> {
     let mut parts = text.split(separator);
     let mut found = [0; N];
@@ -91,16 +91,17 @@ fn numbers<const N: usize>(text: &str, separator: char, lens: [usize; N]) -> Opt
     parts.next().is_none().then_some(found)
 }
 
-/// The number of a date's day after 1970-01-01; `None` before that, and of a date that the calendar does not have.
+/// Returns the number of days from 1970-01-01 to a date; `None` for earlier or invalid dates.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let years = year.checked_sub(1970)?;
-    // One of 366 days at most before it, and that many leap days fewer.
+    // A year has at most 366 days; subtract the missing leap days.
     let from = 365 * years;
     (from..=from + years + 366).find(|&days| date(days) == (year, month, day))
 }
 
-/// The date of a day after 1970-01-01, by the calendar that repeats each 146,097 days (400 years). Years begin in March
-/// here, so that the day that some of them have more is their last.
+/// Returns the date of a day after 1970-01-01 in the Gregorian calendar, which repeats every
+/// 146,097 days (400 years). Years begin in March here, so that a leap day is the last day of its
+/// year.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // From the first of March of the year 0.
     let (era, day) = (days / 146_097, days % 146_097);

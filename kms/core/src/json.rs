@@ -1,4 +1,4 @@
-//! JSON whose objects have each field once.
+//! JSON parsing that rejects duplicate fields.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 /// The maximum number of values in a tree.
 pub const VALUES_MAX: usize = 1024;
 
-/// Any value none of whose objects has a field twice: of two that are the same a program takes the first, and another the last.
+/// A JSON value in which no object has duplicate fields. Parsers disagree on duplicates: some take
+/// the first, others the last.
 #[derive(Debug)]
 pub struct Unique(pub Value);
 
@@ -20,7 +21,7 @@ impl<'de> Deserialize<'de> for Unique {
     }
 }
 
-/// Reads any value, with so many more values within it.
+/// A visitor that accepts a limited number of values.
 #[derive(Clone, Copy)]
 struct UniqueKeys<'a>(&'a Cell<usize>);
 

@@ -1,13 +1,15 @@
-//! JSON Web Tokens (RFC 7519): the form of their claims, and their compact serialization (RFC 7515, section 7.1).
+//! JSON Web Tokens (RFC 7519): the form of their claims, and their compact serialization (RFC 7515,
+//! section 7.1).
 //!
 //! ```text
 //!   NewJwt --claims--> Claims, whose form was checked --operations--> header with alg, kid and typ --> signed token
-//!   text --Jwt::parse--> alg and kid are the key's? --operations--> signed by it? --> claims as expected? --> Verdict
+//!   text --Jwt::parse--> alg and kid match the key? --operations--> signature? --> claims as expected? --> VerifiedJwt
 //! ```
 //!
-//! - The key says which algorithm signs and verifies, and never the token (RFC 8725, section 3.1).
-//! - The service makes the header. A caller chooses `typ` and nothing else of it.
-//! - Nothing of a payload is read before its signature was verified.
+//! - The key determines the algorithm of signing and verifying, never the token (RFC 8725, section
+//!   3.1).
+//! - The service makes the header. The caller chooses only `typ`.
+//! - A payload is parsed only after its signature was verified.
 
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 use serde::Serialize;
@@ -39,10 +41,10 @@ const TYP_MAX: usize = 64;
 /// The last second of the year 9999. A time in milliseconds is later.
 const TIME_MAX_S: u64 = 253_402_300_799;
 
-/// The largest integer that every reader of JSON takes for what it is (RFC 7493, section 2.2).
+/// The largest integer that all JSON implementations represent exactly (RFC 7493, section 2.2).
 const INTEGER_MAX: u64 = (1 << 53) - 1;
 
-/// Bytes of a random `jti`.
+/// The size of a random `jti` in bytes.
 const JTI_LEN: usize = 16;
 
 /// A token to sign.
@@ -50,9 +52,10 @@ const JTI_LEN: usize = 16;
 pub struct NewJwt {
     /// The claims.
     pub claims: Map<String, Value>,
-    /// The type, for verifiers that tell kinds of tokens apart by it (RFC 8725, section 3.11). `None`: `JWT`.
+    /// The type, by which verifiers distinguish kinds of tokens (RFC 8725, section 3.11). `None`:
+    /// `JWT`.
     pub typ: Option<String>,
-    /// How long the token lives, in seconds. It sets `iat` and `exp`.
+    /// The lifetime in seconds. It sets `iat` and `exp`.
     pub lifetime_s: Option<u64>,
     /// Whether to set `nbf` to the current time.
     pub with_nbf: bool,
@@ -68,7 +71,7 @@ pub struct Claims {
     exp_s: u64,
 }
 
-/// The times that a token names, in seconds since 1970.
+/// The times in a token, in seconds since 1970.
 struct Times {
     exp_s: u64,
     nbf_s: Option<u64>,
@@ -79,8 +82,8 @@ impl NewJwt {
     /// Completes the claims and checks their form, at a time in seconds since 1970.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a claim of another form than RFC 7519 has, a token without an end, and one that is over already;
-    /// [`Error::TooLarge`]; no randomness.
+    /// [`Error::Parameter`] for a claim that RFC 7519 does not allow, a token without `exp`, and
+    /// one that has expired already; [`Error::TooLarge`]; no randomness.
     pub fn claims(&self, now_s: u64) -> Result<Claims, Error> {
         let typ = self.typ.as_deref().unwrap_or(TYP);
         check_typ(typ)?;
@@ -103,7 +106,7 @@ impl NewJwt {
         Ok(Claims { payload, typ: typ.to_owned(), exp_s: times.exp_s })
     }
 
-    /// The claims with those that the request leaves to the service.
+    /// Returns the claims, including those that the service sets.
     fn completed(&self, now_s: u64) -> Result<Map<String, Value>, Error> {
         let mut claims = self.claims.clone();
         let mut set = |name: &str, value: Value, by: &str| match claims.contains_key(name) {
@@ -134,17 +137,17 @@ impl NewJwt {
 }
 
 impl Claims {
-    /// The claims in JSON, as the token has them.
+    /// Returns the claims in JSON, as the token contains them.
     pub fn payload(&self) -> &str {
         &self.payload
     }
 
-    /// When the token ends, in seconds since 1970.
+    /// Returns when the token expires, in seconds since 1970.
     pub fn exp_s(&self) -> u64 {
         self.exp_s
     }
 
-    /// What is signed (RFC 7515, section 5.1, step 5).
+    /// Returns the JWS signing input (RFC 7515, section 5.1, step 5).
     pub(crate) fn signing_input(&self, alg: &str, kid: &VersionId) -> Result<String, Error> {
         #[derive(Serialize)]
         struct Header<'a> {
@@ -159,12 +162,12 @@ impl Claims {
     }
 }
 
-/// Returns the token of what was signed and its signature.
+/// Returns the token of a signing input and its signature.
 pub(crate) fn compact(signing_input: &str, signature: &[u8]) -> String {
     format!("{signing_input}.{}", base64url(signature))
 }
 
-/// A warning about a token of `len` bytes, if other programs may not take it.
+/// Returns a warning about a token of `len` bytes, if other programs may reject it for its size.
 pub fn size_warning(len: usize) -> Option<String> {
     let why = match len {
         0..=4096 => return None,
@@ -178,7 +181,7 @@ pub fn size_warning(len: usize) -> Option<String> {
     Some(format!("the token has {len} bytes, {why}"))
 }
 
-/// A token whose parts were decoded, and of which nothing was verified.
+/// A decoded token, of which nothing is verified yet.
 #[derive(Clone, Debug)]
 pub struct Jwt<'a> {
     text: &'a str,
@@ -188,48 +191,49 @@ pub struct Jwt<'a> {
     signature: Vec<u8>,
 }
 
-/// The claims that a token must have, besides a valid signature.
+/// The requirements for a token, besides a valid signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedClaims {
-    /// The issuer.
+    /// The required issuer.
     pub issuer: Option<String>,
-    /// The audience that the verifier is. A token that names audiences is not valid without it (RFC 7519, section 4.1.3).
+    /// The audience that the verifier belongs to. A token with an audience is invalid without it
+    /// (RFC 7519, section 4.1.3).
     pub audience: Option<String>,
-    /// The type. `None`: `JWT`.
+    /// The required type. `None`: `JWT`.
     pub typ: Option<String>,
-    /// How far the issuer's clock may be from this one, in seconds.
+    /// The allowed clock difference from the issuer, in seconds.
     pub leeway_s: u64,
 }
 
-/// Why a token is not valid.
+/// The reason why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its header has a parameter besides `alg`, `kid` and `typ`.
+    /// The header has a parameter besides `alg`, `kid` and `typ`.
     Header,
-    /// It names another algorithm than the key's.
+    /// The token's algorithm is not the key's.
     Alg,
-    /// It names another key, or none.
+    /// The token names another key or no key.
     Kid,
-    /// The version that it names does not exist or may not verify.
+    /// The version that the token names does not exist or may not verify.
     Version,
     /// The signature is wrong.
     Signature,
-    /// The claims have another form than RFC 7519 says, or no end.
+    /// The claims violate RFC 7519, or have no `exp`.
     Claims,
-    /// It is of another type.
+    /// The type is wrong.
     Typ,
-    /// It is over.
+    /// The token has expired.
     Expired,
-    /// It is not valid yet.
+    /// The token is not valid yet.
     NotYetValid,
-    /// It is another issuer's.
+    /// The issuer is wrong.
     Issuer,
-    /// It is for somebody else.
+    /// The token is for another audience.
     Audience,
 }
 
 impl Reason {
-    /// The reason as it is written.
+    /// Returns the reason's text.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Header => "header",
@@ -273,12 +277,12 @@ impl<'a> Jwt<'a> {
         Ok(Jwt { text, signing_input, header, payload, signature })
     }
 
-    /// The token as it came.
+    /// Returns the token's text.
     pub fn text(&self) -> &str {
         self.text
     }
 
-    /// The claims in JSON, of which nothing was verified.
+    /// Returns the claims in JSON. They are not verified.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
@@ -291,8 +295,9 @@ impl<'a> Jwt<'a> {
         &self.signature
     }
 
-    /// Checks that the header has nothing besides what the service's have, and the algorithm of the key. Returns the version that it
-    /// names. So `none`, `crit`, and keys and addresses of keys (`jwk`, `jku`, `x5c`, `x5u`) are refused.
+    /// Checks that the header has only the parameters that the service sets, and the key's
+    /// algorithm. Returns the version that it names. So `none`, `crit`, and embedded keys or key
+    /// URLs (`jwk`, `jku`, `x5c`, `x5u`) are rejected.
     pub(crate) fn check_header(&self, alg: &str) -> Result<VersionId, Reason> {
         let is_known = |name: &String| ["alg", "kid", "typ"].contains(&name.as_str());
         if !self.header.keys().all(is_known) {
@@ -345,7 +350,7 @@ impl<'a> Jwt<'a> {
 }
 
 impl ExpectedClaims {
-    /// Refuses more leeway than clocks need.
+    /// Rejects a leeway that is too large.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -357,7 +362,8 @@ impl ExpectedClaims {
     }
 }
 
-/// A media type without `application/`, which RFC 7515, section 4.1.9, lets writers leave out.
+/// Returns a media type without `application/`, which RFC 7515, section 4.1.9, allows to be
+/// omitted.
 fn media_type(typ: &str) -> &str {
     match typ.split_at_checked("application/".len()) {
         Some((prefix, rest)) if prefix.eq_ignore_ascii_case("application/") => rest,
@@ -365,7 +371,7 @@ fn media_type(typ: &str) -> &str {
     }
 }
 
-/// Reads a JSON object that has each field once, at every depth.
+/// Parses a JSON object in which no field occurs twice, at any depth.
 fn object(json: &[u8]) -> Option<Map<String, Value>> {
     match serde_json::from_slice(json).ok()? {
         Unique(Value::Object(fields)) => Some(fields),
@@ -373,7 +379,7 @@ fn object(json: &[u8]) -> Option<Map<String, Value>> {
     }
 }
 
-/// Refuses a `typ` that is not the name of a media type without `application/` (RFC 6838, section 4.2).
+/// Rejects a `typ` that is not a media type without `application/` (RFC 6838, section 4.2).
 fn check_typ(typ: &str) -> Result<(), Error> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
     match (1..=TYP_MAX).contains(&typ.len()) && typ.bytes().all(is_part) {
@@ -384,7 +390,7 @@ fn check_typ(typ: &str) -> Result<(), Error> {
     }
 }
 
-/// Checks the form of claims (RFC 7519, section 4.1). Other claims than the registered ones may say anything.
+/// Checks the form of claims (RFC 7519, section 4.1). Unregistered claims may have any value.
 fn check_form(claims: &Map<String, Value>) -> Result<Times, Error> {
     claims.values().try_for_each(|value| check_value(value, DEPTH_MAX))?;
     for name in ["iss", "sub"] {
@@ -420,7 +426,7 @@ fn refuse(name: &str, expected: &str) -> Error {
     Error::Parameter(format!("invalid claim `{name}`: expected {expected}"))
 }
 
-/// Refuses what is too deep, and numbers that readers of JSON take for others.
+/// Rejects values that are nested too deeply, and numbers that JSON implementations may round.
 fn check_value(value: &Value, depth_left: usize) -> Result<(), Error> {
     let too_deep = || {
         Error::Parameter(format!(
@@ -455,12 +461,12 @@ fn check_value(value: &Value, depth_left: usize) -> Result<(), Error> {
     }
 }
 
-/// Whether a value is a StringOrURI (RFC 7519, section 2).
+/// Returns whether a value is a StringOrURI (RFC 7519, section 2).
 fn is_string_or_uri(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.is_empty() && (!text.contains(':') || is_uri(text)))
 }
 
-/// Whether a text has the characters of a URI (RFC 3986, sections 2 and 3.1).
+/// Returns whether a text has only the characters of a URI (RFC 3986, sections 2 and 3.1).
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);

@@ -1,25 +1,26 @@
-//! Keys with versions behind one store: what a key management service does, without its socket.
+//! A key management service as a library: versioned keys in a sealed store, access control, an
+//! audit log and backups.
 //!
 //! ```text
-//!   service/      one call a verb: who, may they, do it, tell of it, may they still
+//!   service/      one call for each operation: authenticate, authorize, run, record, check again
 //!     |  |  \
-//!     |  |   audit/     what was done: a log that only grows, signed
-//!     |  gate/          tokens, caveats: who may do what
+//!     |  |   audit/     the audit log: append-only and signed
+//!     |  gate/          tokens, caveats and policies
 //!     |
-//!   operations/   one verb a file: create, import, rotate, sign, encrypt, encaps and their counterparts, attest, changes
-//!        |  |  \ \ transport/   keys on their way, wrapped for a public key
-//!        |  |   \ symmetric/   keys that encrypt or make tags, ready to be used
-//!        |  |    model/  names, ids, versions, and what may be done with which: values, no effects
+//!   operations/   one operation per file: create, import, rotate, sign, encrypt, encaps and their counterparts, attest
+//!        |  |  \ \ transport/   keys in transit, wrapped for a public key
+//!        |  |   \ symmetric/   keys for encryption and tags, expanded
+//!        |  |    model/  names, ids, versions, and their rules: values without side effects
 //!        |  seal/        root key --> a key for each record; shares and passphrases that open it
 //!        |  |
-//!      |  memory/           pages that are in no core dump, no child and, where that may be, on no swap
+//!      |  memory/           pages that are excluded from core dumps, child processes and, if possible, swap
 //!      store/            records with generations, changed by guarded transactions
-//!                          memory | SQLite | either of them under seeded faults, and one suite for all
+//!                          memory | SQLite | either of them with injected faults, and one conformance suite
 //! ```
 //!
-//! Nothing here is asynchronous, opens a socket or starts a thread. A call that began a change ends it: whoever
-//! serves this over a network stops waiting at the socket, never within. docs/internals/kms.md says what there is and what is
-//! not there yet.
+//! The crate is synchronous, opens no sockets and starts no threads, apart from the scoped threads
+//! of large batches. A call that began a change completes it: servers must apply timeouts at the
+//! socket, not to these calls. docs/internals/kms.md describes the design and what is missing.
 
 #![deny(unsafe_code)]
 

@@ -1,13 +1,14 @@
-//! RSA (RFC 8017), as Transit's users have it: signatures of digests under any hash and salt, and encryption by OAEP.
+//! RSA (RFC 8017), compatible with Vault's Transit: signatures of digests with any hash and salt,
+//! and OAEP encryption.
 //!
 //! ```text
-//!   digest --Scheme--> signature, verified before it is given out
-//!   plain  --OAEP----> ciphertext --OAEP--> plain, or nothing: what was wrong with it is not told
+//!   digest --Scheme--> signature, verified before it is released
+//!   plain  --OAEP----> ciphertext --OAEP--> plain, or an error without the cause
 //! ```
 //!
-//! The engine has RSA within composites alone. Keys are PKCS#1 (RFC 8017, A.1), with e = 65537, and in the one encoding
-//! that DER allows. There is no decryption by PKCS#1 v1.5: its padding tells too much (RFC 8017, section 7.2). The crate
-//! computes with the private key in constant time and blinded.
+//! The engine has RSA only within composites. Keys are PKCS#1 (RFC 8017, A.1) in DER, with e =
+//! 65537. PKCS#1 v1.5 decryption is not supported, because its padding leaks too much (RFC 8017,
+//! section 7.2). Operations with the private key run in constant time and are blinded.
 
 use std::convert::Infallible;
 
@@ -29,25 +30,27 @@ use zeroize::Zeroizing;
 
 use crate::error::Error;
 
-/// Bits of the moduli that there are keys of.
+/// The supported sizes of moduli in bits.
 pub const BITS: [usize; 3] = [2048, 3072, 4096];
 
-/// The only public exponent.
+/// The only supported public exponent.
 const E: u32 = 65537;
 
-/// The identifier of RSA keys that are for everything (RFC 8017, A.1).
+/// The algorithm identifier of RSA keys for all purposes (RFC 8017, A.1).
 const RSA_ENCRYPTION: &str = "1.2.840.113549.1.1.1";
 
-/// The primes of a modulus of 2n bits differ by more than 2^(n - CLOSE) (FIPS 186-5, A.1.1).
+/// The primes of a modulus of 2n bits have to differ by more than 2^(n - CLOSE) (FIPS 186-5,
+/// A.1.1).
 const CLOSE: u32 = 100;
 
-/// 2^64 / sqrt(2), rounded up: the least that the first 64 bits of a prime are.
+/// 2^64 / sqrt(2), rounded up: the minimum of the first 64 bits of a prime.
 const HALF_OF_SQRT_2: u64 = 0xb504_f333_f9de_6485;
 
-/// Rounds of a primality test: a composite number passes all of them with a probability of at most 2^-128.
+/// The rounds of a primality test: a composite number passes all of them with a probability of at
+/// most 2^-128.
 const ROUNDS: usize = 64;
 
-/// Bytes that all randomness of a key or an operation is made of.
+/// The size of the seed of a key's or an operation's randomness in bytes.
 const SEED: usize = 32;
 
 /// A private key with its public key.
@@ -64,7 +67,7 @@ pub struct PublicKey {
     bytes: Vec<u8>,
 }
 
-/// A hash, of a message and of the mask beside it.
+/// A hash, for the message and for the mask generation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hash {
     /// SHA-224.
@@ -85,24 +88,25 @@ pub enum Hash {
     Sha3_512,
 }
 
-/// How a digest is signed.
+/// A signature scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// RSASSA-PSS (RFC 8017, section 8.1), whose mask is of the same hash.
+    /// RSASSA-PSS (RFC 8017, section 8.1), with MGF1 of the same hash.
     Pss {
-        /// What made the digest.
+        /// The hash that made the digest.
         hash: Hash,
-        /// Bytes of the salt. None: as many as there is room for, and any that a signature has.
+        /// The length of the salt in bytes. `None`: the maximum when signing, and any length when
+        /// verifying.
         salt: Option<usize>,
     },
     /// RSASSA-PKCS1-v1_5 (RFC 8017, section 8.2).
     Pkcs1 {
-        /// What made the digest.
+        /// The hash that made the digest.
         hash: Hash,
     },
 }
 
-/// Runs an expression with `$D` as the hash.
+/// Evaluates an expression with `$D` as the hash type.
 macro_rules! with_hash {
     ($hash:expr, $D:ident => $run:expr) => {
         with_hash!(
@@ -120,7 +124,7 @@ macro_rules! with_hash {
 }
 
 impl Hash {
-    /// Every one.
+    /// All hashes.
     pub const ALL: [Hash; 8] = [
         Hash::Sha224,
         Hash::Sha256,
@@ -132,7 +136,7 @@ impl Hash {
         Hash::Sha3_512,
     ];
 
-    /// Bytes of a digest.
+    /// Returns the size of a digest in bytes.
     pub const fn digest_len(self) -> usize {
         match self {
             Hash::Sha224 | Hash::Sha3_224 => 28,
@@ -142,7 +146,7 @@ impl Hash {
         }
     }
 
-    /// The hash as pre-hash forms name it.
+    /// Returns the hash as pre-hash forms name it.
     pub const fn prehash(self) -> Prehash {
         match self {
             Hash::Sha224 => Prehash::Sha2_224,
@@ -156,21 +160,22 @@ impl Hash {
         }
     }
 
-    /// The digest of a message.
+    /// Returns the digest of a message.
     pub fn digest(self, message: &[u8]) -> Vec<u8> {
         with_hash!(self, D => D::digest(message).to_vec())
     }
 }
 
 impl Scheme {
-    /// The hash that makes the digests that it signs.
+    /// Returns the hash of the digests that it signs.
     pub fn hash(self) -> Hash {
         match self {
             Scheme::Pss { hash, .. } | Scheme::Pkcs1 { hash } => hash,
         }
     }
 
-    /// Refuses a digest of another length than its hash makes, and a salt that a key has no room for.
+    /// Rejects a digest whose length is wrong for its hash, and a salt that is too long for the
+    /// key.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -187,7 +192,7 @@ impl Scheme {
         }
     }
 
-    /// Whether a key has room for the salt.
+    /// Returns whether a key of this size has room for the salt.
     fn fits(self, bits: usize) -> bool {
         match self {
             Scheme::Pss { hash, salt: Some(salt) } => salt <= salt_len_max(bits, hash),
@@ -196,12 +201,12 @@ impl Scheme {
     }
 }
 
-/// The longest salt of a signature (RFC 8017, section 9.1.1, step 3).
+/// Returns the maximum length of a salt (RFC 8017, section 9.1.1, step 3).
 const fn salt_len_max(bits: usize, hash: Hash) -> usize {
     bits / 8 - hash.digest_len() - 2
 }
 
-/// The longest message that OAEP encrypts (RFC 8017, section 7.1.1, step 1).
+/// Returns the maximum length of a message that OAEP encrypts (RFC 8017, section 7.1.1, step 1).
 pub const fn plain_len_max(bits: usize, hash: Hash) -> usize {
     bits / 8 - 2 * hash.digest_len() - 2
 }
@@ -215,7 +220,7 @@ fn oaep<D: Digest + FixedOutputReset>(label: &[u8]) -> Oaep<D, D> {
 }
 
 impl PublicKey {
-    /// Decodes an RSAPublicKey of any of the sizes.
+    /// Decodes an RSAPublicKey of any supported size.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -228,7 +233,7 @@ impl PublicKey {
         }
     }
 
-    /// Decodes a SubjectPublicKeyInfo, as DER.
+    /// Decodes a DER-encoded SubjectPublicKeyInfo.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -253,17 +258,17 @@ impl PublicKey {
         Ok(PublicKey { key, bytes })
     }
 
-    /// The RSAPublicKey.
+    /// Returns the RSAPublicKey.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bits of the modulus.
+    /// Returns the size of the modulus in bits.
     pub fn bits(&self) -> usize {
         self.key.n().bits() as usize
     }
 
-    /// The modulus and the exponent, each big-endian without leading zeros.
+    /// Returns the modulus and the exponent, each big-endian without leading zeros.
     pub fn modulus_and_exponent(&self) -> (Vec<u8>, Vec<u8>) {
         let trimmed = |bytes: &[u8]| {
             let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
@@ -272,24 +277,24 @@ impl PublicKey {
         (trimmed(&self.key.n().to_be_bytes()), trimmed(&E.to_be_bytes()))
     }
 
-    /// The SubjectPublicKeyInfo, as DER.
+    /// Returns the SubjectPublicKeyInfo in DER.
     ///
     /// # Errors
-    /// None that happens.
+    /// Does not fail for valid keys.
     pub fn spki(&self) -> Result<Vec<u8>, Error> {
         let der = self.key.to_public_key_der().map_err(|_| refuse("it can't be encoded"))?;
         Ok(der.into_vec())
     }
 
-    /// The SubjectPublicKeyInfo, as PEM.
+    /// Returns the SubjectPublicKeyInfo in PEM.
     ///
     /// # Errors
-    /// None that happens.
+    /// Does not fail for valid keys.
     pub fn pem(&self) -> Result<String, Error> {
         self.key.to_public_key_pem(LineEnding::LF).map_err(|_| refuse("it can't be encoded"))
     }
 
-    /// Whether a signature of a digest verifies.
+    /// Verifies a signature of a digest.
     pub fn verify_digest(&self, scheme: Scheme, digest: &[u8], sig: &[u8]) -> bool {
         if sig.len() != self.bits() / 8
             || digest.len() != scheme.hash().digest_len()
@@ -308,7 +313,7 @@ impl PublicKey {
         verified.is_ok()
     }
 
-    /// Encrypts by RSAES-OAEP (RFC 8017, section 7.1), whose mask is of the same hash.
+    /// Encrypts by RSAES-OAEP (RFC 8017, section 7.1), with MGF1 of the same hash.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; no randomness.
@@ -322,31 +327,31 @@ impl PublicKey {
 }
 
 impl PrivateKey {
-    /// Makes a key pair of a size, and uses both halves of it once. It takes seconds.
+    /// Generates and tests a key pair. Takes seconds.
     ///
     /// # Errors
-    /// No randomness, no memory.
+    /// No randomness; no memory.
     pub fn drawn(bits: usize) -> Result<Self, Error> {
         let pair = Self::of_randomness(bits, Randomness::drawn()?)?;
         pair.check_pair()?;
         Ok(pair)
     }
 
-    /// The key pair of a seed, always the same, for tests.
+    /// Generates a key pair from a seed, deterministically, for tests.
     ///
     /// # Errors
-    /// As [`Self::drawn`].
+    /// Those of [`Self::drawn`].
     pub fn testing_only_of_seed(bits: usize, seed: [u8; 32]) -> Result<Self, Error> {
         Self::of_randomness(bits, Randomness::of_seed(Zeroizing::new(seed)))
     }
 
-    /// More stack is used than some callers have.
+    /// Runs on a thread of its own, because it needs more stack than some callers have.
     fn of_randomness(bits: usize, mut rng: Randomness) -> Result<Self, Error> {
         let made = with_room(|| RsaPrivateKey::new(&mut rng, bits)).map_err(EngineError::from)?;
         Self::new(bits, made.map_err(|_| Error::Engine(EngineError::Lost))?)
     }
 
-    /// Decodes an RSAPrivateKey of a size, with the parts that the Chinese remainder theorem needs and two primes.
+    /// Decodes an RSAPrivateKey of a size, with two primes and the CRT parameters.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -354,7 +359,7 @@ impl PrivateKey {
         let key = RsaPrivateKey::from_pkcs1_der(bytes)
             .map_err(|_| refuse("no RSAPrivateKey of two primes that belong together"))?;
         let key = Self::new(bits, key)?;
-        // What the crate does not look at, it would have written otherwise.
+        // Fields that the crate ignores would be encoded differently.
         let is_same = key.bytes.len() == bytes.len() && ct::eq_mask(&key.bytes, bytes) == u64::MAX;
         match is_same {
             true => Ok(key),
@@ -362,7 +367,7 @@ impl PrivateKey {
         }
     }
 
-    /// Decodes a PrivateKeyInfo (PKCS#8, RFC 5958) of a size, as DER and not encrypted.
+    /// Decodes an unencrypted, DER-encoded PrivateKeyInfo (PKCS#8, RFC 5958) of a size.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -387,28 +392,28 @@ impl PrivateKey {
         Ok(PrivateKey { key, bytes, public })
     }
 
-    /// The RSAPrivateKey. Secret.
+    /// Returns the RSAPrivateKey. Secret.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The public key that belongs to it.
+    /// Returns the public key.
     pub fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// The PrivateKeyInfo (PKCS#8), as DER. Secret.
+    /// Returns the PrivateKeyInfo (PKCS#8) in DER. Secret.
     ///
     /// # Errors
-    /// None that happens.
+    /// Does not fail for valid keys.
     pub fn pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
         Ok(self.key.to_pkcs8_der().map_err(|_| refuse("it can't be encoded"))?.to_bytes())
     }
 
-    /// Uses both halves once.
+    /// Tests that the two halves belong together, by signing and verifying.
     ///
     /// # Errors
-    /// Halves that do not belong together; no randomness.
+    /// Halves that do not match; no randomness.
     pub fn check_pair(&self) -> Result<(), Error> {
         let sealed = self.public.encrypt(Hash::Sha256, b"pairwise test", b"")?;
         match self.decrypt(Hash::Sha256, &sealed, b"").is_ok_and(|it| **it == *b"pairwise test") {
@@ -417,8 +422,9 @@ impl PrivateKey {
         }
     }
 
-    /// Refuses a key whose modulus is easily factored: primes that are too close to each other (FIPS 186-5, A.1.1) or much too small,
-    /// factors that are composite, or a small private exponent. Keys that are drawn here have none of that.
+    /// Rejects a key whose modulus is easily factored: primes that are too close to each other
+    /// (FIPS 186-5, A.1.1) or much too small, composite factors, or a small private exponent.
+    /// Generated keys have none of these.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -447,7 +453,7 @@ impl PrivateKey {
         }
     }
 
-    /// Refuses primes of which one is smaller than 2^(bits/2) / sqrt(2) (FIPS 186-5, A.1.1).
+    /// Rejects primes smaller than 2^(bits/2) / sqrt(2) (FIPS 186-5, A.1.1).
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -465,11 +471,11 @@ impl PrivateKey {
         }
     }
 
-    /// Signs a digest, and verifies that.
+    /// Signs a digest, and verifies the signature.
     ///
     /// # Errors
-    /// A digest of another length than its hash makes; a salt that has no room; no randomness; a computation that failed a
-    /// check.
+    /// A digest whose length is wrong for its hash; a salt that is too long for the key; no
+    /// randomness; a computation that failed a check.
     pub fn sign_digest(&self, scheme: Scheme, digest: &[u8]) -> Result<Vec<u8>, Error> {
         let bits = self.public.bits();
         scheme.check(bits, digest)?;
@@ -488,10 +494,10 @@ impl PrivateKey {
         sig.ok_or(Error::Engine(EngineError::Lost))
     }
 
-    /// Decrypts what [`PublicKey::encrypt`] made.
+    /// Decrypts the output of [`PublicKey::encrypt`].
     ///
     /// # Errors
-    /// [`Error::DecryptFailed`] of anything else, whatever is wrong with it; no randomness.
+    /// [`Error::DecryptFailed`] for anything else, without the cause; no randomness.
     pub fn decrypt(
         &self,
         hash: Hash,
@@ -509,8 +515,8 @@ impl PrivateKey {
     }
 }
 
-/// Whether a large number is prime, by Miller-Rabin with random bases (FIPS 186-5, B.3.1). A composite one passes with a probability of at
-/// most 4^-ROUNDS.
+/// Tests whether a large number is prime, by Miller-Rabin with random bases (FIPS 186-5, B.3.1). A
+/// composite number passes with a probability of at most 4^-ROUNDS.
 fn is_prime(number: &BoxedUint) -> Result<bool, Error> {
     let Some(modulus) = number.to_odd().into_option() else { return Ok(false) };
     let (bits, one) = (number.bits(), BoxedUint::one_with_precision(number.bits_precision()));
@@ -547,7 +553,8 @@ fn refuse(reason: &str) -> Error {
     Error::Parameter(format!("the RSA key: {reason}"))
 }
 
-/// Random bytes that do not fail, as the crate draws them: SHA-256 of a seed of the system's and a counter.
+/// An infallible random generator, as the crate requires it: SHA-256 of a seed from the operating
+/// system and a counter.
 struct Randomness {
     seed: Zeroizing<[u8; SEED]>,
     counter: u64,
@@ -590,7 +597,7 @@ impl TryRng for Randomness {
     }
 }
 
-/// What a message is signed as where nothing is said but, maybe, the hash of its digest.
+/// Returns the default scheme for a message, optionally with the hash of its digest.
 pub fn usual_scheme(context: &[u8], hash: Option<Prehash>) -> Result<Scheme, Error> {
     let hash = hash.map_or(Ok(Hash::Sha256), hash_of)?;
     if !context.is_empty() {
@@ -599,12 +606,12 @@ pub fn usual_scheme(context: &[u8], hash: Option<Prehash>) -> Result<Scheme, Err
     Ok(Scheme::Pss { hash, salt: Some(hash.digest_len()) })
 }
 
-/// A padding or a salt, where there is no key of RSA.
+/// The error for RSA options with a key of another algorithm.
 pub fn no_rsa() -> Error {
     Error::Unsupported("padding and salts are of RSA keys alone".to_owned())
 }
 
-/// The hash of digests that RSA signs.
+/// Returns the RSA hash for a pre-hash.
 ///
 /// # Errors
 /// [`Error::Unsupported`].
@@ -617,7 +624,7 @@ pub fn hash_of(hash: Prehash) -> Result<Hash, Error> {
     })
 }
 
-/// Whether a signature is a key's.
+/// Verifies a signature with a key.
 pub fn verified(
     key: &PublicKey,
     scheme: Scheme,
@@ -650,7 +657,7 @@ mod tests {
                 let scheme = Scheme::Pss { hash, salt };
                 let sig = key.sign_digest(scheme, &digest).unwrap();
                 let is_its = |scheme| key.public().verify_digest(scheme, &digest, &sig);
-                // Whoever names no salt takes any; whoever names one takes no other.
+                // Without a salt length any salt is accepted; with one, only that.
                 assert!(is_its(scheme) && is_its(Scheme::Pss { hash, salt: None }), "{salt:?}");
                 assert!(!is_its(Scheme::Pss { hash, salt: Some(21) }));
                 assert!(!is_its(Scheme::Pkcs1 { hash }));
@@ -723,7 +730,7 @@ mod tests {
         for len in (0..spki.len()).step_by(7) {
             assert!(PublicKey::of_spki(&spki[..len]).is_err());
         }
-        // The identifier of PSS alone is another one.
+        // The algorithm identifier of PSS-only keys is different.
         let mut other = der.to_vec();
         let at = der.windows(9).position(|it| it == b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01");
         other[at.unwrap() + 8] = 10;

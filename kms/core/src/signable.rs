@@ -1,4 +1,4 @@
-//! What a key signs.
+//! The inputs of signatures.
 
 use gabion_engine::Message;
 
@@ -9,11 +9,11 @@ use crate::rsa::Scheme;
 pub enum Signable<'a> {
     /// A message. RSA signs its digest by PSS, with a salt as long as the digest.
     Message(Message<'a>),
-    /// A digest. Keys of other algorithms than RSA refuse it.
+    /// A digest. Only RSA keys accept it.
     Digest {
         /// The padding, the hash that made the digest, and the length of the salt.
         scheme: Scheme,
-        /// The digest, as long as the scheme's hash makes it.
+        /// The digest, whose length has to match the scheme's hash.
         digest: &'a [u8],
     },
 }

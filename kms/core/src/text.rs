@@ -1,28 +1,28 @@
-//! Bytes as text, of which there is one for each value: what is read is what would be written.
+//! Canonical text encodings of bytes: decoding accepts only what encoding produces.
 
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 
-/// Digits 0-9 a-f.
+/// Encodes bytes as hexadecimal digits 0-9 a-f.
 pub fn hex(bytes: &[u8]) -> String {
     base16ct::lower::encode_string(bytes)
 }
 
-/// The bytes of so many digits.
+/// Decodes `N` bytes from lower-case hexadecimal digits.
 pub fn of_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     base16ct::lower::decode_vec(text).ok()?.try_into().ok()
 }
 
-/// Fields of bytes in formats of serde, written by [`hex`].
+/// A serde format for byte fields, as written by [`hex`].
 pub mod hex_field {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes lower-case digits.
+    /// Serializes as lower-case digits.
     pub fn serialize<S: Serializer>(bytes: impl AsRef<[u8]>, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&super::hex(bytes.as_ref()))
     }
 
-    /// Reads digits of either case.
+    /// Deserializes digits of either case.
     pub fn deserialize<'de, D: Deserializer<'de>, T: TryFrom<Vec<u8>>>(
         from: D,
     ) -> Result<T, D::Error> {
@@ -32,22 +32,22 @@ pub mod hex_field {
     }
 }
 
-/// RFC 4648, section 4.
+/// Encodes bytes as base64 (RFC 4648, section 4).
 pub fn base64(bytes: &[u8]) -> String {
     Base64::encode_string(bytes)
 }
 
-/// What [`base64`] wrote.
+/// Decodes the output of [`base64`].
 pub fn of_base64(text: &str) -> Option<Vec<u8>> {
     Base64::decode_vec(text).ok().filter(|bytes| base64(bytes) == text)
 }
 
-/// RFC 4648, section 5, without padding.
+/// Encodes bytes as base64url without padding (RFC 4648, section 5).
 pub fn base64url(bytes: &[u8]) -> String {
     Base64UrlUnpadded::encode_string(bytes)
 }
 
-/// What [`base64url`] wrote.
+/// Decodes the output of [`base64url`].
 pub fn of_base64url(text: &str) -> Option<Vec<u8>> {
     Base64UrlUnpadded::decode_vec(text).ok().filter(|bytes| base64url(bytes) == text)
 }

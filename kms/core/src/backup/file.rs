@@ -1,12 +1,13 @@
-//! The file of a backup.
+//! The format of backup files.
 //!
 //! ```text
 //!   "gabionkb"  format 4  store 16  incarnation 8  revision 8  records 8  created_ms 8  period 4+8+8  salt 32     in clear
 //!   chunks of 64 KiB and 16 bytes, the last one shorter      AES-256-GCM-SIV; nonce: seven zeros, number, whether it is the last
 //! ```
 //!
-//! Numbers are little-endian, but for a nonce's. Each file has a key of its own, HKDF-SHA-256 of the period's key, the salt
-//! and all of the head, so that nonces may count from zero (STREAM: Hoang, Reyhanitabar, Rogaway, Vizár, 2015).
+//! Numbers are little-endian, except in nonces. Each file has its own key, HKDF-SHA-256 of the
+//! period's key, the salt and the whole head, so that nonces can count from zero (STREAM: Hoang,
+//! Reyhanitabar, Rogaway, Vizár, 2015).
 
 use std::path::{Path, PathBuf};
 
@@ -25,46 +26,47 @@ use crate::store::{
     StoreError,
 };
 
-/// What a file begins with.
+/// The first bytes of a file.
 const MAGIC: &[u8; 8] = b"gabionkb";
 
 /// The format that this program writes.
 const FORMAT: u32 = 1;
 
-/// Bytes of the head.
+/// The size of the head in bytes.
 const HEAD: usize = 8 + 4 + 16 + 4 * 8 + 20 + SALT;
 
 const SALT: usize = 32;
 
-/// Bytes of a chunk before it is sealed, and what sealing adds.
+/// The size of a chunk's plaintext, and of the tag that sealing adds, in bytes.
 const CHUNK: usize = 64 << 10;
 const TAG: usize = 16;
 
-/// Most bytes of a path and of a value: what stores take.
+/// The maximum sizes of a path and of a value in bytes: those of stores.
 const PATH_MAX: usize = crate::store::PATH_MAX;
 const VALUE_MAX: usize = 1 << 20;
 
-/// What a backup says of itself to everybody. Whether it is so is known when it was read by its period's key.
+/// The head of a backup, which is in clear. It is authenticated only when the backup is read with
+/// its period's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Which store's it is.
+    /// The identity of the store.
     pub store: Identity,
-    /// At which revision.
+    /// The store's revision.
     pub revision: u64,
-    /// How many records the store ever had.
+    /// The number of records ever created in the store.
     pub records: u64,
-    /// When it was made, in milliseconds since 1970, by a clock that may be wrong.
+    /// The creation time in milliseconds since 1970, by a clock that may be wrong.
     pub created_ms: u64,
-    /// By whose key it is sealed.
+    /// The period whose key seals the backup.
     pub period: Period,
     salt: [u8; SALT],
 }
 
 impl Backup {
-    /// Reads the head of a file. None where it is no backup of this kind.
+    /// Reads the head of a file; `None` if the file is not a backup of this kind.
     ///
     /// # Errors
-    /// One that is cut, or of a newer program; a file that can't be read.
+    /// A truncated backup, or one of a newer program; a file that cannot be read.
     pub fn read(path: &Path) -> Result<Option<Self>, StoreError> {
         let file = RealDisk.open(path, Access::Read).map_err(of_io(path))?;
         Self::of_file(path, &*file)
@@ -124,7 +126,7 @@ impl Backup {
         head
     }
 
-    /// What is behind the head, by a key that has to be its period's.
+    /// Opens the content after the head with the period's key.
     fn opening<'a>(
         &self,
         path: &'a Path,
@@ -139,7 +141,7 @@ impl Backup {
             );
             return Err(StoreError::Backup { at: shown(path), reason }.into());
         }
-        // As SQLite counts; a store adds one to its incarnation.
+        // SQLite's integers are signed, and a restored store increments its incarnation.
         let numbers = [self.store.incarnation.saturating_add(1), self.revision, self.records];
         if numbers.iter().any(|&number| i64::try_from(number).is_err()) {
             return Err(damaged(path, "its head counts further than a store does").into());
@@ -147,7 +149,7 @@ impl Backup {
         Ok(BackupOpener::new(path, file, self.cipher(key)?, self.records)?)
     }
 
-    /// The cipher of the file's chunks.
+    /// Returns the cipher of the file's chunks.
     fn cipher(&self, key: &PeriodKey) -> Result<Aes256GcmSiv, Error> {
         let mut file = Zeroizing::new([0; 32]);
         let hkdf = Hkdf::<Sha256>::new(Some(&self.salt), key.bytes()?);
@@ -161,17 +163,17 @@ impl Backup {
 /// A written backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenBackup {
-    /// The revision that it has.
+    /// The revision of the backup.
     pub revision: u64,
 }
 
-/// Writes a backup of a store into a folder, under a name that nothing has: of the revision that the store has now. Others read
-/// and commit meanwhile; another backup of the store waits for this one. It has its name when all of it is durable; where
-/// something fails nothing is left.
+/// Writes a backup of the store's current revision to a new file in a folder. Other calls read and
+/// commit meanwhile; another backup of the store waits. The file gets its name when it is complete
+/// and durable. On failure nothing is left.
 ///
 /// # Errors
-/// [`StoreError::Exists`]; [`StoreError::Outrun`]; the store's; a folder that takes no more, or into which another process writes a
-/// backup of the store; a key of another store.
+/// [`StoreError::Exists`]; [`StoreError::Outrun`]; errors of the store; a folder that is full or in
+/// which another process writes a backup of the store; a key of another store.
 pub fn write(
     store: &SqliteStore,
     folder: &Path,
@@ -182,10 +184,10 @@ pub fn write(
     write_on(&RealDisk, store, folder, name, key, now_ms)
 }
 
-/// The same on a disk that the caller brings.
+/// Writes a backup like [`write()`], to a disk that the caller provides.
 ///
 /// # Errors
-/// As [`write()`].
+/// Those of [`write()`].
 pub fn write_on(
     disk: &dyn Disk,
     store: &SqliteStore,
@@ -205,13 +207,13 @@ pub fn write_on(
         return Err(StoreError::Exists(path.display().to_string()).into());
     }
     let copying = store.copying();
-    // Of one name, so that what a crash left is replaced by the next one.
+    // The name is fixed, so that the next backup replaces a file that a crash left.
     let partial = folder.join(format!("{}.backup-partial", crate::text::hex(&identity.id)));
     let file = begun(disk, &partial)?;
     let mut is_named = false;
     let written = write_partial(&copying, (&*file, &partial), key, now_ms).and_then(|written| {
         check_ours(disk, &*file, &partial)?;
-        // It replaces nothing.
+        // Fails if the file exists.
         disk.rename_new(&partial, &path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
             _ => of_io(&path)(error),
@@ -227,7 +229,8 @@ pub fn write_on(
     written
 }
 
-/// Makes the file that a backup is written to, in place of what a crash left. Another process that writes one is not disturbed.
+/// Creates the temporary file of a backup, in place of one that a crash left. Does not disturb
+/// another process that writes one.
 fn begun(disk: &dyn Disk, partial: &Path) -> Result<Box<dyn DiskFile>, StoreError> {
     match disk.open(partial, Access::Write) {
         Ok(left) => {
@@ -248,7 +251,7 @@ fn begun(disk: &dyn Disk, partial: &Path) -> Result<Box<dyn DiskFile>, StoreErro
                 Err(error)
             }
         },
-        // Somebody takes it for what a crash left, and removes it.
+        // Another process took it for a file that a crash left, and removes it.
         Ok(false) => Err(another(partial)),
         Err(error) => {
             let _ = disk.remove(partial);
@@ -257,7 +260,7 @@ fn begun(disk: &dyn Disk, partial: &Path) -> Result<Box<dyn DiskFile>, StoreErro
     }
 }
 
-/// Whether a name is still that of the file that is open.
+/// Checks that a path still names the open file.
 fn check_ours(disk: &dyn Disk, file: &dyn DiskFile, path: &Path) -> Result<(), StoreError> {
     let (ours, found) = (file.identity().map_err(of_io(path))?, disk.identity(path));
     match found.map_err(of_io(path))? == ours {
@@ -266,7 +269,7 @@ fn check_ours(disk: &dyn Disk, file: &dyn DiskFile, path: &Path) -> Result<(), S
     }
 }
 
-/// Removes a file that came to nothing, if the name is still its own.
+/// Removes an incomplete file, if the path still names it.
 fn removed(disk: &dyn Disk, file: &dyn DiskFile, path: &Path) {
     if check_ours(disk, file, path).is_ok() {
         let _ = disk.remove(path);
@@ -324,10 +327,11 @@ fn write_partial(
     Ok(WrittenBackup { revision })
 }
 
-/// Makes a store of a backup by its period's key: the same store's next incarnation. Where something fails there is none.
+/// Restores a store from a backup with its period's key, as the next incarnation of the same store.
+/// On failure no store is left.
 ///
 /// # Errors
-/// [`StoreError::Exists`]; a backup that is damaged, or a key of another period; the disk's.
+/// [`StoreError::Exists`]; a damaged backup, or a key of another period; errors of the disk.
 pub fn restore(backup: &Path, key: &PeriodKey, to: &Path) -> Result<(), Error> {
     let file = RealDisk.open(backup, Access::Read).map_err(of_io(backup))?;
     let said = Backup::of_file(backup, &*file)?;
@@ -343,10 +347,11 @@ pub fn restore(backup: &Path, key: &PeriodKey, to: &Path) -> Result<(), Error> {
     })?)
 }
 
-/// Reads a backup to its end by its period's key, and makes nothing of it. How many records it has.
+/// Verifies a whole backup with its period's key, without restoring it. Returns the number of its
+/// records.
 ///
 /// # Errors
-/// As [`restore`].
+/// Those of [`restore`].
 pub fn check(disk: &dyn Disk, backup: &Path, key: &PeriodKey) -> Result<u64, Error> {
     let file = disk.open(backup, Access::Read).map_err(of_io(backup))?;
     let said = Backup::of_file(backup, &*file)?;
@@ -360,10 +365,10 @@ pub fn check(disk: &dyn Disk, backup: &Path, key: &PeriodKey) -> Result<u64, Err
     Ok(count)
 }
 
-/// A file of bytes that need be no backup's, sealed as one by a period's key: what whoever has that key may give somebody.
+/// Seals arbitrary bytes as a backup, to test what a holder of the period's key could forge.
 ///
 /// # Errors
-/// No memory; a disk that takes no more.
+/// No memory; a full disk.
 #[doc(hidden)]
 pub fn testing_only_sealed(
     disk: &dyn Disk,
@@ -405,7 +410,7 @@ impl<'a> BackupSealer<'a> {
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
         while !bytes.is_empty() {
-            // The last one is sealed when it is known to be.
+            // A full chunk is sealed only when more bytes follow, because the last chunk is marked.
             if self.plain.len() == CHUNK {
                 self.chunk(false)?;
             }
@@ -436,7 +441,7 @@ impl<'a> BackupSealer<'a> {
     }
 
     fn end(mut self) -> Result<(), StoreError> {
-        // No record has this number.
+        // An end marker: no record has this number.
         self.put(&0_u64.to_le_bytes())?;
         self.chunk(true)
     }
@@ -454,7 +459,7 @@ impl<'a> BackupSealer<'a> {
     }
 }
 
-/// Opens bytes one chunk after the other.
+/// A reader that opens bytes chunk by chunk.
 struct BackupOpener<'a> {
     path: &'a Path,
     file: &'a dyn DiskFile,
@@ -462,11 +467,11 @@ struct BackupOpener<'a> {
     cipher: Aes256GcmSiv,
     chunks: u32,
     plain: Zeroizing<Vec<u8>>,
-    /// How much of it was taken.
+    /// The number of bytes of the current chunk that were consumed.
     taken: usize,
-    /// The next chunk, sealed; empty behind the last one.
+    /// The next chunk, sealed; empty after the last one.
     next: Vec<u8>,
-    /// The number of the last record, and of the last that there may be.
+    /// The number of the last record that was read, and of the last possible one.
     last: u64,
     records: u64,
     is_ended: bool,
@@ -585,7 +590,7 @@ impl<'a> BackupOpener<'a> {
     }
 }
 
-/// The nonce of a chunk.
+/// Returns the nonce of a chunk.
 fn nonce(chunk: u32, is_last: bool) -> Nonce {
     let mut nonce = [0; 12];
     nonce[7..11].copy_from_slice(&chunk.to_be_bytes());
@@ -603,15 +608,15 @@ fn damaged(path: &Path, reason: &str) -> StoreError {
     StoreError::Backup { at: shown(path), reason: reason.to_owned() }
 }
 
-/// Backups of a folder by their names, and names of those that no period's key seals.
+/// The backups in a folder by name, and the names of those that are not sealed by a period's key.
 type FoundBackups = (Vec<(String, Backup)>, Vec<String>);
 
-/// Backups in a folder, of a store.
+/// Finding the backups of a store in a folder.
 impl Backup {
-    /// Those of a folder by their names, and those there that no period's key seals: of an older program.
+    /// Returns the backups in a folder by name, and the names of unsealed ones from older programs.
     ///
     /// # Errors
-    /// A folder or a file that can't be read.
+    /// A folder or a file that cannot be read.
     pub fn all(folder: &Path) -> Result<FoundBackups, StoreError> {
         let (mut sealed, mut plain) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(folder).map_err(of_io(folder))? {
@@ -623,7 +628,7 @@ impl Backup {
             match Self::read(&path) {
                 Ok(Some(backup)) => sealed.push((name.to_owned(), backup)),
                 Ok(None) => plain.push(name.to_owned()),
-                // One that nobody reads any more, whatever its key.
+                // A damaged backup cannot be read with any key.
                 Err(StoreError::Backup { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! Copies of a store that nobody reads who has nothing but them.
+//! Encrypted backups of a store.
 //!
 //! ```text
 //!   records of one revision --> 64 KiB each --AES-256-GCM-SIV, STREAM--> FOLDER/TIME.backup
@@ -6,12 +6,13 @@
 //!                 key of the period, in another folder, and the file's salt --HKDF--> key of the file
 //! ```
 //!
-//! - The store is used meanwhile: what is replaced before it was read is kept until it was.
-//! - A period is some days. Each has a key of its own, drawn when its first backup is made: whoever destroys that makes all
-//!   backups of the period unreadable, wherever copies of them are.
-//! - A backup is read to its end before anything is made of it: chunks that are missing, exchanged or of another file are
-//!   noticed, and the end, too.
-//! - What a backup holds is sealed by the root key besides: its paths alone are not.
+//! - The store stays in use during a backup: records that are replaced before they were read are
+//!   kept until then.
+//! - A period lasts some days and has its own key, generated with its first backup. Destroying the
+//!   key makes all backups of the period unreadable, including all copies.
+//! - A restore reads the backup to its end before it creates a store: missing and swapped chunks,
+//!   chunks of other files and a truncated end are detected.
+//! - The records in a backup are sealed by the root key as well; only their paths are not.
 
 mod file;
 mod periods;

@@ -1,4 +1,4 @@
-//! Periods of backups, and their keys: a folder with a file each.
+//! Backup periods and their keys: a folder with one file each.
 
 use std::fmt;
 use std::fs;
@@ -16,19 +16,19 @@ use crate::seal::Key;
 use crate::store::StoreError;
 use crate::text::{hex as digits, of_hex};
 
-/// What a key's file begins with.
+/// The prefix of a key file's content.
 const PREFIX: &str = "gbp1";
 
-/// How its name ends.
+/// The extension of a key file.
 const ENDING: &str = ".key";
 
-/// What one is called while it is written.
+/// The name of a key file while it is written.
 const PARTIAL: &str = "new.partial";
 
-/// More bytes than any of them has.
+/// A size limit that no key file reaches.
 const FILE_MAX: usize = 1 << 10;
 
-/// A period: the how-manieth of its folder, since when, and what no other one has.
+/// A backup period: its number in the folder, its start, and a random id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Period {
     pub(super) number: u32,
@@ -37,13 +37,13 @@ pub struct Period {
 }
 
 impl Period {
-    /// The how-manieth of its folder.
+    /// Returns the period's number in its folder.
     pub fn number(&self) -> u32 {
         self.number
     }
 }
 
-/// Such as `000001-20261127T033438123Z-0123456789abcdef`.
+/// The text form, such as `000001-20261127T033438123Z-0123456789abcdef`.
 impl fmt::Display for Period {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = rfc3339(self.from_ms);
@@ -52,17 +52,17 @@ impl fmt::Display for Period {
     }
 }
 
-/// A period's key. Secret.
+/// The key of a period. Secret.
 pub struct PeriodKey {
     period: Period,
-    /// Whose backups it seals.
+    /// The store whose backups it seals.
     store: [u8; 16],
-    /// How many records the store had when the period began.
+    /// The number of records in the store when the period began.
     records: u64,
     key: Key,
 }
 
-/// Without the key itself.
+/// Prints the period without the key.
 impl fmt::Debug for PeriodKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "PeriodKey {}", self.period)
@@ -70,7 +70,7 @@ impl fmt::Debug for PeriodKey {
 }
 
 impl PeriodKey {
-    /// Reads the file of one, wherever it is.
+    /// Reads a key file.
     ///
     /// # Errors
     /// [`StoreError::Backup`]; no memory.
@@ -78,7 +78,7 @@ impl PeriodKey {
         Self::of_path(path)?.ok_or_else(|| refused(path, "it was destroyed").into())
     }
 
-    /// The same; none where it was overwritten.
+    /// Reads a key file; `None` if it was overwritten.
     fn of_path(path: &Path) -> Result<Option<Self>, Error> {
         let Some(text) = of_file(path)? else { return Ok(None) };
         let key = Self::of(&text)?;
@@ -86,12 +86,13 @@ impl PeriodKey {
         Ok(Some(key.ok_or_else(none)?))
     }
 
-    /// Which period's it is.
+    /// Returns the key's period.
     pub fn period(&self) -> Period {
         self.period
     }
 
-    /// Which period of its folder it is, and how many records the store had when it began.
+    /// Returns the period's number in its folder, and the number of records in the store when it
+    /// began.
     pub fn began(&self) -> (u32, u64) {
         (self.period.number, self.records)
     }
@@ -125,12 +126,12 @@ impl PeriodKey {
             return Ok(None);
         };
         let key = PeriodKey { period, store, records, key: Key::of(&bytes[..])? };
-        // It is written in one way: no number has a sign, or zeros before it.
+        // The text form is canonical: numbers have no signs or leading zeros.
         let is_it = key.text()?.trim_end() == text.trim_end();
         Ok(Some(key).filter(|_| is_it))
     }
 
-    /// Written in one place that has room for all of it.
+    /// Allocated with the final size, so that reallocation leaves no copies in memory.
     fn text(&self) -> Result<Zeroizing<String>, Error> {
         let Period { number, from_ms, id } = self.period;
         let mut text = Zeroizing::new(String::with_capacity(FILE_MAX));
@@ -151,7 +152,8 @@ impl PeriodKey {
     }
 }
 
-/// The periods of a store's backups, whose keys are in a folder. One process at a time makes or destroys any.
+/// The backup periods of a store, whose keys are in a folder. Only one process at a time may create
+/// or destroy keys.
 #[derive(Clone, Debug)]
 pub struct Periods {
     folder: PathBuf,
@@ -159,25 +161,25 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// Those of a store by its id. The folder is made when there is a first one.
+    /// Opens the periods of a store by its id. The first period creates the folder.
     pub fn new(folder: &Path, store: [u8; 16]) -> Self {
         Periods { folder: folder.to_owned(), store }
     }
 
-    /// Where the keys are.
+    /// Returns the folder of the keys.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Those whose keys are there, the oldest first. Nothing is changed.
+    /// Returns the existing keys, the oldest first. Changes nothing.
     ///
     /// # Errors
-    /// A folder or a file that can't be read; a file that is no such key.
+    /// A folder or a file that cannot be read; a file that is not a key of a period.
     pub fn all(&self) -> Result<Vec<PeriodKey>, Error> {
         Ok(self.looked()?.0)
     }
 
-    /// Those whose keys are there, the oldest first, and files that were overwritten when their process ended.
+    /// Returns the existing keys, the oldest first, and overwritten files that were not removed.
     fn looked(&self) -> Result<(Vec<PeriodKey>, Vec<PathBuf>), Error> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -202,17 +204,17 @@ impl Periods {
         Ok((keys, gone))
     }
 
-    /// Those whose keys are there, for who is about to change something: what was left half destroyed goes.
+    /// Returns the existing keys before a change, and removes overwritten files.
     fn swept(&self) -> Result<Vec<PeriodKey>, Error> {
         let (keys, gone) = self.looked()?;
         gone.iter().try_for_each(|path| self.remove(path))?;
         Ok(keys)
     }
 
-    /// The key of a period.
+    /// Returns the key of a period.
     ///
     /// # Errors
-    /// [`StoreError::NoPeriod`]; as [`Self::all`].
+    /// [`StoreError::NoPeriod`]; those of [`Self::all`].
     pub fn find(&self, period: Period) -> Result<PeriodKey, Error> {
         let found = self.all()?.into_iter().find(|key| key.period == period);
         found.ok_or_else(|| self.missing(period).into())
@@ -222,33 +224,37 @@ impl Periods {
         StoreError::NoPeriod { period: period.to_string(), folder: shown(&self.folder) }
     }
 
-    /// The newest period's key, if that period goes on; else that of a new one, which is durable before this answers.
+    /// Returns the newest period's key if that period has not ended; otherwise the key of a new
+    /// one, which is durable when this returns.
     ///
     /// # Errors
-    /// As [`Self::all`]; no randomness; no room.
+    /// Those of [`Self::all`]; no randomness; a full disk.
     pub fn current(&self, now_ms: u64, length_ms: u64, records: u64) -> Result<PeriodKey, Error> {
         match self.swept()?.pop() {
-            // A clock that was put back ends no period before its time, and one that was far ahead lets none go on for ever.
+            // A clock that went back does not end a period early, and one that was far ahead does
+            // not make a period endless.
             Some(newest) if now_ms.abs_diff(newest.period.from_ms) < length_ms => Ok(newest),
             newest => self.begin(newest.map_or(0, |key| key.period.number), now_ms, records),
         }
     }
 
-    /// The key of a new period, whether or not the newest one goes on. It is durable before this answers.
+    /// Returns the key of a new period, even if the newest one has not ended. It is durable when
+    /// this returns.
     ///
     /// # Errors
-    /// As [`Self::current`].
+    /// Those of [`Self::current`].
     pub fn renew(&self, now_ms: u64, records: u64) -> Result<PeriodKey, Error> {
         let newest = self.swept()?.pop();
         self.begin(newest.map_or(0, |key| key.period.number), now_ms, records)
     }
 
-    /// The periods whose backups may have a record, by its number in the store: those that did not end before it came about.
-    /// That is said by counts of records, and by no clock. `ended` are periods whose keys are gone, by [`PeriodKey::began`]:
-    /// without them their neighbours seem longer than they were.
+    /// Returns the periods whose backups may contain a record, by its number in the store: those
+    /// that did not end before the record was created. Periods are compared by record counts, not
+    /// by clocks. `ended` lists periods whose keys are gone, by [`PeriodKey::began`]: without them
+    /// their neighbors would seem longer than they were.
     ///
     /// # Errors
-    /// As [`Self::all`].
+    /// Those of [`Self::all`].
     pub fn holding(&self, number: u64, ended: &[(u32, u64)]) -> Result<Vec<PeriodKey>, Error> {
         let mut keys = self.all()?;
         let mut began: Vec<_> =
@@ -262,10 +268,11 @@ impl Periods {
         Ok(keys)
     }
 
-    /// Destroys a period's key: it is overwritten, and its file removed, durably. One that is not there is destroyed.
+    /// Destroys a period's key durably: overwrites and removes its file. A missing key counts as
+    /// destroyed.
     ///
     /// # Errors
-    /// As [`Self::all`]; what can't be written.
+    /// Those of [`Self::all`]; a failed write.
     pub fn destroy(&self, period: Period) -> Result<(), Error> {
         let path = self.path(period);
         let file = match RealDisk.open(&path, Access::Write) {
@@ -298,7 +305,7 @@ impl Periods {
         let key = PeriodKey { period, store: self.store, records, key: Key::drawn()? };
         let (text, path) = (key.text()?, self.path(period));
         let partial = self.folder.join(PARTIAL);
-        // What a crash left sealed nothing.
+        // A key that a crash left sealed nothing.
         let _ = RealDisk.remove(&partial);
         let made = RealDisk
             .open(&partial, Access::New)
@@ -306,7 +313,7 @@ impl Periods {
             .and_then(|()| RealDisk.rename_new(&partial, &path))
             .and_then(|()| RealDisk.sync_folder(&self.folder));
         if let Err(error) = made {
-            // No backup was sealed by it.
+            // The key has sealed no backup.
             let _ = RealDisk.remove(&partial);
             return Err(of_io(&path)(error).into());
         }
@@ -318,8 +325,8 @@ impl Periods {
     }
 }
 
-/// Makes a folder of mode 0700 if it is missing, durably, and checks that this process may write to it. Returns its absolute path,
-/// without links.
+/// Creates a folder with mode 0700 if it is missing, durably, and checks that this process may
+/// write to it. Returns its absolute path, without links.
 ///
 /// # Errors
 /// [`StoreError::Backups`], which names the folder.
@@ -330,22 +337,22 @@ pub fn make_folder(folder: &Path) -> Result<PathBuf, StoreError> {
         let parent = parent.unwrap_or(Path::new("."));
         RealDisk.sync_folder(parent).map_err(of_io(parent))?;
     }
-    // Where it is a file, there is no folder below it.
+    // If the path is a file, this fails.
     let within = folder.join(".");
     rustix::fs::access(&within, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
         .map_err(|error| of_io(folder)(error.into()))?;
     RealDisk.canonical(folder).map_err(of_io(folder))
 }
 
-/// Whether a folder, which need not be there yet, is another one or within it: by which folders they are, whatever they are
-/// called and by whatever links.
+/// Returns whether a folder, which need not exist yet, is the same as another one or within it.
+/// Compares the folders themselves, so names and links do not matter.
 ///
 /// # Errors
-/// A folder that can't be looked at.
+/// A folder that cannot be inspected.
 pub fn is_within(folder: &Path, other: &Path) -> Result<bool, StoreError> {
     let Ok(wanted) = fs::metadata(other) else { return Ok(false) };
     let wanted = (wanted.dev(), wanted.ino());
-    // The part of it that is there.
+    // The existing part of the path.
     let mut there = std::path::absolute(folder).map_err(of_io(folder))?;
     while !there.exists() && there.pop() {}
     let there = RealDisk.canonical(&there).map_err(of_io(folder))?;
@@ -358,7 +365,7 @@ pub fn is_within(folder: &Path, other: &Path) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// What a key's file says; none where it was overwritten.
+/// Reads a key file; `None` if it was overwritten.
 fn of_file(path: &Path) -> Result<Option<Zeroizing<String>>, StoreError> {
     let file = RealDisk.open(path, Access::Read).map_err(of_io(path))?;
     let mut bytes = Zeroizing::new(vec![0; FILE_MAX]);
@@ -367,7 +374,7 @@ fn of_file(path: &Path) -> Result<Option<Zeroizing<String>>, StoreError> {
     if !bytes.is_empty() && bytes.iter().all(|&byte| byte == 0) {
         return Ok(None);
     }
-    // What is no text is no key.
+    // A file that is not UTF-8 is not a key.
     Ok(Some(Zeroizing::new(std::str::from_utf8(bytes).unwrap_or_default().to_owned())))
 }
 
@@ -375,7 +382,7 @@ fn refused(path: &Path, reason: &str) -> StoreError {
     StoreError::Backup { at: shown(path), reason: reason.to_owned() }
 }
 
-/// The first four bytes of SHA-256.
+/// Returns the first four bytes of a SHA-256 in hexadecimal.
 fn checksum(text: &str) -> String {
     digits(&Sha256::digest(text)[..4])
 }
@@ -384,7 +391,7 @@ pub(super) fn shown(path: &Path) -> String {
     format!("`{}`", path.display())
 }
 
-/// What the system says of a file.
+/// Converts an I/O error about a file.
 pub(super) fn of_io(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |error| match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {

@@ -9,7 +9,7 @@ fn new(claims: Value) -> NewJwt {
     NewJwt { claims, ..NewJwt::default() }
 }
 
-/// Claims that are good by themselves, and others beside them.
+/// Valid claims, with additional ones.
 fn with(more: Value) -> NewJwt {
     let mut new = new(more);
     new.claims.entry("exp").or_insert((NOW + 60).into());
@@ -132,7 +132,7 @@ fn long_tokens_have_a_warning() {
 
 const KID: &str = "default/transit/ed25519/0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c#v1";
 
-/// A token of a header, with claims that are good and a signature that is none.
+/// A token with a header, valid claims and an invalid signature.
 fn text(header: &Value) -> String {
     let claims = json!({"exp": NOW + 60, "iss": "i", "aud": ["a", "b"]});
     let parts = [header.to_string(), claims.to_string(), "signature".to_owned()];
@@ -154,13 +154,13 @@ fn jwt_parses_to_its_signed_parts() {
     assert_eq!(String::from_utf8(header).unwrap(), wanted);
 }
 
-/// RFC 7515, A.1: what others sign has the same form.
+/// RFC 7515, A.1: a token of another implementation.
 #[test]
 fn the_token_of_rfc_7515_is_read() {
     let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     let parsed = Jwt::parse(token).unwrap();
     assert_eq!(parsed.signature().len(), 32);
-    // No key signs so, and it names none.
+    // No key has this algorithm, and the token names no key.
     assert_eq!(parsed.check_header("EdDSA"), Err(Reason::Alg));
     assert_eq!(parsed.check_header("HS256"), Err(Reason::Kid));
     let expected = ExpectedClaims::default();
@@ -295,7 +295,7 @@ fn texts_that_are_no_tokens_are_malformed() {
         format!("{good}\n"),
         good.replace('.', "\u{2e31}"),
         good.replacen('e', "+", 1),
-        // Two texts of the same bytes: the last digit has bits that say nothing.
+        // Two texts of the same bytes: the last digit has unused bits.
         format!("{}.{}.AB", parts[0], parts[1]),
         header("x"),
         header("[]"),
@@ -312,7 +312,7 @@ fn texts_that_are_no_tokens_are_malformed() {
     assert!(matches!(Jwt::parse(&"a".repeat(TOKEN_MAX + 1)), Err(Error::TooLarge { .. })));
 }
 
-/// Numbers that follow from a seed (splitmix64).
+/// Pseudorandom numbers from a seed (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -325,7 +325,8 @@ impl Dice {
     }
 }
 
-/// Whatever is changed of a token, it is refused or it is read to what its text says: parts that are written again are the same text.
+/// Every modified token is either rejected or parsed to exactly its text: encoding its parts again
+/// gives the same text.
 #[test]
 fn a_changed_token_is_refused_or_is_another_text() {
     let good = text(&json!({"alg": "EdDSA", "kid": KID, "typ": "JWT"}));

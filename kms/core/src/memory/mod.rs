@@ -1,13 +1,13 @@
-//! Where secrets are in memory, and what else a process does so that they stay there.
+//! The memory of secrets, and the protection of the process that holds them.
 //!
 //! ```text
-//!   root key, root keys of tokens,      pages of their own: memfd_secret, which not even the kernel maps
-//!   key of the log's digests            '--> none: locked anonymous memory '--> none: anonymous memory
+//!   root key, root keys of tokens,      separate pages: memfd_secret, which not even the kernel maps
+//!   key of the log's digests            '--> else: locked anonymous memory '--> else: anonymous memory
 //!                                       never in a core dump, never in a forked child
-//!   expanded keys, what is decrypted    the heap: locked as a whole by `lock_process`, never dumped by `no_dumps`
+//!   expanded keys, plaintexts           the heap: locked as a whole by `lock_process`, never dumped due to `no_dumps`
 //! ```
 //!
-//! Why it is so stands in docs/adr/0066-memory-of-the-kms.md.
+//! docs/adr/0066-memory-of-the-kms.md explains the reasons.
 
 #[allow(unsafe_code, reason = "mappings; each call says why it is sound")]
 mod pages;

@@ -1,43 +1,43 @@
-//! Pages with secrets in them, which nobody but this process reads.
+//! Pages for secrets that no other process can read.
 
 use std::ptr::{NonNull, null_mut};
 
 use gabion_engine::{ct, forks};
 
-/// Where the bytes of a secret are.
+/// The kind of memory that holds a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// In memory that the kernel itself does not map (`memfd_secret(2)`, Linux 5.14): never swapped, and no other process
-    /// and no read of `/proc/PID/mem` gets it.
+    /// Memory that the kernel itself does not map (`memfd_secret(2)`, Linux 5.14): it is never
+    /// swapped, and neither other processes nor reads of `/proc/PID/mem` get it.
     Hidden,
     /// In locked memory: never swapped.
     Locked,
-    /// In memory that may be swapped: the limit of locked memory is too low.
+    /// Memory that may be swapped, because the limit of locked memory is too low.
     Unlocked,
 }
 
-/// Bytes on pages of their own, all zero at first, and wiped when they are dropped. No core dump has them, and no process
-/// that is forked: there they are not mapped, and asking for them is refused.
+/// Bytes on separate pages, initially zero, and wiped when dropped. They are excluded from core
+/// dumps and not mapped in forked processes, where access is refused.
 pub(crate) struct Pages {
     start: NonNull<u8>,
     len: usize,
-    /// Bytes of the mapping.
+    /// The size of the mapping in bytes.
     mapped: usize,
     place: Place,
-    /// Which process mapped them.
+    /// The process that mapped them.
     process: u64,
 }
 
 // SAFETY: it owns its memory.
 unsafe impl Send for Pages {}
-// SAFETY: as a slice of bytes: whoever has a shared reference only reads.
+// SAFETY: like a byte slice: shared references only allow reading.
 unsafe impl Sync for Pages {}
 
-/// Bytes of a page; a processor's own pages may be larger, and then the kernel rounds up.
+/// The assumed page size. If the processor's pages are larger, the kernel rounds up.
 const PAGE: usize = 4096;
 
 impl Pages {
-    /// So many bytes, in the best place that there is. None if there is no memory.
+    /// Allocates `len` bytes in the best available kind of memory; `None` if there is no memory.
     pub fn new(len: usize) -> Option<Self> {
         let mapped = len.max(1).checked_next_multiple_of(PAGE)?;
         let (start, place) = hidden(mapped)
@@ -47,21 +47,22 @@ impl Pages {
         Some(Pages { start, len, mapped, place, process: this_process() })
     }
 
-    /// Where they are.
+    /// Returns the kind of memory.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// The bytes. None in a process that was forked from the one that made them.
+    /// Returns the bytes; `None` in a forked process.
     pub fn bytes(&self) -> Option<&[u8]> {
         // SAFETY: mapped, readable and initialised as long as this lives, in this process.
         self.is_here().then(|| unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) })
     }
 
-    /// The bytes, to be written.
+    /// Returns the bytes for writing; `None` in a forked process.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let start = self.start.as_ptr();
-        // SAFETY: as above, and nobody else has a reference.
+        // SAFETY: mapped, writable and initialized as long as this lives, in this process, and
+        // `&mut self` excludes other references.
         self.is_here().then(|| unsafe { std::slice::from_raw_parts_mut(start, self.len) })
     }
 
@@ -74,23 +75,25 @@ impl Drop for Pages {
     fn drop(&mut self) {
         if let Some(bytes) = self.bytes_mut() {
             ct::wipe(bytes);
-            // SAFETY: nobody has it any more. In a forked child something else may be there by now.
+            // SAFETY: no reference is left, and this process made the mapping. A forked child,
+            // where another mapping may be at this address by now, does not get here.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
         }
     }
 }
 
-/// Tells a process from those that it was forked from; its number where the kernel has no pages that tell.
+/// Returns a token that differs between a process and its forked children; the process id if the
+/// kernel does not support such a token.
 fn this_process() -> u64 {
     forks::token().unwrap_or_else(|| u64::MAX - u64::from(std::process::id()))
 }
 
-/// Memory that the kernel does not map. None where it has no such, a filter of system calls forbids it, or the limit of
-/// locked memory is too low.
+/// Maps memory that the kernel does not map. `None` if the kernel does not support it, a system
+/// call filter forbids it, or the limit of locked memory is too low.
 #[cfg(target_os = "linux")]
 fn hidden(bytes: usize) -> Option<NonNull<u8>> {
     let size = libc::off_t::try_from(bytes).ok()?;
-    // SAFETY: a file of its own, which is closed again, and a fresh mapping of it.
+    // SAFETY: a new file, which is closed again, and a new mapping of it.
     unsafe {
         let file = libc::syscall(libc::SYS_memfd_secret, libc::O_CLOEXEC);
         let file = libc::c_int::try_from(file).ok().filter(|&file| file >= 0)?;
@@ -111,9 +114,9 @@ fn hidden(_: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Anonymous memory, locked if that may be.
+/// Maps anonymous memory, locked if possible.
 fn anonymous(bytes: usize) -> Option<(NonNull<u8>, Place)> {
-    // SAFETY: a fresh mapping.
+    // SAFETY: a new mapping.
     unsafe {
         let (access, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
@@ -129,8 +132,8 @@ fn anonymous(bytes: usize) -> Option<(NonNull<u8>, Place)> {
     }
 }
 
-/// Keeps pages out of core dumps and of forked children. They are told apart by their process, too: a kernel that refuses
-/// this advice loses no more than the advice.
+/// Excludes pages from core dumps and forked children. Access is also checked by process, so a
+/// kernel that rejects this advice loses only the advice.
 fn kept_to_itself(start: NonNull<u8>, bytes: usize) -> NonNull<u8> {
     #[cfg(target_os = "linux")]
     // SAFETY: advice about a mapping of our own.
@@ -151,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// Which of the places a process is to be left with; it runs one test of this file.
+    /// The kinds of memory to leave to a child process that runs one test of this file.
     const LEFT: &str = "GABION_TEST_PLACE";
 
     const SECRET: [u8; 32] = *b"thirty-two bytes nobody else has";
@@ -162,7 +165,7 @@ mod tests {
         pages
     }
 
-    /// What the kernel says of the mapping (proc(5), VmFlags).
+    /// Returns the kernel's flags of the mapping (proc(5), VmFlags).
     fn flags(pages: &Pages) -> Vec<String> {
         let wanted = format!("{:x}-", pages.start.as_ptr() as usize);
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
@@ -173,26 +176,27 @@ mod tests {
         found.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Reads as a debugger would.
+    /// Reads the pages as a debugger would.
     fn read_from_outside(pages: &Pages) -> Option<Vec<u8>> {
         let mut bytes = vec![0; pages.len];
         let memory = fs::File::open("/proc/self/mem").unwrap();
         memory.read_exact_at(&mut bytes, pages.start.as_ptr() as u64).ok().map(|()| bytes)
     }
 
-    /// Has the kernel answer ENOSYS to memfd_secret from here on, as a filter of a container may (seccomp(2)).
+    /// Makes the kernel return ENOSYS for memfd_secret from here on, as a container's system call
+    /// filter may (seccomp(2)).
     fn forbid_hidden() {
         let step =
             |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
         let mut steps = [
-            // The number of the system call is the first field of what a filter sees.
+            // The number of the system call is the first field of the filter's input.
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
             step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_memfd_secret as u32),
             step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
             step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
         ];
         let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-        // SAFETY: a filter of this thread, which is a process's only one that goes on from here.
+        // SAFETY: a filter of this thread, which is the only thread of the process that continues.
         unsafe {
             assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
             let mode = libc::SECCOMP_MODE_FILTER;
@@ -200,11 +204,11 @@ mod tests {
         }
     }
 
-    /// Takes away all locked memory: the limit, and the right not to have one (capabilities(7)).
+    /// Removes the limit of locked memory and the capability to exceed it (capabilities(7)).
     fn forbid_locks() {
         #[repr(C)]
         struct Head(u32, i32);
-        // SAFETY: limits and rights of this thread alone.
+        // SAFETY: changes only limits and capabilities of this thread.
         unsafe {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &none), 0);
@@ -214,7 +218,8 @@ mod tests {
         }
     }
 
-    /// Runs this test in a process of its own for a place, and says whether this is one.
+    /// Runs this test in a child process for each kind. Returns the kind in the child, and `None`
+    /// in the parent.
     fn left_with(name: &str, places: &[&str]) -> Option<String> {
         if let Ok(place) = std::env::var(LEFT) {
             return Some(place);
@@ -247,14 +252,14 @@ mod tests {
         let has = flags(&pages);
         let has = |flag: &str| has.iter().any(|found| found == flag);
         assert_eq!(pages.bytes().unwrap(), SECRET);
-        // Not dumped, not copied for a child.
+        // Not dumped, not copied to a child.
         assert!(has("dd") && has("dc"), "{:?}", flags(&pages));
         match (&*left, pages.place()) {
             ("any", Place::Hidden) => {
                 assert!(has("lo"));
                 assert_eq!(read_from_outside(&pages), None);
             }
-            // A kernel without hidden memory.
+            // A kernel without memfd_secret.
             ("any" | "locked", Place::Locked) => {
                 assert!(has("lo"));
                 assert_eq!(read_from_outside(&pages).unwrap(), SECRET);
@@ -278,12 +283,12 @@ mod tests {
             _ => {}
         }
         let pages = with_secret();
-        // SAFETY: the child looks, drops and ends.
+        // SAFETY: the child only checks, drops and exits.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {
                 let is_refused = pages.bytes().is_none();
-                // The mapping is not there: msync(2) says so of every page that is not.
+                // The mapping does not exist: msync(2) fails for unmapped pages.
                 let is_mapped =
                     libc::msync(pages.start.as_ptr().cast(), pages.mapped, libc::MS_ASYNC) == 0;
                 drop(pages);
@@ -297,13 +302,13 @@ mod tests {
         assert_eq!(pages.bytes().unwrap(), SECRET);
     }
 
-    /// Of a mapping that was given back nothing can be read; one that stays shows what is written before that.
+    /// An unmapped page cannot be read; if it stays mapped, it was wiped before.
     #[test]
     fn a_secret_is_wiped_before_its_pages_go() {
         let mut pages = with_secret();
         let (start, len) = (pages.start, pages.len);
         ct::wipe(pages.bytes_mut().unwrap());
-        // SAFETY: mapped still.
+        // SAFETY: still mapped.
         assert_eq!(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }, [0; 32]);
         drop(pages);
     }

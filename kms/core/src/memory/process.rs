@@ -1,4 +1,4 @@
-//! What a whole process does for its secrets: a library asks for nothing of this, a command does.
+//! Protection of a whole process with secrets. Commands call these functions; libraries do not.
 
 use std::fs;
 
@@ -15,14 +15,15 @@ pub enum Lock {
 #[cfg(target_os = "linux")]
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Locks all memory of the process, what it has and what it will have, as it is first used. Where the limit of locked
-/// memory (RLIMIT_MEMLOCK) is not infinite nothing is locked: a process of which the half is locked fails at the limit.
+/// Locks all current and future memory of the process, page by page on first use. If the limit of
+/// locked memory (RLIMIT_MEMLOCK) is finite, nothing is locked: a partly locked process would fail
+/// at the limit.
 #[cfg(target_os = "linux")]
 pub fn lock_process() -> Lock {
     use rustix::mm::{MlockAllFlags, mlockall};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    // What may be had without asking.
+    // Raise the soft limit as far as allowed.
     let before = getrlimit(Resource::Memlock);
     let _ = setrlimit(Resource::Memlock, Rlimit { current: before.maximum, ..before });
     let limit = getrlimit(Resource::Memlock).current;
@@ -38,24 +39,25 @@ pub fn lock_process() -> Lock {
     }
 }
 
-/// Only Linux locks what comes as it is first used.
+/// Only Linux can lock future memory on first use.
 #[cfg(not(target_os = "linux"))]
 pub fn lock_process() -> Lock {
     Lock::Unlocked("this system does not lock the memory of a process as a whole".to_owned())
 }
 
-/// Keeps the process out of core dumps, and its memory from other processes of the same user (`PR_SET_DUMPABLE`). Whether
-/// it could.
+/// Excludes the process from core dumps, and its memory from other processes of the same user
+/// (`PR_SET_DUMPABLE`). Returns whether that succeeded.
 #[cfg(target_os = "linux")]
 pub fn no_dumps() -> bool {
     use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
-    // A limit alone would not do: a program that takes cores by a pipe is given them whatever it is (core(5)).
+    // The core size limit alone is not enough: programs that receive core dumps through a pipe
+    // ignore it (core(5)).
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok()
 }
 
-/// There is the limit alone.
+/// Sets only the core size limit.
 #[cfg(not(target_os = "linux"))]
 pub fn no_dumps() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -63,9 +65,9 @@ pub fn no_dumps() -> bool {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).is_ok()
 }
 
-/// Whether the system swaps. What can't be looked up counts as one that does.
+/// Returns whether swap is enabled. Also true if that cannot be determined.
 pub fn is_swap_on() -> bool {
-    // The first line is the head of a table (proc(5)).
+    // The first line is the table's header (proc(5)).
     fs::read_to_string("/proc/swaps").map_or(true, |table| table.lines().count() > 1)
 }
 
@@ -86,10 +88,10 @@ mod tests {
     use super::*;
     use crate::memory::Pages;
 
-    /// What a child is to do; it runs one test of this file.
+    /// The action of a child process that runs one test of this file.
     const CHILD: &str = "GABION_TEST_DUMPS";
 
-    /// Bytes that stand nowhere in the program.
+    /// Returns bytes that do not occur in the program.
     fn mixed(bytes: &[u8; 32], with: u8) -> Vec<u8> {
         bytes.iter().map(|byte| byte ^ with).collect()
     }
@@ -105,7 +107,8 @@ mod tests {
     fn core_dumps_contain_no_secrets() {
         if let Ok(what) = std::env::var(CHILD) {
             let mut pages = Pages::new(32).unwrap();
-            // Byte by byte: a copy of 32 bytes stays in a vector register of AVX-512, which a core has, too.
+            // Copy byte by byte: a copy of 32 bytes stays in an AVX-512 register, which a core dump
+            // contains, too.
             for (to, from) in pages.bytes_mut().unwrap().iter_mut().zip(ON_PAGES) {
                 *to = std::hint::black_box(from ^ 0x55);
             }
@@ -145,7 +148,7 @@ mod tests {
         assert_eq!(run("none"), (false, Vec::new()));
     }
 
-    /// What comes after that is locked, too; and where there is a limit nothing is.
+    /// Later allocations are locked, too; with a finite limit nothing is locked.
     #[test]
     fn a_process_is_locked_as_a_whole_or_says_why_not() {
         if std::env::var_os(CHILD).is_none() {

@@ -1,4 +1,4 @@
-//! What a key promises to conform to: what it may be, and what may be done with it.
+//! Conformance labels: the standards that a key and its uses promise to follow.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,20 +13,23 @@ use super::symmetric::Symmetric;
 use crate::error::Error;
 use crate::rsa::Scheme;
 
-/// A label of conformance. A key has it from its making on, and whoever describes the key says it.
+/// A conformance label. A key gets its labels when it is created, and descriptions of the key
+/// include them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Conformance {
-    /// The algorithms of CNSA 2.0 that there are here: ML-KEM-1024, ML-DSA-87, AES-256-GCM, HMAC with SHA-384 or SHA-512.
+    /// The CNSA 2.0 algorithms: ML-KEM-1024, ML-DSA-87, AES-256-GCM, HMAC with SHA-384 or SHA-512.
     Cnsa2,
-    /// Algorithms that FIPS standards approve. It says nothing of the module that computes.
+    /// Algorithms that FIPS standards approve. This is no statement about the module that runs
+    /// them.
     FipsAlg,
-    /// The key is held in software, as every key here is.
+    /// The key is held in software, as every key of this service.
     Software,
 }
 
-/// Fewest bytes of a symmetric key of `cnsa2`: as many as its AES has (CNSA 2.0, 256 bits). An HMAC's key is at least as strong as
-/// that by its hash alone (NIST SP 800-107r1, section 5.3.4), and no stronger than it is long.
+/// The minimum size of a symmetric `cnsa2` key in bytes: that of its AES (CNSA 2.0, 256 bits). The
+/// strength of an HMAC key is limited by its length; the hash alone is strong enough (NIST SP
+/// 800-107r1, section 5.3.4).
 const CNSA2_SECRET_MIN: usize = 32;
 
 /// The labels of a key.
@@ -35,7 +38,7 @@ pub type Conformances = BTreeSet<Conformance>;
 impl Conformance {
     const ALL: [Conformance; 3] = [Conformance::Cnsa2, Conformance::FipsAlg, Conformance::Software];
 
-    /// How it is written.
+    /// Returns the label's text.
     pub fn as_str(self) -> &'static str {
         match self {
             Conformance::Cnsa2 => "cnsa2",
@@ -44,7 +47,7 @@ impl Conformance {
         }
     }
 
-    /// Whether what a key does must be in a standard.
+    /// Returns whether the label requires uses that a standard defines.
     pub fn is_of_standards(self) -> bool {
         match self {
             Conformance::Cnsa2 | Conformance::FipsAlg => true,
@@ -52,7 +55,7 @@ impl Conformance {
         }
     }
 
-    /// Refuses an algorithm that does not conform.
+    /// Rejects an algorithm that does not conform.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -64,7 +67,7 @@ impl Conformance {
             }
             (Conformance::FipsAlg, Some(pair), _) => {
                 let standard = pair.info().standard;
-                // FIPS 186-5 takes Ed25519 over from RFC 8032.
+                // FIPS 186-5 adopts Ed25519 from RFC 8032.
                 pair == Algorithm::Ed25519
                     || ["FIPS 203", "FIPS 204", "FIPS 205", "FIPS 186-5"].contains(&standard)
             }
@@ -79,7 +82,7 @@ impl Conformance {
                     | Symmetric::HmacSha384
                     | Symmetric::HmacSha512
             ),
-            // FIPS 186-5 has its signatures, NIST SP 800-56B its OAEP.
+            // FIPS 186-5 approves its signatures, NIST SP 800-56B its OAEP.
             (Conformance::FipsAlg, None, None) => algorithm.rsa().is_some(),
             (Conformance::Cnsa2, None, None) => false,
         };
@@ -89,7 +92,8 @@ impl Conformance {
         }
     }
 
-    /// Refuses a key that somebody brings and that does not conform; of a symmetric one, its bytes are so many.
+    /// Rejects an imported key that does not conform. For a symmetric key, `len` is its size in
+    /// bytes.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -109,7 +113,7 @@ impl Conformance {
         }
     }
 
-    /// Refuses a message that a key of an algorithm may not sign in that form.
+    /// Rejects a message whose form a key of the algorithm may not sign.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -134,10 +138,12 @@ impl Conformance {
         ))
     }
 
-    /// Returns the way in which a key of RSA signs a digest: if a salt's length is left to the service, that of the digest.
+    /// Returns the scheme with which an RSA key signs a digest. If the length of the salt is left
+    /// to the service, it is that of the digest.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a salt that is longer than the digest (FIPS 186-5, 5.4), and for a hash that is weaker than the key.
+    /// [`Error::Unsupported`] for a salt that is longer than the digest (FIPS 186-5, 5.4), and for
+    /// a hash that is weaker than the key.
     pub fn conforming_scheme(
         self,
         algorithm: KeyAlgorithm,
@@ -166,7 +172,8 @@ impl Conformance {
     }
 }
 
-/// Whether a hash function is as strong against collisions as a key of an algorithm that signs its digests.
+/// Returns whether the collision resistance of a hash matches the strength of a key that signs its
+/// digests.
 fn is_strong_enough(algorithm: KeyAlgorithm, hash: Prehash) -> bool {
     let needed = match (algorithm.algorithm(), algorithm.rsa()) {
         (Some(algorithm), _) => prehash_strength(algorithm),
@@ -177,9 +184,9 @@ fn is_strong_enough(algorithm: KeyAlgorithm, hash: Prehash) -> bool {
     collision_strength(hash) >= needed.unwrap_or(0)
 }
 
-/// The bits of security against collisions that a digest needs which a key signs: those of the parameter set (FIPS 204, 5.4; FIPS 205,
-/// 10.2) or of the curve (NIST SP 800-57 Part 1, tables 2 and 3; FIPS 186-5 has weaker hash functions weaken the signature). Returns
-/// `None` if the algorithm's standard asks for none.
+/// Returns the collision resistance in bits that a signed digest needs: that of the parameter set
+/// (FIPS 204, 5.4; FIPS 205, 10.2) or of the curve (NIST SP 800-57 Part 1, tables 2 and 3; by FIPS
+/// 186-5, a weaker hash weakens the signature). `None` if the algorithm's standard requires none.
 fn prehash_strength(algorithm: Algorithm) -> Option<u32> {
     let name = algorithm.name();
     match algorithm {
@@ -196,14 +203,14 @@ fn prehash_strength(algorithm: Algorithm) -> Option<u32> {
     }
 }
 
-/// The bits of security of a hash function against collisions (NIST SP 800-107r1, 4.2; FIPS 202, A.1).
+/// Returns the collision resistance of a hash in bits (NIST SP 800-107r1, 4.2; FIPS 202, A.1).
 fn collision_strength(hash: Prehash) -> u32 {
     match hash {
         Prehash::Sha2_224 | Prehash::Sha2_512_224 | Prehash::Sha3_224 => 112,
         Prehash::Sha2_256 | Prehash::Sha2_512_256 | Prehash::Sha3_256 | Prehash::Shake128 => 128,
         Prehash::Sha2_384 | Prehash::Sha3_384 => 192,
         Prehash::Sha2_512 | Prehash::Sha3_512 | Prehash::Shake256 => 256,
-        // Of a function that is not known here nothing is.
+        // An unknown hash is not trusted.
         _ => 0,
     }
 }

@@ -1,4 +1,4 @@
-//! Ids of keys and of their versions.
+//! Ids of keys and versions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use super::rsa::Rsa;
 use super::symmetric::Symmetric;
 use crate::error::Error;
 
-/// An algorithm that a key may have: its standard's name in lower case is how ids spell it. It never changes in the
-/// life of a key.
+/// An algorithm of keys. Ids use its standard's name in lower case. A key's algorithm never
+/// changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyAlgorithm(AlgorithmKind);
 
@@ -26,38 +26,38 @@ enum AlgorithmKind {
 /// The operations that keys of an algorithm support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
-    /// They sign and verify.
+    /// Sign and verify.
     Sign,
-    /// They encapsulate and decapsulate.
+    /// Encapsulate and decapsulate.
     Encapsulate,
-    /// They encrypt and decrypt.
+    /// Encrypt and decrypt.
     Encrypt,
-    /// They make and verify tags.
+    /// Make and verify tags.
     Authenticate,
-    /// They sign and verify, and they encrypt and decrypt, too: RSA.
+    /// Sign and verify, and encrypt and decrypt: RSA.
     SignAndEncrypt,
 }
 
-/// What tells a key from all others: 16 random bytes in the form of RFC 9562, version 4.
+/// The unique part of a key's id: 16 bytes, a random UUID (RFC 9562, version 4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid([u8; 16]);
 
-/// A key: `tenant/purpose/algorithm/uuid`.
+/// The id of a key: `tenant/purpose/algorithm/uuid`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: Label,
-    /// What it is for.
+    /// The purpose.
     pub purpose: Label,
-    /// What it does.
+    /// The algorithm.
     pub algorithm: KeyAlgorithm,
-    /// Which one it is.
+    /// The UUID.
     pub uuid: Uuid,
 }
 
-/// A version of a key: `tenant/purpose/algorithm/uuid#vN`. Every text is one and is written like that again, or is
-/// refused.
+/// The id of a version: `tenant/purpose/algorithm/uuid#vN`. The text form is canonical: other
+/// spellings are rejected.
 ///
 /// # Examples
 /// ```
@@ -74,13 +74,12 @@ pub struct KeyId {
 pub struct VersionId {
     /// The key.
     pub key: KeyId,
-    /// Which version, from 1.
+    /// The version's number, from 1.
     pub version: u32,
 }
 
 impl KeyAlgorithm {
-    /// Takes an algorithm of the engine that keys may have: those that sign, and stay what they are while they do, and
-    /// KEMs.
+    /// Wraps an engine algorithm that keys may have: KEMs, and signature algorithms without state.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -96,7 +95,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// Every one.
+    /// Returns all algorithms.
     pub fn all() -> impl Iterator<Item = KeyAlgorithm> {
         let symmetric = Symmetric::ALL.into_iter().map(KeyAlgorithm::from);
         let rsa = Rsa::ALL.into_iter().map(KeyAlgorithm::from);
@@ -104,11 +103,12 @@ impl KeyAlgorithm {
         of_engine.chain(symmetric).chain(rsa)
     }
 
-    /// Finds an algorithm by a name that somebody typed: capitals and hyphens do not count, so that `ecdsa-p256` and `ML-DSA-65`
-    /// are found. Ids have names of one spelling alone, which [`str::parse`] reads.
+    /// Finds an algorithm by a name that a user typed, ignoring case and hyphens, so that
+    /// `ecdsa-p256` and `ML-DSA-65` are found. Ids accept only the canonical name, which
+    /// [`str::parse`] reads.
     ///
     /// # Errors
-    /// [`Error::Unsupported`], which lists the names that are meant, or all of them.
+    /// [`Error::Unsupported`], which lists similar names, or all names.
     pub fn named(text: &str) -> Result<Self, Error> {
         let wanted = letters(text);
         if let Some(found) = Self::all().find(|known| letters(known.name()) == wanted) {
@@ -118,7 +118,7 @@ impl KeyAlgorithm {
         Err(Error::Unsupported(format!("unknown algorithm `{text}`; expected one of {names}")))
     }
 
-    /// The engine's, if it is one of those.
+    /// Returns the engine's algorithm, if it is one.
     pub fn algorithm(self) -> Option<Algorithm> {
         match self.0 {
             AlgorithmKind::Engine(algorithm) => Some(algorithm),
@@ -126,7 +126,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// The symmetric one, if it is one of those.
+    /// Returns the symmetric algorithm, if it is one.
     pub fn symmetric(self) -> Option<Symmetric> {
         match self.0 {
             AlgorithmKind::Engine(_) | AlgorithmKind::Rsa(_) => None,
@@ -134,7 +134,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// The size, if it is RSA.
+    /// Returns the size, if it is RSA.
     pub fn rsa(self) -> Option<Rsa> {
         match self.0 {
             AlgorithmKind::Engine(_) | AlgorithmKind::Symmetric(_) => None,
@@ -142,7 +142,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// What its keys do.
+    /// Returns the operations that its keys support.
     pub fn does(self) -> Capability {
         match self.0 {
             AlgorithmKind::Engine(algorithm) if algorithm.info().kind == Kind::Kem => {
@@ -155,7 +155,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// Its name as its standard writes it.
+    /// Returns the name as its standard writes it.
     pub fn name(self) -> &'static str {
         match self.0 {
             AlgorithmKind::Engine(algorithm) => algorithm.name(),
@@ -164,7 +164,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// Its place among all that there could be, for whoever counts.
+    /// Returns the algorithm's index among all possible ones, for counters.
     pub(crate) fn place(self) -> usize {
         match self.0 {
             AlgorithmKind::Engine(algorithm) => algorithm as usize,
@@ -186,8 +186,8 @@ impl From<Rsa> for KeyAlgorithm {
     }
 }
 
-/// Returns the names that contain `wanted`; else those that begin most like it, with four letters
-/// or more; else all. `wanted` is in the form of [`letters`].
+/// Returns the names that contain `wanted`; otherwise those with the longest common prefix of four
+/// letters or more; otherwise all. `wanted` is in the form of [`letters`].
 fn similar(wanted: &str) -> Vec<String> {
     let common = |known: &KeyAlgorithm| {
         let name = letters(known.name());
@@ -204,7 +204,7 @@ fn similar(wanted: &str) -> Vec<String> {
         .collect()
 }
 
-/// A name without what people write differently.
+/// Returns a name without the parts that users spell differently.
 fn letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|of| of.to_ascii_lowercase()).collect()
 }
@@ -235,14 +235,14 @@ impl fmt::Debug for KeyAlgorithm {
 }
 
 impl Uuid {
-    /// Makes one of 16 random bytes, six bits of which say that it is one.
+    /// Creates a UUID from 16 random bytes, by setting six bits.
     pub fn of_random(mut bytes: [u8; 16]) -> Self {
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Uuid(bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -276,7 +276,7 @@ impl FromStr for Uuid {
                 *byte = u8::from_str_radix(pair, 16).unwrap_or_default();
             }
         }
-        // Whatever was misread is written in another way.
+        // A misread text is written differently.
         let uuid = Self::of_random(bytes);
         if uuid.to_string() == text { Ok(uuid) } else { Err(Error::KeyId(shown(text))) }
     }
@@ -323,7 +323,7 @@ impl FromStr for VersionId {
     }
 }
 
-/// Gives serde the texts.
+/// Implements the conversions between a type and its text that serde needs.
 macro_rules! as_text {
     ($($id:ident)*) => {$(
         impl TryFrom<String> for $id {
@@ -344,7 +344,7 @@ macro_rules! as_text {
 
 as_text!(KeyId VersionId);
 
-/// As much of a text as belongs into a message.
+/// Returns a text, shortened for messages.
 fn shown(text: &str) -> String {
     text.chars().take(300).collect()
 }
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn algorithms_are_found_by_the_names_that_people_type() {
         for known in KeyAlgorithm::all() {
-            // No two names differ by hyphens or capitals alone.
+            // No two names differ only by hyphens or case.
             let same = |other: &KeyAlgorithm| letters(other.name()) == letters(known.name());
             assert_eq!(KeyAlgorithm::all().filter(same).count(), 1, "{known}");
             assert_eq!(KeyAlgorithm::named(known.name()).unwrap(), known);

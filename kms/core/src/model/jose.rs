@@ -1,11 +1,11 @@
-//! The names that JOSE has for algorithms.
+//! JOSE names of algorithms.
 
 use gabion_engine::Algorithm;
 
 use super::id::KeyAlgorithm;
 use crate::error::Error;
 
-/// What JOSE calls an algorithm.
+/// The JOSE names of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoseNames {
     /// The type of its keys in a JWK (RFC 7517, section 4.1).
@@ -15,19 +15,20 @@ pub struct JoseNames {
 }
 
 impl KeyAlgorithm {
-    /// Returns the names that JOSE has for the algorithm; `None` if it has none.
+    /// Returns the JOSE names of the algorithm; `None` if it has none.
     pub fn jose(self) -> Option<JoseNames> {
         if self.rsa().is_some() {
-            // RFC 7518, 3.5. It is how an RSA key signs if nothing else is asked for.
+            // RFC 7518, 3.5. This is the default scheme of RSA keys.
             return Some(JoseNames { kty: "RSA", alg: "PS256" });
         }
         let (kty, alg) = match self.algorithm()? {
-            // RFC 9864 would say `Ed25519`; RFC 8037's word is what libraries know.
+            // RFC 9864 names it `Ed25519`, but libraries know the name of RFC 8037.
             Algorithm::Ed25519 => ("OKP", "EdDSA"),
             Algorithm::EcdsaP256 => ("EC", "ES256"),
             Algorithm::EcdsaP384 => ("EC", "ES384"),
             Algorithm::EcdsaP521 => ("EC", "ES512"),
-            // RFC 9964 has the three of ML-DSA, draft-ietf-cose-sphincs-plus-09 three of SLH-DSA.
+            // RFC 9964 defines the three of ML-DSA, draft-ietf-cose-sphincs-plus-09 three of
+            // SLH-DSA.
             algorithm => match algorithm.name() {
                 name @ ("ML-DSA-44" | "ML-DSA-65" | "ML-DSA-87" | "SLH-DSA-SHA2-128s"
                 | "SLH-DSA-SHAKE-128s" | "SLH-DSA-SHA2-128f") => ("AKP", name),
@@ -37,7 +38,8 @@ impl KeyAlgorithm {
         Some(JoseNames { kty, alg })
     }
 
-    /// Returns the `alg` of JSON Web Tokens that its keys sign: a registered one, and so none of SLH-DSA.
+    /// Returns the `alg` of the JSON Web Tokens that its keys sign. Only registered names count, so
+    /// SLH-DSA has none.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -68,7 +70,7 @@ mod tests {
         let mut sorted = wanted.to_vec();
         sorted.sort_unstable();
         assert_eq!(found, sorted);
-        // Three sizes of RSA.
+        // RSA has three sizes.
         assert_eq!(all.len(), wanted.len() + 2);
         for other in ["slh-dsa-sha2-128s", "hmac-sha-256", "ml-kem-768", "ed25519-zip215"] {
             let refused = other.parse::<KeyAlgorithm>().map(KeyAlgorithm::jwt_alg);

@@ -1,4 +1,4 @@
-//! The state of a key and of its versions, and what may be done with them.
+//! The state of keys and versions, and the rules of their use.
 
 use std::collections::BTreeMap;
 
@@ -12,65 +12,66 @@ use crate::error::Error;
 use crate::rsa::Scheme;
 use crate::signable::Signable;
 
-/// Most labels of a key.
+/// The maximum number of labels of a key.
 pub const LABELS_MAX: usize = 64;
 
-/// Most bytes of a label's value.
+/// The maximum size of a label's value in bytes.
 const LABEL_MAX: usize = 256;
 
-/// Fewest seconds after which the clock has a key rotated: an hour, as with Vault.
+/// The minimum rotation period in seconds: an hour, as in Vault.
 pub const ROTATE_PERIOD_MIN_S: u64 = 60 * 60;
 
-/// Most seconds after which it does: ten years.
+/// The maximum rotation period in seconds: ten years.
 pub const ROTATE_PERIOD_MAX_S: u64 = 10 * 365 * 24 * 60 * 60;
 
-/// The longest lifetime of a JSON Web Token by a key that sets no limit, in seconds: a day, as that of the service's own tokens.
+/// The maximum lifetime of a JSON Web Token if the key sets no limit, in seconds: a day, the
+/// default lifetime of the service's own tokens.
 pub const JWT_MAX_LIFETIME_DEFAULT_S: u64 = 24 * 60 * 60;
 
-/// The longest lifetime that a key may set for JSON Web Tokens, in seconds: ten years.
+/// The largest limit that a key may set for the lifetime of JSON Web Tokens, in seconds: ten years.
 pub const JWT_MAX_LIFETIME_MAX_S: u64 = 10 * 365 * 24 * 60 * 60;
 
-/// How much further ahead than a period a key may be due before its time is taken for one of a clock that was wrong, in
-/// milliseconds. Clocks are set by less than that all the time.
+/// How much further ahead than one period a rotation time may be before it is considered
+/// implausible, in milliseconds. Normal clock corrections are smaller.
 const AHEAD_MS: u64 = 5 * 60 * 1000;
 
-/// What a version is used for.
+/// The use of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// To sign, or to make a tag.
+    /// Sign, or make a tag.
     Sign,
-    /// To sign a JSON Web Token, whose claims the service checked.
+    /// Sign a JSON Web Token, whose claims the service checked.
     Jwt,
-    /// To verify any of them.
+    /// Verify any of them.
     Verify,
-    /// To encrypt or to encapsulate.
+    /// Encrypt or encapsulate.
     Encrypt,
-    /// To decrypt or to decapsulate.
+    /// Decrypt or decapsulate.
     Decrypt,
 }
 
-/// Which of the smallest versions is meant.
+/// A minimum version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Minimum {
-    /// Of those that sign, make tags, encrypt or encapsulate. 0 says that only the newest does.
+    /// For signing, making tags, encrypting and encapsulating. 0 allows only the newest version.
     Sign,
-    /// Of those that verify.
+    /// For verifying.
     Verify,
-    /// Of those that decrypt or decapsulate.
+    /// For decrypting and decapsulating.
     Decrypt,
 }
 
-/// A key, as far as it is not secret and not of one version.
+/// The state of a key, without secrets and without its versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Which one.
+    /// The id.
     pub id: KeyId,
-    /// What its tenant calls it.
+    /// The name.
     pub name: Label,
-    /// When it was made, in milliseconds since 1970, by a clock that may be wrong.
+    /// The creation time in milliseconds since 1970, by a clock that may be wrong.
     pub created_ms: u64,
-    /// What people note down.
+    /// Labels for the users' own purposes.
     pub labels: BTreeMap<String, String>,
     /// The newest version.
     pub latest: u32,
@@ -82,38 +83,41 @@ pub struct Key {
     pub min_verify: u32,
     /// The oldest version that decrypts or decapsulates.
     pub min_decrypt: u32,
-    /// When it was deleted; it can be restored.
+    /// When the key was deleted. A deleted key can be restored.
     pub deleted_ms: Option<u64>,
-    /// From when on it makes nothing new: no signature, no tag, no ciphertext. What it made goes on to be verified and
-    /// decrypted.
+    /// The expiry time in milliseconds since 1970. An expired key makes no signatures, tags or
+    /// ciphertexts, but still verifies and decrypts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
-    /// Whether its private half may be given out. What was allowed once stays so.
+    /// Whether the private key may be exported. Cannot be reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_exportable: bool,
-    /// Whether Vault's paths may delete it, which destroys it.
+    /// Whether Vault's API may delete the key, which destroys it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_deletable: bool,
-    /// Whether it signs and verifies by mu alone, so that no message reaches the service. What was required once stays so.
+    /// Whether the key signs and verifies only by `mu`, so that no message reaches the service.
+    /// Cannot be reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requires_mu: bool,
-    /// The longest lifetime of a JSON Web Token that it signs, in seconds. If it is there, the key signs nothing else, and stays so:
-    /// another signature could be a token that lives longer.
+    /// The maximum lifetime in seconds of the JSON Web Tokens that the key signs. If set, the key
+    /// signs nothing else, because another signature could be a token that lives longer. Cannot be
+    /// reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwt_max_lifetime_s: Option<u64>,
-    /// Whether the disk has the record of each use before its answer. None: as the service is set up.
+    /// Whether the audit record of each use is synced to the disk before the answer. `None`: the
+    /// service's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_durable: Option<bool>,
-    /// Where its first version comes from.
+    /// The origin of the first version.
     #[serde(default, skip_serializing_if = "Origin::is_made")]
     pub origin: Origin,
-    /// What it promises to conform to, from its making on.
+    /// The standards that the key promises to conform to, since its creation.
     #[serde(default, skip_serializing_if = "Conformances::is_empty")]
     pub conformance: Conformances,
-    /// After how many seconds the clock has it rotated. None: never.
+    /// The rotation period in seconds. `None`: no automatic rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotate_period_s: Option<u64>,
-    /// When it is next. There if and only if there is a period.
+    /// The next rotation. Set if and only if there is a period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotates_ms: Option<u64>,
 }
@@ -122,25 +126,26 @@ pub struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotationTime {
-    /// Next, in milliseconds since 1970.
+    /// The next rotation in milliseconds since 1970.
     pub at_ms: u64,
-    /// And after how many seconds from then on.
+    /// The rotation period in seconds.
     pub period_s: u64,
 }
 
 impl RotationTime {
-    /// The time of a period that begins at a time.
+    /// Returns the time one period after `now_ms`.
     pub fn after(now_ms: u64, period_s: u64) -> Self {
         RotationTime { at_ms: now_ms.saturating_add(period_s.saturating_mul(1000)), period_s }
     }
 
-    /// Whether it is further ahead than any rotation until now has put it: a clock was wrong then, or is now.
+    /// Returns whether the time is further ahead than any rotation could have set it: a clock was
+    /// wrong then, or is now.
     pub fn is_too_far(&self, now_ms: u64) -> bool {
         self.at_ms > RotationTime::after(now_ms, self.period_s).at_ms.saturating_add(AHEAD_MS)
     }
 }
 
-/// Refuses a period that no key is rotated by.
+/// Rejects a rotation period that is out of range.
 ///
 /// # Errors
 /// [`Error::Parameter`].
@@ -154,21 +159,22 @@ pub fn check_rotate_period(period_s: u64) -> Result<(), Error> {
     }
 }
 
-/// Where the first version of a key comes from, and by that what may make further ones.
+/// The origin of a key's first version, which determines how further ones are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// It was made here.
+    /// The key was generated by the service.
     #[default]
     Made,
-    /// Somebody brought it.
+    /// The key was imported.
     Imported,
-    /// Somebody brought it, and brings all others as well: nothing rotates it here.
+    /// The key was imported, and all its further versions are imported, too: it cannot be rotated
+    /// here.
     Fixed,
 }
 
 impl Origin {
-    /// Whether it was made here.
+    /// Returns whether the key was generated by the service.
     pub fn is_made(&self) -> bool {
         *self == Origin::Made
     }
@@ -178,26 +184,26 @@ impl Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It may.
+    /// The version may be used.
     Enabled,
-    /// Not until it is enabled again.
+    /// The version may not be used until it is enabled again.
     Disabled,
 }
 
-/// A version, as far as it is not secret. One that was destroyed has no record that says anything.
+/// The state of a version, without secrets. A destroyed version has only a tombstone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
-    /// Its number, from 1.
+    /// The version's number, from 1.
     pub version: u32,
-    /// When it was made, in milliseconds since 1970, by a clock that may be wrong.
+    /// The creation time in milliseconds since 1970, by a clock that may be wrong.
     pub created_ms: u64,
     /// Whether it may be used.
     pub state: State,
 }
 
 impl Key {
-    /// A new key with one version.
+    /// Creates a key with one version.
     pub fn new(id: KeyId, name: Label, now_ms: u64) -> Self {
         Key {
             id,
@@ -223,10 +229,11 @@ impl Key {
         }
     }
 
-    /// The version that is meant, if it may be used so as far as the key says: the newest one where none is named.
+    /// Returns the requested version, or the newest one, if the key's state permits this use.
     ///
     /// # Errors
-    /// [`Error::Deleted`], [`Error::JwtRequired`], [`Error::NoVersion`], [`Error::VersionDestroyed`], [`Error::NotAllowed`].
+    /// [`Error::Deleted`], [`Error::JwtRequired`], [`Error::NoVersion`],
+    /// [`Error::VersionDestroyed`], [`Error::NotAllowed`].
     pub fn version_for(&self, what: Use, version: Option<u32>) -> Result<u32, Error> {
         self.check_not_deleted()?;
         if what == Use::Sign && self.jwt_max_lifetime_s.is_some() {
@@ -246,7 +253,7 @@ impl Key {
         }
     }
 
-    /// A version of this key that was not trimmed.
+    /// Checks that a version exists and was not trimmed.
     ///
     /// # Errors
     /// [`Error::NoVersion`] and [`Error::VersionDestroyed`].
@@ -260,10 +267,10 @@ impl Key {
         }
     }
 
-    /// The key with one version more, which is made now.
+    /// Returns the key with another version, created now.
     ///
     /// # Errors
-    /// [`Error::Deleted`]; four thousand million versions.
+    /// [`Error::Deleted`]; 2^32 versions.
     pub fn rotated(&self, now_ms: u64) -> Result<Self, Error> {
         self.check_not_deleted()?;
         let latest = self.latest.checked_add(1).ok_or(Error::TooLarge {
@@ -276,11 +283,12 @@ impl Key {
         Ok(Key { latest, rotates_ms, ..self.clone() })
     }
 
-    /// The key, which the clock has rotated when its newest version is so many seconds old, or no longer. One that has that
-    /// period already is due when it was.
+    /// Returns the key with another rotation period, counted from its newest version; `None`
+    /// disables automatic rotation. Setting the current period again does not change the rotation
+    /// time.
     ///
     /// # Errors
-    /// [`Error::Deleted`]; a period that is too short or too long; a key whose versions are imported, all of them.
+    /// [`Error::Deleted`]; a period that is out of range; a key whose versions are all imported.
     pub fn rotating(
         &self,
         period_s: Option<u64>,
@@ -296,25 +304,25 @@ impl Key {
         if self.rotate_period_s == Some(period_s) {
             return Ok(self.clone());
         }
-        // A version that was made by a clock that was ahead is not younger than one that is made now.
+        // If a clock that was ahead made the version, treat it as created now.
         let due = RotationTime::after(made_ms.min(now_ms), period_s);
         Ok(Key { rotate_period_s: Some(due.period_s), rotates_ms: Some(due.at_ms), ..self.clone() })
     }
 
-    /// The key, whose time to be rotated comes a period from now.
+    /// Returns the key with its next rotation one period from now.
     pub fn reschedule(&self, now_ms: u64) -> Self {
         let rotates_ms =
             self.rotate_period_s.map(|period_s| RotationTime::after(now_ms, period_s).at_ms);
         Key { rotates_ms, ..self.clone() }
     }
 
-    /// When the clock has it rotated. None where it does not: it has no period, or is deleted.
+    /// Returns when the key is rotated automatically; `None` if it has no period or is deleted.
     pub fn due(&self) -> Option<RotationTime> {
         let due = RotationTime { at_ms: self.rotates_ms?, period_s: self.rotate_period_s? };
         self.deleted_ms.is_none().then_some(due)
     }
 
-    /// Refuses a key that nothing rotates here.
+    /// Rejects a key that cannot be rotated here.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -327,7 +335,7 @@ impl Key {
         }
     }
 
-    /// The key with another smallest version for a use.
+    /// Returns the key with another minimum version.
     ///
     /// # Errors
     /// [`Error::NoVersion`]; a version that was trimmed.
@@ -348,10 +356,11 @@ impl Key {
         Ok(key)
     }
 
-    /// The key without the versions before one, for good. None of them may be in use.
+    /// Returns the key without the versions before `before`, permanently. No minimum version may
+    /// still allow them.
     ///
     /// # Errors
-    /// [`Error::NoVersion`]; a version that some use still allows.
+    /// [`Error::NoVersion`]; a version that a minimum still allows.
     pub fn trimmed(&self, before: u32) -> Result<Self, Error> {
         self.check_not_deleted()?;
         self.existing(before)?;
@@ -364,7 +373,7 @@ impl Key {
         }
     }
 
-    /// The key, deleted: nothing uses it until it is restored.
+    /// Returns the key as deleted: it cannot be used until it is restored.
     ///
     /// # Errors
     /// [`Error::Deleted`].
@@ -373,7 +382,7 @@ impl Key {
         Ok(Key { deleted_ms: Some(now_ms), ..self.clone() })
     }
 
-    /// The key, restored.
+    /// Returns the restored key.
     ///
     /// # Errors
     /// A key that is not deleted.
@@ -384,10 +393,10 @@ impl Key {
         }
     }
 
-    /// The key with other labels.
+    /// Returns the key with other labels.
     ///
     /// # Errors
-    /// Too many; one whose name is none, or whose value is too long.
+    /// Too many labels; an invalid name or a value that is too long.
     pub fn labelled(&self, labels: BTreeMap<String, String>) -> Result<Self, Error> {
         self.check_not_deleted()?;
         let limit = |what, most, got| {
@@ -401,7 +410,7 @@ impl Key {
         Ok(Key { labels, ..self.clone() })
     }
 
-    /// The key, with another time from when on it makes nothing new.
+    /// Returns the key with another expiry time.
     ///
     /// # Errors
     /// [`Error::Deleted`].
@@ -410,7 +419,7 @@ impl Key {
         Ok(Key { expires_ms, ..self.clone() })
     }
 
-    /// The key, whose private half may be given out.
+    /// Returns the key as exportable.
     ///
     /// # Errors
     /// [`Error::Deleted`].
@@ -419,10 +428,11 @@ impl Key {
         Ok(Key { is_exportable: true, ..self.clone() })
     }
 
-    /// Returns the key, which signs and verifies by mu alone from now on.
+    /// Returns the key, restricted to signing and verifying by `mu`.
     ///
     /// # Errors
-    /// [`Error::Deleted`]; [`Error::Unsupported`] unless it is an ML-DSA key that signs anything besides JSON Web Tokens.
+    /// [`Error::Deleted`]; [`Error::Unsupported`] if it is not an ML-DSA key, or signs only JSON
+    /// Web Tokens.
     pub fn requiring_mu(&self) -> Result<Self, Error> {
         self.check_not_deleted()?;
         check_takes_mu(self.id.algorithm)?;
@@ -432,7 +442,8 @@ impl Key {
         }
     }
 
-    /// Returns the key, which signs JSON Web Tokens alone from now on, of so many seconds at most.
+    /// Returns the key, restricted to signing JSON Web Tokens with this maximum lifetime in
+    /// seconds.
     ///
     /// # Errors
     /// [`Error::Deleted`]; those of [`check_jwt_limit`].
@@ -442,7 +453,7 @@ impl Key {
         Ok(Key { jwt_max_lifetime_s: Some(lifetime_s), ..self.clone() })
     }
 
-    /// Refuses a JSON Web Token that ends too late, counted from `now_s`.
+    /// Rejects a JSON Web Token whose lifetime, counted from `now_s`, exceeds the key's limit.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -461,7 +472,7 @@ impl Key {
         )))
     }
 
-    /// The key, which Vault's paths may delete, or not.
+    /// Returns the key with another permission for Vault's API to delete it.
     ///
     /// # Errors
     /// [`Error::Deleted`].
@@ -470,7 +481,8 @@ impl Key {
         Ok(Key { is_deletable, ..self.clone() })
     }
 
-    /// The key, whose uses the disk is told of before their answers, or not, or as the service is set up.
+    /// Returns the key with another durability of the audit records of its uses; `None` for the
+    /// service's default.
     ///
     /// # Errors
     /// [`Error::Deleted`].
@@ -479,7 +491,7 @@ impl Key {
         Ok(Key { is_durable, ..self.clone() })
     }
 
-    /// Refuses a key that makes nothing new any more.
+    /// Rejects an expired key.
     ///
     /// # Errors
     /// [`Error::Expired`].
@@ -490,7 +502,7 @@ impl Key {
         }
     }
 
-    /// Refuses mu unless the algorithm signs it, and anything else if the key requires mu.
+    /// Rejects `mu` unless the algorithm signs it, and anything else if the key requires `mu`.
     ///
     /// # Errors
     /// [`Error::Unsupported`], [`Error::MuRequired`].
@@ -502,7 +514,7 @@ impl Key {
         }
     }
 
-    /// Refuses a message to sign whose form the key or its labels do not take.
+    /// Rejects a message to sign whose form the key or its labels do not allow.
     ///
     /// # Errors
     /// [`Error::Unsupported`], [`Error::MuRequired`].
@@ -512,10 +524,11 @@ impl Key {
         self.conformance.iter().try_for_each(|label| label.check_message(algorithm, message))
     }
 
-    /// Returns what the key signs: a message whose form it takes, or a digest under the scheme that its labels require.
+    /// Returns what the key signs: a message whose form it allows, or a digest under the scheme
+    /// that its labels require.
     ///
     /// # Errors
-    /// As [`Self::check_message`] and [`Self::conforming_scheme`].
+    /// Those of [`Self::check_message`] and [`Self::conforming_scheme`].
     pub(crate) fn conforming<'a>(&self, signable: Signable<'a>) -> Result<Signable<'a>, Error> {
         match signable {
             Signable::Message(message) => self.check_message(&message).map(|()| signable),
@@ -525,17 +538,17 @@ impl Key {
         }
     }
 
-    /// Returns the way in which the key signs a digest by RSA, as its labels have it.
+    /// Returns the scheme with which the key signs an RSA digest under its labels.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for one that they do not take.
+    /// [`Error::Unsupported`] for a scheme that the labels exclude.
     pub fn conforming_scheme(&self, scheme: Scheme) -> Result<Scheme, Error> {
         let algorithm = self.id.algorithm;
         let conforming = |scheme, label: &Conformance| label.conforming_scheme(algorithm, scheme);
         self.conformance.iter().try_fold(scheme, conforming)
     }
 
-    /// Refuses a form of message that no standard has, by the name that says so, where a label of the key asks for
+    /// Rejects a nonstandard form of message, given by its name, if a label of the key requires
     /// standard ones.
     ///
     /// # Errors
@@ -547,8 +560,10 @@ impl Key {
         })
     }
 
-    /// Refuses to derive a key for tags from the key's secret if a label asks for what standards approve: they approve no key for
-    /// several purposes (NIST SP 800-57 Part 1, section 5.2). Refuses it too if the key requires mu, since messages would reach the service.
+    /// Checks that HMAC keys may be derived from the key's secret. Labels that require approved
+    /// uses exclude it, because standards approve no key for several purposes (NIST SP 800-57 Part
+    /// 1, section 5.2). Keys that require `mu` exclude it, because messages would reach the
+    /// service.
     ///
     /// # Errors
     /// [`Error::Unsupported`], [`Error::MuRequired`].
@@ -564,7 +579,7 @@ impl Key {
         })
     }
 
-    /// Refuses a key that is deleted.
+    /// Rejects a deleted key.
     ///
     /// # Errors
     /// [`Error::Deleted`].
@@ -573,7 +588,8 @@ impl Key {
     }
 }
 
-/// Refuses algorithms that do not sign mu, the message representative of ML-DSA (FIPS 204, Algorithm 7, line 6).
+/// Rejects algorithms that do not sign `mu`, the message representative of ML-DSA (FIPS 204,
+/// Algorithm 7, line 6).
 ///
 /// # Errors
 /// [`Error::Unsupported`].
@@ -584,11 +600,11 @@ pub fn check_takes_mu(algorithm: KeyAlgorithm) -> Result<(), Error> {
     }
 }
 
-/// Refuses a limit on JSON Web Tokens that no key of an algorithm has.
+/// Rejects a limit on JSON Web Tokens that keys of the algorithm cannot have.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for algorithms that sign no such tokens, and for keys that require mu; [`Error::Parameter`] for a
-/// lifetime that is too short or too long.
+/// [`Error::Unsupported`] for algorithms that cannot sign such tokens, and for keys that require
+/// `mu`; [`Error::Parameter`] for a lifetime that is out of range.
 pub fn check_jwt_limit(
     algorithm: KeyAlgorithm,
     requires_mu: bool,
@@ -614,7 +630,7 @@ fn mu_or_jwt() -> Error {
 }
 
 impl Version {
-    /// Refuses a version that is disabled.
+    /// Rejects a disabled version.
     ///
     /// # Errors
     /// [`Error::Disabled`].
@@ -643,7 +659,8 @@ mod tests {
     fn a_key_is_due_when_its_newest_version_is_old_enough() {
         let daily = key().rotating(Some(DAY_S), NOW, NOW + 5).unwrap();
         assert_eq!(daily.due(), Some(RotationTime { at_ms: NOW + DAY, period_s: DAY_S }));
-        // Said again it is what it was; said otherwise it counts from the version; by a clock that was ahead from now on.
+        // Setting the same period again changes nothing. Another period counts from the version, or
+        // from now if a clock was ahead.
         assert_eq!(daily.rotating(Some(DAY_S), NOW + 9, NOW + 9).unwrap(), daily);
         let other = daily.rotating(Some(2 * DAY_S), NOW, NOW + DAY).unwrap();
         assert_eq!(other.rotates_ms, Some(NOW + 2 * DAY));
@@ -657,7 +674,7 @@ mod tests {
         let ended = daily.rotating(None, NOW, NOW).unwrap();
         assert_eq!((ended.due(), &ended), (None, &key()));
         assert_eq!((key().rotated(NOW).unwrap().due(), key().reschedule(NOW)), (None, key()));
-        // It waits while it is deleted.
+        // A deleted key is not rotated.
         let deleted = daily.deleted(NOW).unwrap();
         assert_eq!((deleted.due(), deleted.restored().unwrap().due()), (None, daily.due()));
         assert_eq!(deleted.rotating(None, NOW, NOW), Err(Error::Deleted));
@@ -688,7 +705,8 @@ mod tests {
         assert!(last.is_too_far(NOW) && !last.is_too_far(u64::MAX));
     }
 
-    /// What older programs wrote is read, and what they could not keep is not written for them.
+    /// Records of older programs are readable, and fields that they do not know are written only if
+    /// set.
     #[test]
     fn a_key_without_a_period_is_written_as_before() {
         let text = serde_json::to_string(&key()).unwrap();

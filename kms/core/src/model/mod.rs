@@ -1,14 +1,15 @@
-//! What a key is, without its bytes: names, ids, versions, and what may be done with which.
+//! Keys without their material: names, ids, versions, and the rules of their use.
 //!
 //! ```text
 //!   tenant/purpose/algorithm/uuid#vN     a version: VersionId        Label   a name in Vault's charset
 //!   tenant/purpose/algorithm/uuid        a key: KeyId                Key     its state; Version  one version's state
 //!
 //!   versions   1 ... min_available ... min_verify, min_decrypt, min_sign ... latest
-//!              trimmed                 what may be used
+//!              trimmed                 usable
 //! ```
 //!
-//! Nothing here reads a clock, draws a number or writes anything: a change is a value that takes another.
+//! Nothing here reads a clock, draws a random number or writes anything: a change returns a new
+//! value.
 
 mod conformance;
 mod id;

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Most bytes of a name.
+/// The maximum length of a name in bytes.
 pub const NAME_MAX: usize = 64;
 
-/// A name, in the charset that Vault gives the names of keys: `\w(([\w-.]+)?\w)?`, where `\w` is `0-9A-Za-z_`.
+/// A name, in the charset of Vault's key names: `\w(([\w-.]+)?\w)?`, where `\w` is `0-9A-Za-z_`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Label(String);
 
 impl Label {
-    /// Takes a name.
+    /// Validates a name. `what` is its kind, for the error message.
     ///
     /// # Errors
-    /// [`Error::Name`], which says of what it was to be one.
+    /// [`Error::Name`].
     pub fn new(what: &'static str, text: &str) -> Result<Self, Error> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let bytes = text.as_bytes();
@@ -36,7 +36,7 @@ impl Label {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,6 +1,6 @@
-//! RSA keys, which every user of Transit has some of.
+//! RSA keys, for compatibility with Vault's Transit.
 
-/// The size of an RSA key. It signs and verifies, and it encrypts and decrypts by OAEP (RFC 8017).
+/// The size of an RSA key. RSA keys sign and verify, and encrypt and decrypt by OAEP (RFC 8017).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rsa {
     /// 2048 bits.
@@ -12,10 +12,10 @@ pub enum Rsa {
 }
 
 impl Rsa {
-    /// Every one.
+    /// All sizes.
     pub const ALL: [Rsa; 3] = [Rsa::Rsa2048, Rsa::Rsa3072, Rsa::Rsa4096];
 
-    /// How ids spell it.
+    /// Returns the name in ids.
     pub fn name(self) -> &'static str {
         match self {
             Rsa::Rsa2048 => "rsa-2048",
@@ -24,7 +24,7 @@ impl Rsa {
         }
     }
 
-    /// Bits of the modulus.
+    /// Returns the size of the modulus in bits.
     pub const fn bits(self) -> usize {
         match self {
             Rsa::Rsa2048 => 2048,

@@ -1,14 +1,14 @@
-//! Algorithms whose keys are secret bytes that both sides have.
+//! Symmetric algorithms.
 
-/// What a symmetric key does.
+/// A symmetric algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symmetric {
-    /// XAES-256-GCM (C2SP): 24 random bytes make a key and a nonce for each message, so that none ever runs out.
+    /// XAES-256-GCM (C2SP). Its random nonces of 24 bytes do not limit the number of messages.
     Xaes256Gcm,
-    /// AES-256-GCM with 12 random bytes as nonce (NIST SP 800-38D, section 8.2.2): counted, 2^32 messages a version at
-    /// most.
+    /// AES-256-GCM with random nonces of 12 bytes (NIST SP 800-38D, section 8.2.2). Limited to 2^32
+    /// messages per version.
     Aes256Gcm96,
-    /// ChaCha20-Poly1305 (RFC 8439) with 12 random bytes as nonce: counted, too.
+    /// ChaCha20-Poly1305 (RFC 8439) with random nonces of 12 bytes. Limited in the same way.
     ChaCha20Poly1305,
     /// HMAC (FIPS 198-1) with SHA-256.
     HmacSha256,
@@ -19,7 +19,7 @@ pub enum Symmetric {
 }
 
 impl Symmetric {
-    /// Every one.
+    /// All algorithms.
     pub const ALL: [Symmetric; 6] = [
         Symmetric::Xaes256Gcm,
         Symmetric::Aes256Gcm96,
@@ -29,7 +29,7 @@ impl Symmetric {
         Symmetric::HmacSha512,
     ];
 
-    /// How ids spell it.
+    /// Returns the name in ids.
     pub fn name(self) -> &'static str {
         match self {
             Symmetric::Xaes256Gcm => "xaes-256-gcm",
@@ -41,7 +41,7 @@ impl Symmetric {
         }
     }
 
-    /// Whether it encrypts. The others authenticate.
+    /// Returns whether it encrypts. The others make tags.
     pub fn is_aead(self) -> bool {
         match self {
             Symmetric::Xaes256Gcm | Symmetric::Aes256Gcm96 | Symmetric::ChaCha20Poly1305 => true,
@@ -49,7 +49,8 @@ impl Symmetric {
         }
     }
 
-    /// Whether its nonces are so short that random ones may meet: then messages are counted.
+    /// Returns whether its random nonces are so short that they may collide. Then messages are
+    /// counted.
     pub fn is_counted(self) -> bool {
         match self {
             Symmetric::Aes256Gcm96 | Symmetric::ChaCha20Poly1305 => true,
@@ -60,7 +61,7 @@ impl Symmetric {
         }
     }
 
-    /// Bytes of a key that is drawn: for HMAC, as many as its tag has.
+    /// Returns the size of a generated key in bytes: for HMAC, that of its tag.
     pub fn key_len(self) -> usize {
         match self {
             Symmetric::Xaes256Gcm

@@ -134,7 +134,7 @@ impl Histogram {
     }
 }
 
-/// Returns the empty name, followed by the algorithms in the order of [`KeyAlgorithm::place`].
+/// Returns `none`, followed by the algorithms in the order of [`KeyAlgorithm::place`].
 fn names() -> impl Iterator<Item = &'static str> {
     let of_engine = gabion_engine::ALGORITHMS.iter().map(|info| info.name);
     let symmetric = Symmetric::ALL.into_iter().map(Symmetric::name);

@@ -1,4 +1,4 @@
-//! Encryption that is authenticated.
+//! Authenticated encryption.
 
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes256Gcm, Nonce, Tag};
@@ -10,16 +10,17 @@ use super::xaes::{self, Xaes256Gcm};
 use crate::error::Error;
 use crate::model::Symmetric;
 
-/// Bytes of a tag.
+/// The size of a tag in bytes.
 const TAG: usize = 16;
 
-/// Bytes of a short nonce.
+/// The size of a short nonce in bytes.
 const SHORT: usize = 12;
 
-/// Most bytes of a message. AES-GCM has room for 64 GiB (NIST SP 800-38D, section 5.2.1.1); nobody waits for that here.
+/// The maximum size of a message in bytes. AES-GCM would allow 64 GiB (NIST SP 800-38D, section
+/// 5.2.1.1), but that takes too long.
 pub const MESSAGE_MAX: usize = 1 << 30;
 
-/// A key that encrypts, expanded.
+/// An expanded encryption key.
 pub enum Aead {
     Xaes(Box<Xaes256Gcm>),
     Gcm(Box<Aes256Gcm>),
@@ -27,7 +28,7 @@ pub enum Aead {
 }
 
 impl Aead {
-    /// None for an algorithm that does not encrypt, and for a key of another length.
+    /// Expands a key; `None` if the algorithm does not encrypt or the key's size is wrong.
     pub fn new(algorithm: Symmetric, key: &[u8]) -> Option<Self> {
         let key: &[u8; 32] = key.try_into().ok()?;
         match algorithm {
@@ -40,7 +41,7 @@ impl Aead {
         }
     }
 
-    /// Encrypts under a nonce that is drawn: nonce, ciphertext and tag in one.
+    /// Encrypts with a random nonce. Returns nonce, ciphertext and tag, concatenated.
     ///
     /// # Errors
     /// A message that is too long; no randomness.
@@ -51,7 +52,8 @@ impl Aead {
         self.seal_with(nonce, plain, beside)
     }
 
-    /// Encrypts under a nonce that nobody else takes with this key: nonce, ciphertext and tag in one.
+    /// Encrypts with a nonce, which must be unique for this key. Returns nonce, ciphertext and tag,
+    /// concatenated.
     pub fn seal_with(&self, nonce: &[u8], plain: &[u8], beside: &[u8]) -> Result<Vec<u8>, Error> {
         let too_large =
             || Error::TooLarge { what: "bytes to encrypt", most: MESSAGE_MAX, got: plain.len() };
@@ -86,7 +88,7 @@ impl Aead {
         }
     }
 
-    /// Decrypts what [`Self::seal`] made. None of anything else, whatever is wrong with it.
+    /// Decrypts the output of [`Self::seal`]; `None` for anything else, without the cause.
     pub fn open(&self, sealed: &[u8], beside: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (nonce, rest) = sealed.split_at_checked(self.nonce_len())?;
         let (bytes, tag) = rest.split_last_chunk::<TAG>()?;
@@ -114,7 +116,7 @@ impl Aead {
         }
     }
 
-    /// The cipher that a nonce of the right length is for.
+    /// Returns the cipher for a nonce of the right length.
     fn keyed(&self, nonce: &[u8]) -> Option<KeyedCipher<'_>> {
         Some(match self {
             Aead::Xaes(key) => {

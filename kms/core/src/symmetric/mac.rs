@@ -1,4 +1,4 @@
-//! Tags: HMAC (FIPS 198-1).
+//! HMAC tags (FIPS 198-1).
 
 use gabion_engine::Prehash;
 use hmac::{Hmac, KeyInit, Mac as _};
@@ -7,19 +7,19 @@ use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 
 use crate::model::Symmetric;
 
-/// Fewest bytes of a key (NIST SP 800-224, section 4: 128 bits).
+/// The minimum size of a key in bytes (NIST SP 800-224, section 4: 128 bits).
 pub const MAC_KEY_MIN: usize = 16;
 
-/// Most bytes of a key: what is longer was hashed by whoever made it.
+/// The maximum size of a key in bytes. Longer keys should be hashed first.
 pub const MAC_KEY_MAX: usize = 512;
 
-/// What the pieces of a message have come to, under a key.
+/// The HMAC state of a message that arrives in pieces.
 pub struct MacPieces(Mac);
 
-/// Lists the hashes once: how tags and digests name each.
+/// Defines [`Mac`] and its methods from one list of hashes.
 macro_rules! hashes {
     ($($hash:ident = $prehash:ident;)*) => {
-        /// A key that makes tags, expanded.
+        /// An expanded HMAC key.
         pub enum Mac {
             $($hash(Box<Hmac<$hash>>),)*
         }
@@ -45,7 +45,7 @@ macro_rules! hashes {
                 }
             }
 
-            /// A message of which nothing came.
+            /// Begins a message that arrives in pieces.
             pub fn pieces(&self) -> MacPieces {
                 MacPieces(match self {
                     $(Mac::$hash(key) => Mac::$hash(key.clone()),)*
@@ -54,14 +54,14 @@ macro_rules! hashes {
         }
 
         impl MacPieces {
-            /// Takes the next piece.
+            /// Adds the next piece.
             pub fn add(&mut self, piece: &[u8]) {
                 match &mut self.0 {
                     $(Mac::$hash(state) => state.update(piece),)*
                 }
             }
 
-            /// The tag of all that came.
+            /// Returns the tag of all pieces.
             pub fn tag(&self) -> Vec<u8> {
                 match &self.0 {
                     $(Mac::$hash(state) => made(&**state),)*
@@ -83,7 +83,7 @@ hashes! {
 }
 
 impl Mac {
-    /// None for an algorithm that makes no tags, and for a key that is too short or too long.
+    /// Expands a key; `None` if the algorithm makes no tags, or the key is too short or too long.
     pub fn new(algorithm: Symmetric, key: &[u8]) -> Option<Self> {
         let hash = match algorithm {
             Symmetric::HmacSha256 => Prehash::Sha2_256,
@@ -96,14 +96,14 @@ impl Mac {
         Mac::of_hash(hash, key)
     }
 
-    /// The tag of a message.
+    /// Returns the tag of a message.
     pub fn tag(&self, message: &[u8]) -> Vec<u8> {
         let mut pieces = self.pieces();
         pieces.add(message);
         pieces.tag()
     }
 
-    /// Bytes of a tag.
+    /// Returns the size of a tag in bytes.
     pub fn tag_len(&self) -> usize {
         self.hash().digest_len()
     }
@@ -117,8 +117,8 @@ fn made<M: hmac::Mac + Clone>(state: &M) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// RFC 4231, section 4.2, for SHA-2; NIST's example values of HMAC-SHA3 use other keys, so that SHA-3's tags are of the same
-    /// input, as OpenSSL makes them.
+    /// RFC 4231, section 4.2, for SHA-2. NIST's example values of HMAC-SHA3 use other keys, so the
+    /// expected SHA-3 tags were computed by OpenSSL for the same input.
     #[test]
     fn tags_are_the_standards() {
         for (hash, tag) in [

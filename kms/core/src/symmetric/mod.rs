@@ -1,4 +1,4 @@
-//! Symmetric keys, ready to be used.
+//! Expanded symmetric keys.
 //!
 //! ```text
 //!   bytes --> Aead   XAES-256-GCM, AES-256-GCM, ChaCha20-Poly1305:   nonce | ciphertext | tag
@@ -6,8 +6,8 @@
 //!   a secret of any key --> TagRoot --> Mac
 //! ```
 //!
-//! Nonces are the operating system's randomness. How many messages a key of short nonces may still encrypt is counted by
-//! whoever uses it.
+//! Nonces are random, from the operating system. Callers count the messages of keys with short
+//! nonces.
 
 mod aead;
 mod mac;

@@ -1,12 +1,12 @@
-//! Keys for tags, of versions whose own key does something else (ADR 0099).
+//! Derived HMAC keys of versions whose own key has another purpose (ADR 0099).
 //!
 //! ```text
-//!   the version's secret --HKDF-Extract--> TagRoot --HKDF-Expand--> a key of HMAC for each hash
+//!   the version's secret --HKDF-Extract--> TagRoot --HKDF-Expand--> an HMAC key for each hash
 //!                          salt: SALT                info: INFO, the version's id, the hash
 //! ```
 //!
-//! HKDF with SHA-256 (RFC 5869) is one-way: neither a root nor a key tells anything of the secret, and none of a version's keys
-//! tells another one.
+//! HKDF with SHA-256 (RFC 5869) is one-way: the root and the derived keys reveal nothing about the
+//! secret, and the derived keys of a version are independent.
 
 use gabion_engine::Prehash;
 use hkdf::Hkdf;
@@ -16,17 +16,17 @@ use zeroize::{Zeroize, Zeroizing};
 use super::Mac;
 use crate::model::VersionId;
 
-/// The salt, which nothing else here has that hashes a version's secret.
+/// The salt, which separates this use of the secret from all others.
 const SALT: &[u8] = b"gabion-kms hmac of a key v1";
 
-/// What stands before the version's id. No part has a zero byte.
+/// The prefix of `info`, before the version's id. No part contains a zero byte.
 const INFO: &[u8] = b"gabion-kms hmac key\0";
 
-/// What a version's keys for tags are derived from.
+/// The root of a version's derived HMAC keys.
 pub struct TagRoot(Zeroizing<[u8; 32]>);
 
 impl TagRoot {
-    /// Extracts the root of a version's secret.
+    /// Extracts the root from a version's secret.
     pub fn of_secret(secret: &[u8]) -> Self {
         let (mut extracted, _) = Hkdf::<Sha256>::extract(Some(SALT), secret);
         let root = TagRoot(Zeroizing::new(extracted.into()));
@@ -56,7 +56,8 @@ mod tests {
         base16ct::lower::encode_string(&tag)
     }
 
-    /// What was made once has to verify for ever. Computed by Python's hmac besides.
+    /// Tags have to stay verifiable, so derived keys never change. Computed with Python's hmac,
+    /// too.
     #[test]
     fn derived_keys_never_change() {
         let by = "default/transit/ed25519/0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c#v1";

@@ -1,21 +1,23 @@
-//! XAES-256-GCM (C2SP, <https://c2sp.org/XAES-256-GCM>): a key for each message of half of its nonce, by CMAC as a
-//! key-derivation function in counter mode (NIST SP 800-108r1, section 4.1).
+//! XAES-256-GCM (C2SP, <https://c2sp.org/XAES-256-GCM>): half of the nonce derives a key for each
+//! message, with CMAC as a key-derivation function in counter mode (NIST SP 800-108r1, section
+//! 4.1).
 
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aes::cipher::{BlockCipherEncrypt, KeyInit};
 use aes_gcm::aes::{Aes256, Block};
 use zeroize::Zeroize;
 
-/// Bytes of a nonce: half of it makes the key, half of it is that key's nonce.
+/// The size of a nonce in bytes: half of it derives the key, half of it is that key's nonce.
 pub const NONCE: usize = 24;
 
-/// Bytes that make the key of a message.
+/// The number of nonce bytes that derive the key of a message.
 const OF_KEY: usize = 12;
 
-/// A key.
+/// An XAES-256-GCM key.
 pub struct Xaes256Gcm {
     cipher: Aes256,
-    /// K1 of CMAC (NIST SP 800-38B, section 6.1). No block of what is derived is a partial one, so K2 is not needed.
+    /// K1 of CMAC (NIST SP 800-38B, section 6.1). The derivation has no partial blocks, so K2 is
+    /// not needed.
     mask: Block,
 }
 
@@ -24,7 +26,7 @@ impl Xaes256Gcm {
         let cipher = Aes256::new(key.into());
         let mut mask = Block::default();
         cipher.encrypt_block(&mut mask);
-        // Doubling in GF(2^128), whatever the first bit is.
+        // Doubling in GF(2^128), in constant time with respect to the first bit.
         let reduce = 0x87 & 0_u8.wrapping_sub(mask[0] >> 7);
         let next: [u8; 16] = std::array::from_fn(|n| mask.get(n + 1).map_or(0, |byte| byte >> 7));
         for (byte, carry) in mask.iter_mut().zip(next) {
@@ -34,7 +36,7 @@ impl Xaes256Gcm {
         Xaes256Gcm { cipher, mask }
     }
 
-    /// The cipher of a nonce, and what is left of the nonce for it.
+    /// Returns the derived cipher of a nonce, and the rest of the nonce.
     pub fn derived(&self, nonce: &[u8; NONCE]) -> (Aes256Gcm, [u8; NONCE - OF_KEY]) {
         let mut key = [Block::default(); 2];
         for (block, counter) in key.iter_mut().zip(1..) {

@@ -1,6 +1,8 @@
-//! HPKE (RFC 9180) in base mode, one message a context: X-Wing (KEM 0x647a), HKDF-SHA256, AES-256-GCM.
+//! HPKE (RFC 9180) in base mode, with one message per context: X-Wing (KEM 0x647a), HKDF-SHA256,
+//! AES-256-GCM.
 //!
-//! X-Wing's shared secret goes into the key schedule as it is (draft-connolly-cfrg-xwing-kem, section 5.8).
+//! X-Wing's shared secret is the input of the key schedule without further processing
+//! (draft-connolly-cfrg-xwing-kem, section 5.8).
 
 use gabion_engine::{Algorithm, Engine, KemPrivateKey, KemPublicKey, OsEntropy};
 use hkdf::Hkdf;
@@ -12,24 +14,24 @@ use crate::error::Error;
 use crate::model::Symmetric;
 use crate::symmetric::Aead;
 
-/// Bytes of AES-GCM's nonce.
+/// The size of AES-GCM's nonce in bytes.
 const NONCE: usize = 12;
-/// Bytes of AES-GCM's tag.
+/// The size of AES-GCM's tag in bytes.
 const TAG: usize = 16;
 
-/// Which algorithms, by the numbers of RFC 9180, section 7; of the KEM, by its draft's.
+/// A cipher suite, by the numbers of RFC 9180, section 7, and of the KEM's draft.
 #[derive(Clone, Copy)]
 struct Suite {
     kem: u16,
     kdf: u16,
     aead: u16,
-    /// Bytes of the AEAD's key.
+    /// The size of the AEAD's key in bytes.
     key: usize,
 }
 
 const SUITE: Suite = Suite { kem: 0x647a, kdf: 0x0001, aead: 0x0002, key: 32 };
 
-/// Wraps a key for whoever has the private half.
+/// Wraps a key for the holder of a private key.
 ///
 /// # Errors
 /// No randomness; no healthy backend.
@@ -42,14 +44,14 @@ pub fn seal(
     let (enc, shared) = engine.encaps(public, &OsEntropy)?;
     let (aead, nonce) = SUITE.context(&shared, info)?;
     let sealed = aead.seal_with(&nonce, key, b"")?;
-    // The nonce is computed by both sides.
+    // The nonce is derived by both sides, so it is not sent.
     Ok([&enc[..], &sealed[NONCE..]].concat())
 }
 
-/// Unwraps what was wrapped for a key and for these words.
+/// Unwraps a key that was wrapped for this private key and `info`.
 ///
 /// # Errors
-/// [`Error::DecryptFailed`], whatever is wrong with it; no healthy backend.
+/// [`Error::DecryptFailed`], without the cause; no healthy backend.
 pub fn open(
     engine: &Engine,
     private: &KemPrivateKey,
@@ -73,7 +75,7 @@ pub fn open(
 }
 
 impl Suite {
-    /// RFC 9180, section 5.1: `suite_id`.
+    /// Returns `suite_id` (RFC 9180, section 5.1).
     fn id(self) -> [u8; 10] {
         let mut id = *b"HPKE\0\0\0\0\0\0";
         for (place, number) in id[4..].chunks_exact_mut(2).zip([self.kem, self.kdf, self.aead]) {
@@ -82,15 +84,15 @@ impl Suite {
         id
     }
 
-    /// The cipher of a context and its only nonce.
+    /// Returns the cipher of a context and its only nonce.
     fn context(self, shared: &[u8], info: &[u8]) -> Result<(Aead, [u8; NONCE]), Error> {
         let (key, nonce) = self.schedule(shared, info)?;
         let aead = Aead::new(Symmetric::Aes256Gcm96, &key).ok_or_else(internal)?;
         Ok((aead, nonce))
     }
 
-    /// RFC 9180, section 5.1: `KeySchedule` of the base mode. The key and the base nonce, which is that of the first
-    /// message.
+    /// Returns the key and the base nonce, which is that of the first message: `KeySchedule` of the
+    /// base mode (RFC 9180, section 5.1).
     fn schedule(
         self,
         shared: &[u8],
@@ -98,7 +100,7 @@ impl Suite {
     ) -> Result<(Zeroizing<Vec<u8>>, [u8; NONCE]), Error> {
         let (psk_id, _) = self.extract(b"", b"psk_id_hash", b"");
         let (info, _) = self.extract(b"", b"info_hash", info);
-        // The mode is 0.
+        // The base mode is 0.
         let context = [&[0_u8][..], &psk_id, &info].concat();
         let (_, secret) = self.extract(shared, b"secret", b"");
         let mut key = Zeroizing::new(vec![0; self.key]);
@@ -108,14 +110,14 @@ impl Suite {
         Ok((key, nonce))
     }
 
-    /// RFC 9180, section 4: `LabeledExtract`.
+    /// `LabeledExtract` (RFC 9180, section 4).
     fn extract(self, salt: &[u8], label: &[u8], ikm: &[u8]) -> ([u8; 32], Hkdf<Sha256>) {
         let ikm = Zeroizing::new([&b"HPKE-v1"[..], &self.id(), label, ikm].concat());
         let (prk, hkdf) = Hkdf::<Sha256>::extract(Some(salt), &ikm);
         (prk.into(), hkdf)
     }
 
-    /// RFC 9180, section 4: `LabeledExpand`.
+    /// `LabeledExpand` (RFC 9180, section 4).
     fn expand(
         self,
         prk: &Hkdf<Sha256>,
@@ -129,7 +131,7 @@ impl Suite {
     }
 }
 
-/// Lengths that the suite does not have.
+/// The error for lengths that the suite does not have.
 fn internal() -> Error {
     Error::Engine(gabion_engine::Error::Lost)
 }

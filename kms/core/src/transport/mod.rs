@@ -1,12 +1,13 @@
-//! Keys on their way: wrapped for a public key, so that nobody between its owners sees them.
+//! Key transport: keys that are wrapped for a recipient's public key.
 //!
 //! ```text
-//!   key, where it belongs --Recipient--> X-Wing:  enc | ciphertext            HPKE (RFC 9180), base mode, one message
-//!                                   \--> RSA:     OAEP(AES key) | AES-KWP(key)  as Vault's Transit imports it
+//!   key, its place --Recipient--> X-Wing:  enc | ciphertext            HPKE (RFC 9180), base mode, one message
+//!                             \--> RSA:     OAEP(AES key) | AES-KWP(key)  as Vault's Transit imports it
 //! ```
 //!
-//! What X-Wing wraps says where it belongs: whose key, which name, which algorithm, which form. Under another name it does
-//! not unwrap, so that who gets hold of a wrapped key can't import it as their own. RSA's form has no room for that.
+//! A key wrapped with X-Wing is bound to its tenant, name, algorithm and form. It does not unwrap
+//! under another name, so that an attacker with a copy cannot import it as their own key. The RSA
+//! form has no such binding.
 
 mod hpke;
 mod oaep;
@@ -31,10 +32,10 @@ pub(crate) use hpke::seal as wrap_by_x_wing;
 pub use oaep::open as open_by_rsa;
 pub use offline::{default_form, unwrap_key, wrap_key};
 
-/// Most bytes of a key that is wrapped: PKCS#8 of the largest algorithm is 7 KB.
+/// The maximum size of a wrapped key in bytes. PKCS#8 of the largest algorithm takes 7 KB.
 pub const KEY_MAX: usize = 1 << 16;
 
-/// Characters of a line of PEM (RFC 7468, section 2).
+/// The number of characters in a line of PEM (RFC 7468, section 2).
 const PEM_LINE: usize = 64;
 
 /// The method by which a key is wrapped.
@@ -42,11 +43,12 @@ const PEM_LINE: usize = 64;
 pub enum WrapMethod {
     /// HPKE (RFC 9180) with X-Wing, HKDF-SHA256 and AES-256-GCM: enc and ciphertext.
     XWing,
-    /// An AES-256 key by RSAES-OAEP of this hash, and behind it the key by AES-KWP (RFC 5649).
+    /// An AES-256 key by RSAES-OAEP with this hash, followed by the key wrapped by AES-KWP (RFC
+    /// 5649).
     RsaOaep(Hash),
 }
 
-/// Whose public key a wrapping is for.
+/// The algorithm of a wrapping public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrapper {
     /// X-Wing.
@@ -58,26 +60,27 @@ pub enum Wrapper {
 /// The form of a private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The bytes of a symmetric key; the seed of a private key, or its standard's encoding where it was made without.
+    /// The bytes of a symmetric key; the seed of a private key, or its standard's encoding if it
+    /// has no seed.
     Raw,
-    /// A private key as DER of PKCS#8, not encrypted.
+    /// A private key as unencrypted PKCS#8 DER.
     Pkcs8,
 }
 
-/// Where a wrapped key belongs.
+/// The place of a wrapped key, to which it is bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Whose.
+    /// The tenant.
     pub tenant: &'a Label,
-    /// What they call it.
+    /// The name.
     pub name: &'a Label,
-    /// What it does.
+    /// The algorithm.
     pub algorithm: KeyAlgorithm,
-    /// Its form.
+    /// The form of the key.
     pub form: Form,
 }
 
-/// Somebody for whom keys are wrapped.
+/// A recipient of wrapped keys, identified by a public key.
 #[derive(Clone)]
 pub struct Recipient {
     key: RecipientKey,
@@ -91,13 +94,13 @@ enum RecipientKey {
 }
 
 impl Form {
-    /// The form in which an algorithm's keys go where nothing is said: PKCS#8 where a standard has that.
+    /// Returns the default form of an algorithm's keys: PKCS#8 if a standard defines that.
     pub fn usual(algorithm: KeyAlgorithm) -> Self {
         let has_files = algorithm.algorithm().is_some_and(|it| FileForm::of(it).is_some());
         if has_files || algorithm.rsa().is_some() { Form::Pkcs8 } else { Form::Raw }
     }
 
-    /// How it is written.
+    /// Returns the form's text.
     pub fn as_str(self) -> &'static str {
         match self {
             Form::Raw => "raw",
@@ -117,7 +120,7 @@ impl FromStr for Form {
     }
 }
 
-/// The hashes of OAEP, which are Vault's.
+/// The hashes of OAEP, those that Vault supports.
 const OAEP_HASHES: [Hash; 4] = [Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512];
 
 impl fmt::Display for WrapMethod {
@@ -149,7 +152,7 @@ impl FromStr for WrapMethod {
 }
 
 impl Place<'_> {
-    /// What HPKE's `info` says: each part behind a zero, which none of them has.
+    /// Returns HPKE's `info`: the parts, each preceded by a zero byte, which no part contains.
     pub fn info(&self) -> Vec<u8> {
         let Place { tenant, name, algorithm, form } = self;
         format!("gabion-kms key 1\0{tenant}\0{name}\0{algorithm}\0{}", form.as_str()).into_bytes()
@@ -157,10 +160,10 @@ impl Place<'_> {
 }
 
 impl Recipient {
-    /// Whoever has the private half of a public key of X-Wing.
+    /// Creates a recipient from an X-Wing public key.
     ///
     /// # Errors
-    /// None that happens.
+    /// Does not fail for valid keys.
     pub fn of_x_wing(key: KemPublicKey) -> Result<Self, Error> {
         let form = FileForm::of(Algorithm::XWing)
             .ok_or_else(|| Error::Unsupported("X-Wing has no key files here".to_owned()))?;
@@ -168,16 +171,16 @@ impl Recipient {
         Ok(Recipient { key: RecipientKey::XWing(key), spki })
     }
 
-    /// Whoever has the private half of an RSA key.
+    /// Creates a recipient from an RSA public key.
     ///
     /// # Errors
-    /// None that happens.
+    /// Does not fail for valid keys.
     pub fn of_rsa(key: rsa::PublicKey) -> Result<Self, Error> {
         let spki = key.spki()?;
         Ok(Recipient { key: RecipientKey::Rsa(Box::new(key)), spki })
     }
 
-    /// Reads a SubjectPublicKeyInfo as DER: X-Wing's, or RSA's of 2048, 3072 or 4096 bits.
+    /// Parses a DER-encoded SubjectPublicKeyInfo: X-Wing, or RSA of 2048, 3072 or 4096 bits.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -204,12 +207,12 @@ impl Recipient {
         }
     }
 
-    /// The public key, as DER of a SubjectPublicKeyInfo.
+    /// Returns the public key as a SubjectPublicKeyInfo in DER.
     pub fn spki(&self) -> &[u8] {
         &self.spki
     }
 
-    /// The same as PEM.
+    /// Returns the public key in PEM.
     pub fn pem(&self) -> String {
         let mut pem = String::from("-----BEGIN PUBLIC KEY-----\n");
         let text = Base64::encode_string(&self.spki);
@@ -224,12 +227,13 @@ impl Recipient {
         pem
     }
 
-    /// The SHA-256 of the public key's DER, in hexadecimal: how the audit log names them.
+    /// Returns the SHA-256 of the public key's DER in hexadecimal, which names the recipient in the
+    /// audit log.
     pub fn sha256(&self) -> String {
         base16ct::lower::encode_string(&Sha256::digest(&self.spki))
     }
 
-    /// The public key of X-Wing, if it is one.
+    /// Returns the X-Wing public key, if it is one.
     pub fn x_wing(&self) -> Option<&KemPublicKey> {
         match &self.key {
             RecipientKey::XWing(key) => Some(key),
@@ -237,7 +241,7 @@ impl Recipient {
         }
     }
 
-    /// How keys are wrapped for them, where no hash of OAEP is asked for.
+    /// Returns the default wrapping method for the recipient.
     pub fn wrapping(&self) -> WrapMethod {
         match self.key {
             RecipientKey::XWing(_) => WrapMethod::XWing,
@@ -245,7 +249,7 @@ impl Recipient {
         }
     }
 
-    /// Wraps a key for them.
+    /// Wraps a key for the recipient.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; no randomness.

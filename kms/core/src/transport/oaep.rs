@@ -1,5 +1,5 @@
-//! An AES-256 key by RSAES-OAEP (RFC 8017, section 7.1), and behind it the key by AES-KWP (RFC 5649): what Vault's Transit
-//! imports, and PKCS#11 calls CKM_RSA_AES_KEY_WRAP.
+//! An AES-256 key by RSAES-OAEP (RFC 8017, section 7.1), followed by the key wrapped by AES-KWP
+//! (RFC 5649). This is the import format of Vault's Transit, and CKM_RSA_AES_KEY_WRAP of PKCS#11.
 
 use aes_kw::{KeyInit, KwpAes256};
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
@@ -9,13 +9,13 @@ use super::KEY_MAX;
 use crate::error::Error;
 use crate::rsa::{self, Hash};
 
-/// Bytes of the AES key.
+/// The size of the AES key in bytes.
 const AES: usize = 32;
 
-/// Bytes that AES-KWP takes at once, and puts before what it wraps.
+/// The block size of AES-KWP, and the size of its prefix, in bytes.
 const SEMIBLOCK: usize = 8;
 
-/// Wraps a key for whoever has the private half.
+/// Wraps a key for the holder of a private key.
 ///
 /// # Errors
 /// No randomness.
@@ -28,10 +28,10 @@ pub fn seal(public: &rsa::PublicKey, hash: Hash, key: &[u8]) -> Result<Vec<u8>, 
     Ok([of_aes, wrapped].concat())
 }
 
-/// Unwraps what was wrapped for a key.
+/// Unwraps a key.
 ///
 /// # Errors
-/// [`Error::DecryptFailed`], whatever is wrong with it; no randomness.
+/// [`Error::DecryptFailed`], without the cause; no randomness.
 pub fn open(
     private: &rsa::PrivateKey,
     hash: Hash,
@@ -39,7 +39,8 @@ pub fn open(
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
     let modulus = private.public().bits() / 8;
     let (of_aes, wrapped) = wrapped.split_at_checked(modulus).ok_or(Error::DecryptFailed)?;
-    // Of one semiblock alone nothing would be decrypted: whoever knows the standard's first eight bytes could write it.
+    // A single semiblock would not be decrypted at all: it could be forged from the standard's
+    // fixed first eight bytes.
     if !(2 * SEMIBLOCK..=KEY_MAX + 2 * SEMIBLOCK).contains(&wrapped.len()) {
         return Err(Error::DecryptFailed);
     }
@@ -55,7 +56,7 @@ fn kwp(key: &[u8; AES]) -> Result<KwpAes256, Error> {
     KwpAes256::new_from_slice(key).map_err(|_| internal())
 }
 
-/// Lengths that do not happen.
+/// The error for lengths that cannot happen.
 fn internal() -> Error {
     Error::Engine(EngineError::Lost)
 }
@@ -64,8 +65,8 @@ fn internal() -> Error {
 mod tests {
     use super::*;
 
-    /// RFC 5649, section 6, whose key has 192 bits: the crate's own tests have it. Here: what is wrapped has its form, and
-    /// nothing else unwraps.
+    /// RFC 5649, section 6, uses a key of 192 bits, and is tested by the crate itself. This tests
+    /// the form of wrapped keys, and that nothing else unwraps.
     #[test]
     fn oaep_key_wrap_opens_only_its_own_output() {
         let private = rsa::PrivateKey::testing_only_of_seed(2048, [8; 32]).unwrap();
@@ -89,7 +90,7 @@ mod tests {
                 damaged[place] ^= 1;
                 refused(hash, &damaged);
             }
-            // The first bytes of RFC 5649, section 3, of an empty key.
+            // The first bytes of RFC 5649, section 3, for an empty key.
             let empty = [&wrapped[..256], b"\xa6\x59\x59\xa6\0\0\0\0"].concat();
             refused(hash, &empty);
         }

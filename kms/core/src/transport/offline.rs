@@ -1,4 +1,4 @@
-//! Functions of wrapped keys that need no server.
+//! Functions for wrapped keys that need no server.
 
 use gabion_engine::{Engine, KemPrivateKey};
 use zeroize::Zeroizing;
@@ -31,22 +31,23 @@ impl ImportTarget {
     }
 }
 
-/// Wraps the bytes of a key for a service's public key (DER), for an import by X-Wing under this tenant, name and algorithm, in
-/// this form.
+/// Wraps the bytes of a key for a service's public key (DER), for an X-Wing import under this
+/// tenant, name and algorithm, in this form.
 ///
 /// # Errors
-/// No name, algorithm or public key; no randomness.
+/// An invalid name, algorithm or public key; no randomness.
 pub fn wrap_key(service: &[u8], of: [&str; 4], key: &[u8]) -> Result<Vec<u8>, Error> {
     let engine = Engine::global()?;
     let target = ImportTarget::parse(of)?;
     Recipient::of_spki(engine, service)?.wrap(engine, &target.place(), key)
 }
 
-/// Unwraps a key that a service exported for the public half of a key of X-Wing, under this tenant, name and algorithm, in
-/// this form. Who wrapped it is not known by that: everybody can who has the public half.
+/// Unwraps a key that a service exported for an X-Wing public key, under this tenant, name and
+/// algorithm, in this form. Wrapping does not authenticate the sender, because the public key is
+/// not secret.
 ///
 /// # Errors
-/// No name or algorithm; [`Error::DecryptFailed`], whatever is wrong with it.
+/// An invalid name or algorithm; [`Error::DecryptFailed`], without the cause.
 pub fn unwrap_key(
     own: &KemPrivateKey,
     of: [&str; 4],
@@ -59,7 +60,7 @@ pub fn unwrap_key(
 /// Returns the form in which a service exports keys of an algorithm by default: `pkcs8` or `raw`.
 ///
 /// # Errors
-/// No algorithm.
+/// An invalid algorithm.
 pub fn default_form(algorithm: &str) -> Result<&'static str, Error> {
     Ok(Form::usual(KeyAlgorithm::named(algorithm)?).as_str())
 }
