@@ -6,9 +6,10 @@
 //!   plain  --OAEP----> ciphertext --OAEP--> plain, or an error without the cause
 //! ```
 //!
-//! The engine has RSA only within composites. Keys are PKCS#1 (RFC 8017, A.1) in DER, with e =
-//! 65537. PKCS#1 v1.5 decryption is not supported, because its padding leaks too much (RFC 8017,
-//! section 7.2). Operations with the private key run in constant time and are blinded.
+//! The engine has RSA only within composites. Keys are PKCS#1 (RFC 8017, A.1) in DER, and their
+//! public exponent is 65537. PKCS#1 v1.5 decryption is not supported, because its padding leaks too
+//! much (RFC 8017, section 7.2). Operations with the private key run in constant time and are
+//! blinded.
 
 use std::convert::Infallible;
 
@@ -345,7 +346,7 @@ impl PrivateKey {
         Self::of_randomness(bits, Randomness::of_seed(Zeroizing::new(seed)))
     }
 
-    /// Runs on a thread of its own, because it needs more stack than some callers have.
+    /// Runs with a large stack, because generating a key needs more than some callers have.
     fn of_randomness(bits: usize, mut rng: Randomness) -> Result<Self, Error> {
         let made = with_room(|| RsaPrivateKey::new(&mut rng, bits)).map_err(EngineError::from)?;
         Self::new(bits, made.map_err(|_| Error::Engine(EngineError::Lost))?)

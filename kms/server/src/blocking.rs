@@ -8,7 +8,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::problem::Problem;
 
-/// In how many seconds there may be a thread.
+/// The number of seconds after which a thread may be available.
 const AGAIN_S: u64 = 1;
 
 /// A task on a thread that may block.
@@ -18,14 +18,16 @@ impl<T: Send + 'static> BlockingTask<T> {
     /// Starts a task.
     ///
     /// # Errors
-    /// `busy`, where the system gives no thread and there is none: then it does not run later, either.
+    /// `busy` if the system cannot create a thread and none is idle. Then the task does not run
+    /// later, either.
     pub fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self, Problem> {
         let has_started = Arc::new(AtomicBool::new(false));
         let started = has_started.clone();
         let run = move || (!started.swap(true, Ordering::AcqRel)).then(run);
         match catch_unwind(AssertUnwindSafe(|| spawn_blocking(run))) {
             Ok(handle) => Ok(BlockingTask(handle)),
-            // A panic says that it waits in a line at which there is nobody. Who comes there later finds it taken.
+            // The panic means that the task is in tokio's queue, but no thread will run it. If a
+            // thread takes it later after all, it finds the flag set.
             Err(_) if !has_started.swap(true, Ordering::AcqRel) => {
                 Err(Problem::busy("there is no thread for it, and the system gives none", AGAIN_S))
             }
@@ -36,7 +38,7 @@ impl<T: Send + 'static> BlockingTask<T> {
     /// Waits for the result.
     ///
     /// # Errors
-    /// It met a defect.
+    /// The task panicked.
     pub async fn join(self) -> Result<T, Problem> {
         self.0.await.ok().flatten().ok_or_else(defect)
     }
@@ -45,14 +47,14 @@ impl<T: Send + 'static> BlockingTask<T> {
 /// Runs a closure on a thread that may block, and returns its result.
 ///
 /// # Errors
-/// As [`BlockingTask::start`] and [`BlockingTask::join`].
+/// Those of [`BlockingTask::start`] and [`BlockingTask::join`].
 pub async fn run_blocking<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
     BlockingTask::start(run)?.join().await
 }
 
-/// What somebody is told whose request met a defect.
+/// Returns the error for a request that hit a bug.
 pub fn defect() -> Problem {
     Problem::internal("the request met a defect; the server's log has it")
 }
@@ -73,7 +75,7 @@ mod tests {
 
     #[test]
     fn thread_exhaustion_answers_busy_without_running() {
-        // No stack is as large, so that no thread begins.
+        // No stack can be this large, so no thread starts.
         let runtime = Builder::new_current_thread().thread_stack_size(1 << 46).build().unwrap();
         let ran = Arc::new(AtomicBool::new(false));
         let runs = ran.clone();

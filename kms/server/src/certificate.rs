@@ -1,4 +1,5 @@
-//! Certificates for an hour of trying out: an authority and a server below it, both fresh (RFC 5280).
+//! Short-lived certificates for development: a new authority, and a server certificate that it
+//! issues (RFC 5280).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,17 +16,17 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
-/// How long they are valid.
+/// The lifetime of the certificates.
 const LIFE_MS: u64 = 30 * 86_400_000;
 
-/// What clocks may differ by.
+/// The tolerated clock difference.
 const SKEW_MS: u64 = 3_600_000;
 
-/// A configuration of TLS 1.3 for this machine, and the PEM of the authorities that its certificates come from: one of
-/// ML-DSA-65 for who takes that, and one of ECDSA for everybody else.
+/// Creates a TLS 1.3 configuration for this machine, and the PEM of its two authorities: ML-DSA-65
+/// for clients that support it, and ECDSA for others.
 ///
 /// # Errors
-/// No randomness; the engine's.
+/// No randomness; errors of the engine.
 pub fn fresh(addresses: &[IpAddr]) -> Result<(ServerConfig, String), Error> {
     let (by_mldsa, root) = issue(Algorithm::MlDsa65, SignatureScheme::ML_DSA_65, addresses)?;
     let (by_ecdsa, other) =
@@ -55,7 +56,7 @@ impl ResolvesServerCert for CertificatePair {
 
 type IssuedCertificate = (Arc<CertifiedKey>, CertificateDer<'static>);
 
-/// A server's certificate with its key, and the authority's.
+/// Issues a server certificate with its key.
 fn issue(
     algorithm: Algorithm,
     scheme: SignatureScheme,
@@ -77,7 +78,8 @@ fn generate(algorithm: Algorithm) -> Result<Arc<dyn SigningKey>, Error> {
     Ok(gabion_rustls::signing::of_engine(key)?)
 }
 
-/// Issues a certificate that is valid from now on, with the ids of both keys and `others` as extensions.
+/// Issues a certificate that is valid from now on, with the ids of both keys and `others` as
+/// extensions.
 fn issue_now(
     scheme: SignatureScheme,
     issuer: &Subject,
@@ -110,7 +112,7 @@ fn issue_within(
     Ok(certificate::issue(scheme, issuer, subject, &fields)?)
 }
 
-/// It signs certificates, and nothing else.
+/// Returns the extensions of an authority, which may only sign certificates.
 fn of_authority() -> Vec<Vec<u8>> {
     vec![
         extension(&[0x55, 0x1d, 0x13], true, &tlv(0x30, &[&tlv(1, &[&[0xff]])])),
@@ -118,7 +120,7 @@ fn of_authority() -> Vec<Vec<u8>> {
     ]
 }
 
-/// It is a server of TLS by these names.
+/// Returns the extensions of a TLS server with these names.
 fn of_server(dns: &str, addresses: &[IpAddr]) -> Vec<Vec<u8>> {
     let mut names = tlv(0x82, &[dns.as_bytes()]);
     for address in addresses {
@@ -142,7 +144,7 @@ fn key_id(key: &Arc<dyn SigningKey>) -> Result<Vec<u8>, Error> {
     Ok(Sha256::digest(certificate::public_key(key)?)[..20].to_vec())
 }
 
-/// Returns a time as certificates have it: `YYYYMMDDhhmmssZ`.
+/// Formats a time as in certificates: `YYYYMMDDhhmmssZ`.
 fn digits(ms: u64) -> String {
     let mut digits = rfc3339(ms);
     digits.retain(|digit| digit.is_ascii_digit());
@@ -182,7 +184,7 @@ mod tests {
     const ECDSA: (Algorithm, SignatureScheme) =
         (Algorithm::EcdsaP256, SignatureScheme::ECDSA_NISTP256_SHA256);
 
-    /// A key whose PEM is written to a file.
+    /// Generates a key and writes its PEM to a file.
     fn written(folder: &Path, name: &str, algorithm: Algorithm) -> Subject {
         let engine = Engine::global().unwrap();
         let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
@@ -193,7 +195,7 @@ mod tests {
         Subject { key: gabion_rustls::signing::of_engine(key).unwrap(), name: name.to_owned() }
     }
 
-    /// The extension with a client's names: URIs, then DNS names.
+    /// Returns the extension with a client's names: URIs, then DNS names.
     fn of_client(uris: &[&str], names: &[&str]) -> Vec<Vec<u8>> {
         let uris = uris.iter().map(|uri| tlv(0x86, &[uri.as_bytes()]));
         let names = names.iter().map(|name| tlv(0x82, &[name.as_bytes()]));
@@ -201,7 +203,7 @@ mod tests {
         vec![extension(&[0x55, 0x1d, 0x11], false, &tlv(0x30, &[&all]))]
     }
 
-    /// A server with an authority of an algorithm, and clients that have certificates of it.
+    /// A server with an authority of an algorithm, and clients with certificates of that authority.
     struct TestServer {
         folder: tempfile::TempDir,
         text: String,
@@ -244,7 +246,8 @@ mod tests {
             fs::write(self.file(name, "pem"), pem(&made)).unwrap();
         }
 
-        /// The server, sealed; a token that is bound to `client`'s certificate and may do everything; the shares.
+        /// Returns the sealed server, an administrator's token that is bound to `client`'s
+        /// certificate, and the shares.
         fn sealed(
             &self,
             (shares, threshold): (u8, u8),
@@ -270,7 +273,7 @@ mod tests {
             (server, token, shares)
         }
 
-        /// The same, unsealed.
+        /// Returns the unsealed server and the token.
         fn served(&self) -> (Server, zeroize::Zeroizing<String>) {
             let (server, token, shares) = self.sealed((1, 1), None);
             let share = Some(shares[0].to_string().into());
@@ -306,14 +309,15 @@ mod tests {
         }
     }
 
-    /// The serial number of a certificate that was made here: 16 bytes behind the version.
+    /// Returns the serial number of a certificate that was issued here: 16 bytes after the version.
     fn serial(certificate: &[u8]) -> Vec<u8> {
         let place = certificate.windows(7).position(|at| at == [0xa0, 3, 2, 1, 2, 2, 16]).unwrap();
         certificate[place + 7..place + 23].to_vec()
     }
 
     impl TestServer {
-        /// A list of what the authority, or another signer, revoked (RFC 5280, section 5.1), in PEM.
+        /// Returns a revocation list of the authority or another signer (RFC 5280, section 5.1), in
+        /// PEM.
         fn list(&self, signer: &Subject, revoked: &[&str], from_ms: u64, to_ms: u64) -> String {
             let [from, to] = [from_ms, to_ms].map(|ms| certificate::time(&digits(ms)));
             let entry = |name: &&str| {
@@ -343,15 +347,15 @@ mod tests {
             pem(&list.into()).replace("CERTIFICATE", "X509 CRL")
         }
 
-        /// Puts another list there, at once.
+        /// Replaces the revocation list atomically.
         fn put(&self, list: &str) {
             fs::write(self.file("next", "crl"), list).unwrap();
             fs::rename(self.file("next", "crl"), self.file("clients", "crl")).unwrap();
         }
     }
 
-    /// A list takes certificates out of use, also under connections that are open, and what is no list, or none any more,
-    /// lets nobody in.
+    /// A revocation list applies to open connections, too. An invalid or expired list lets no
+    /// client in.
     #[test]
     fn a_revoked_certificate_is_refused_at_once_and_under_an_open_connection() {
         for of in [MLDSA, ECDSA] {
@@ -363,7 +367,7 @@ mod tests {
             place.issue("build", of_client(&["spiffe://example.com/build"], &[]));
             let (now, day) = (now_ms(), 86_400_000);
             let none = place.list(&place.authority, &[], now - day, now + day);
-            // No list, no server.
+            // Without a list the server does not start.
             assert!(place.config.options().is_err());
             for nonsense in
                 ["", "x", &none[..none.len() / 2], &none.replace("X509 CRL", "CERTIFICATE")]
@@ -392,8 +396,8 @@ mod tests {
             };
             assert!(refused(place.client(&server, None, Some("build"))));
             assert_eq!(known(&admin()), "not_found", "others are who they were");
-            // What can't be read changes nothing; a list of somebody else, one that has ended, and one of the day before
-            // let nobody in.
+            // An unreadable file changes nothing. A list of another authority, an expired one, and
+            // one of the day before let no client in.
             let another = written(folder.path(), "another", place.algorithm);
             let lists = [
                 place.list(&another, &[], now - day, now + day),
@@ -474,11 +478,11 @@ mod tests {
         let client = |certificate| place.client(&server, Some(&token), certificate);
         let asked = CreateToken { principal: "ci".into(), caveats: None, lifetime_s: None };
         client(Some("client")).create_token(&asked).unwrap();
-        // Another one's certificate, of the same authority, and none.
+        // Another certificate of the same authority, and no certificate.
         for other in [Some("localhost"), None] {
             match client(other).create_token(&asked) {
                 Err(ClientError::Refused(problem)) => assert_eq!(problem.code, "unauthenticated"),
-                // A server's certificate is no client's.
+                // A server's certificate is not valid for clients.
                 Err(ClientError::Lost { .. } | ClientError::Unreachable { .. })
                     if other.is_some() => {}
                 unlike => panic!("{other:?}: {unlike:?}"),
@@ -486,7 +490,7 @@ mod tests {
         }
     }
 
-    /// With certificates of ML-DSA-65 alone.
+    /// With only ML-DSA-65 certificates.
     #[test]
     fn client_certificate_is_authorized_by_policies() {
         let place = TestServer::new(MLDSA, "");
@@ -503,7 +507,8 @@ mod tests {
             [Some("build"), Some("host"), Some("several"), Some("strange"), Some("client"), None]
                 .map(|name| place.client(&server, None, name));
         let sign = Sign { message: Some(encode(b"m")), ..Sign::by("web") };
-        // Who names nobody, more than one, or what can't be a principal, is not known; a common name is no name.
+        // A certificate with no name, several names or an invalid principal is not accepted; a
+        // common name does not count.
         for client in [&several, &strange, &nobody, &none] {
             assert_eq!(code(client.sign(&sign)), "unauthenticated");
         }
@@ -518,7 +523,7 @@ mod tests {
         build.sign(&sign).unwrap();
         host.show("web").unwrap();
         assert_eq!(code(host.sign(&sign)), "denied");
-        // It may sign, and not see: what it may not do there answers as if there were nothing.
+        // It may sign, but not see the key: other operations answer as if the key did not exist.
         assert_eq!(code(build.rotate("web")), "not_found");
         assert_eq!(code(build.show("web")), "not_found");
         let key: Key = admin.show("web").unwrap();
@@ -534,12 +539,13 @@ mod tests {
         assert_eq!((said.allowed, said.policies), (Some(true), vec!["all#1".to_owned()]));
         admin.put_policy("all", "permit(principal is Token, action, resource);").unwrap();
         assert_eq!(code(build.sign(&sign)), "not_found");
-        // A token is what counts beside a certificate, and a wrong one is not made good by it.
+        // A token takes precedence over a certificate, and a valid certificate does not make up for
+        // a wrong token.
         let both = place.client(&server, Some("gbk1.AAAA"), Some("build"));
         assert_eq!(code(both.sign(&sign)), "unauthenticated");
     }
 
-    /// A connection from another address of this machine, at which nothing was said yet.
+    /// Opens a silent connection from another address of this machine.
     fn silent(server: &Server, from: [u8; 4]) -> std::net::TcpStream {
         let crate::Listen::Tls(at) = server.addresses()[0] else { panic!("no address") };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -560,7 +566,7 @@ mod tests {
         let place =
             TestServer::new(ECDSA, "[limits]\nconnections = 8\nconnections_per_address = 3");
         let (server, token) = place.served();
-        // Who is let in is told by an alert what is wrong with nonsense; who is not is hung up on.
+        // An accepted connection gets a TLS alert for invalid data; a rejected one is closed.
         let is_let_in = |from| {
             let mut stream = silent(&server, from);
             let _ = stream.write_all(b"nonsense\r\n\r\n");
@@ -576,13 +582,14 @@ mod tests {
             assert!(!is_let_in([127, 0, 0, 2]));
         }
         assert!(is_let_in([127, 0, 0, 3]));
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         let client = place.client(&server, Some(&token), Some("client"));
         assert!(!client.status().unwrap().sealed);
         drop(held);
     }
 
-    /// Whoever takes every place that others reach: the administrator of this machine gets in by its socket.
+    /// Even if all network connections are taken, the local administrator can connect through the
+    /// Unix socket.
     #[test]
     fn local_connections_have_reserved_slots() {
         let more = "[limits]\nconnections = 3\nconnections_per_address = 3\nlocal_connections = 2";
@@ -604,7 +611,8 @@ mod tests {
         };
         let long = Duration::from_secs(30);
         let held: Vec<_> = (0..3).map(|_| silent(&server, [127, 0, 0, 2])).collect();
-        // Nobody from elsewhere is served any more. It takes a moment until the last one has its place.
+        // No further network clients are served. It takes a moment until the last connection has
+        // its permit.
         let short = || {
             let settings = Settings {
                 addresses: vec![server.addresses()[0].to_string().parse().unwrap()],
@@ -620,7 +628,7 @@ mod tests {
             assert!(start.elapsed() < long);
         }
         assert!(!local(long).status().unwrap().sealed);
-        // This machine's own have an end, too, and take none of the others'.
+        // Local connections have a limit, too, and do not count against the network's.
         let own: Vec<_> =
             (0..2).map(|_| std::os::unix::net::UnixStream::connect(&socket).unwrap()).collect();
         while local(Duration::from_millis(300)).status().is_ok() {
@@ -635,7 +643,8 @@ mod tests {
         server.stop();
     }
 
-    /// Whoever reaches a sealed server may guess its passphrase, and each guess costs a tenth of a second and 64 MiB.
+    /// Anyone who reaches a sealed server can guess its passphrase, and each attempt costs 100 ms
+    /// and 64 MiB.
     #[test]
     fn unauthenticated_passphrase_guesses_are_throttled() {
         let place = TestServer::new(ECDSA, "");
@@ -648,7 +657,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(code(guess(&stranger(), "wrong")), "unseal_failed");
         }
-        // Nothing is derived any more, however often it is asked for.
+        // No further attempts are processed, however many are made.
         let start = std::time::Instant::now();
         let mut refused = 0;
         while refused < 20 {
@@ -657,13 +666,13 @@ mod tests {
                     assert!(problem.retryable && problem.hint.unwrap().contains("shares"));
                     refused += 1;
                 }
-                // One has come back meanwhile.
+                // One token of the rate limit was refilled meanwhile.
                 Err(ClientError::Refused(problem)) if problem.code == "unseal_failed" => {}
                 other => panic!("{other:?}"),
             }
             assert!(start.elapsed() < Duration::from_secs(60));
         }
-        // Shares count meanwhile, and no stranger has them forgotten.
+        // Shares are accepted meanwhile, and unauthenticated clients cannot reset them.
         let share = |n: usize, reset| {
             let share = Some(shares[n].to_string().into());
             stranger().unseal(&Unseal { share, reset, passphrase: None })
@@ -678,11 +687,11 @@ mod tests {
         let nonsense = Unseal { reset, share: Some("gbs1-x".to_owned().into()), passphrase: None };
         assert_eq!(code(stranger().unseal(&nonsense)), "unseal_failed");
         assert_eq!(share(0, None).unwrap().given, 1);
-        // Who has a share, or a certificate, does.
+        // Clients with a share or a certificate can.
         assert_eq!(share(1, reset).unwrap().given, 1);
         let known = place.client(&server, None, Some("client"));
         assert_eq!(known.unseal(&Unseal { reset, ..Unseal::default() }).unwrap().given, 0);
-        // The right one is at the same address, and known by a certificate.
+        // The right passphrase comes from the same address, with a certificate.
         assert!(!guess(&known, "correct").unwrap().sealed);
         server.stop();
     }

@@ -1,4 +1,5 @@
-//! The file that a server is configured by. `kms.toml` beside this crate's manifest has every key, and says what it is for.
+//! The configuration file of a server. `kms.toml` in this crate's folder lists all settings and
+//! explains them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,25 +18,25 @@ use crate::error::Error;
 use crate::net::options::{Coalesce, Listen, Options};
 use crate::net::tls;
 
-/// A configuration, as its file has it.
+/// The configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     listen: Vec<Listen>,
     tls: Option<Tls>,
-    /// Where the keys are.
+    /// The store of the keys.
     pub store: Store,
-    /// What opens the seal.
+    /// The passphrase that opens the seal.
     #[serde(default)]
     pub seal: Seal,
-    /// Where the audit log is.
+    /// The audit log.
     pub audit: Audit,
     #[serde(default)]
     tokens: Tokens,
-    /// What has to hold of the process's memory.
+    /// Requirements for the process's memory.
     #[serde(default)]
     pub memory: Memory,
-    /// Where copies of the store go.
+    /// The backups.
     #[serde(default)]
     pub backup: Backup,
     #[serde(default)]
@@ -44,7 +45,7 @@ pub struct Config {
     quota: Quota,
 }
 
-/// The certificate.
+/// The TLS certificate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tls {
@@ -58,16 +59,16 @@ struct Tls {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
-    /// Its file.
+    /// The store's file.
     pub path: PathBuf,
-    /// Most MiB of it.
+    /// The maximum size of the file in MiB.
     pub size_max_mib: Option<u32>,
-    /// MiB of expanded keys.
+    /// The size of the cache of expanded keys in MiB.
     #[serde(default = "cache_mib")]
     pub cache_mib: u32,
 }
 
-/// What opens the seal at the start.
+/// Unsealing at the start.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seal {
@@ -79,29 +80,29 @@ pub struct Seal {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Audit {
-    /// Its folder.
+    /// The log's folder.
     pub folder: PathBuf,
     #[serde(default = "origin")]
     origin: String,
     #[serde(default)]
     durable: bool,
-    /// Where segments that are full go when they are archived.
+    /// The folder for archived segments.
     pub archive: Option<PathBuf>,
-    /// A second place for checkpoints.
+    /// A second folder for checkpoints.
     pub checkpoints: Option<PathBuf>,
     #[serde(default = "segment_mib")]
     segment_mib: u32,
 }
 
-/// What has to hold of the process's memory.
+/// Requirements for the process's memory.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Whether it serves where its memory may be swapped.
+    /// Whether to start even if the memory may be swapped.
     pub allow_unlocked: bool,
 }
 
-/// What tokens may be.
+/// Limits of tokens.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Tokens {
@@ -131,15 +132,15 @@ fn origin() -> String {
     "gabion-kms".to_owned()
 }
 
-/// Where copies go.
+/// Backups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Backup {
-    /// Their folder.
+    /// The folder of the backups.
     pub folder: Option<PathBuf>,
     /// The folder of the keys that seal them.
     pub keys: Option<PathBuf>,
-    /// Days after which another key does.
+    /// The length of a backup period in days.
     pub period_days: u32,
 }
 
@@ -179,7 +180,7 @@ impl Default for Limits {
     }
 }
 
-/// What each tenant may have done.
+/// Quotas of tenants.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Quota {
@@ -200,36 +201,36 @@ fn cache_mib() -> u32 {
     64
 }
 
-/// Most KiB of a body: what a request may have at once.
+/// The maximum size of a request body in KiB, which is held in memory.
 const BODY_KIB_MAX: u32 = 64 << 10;
 
-/// Most MiB of a message that comes in pieces: 16 TiB.
+/// The maximum size of a streamed message in MiB: 16 TiB.
 const STREAM_MIB_MAX: u32 = 16 << 20;
 
-/// Most messages that come in pieces, each of which has half a MiB, or a message of the length of a body.
+/// The maximum number of streamed messages. Each takes half a MiB, or as much as a request body.
 const STREAMS_MAX: u32 = 10_000;
 
-/// Most connections, each of which has a file open.
+/// The maximum number of connections. Each takes a file descriptor.
 const CONNECTIONS_MAX: u32 = 100_000;
 
-/// Most seconds of a drain: the end comes within ten.
+/// The maximum drain time in seconds. The process ends within ten seconds.
 const DRAIN_MAX: u32 = 9;
 
 impl Config {
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// [`Error::Settings`], which names the file and what is wrong there.
+    /// [`Error::Settings`], with the file and the problem.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Settings(format!("{}: {reason}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         text.parse().map_err(|error: Error| wrong(error.to_string()))
     }
 
-    /// How the server is set up, with its certificate.
+    /// Returns the server's options, including its certificate.
     ///
     /// # Errors
-    /// [`Error::Settings`]: a certificate that is not there, or not its key's.
+    /// [`Error::Settings`]: a missing certificate, or a key that does not match it.
     pub fn options(&self) -> Result<Options, Error> {
         let tls = match &self.tls {
             Some(tls) => Some(Arc::new(tls::Tls::new(tls.files())?)),
@@ -251,7 +252,7 @@ impl Config {
         })
     }
 
-    /// Where the keys of backups are.
+    /// Returns the folder of the backup keys.
     pub(crate) fn backup_keys(&self) -> PathBuf {
         self.backup.keys.clone().unwrap_or_else(|| {
             let mut name = self.store.path.clone().into_os_string();
@@ -260,7 +261,7 @@ impl Config {
         })
     }
 
-    /// How the service is set up.
+    /// Returns the service's options.
     pub(crate) fn service(&self) -> service::Options {
         service::Options {
             gate: gate::Options {
@@ -276,7 +277,7 @@ impl Config {
             origin: self.audit.origin.clone(),
             log: audit::Options {
                 segment_bytes: u64::from(self.audit.segment_mib) << 20,
-                // Half of a segment at most.
+                // At most half of a segment.
                 reserve_bytes: if self.audit.segment_mib == 1 { 512 << 10 } else { 1 << 20 },
             },
             class: if self.audit.durable { Class::Durable } else { Class::Written },
@@ -378,7 +379,7 @@ mod tests {
 
     const EVERY_KEY: &str = include_str!("../kms.toml");
 
-    /// Keys that are commented out there have no value that holds where they are left out.
+    /// Settings that are commented out in the file have their default values.
     #[test]
     fn example_configuration_parses_and_shows_defaults() {
         let shown: Config = EVERY_KEY.parse().unwrap();

@@ -1,4 +1,5 @@
-//! A server to try things out with: keys in memory, a certificate of its own, one token that may do everything.
+//! A development server: keys in memory, a temporary certificate, and one token with all
+//! permissions.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,7 +15,7 @@ use crate::net::options::{Coalesce, Listen, Options};
 use crate::net::tls::Tls;
 use crate::server::Server;
 
-/// A server to try things out with. All that it had ends with it.
+/// A development server. Its keys and files are deleted when it is dropped.
 pub struct Dev {
     server: Server,
     address: String,
@@ -23,19 +24,19 @@ pub struct Dev {
 }
 
 impl Dev {
-    /// Starts one at an address of this machine. It serves when this returns.
+    /// Starts a development server at a loopback address. It serves when this returns.
     ///
     /// # Errors
-    /// An address that others can reach; sockets, files.
+    /// An address that other machines can reach; errors of sockets and files.
     pub fn start(listen: SocketAddr) -> Result<Self, Error> {
         let (host, token) = ServiceHost::in_memory()?;
         Self::over(listen, host, token, Coalesce::Any)
     }
 
-    /// Starts one over keys that are there, for whoever has a token of theirs.
+    /// Starts a server for an existing service, whose tokens it accepts.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Those of [`Self::start`].
     pub fn over(
         listen: SocketAddr,
         host: ServiceHost,
@@ -70,26 +71,26 @@ impl Dev {
         Ok(Dev { server, address, token, authorities })
     }
 
-    /// Where it is: `https://HOST:PORT`.
+    /// Returns the server's address: `https://HOST:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The token. Secret.
+    /// Returns the token. Secret.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The file with the authorities that its certificates come from. It is removed at the end.
+    /// Returns the file with the certificate authorities. It is removed when the server is dropped.
     pub fn authorities(&self) -> &Path {
         self.authorities.path()
     }
 
-    /// Serves until the process is asked to end (SIGTERM, SIGINT, SIGQUIT, SIGHUP). `tell` is called when the process no longer ends
-    /// otherwise.
+    /// Serves until the process gets SIGTERM, SIGINT, SIGQUIT or SIGHUP. `tell` is called when the
+    /// signal handlers are installed.
     ///
     /// # Errors
-    /// The signals can't be had.
+    /// The signal handlers cannot be installed.
     pub fn serve(self, tell: impl FnOnce() -> bool) -> Result<(), Error> {
         // The file stays until this returns.
         let Dev { server, authorities: _file, .. } = self;

@@ -1,33 +1,33 @@
-//! Why a server does not start.
+//! Errors of starting and running a server.
 
-/// Why a server does not start or goes on.
+/// An error of starting or running a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting that can't be one.
+    /// An invalid setting.
     #[error("{0}")]
     Settings(
-        /// What is wrong.
+        /// The problem.
         String,
     ),
-    /// A socket, a file, a thread.
+    /// An error of a socket, a file or a thread.
     #[error("cannot {what}: {cause}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// Why it failed.
+        /// The cause.
         cause: std::io::Error,
     },
-    /// The service itself.
+    /// An error of the service.
     #[error(transparent)]
     Kms(#[from] gabion_kms::Error),
-    /// TLS.
+    /// An error of TLS.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
 
 impl Error {
-    /// What a failed call of the system was for.
+    /// Adds the failed operation to a system error.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         let what = what.into();
         move |cause| Error::System { what, cause }

@@ -1,12 +1,12 @@
-//! The key management service over HTTP.
+//! The HTTP server of the key management service.
 //!
 //! ```text
-//!   listen       sockets, TLS 1.3 by gabion-rustls, limits of connections, drain
+//!   listen       sockets, TLS 1.3 by gabion-rustls, connection limits, drain
 //!      |
 //!   http/        one request: path --> route --> caller --> body, bounded --> handler, as below --> answer
-//!      |         routes: one table of what is served, of which /openapi.json is made
+//!      |         routes: one table of all endpoints, from which /openapi.json is generated
 //!      |
-//!   api/         handlers, a file for each group: from types of the wire to calls of `gabion-kms` and back
+//!   api/         handlers, a file for each group: from wire types to calls of `gabion-kms` and back
 //!      |
 //!   lifecycle/   the service behind its seal, and background threads
 //!      |
@@ -17,11 +17,12 @@
 //!   problem, error
 //! ```
 //!
-//! - What computes or waits for a disk runs on threads for that, not on the few that move bytes. A request that is alone,
-//!   short and quick is the exception: the thread that read it answers it, and hands its other work on before it does what
-//!   takes long. A change that began ends, also when the caller has gone: only the socket is let go.
+//! - Computations and waits for a disk run on blocking threads, not on the few threads that move
+//!   bytes. A single short and quick request is the exception: the thread that read it answers it,
+//!   and hands its other work over before it does anything slow. A change that began completes,
+//!   even if the client disconnects: only the socket is closed.
 //! - No lock is held across an await.
-//! - Requests are closed types: a field, parameter or path that is not known is refused by name.
+//! - Requests are closed types: unknown fields, parameters and paths are rejected by name.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::await_holding_lock)]

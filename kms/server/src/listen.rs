@@ -25,22 +25,22 @@ use crate::net::peer::ConnectionPeer;
 use crate::net::tls::Tls;
 use crate::net::write_deadline::WriteDeadline;
 
-/// How long a handshake may take.
+/// The time limit of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long a head may take, and how long a connection may rest.
+/// The time limit of a request head, and of an idle connection.
 const HEAD: Duration = Duration::from_secs(60);
 
 /// How long an answer may wait to be read.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long to wait after a connection that could not be taken: there are no more files, say.
+/// The pause after a connection could not be accepted, for example because of too many open files.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Most connections at a Unix socket that wait to be accepted.
+/// The maximum number of connections that wait to be accepted at a Unix socket.
 const BACKLOG: u32 = 1024;
 
-/// Most bytes of a head.
+/// The maximum size of a request head in bytes.
 const HEAD_MAX: usize = 32 << 10;
 
 /// A listening socket.
@@ -56,10 +56,10 @@ enum AcceptedStream {
 }
 
 impl Listener {
-    /// Listens. Called within a runtime.
+    /// Starts listening. Has to be called within a tokio runtime.
     ///
     /// # Errors
-    /// The address is in use, or not this machine's.
+    /// The address is in use or not on this machine.
     pub fn new(listen: &Listen, tls: Option<Arc<Tls>>) -> Result<Self, Error> {
         match (listen, tls) {
             (Listen::Tls(address), Some(tls)) => {
@@ -93,10 +93,10 @@ impl Listener {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address.
     ///
     /// # Errors
-    /// None that happens.
+    /// Does not fail for bound sockets.
     pub fn address(&self) -> Result<Listen, Error> {
         match self {
             Listener::Tls(socket, _) => socket
@@ -107,7 +107,7 @@ impl Listener {
         }
     }
 
-    /// Whether it is one of this machine alone.
+    /// Returns whether only this machine can connect.
     pub fn is_local(&self) -> bool {
         matches!(self, Listener::Unix(..))
     }
@@ -124,8 +124,9 @@ impl Listener {
     }
 }
 
-/// Makes a socket whose file is its owner's alone at every moment, whatever the umask: Linux gives the file the mode of the socket.
-/// Other systems refuse to change that, and nobody can connect before the socket listens.
+/// Creates a socket file that only its owner can use from the start, regardless of the umask: Linux
+/// gives the file the mode of the socket. Other systems do not support that, but connections are
+/// only possible after the socket listens.
 fn private(path: &Path) -> io::Result<UnixSocket> {
     let socket = UnixSocket::new_stream()?;
     let _ = rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600));
@@ -133,14 +134,14 @@ fn private(path: &Path) -> io::Result<UnixSocket> {
     Ok(socket)
 }
 
-/// Whether nobody listens at a socket's file: a server that was killed leaves its own.
+/// Returns whether no process listens at a socket file, such as one left by a killed server.
 fn is_left_over(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let asked = || std::os::unix::net::UnixStream::connect(path);
     is_socket && asked().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Takes connections until the server ends.
+/// Accepts connections until the server ends.
 pub async fn accept(
     bound: Listener,
     shared: RequestContext,
@@ -148,7 +149,7 @@ pub async fn accept(
     mut end: watch::Receiver<bool>,
 ) {
     loop {
-        // A place first: who has to wait waits in the kernel's queue.
+        // Take a permit first: connections beyond the limit wait in the kernel's queue.
         let taken = tokio::select! {
             _ = end.wait_for(|end| *end) => return,
             taken = connections.clone().acquire_owned() => taken,
@@ -169,7 +170,7 @@ pub async fn accept(
                 let places = (place, of_address);
                 tokio::spawn(connection(accepted, shared.clone(), places, end.clone()));
             }
-            // Before its handshake, which would cost more than there is to say.
+            // Before the handshake, which would cost more than an error message is worth.
             (Ok(_), None) => shared.state.count_refused(),
             (Err(_), _) => sleep(PAUSE).await,
         }
@@ -183,7 +184,7 @@ async fn connection(
     end: watch::Receiver<bool>,
 ) {
     match accepted {
-        // Who does no handshake is nobody that could be told why.
+        // If the handshake fails, no error can be reported to the client.
         AcceptedStream::Tls(stream, from, tls) => {
             let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
                 shared.state.count_failed_handshake();
@@ -199,7 +200,8 @@ async fn connection(
     }
 }
 
-/// Serves a connection to its end, or until the request that is there is answered and the server ends.
+/// Serves a connection until it closes. When the server ends, the current request is still
+/// answered.
 async fn serve_connection<S>(
     stream: S,
     from: ConnectionPeer,
@@ -222,7 +224,7 @@ async fn serve_connection<S>(
         _ = connection.as_mut() => return,
         _ = end.wait_for(|end| *end) => connection.as_mut().graceful_shutdown(),
     }
-    // What goes wrong with it now is the other side's to notice.
+    // The client notices any error itself.
     let _ = connection.await;
 }
 
@@ -237,7 +239,7 @@ mod tests {
     use crate::lifecycle::service_host::ServiceHost;
     use crate::net::options::Options;
 
-    /// Before anything changes the mode of the file.
+    /// Before the mode of the file is changed.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_sockets_file_is_its_owners_from_the_beginning() {
@@ -259,7 +261,7 @@ mod tests {
         let ask = client.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n");
         let asked = async {
             ask.await.unwrap();
-            // It stays, and reads nothing.
+            // It stays open, and reads nothing.
             std::future::pending::<()>().await
         };
         tokio::select! {

@@ -1,11 +1,11 @@
-//! Why a request is refused, as callers see it.
+//! Errors as clients see them.
 
 use gabion_kms::clock::{now_ms, rfc3339};
 use gabion_kms::model::Label;
 use gabion_kms::{Code, Error};
 use gabion_kms_wire::native;
 
-/// A refusal.
+/// An error response.
 #[derive(Debug)]
 pub struct Problem {
     pub status: u16,
@@ -13,13 +13,14 @@ pub struct Problem {
     pub message: String,
     pub is_retryable: bool,
     pub hint: Option<&'static str>,
-    /// In how many seconds trying again may help, where that is known.
+    /// The number of seconds after which a retry may succeed, if known.
     pub retry_after_s: Option<u64>,
-    /// The name of the key that is said not to be there.
+    /// The name of the missing key.
     pub missing: Option<String>,
 }
 
-/// Codes that only a server has, beside [`Code`]'s: code, status, whether trying again may help.
+/// The codes of the server, in addition to those of [`Code`]: code, status, whether a retry may
+/// succeed.
 const OWN: &[(&str, u16, bool)] = &[
     ("no_such_path", 404, false),
     ("method_not_allowed", 405, false),
@@ -35,7 +36,7 @@ const BY_DIGEST: &str = "name a hash: `prehash=SHA2-512` signs the digest, of a 
 
 const BY_OTHERS: &str = "the algorithm has no pre-hash form: sign a digest as the message, or by a key of ML-DSA, which takes messages of any size";
 
-/// Every code that an answer may have.
+/// Returns all codes that a response may have.
 pub fn codes() -> Vec<&'static str> {
     let mut codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
     codes.extend(OWN.iter().map(|own| own.0));
@@ -45,7 +46,7 @@ pub fn codes() -> Vec<&'static str> {
 }
 
 impl Problem {
-    /// A refusal for a reason that only a server has.
+    /// Creates a problem with a code of the server.
     fn own(code: &str, message: impl Into<String>) -> Self {
         let found = OWN.iter().find(|own| own.0 == code);
         let &(code, status, is_retryable) = found.unwrap_or(&("internal", 500, false));
@@ -60,17 +61,17 @@ impl Problem {
         }
     }
 
-    /// The caller is not known.
+    /// The caller could not be authenticated.
     pub fn unauthenticated(message: &str) -> Self {
         Self::of_code(Code::Unauthenticated, message.to_owned()).hint(TOKEN)
     }
 
-    /// The caller's certificate is none any more.
+    /// The client certificate is revoked or no longer valid.
     pub fn revoked() -> Self {
         Self::unauthenticated("the client's certificate has ended, or was revoked")
     }
 
-    /// There is no such path.
+    /// The path does not exist.
     pub fn no_path(path: &str) -> Self {
         let path: String = path.chars().take(200).collect();
         Self::own("no_such_path", format!("there is nothing at `{path}`"))
@@ -85,40 +86,40 @@ impl Problem {
         )
     }
 
-    /// The request came too slowly.
+    /// The request arrived too slowly.
     pub fn too_slow() -> Self {
         Self::own("timeout", "the request did not come within 30 seconds")
     }
 
-    /// A body that ended before its end.
+    /// The body is truncated.
     pub fn ends_early() -> Self {
         Self::bad("the body ends before its end")
     }
 
-    /// A body that is shorter than what stands before its message.
+    /// The body is shorter than the parameters before its message.
     pub fn ends_before(bytes: usize) -> Self {
         Self::bad(format!(
             "the body ends before the {bytes} bytes that are to stand before its message"
         ))
     }
 
-    /// A message that came too slowly.
+    /// The message arrived too slowly.
     pub fn too_slow_stream() -> Self {
         Self::own("timeout", "less than 1 MiB of the body came in 30 seconds, and not its end")
     }
 
-    /// A message that is too long, also in pieces.
+    /// The message is too long, even for streaming.
     pub fn too_long(most: u64) -> Self {
         Self::of_code(Code::TooLarge, format!("the body has more than {most} bytes"))
             .hint("sign a digest of it; the server's `limits.stream_max_mib` says how long a message may be")
     }
 
-    /// The seal is closed.
+    /// The service is sealed.
     pub fn sealed() -> Self {
         Self::of_code(Code::Sealed, "the service is sealed".to_owned()).hint(UNSEAL)
     }
 
-    /// The seal was closed between the admission of a request and its answer, which is withheld.
+    /// The service was sealed between the admission of a request and its answer, which is withheld.
     pub fn withheld() -> Self {
         let why = "the service was sealed while the request ran: the answer is withheld, and a change that it asked for may \
                    have been made";
@@ -127,68 +128,71 @@ impl Problem {
             .hint("after `gabion kms unseal`, look at the key before you ask again")
     }
 
-    /// The seal can't be opened yet: operations of the service that was closed run to their end.
+    /// The service cannot be unsealed yet: operations of the previous generation are still running.
     pub fn closing() -> Self {
         let why = "the service that was sealed still ends operations that had begun; nothing that was given is lost";
         let problem = Self::own("closing", why).hint("give one of the shares again in a second");
         Problem { retry_after_s: Some(1), ..problem }
     }
 
-    /// A share of another set. Which set it is to be is not told: whoever asks may be anybody.
+    /// The share belongs to another set. The expected set is not revealed, because the caller is
+    /// not authenticated.
     pub fn other_set(index: u8, set: &str) -> Self {
         let why = format!("share {index} is of set {set}, which does not open this seal");
         Self::of_code(Code::UnsealFailed, why)
     }
 
-    /// A request that is none.
+    /// A malformed request.
     pub fn bad(message: impl Into<String>) -> Self {
         Self::of_code(Code::BadRequest, message.into())
     }
 
-    /// Something in a request that has not the form of what it is to be.
+    /// A malformed value, such as a signature or a ciphertext.
     pub fn malformed(message: impl Into<String>) -> Self {
         Self::of_code(Code::Malformed, message.into())
     }
 
-    /// Something that is understood and can't be done.
+    /// A valid request that is not supported.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::of_code(Code::Unsupported, message.into())
     }
 
-    /// A body of too many bytes.
+    /// The body is too large.
     pub fn too_large(most: usize) -> Self {
         Self::of_code(Code::TooLarge, format!("the body has more than {most} bytes"))
             .hint("sign a digest of what is long: `digest` and `prehash`; encrypt it by a key of `datakey`")
     }
 
-    /// A defect.
+    /// A bug.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::of_code(Code::Internal, message.into())
     }
 
-    /// Too much at once: it may be asked for again in so many seconds.
+    /// Too many requests. A retry may succeed after `retry_after_s` seconds.
     pub fn busy(message: &str, retry_after_s: u64) -> Self {
         let problem = Self::of_code(Code::Busy, message.to_owned());
         Problem { retry_after_s: Some(retry_after_s), ..problem }
     }
 
-    /// Somebody who may not do that, whoever they are.
+    /// The caller is not allowed to do this.
     pub fn denied(message: &str) -> Self {
         Self::of_code(Code::Denied, message.to_owned())
     }
 
-    /// Whether the caller's credential is charged for the refusal: it is the request's fault, and not that of a quota.
+    /// Returns whether the caller's credential is charged for the error: it is the request's fault,
+    /// and not that of a quota.
     pub fn is_charged(&self) -> bool {
         (400..500).contains(&self.status) && !matches!(self.status, 401 | 408 | 429)
     }
 
-    /// The same with what to do.
+    /// Adds a hint what to do.
     pub fn hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self
     }
 
-    /// The same of a key that was named by its id: whoever knows that learns no name by a refusal.
+    /// Replaces a key's name in the message by the id that the caller used, so that the message
+    /// does not reveal the name.
     pub fn of_key(mut self, name: &Label, id: &str) -> Self {
         if self.missing.as_deref() == Some(name.as_str()) {
             self.message = Error::NoKey(id.to_owned()).to_string();
@@ -197,7 +201,7 @@ impl Problem {
         self
     }
 
-    /// As the wire has it.
+    /// Returns the wire format.
     pub fn envelope(&self, request_id: &str) -> native::Problem {
         native::Problem {
             code: self.code.to_owned(),
@@ -250,7 +254,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// The status of HTTP that goes with a code.
+/// Returns the HTTP status of a code.
 fn status(code: Code) -> u16 {
     match code {
         Code::BadRequest

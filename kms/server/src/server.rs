@@ -1,4 +1,4 @@
-//! A server: its sockets, its threads, and how it ends.
+//! The server: its sockets, its threads, and its shutdown.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, Builder, JoinHandle};
@@ -22,7 +22,7 @@ use crate::listen::{self, Listener};
 use crate::net::options::{Listen, Options};
 use crate::net::tls::Tls;
 
-/// A server that serves, until it is dropped or stopped.
+/// A running server, until it is dropped or stopped.
 pub struct Server {
     runtime: Option<Runtime>,
     state: Arc<State>,
@@ -30,45 +30,45 @@ pub struct Server {
     pools: Vec<ConnectionPool>,
     drain: Duration,
     end: watch::Sender<bool>,
-    /// Tells the audit log that time passes.
+    /// Calls the service's periodic tasks.
     clock: Option<Ticker>,
-    /// Looks at the files of TLS.
+    /// Checks the TLS files for changes.
     tls_clock: Option<Ticker>,
     tls: Option<Arc<Tls>>,
     monotonic_us: Option<fn() -> u64>,
-    /// Writes checkpoints to their second place.
+    /// Copies checkpoints to the second folder.
     mirror: Option<CheckpointMirror>,
     /// Rotates keys that are due.
     rotation: Option<Rotation>,
 }
 
-/// The connections that a kind of listener may have.
+/// The connection permits of a kind of listener.
 struct ConnectionPool {
     most: usize,
     left: Arc<Semaphore>,
 }
 
-/// A thread that calls a function each second and at its end, until it is dropped.
+/// A thread that calls a function each second and once at its end, until it is dropped.
 struct Ticker {
     stop: mpsc::Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Threads that compute, wait for disks and for their turn, at most: more than can wait for a turn, so that whoever has nobody
-/// before it finds one.
+/// The maximum number of threads that compute, wait for disks or wait for a slot: more than can
+/// wait for a slot, so that a tenant without waiting requests always gets one.
 const WORKERS: usize = 256;
 
-/// How often the audit log's checkpoint is made.
+/// The interval of the audit log's checkpoints.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long threads that still compute are waited for, after the drain.
+/// How long to wait after the drain for threads that still compute.
 const END: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Starts one. It serves when this returns.
+    /// Starts a server. It serves when this returns.
     ///
     /// # Errors
-    /// An address without TLS, none at all; sockets that can't be had.
+    /// A network address without TLS; no address; sockets that cannot be opened.
     pub fn start(host: Arc<ServiceHost>, options: &Options) -> Result<Self, Error> {
         let needs_tls = options.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
         if options.listen.is_empty() || (needs_tls && options.tls.is_none()) {
@@ -85,7 +85,7 @@ impl Server {
             .map_err(Error::system("start threads"))?;
         let shared = RequestContext::new(host, options, openapi::text())?;
         let state = shared.state.clone();
-        // Whoever fills those that others reach keeps nobody of this machine out.
+        // Network connections that use up their limit do not keep local ones out.
         let [open, local] =
             [options.connections_max, options.local_connections_max].map(ConnectionPool::new);
         let (end, ended) = watch::channel(false);
@@ -135,18 +135,19 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the ports that it got.
+    /// Returns the addresses, with the actual ports.
     pub fn addresses(&self) -> &[Listen] {
         &self.addresses
     }
 
-    /// Serves until the process is asked to end (SIGTERM, SIGINT, SIGQUIT), then as [`Self::stop`]. SIGHUP has the files of TLS
-    /// read again; without such files it asks to end, unless it was ignored at the start (`nohup`). SIGUSR1, SIGUSR2, SIGALRM and
-    /// others that would end the process do nothing. `tell` is called when the process no longer ends otherwise, and says
-    /// whether to go on; whoever is at NOTIFY_SOCKET (systemd) is told, too.
+    /// Serves until the process gets SIGTERM, SIGINT or SIGQUIT, then shuts down like
+    /// [`Self::stop`]. SIGHUP reloads the TLS files; without such files it shuts down, unless it
+    /// was ignored at the start (`nohup`). SIGUSR1, SIGUSR2, SIGALRM and other signals that would
+    /// end the process are ignored. `tell` is called when the signal handlers are installed, and
+    /// returns whether to go on. The process at NOTIFY_SOCKET (systemd) is notified, too.
     ///
     /// # Errors
-    /// The signals can't be had.
+    /// The signal handlers cannot be installed.
     pub fn serve(self, tell: impl FnOnce() -> bool) -> Result<(), Error> {
         if let Some(runtime) = &self.runtime {
             let tell = || {
@@ -161,7 +162,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes no new connection, answers the requests that are there, and ends.
+    /// Stops accepting connections, answers current requests, and ends.
     pub fn stop(mut self) {
         self.shut_down();
     }
@@ -172,24 +173,25 @@ impl Server {
         if let Some(rotation) = &self.rotation {
             rotation.stop();
         }
-        // Nobody listens where there is no socket any more.
+        // After this all listening sockets are closed.
         let _ = self.end.send(true);
         let drained = async {
             for pool in &self.pools {
                 pool.empty().await;
             }
         };
-        // With what is there still it ends all the same.
+        // After the drain time the server ends even with running requests.
         let _ = runtime.block_on(async { tokio::time::timeout(self.drain, drained).await });
         runtime.shutdown_timeout(END);
         self.rotation = None;
-        // The last of it was told by now.
+        // The last periodic run was made by now.
         self.clock = None;
         self.tls_clock = None;
         self.mirror = None;
         for address in &self.addresses {
             if let Listen::Unix(path) = address {
-                // Whoever took its place since then has made a file of its own there; so be it.
+                // If another server has replaced the socket file since then, its file is removed,
+                // which is accepted.
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -211,7 +213,7 @@ impl ConnectionPool {
         ConnectionPool { most, left: Arc::new(Semaphore::new(most)) }
     }
 
-    /// Waits until nobody is there.
+    /// Waits until there are no connections.
     async fn empty(&self) {
         let all = u32::try_from(self.most).unwrap_or(u32::MAX);
         let _ = self.left.acquire_many(all).await;
@@ -239,7 +241,7 @@ impl Ticker {
 impl Drop for Ticker {
     fn drop(&mut self) {
         let _ = self.stop.send(());
-        // One that panicked has said so.
+        // A panicked thread has reported that.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -250,10 +252,11 @@ impl Drop for Server {
     }
 }
 
-/// Threads of a server beside those that move bytes: the clock, TLS's files, copies of checkpoints, rotation, and one that computes.
+/// The number of threads of a server besides those that move bytes: periodic tasks, TLS files,
+/// copies of checkpoints, rotation, and one blocking thread.
 const OTHERS: usize = 5;
 
-/// Refuses a system that gives fewer threads than a server needs: tokio panics where it gets none.
+/// Fails if the system cannot create as many threads as a server needs: tokio panics in that case.
 fn check_threads() -> Result<(), Error> {
     let many = thread::available_parallelism().map_or(1, usize::from) + OTHERS;
     let gate = Mutex::new(());
@@ -267,8 +270,8 @@ fn check_threads() -> Result<(), Error> {
     all_at_once.map_err(Error::system(what))
 }
 
-/// Signals that would end the process and ask for nothing. A store that may not grow (RLIMIT_FSIZE) is full, and no reason to
-/// end: somebody is told of it instead of nobody.
+/// Signals that would end the process without reason. For example, SIGXFSZ only means that the
+/// store may not grow (RLIMIT_FSIZE): writing then fails with an error that is reported.
 const IGNORED: &[Signal] = &[
     Signal::XFSZ,
     Signal::USR1,
@@ -314,7 +317,7 @@ impl Server {
         }
     }
 
-    /// Reads the files of TLS again. Called on the thread that waits for signals, which may wait for a disk.
+    /// Reloads the TLS files. Called on the thread that waits for signals, which may block.
     fn reload(&self) {
         if let Some(clock) = self.monotonic_us {
             systemd::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock()));
@@ -328,7 +331,8 @@ impl Server {
     }
 }
 
-/// Whether the process was started with a signal ignored, and it still is. Known on Linux only.
+/// Returns whether the process was started with a signal ignored, and it still is. Always false on
+/// systems other than Linux.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,5 @@
-//! Whoever is slow, or goes half-way: each of them ends, and gives its place back. Time is a test's here.
+//! Time limits of slow or incomplete requests: each connection ends and releases its permit. The
+//! tests use tokio's paused clock.
 
 use std::future::{Future, pending};
 
@@ -13,22 +14,23 @@ use super::*;
 use crate::lifecycle::service_host::ServiceHost;
 use crate::net::options::Options;
 
-/// A body may take so long.
+/// The time limit of a body.
 const BODY: Duration = Duration::from_secs(30);
 
-/// What is done at once, as far as a test's clock tells.
+/// The tolerance for events that happen immediately.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
 type WriteEnd = WriteHalf<DuplexStream>;
 
-/// How long a connection lasts on which somebody talks and then does nothing any more, and what came back.
+/// Returns how long a connection lasts on which the client writes something and then stays idle,
+/// and the answer.
 async fn lasts<F: Future<Output = Option<WriteEnd>>>(
     talk: impl FnOnce(WriteEnd) -> F,
 ) -> (Duration, String) {
     lasts_at(ServiceHost::in_memory().unwrap().0, talk).await
 }
 
-/// The same, where there are keys.
+/// Runs [`lasts`] on a server with keys.
 async fn lasts_at<F: Future<Output = Option<WriteEnd>>>(
     host: ServiceHost,
     talk: impl FnOnce(WriteEnd) -> F,
@@ -58,7 +60,7 @@ async fn lasts_at<F: Future<Output = Option<WriteEnd>>>(
     }
 }
 
-/// WriteEnd something, and then a byte each five seconds for as long as there is somebody who takes it.
+/// Writes a text, and then a byte every five seconds as long as the server reads.
 async fn drips(mut writes: WriteEnd, first: &str) -> Option<WriteEnd> {
     writes.write_all(first.as_bytes()).await.unwrap();
     loop {
@@ -100,20 +102,21 @@ async fn slow_bodies_time_out_even_if_refused() {
     let head = "POST /v1/kms/unseal HTTP/1.1\r\nHost: x\r\n";
     for (first, status) in [
         (format!("{head}Content-Length: 1000\r\n\r\n{{"), "408"),
-        // A chunk of which a byte comes now and then.
+        // A chunk whose bytes arrive slowly.
         (format!("{head}Transfer-Encoding: chunked\r\n\r\n3e8\r\n"), "408"),
         ("POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n".to_owned(), "401"),
         ("POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n".to_owned(), "404"),
     ] {
         let (lasted, said) = lasts(|writes| drips(writes, &first)).await;
         assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{first}: {said}");
-        // What comes then is no request, and takes no time of its own.
+        // The rest is not a request, and adds no time.
         assert_eq!(said.matches("HTTP/1.1").count(), 1, "{first}: {said}");
         ends_after(lasted, BODY);
     }
 }
 
-/// Whoever writes no more has no more to ask for: with an answer or without it ends at once.
+/// A client that closes its writing side sends no more requests: the connection ends at once, with
+/// or without an answer.
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_is_closed_half_way_ends() {
     for text in [
@@ -135,10 +138,10 @@ async fn a_socket_that_is_closed_half_way_ends() {
     }
 }
 
-/// A message that is a body has to get on; it need not come to its end.
+/// A message in a body has to make progress, but has no total time limit.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_comes_in_pieces_gets_on_or_ends() {
-    /// What gets on in a span of patience.
+    /// The minimum progress per interval.
     const FLOOR: usize = 1 << 20;
     let with_key = || {
         let (host, token) = ServiceHost::in_memory().unwrap();
@@ -161,7 +164,7 @@ async fn a_message_that_comes_in_pieces_gets_on_or_ends() {
     let (lasted, said) = lasts_at(host, |writes| drips(writes, &head)).await;
     assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("1 MiB"), "{said}");
     ends_after(lasted, BODY);
-    // One that is as slow as it may be lasts longer than that, and is signed.
+    // A message at the minimum rate takes longer than that, and is signed.
     let (host, head) = with_key();
     let (lasted, said) = lasts_at(host, |mut writes| async move {
         writes.write_all(head.as_bytes()).await.unwrap();

@@ -1,7 +1,8 @@
-//! Clients' certificates: the authorities that they come from, and those that were revoked.
+//! Client certificates: their authorities, and revocation lists.
 //!
-//! [`Tls`](crate::net::tls::Tls) reads both again when their files change, and makes new [`ClientVerifier`] then. Those count for connections
-//! that are open, too: their certificates are verified again then, and each minute, since certificates end.
+//! [`Tls`](crate::net::tls::Tls) reloads both when their files change, and then creates a new
+//! [`ClientVerifier`]. It applies to open connections, too: their certificates are verified again
+//! then, and each minute, because certificates expire.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,26 +20,26 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use super::tls_files::{self, Validity};
 use crate::error::Error;
 
-/// How often a connection is verified again.
+/// The interval at which a connection's certificates are verified again.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Most bytes of a file with authorities.
+/// The maximum size of a file with authorities.
 const AUTHORITIES_MAX: u64 = 4 << 20;
 
-/// Most bytes of a file with lists of revoked certificates.
+/// The maximum size of a file with revocation lists.
 const LISTS_MAX: u64 = 64 << 20;
 
-/// Numbers of [`ClientVerifier`], of which no two have the same.
+/// A counter for the unique numbers of [`ClientVerifier`]s.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Verifies clients' certificates. A client without a certificate needs a token.
+/// Verifies client certificates. A client without a certificate needs a token.
 #[derive(Debug)]
 pub struct ClientVerifier {
     verifier: Arc<dyn ClientCertVerifier>,
     number: u64,
-    /// Of each authority.
+    /// The validity of each authority.
     pub(crate) authorities: Vec<Validity>,
-    /// Of each list: from its issue to the next one's.
+    /// The validity of each list: from its issue to the next one's.
     pub(crate) lists: Vec<Validity>,
 }
 
@@ -50,10 +51,10 @@ pub struct Verification {
 }
 
 impl ClientVerifier {
-    /// Of authorities, and of lists of what they revoked, all in PEM.
+    /// Creates a verifier from PEM files of authorities and revocation lists.
     ///
     /// # Errors
-    /// Files that can't be read, or have none in them.
+    /// Files that cannot be read, or that contain no certificates or lists.
     pub fn new(
         authorities: &Path,
         lists: Option<&Path>,
@@ -73,7 +74,7 @@ impl ClientVerifier {
         Ok(ClientVerifier { verifier, number, authorities: validities, lists })
     }
 
-    /// Whether a connection's certificates still hold, which were verified in its handshake.
+    /// Returns whether a connection's certificates, which its handshake verified, are still valid.
     pub fn is_still_valid(
         &self,
         chain: &[CertificateDer<'_>],
@@ -94,8 +95,8 @@ impl ClientVerifier {
     }
 }
 
-/// A verifier, and how long its lists hold. A list that has ended denies everybody it is about, and so does none of an
-/// authority: nobody knows then what was revoked.
+/// Creates a verifier, and returns how long its lists are valid. If an authority has an expired
+/// list or no list, all its certificates are rejected, because it is unknown which are revoked.
 fn made(
     roots: Arc<RootCertStore>,
     lists: Option<&Path>,

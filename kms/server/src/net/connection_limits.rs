@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bits of an address of version 6 that are a network's: whoever has one has all addresses in it.
+/// The length of an IPv6 prefix that belongs to one network: its holder can use every address in
+/// it.
 const NETWORK_BITS: u32 = 64;
 
 /// Limits the connections of each IPv4 address and each IPv6 /64 prefix.
@@ -24,7 +25,7 @@ impl ConnectionLimits {
         Arc::new(ConnectionLimits { most, taken: Mutex::default() })
     }
 
-    /// Returns a permit, or `None` if the address has as many connections as it may.
+    /// Returns a permit, or `None` if the address has reached its limit.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let address = network(address);
         let mut taken = self.taken();
@@ -52,7 +53,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// The network of an address of version 6, and of version 4 the address.
+/// Returns the /64 prefix of an IPv6 address, or the IPv4 address itself.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -76,7 +77,7 @@ mod tests {
         assert!(take("10.0.0.2").is_some());
         drop(first);
         assert!(take("10.0.0.1").is_some());
-        // One network.
+        // Both are in one network.
         let both = [take("2001:db8::1"), take("2001:db8::2:3")];
         assert!(both.iter().all(Option::is_some) && take("2001:db8::9").is_none());
         assert!(take("2001:db8:0:1::1").is_some());

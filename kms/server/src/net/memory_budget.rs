@@ -1,14 +1,14 @@
-//! The memory that requests and answers may take: one budget for all of them, and a share of it for each caller.
+//! The memory budget of requests and answers, in total and per caller.
 //!
 //! ```text
 //!   head --> short body (8 KiB)                     --> read, unless the caller's share is used up
-//!        --> longer body: its length is reserved    --> read, parsed, handled --> given back with the request
+//!        --> longer body: its length is reserved    --> read, parsed, handled --> released with the request
 //!        --> no room                                --> `busy`, before a byte of the body is read
-//!   answer longer than that: reserved until the client has taken it, also beyond the limits; then new requests wait
+//!   longer answer: reserved until the client has read it, even beyond the limits; then new requests wait
 //! ```
 //!
-//! What a request takes altogether is at most about four times its body, so that all of them together take at most four times
-//! the budget. It counts for callers at a Unix socket as for those that come by TLS.
+//! A request takes at most about four times the size of its body, so all of them together take at
+//! most four times the budget. Callers at a Unix socket are limited like those that use TLS.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,20 +18,22 @@ use gabion_kms::gate::{Caller, Method, Principal, TokenId};
 
 use crate::problem::Problem;
 
-/// Bytes of a body or an answer that is short: a signature of ML-DSA-87 with its message, in base64. There are no more of them
-/// than connections.
+/// The maximum size of a short body or answer: an ML-DSA-87 signature with its message, in base64.
+/// Short ones are limited only by the number of connections.
 pub const SHORT: usize = 8192;
 
-/// Bytes of all bodies and answers together, unless single bodies may be so large that this would be few of them.
+/// The total size of all bodies and answers in bytes, unless the configured body size is so large
+/// that only a few would fit.
 const TOTAL: usize = 64 << 20;
 
-/// Bytes of those of one caller.
+/// The total size per caller in bytes.
 const OF_CALLER: usize = 16 << 20;
 
-/// In how many seconds there may be room again.
+/// The number of seconds after which there may be room again.
 const AGAIN_S: u64 = 1;
 
-/// The caller that memory is counted for. All attenuations of a token share one, because their holders can make any number of them.
+/// The caller that memory is counted for. All attenuations of a token share one, because their
+/// holders can make any number of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryOwner {
     /// The holders of tokens with this id.
@@ -41,7 +43,7 @@ pub enum MemoryOwner {
 }
 
 impl MemoryOwner {
-    /// The caller of a request.
+    /// Returns the owner for a caller.
     pub fn of(who: &Caller) -> Self {
         match who.method() {
             Method::Token { id } => MemoryOwner::Token(id),
@@ -52,18 +54,18 @@ impl MemoryOwner {
     }
 }
 
-/// The memory that bodies and answers may take, altogether and per caller.
+/// The memory budget of bodies and answers.
 #[derive(Debug)]
 pub struct MemoryBudget {
     total: usize,
     of_caller: usize,
-    /// What is reserved altogether. Changed under the lock, and read without it.
+    /// The total of all reservations. Changed under the lock, and read without it.
     all: AtomicUsize,
     callers: Mutex<HashMap<MemoryOwner, usize>>,
     refused: AtomicU64,
 }
 
-/// Memory that is reserved until this is dropped.
+/// A reservation, until it is dropped.
 #[derive(Debug)]
 pub struct MemoryReservation {
     budget: Arc<MemoryBudget>,
@@ -72,7 +74,7 @@ pub struct MemoryReservation {
 }
 
 impl MemoryBudget {
-    /// A budget for bodies of at most so many bytes.
+    /// Creates a budget for bodies of at most `body_max` bytes.
     pub fn new(body_max: usize) -> Arc<Self> {
         Self::with(TOTAL.max(4 * body_max), OF_CALLER.max(2 * body_max))
     }
@@ -82,17 +84,17 @@ impl MemoryBudget {
         Arc::new(MemoryBudget { total, of_caller, all, callers: Mutex::default(), refused })
     }
 
-    /// Reserves memory for a body of so many bytes. A short one needs none.
+    /// Reserves memory for a body. Short ones need no reservation.
     ///
     /// # Errors
-    /// `busy`: the caller's share or the budget is used up.
+    /// `busy` if the caller's share or the budget is used up.
     pub fn take(
         self: &Arc<Self>,
         caller: &MemoryOwner,
         bytes: usize,
     ) -> Result<Option<MemoryReservation>, Problem> {
         let is_short = bytes <= SHORT;
-        // If the total is within one share, no caller has used up theirs.
+        // If the total is within one share, no caller has used up its share.
         if is_short && self.all.load(Ordering::Relaxed) <= self.of_caller {
             return Ok(None);
         }
@@ -112,12 +114,13 @@ impl MemoryBudget {
         Ok(Some(self.reserve(&mut callers, caller, wanted)))
     }
 
-    /// Reserves memory for an answer that is there already, also beyond the limits. A short one needs none.
+    /// Reserves memory for an existing answer, even beyond the limits. Short ones need no
+    /// reservation.
     pub fn hold(self: &Arc<Self>, caller: &MemoryOwner, bytes: usize) -> Option<MemoryReservation> {
         (bytes > SHORT).then(|| self.reserve(&mut self.callers(), caller, bytes))
     }
 
-    /// What was counted, in the text format of Prometheus.
+    /// Returns the metrics in the Prometheus text format.
     pub fn text(&self) -> String {
         let (all, refused) =
             (self.all.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed));
@@ -183,7 +186,7 @@ mod tests {
         let second = take("b", 50_000).unwrap();
         assert_eq!(take("c", 30_000).err(), Some("busy"), "of the 20,000 that are left");
         let third = take("c", 20_000).unwrap();
-        // What is short is read all the same.
+        // Short bodies are always read.
         assert!(take("a", SHORT).unwrap().is_none() && take("d", SHORT).unwrap().is_none());
         assert!(budget.text().contains("\nkms_request_memory_bytes 100000\n"), "{}", budget.text());
         assert!(budget.text().contains("\nkms_request_memory_refused_total 2\n"));

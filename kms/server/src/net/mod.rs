@@ -1,4 +1,4 @@
-//! Connections: TLS, who is at the other side, and the limits of what each may take.
+//! Connections: TLS, peers, and limits of their resources.
 
 pub mod client_certificates;
 pub mod connection_limits;

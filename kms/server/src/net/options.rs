@@ -1,4 +1,4 @@
-//! Where a server listens, and how it is set up.
+//! The options of a server.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use super::tls::Tls;
 
-/// Where a server listens.
+/// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// TLS 1.3 at an address. Port 0: any that is free.
+    /// A network address, with TLS 1.3. Port 0 selects a free port.
     Tls(SocketAddr),
-    /// A socket of this machine, which its owner alone may use.
+    /// The path of a Unix socket, which only its owner may use.
     Unix(PathBuf),
 }
 
@@ -26,16 +26,17 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Whose requests are run together that are there at the same time.
+/// Which concurrent requests are coalesced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coalesce {
-    /// Anybody's.
+    /// Requests of all callers.
     #[default]
     Any,
-    /// Those of a tenant, and nobody else's: what another tenant asks for at the same time is in no answer's time.
+    /// Only requests of the same tenant, so that response times do not reveal the requests of other
+    /// tenants.
     Tenant,
-    /// Nobody's.
+    /// No requests.
     Off,
 }
 
@@ -52,32 +53,36 @@ impl std::str::FromStr for Coalesce {
     }
 }
 
-/// How a server is set up.
+/// The options of a server.
 #[derive(Clone)]
 pub struct Options {
-    /// Where it listens.
+    /// The addresses to listen at.
     pub listen: Vec<Listen>,
-    /// Its certificate; [`Listen::Tls`] needs it.
+    /// The TLS configuration, which [`Listen::Tls`] needs.
     pub tls: Option<Arc<Tls>>,
-    /// CLOCK_MONOTONIC in microseconds, which systemd is told at a reload. Without it nobody is told of reloads.
+    /// Returns CLOCK_MONOTONIC in microseconds, for systemd's reload notifications. `None` disables
+    /// these notifications.
     pub monotonic_us: Option<fn() -> u64>,
-    /// Most bytes of a request's body.
+    /// The maximum size of a request body in bytes.
     pub body_max: usize,
-    /// Most bytes of a body that is a message itself, and comes in pieces.
+    /// The maximum size of a streamed message in bytes.
     pub stream_max: u64,
-    /// Most of those at a time, of more than `body_max` bytes or of a size that nobody said.
+    /// The maximum number of concurrent streams: messages of more than `body_max` bytes or of
+    /// unknown length.
     pub streams_max: usize,
-    /// Most of those at a time of one tenant.
+    /// The maximum number of concurrent streams per tenant.
     pub streams_per_tenant_max: usize,
-    /// Most connections at a time that come by [`Listen::Tls`]. More of them wait.
+    /// The maximum number of concurrent connections at [`Listen::Tls`]. Further ones wait.
     pub connections_max: usize,
-    /// Most connections at a time that come by [`Listen::Unix`]. More of them wait, for each other alone.
+    /// The maximum number of concurrent connections at [`Listen::Unix`]. Further ones wait,
+    /// independently of network connections.
     pub local_connections_max: usize,
-    /// Most connections of one address, or of one network of version 6 (64 bits). The next one is hung up on.
+    /// The maximum number of concurrent connections per IPv4 address or IPv6 /64 prefix. Further
+    /// ones are closed.
     pub connections_per_address_max: usize,
-    /// How long requests may take that are there when it ends.
+    /// How long current requests may take after the server was told to stop.
     pub drain: Duration,
-    /// Whose requests are run together.
+    /// Which concurrent requests are coalesced.
     pub coalesce: Coalesce,
 }
 

@@ -14,11 +14,12 @@ use super::release_gate::ReleaseGate;
 /// The peer of a connection: address, certificates, and the gate of its answers.
 pub struct ConnectionPeer {
     pub peer: Peer,
-    /// For whom its certificate names, which was verified, or why it names nobody. None where there is no certificate.
+    /// The principal in the peer's verified certificate, or why the certificate has none. `None`
+    /// without a certificate.
     pub named: Option<Result<Principal, &'static str>>,
-    /// Its certificates, its own first, and when they were verified again.
+    /// The peer's certificates, its own first, and when they were verified last.
     chain: Vec<CertificateDer<'static>>,
-    /// Where its answers pass before they are written.
+    /// The gate that answers pass before they are written.
     pub gate: ReleaseGate,
     verified: Mutex<Option<Verification>>,
 }
@@ -33,15 +34,15 @@ impl ConnectionPeer {
         ConnectionPeer { peer, named: certificate.map(named), chain, gate, verified }
     }
 
-    /// Whether its certificates are still valid.
+    /// Returns whether the peer's certificates are still valid.
     pub fn is_still_valid(&self, clients: Option<&ClientVerifier>) -> bool {
         self.chain.is_empty()
             || clients.is_none_or(|clients| clients.is_still_valid(&self.chain, &self.verified))
     }
 }
 
-/// For whom a certificate names: its one URI, or if there is no URI its one DNS name. A common name is nobody's: authorities
-/// are asked to vouch for the others only (RFC 9525).
+/// Returns the principal in a certificate: its only URI, or without URIs its only DNS name. Common
+/// names are ignored, because authorities vouch only for the others (RFC 9525).
 fn named(certificate: &CertificateDer<'_>) -> Result<Principal, &'static str> {
     let unreadable = |_| "the certificate can't be read";
     let certificate = EndEntityCert::try_from(certificate).map_err(unreadable)?;

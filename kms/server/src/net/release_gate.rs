@@ -1,4 +1,5 @@
-//! The release of answers: no byte of one goes to the socket after the seal was closed under which it was made.
+//! The release of answers: after the service is sealed, no byte of an answer of its generation
+//! reaches the socket.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,22 +7,23 @@ use std::task::Poll;
 
 use gabion_kms::service::Generation;
 
-/// The generation of the answers that a connection has not written completely. It belongs to one connection, whose answers are
-/// written in order.
+/// The generation of the answers that a connection has not written completely. It belongs to one
+/// connection, whose answers are written in order.
 #[derive(Clone, Debug, Default)]
 pub struct ReleaseGate(Arc<Mutex<Option<Generation>>>);
 
 impl ReleaseGate {
-    /// Takes an answer that is about to be written.
+    /// Registers an answer that is about to be written.
     pub fn take(&self, generation: &Generation) {
         let mut unwritten = self.unwritten();
-        // An answer before it that is not written yet, of a generation that was closed, ends the connection.
+        // If an earlier answer of a closed generation is not written yet, the connection ends.
         if unwritten.as_ref().is_none_or(|before| before.check().is_ok()) {
             *unwritten = Some(generation.clone());
         }
     }
 
-    /// Writes to the socket, if the seal is still open. Closing it waits for the write, which does not block.
+    /// Writes to the socket, unless the service was sealed. Sealing waits for the write, which does
+    /// not block.
     pub fn pass<T>(&self, write: impl FnOnce() -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match &*self.unwritten() {
             None => write(),
@@ -31,7 +33,7 @@ impl ReleaseGate {
         }
     }
 
-    /// Notes that the socket has all that was written.
+    /// Notes that everything was written to the socket.
     pub fn flushed(&self) {
         *self.unwritten() = None;
     }

@@ -1,9 +1,12 @@
-//! The server's certificate, its private key and what verifies clients, which change while it serves.
+//! The server's certificate, its private key and the client verifier, which are reloaded while the
+//! server runs.
 //!
-//! The files are looked at each second, and read when one of them changed. What is read is used by the next handshake, if it can
-//! be: a certificate that is not its key's, is not valid now or cannot be read leaves the one in use there, and so does a file of
-//! authorities without any. That is a warning, and tried again at the next change and each ten seconds. Connections stay
-//! open: clients' certificates are verified again by the new authorities with their next request, resumed ones too.
+//! The files are checked each second, and read when one of them changed. Valid files are used from
+//! the next handshake on. A certificate that does not match its key, is not valid now or cannot be
+//! read leaves the previous one in use, and so does a file of authorities without certificates.
+//! Such a failure is a warning. It is retried at the next change and every ten seconds. Connections
+//! stay open: client certificates are verified again by the new authorities with the next request,
+//! also on resumed sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,29 +24,30 @@ use super::client_certificates::ClientVerifier;
 use super::tls_files::{self, Stamp, Validity};
 use crate::error::Error;
 
-/// How often the files are looked at.
+/// The interval at which the files are checked for changes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How often files that could not be taken are read again although they did not change: the time may have come.
+/// The interval at which rejected files are read again without a change, because a certificate may
+/// have become valid.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Most bytes of a file with certificates, or with a private key.
+/// The maximum size of a file with certificates, or with a private key.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Where the certificate and the others are.
+/// The paths of the TLS files.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The server's certificate and those above it, in PEM.
+    /// The server's certificate and its chain, in PEM.
     pub certificate: PathBuf,
     /// Its private key, in PEM.
     pub key: PathBuf,
-    /// The authorities of clients' certificates, in PEM.
+    /// The authorities of client certificates, in PEM.
     pub client_authorities: Option<PathBuf>,
-    /// Lists of certificates that those revoked, in PEM.
+    /// The revocation lists of these authorities, in PEM.
     pub client_revocations: Option<PathBuf>,
 }
 
-/// The TLS of a server.
+/// The TLS configuration of a server.
 pub struct Tls {
     files: Option<Files>,
     provider: Arc<CryptoProvider>,
@@ -57,7 +61,7 @@ pub struct Tls {
 
 type Report = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What the next handshake uses.
+/// The configuration that the next handshake uses.
 #[derive(Clone)]
 struct Current {
     config: Arc<ServerConfig>,
@@ -72,11 +76,12 @@ struct Identity {
     validity: Validity,
 }
 
-/// Files that are reloaded together: the certificate and its key, or authorities and their revocation lists.
+/// Files that are reloaded together: the certificate and its key, or authorities and their
+/// revocation lists.
 #[derive(Default)]
 struct WatchedFiles {
     stamps: [Option<Stamp>; 2],
-    /// Why the files that are there now were not taken, and when they were tried.
+    /// Why the current files were rejected, and when they were tried.
     failed: Option<(String, Instant)>,
 }
 
@@ -88,10 +93,11 @@ impl WatchedFiles {
 }
 
 impl Tls {
-    /// Reads the files. A certificate that has ended is taken at a start, which would do nobody good without.
+    /// Reads the files. At the start, an expired certificate is accepted with a warning, because
+    /// rejecting it would only keep the server from starting.
     ///
     /// # Errors
-    /// [`Error::Settings`], which names the file and says what is wrong.
+    /// [`Error::Settings`], with the file and the problem.
     pub fn new(files: Files) -> Result<Self, Error> {
         let provider = Arc::new(gabion_rustls::provider());
         let stamps = [identity_stamps(&files), clients_stamps(&files)];
@@ -103,7 +109,7 @@ impl Tls {
         Ok(Self::over(Some(files), provider, current, watched))
     }
 
-    /// Of a configuration that does not change.
+    /// Creates a configuration that never changes.
     pub fn fixed(config: ServerConfig) -> Self {
         let provider = config.crypto_provider().clone();
         let current = Current { config: Arc::new(config), identity: None, clients: None };
@@ -128,23 +134,24 @@ impl Tls {
         }
     }
 
-    /// Has a function told in one line of each reload and each failure.
+    /// Sets a function that gets one line for each reload and each failure.
     pub fn reporting(&self, report: impl Fn(&str) + Send + Sync + 'static) {
         let _ = self.report.set(Box::new(report));
     }
 
-    /// Whether there are files that could be read again.
+    /// Returns whether there are files that can be reloaded.
     pub(crate) fn has_files(&self) -> bool {
         self.files.is_some()
     }
 
-    /// What the next handshake uses.
+    /// Returns the configuration for the next handshake.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.look();
         self.current().config
     }
 
-    /// What verifies clients' certificates now. Returns `None` where the server asks for none.
+    /// Returns the current client verifier; `None` if the server does not ask for client
+    /// certificates.
     pub(crate) fn clients(&self) -> Option<Arc<ClientVerifier>> {
         self.look();
         self.current().clients
@@ -154,7 +161,7 @@ impl Tls {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the files that changed, if they were not looked at within the last second.
+    /// Reads changed files, unless they were checked within the last second.
     pub(crate) fn look(&self) {
         if self.files.is_none() {
             return;
@@ -169,7 +176,7 @@ impl Tls {
         self.read(false);
     }
 
-    /// Reads all files now. Each kind that cannot be taken stays what it is, and is reported.
+    /// Reads all files now. Rejected files leave the previous ones in use, and are reported.
     pub fn reload(&self) {
         self.read(true);
     }
@@ -179,7 +186,7 @@ impl Tls {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let [of_identity, of_clients] = &mut *watched;
         let (mut next, mut reloaded) = (self.current(), Vec::new());
-        // Before they are read: files that are replaced meanwhile are read again.
+        // Taken first: files that are replaced meanwhile are read again.
         let stamps = identity_stamps(files);
         if is_forced || of_identity.is_due(&stamps) {
             let found = identity(files, &self.provider).and_then(|found| {
@@ -203,8 +210,8 @@ impl Tls {
         self.put(next, &reloaded);
     }
 
-    /// What was read, if it can be used. Notes which files it came of, and reports why it cannot: once for each reason, and for
-    /// each reload that somebody asked for.
+    /// Returns the loaded files, if they are valid. Notes their stamps, and reports a failure once
+    /// for each reason, and for each requested reload.
     fn taken<T>(
         &self,
         watched: &mut WatchedFiles,
@@ -233,7 +240,7 @@ impl Tls {
         }
     }
 
-    /// Puts what is to be used next in place, if it is another. `reloaded` names what was read.
+    /// Installs a changed configuration. `reloaded` names what was read.
     fn put(&self, mut next: Current, reloaded: &[&str]) {
         let before = self.current();
         let key = |of: &Current| of.identity.as_ref().map(|one| Arc::as_ptr(&one.key));
@@ -259,7 +266,7 @@ impl Tls {
         }
     }
 
-    /// What is not as it should be, and does not stop the server.
+    /// Returns the warnings: problems that do not stop the server.
     pub(crate) fn warnings(&self) -> Vec<&'static str> {
         let (current, now) = (self.current(), now_seconds());
         let is_failing = {
@@ -283,7 +290,7 @@ impl Tls {
         all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
     }
 
-    /// Ends and counters, in the text format of Prometheus.
+    /// Returns expiry times and counters in the Prometheus text format.
     pub(crate) fn metrics(&self) -> String {
         if self.files.is_none() {
             return String::new();
@@ -327,7 +334,7 @@ fn clients_stamps(files: &Files) -> [Option<Stamp>; 2] {
         .map(|path| path.as_deref().and_then(tls_files::stamp))
 }
 
-/// The certificate and its key, of files that belong together.
+/// Loads a certificate and its key, which have to match.
 fn identity(files: &Files, provider: &CryptoProvider) -> Result<Identity, Error> {
     let wrong = |path: &Path, reason: String| {
         Error::Settings(format!("cannot take TLS's {}: {reason}", path.display()))
@@ -337,7 +344,7 @@ fn identity(files: &Files, provider: &CryptoProvider) -> Result<Identity, Error>
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let chain = chain.map_err(|error| of_certificate(&error.to_string()))?;
     let mut validities = chain.iter().map(|der| tls_files::of_certificate(der));
-    // The first that ends, ends the chain.
+    // The chain expires with its first certificate to expire.
     let Some(first) = validities.next() else {
         return Err(of_certificate("there is no certificate in it"));
     };
@@ -352,7 +359,7 @@ fn identity(files: &Files, provider: &CryptoProvider) -> Result<Identity, Error>
     Ok(Identity { key: Arc::new(key), validity })
 }
 
-/// Refuses a certificate that clients would refuse: one that has ended, or is not valid yet.
+/// Rejects a certificate that clients would reject because it has expired or is not valid yet.
 fn valid_now(identity: &Identity, path: &Path) -> Result<(), Error> {
     let (Validity { not_before, not_after }, now) = (identity.validity, now_seconds());
     let why = match (now < not_before, not_after < now) {
@@ -372,7 +379,8 @@ fn clients(
     Ok(Some(Arc::new(ClientVerifier::new(authorities, lists, provider.clone())?)))
 }
 
-/// TLS 1.3 with a certificate. Sessions of an earlier configuration are not resumed.
+/// Creates a TLS 1.3 configuration with a certificate. Sessions of an earlier configuration are not
+/// resumed.
 fn configured(
     identity: &Identity,
     clients: Option<&Arc<ClientVerifier>>,

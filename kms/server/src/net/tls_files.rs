@@ -1,4 +1,4 @@
-//! Files of TLS: how they are read, how a change is noticed, and how long what is in them is valid.
+//! TLS files: reading them, detecting changes, and the validity of their content.
 
 use std::fs;
 use std::io::Read;
@@ -10,12 +10,12 @@ use zeroize::Zeroizing;
 
 use crate::error::Error;
 
-/// A file that cannot be used, and why.
+/// Creates the error for an unusable file.
 pub fn wrong(path: &Path, reason: &str) -> Error {
     Error::Settings(format!("cannot take {}: {reason}", path.display()))
 }
 
-/// Reads a regular file of at most `most` bytes. It waits for nobody: a FIFO is refused.
+/// Reads a regular file of at most `most` bytes. FIFOs are rejected, so that this does not block.
 ///
 /// # Errors
 /// [`Error::Settings`], which names the file.
@@ -31,7 +31,7 @@ pub fn read(path: &Path, most: u64) -> Result<Zeroizing<Vec<u8>>, Error> {
     if about.len() > most {
         return Err(too_long());
     }
-    // Room for all of it, so that no copy is left behind by growing.
+    // Allocate enough at once, so that reallocation leaves no copies in memory.
     let room = usize::try_from(about.len() + 1).map_err(|_| too_long())?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     file.take(most + 1).read_to_end(&mut bytes).map_err(io)?;
@@ -41,35 +41,37 @@ pub fn read(path: &Path, most: u64) -> Result<Zeroizing<Vec<u8>>, Error> {
     Ok(bytes)
 }
 
-/// Tells a file from the one that it was, and from what it held: device, number, length, change of the content, change of anything (its mode).
+/// Identifies a file and its content: device, inode, length, modification time and change time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp(u64, u64, u64, [i64; 4]);
 
-/// The stamp of the file that a path names now, through symbolic links. Returns `None` if there is no such file.
+/// Returns the stamp of the file that a path names now, through symbolic links; `None` if there is
+/// no such file.
 pub fn stamp(path: &Path) -> Option<Stamp> {
     let of = fs::metadata(path).ok()?;
     let times = [of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec()];
     Some(Stamp(of.dev(), of.ino(), of.len(), times))
 }
 
-/// From when to when something is valid, in seconds since 1970.
+/// A validity period, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     pub not_before: i64,
     pub not_after: i64,
 }
 
-/// The longest time for which a coming end is a warning.
+/// The longest warning time before an expiry.
 const WARN_MAX: i64 = 30 * 86_400;
 
 impl Validity {
-    /// Whether its end is near: a sixth of its life, or 30 days if that is less.
+    /// Returns whether the end is near: less than a sixth of the validity period, or less than 30
+    /// days, whichever is shorter.
     pub fn is_ending(&self, now: i64) -> bool {
         let life = self.not_after.saturating_sub(self.not_before);
         self.not_after.saturating_sub(now) <= (life / 6).min(WARN_MAX)
     }
 
-    /// What two things have in common.
+    /// Returns the intersection of two periods.
     pub fn and(self, other: Self) -> Self {
         Validity {
             not_before: self.not_before.max(other.not_before),
@@ -78,7 +80,7 @@ impl Validity {
     }
 }
 
-/// The validity of a certificate (RFC 5280, section 4.1). Returns `None` if its encoding is wrong.
+/// Returns the validity of a certificate (RFC 5280, section 4.1); `None` if its encoding is wrong.
 pub fn of_certificate(der: &[u8]) -> Option<Validity> {
     let mut fields = to_be_signed(der)?;
     if fields.first() == Some(&0xa0) {
@@ -92,7 +94,8 @@ pub fn of_certificate(der: &[u8]) -> Option<Validity> {
     Some(Validity { not_before, not_after })
 }
 
-/// The validity of a list of revoked certificates (RFC 5280, section 5.1). Returns `None` if it names no next one.
+/// Returns the validity of a revocation list (RFC 5280, section 5.1); `None` if it has no next
+/// update.
 pub fn of_list(der: &[u8]) -> Option<Validity> {
     let mut fields = to_be_signed(der)?;
     if fields.first() == Some(&2) {
@@ -105,14 +108,14 @@ pub fn of_list(der: &[u8]) -> Option<Validity> {
     Some(Validity { not_before, not_after })
 }
 
-/// What is signed of a certificate or a list.
+/// Returns the signed part of a certificate or a list.
 fn to_be_signed(mut der: &[u8]) -> Option<&[u8]> {
     let (0x30, mut whole) = take(&mut der)? else { return None };
     let (0x30, fields) = take(&mut whole)? else { return None };
     Some(fields)
 }
 
-/// Takes an element of DER from the front: its tag and its content.
+/// Takes a DER element from the front: its tag and its content.
 fn take<'a>(from: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let (&tag, rest) = from.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
@@ -130,7 +133,7 @@ fn take<'a>(from: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     Some((tag, content))
 }
 
-/// A UTCTime or a GeneralizedTime, in seconds since 1970.
+/// Parses a UTCTime or a GeneralizedTime as seconds since 1970.
 fn time(from: &mut &[u8]) -> Option<i64> {
     let (tag, text) = take(from)?;
     let digits = text.strip_suffix(b"Z")?;
@@ -151,7 +154,7 @@ fn time(from: &mut &[u8]) -> Option<i64> {
     if !(1..=12).contains(&month) {
         return None;
     }
-    // Years begin in March, so that the day that some have more is their last; see clock.rs.
+    // Years begin in March, so that a leap day is the last day of its year; see clock.rs.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
         + year.div_euclid(400)

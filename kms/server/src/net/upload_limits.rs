@@ -10,15 +10,16 @@ use tokio::sync::Semaphore;
 
 use super::options::Options;
 
-/// Limits concurrent uploads, altogether and per tenant.
+/// Limits concurrent uploads, in total and per tenant.
 pub struct UploadLimits {
-    /// Most bytes of one.
+    /// The maximum size of an upload in bytes.
     pub bytes_max: u64,
     most: usize,
     most_of_tenant: usize,
-    /// By tenant.
+    /// The number of uploads by tenant.
     open: Mutex<HashMap<Label, usize>>,
-    /// Places of those of which a piece is hashed: half of the processors, so that the other half has time for others.
+    /// Slots for uploads that are being hashed: half of the processors, so that the other half
+    /// serves other requests.
     pub hashing: Arc<Semaphore>,
     refused: AtomicU64,
     bytes: AtomicU64,
@@ -44,7 +45,7 @@ impl UploadLimits {
         })
     }
 
-    /// Returns a permit, or `None` if the tenant, or all tenants together, have as many uploads as they may.
+    /// Returns a permit, or `None` if the tenant, or all tenants together, have reached the limit.
     pub fn take(self: &Arc<Self>, tenant: &Label) -> Option<UploadPermit> {
         let mut open = self.open();
         let (all, own) = (open.values().sum::<usize>(), open.get(tenant).copied().unwrap_or(0));
@@ -56,12 +57,12 @@ impl UploadLimits {
         Some(UploadPermit { of: self.clone(), tenant: tenant.clone() })
     }
 
-    /// Counts bytes that came.
+    /// Counts received bytes.
     pub fn count(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// What was counted, in the text format of Prometheus.
+    /// Returns the metrics in the Prometheus text format.
     pub fn text(&self) -> String {
         let open = self.open().values().sum::<usize>();
         let (refused, bytes) =

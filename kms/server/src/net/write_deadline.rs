@@ -11,19 +11,20 @@ use tokio::time::{Sleep, sleep};
 
 use super::release_gate::ReleaseGate;
 
-/// Bytes that the peer has to read before the deadline. A peer that reads one byte now and then would keep its connection for days.
+/// The number of bytes that the peer has to read before the deadline. Otherwise a peer that reads
+/// single bytes could keep its connection for days.
 const PIECE: usize = 16 << 10;
 
-/// A stream whose writes fail if the peer reads less than [`PIECE`] bytes in the given time. Nothing else would end a connection
-/// whose answer is never read.
+/// A stream whose writes fail if the peer reads less than [`PIECE`] bytes in the given time.
+/// Without it, a connection whose answer is never read would not end.
 pub struct WriteDeadline<S> {
     stream: S,
     most: Duration,
-    /// Where answers pass before they are written.
+    /// The gate that answers pass before they are written.
     gate: ReleaseGate,
-    /// Runs from when a write has to wait until all is written, or a piece.
+    /// Runs from the first blocked write until everything is written, or a piece.
     ends: Option<Pin<Box<Sleep>>>,
-    /// Bytes that got on since then.
+    /// The number of bytes written since then.
     got_on: usize,
 }
 
@@ -32,7 +33,7 @@ impl<S> WriteDeadline<S> {
         WriteDeadline { stream, most, gate, ends: None, got_on: 0 }
     }
 
-    /// After a write of some bytes, which may have to wait.
+    /// Handles the result of a write, which may be blocked.
     fn wrote(
         &mut self,
         context: &mut Context<'_>,
@@ -46,7 +47,7 @@ impl<S> WriteDeadline<S> {
         done
     }
 
-    /// Nothing waits any more.
+    /// Stops the deadline when no write is blocked.
     fn rests(&mut self) {
         (self.ends, self.got_on) = (None, 0);
     }
@@ -114,7 +115,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteDeadline<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // TLS writes what it still has.
+        // TLS writes its buffered data.
         let WriteDeadline { stream, gate, .. } = &mut *self;
         let done = gate.pass(|| Pin::new(stream).poll_shutdown(context));
         self.within(context, done)
@@ -130,7 +131,8 @@ mod tests {
 
     const MOST: Duration = Duration::from_secs(30);
 
-    /// How long a writer of so many bytes goes on, whose reader takes so many of them each ten seconds.
+    /// Returns how long a writer of `bytes` bytes lasts if its reader reads `taken` bytes every ten
+    /// seconds.
     async fn lasts(bytes: usize, taken: usize) -> (Duration, bool) {
         let (mut client, server) = duplex(1024);
         let mut server = WriteDeadline::new(server, MOST, ReleaseGate::default());
@@ -161,10 +163,10 @@ mod tests {
         assert!(!is_done && lasted < MOST + Duration::from_secs(1), "{lasted:?}");
         let (lasted, is_done) = lasts(1 << 20, 1000).await;
         assert!(!is_done && lasted < MOST + Duration::from_secs(1), "{lasted:?}");
-        // Some 1.6 KB a second is slow, and gets on.
+        // About 1.6 KB per second is slow, but fast enough.
         let (lasted, is_done) = lasts(1 << 20, 16 << 10).await;
         assert!(is_done && lasted > 10 * MOST, "{lasted:?}");
-        // What is short has no piece to get on by, and ends by itself.
+        // A short answer is less than a piece, and completes.
         assert!(lasts(4000, 2000).await.1);
     }
 }

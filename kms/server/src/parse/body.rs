@@ -1,4 +1,4 @@
-//! Bodies that are read before anything is done with them, and those that are read for nothing.
+//! Request bodies: reading them before processing, and discarding them.
 
 use std::time::Duration;
 
@@ -7,18 +7,19 @@ use hyper::body::{Body, Bytes, Incoming};
 
 use crate::problem::Problem;
 
-/// How long a body may take.
+/// The time limit of a body.
 const BODY: Duration = Duration::from_secs(30);
 
-/// How many times the limit is read of a body that is too long.
+/// The number of bytes of an oversized body that are read and discarded, as a multiple of the
+/// limit.
 pub const FORGOTTEN: usize = 16;
 
-/// How much memory to reserve for a body of a length that may not be known.
+/// Returns how much memory to reserve for a body, whose length may be unknown.
 pub fn memory(length: Option<u64>, most: usize) -> usize {
     length.and_then(|length| usize::try_from(length).ok()).unwrap_or(most).min(most)
 }
 
-/// Reads a body and forgets it, up to a limit.
+/// Reads and discards a body, up to a limit.
 pub async fn forget(body: &mut Incoming, most: usize) {
     let all = async {
         let mut read = 0;
@@ -29,19 +30,19 @@ pub async fn forget(body: &mut Incoming, most: usize) {
             }
         }
     };
-    // Who is too slow is hung up on.
+    // Slow clients are disconnected.
     let _ = tokio::time::timeout(BODY, all).await;
 }
 
-/// Reads a body, up to a limit. Somewhat more is read and forgotten, so that who sends it hears why it is refused: a
-/// connection that is closed with bytes unread loses the answer, too.
+/// Reads a body, up to a limit. For an oversized body, somewhat more is read and discarded, so that
+/// the client gets the error: closing a connection with unread bytes would lose the answer.
 pub async fn read(body: &mut Incoming, most: usize) -> Result<Bytes, Problem> {
     let of_time = |_| Problem::too_slow();
     tokio::time::timeout(BODY, within(body, most)).await.map_err(of_time)?
 }
 
 async fn within(body: &mut Incoming, most: usize) -> Result<Bytes, Problem> {
-    // No more than its length is made room for, and no more than twice of what came.
+    // Allocate at most the announced length, and at most twice the received bytes.
     let length = memory(body.size_hint().exact(), most);
     let (mut bytes, mut read) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await {

@@ -1,8 +1,8 @@
-//! Bodies of requests, held to their limits before anything is built of them.
+//! JSON bodies, whose limits are checked before they are deserialized.
 //!
 //! ```text
-//!   body --> one look over its bytes: how deep, how many items, fields, values --> a type of the wire
-//!            (no memory)
+//!   body --> one pass over its bytes: depth, items, fields, values --> a wire type
+//!            (no allocation)
 //! ```
 
 use std::{fmt, io};
@@ -14,45 +14,48 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 
-/// Most arrays and objects within each other.
+/// The maximum depth of arrays and objects.
 const DEPTH_MAX: usize = 8;
 
-/// Most items of an array: an answer of so many has 8 MiB, and their records fit into a segment of the audit log.
+/// The maximum number of items of an array. The answer to that many has 8 MiB, and their audit
+/// records fit into a segment.
 pub const ITEMS_MAX: usize = 1024;
 
-/// Most fields of an object. A key has at most 64 labels.
+/// The maximum number of fields of an object. A key has at most 64 labels.
 const FIELDS_MAX: usize = 128;
 
-/// Most items and fields of a body: a batch has at most [`ITEMS_MAX`] items, of fewer than 16 fields each.
+/// The maximum number of items and fields of a body: a batch has at most [`ITEMS_MAX`] items with
+/// fewer than 16 fields each.
 const VALUES_MAX: usize = 16 * ITEMS_MAX;
 
-/// Most characters of what is said of a body.
+/// The maximum length of an error message about a body, in characters.
 const MESSAGE_MAX: usize = 1000;
 
-/// Reads a request. No body is an object without fields.
+/// Deserializes a request. An empty body counts as an object without fields.
 ///
 /// # Errors
-/// What is no object, is too deep, has too many items or fields, or has a field that is not known, which the message names.
+/// A body that is not an object, is nested too deeply, has too many items or fields, or has an
+/// unknown field, which the message names.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
     Extent::of(body).check()?;
-    // Fields in an order instead of by name are one more form that nobody needs.
+    // serde would also accept fields in order, as an array. Clients need only one form.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad("the body is no JSON object"));
     }
     serde_json::from_slice(body).map_err(|error| Problem::bad(shortened(&error)))
 }
 
-/// The same of a request that has objects of any form, none of which has a field twice.
+/// Deserializes a request that contains arbitrary objects, without duplicate fields.
 ///
 /// # Errors
-/// As [`read`]; an object that has a field twice.
+/// Those of [`read`]; an object with a duplicate field.
 pub fn read_unique<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let Unique(body) = read(body)?;
     serde_json::from_value(body).map_err(|error| Problem::bad(shortened(&error)))
 }
 
-/// What is wrong with a body. The name of a field may be as long as a body, and an answer is not.
+/// Shortens an error message, because it may contain a field name as long as the body.
 fn shortened(why: &impl fmt::Display) -> String {
     let mut short = TruncatedText { text: "the body: ".to_owned(), left: MESSAGE_MAX };
     if fmt::write(&mut short, format_args!("{why}")).is_err() {
@@ -76,10 +79,10 @@ impl fmt::Write for TruncatedText {
     }
 }
 
-/// Writes an answer.
+/// Serializes an answer.
 ///
 /// # Errors
-/// None that happens with the types of the wire.
+/// Does not fail for wire types.
 pub fn write(value: &impl Serialize) -> Result<Vec<u8>, Problem> {
     let mut answer = ResponseBuffer(Vec::with_capacity(128));
     let written = serde_json::to_writer(&mut answer, value);
@@ -109,24 +112,24 @@ impl io::Write for ResponseBuffer {
     }
 }
 
-/// How large what a text says is, if it is JSON at all.
+/// The size of a JSON text, as far as it is valid.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Extent {
-    /// How many arrays and objects are within each other.
+    /// The maximum depth of arrays and objects.
     depth: usize,
-    /// How many items the longest array has.
+    /// The number of items of the longest array.
     items: usize,
-    /// How many fields the largest object has.
+    /// The number of fields of the largest object.
     fields: usize,
-    /// How many items and fields there are altogether.
+    /// The total number of items and fields.
     values: usize,
 }
 
 impl Extent {
-    /// Looks over a text. What is deeper than it may be is not looked into.
+    /// Measures a text. Stops at the maximum depth.
     fn of(text: &[u8]) -> Self {
         let mut extent = Extent::default();
-        // Whether each is an array, and how many items or fields of it began.
+        // For each open bracket, whether it is an array, and its number of items or fields so far.
         let mut open: [(bool, usize); DEPTH_MAX] = [(false, 0); DEPTH_MAX];
         let (mut depth, mut is_text, mut is_escaped, mut is_first) = (0usize, false, false, false);
         for &byte in text {
@@ -139,7 +142,7 @@ impl Extent {
                 }
                 continue;
             }
-            // One begins after a comma, and after the bracket unless that is closed at once.
+            // An item begins after a comma, and after a bracket that is not closed immediately.
             let begins = match byte {
                 b' ' | b'\t' | b'\n' | b'\r' => continue,
                 b',' => true,
@@ -171,7 +174,7 @@ impl Extent {
         extent
     }
 
-    /// Refuses what is larger than a request may be.
+    /// Rejects texts beyond the limits of a request.
     fn check(&self) -> Result<(), Problem> {
         if self.depth > DEPTH_MAX {
             let why = "arrays and objects within each other";
@@ -219,7 +222,7 @@ mod tests {
         assert!(read::<Sign>(b"").is_err());
     }
 
-    /// As a set of claims, which are signed as they were understood.
+    /// For example JWT claims, which are signed as they were parsed.
     #[test]
     fn objects_of_any_form_have_each_field_once() {
         let body = |claims: &str| format!(r#"{{"key":"k","claims":{claims}}}"#);
@@ -271,7 +274,7 @@ mod tests {
             (format!("{{\"key\":[{}", many("{}", ITEMS_MAX + 1)), true),
             (format!("{{{}}}", fields(FIELDS_MAX)), false),
             (format!("{{{}}}", fields(FIELDS_MAX + 1)), true),
-            // 16 arrays that are as long as they may be.
+            // 16 arrays of the maximum length.
             (format!("{{\"key\":[{}]}}", many(&format!("[{}]", many("0", ITEMS_MAX)), 16)), true),
         ] {
             let problem = read::<Sign>(body.as_bytes()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Segments of paths and parameters of queries, decoded.
+//! Decoding of path segments and query parameters.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use gabion_kms_wire::transit::parse_bool;
 
 use crate::problem::Problem;
 
-/// Parameters of a query, in their order.
+/// The parameters of a query, in their order.
 #[derive(Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a query, which may have the parameters of a list alone.
+    /// Parses a query that may have only the given parameters.
     ///
     /// # Errors
-    /// One that is not in the list, which the message names; one that comes twice; an escape that is none.
+    /// An unknown parameter, which the message names; a duplicate one; a malformed escape.
     pub fn read(text: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut found: Vec<(String, String)> = Vec::new();
         let parts = text.unwrap_or_default().split('&').filter(|part| !part.is_empty());
@@ -36,8 +36,8 @@ impl Query {
         Ok(Query(found))
     }
 
-    /// Reads a query of a path that refuses no parameter. Of a parameter that comes twice the first one counts, and what has a
-    /// wrong escape is left out.
+    /// Parses a query without rejecting any parameter. The first of duplicate parameters counts,
+    /// and parameters with malformed escapes are ignored.
     pub fn lenient(text: Option<&str>) -> Self {
         let parts = text.unwrap_or_default().split('&').filter(|part| !part.is_empty());
         let pair = |part: &str| {
@@ -47,12 +47,13 @@ impl Query {
         Query(parts.filter_map(pair).collect())
     }
 
-    /// A parameter as text.
+    /// Returns a parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter as a truth value, in each of the spellings that Vault takes. `None` if it is missing or empty.
+    /// Returns a parameter as a truth value, in each of the spellings that Vault accepts. `None` if
+    /// it is missing or empty.
     ///
     /// # Errors
     /// `bad_request` for any other text.
@@ -64,10 +65,10 @@ impl Query {
         })
     }
 
-    /// A parameter as a number, up to a limit.
+    /// Returns a parameter as a number, up to a limit.
     ///
     /// # Errors
-    /// What is none, or too large.
+    /// A value that is not a number or is too large.
     pub fn number<N>(&self, name: &str, most: N) -> Result<Option<N>, Problem>
     where
         N: FromStr + PartialOrd + Display + Copy,
@@ -80,10 +81,10 @@ impl Query {
     }
 }
 
-/// A segment with its escapes resolved (RFC 3986, section 2.1).
+/// Decodes percent escapes in a segment (RFC 3986, section 2.1).
 ///
 /// # Errors
-/// An escape that is none; what is no UTF-8 then.
+/// A malformed escape; bytes that are not UTF-8.
 pub fn percent_decode(text: &str) -> Result<String, Problem> {
     let refused = || Problem::bad("the path or a parameter has an escape that is none");
     let mut bytes = Vec::with_capacity(text.len());

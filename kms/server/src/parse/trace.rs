@@ -1,13 +1,14 @@
-//! What a request is part of (W3C Trace Context).
+//! Trace context of requests (W3C Trace Context).
 
 use hyper::HeaderMap;
 
-/// Bytes of version 00, and of what every later one begins with.
+/// The length of version 00, and of the common prefix of later versions.
 const LENGTH: usize = 55;
 
-/// The traceparent of a request (section 3.2): version, 32 digits of the trace, 16 of the parent, flags. What is none is as if it
-/// were not there (3.2.2.3 and 3.2.2.4), and so is one that comes twice. Of a later version the part is taken that version 00
-/// has, and is written as that version (4.3). Nothing but digits and `-` gets through.
+/// Returns the traceparent of a request (section 3.2): version, 32 digits of the trace, 16 of the
+/// parent, flags. A malformed or duplicate one is ignored (3.2.2.3 and 3.2.2.4). A later version is
+/// truncated to the fields of version 00, and returned as that version (4.3). The result has only
+/// digits and `-`.
 pub fn parent(headers: &HeaderMap) -> Option<String> {
     let mut all = headers.get_all("traceparent").iter();
     let (first, None) = (all.next()?, all.next()) else { return None };
@@ -70,7 +71,7 @@ mod tests {
         ] {
             assert_eq!(of(&[bad.as_bytes()]), None, "{bad}");
         }
-        // No text, cut within a letter, twice, none.
+        // Not a text, truncated within a letter, duplicate, missing.
         assert_eq!(of(&[&[0xff; 55]]), None);
         assert_eq!(of(&["\u{e4}".repeat(30).as_bytes()]), None);
         assert_eq!(of(&[good.as_bytes(), good.as_bytes()]), None);

@@ -1,4 +1,4 @@
-//! Certificates, keys and authorities that change while a server serves.
+//! Certificates, keys and authorities that change while a server runs.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,8 @@ impl TestServer {
         self.config.options().unwrap().tls.unwrap()
     }
 
-    /// Makes a server's certificate and its key that are valid between two times, under a name of their own.
+    /// Issues a server certificate with a key that is valid between two times, under its own file
+    /// name.
     fn issue_within(&self, name: &str, valid_ms: [u64; 2]) {
         let subject = written(self.folder.path(), name, self.algorithm);
         let others = of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]);
@@ -26,7 +27,7 @@ impl TestServer {
         fs::write(self.file(name, "pem"), pem(&made)).unwrap();
     }
 
-    /// Puts a file in another one's place, at once.
+    /// Replaces a file atomically.
     fn replace(&self, from: (&str, &str), to: (&str, &str)) {
         let next = self.file("next", "tmp");
         fs::copy(self.file(from.0, from.1), &next).unwrap();
@@ -42,7 +43,7 @@ impl TestServer {
         CertificateDer::from_pem_file(self.file(name, "pem")).unwrap()
     }
 
-    /// A connection without a certificate, after its handshake.
+    /// Opens a connection without a client certificate, after the handshake.
     fn connected(&self, server: &Server) -> StreamOwned<ClientConnection, TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der("authority")).unwrap();
@@ -81,7 +82,7 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Writes files as they were, in place of whatever is there.
+/// Restores the previous content of files.
 fn put_back(paths: [&PathBuf; 3], kept: &[Vec<u8>]) {
     for (path, before) in paths.into_iter().zip(kept) {
         if fs::symlink_metadata(path).is_ok_and(|file| !file.is_file()) {
@@ -91,7 +92,7 @@ fn put_back(paths: [&PathBuf; 3], kept: &[Vec<u8>]) {
     }
 }
 
-/// Nothing that cannot be used takes the place of what is used; what is wrong is a warning until it is right.
+/// Invalid files do not replace valid ones, and cause a warning until they are corrected.
 #[test]
 fn unusable_tls_files_leave_the_previous_in_use() {
     let place = TestServer::new(ECDSA, "");
@@ -146,7 +147,7 @@ fn unusable_tls_files_leave_the_previous_in_use() {
         for _ in 0..2 {
             lines.lock().unwrap().clear();
             tls.reload();
-            // Each reload that fails says so, and names only what was reloaded.
+            // Each failed reload is reported, and names only what was reloaded.
             let said = lines.lock().unwrap().join("\n");
             assert!(said.contains("warning: tls_reload_failing"), "{place_of}: {said}");
             assert_eq!(said.contains("reloaded the certificate"), is_of_clients, "{said}");
@@ -162,7 +163,7 @@ fn unusable_tls_files_leave_the_previous_in_use() {
     assert!(tls.metrics().contains("kms_tls_reload_failures_total 32\n"), "{}", tls.metrics());
 }
 
-/// The end of the certificate is a metric, and a warning precedes it.
+/// The certificate's expiry is a metric, and a warning precedes it.
 #[test]
 fn the_certificates_end_is_a_metric_and_a_warning() {
     let place = TestServer::new(ECDSA, "");
@@ -177,12 +178,12 @@ fn the_certificates_end_is_a_metric_and_a_warning() {
     place.replace_pair("ending");
     tls.reload();
     assert_eq!(tls.warnings(), ["certificate_expiring"]);
-    // A start with one that has ended serves, and says so.
+    // A server starts with an expired certificate, with a warning.
     place.replace_pair("expired");
     assert_eq!(place.tls().warnings(), ["certificate_not_valid"]);
 }
 
-/// Authorities are withdrawn although the certificate's files are wrong, and the other way round.
+/// Authorities are reloaded although the certificate's files are wrong, and vice versa.
 #[test]
 fn authorities_and_certificates_are_taken_apart() {
     let place = TestServer::new(ECDSA, "");
@@ -203,14 +204,15 @@ fn authorities_and_certificates_are_taken_apart() {
     assert_eq!(tls.warnings(), ["tls_reload_failing"]);
 }
 
-/// Files are noticed without a signal, behind symbolic links as well, and connections stay open.
+/// Changed files are detected without a signal, also behind symbolic links, and connections stay
+/// open.
 #[test]
 fn a_renewed_certificate_is_served_and_connections_stay() {
     let place = TestServer::new(ECDSA, "");
     let now = now_ms();
     place.issue_within("good", [now - DAY, now + 90 * DAY]);
     place.issue_within("better", [now - DAY, now + 91 * DAY]);
-    // As Kubernetes does: files are links into a folder that a link names.
+    // As in Kubernetes: the files are links into a folder that is itself a link.
     let at = |name: &str| place.folder.path().join(name);
     for (folder, name) in [("one", "good"), ("two", "better")] {
         fs::create_dir(at(folder)).unwrap();
@@ -243,7 +245,7 @@ fn a_renewed_certificate_is_served_and_connections_stay() {
     server.stop();
 }
 
-/// A withdrawn authority counts under open connections.
+/// Withdrawing an authority affects open connections.
 #[test]
 fn a_withdrawn_authority_counts_at_once() {
     let place = TestServer::new(ECDSA, "");
