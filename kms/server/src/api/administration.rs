@@ -1,4 +1,4 @@
-//! The seal, tokens, copies, the audit log.
+//! Handlers for sealing, tokens, backups and the audit log.
 
 use gabion_kms::audit::{ArchiveReport, Keep};
 use gabion_kms::clock::now_ms;
@@ -14,17 +14,17 @@ use super::{Call, Reply};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// Most records of one answer, and most entries.
+/// The maximum number of records or entries in one answer.
 const RECORDS_MAX: u32 = 1000;
 const ENTRIES_MAX: u32 = 10_000;
 
-/// Anybody may give a share: having one is what counts.
+/// Accepts a share from any caller: possession of a share is the authentication.
 pub fn unseal(call: &Call) -> Result<Reply, Problem> {
     let by: Unseal = json::read(&call.body)?;
     Reply::json(&call.state.host.unsealing.unseal(&by, &call.peer)?)
 }
 
-/// As with the seal: having shares is what counts.
+/// Accepts shares from any caller: possession of the shares is the authentication.
 pub fn recover_admin(call: &Call) -> Result<Reply, Problem> {
     let by: RecoverAdmin = json::read(&call.body)?;
     let (recovering, generation) = call.state.host.unsealing.recover_admin(&by, &call.peer)?;

@@ -1,4 +1,4 @@
-//! Signing and verifying, many at once.
+//! Handlers for batches of signatures and verifications.
 
 use gabion_kms::Error;
 use gabion_kms::model::{KeyId, VersionId};
@@ -14,7 +14,7 @@ use super::{Call, JSON, KeySelector, Reply};
 use crate::parse::json::{self, ITEMS_MAX};
 use crate::problem::Problem;
 
-/// A batch item that was parsed.
+/// A parsed batch item.
 struct ParsedItem {
     selector: KeySelector,
     input: Input,
@@ -27,7 +27,7 @@ enum BatchOp {
         version: Option<u32>,
         marshaling: Marshaling,
     },
-    /// The key is looked up for the answer; whether it may be known of, the service says.
+    /// The key is looked up for the answer; the service decides whether the caller may know it.
     Verify {
         key: Result<KeyId, Error>,
         version: u32,
@@ -93,7 +93,7 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply { status, kind: JSON, body: json::write(&done)? })
 }
 
-/// Refuses more items than a request may have.
+/// Rejects more items than a request may have.
 ///
 /// # Errors
 /// [`Error::TooLarge`].

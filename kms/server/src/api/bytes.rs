@@ -1,35 +1,35 @@
-//! Bytes in fields, as base64: of `/v1/kms` and of Vault's paths alike.
+//! Base64 fields of `/v1/kms` and of Vault's API.
 
 use gabion_kms_wire::{Secret, decode};
 use zeroize::Zeroizing;
 
 use crate::problem::Problem;
 
-/// The bytes of a field.
+/// Decodes a field.
 ///
 /// # Errors
-/// What is no base64; the field is named, and not what is in it.
+/// Malformed base64. The message contains the field's name, but not its content.
 pub fn bytes(field: &str, text: &str) -> Result<Vec<u8>, Problem> {
     decode(text).ok_or_else(|| no_base64(field))
 }
 
-/// The bytes of a field that may be left out, and then has none.
+/// Decodes an optional field; a missing one is empty.
 ///
 /// # Errors
-/// As [`bytes`].
+/// Those of [`bytes`].
 pub fn optional(field: &str, text: Option<&str>) -> Result<Vec<u8>, Problem> {
     text.map_or(Ok(Vec::new()), |text| bytes(field, text))
 }
 
-/// The bytes of a field that is secret.
+/// Decodes a secret field.
 ///
 /// # Errors
-/// As [`bytes`].
+/// Those of [`bytes`].
 pub fn secret(field: &str, text: &Secret) -> Result<Zeroizing<Vec<u8>>, Problem> {
     text.bytes().ok_or_else(|| no_base64(field))
 }
 
-/// A field that is not there.
+/// The error for a missing field.
 pub fn missing(field: &str) -> Problem {
     Problem::bad(format!("missing field `{field}`"))
 }

@@ -1,4 +1,4 @@
-//! What the caller may do at paths of Vault's, for clients that ask before they use them.
+//! The caller's permissions at paths of Vault's API, for clients that query them first.
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::Label;
@@ -11,7 +11,7 @@ use crate::parse::json;
 use crate::parse::query::percent_decode;
 use crate::problem::Problem;
 
-/// Most paths of a request: each takes several decisions of policies.
+/// The maximum number of paths of a request: each takes several policy decisions.
 const PATHS_MAX: usize = 64;
 
 pub fn capabilities_self(call: &Call) -> Result<Reply, Problem> {
@@ -32,21 +32,21 @@ pub fn capabilities_self(call: &Call) -> Result<Reply, Problem> {
     if paths.is_empty() || paths.len() > PATHS_MAX {
         return Err(Problem::bad(format!("`paths` has 1 to {PATHS_MAX} paths")));
     }
-    // Each path costs about as much as a request that is refused.
+    // Each path costs about as much as a refused request.
     call.charge_refused(paths.len());
     let mut about = Map::new();
     for path in &paths {
         about.insert(path.clone(), json!(capabilities(call, path)?));
     }
     if let [path] = &paths[..] {
-        // As Vault, for its older clients.
+        // As in Vault, for older clients.
         let one = about[path].clone();
         about.insert("capabilities".to_owned(), one);
     }
     vault::data(call, Value::Object(about), &[])
 }
 
-/// Vault's words for what the caller may do at a path, in their order.
+/// Returns Vault's capabilities of the caller at a path, in order.
 fn capabilities(call: &Call, path: &str) -> Result<Vec<&'static str>, Problem> {
     let tenant = transit::tenant(call)?;
     let path = format!("/v1/{}", path.trim_start_matches('/'));
@@ -58,7 +58,7 @@ fn capabilities(call: &Call, path: &str) -> Result<Vec<&'static str>, Problem> {
             Some(part) => {
                 match percent_decode(part).ok().and_then(|name| Label::new("key", &name).ok()) {
                     Some(name) => Some(name),
-                    // No key is called so.
+                    // Not a valid key name.
                     None => continue,
                 }
             }
@@ -84,13 +84,14 @@ fn may(
     let mut may = actions.iter().map(|&action| service.may(&caller, action, tenant, name));
     Ok(match route.method {
         _ if route.access == Access::Open => true,
-        // It is deleted first, and then destroyed.
+        // The key is deleted first, and then destroyed.
         "DELETE" => may.all(|may| may),
         _ => actions.is_empty() || may.any(|may| may),
     })
 }
 
-/// What a route's caller has to be allowed, also where that is asked by its verb alone, and Vault's word for it.
+/// Returns the actions that a route requires, including those that only its handler checks, and
+/// Vault's name of the capability.
 fn meant(route: &Route) -> (Vec<Action>, &'static str) {
     let actions = match route.name {
         "transit_list" | "transit_list_by_get" => vec![Action::List],

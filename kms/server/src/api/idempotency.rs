@@ -1,4 +1,4 @@
-//! Idempotent changes: a change that is repeated under its `op_id` is made once.
+//! Idempotent changes: a change that is repeated under its `op_id` is applied once.
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
@@ -17,14 +17,14 @@ use crate::problem::Problem;
 pub struct IdempotentRoute {
     pub method: &'static str,
     pub path: &'static str,
-    /// Which change it is, if it may be asked for again.
+    /// The action, if the change may have an `op_id`.
     pub action: Option<Action>,
     /// Whether its answer is secret.
     pub is_secret: bool,
     pub handler: fn(&Call) -> Result<Reply, Problem>,
 }
 
-/// The parameter, and what it is.
+/// The query parameter, and its description.
 pub const OP_ID: (&str, &str) = (
     "op_id",
     "The caller's name for this change: sent again with the same credential within 24 hours, the change is not made again and has the same answer. A secret answer is given once only.",
@@ -60,13 +60,14 @@ pub fn answer_once(route: &IdempotentRoute, call: &mut Call) -> Result<Reply, Pr
             Ok(reply) => OpResult::Done(&reply.body),
             Err(_) => OpResult::Failed,
         };
-        // What was done is known, also where its answer can't be noted.
+        // The store knows that the change was done, even if its answer cannot be stored.
         let _ = service.op_end(op, ended);
     }
     answer
 }
 
-/// Returns the answer of a change that was made before the process ended, from what it made.
+/// Returns the answer of a change whose result is known, but whose answer was not stored before the
+/// process ended.
 fn replay_answer(
     route: &IdempotentRoute,
     call: &Call,
@@ -93,7 +94,7 @@ fn replay_answer(
     }
 }
 
-/// Returns the tenant and the key that a change is about: the path's key, or the one that the body makes.
+/// Returns the tenant and the key of a change: the path's key, or the one that the body creates.
 fn select_key(
     call: &Call,
     action: Action,
@@ -111,7 +112,7 @@ fn select_key(
     Ok((tenant, Some(Label::new("key", text("name").unwrap_or_default())?)))
 }
 
-/// Returns the key that a change makes, if its body names an algorithm.
+/// Returns the key that a change creates, if its body names an algorithm.
 fn key_to_make(
     action: Action,
     call: &Call,
@@ -129,7 +130,8 @@ fn key_to_make(
     })
 }
 
-/// SHA-256 of a request in one form: its route, the open parts of its path, its tenant, and its body.
+/// Returns the SHA-256 of a request in canonical form: its route, its path parameters, its tenant,
+/// and its body.
 fn digest(route: &IdempotentRoute, call: &Call, body: &Value) -> [u8; 32] {
     let mut sha = Sha256::new();
     let tenant = call.query.text("tenant").unwrap_or_default();
@@ -141,7 +143,7 @@ fn digest(route: &IdempotentRoute, call: &Call, body: &Value) -> [u8; 32] {
     sha.finalize().into()
 }
 
-/// Feeds a value: fields in the order of their names, and without those that are null, which are as good as not there.
+/// Hashes a value: fields in the order of their names, without null fields, which count as missing.
 fn feed(sha: &mut Sha256, value: &Value) {
     match value {
         Value::Null => sha.update(b"n"),
@@ -177,7 +179,7 @@ fn feed_text(sha: &mut Sha256, text: &str) {
     sha.update(text);
 }
 
-/// Wipes what a body has: an imported key, say.
+/// Wipes a body, which may contain a secret such as an imported key.
 fn wipe(value: Value) {
     match value {
         Value::String(mut text) => text.zeroize(),

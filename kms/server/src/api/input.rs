@@ -1,4 +1,4 @@
-//! What is signed, as requests have it.
+//! The inputs of signatures in requests.
 
 use gabion_kms::operations::rsa_hash;
 use gabion_kms::rsa::{Hash, Scheme};
@@ -7,7 +7,7 @@ use gabion_kms::{Message, Prehash, Signable};
 use super::bytes::{bytes, optional};
 use crate::problem::Problem;
 
-/// What is signed, with its bytes: an owned [`Signable`].
+/// The input of a signature, with its bytes: an owned [`Signable`].
 pub enum Input {
     Pure {
         context: Vec<u8>,
@@ -27,7 +27,7 @@ pub enum Input {
     },
 }
 
-/// The fields of a request that say what is signed.
+/// The fields of a request that determine the input.
 pub struct Fields<'a> {
     pub message: &'a Option<String>,
     pub digest: &'a Option<String>,
@@ -37,7 +37,7 @@ pub struct Fields<'a> {
     pub version: Option<u32>,
 }
 
-/// The [`Fields`] of a request or of an item, which are called the same in each.
+/// Collects the [`Fields`] of a request or of an item, which have the same names in each.
 macro_rules! fields {
     ($of:expr) => {
         $crate::api::input::Fields {
@@ -53,17 +53,17 @@ macro_rules! fields {
 pub(super) use fields;
 
 impl Input {
-    /// Reads what a request has.
+    /// Parses the input.
     ///
     /// # Errors
-    /// Fields that do not go together; no base64.
+    /// Fields that exclude each other; malformed base64.
     pub fn read(fields: &Fields<'_>) -> Result<Self, Problem> {
         let Fields { message, digest, mu, prehash, context, .. } = *fields;
         if let Some(mu) = mu {
             return Self::of_mu(mu, fields);
         }
         let context = optional("context", context.as_deref())?;
-        // No name of one is as long, and a refusal is not to be.
+        // No hash has such a long name, and the error message must not be that long.
         if prehash.as_ref().is_some_and(|name| name.len() > 64) {
             return Err(Problem::bad("unknown `prehash`"));
         }
@@ -90,7 +90,8 @@ impl Input {
         }
     }
 
-    /// Reads `mu`, which the caller computed with the public key of one version and a context string.
+    /// Parses `mu`, which the caller computed with the public key of one version and a context
+    /// string.
     fn of_mu(mu: &str, fields: &Fields<'_>) -> Result<Self, Problem> {
         let Fields { message, digest, prehash, context, version, .. } = fields;
         if message.is_some() || digest.is_some() || prehash.is_some() {
@@ -110,11 +111,11 @@ impl Input {
         Ok(Input::Mu(mu.map_err(|_| Problem::bad(format!("`mu` has {got} bytes; expected 64")))?))
     }
 
-    /// Applies the fields `padding` and `salt_length`. If either is set, returns the digest that RSA signs under that scheme;
-    /// otherwise the input as it is.
+    /// Applies the fields `padding` and `salt_length`. If either is set, returns the digest that
+    /// RSA signs under that scheme; otherwise the unchanged input.
     ///
     /// # Errors
-    /// A context string; mu; an unknown hash or padding.
+    /// A context string; `mu`; an unknown hash or padding.
     pub fn with_padding(self, padding: Option<&str>, salt: Option<u32>) -> Result<Self, Problem> {
         if padding.is_none() && salt.is_none() {
             return Ok(self);
@@ -149,10 +150,10 @@ impl Input {
     }
 }
 
-/// The hash by which RSA signs; SHA-256 where none is named.
+/// Returns the hash for an RSA signature; the default is SHA-256.
 ///
 /// # Errors
-/// A context; a hash that there is none of.
+/// A context string; an unsupported hash.
 pub fn rsa_digest_hash(context: &[u8], hash: Option<Prehash>) -> Result<Hash, Problem> {
     let hash = hash.map_or(Ok(Hash::Sha256), rsa_hash)?;
     match context.is_empty() {
@@ -161,10 +162,10 @@ pub fn rsa_digest_hash(context: &[u8], hash: Option<Prehash>) -> Result<Hash, Pr
     }
 }
 
-/// How RSA signs a digest.
+/// Returns the scheme of an RSA signature.
 ///
 /// # Errors
-/// A padding that there is none of.
+/// An unknown padding.
 pub fn scheme(hash: Hash, padding: Option<&str>, salt: Option<u32>) -> Result<Scheme, Problem> {
     match (padding.unwrap_or("pss"), salt) {
         ("pss", salt) => {

@@ -1,4 +1,4 @@
-//! Public keys as a set of JWKs (RFC 7517), for whoever verifies without the service.
+//! Public keys as a JWK set (RFC 7517), for clients that verify without the service.
 
 use gabion_engine::Algorithm;
 use gabion_kms::model::{JoseNames, KeyAlgorithm, Label};
@@ -11,7 +11,7 @@ use super::{Call, JWKS, Reply};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// Parameters of a set.
+/// The query parameters of a set.
 pub const QUERY: &[(&str, &str)] = &[
     ("kty", "Keys of these types alone, separated by commas: EC, OKP, RSA, AKP."),
     ("alg", "Keys of these algorithms alone, separated by commas, such as ES256,EdDSA."),
@@ -62,7 +62,8 @@ pub fn jwks(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply { status: 200, kind: JWKS, body: json::write(&set)? })
 }
 
-/// Reads a list of `kty` or `alg`. One that no key has is refused: a set that is always empty would look like one of no keys.
+/// Parses a list of `kty` or `alg` values. Rejects values that no key can have, because the set
+/// would always be empty.
 fn listed<'a>(
     field: &str,
     said: Option<&'a str>,
@@ -81,7 +82,7 @@ fn listed<'a>(
     }
 }
 
-/// The name and the version after which a page begins.
+/// Parses the name and the version after which a page begins.
 fn cursor(text: &str) -> Result<(Label, u32), Problem> {
     let parts = text.rsplit_once(':');
     let (name, version) =

@@ -1,4 +1,4 @@
-//! JSON Web Tokens.
+//! Handlers for JSON Web Tokens.
 
 use gabion_kms::jwt::{self, ExpectedClaims, Jwt, NewJwt};
 use gabion_kms::operations::VerifiedJwt;

@@ -1,4 +1,4 @@
-//! Importing and exporting keys.
+//! Handlers for importing and exporting keys.
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
@@ -59,7 +59,8 @@ pub fn import_version(call: &Call) -> Result<Reply, Problem> {
     Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
 }
 
-/// The key for which others wrap what they import. It is public: every caller may have it once it is made.
+/// Returns the public key for which clients wrap imported keys. Every caller may have it once it
+/// exists.
 pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let (kind, key) = match call.query.text("kind") {
@@ -85,7 +86,7 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     let (version, revision) = (selector.version(service, asked.version), service.kms().revision());
     let form = match asked.form.as_deref() {
         Some(form) => form.parse()?,
-        // Of a key that is not there nothing is told but that.
+        // For a missing key only that is reported.
         None => match service.kms().find(&selector.tenant, &selector.name) {
             Ok(id) => Form::usual(id.algorithm),
             Err(_) => Form::Raw,
@@ -107,7 +108,7 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     })
 }
 
-/// The fields of an import that hold a key.
+/// The fields of an import that contain a key.
 struct KeyMaterialFields<'a> {
     raw: &'a Option<Secret>,
     pkcs8: &'a Option<Secret>,

@@ -1,4 +1,4 @@
-//! Keys: making, showing, changing.
+//! Handlers for creating, describing and changing keys.
 
 use gabion_kms::model::{
     self, Capability, Conformances, KeyAlgorithm, KeyId, Label, Minimum, VersionId,
@@ -14,10 +14,10 @@ use super::{Call, KeySelector, Reply, TENANT};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// Most keys or versions of one answer.
+/// The maximum number of keys or versions in one answer.
 pub const PAGE_MAX: u32 = 1000;
 
-/// Most versions of one answer: a public key is up to 2592 bytes.
+/// The maximum number of versions in one answer with public keys, each of up to 2592 bytes.
 const VERSIONS: usize = 100;
 
 pub fn create(call: &Call) -> Result<Reply, Problem> {
@@ -37,15 +37,15 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
     made(call, &service.create_on(&caller, &new, &terms)?)
 }
 
-/// A period by which the clock has a key rotated: none where it is 0, or nothing is said.
+/// Returns the rotation period; `None` if it is 0 or missing.
 pub fn period(seconds: Option<u64>) -> Option<u64> {
     seconds.filter(|&seconds| seconds != 0)
 }
 
-/// The labels of conformance that a request asks for.
+/// Parses the conformance labels of a request.
 ///
 /// # Errors
-/// A label that is none.
+/// An unknown label.
 pub fn conformances(labels: Option<&[String]>) -> Result<Conformances, Problem> {
     let labels = labels.unwrap_or_default().iter().map(|label| label.parse());
     Ok(labels.collect::<Result<_, gabion_kms::Error>>()?)
@@ -101,12 +101,12 @@ pub fn rotate(call: &Call) -> Result<Reply, Problem> {
     rotated(&made, service.kms().revision())
 }
 
-/// The answer to whoever gave a key a version.
+/// Returns the answer about a new version.
 pub fn rotated(made: &VersionId, revision: u64) -> Result<Reply, Problem> {
     Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
 }
 
-/// Changes everything together, or nothing.
+/// Applies all changes, or none.
 pub fn config(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: ConfigureKey = json::read(&call.body)?;
@@ -194,7 +194,7 @@ pub fn destroy(call: &Call) -> Result<Reply, Problem> {
         return Err(Problem::bad("`op_id` is not for `expire_backups`")
             .hint("ask again by the key's id, as often as you like: it goes on where it stopped"));
     }
-    // Whatever may be refused is refused before the key is gone.
+    // Check everything else before the key is destroyed.
     let (backups, file) = call.state.host.maintenance.backups()?;
     service.may_expire(&caller)?;
     backups.check(file)?;
@@ -202,7 +202,7 @@ pub fn destroy(call: &Call) -> Result<Reply, Problem> {
     Reply::json(&backups.expire(service, &caller, file, &id)?)
 }
 
-/// Destroys a key, or goes on with one that was destroyed, which its id names; which one it is.
+/// Destroys a key, or completes an interrupted destruction by the key's id. Returns the key's id.
 fn destroyed(call: &Call) -> Result<KeyId, Problem> {
     let (service, caller) = call.caller()?;
     if let Ok(id) = call.key().parse::<KeyId>() {
@@ -222,7 +222,7 @@ fn set_state(call: &Call, state: model::State) -> Result<Reply, Problem> {
     changed(call)
 }
 
-/// The key that the path names.
+/// Returns the key that the path names.
 pub fn select_key(call: &Call) -> Result<KeySelector, Problem> {
     KeySelector::new(call, call.query.text("tenant"), call.key())
 }
@@ -233,12 +233,13 @@ fn shown(call: &Call, selector: &KeySelector) -> Result<Reply, Problem> {
     key(service.describe(&caller, &selector.key())?, revision)
 }
 
-/// The answer to a caller who made a key. It needs no further permission.
+/// Describes a new key to the caller that created it. This needs no further permission.
 pub fn made(call: &Call, id: &VersionId) -> Result<Reply, Problem> {
     described(call, &id.key)
 }
 
-/// The answer to a caller who changed a key. It needs no further permission: an answer must not deny a change that was made.
+/// Describes a changed key to the caller that changed it. This needs no further permission: an
+/// error would suggest that the change was not made.
 pub fn described(call: &Call, id: &KeyId) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
     let revision = service.kms().revision();
@@ -279,7 +280,7 @@ fn changed(call: &Call) -> Result<Reply, Problem> {
     Reply::json(&Changed { revision: service.kms().revision() })
 }
 
-/// What keys do, as the wire has it.
+/// Returns the wire name of a capability.
 fn does(what: Capability) -> &'static str {
     match what {
         Capability::Sign => "sign",

@@ -1,4 +1,4 @@
-//! How signatures are written in requests and answers.
+//! The text forms of signatures in requests and responses.
 
 use gabion_engine::ecdsa::{der_to_raw, is_ecdsa, raw_to_der};
 use gabion_kms::Error;
@@ -8,18 +8,19 @@ use gabion_kms_wire::{decode_url, encode, encode_url};
 use super::bytes::bytes;
 use crate::problem::Problem;
 
-/// How signatures are written, by Vault's names.
+/// The text form of signatures, by Vault's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marshaling {
-    /// Base64. ECDSA's are DER.
+    /// Base64. ECDSA signatures are DER.
     #[default]
     Asn1,
-    /// As JWS has them (RFC 7515): base64url without padding. ECDSA's are `r || s` (RFC 7518, section 3.4).
+    /// The form of JWS (RFC 7515): base64url without padding. ECDSA signatures are `r || s` (RFC
+    /// 7518, section 3.4).
     Jws,
 }
 
 impl Marshaling {
-    /// The form that a field names; `asn1` if it is missing or empty.
+    /// Parses a field; `asn1` if it is missing or empty.
     ///
     /// # Errors
     /// `bad_request` for an unknown name.
@@ -31,10 +32,10 @@ impl Marshaling {
         }
     }
 
-    /// Converts a signature that a key made to the bytes of this form.
+    /// Converts a signature of a key to the bytes of this form.
     ///
     /// # Errors
-    /// None that happens: keys make signatures of strict DER.
+    /// Does not fail for signatures of keys, which are strict DER.
     pub fn outward(self, algorithm: KeyAlgorithm, signature: Vec<u8>) -> Result<Vec<u8>, Problem> {
         match algorithm.algorithm().filter(|&of| self == Marshaling::Jws && is_ecdsa(of)) {
             None => Ok(signature),
@@ -43,10 +44,10 @@ impl Marshaling {
         }
     }
 
-    /// Writes a signature that a key made.
+    /// Encodes a signature of a key as text.
     ///
     /// # Errors
-    /// As [`Self::outward`].
+    /// Those of [`Self::outward`].
     pub fn text(self, algorithm: KeyAlgorithm, signature: &[u8]) -> Result<String, Problem> {
         let signature = self.outward(algorithm, signature.to_vec())?;
         Ok(match self {
@@ -58,7 +59,7 @@ impl Marshaling {
     /// Converts a signature of this form to the bytes that keys verify.
     ///
     /// # Errors
-    /// `malformed`: it has another length than the algorithm's signatures have.
+    /// `malformed` if its length is wrong for the algorithm.
     pub fn inward(self, algorithm: KeyAlgorithm, signature: Vec<u8>) -> Result<Vec<u8>, Problem> {
         match algorithm.algorithm().filter(|&of| self == Marshaling::Jws && is_ecdsa(of)) {
             None => Ok(signature),
@@ -69,10 +70,10 @@ impl Marshaling {
         }
     }
 
-    /// Decodes the text of a signature, and nothing of what is in it.
+    /// Decodes the text of a signature, without checking the bytes.
     ///
     /// # Errors
-    /// `malformed`: it is not base64, or not base64url.
+    /// `malformed` if it is not base64 or base64url.
     pub fn decode(self, text: &str) -> Result<Vec<u8>, Problem> {
         match self {
             Marshaling::Asn1 => bytes("signature", text),

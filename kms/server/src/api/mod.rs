@@ -1,4 +1,4 @@
-//! Handlers: what is asked becomes a call of the service, and its answer goes back.
+//! Handlers: translate requests into calls of the service, and results into responses.
 
 pub mod administration;
 pub mod batch;
@@ -38,76 +38,77 @@ use crate::parse::json;
 use crate::parse::query::Query;
 use crate::problem::Problem;
 
-/// Whose keys are meant where nothing else is said.
+/// The default tenant.
 pub const TENANT: &str = "default";
 
-/// A request, as far as handlers see it.
+/// A request, as handlers see it.
 pub struct Call {
     pub state: Arc<State>,
-    /// Who asks. None at paths that anybody may call.
+    /// The service and the caller. `None` at open paths.
     pub caller: Option<(Arc<Service>, Caller)>,
-    /// The opening of the seal whose end withholds the answer. It is set before the handler runs, or by a handler that gives
-    /// out a secret to nobody in particular.
+    /// The generation whose end withholds the answer. It is set before the handler runs, or by a
+    /// handler of an open path that returns a secret.
     pub under: Arc<OnceLock<Generation>>,
-    /// What is known of the connection, if nothing of the caller is.
+    /// The peer of the connection, if there is no caller.
     pub peer: Peer,
-    /// What the request is called in answers and logs.
+    /// The request id in responses and logs.
     pub id: String,
-    /// What it is part of: the traceparent that came with it.
+    /// The request's traceparent.
     pub trace: Option<String>,
-    /// The name of the key that was named by its id, and that id.
+    /// The name and the id of the key, if the request named it by id.
     pub asked: OnceLock<(Label, String)>,
-    /// The path's parts that are no fixed text.
+    /// The path parameters.
     pub parts: Vec<String>,
-    /// What the field X-Vault-Namespace says.
+    /// The value of the header field X-Vault-Namespace.
     pub namespace: Option<String>,
     pub query: Query,
     pub body: hyper::body::Bytes,
-    /// Finds routes, for a request about other paths.
+    /// Finds routes, for requests about other paths.
     pub find_routes: FindRoutes,
-    /// The memory of its body.
+    /// The reserved memory of the body.
     pub _reserved: Option<MemoryReservation>,
-    /// How many bytes it has that were not charged yet.
+    /// The number of bytes of the request that are not charged yet.
     pub bytes: AtomicUsize,
-    /// The change with an `op_id` that its handler runs.
+    /// The change with an `op_id` that the handler runs.
     pub op: Option<Op>,
 }
 
-/// An answer.
+/// A response.
 pub struct Reply {
     pub status: u16,
     pub kind: &'static str,
     pub body: Vec<u8>,
 }
 
-/// The form of answers of JSON.
+/// The media type of JSON responses.
 pub const JSON: &str = "application/json";
 
-/// The form of a set of JWKs. Whoever asks for one may keep it, and asks each time whether it is still so.
+/// The media type of a JWK set. Clients may cache it, but have to revalidate it before each use.
 pub const JWKS: &str = "application/jwk-set+json";
 
 impl Reply {
-    /// A value.
+    /// Creates a JSON response.
     ///
     /// # Errors
-    /// None that happens.
+    /// Does not fail for wire types.
     pub fn json(value: &impl Serialize) -> Result<Self, Problem> {
         Ok(Reply { status: 200, kind: JSON, body: json::write(value)? })
     }
 
-    /// A text of another form.
+    /// Creates a text response of another media type.
     pub fn text(status: u16, kind: &'static str, text: impl Into<String>) -> Self {
         Reply { status, kind, body: text.into().into_bytes() }
     }
 }
 
 impl Call {
-    /// The key that the path names.
+    /// Returns the key in the path.
     pub fn key(&self) -> &str {
         self.part(0)
     }
 
-    /// A refusal as the caller is told of it, who is charged for it: of a key that they named by its id, they are told the id.
+    /// Returns an error as the caller sees it, and charges the caller for it. If the caller named a
+    /// key by its id, the error names the id.
     pub fn refusal(&self, problem: Problem) -> Problem {
         if problem.is_charged() {
             self.charge_refused(1);
@@ -118,22 +119,23 @@ impl Call {
         }
     }
 
-    /// Charges the caller's credential for items that were refused.
+    /// Charges the caller's credential for refused items.
     pub fn charge_refused(&self, items: usize) {
         if let (Some((service, who)), 1..) = (&self.caller, items) {
             service.charge_refusal(who, items, self.body.len());
         }
     }
 
-    /// A part of the path that the route leaves open; empty where there is none.
+    /// Returns a path parameter; empty if it is missing.
     pub fn part(&self, at: usize) -> &str {
         self.parts.get(at).map(String::as_str).unwrap_or_default()
     }
 
-    /// The service's own RSA key, for which others wrap what they import.
+    /// Returns the service's own RSA key, for which clients wrap imported keys.
     ///
     /// # Errors
-    /// `busy`: it is being made. A caller who may not import, if it is missing. A route that forgot to ask who it is.
+    /// `busy` while it is being generated. A caller without the permission to import, if it is
+    /// missing. A route that requires no caller.
     pub fn rsa_wrapping_key(&self) -> Result<Recipient, Problem> {
         let (_, caller) = self.caller()?;
         let (service, _) = self.caller.as_ref().ok_or_else(nobody)?;
@@ -141,10 +143,10 @@ impl Call {
         self.state.host.maintenance.wrapping_key_job().rsa(service)
     }
 
-    /// The service, and who asks it for what is asked.
+    /// Returns the service and the call of the request's caller.
     ///
     /// # Errors
-    /// A route that forgot to ask who it is.
+    /// A route that requires no caller.
     pub fn caller(&self) -> Result<(&Service, service::Call<'_>), Problem> {
         match &self.caller {
             Some((service, who)) => {
@@ -166,7 +168,7 @@ fn nobody() -> Problem {
 pub struct KeySelector {
     pub tenant: Label,
     pub name: Label,
-    /// The id, if that is what was said.
+    /// The id, if the request named the key by its id.
     id: Option<String>,
 }
 
@@ -174,7 +176,7 @@ impl KeySelector {
     /// Resolves the key that a request names.
     ///
     /// # Errors
-    /// What is neither a name nor an id; an id of no key.
+    /// A malformed name or id; an id of a missing key.
     pub fn new(call: &Call, tenant: Option<&str>, key: &str) -> Result<Self, Problem> {
         if !key.contains('/') {
             let tenant = Label::new("tenant", tenant.unwrap_or(TENANT))?;
@@ -186,12 +188,12 @@ impl KeySelector {
             return Err(Problem::bad("the tenant is not the one in the key's id"));
         }
         let name = service.named(&caller, &id)?;
-        // Of a batch each item says its own.
+        // In a batch, each item sets its own.
         let _ = call.asked.set((name.clone(), key.to_owned()));
         Ok(KeySelector { tenant: id.tenant, name, id: Some(key.to_owned()) })
     }
 
-    /// A refusal as the caller is told of it.
+    /// Returns an error as the caller sees it.
     pub fn refusal(&self, error: gabion_kms::Error) -> Problem {
         match &self.id {
             Some(id) => Problem::from(error).of_key(&self.name, id),
@@ -199,8 +201,8 @@ impl KeySelector {
         }
     }
 
-    /// The version that is meant: the newest one if none is named. Of a key that is not there the first one is asked for,
-    /// which the log tells of.
+    /// Returns the requested version, or the newest one. For a missing key, returns 1, which the
+    /// audit record names.
     pub fn version(&self, service: &Service, asked: Option<u32>) -> u32 {
         let newest = || {
             let id = service.kms().find(&self.tenant, &self.name).ok()?;
@@ -209,7 +211,7 @@ impl KeySelector {
         asked.or_else(newest).unwrap_or(1)
     }
 
-    /// For the verbs.
+    /// Returns the key for calls of the service.
     pub fn key(&self) -> KeyRef<'_> {
         KeyRef { tenant: &self.tenant, name: &self.name }
     }

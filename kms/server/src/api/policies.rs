@@ -1,4 +1,4 @@
-//! Policies.
+//! Handlers for policies.
 
 use std::net::IpAddr;
 
@@ -64,7 +64,7 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
     };
     let said = service.policy_check(&caller, instead, Some(PolicyQuery { who, request }))?;
     let revision = service.revision();
-    // Where there is no policy, tokens may what their caveats let pass, and certificates nothing.
+    // Without policies, tokens may do what their caveats permit, and certificates nothing.
     Reply::json(&match said {
         None => PolicyChecked {
             allowed: Some(!question.is_certificate),
@@ -80,7 +80,7 @@ pub fn check(call: &Call) -> Result<Reply, Problem> {
     })
 }
 
-/// A question to the policies: a caller, an action and a key.
+/// A query to the policies: a caller, an action and a key.
 struct PolicyQuestion {
     who: Caller,
     is_certificate: bool,
@@ -91,7 +91,7 @@ struct PolicyQuestion {
 }
 
 impl PolicyQuestion {
-    /// None where nothing is asked.
+    /// Parses the query; `None` if there is none.
     fn of(
         service: &gabion_kms::service::Service,
         asked: &CheckPolicy,

@@ -1,4 +1,4 @@
-//! Encrypting, wrapping, tags, encapsulation, random bytes.
+//! Handlers for encryption, wrapping, tags, encapsulation and random bytes.
 
 use gabion_kms::model::VersionId;
 use gabion_kms::operations;
@@ -15,7 +15,7 @@ use super::{Call, KeySelector, Reply};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// Random bytes where nothing is said.
+/// The default number of random bytes.
 pub const RANDOM: u32 = 32;
 
 /// A request that uses one key.
@@ -24,13 +24,13 @@ struct KeyRequest<'a, T> {
     caller: service::Call<'a>,
     body: T,
     selector: KeySelector,
-    /// The revision that the answer takes into account.
+    /// A revision that the answer takes into account.
     revision: u64,
 }
 
 /// A request body with a `key` field.
 trait HasKeyField: DeserializeOwned {
-    /// Whose key, where that is said, and which.
+    /// Returns the tenant, if given, and the key.
     fn key(&self) -> (Option<&str>, &str);
 }
 
@@ -60,7 +60,7 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let KeyRequest { service, caller, body, selector, revision } =
         KeyRequest::<Encrypt>::read(call)?;
     let plain = secret("plaintext", &body.plaintext)?;
-    // It may be large, and is not needed twice.
+    // It may be large, and is not needed anymore.
     drop(body.plaintext);
     let beside = optional("associated_data", body.associated_data.as_deref())?;
     let made = service.encrypt(&caller, &selector.key(), body.version, &plain, &beside)?;
@@ -106,10 +106,10 @@ pub fn datakey(call: &Call) -> Result<Reply, Problem> {
     })
 }
 
-/// Bytes of a key for data of so many bits; 256 where nothing is said.
+/// Returns the size in bytes of a data key of `bits` bits; 256 bits by default.
 ///
 /// # Errors
-/// A number that no such key has.
+/// An unsupported size.
 pub fn datakey_len(bits: Option<i64>) -> Result<usize, Problem> {
     match bits.unwrap_or(256) {
         128 => Ok(16),
@@ -187,7 +187,7 @@ pub fn random(call: &Call) -> Result<Reply, Problem> {
     Reply::json(&Drawn { random_bytes: Secret::of_bytes(&drawn), revision })
 }
 
-/// A ciphertext, and what stood beside it.
+/// Decodes a ciphertext and its associated data.
 fn sealed(asked: &Decrypt) -> Result<(Vec<u8>, Vec<u8>), Problem> {
     let ciphertext = bytes("ciphertext", &asked.ciphertext)?;
     Ok((ciphertext, optional("associated_data", asked.associated_data.as_deref())?))

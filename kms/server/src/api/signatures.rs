@@ -1,4 +1,4 @@
-//! Signing, verifying, describing.
+//! Handlers for signing, verifying and attesting.
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::VersionId;
@@ -57,13 +57,14 @@ fn read_verify(call: &Call) -> Result<SingleRequest, Problem> {
     Ok(SingleRequest { selector, input, operation, marshaling, revision, shape: RESPONSE })
 }
 
-/// The field that says how signatures are written.
+/// The field with the text form of signatures.
 pub const MARSHALING: &str = "marshaling";
 
-/// Converts a signature to the bytes that its key verifies. A caller who may not verify by the key does not learn what it is.
+/// Converts a signature to the bytes that its key verifies. A caller without permission to verify
+/// does not learn the key's algorithm.
 ///
 /// # Errors
-/// As [`Marshaling::inward`]; no such key; not allowed.
+/// Those of [`Marshaling::inward`]; a missing key; the caller is not allowed.
 pub fn inward(
     call: &Call,
     marshaling: Marshaling,

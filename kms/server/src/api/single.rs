@@ -15,9 +15,9 @@ pub struct SingleRequest {
     pub selector: KeySelector,
     pub input: Input,
     pub operation: Operation,
-    /// How the signature that it makes is written.
+    /// The text form of the signature.
     pub marshaling: Marshaling,
-    /// The store's revision when it was read.
+    /// The store's revision when the request was parsed.
     pub revision: u64,
     pub shape: ResponseShape,
 }
@@ -34,7 +34,7 @@ pub enum Outcome {
     Verified { version: u32, valid: bool },
 }
 
-/// Writes the response in the form of the API that was called.
+/// Creates the response in the format of the API that was called.
 #[derive(Clone, Copy)]
 pub struct ResponseShape {
     pub respond: fn(&Call, &SingleRequest, Outcome) -> Result<Reply, Problem>,
@@ -54,7 +54,7 @@ impl SingleRequest {
     /// Runs the request by itself.
     ///
     /// # Errors
-    /// The service's.
+    /// Errors of the service.
     pub fn run(&self, call: &Call) -> Result<Reply, Problem> {
         let (service, caller) = call.caller()?;
         let (key, signable) = (self.selector.key(), self.input.signable());
@@ -69,10 +69,10 @@ impl SingleRequest {
         self.answer(call, outcome)
     }
 
-    /// Writes the response.
+    /// Creates the response.
     ///
     /// # Errors
-    /// The operation's error, in the form of the API that was called.
+    /// The operation's error, in the format of the API that was called.
     pub fn answer(&self, call: &Call, outcome: Result<Outcome, Error>) -> Result<Reply, Problem> {
         let outcome = outcome.map_err(|error| (self.shape.refuse)(error.into()))?;
         (self.shape.respond)(call, self, outcome)
@@ -89,17 +89,18 @@ impl ParsedCall {
     /// Runs the request by itself, without parsing the body again.
     ///
     /// # Errors
-    /// `sealed`: the seal was closed while the request waited for a thread. As [`SingleRequest::run`], charged to the caller.
+    /// `sealed` if the service was sealed while the request waited for a thread. Those of
+    /// [`SingleRequest::run`], charged to the caller.
     pub fn run(&self) -> Result<Reply, Problem> {
         let Self { call, single } = self;
         call.under.get().map_or(Ok(()), Generation::check)?;
         single.run(call).map_err(|problem| call.refusal(problem))
     }
 
-    /// Writes the response to an operation that ran in a batch.
+    /// Creates the response to an operation that ran in a batch.
     ///
     /// # Errors
-    /// As [`SingleRequest::answer`], charged to the caller.
+    /// Those of [`SingleRequest::answer`], charged to the caller.
     pub fn answer(&self, outcome: Result<Outcome, Error>) -> Result<Reply, Problem> {
         let Self { call, single } = self;
         single.answer(call, outcome).map_err(|problem| call.refusal(problem))

@@ -1,4 +1,5 @@
-//! Messages that are bodies themselves: what else a request says stands in its query, by the names of JSON's fields.
+//! Streamed messages: the body is the message, and the other parameters are in the query, with the
+//! names of the JSON fields.
 
 use gabion_kms::Prehash;
 use gabion_kms::operations::{StreamForm, StreamLen, StreamUse};
@@ -12,18 +13,19 @@ use super::marshaling::Marshaling;
 use super::{Call, KeySelector, Reply};
 use crate::problem::Problem;
 
-/// Looks at what is asked for, of a body of so many bytes.
+/// Parses and validates a request whose body is `length` bytes long.
 type Begin = fn(&Call, Option<u64>) -> Result<(StreamRequest, StreamedMessage), Problem>;
 
 /// Handles requests of a path whose body is the message itself.
 pub struct StreamHandler {
-    /// Parameters of the query, and what they are.
+    /// The query parameters, and their descriptions.
     pub query: &'static [(&'static str, &'static str)],
-    /// What stands before the message: the parameter that says how many bytes.
+    /// The query parameter with the number of bytes before the message, such as those of a
+    /// signature.
     pub before: Option<&'static str>,
-    /// Looks at what is asked for, of a body of so many bytes.
+    /// Parses and validates the request.
     pub begin: Begin,
-    /// Answers, once all is there.
+    /// Answers after the whole message has arrived.
     pub end: fn(&Call, &StreamRequest, &StreamedMessage, &[u8]) -> Result<Reply, Problem>,
 }
 
@@ -31,11 +33,11 @@ pub struct StreamHandler {
 pub struct StreamRequest {
     /// The key.
     pub selector: KeySelector,
-    /// Bytes before the message.
+    /// The number of bytes before the message.
     pub before: usize,
-    /// How the signature is written.
+    /// The text form of the signature.
     marshaling: Marshaling,
-    /// The store's revision when it began.
+    /// The store's revision when the request began.
     revision: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the service says of itself.
+//! Handlers for health, metrics and the API description.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use super::{Call, JSON, Reply};
 use crate::lifecycle::metrics;
 use crate::problem::Problem;
 
-/// The process lives.
+/// Reports that the process is running.
 pub fn healthz(_: &Call) -> Result<Reply, Problem> {
     Reply::json(&json!({"ok": true}))
 }
 
-/// Whether requests are served, and if not, why.
+/// Reports whether requests are served, and the reasons if not.
 pub fn readyz(call: &Call) -> Result<Reply, Problem> {
     let (reasons, warnings) = (call.state.reasons(), call.state.warnings());
     let status = if reasons.is_empty() { 200 } else { 503 };
@@ -19,7 +19,7 @@ pub fn readyz(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply { status, ..Reply::json(&said)? })
 }
 
-/// What was counted.
+/// Returns the metrics.
 pub fn metrics(call: &Call) -> Result<Reply, Problem> {
     let counted = call.state.host.seal.service().map(|service| {
         let strangers = service.unauthenticated_count();
@@ -35,7 +35,7 @@ pub fn metrics(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply::text(200, "text/plain; version=0.0.4", metrics::with_help(&text)))
 }
 
-/// What is served.
+/// Returns the OpenAPI description.
 pub fn openapi(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply::text(200, JSON, call.state.description))
 }

@@ -1,7 +1,8 @@
-//! Vault's Transit: the same keys by other paths, fields and names.
+//! Vault's Transit API: the same keys with other paths, fields and names.
 //!
-//! Fields that Vault's and OpenBao's pages list are known. What is asked for by one and can't be done is `unsupported`, and
-//! not passed over in silence; what is not known is refused by name.
+//! All fields in the documentation of Vault and OpenBao are known. A known field whose effect is
+//! not supported is rejected as `unsupported` instead of ignored. An unknown field is rejected by
+//! name.
 
 mod ciphers;
 mod hashes;
@@ -35,11 +36,12 @@ use super::bytes::missing;
 use super::{Call, KeySelector, Reply, TENANT, vault};
 use crate::problem::Problem;
 
-/// Paths of Vault's and OpenBao's pages at which there is nothing: what stands behind `transit/`, and behind the name of a key.
+/// Documented but unsupported paths of Vault and OpenBao: the part after `transit/`, and the part
+/// after the name of a key.
 const NOT_SERVED: &[&str] = &["cmac", "byok-export", "backup", "restore", "cache-config"];
 const NOT_SERVED_OF_KEYS: &[&str] = &["csr", "set-certificate"];
 
-/// Why there is nothing at a path.
+/// Returns the error for a path that does not exist.
 pub fn no_path(path: &str) -> Problem {
     let parts: Vec<&str> = path.split('/').collect();
     let is_known = match parts[..] {
@@ -53,12 +55,12 @@ pub fn no_path(path: &str) -> Problem {
     }
 }
 
-/// The key that the path names. Its name may stand in the body too, if it is the same.
+/// Returns the key in the path. The body may repeat its name.
 fn select_key(call: &Call, in_body: Option<&str>) -> Result<KeySelector, Problem> {
     named(call, call.key(), in_body)
 }
 
-/// The same, where the name stands elsewhere in the path.
+/// Returns the key of a name that is elsewhere in the path.
 fn named(call: &Call, name: &str, in_body: Option<&str>) -> Result<KeySelector, Problem> {
     if in_body.is_some_and(|other| other != name) {
         return Err(Problem::bad("`name` is another one than that in the path"));
@@ -66,7 +68,7 @@ fn named(call: &Call, name: &str, in_body: Option<&str>) -> Result<KeySelector, 
     Ok(KeySelector { tenant: tenant(call)?, name: Label::new("key", name)?, id: None })
 }
 
-/// The tenant that `X-Vault-Namespace` names.
+/// Returns the tenant in `X-Vault-Namespace`.
 pub fn tenant(call: &Call) -> Result<Label, Problem> {
     Ok(Label::new("tenant", call.namespace.as_deref().unwrap_or(TENANT))?)
 }
@@ -92,8 +94,8 @@ impl UnsupportedField<'_> {
     }
 }
 
-/// After how many seconds the clock has a key rotated, in each of the ways that Vault takes; 0: never. None where nothing is
-/// said.
+/// Parses a rotation period in seconds, in each of Vault's formats; 0 for no rotation. `None` if it
+/// is missing.
 fn rotate_period(value: Option<&Scalar>) -> Result<Option<u64>, Problem> {
     let seconds = match value.map(|value| &value.0) {
         None | Some(Value::Null) => return Ok(None),
@@ -107,7 +109,7 @@ fn rotate_period(value: Option<&Scalar>) -> Result<Option<u64>, Problem> {
     seconds.map(Some).ok_or_else(wrong)
 }
 
-/// A version: none where it is 0 or not named.
+/// Parses a version; `None` if it is 0 or missing.
 fn version(number: Option<Number>) -> Result<Option<u32>, Problem> {
     let Some(Number(number)) = number else { return Ok(None) };
     let version = u32::try_from(number);
@@ -115,36 +117,36 @@ fn version(number: Option<Number>) -> Result<Option<u32>, Problem> {
     Ok(Some(version).filter(|&version| version != 0))
 }
 
-/// What is not there is a bad request, where the path is that of an operation.
+/// Turns a missing key or version into a bad request, as Vault does at paths of operations.
 pub fn of_operation(problem: Problem) -> Problem {
     if problem.status == 404 { Problem { status: 400, ..problem } } else { problem }
 }
 
-/// The version and the bytes of `vault:vN:BASE64`.
+/// Parses the version and the bytes of `vault:vN:BASE64`.
 fn parse_versioned(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
     let text = text.ok_or_else(|| missing(field))?;
     let VersionedBytes { version, bytes } = text.parse().map_err(|_| no_version(field))?;
     Ok((version, bytes))
 }
 
-/// A text that is not that of a version's bytes.
+/// The error for a malformed `vault:vN:BASE64`.
 fn no_version(field: &str) -> Problem {
     Problem::malformed(format!("`{field}` is not vault:vN:BASE64"))
 }
 
-/// What a version made, in a field.
+/// Formats the output of a version for a field.
 fn made(field: &str, by: &VersionId, bytes: &[u8]) -> Value {
     let text = VersionedBytes { version: by.version, bytes: bytes.to_vec() }.to_string();
     json!({field: text, "key_version": by.version})
 }
 
-/// The hash that a request or its path says: none, `none`, or one.
+/// Parses the hash in a request or its path: missing, `none`, or a hash.
 fn parse_hash(call: &Call, hashes: &[&Option<String>]) -> Result<Option<Option<Prehash>>, Problem> {
     let in_path = call.parts.get(1);
     said_in(hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path).map(String::as_str))
 }
 
-/// The hash that several texts name, all of them the same.
+/// Returns the hash that several fields name, which have to agree.
 fn said_in<'a>(
     mut said: impl Iterator<Item = &'a str>,
 ) -> Result<Option<Option<Prehash>>, Problem> {
@@ -155,7 +157,7 @@ fn said_in<'a>(
     first.map(names::hash).transpose()
 }
 
-/// Bytes as a request wants them.
+/// Formats bytes as requested.
 fn formatted(bytes: &[u8], format: &str) -> Result<String, Problem> {
     match format {
         "" | "base64" => Ok(encode(bytes)),
@@ -164,7 +166,7 @@ fn formatted(bytes: &[u8], format: &str) -> Result<String, Problem> {
     }
 }
 
-/// Answers one item, or each of a batch by itself.
+/// Answers one item, or each item of a batch.
 fn answer_items<I: Default + PartialEq>(
     call: &Call,
     (action, selector): (Action, &KeySelector),
@@ -182,12 +184,13 @@ fn answer_items<I: Default + PartialEq>(
     results.reply(call)
 }
 
-/// A field of the one item. Beside `batch_input`, where Vault ignores it, an empty one asks for nothing.
+/// Returns a field of a single item. With `batch_input`, where Vault ignores such fields, an empty
+/// one counts as missing.
 fn beside_batch<T: AsRef<str>>(value: Option<T>, is_batch: bool) -> Option<T> {
     value.filter(|value| !is_batch || !value.as_ref().is_empty())
 }
 
-/// Whether so many may be asked for at once, and nothing beside them.
+/// Checks the number of batch items, and that no single item is given as well.
 fn check_batch<I: Default + PartialEq>(
     call: &Call,
     (action, selector): (Action, &KeySelector),
@@ -203,7 +206,7 @@ fn check_batch<I: Default + PartialEq>(
     may.map(drop).map_err(|error| of_operation(error.into()))
 }
 
-/// Answers items each by itself, where those that can be read are run together.
+/// Answers the items of a batch; those that parse run together.
 fn batch<I, R, T, E>(
     items: &[I],
     reference: impl Fn(&I) -> Option<&str>,
@@ -228,11 +231,11 @@ where
     results
 }
 
-/// Answers of a batch's items.
+/// The answers of a batch's items.
 #[derive(Default)]
 struct Results {
     answers: Vec<Value>,
-    /// Statuses of those that were refused.
+    /// The statuses of rejected items.
     refused: Vec<u16>,
 }
 
@@ -248,8 +251,9 @@ impl Results {
         self.answers.push(answer);
     }
 
-    /// The status, as Vault has it where it encrypts and decrypts: that of a bad request where an item was refused, or what the
-    /// caller wants where others were not.
+    /// Returns the status of an encryption or decryption batch, as Vault does: that of a bad
+    /// request if an item was rejected, or the status that the caller chose if other items
+    /// succeeded.
     fn status(&self, if_some: Option<u16>) -> u16 {
         match (self.refused.len(), if_some) {
             (0, _) => 200,

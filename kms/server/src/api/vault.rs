@@ -1,4 +1,4 @@
-//! What Vault's clients ask of a server before they use it.
+//! Handlers for the system paths that Vault's clients use.
 
 use gabion_kms::clock::{now_ms, rfc3339};
 use gabion_kms::gate::{Caller, Caveat, Method};
@@ -11,7 +11,7 @@ use super::{Call, JSON, Reply};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// Parameters of `sys/health`: statuses that a load balancer wants instead.
+/// The query parameters of `sys/health`: alternative statuses for load balancers.
 pub const HEALTH: &[(&str, &str)] = &[
     ("activecode", "The status of a server that serves: 200."),
     ("sealedcode", "The status of a sealed one: 503."),
@@ -25,10 +25,10 @@ pub const HEALTH: &[(&str, &str)] = &[
     ("haunhealthycode", "Nothing here: there are no standbys."),
 ];
 
-/// An answer in Vault's form.
+/// Creates a response in Vault's format.
 ///
 /// # Errors
-/// None that happens.
+/// Does not fail for wire types.
 pub fn data(call: &Call, data: Value, warnings: &[String]) -> Result<Reply, Problem> {
     let warnings = if warnings.is_empty() { Value::Null } else { json!(warnings) };
     Reply::json(&json!({
@@ -43,13 +43,13 @@ pub fn data(call: &Call, data: Value, warnings: &[String]) -> Result<Reply, Prob
     }))
 }
 
-/// A refusal in Vault's form.
+/// Creates an error response in Vault's format.
 pub fn refusal(problem: &Problem) -> Reply {
     let said = match problem.hint {
         Some(hint) => format!("{}: {} ({hint})", problem.code, problem.message),
         None => format!("{}: {}", problem.code, problem.message),
     };
-    // Vault says 403 to whoever it does not know, too.
+    // Vault returns 403 to unauthenticated callers, too.
     let status = if problem.status == 401 { 403 } else { problem.status };
     let body = json::write(&json!({"errors": [said]})).unwrap_or_default();
     Reply { status, kind: JSON, body }
@@ -57,7 +57,7 @@ pub fn refusal(problem: &Problem) -> Reply {
 
 pub fn health(call: &Call) -> Result<Reply, Problem> {
     let how = call.state.host.status();
-    // What is not a status is ignored, as every other parameter is here.
+    // Invalid statuses are ignored, like all other parameters here.
     let code = |name: &str, usual: u16| {
         let code = call.query.text(name).and_then(|text| text.parse().ok());
         code.filter(|code| (200..600).contains(code)).unwrap_or(usual)
@@ -108,7 +108,7 @@ pub fn seal_status(call: &Call) -> Result<Reply, Problem> {
     }))
 }
 
-/// As Vault without high availability.
+/// Answers as Vault does without high availability.
 pub fn leader(_: &Call) -> Result<Reply, Problem> {
     Reply::json(&json!({
         "ha_enabled": false,
@@ -136,7 +136,8 @@ pub fn mounts(call: &Call) -> Result<Reply, Problem> {
     data(call, json!({"transit/": mount}), &[])
 }
 
-/// A token's end does not move. Who asks for no more than is left of its life is told how much that is.
+/// Returns the remaining lifetime of the token, which cannot be extended, if the request asks for
+/// no more than that.
 pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
     let (_, service::Call { who, .. }) = call.caller()?;
     let TokenRenew { increment, token } = json::read(&call.body)?;
@@ -164,7 +165,7 @@ pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
         "wrap_info": null,
         "warnings": ["a token's end does not move; lease_duration is what is left of its life"],
         "auth": {
-            // A token is not told to whoever has it already.
+            // The holder has the token already, so it is not returned.
             "client_token": "",
             "accessor": id.to_string(),
             "policies": who.caveats().iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -180,7 +181,8 @@ pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
     }))
 }
 
-/// Revokes the token that comes with the request, and those that were made of it; not the one that it was made of.
+/// Revokes the token of the request and its attenuations, but not the token from which it was
+/// attenuated.
 pub fn revoke_self(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
@@ -188,7 +190,7 @@ pub fn revoke_self(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply { status: 204, kind: JSON, body: Vec::new() })
 }
 
-/// When a token ends.
+/// Returns when a token expires.
 fn expires_ms(who: &Caller) -> Option<u64> {
     let expires = who.caveats().iter().filter_map(|caveat| match caveat {
         Caveat::Expires(ms) => Some(*ms),
@@ -197,7 +199,7 @@ fn expires_ms(who: &Caller) -> Option<u64> {
     expires.min()
 }
 
-/// Seconds, as Vault takes them: a number, or a text such as 90, 90s, 5m or 1h.
+/// Parses a duration in seconds in Vault's formats: a number, or a text such as 90, 90s, 5m or 1h.
 fn seconds(value: &Value) -> Result<u64, Problem> {
     let of_text = |text: &str| -> Option<u64> {
         let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
@@ -231,7 +233,7 @@ pub fn lookup_self(call: &Call) -> Result<Reply, Problem> {
         "entity_id": "",
         "expire_time": expires.map(rfc3339),
         "explicit_max_ttl": 0,
-        // A token is not told to whoever has it already.
+        // The holder has the token already, so it is not returned.
         "id": "",
         "meta": null,
         "num_uses": 0,

@@ -1,14 +1,15 @@
-//! Coalesces concurrent requests for one verb and algorithm into one call.
+//! Coalesces concurrent requests for one operation and algorithm into one engine batch.
 //!
 //! ```text
 //!   connection --read--> alone: answered at once, by the thread that read it
 //!   connection --read--+
-//!   connection --read--+--> a line of one verb and algorithm --> lets others be read, once --> at most eight of them
-//!   connection --read--+                                         through the service in one call --> each its answer
+//!   connection --read--+--> a queue for one operation and algorithm --> yields once to reads --> at most eight of them
+//!   connection --read--+                                                in one call of the service --> each its answer
 //! ```
 //!
-//! Nobody waits for a request that is not there yet: whatever is readable is read, and then the line runs. Each is answered as
-//! it would be alone ([`Service::sign_coalesced`]). A line longer than eight runs one of each tenant after the other.
+//! No request waits for others to arrive: everything readable is read, and then the queue runs. The
+//! answers are the same as without coalescing ([`Service::sign_coalesced`]). If more than eight
+//! requests wait, tenants take turns.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,12 +27,13 @@ use crate::api::single::{Operation, Outcome, ParsedCall};
 use crate::net::options::Coalesce;
 use crate::problem::Problem;
 
-/// Most requests of a call: as many lanes as the engine has for what waits here, and less than two milliseconds.
+/// The maximum number of requests of a call: the number of lanes that the engine has for these
+/// algorithms, and less than two milliseconds of work.
 const LANES: usize = 8;
 
 type Answer = Result<Reply, Problem>;
 
-/// Coalesces concurrent requests for one verb and algorithm into one call of the service.
+/// Coalesces concurrent requests for one operation and algorithm into one call of the service.
 pub struct Coalescer {
     coalesce: Coalesce,
     queues: Mutex<HashMap<BatchKey, Vec<WaitingRequest>>>,
@@ -44,7 +46,7 @@ struct BatchKey {
     /// The algorithm's name.
     algorithm: &'static str,
     tenant: Option<Label>,
-    /// Where the service is. Each that waits holds it there.
+    /// The address of the service, which each waiting request keeps alive.
     service: usize,
 }
 
@@ -59,8 +61,9 @@ impl Coalescer {
         Arc::new(Coalescer { coalesce, queues: Mutex::default() })
     }
 
-    /// Adds a request to its batch. Returns it as it was parsed if it has to run alone: its algorithm does not gain from batches, its
-    /// key is not in the cache, or the service has no free place.
+    /// Adds a request to its batch. Returns the parsed request if it has to run alone: its
+    /// algorithm does not gain from batches, its key is not in the cache, or the service has no
+    /// free slot.
     pub fn submit(
         self: &Arc<Self>,
         parsed: ParsedCall,
@@ -91,23 +94,23 @@ impl Coalescer {
         Some(BatchKey { action, algorithm, tenant, service: Arc::as_ptr(service) as usize })
     }
 
-    /// Runs a line soon, whatever becomes of the connections that its requests came by.
+    /// Runs a queue soon, independently of the connections of its requests.
     fn start(self: &Arc<Self>, key: BatchKey) {
         let coalescer = self.clone();
         tokio::spawn(async move {
-            // What else is there is read first.
+            // Let other connections be read first.
             yield_now().await;
             let (batch, are_more) = coalescer.take(&key);
             if are_more {
-                // Another thread may have time for them.
+                // Another thread may have time for the rest.
                 coalescer.start(key);
             }
-            // Whoever waits for what met a defect hears that nobody answers.
+            // After a panic, the waiting requests get an error because their channels are closed.
             let _ = catch_unwind(AssertUnwindSafe(|| run(batch)));
         });
     }
 
-    /// Takes those that run next out of a line; whether there are others.
+    /// Takes the requests that run next out of a queue. Returns whether others are left.
     fn take(&self, key: &BatchKey) -> (Vec<WaitingRequest>, bool) {
         let mut queues = self.queues();
         let Some(waiting) = queues.get_mut(key) else { return (Vec::new(), false) };
@@ -124,7 +127,7 @@ impl Coalescer {
     }
 }
 
-/// The name of an algorithm whose operations take less together than one after the other.
+/// Returns the name of an algorithm whose operations are faster in a batch.
 fn lanes(algorithm: KeyAlgorithm) -> Option<&'static str> {
     let of_engine = algorithm.algorithm()?;
     let fills = matches!(
@@ -134,7 +137,7 @@ fn lanes(algorithm: KeyAlgorithm) -> Option<&'static str> {
     fills.then(|| of_engine.name())
 }
 
-/// Takes at most [`LANES`] out: the first of each tenant before the second of any.
+/// Takes at most [`LANES`] requests: the first one of each tenant before the second one of any.
 fn next<W, T: Eq>(waiting: &mut Vec<W>, tenant: impl Fn(&W) -> &T) -> Vec<W> {
     if waiting.len() <= LANES {
         return std::mem::take(waiting);
@@ -153,7 +156,7 @@ fn next<W, T: Eq>(waiting: &mut Vec<W>, tenant: impl Fn(&W) -> &T) -> Vec<W> {
     batch.into_iter().map(|(_, one)| one).collect()
 }
 
-/// Runs requests of one line.
+/// Runs the requests of one queue.
 fn run(batch: Vec<WaitingRequest>) {
     let (all, mut answers): (Vec<ParsedCall>, Vec<_>) =
         batch.into_iter().map(|one| (one.parsed, Some(one.answer))).unzip();
@@ -162,11 +165,11 @@ fn run(batch: Vec<WaitingRequest>) {
     let mut respond = |place: usize, outcome: Result<Outcome, gabion_kms::Error>| {
         let reply = all[place].answer(outcome);
         if let Some(answer) = answers.get_mut(place).and_then(Option::take) {
-            // Who hung up gets none.
+            // The client may have disconnected.
             let _ = answer.send(reply);
         }
     };
-    // The items of each operation, and their places among all.
+    // The items of each operation, and their indexes in the batch.
     let (mut sign, mut sign_places) = (Vec::new(), Vec::new());
     let (mut verify, mut verify_places) = (Vec::new(), Vec::new());
     for (place, ParsedCall { call, single }) in all.iter().enumerate() {
@@ -210,7 +213,7 @@ mod tests {
     use crate::net::options::Options;
     use crate::parse::query::Query;
 
-    /// A service with a key in each of two tenants, and somebody who asks for signatures.
+    /// A service with a key in each of two tenants, and a caller that requests signatures.
     struct World {
         state: Arc<State>,
         coalescer: Arc<Coalescer>,
@@ -231,7 +234,7 @@ mod tests {
                 let (tenant, purpose, name) = (label(tenant), label("transit"), label("k"));
                 let new = NewKey { tenant, purpose, name, algorithm };
                 service.create(&service::Call::new(&who, "r"), &new).unwrap();
-                // Its name is known from here on.
+                // Caches the key.
                 service
                     .kms()
                     .describe(&service.kms().find(&new.tenant, &new.name).unwrap())
@@ -267,7 +270,7 @@ mod tests {
             self.submit(tenant).ok().unwrap()
         }
 
-        /// How many requests were run together, and how many times that was done.
+        /// Returns the number of coalesced requests and of their batches.
         fn counted(&self) -> (u64, u64) {
             let text = self.service.kms().metrics().text();
             let of = |name: &str| {
@@ -288,7 +291,7 @@ mod tests {
             assert!(String::from_utf8(reply.body).unwrap().contains("\"signature\":\""));
         }
         assert_eq!(world.counted(), (3, 1));
-        // The next one finds an empty line.
+        // The next request finds an empty queue.
         assert!(world.submitted("a").await.unwrap().is_ok());
         assert_eq!(world.counted(), (4, 2));
         assert!(world.coalescer.queues().is_empty());
@@ -306,7 +309,7 @@ mod tests {
         assert!(world.submit("a").is_err());
     }
 
-    /// Parsing is a large part of what an Ed25519 signature takes.
+    /// Parsing takes a large part of the time of an Ed25519 signature.
     #[tokio::test]
     async fn a_request_that_is_returned_runs_without_its_body() {
         let world = World::new(Coalesce::Off);
@@ -333,7 +336,7 @@ mod tests {
         let second = world.submitted("a");
         drop(first);
         assert!(second.await.unwrap().is_ok());
-        // It was told of, too.
+        // The metrics count it, too.
         assert_eq!(world.counted(), (2, 1));
     }
 
@@ -348,7 +351,7 @@ mod tests {
                     let answered = world.submit(["a", "b"][(task + round) % 2]);
                     match answered {
                         Ok(answered) => assert!(answered.await.unwrap().is_ok()),
-                        // Who comes while all places are taken goes by itself.
+                        // A request that arrives while all slots are taken runs alone.
                         Err(parsed) => assert!(parsed.run().is_ok()),
                     }
                 }
@@ -368,7 +371,8 @@ mod tests {
         let mut queue: Vec<(char, usize)> = (0..12).map(|place| ('a', place)).collect();
         queue.extend([('b', 0), ('b', 1), ('c', 0)]);
         let batch = next(&mut queue, |one| &one.0);
-        // One of each, two of those that have two, and the rest of whoever came first.
+        // One of each tenant, then a second one of those that have two, and then the rest in the
+        // order of arrival.
         assert_eq!(
             batch,
             [('a', 0), ('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 0), ('b', 1), ('c', 0)]

@@ -1,21 +1,22 @@
 //! Checks the header fields of a request.
 //!
-//! A field that would change what the service does is either honoured or refused by name, as an unknown field of a body is: a client
-//! that asks for a wrapped answer must not get a plaintext. Fields without such a meaning, such as `User-Agent`, are ignored.
+//! A field that would change the response is either honored or rejected by name, like an unknown
+//! field of a body: a client that requests a wrapped answer must not get a plaintext. Fields
+//! without such a meaning, such as `User-Agent`, are ignored.
 
 use hyper::Method;
 use hyper::header::{EXPECT, HeaderMap};
 
 use crate::problem::Problem;
 
-/// The fields of Vault's API that are honoured, without their prefix. Vault's clients always send `X-Vault-Request`, which
-/// tells a request of a program from one of a browser.
+/// The supported fields of Vault's API, without their prefix. Vault's clients always send
+/// `X-Vault-Request`, which distinguishes them from browsers.
 const VAULTS: [&str; 3] = ["token", "namespace", "request"];
 
 const VAULTS_PREFIX: &str = "x-vault-";
 
-/// Fields that a request may have once, because a proxy could honour another copy than this server. A copy with the same value is
-/// refused, too.
+/// Fields that a request may have only once, because a proxy could honor another copy than this
+/// server. A copy with the same value is rejected, too.
 const ONCE: [&str; 9] = [
     "authorization",
     "content-encoding",
@@ -45,8 +46,7 @@ const METHOD: &str = "send the request with that method";
 const OP_ID: &str = "name the change by the parameter `op_id`";
 const CONDITION: &str = "changes take no conditions; read the key or policy first, and send the change without this field";
 
-/// Refuses unsupported and repeated fields. Where `is_health`, the fields of Vault's API are ignored: such a path honours none of
-/// them, and refuses none.
+/// Rejects unsupported and repeated fields. If `is_health`, the fields of Vault's API are ignored.
 ///
 /// # Errors
 /// `unsupported`, which names the field; `bad_request` if a field is repeated.
@@ -81,7 +81,7 @@ pub fn check(method: &Method, headers: &HeaderMap, is_health: bool) -> Result<()
     }
 }
 
-/// Refuses compressed bodies: the service would sign the compressed bytes.
+/// Rejects compressed bodies: the service would sign the compressed bytes.
 fn check_codings(headers: &HeaderMap) -> Result<(), Problem> {
     for (field, plain) in [("content-encoding", "identity"), ("transfer-encoding", "chunked")] {
         for value in headers.get_all(field) {

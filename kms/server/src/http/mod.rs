@@ -1,4 +1,4 @@
-//! One request, from its head to its answer.
+//! The processing of one request, from its head to its response.
 
 pub mod coalesce;
 pub mod headers;

@@ -1,4 +1,4 @@
-//! The description of what is served (OpenAPI 3.1), made of the table of routes and of the types of the wire.
+//! The OpenAPI 3.1 description, generated from the table of routes and the wire types.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::routes::{Access, ROUTES, Route};
 use crate::api::idempotency::OP_ID;
 use crate::problem;
 
-/// The description.
+/// Returns the description.
 pub fn text() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| document().to_string())
@@ -20,7 +20,7 @@ fn document() -> Value {
     let mut schemas = Schemas::new();
     let refusal = Problem::schema(&mut schemas);
     let mut paths = Map::new();
-    // OpenAPI has no method LIST; whoever needs it sends GET.
+    // OpenAPI has no method LIST; clients can send GET instead.
     for route in ROUTES.iter().filter(|route| route.method != "LIST") {
         let methods = paths.entry(route.path).or_insert_with(|| json!({}));
         methods[route.method.to_ascii_lowercase()] = operation(route, &refusal, &mut schemas);
@@ -73,7 +73,7 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
         Some(schema) => json!({"application/json": {"schema": schema(schemas)}}),
         None => json!({"*/*": {}}),
     };
-    // As Vault, which has nothing to say of what is gone.
+    // As in Vault, a deletion has no response body.
     let (status, done) = match route.is_vaults() && route.method == "DELETE" {
         true => ("204", json!({"description": "Done."})),
         false => ("200", json!({"description": "Done.", "content": answer})),
@@ -99,15 +99,15 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
     operation
 }
 
-/// The body of a request.
+/// Describes the body of a request.
 fn body(route: &Route, schemas: &mut Schemas) -> Option<Value> {
     let schema = route.body?(schemas);
     let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
-    // No body is an object without fields.
+    // An empty body counts as an object without fields.
     let is_required = name.and_then(|name| schemas.get(name)).is_some_and(|schema| {
         schema["required"].as_array().is_some_and(|fields| !fields.is_empty())
     });
-    // Vault's own client writes `null` where it has nothing to say.
+    // Vault's client writes `null` for an empty body.
     let schema = match route.is_vaults() && !is_required {
         true => json!({"anyOf": [schema, {"type": "null"}]}),
         false => schema,
@@ -126,15 +126,15 @@ fn body(route: &Route, schemas: &mut Schemas) -> Option<Value> {
     Some(json!({"required": is_required, "content": content}))
 }
 
-/// The form of bodies that are messages themselves.
+/// The media type of streamed messages.
 const OCTETS: &str = "application/octet-stream";
 
-/// Names of the parts of a path that are no fixed text.
+/// Returns the names of a path's parameters.
 fn in_path(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// What a part of a path is.
+/// Describes a path parameter.
 fn about(name: &str) -> &'static str {
     match name {
         "key" => "The key's name, or its id, percent-encoded.",
@@ -155,7 +155,7 @@ fn about(name: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// OpenAPI asks for each of them; without it a description is none for programs that read it.
+    /// OpenAPI requires these descriptions, and programs reject documents without them.
     #[test]
     fn every_part_of_a_path_is_described() {
         let document = document();

@@ -1,4 +1,5 @@
-//! A request whose body is waited for: what is looked at before, and what is kept meanwhile.
+//! A request whose body has not arrived: the checks before that, and the state that is kept
+//! meanwhile.
 
 use std::sync::{Arc, Weak};
 
@@ -13,20 +14,21 @@ use crate::net::peer::ConnectionPeer;
 use crate::parse::query::{Query, percent_decode};
 use crate::problem::Problem;
 
-/// What the head of a request says.
+/// The head of a request.
 pub struct Head<'a> {
     pub route: &'static Route,
-    /// The parts of its path, with their escapes.
+    /// The parameters in its path, percent-encoded.
     pub parts: &'a [String],
     pub query: &'a Query,
     pub namespace: Option<String>,
 }
 
 impl Head<'_> {
-    /// Refuses a request whose caller may not do such a thing at all. A path that takes no body leaves that to its verb.
+    /// Rejects a request whose caller has no permission for it. Requests without a body are checked
+    /// by their handlers.
     ///
     /// # Errors
-    /// As [`Service::may_begin`].
+    /// Those of [`Service::may_begin`].
     pub fn check_permission(
         &self,
         service: &Service,
@@ -37,7 +39,7 @@ impl Head<'_> {
         if actions.is_empty() || self.route.body.is_none() {
             return Ok(());
         }
-        // The log may wait for its disk.
+        // Recording a denial may wait for the disk.
         let run_blocking = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
         let call = Call { trace, run_blocking, ..Call::new(who, id) };
         let key = self.key(service);
@@ -54,7 +56,7 @@ impl Head<'_> {
         })
     }
 
-    /// The key that the path names, if its name or id can be one.
+    /// Returns the key that the path names, if its name or id is well-formed.
     fn key(&self, service: &Service) -> Option<(Label, Label)> {
         let said = percent_decode(self.route.key(self.parts)?).ok()?;
         if said.contains('/') && !self.route.is_vaults() {
@@ -71,8 +73,8 @@ impl Head<'_> {
     }
 }
 
-/// A caller that was authenticated by the head of a request, while its body comes. It does not keep the service in memory: a
-/// seal that is closed meanwhile takes the keys with it.
+/// A caller that was authenticated by the head of a request, while its body arrives. It does not
+/// keep the service in memory, so sealing meanwhile removes the keys.
 pub struct PendingCaller {
     service: Weak<Service>,
     who: Caller,
@@ -83,35 +85,36 @@ impl PendingCaller {
         PendingCaller { service: Arc::downgrade(service), who }
     }
 
-    /// Charges the caller for a refusal that comes before the handler, and gives it back.
+    /// Charges the caller for an error before the handler runs, and returns the error.
     pub fn charge(&self, state: &State, problem: Problem) -> Problem {
         if let (true, Ok(service)) = (problem.is_charged(), self.service(state)) {
-            // What was too large was read and forgotten.
+            // An oversized body was read and discarded.
             let bytes = if problem.status == 413 { state.body_max } else { 0 };
             service.charge_refusal(&self.who, 1, bytes);
         }
         problem
     }
 
-    /// Who.
+    /// Returns the caller.
     pub fn who(&self) -> &Caller {
         &self.who
     }
 
-    /// The service that the caller was authenticated by.
+    /// Returns the service that authenticated the caller.
     ///
     /// # Errors
-    /// `sealed`, also where the seal was closed and opened again: the caller was not admitted under that generation.
+    /// `sealed`, also if the service was sealed and unsealed again: the caller was not admitted
+    /// under the new generation.
     pub fn service(&self, state: &State) -> Result<Arc<Service>, Problem> {
         let open = state.host.seal.service()?;
         let is_same = std::ptr::eq(Arc::as_ptr(&open), self.service.as_ptr());
         if is_same { Ok(open) } else { Err(Problem::sealed()) }
     }
 
-    /// The caller again, once the body is there.
+    /// Returns the caller after the body has arrived.
     ///
     /// # Errors
-    /// As [`Self::service`]; a client certificate that has ended or was revoked meanwhile.
+    /// Those of [`Self::service`]; a client certificate that has expired or was revoked meanwhile.
     pub fn resume(
         self,
         state: &State,

@@ -1,4 +1,4 @@
-//! One request, from its head to its answer.
+//! The processing of one request, from its head to its response.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +39,7 @@ use crate::parse::query::{Query, percent_decode};
 use crate::parse::trace;
 use crate::problem::Problem;
 
-/// The form of bodies that are messages themselves.
+/// The media type of streamed messages.
 const OCTETS: &[u8] = b"application/octet-stream";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -53,10 +53,10 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// Makes the context of a new server.
+    /// Creates the context of a new server.
     ///
     /// # Errors
-    /// As [`State::new`].
+    /// Those of [`State::new`].
     pub fn new(
         host: Arc<ServiceHost>,
         options: &Options,
@@ -67,7 +67,7 @@ impl RequestContext {
     }
 }
 
-/// Answers a request. There always is an answer.
+/// Answers a request. Always returns a response.
 async fn answer(
     shared: &RequestContext,
     from: Arc<ConnectionPeer>,
@@ -99,9 +99,10 @@ async fn reply(
     let state = &shared.state;
     let (head, mut body) = request.into_parts();
     let admission = admit(state, from, &head, body.size_hint().exact(), id);
-    // Whoever waits for a word before the body has not sent any.
+    // A client that waits for `100 Continue` has not sent a body.
     if admission.is_err() && !head.headers.contains_key(EXPECT) {
-        // The rest of the body is read, or it would be taken for the next request of the connection.
+        // Read the rest of the body, so that it is not parsed as the next request of the
+        // connection.
         forget(&mut body, state.body_max).await;
     }
     let Admission { route, stream_handler, parts, caller, query, reserved } = admission?;
@@ -115,7 +116,7 @@ async fn reply(
         None => whole = read(&mut body, route.body_max(state.body_max)).await.map_err(charged)?,
     }
     if route.is_vaults() && whole.trim_ascii() == b"null" {
-        // What Vault's own client sends where there is nothing to say.
+        // Vault's client sends this for an empty body.
         whole = Bytes::new();
     }
     let parts = parts.iter().map(|part| percent_decode(part)).collect::<Result<_, _>>();
@@ -124,7 +125,7 @@ async fn reply(
         true => None,
         false => namespace(&head.headers).map_err(charged)?,
     };
-    // The body may have come after the end of the caller's certificate or of the service's generation.
+    // The caller's certificate or the service's generation may have ended before the body arrived.
     let caller = caller.map(|caller| caller.resume(state, from)).transpose()?;
     let owner = caller.as_ref().map(|(_, who)| MemoryOwner::of(who));
     let peer = peer(state, from, caller.is_some());
@@ -161,16 +162,16 @@ async fn reply(
     release(state, (&under, owner), from, reply)
 }
 
-/// What is known of a connection.
+/// Returns the properties of a connection for authentication.
 fn peer(state: &State, from: &ConnectionPeer, is_looked_at: bool) -> Peer {
-    // A certificate that was revoked names nobody, at paths that anybody may call, either.
+    // A revoked certificate authenticates no caller, not even at open paths.
     match is_looked_at || from.is_still_valid(state.clients().as_deref()) {
         true => from.peer,
         false => Peer { certificate: None, ..from.peer },
     }
 }
 
-/// An answer, and the memory that is reserved for it until it is written.
+/// A response, and the memory that is reserved for it until it is written.
 struct Answer {
     reply: Reply,
     reserved: Option<MemoryReservation>,
@@ -184,7 +185,7 @@ impl From<Reply> for Answer {
 
 impl Answer {
     fn into_bytes(self) -> Bytes {
-        /// A body with the memory that is reserved for it.
+        /// A body with its reserved memory.
         struct ReservedBody {
             body: Vec<u8>,
             _reserved: MemoryReservation,
@@ -203,10 +204,10 @@ impl Answer {
     }
 }
 
-/// Hands an answer to its connection. The connection's gate checks the seal again before each byte is written.
+/// Hands a response to its connection, whose gate checks the generation again before each write.
 ///
 /// # Errors
-/// `sealed`: the seal was closed while the request ran.
+/// `sealed` if the service was sealed while the request ran.
 fn release(
     state: &State,
     (under, owner): (&OnceLock<Generation>, Option<MemoryOwner>),
@@ -237,11 +238,11 @@ async fn handle_request(
         idempotency::answer_once(&of_route, call).map_err(|problem| call.refusal(problem))
     };
     if !(route.is_quick && is_short) {
-        // The caller may hang up; what began goes on to its end there.
+        // The handler completes even if the client disconnects.
         return run_blocking(move || handle(&mut call)).await?;
     }
-    // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others are
-    // run together where that is quicker, or find threads, and their turn.
+    // If no other request waits, switching threads would take longer than the work. Otherwise
+    // requests are coalesced if that is faster, or run on other threads.
     if is_alone {
         let handled = catch_unwind(AssertUnwindSafe(|| handle(&mut call)));
         return handled.unwrap_or_else(|_| Err(defect()));
@@ -262,14 +263,14 @@ async fn handle_request(
 /// A request whose head was accepted.
 struct Admission {
     route: &'static Route,
-    /// Of a body that is a message itself.
+    /// The handler of a streamed message.
     stream_handler: Option<&'static StreamHandler>,
-    /// The parts of its path.
+    /// The parameters in the path.
     parts: Vec<String>,
-    /// Who asks, where that is needed.
+    /// The caller, if the route requires one.
     caller: Option<PendingCaller>,
     query: Query,
-    /// The memory of its body.
+    /// The memory of the body.
     reserved: Option<MemoryReservation>,
 }
 
@@ -282,7 +283,7 @@ fn admit(
     id: &str,
 ) -> Result<Admission, Problem> {
     if head.version == Version::HTTP_11 && !head.headers.contains_key(HOST) {
-        // RFC 9112, section 3.2. `headers::check` refuses a second one.
+        // RFC 9112, section 3.2. `headers::check` rejects a second one.
         return Err(Problem::bad("expected one field Host"));
     }
     let path = head.uri.path();
@@ -303,7 +304,7 @@ fn admit(
             }
             let service = state.host.seal.service()?;
             let who = match (token, &from.named) {
-                // A token is what counts, also beside a certificate.
+                // A token takes precedence over a certificate.
                 (Some(token), _) => service.authenticate(token, &from.peer)?,
                 (None, Some(Ok(name))) => service.of_certificate(name.clone(), &from.peer),
                 (None, Some(Err(why))) => {
@@ -341,8 +342,8 @@ fn admit(
 /// The stream handler, the parameters and the reserved memory of a request whose caller is known.
 type HeadFields = (Option<&'static StreamHandler>, Query, Option<MemoryReservation>);
 
-/// Looks at the rest of a head: how its message comes, its parameters, whether the caller may do such a thing at all, and
-/// whether there is memory for its body.
+/// Checks the rest of a head: the kind of body, the query parameters, the caller's permission, and
+/// the memory for the body.
 fn check_head(
     state: &State,
     (service, who): (&Service, &Caller),
@@ -368,13 +369,13 @@ fn check_head(
     Ok((stream_handler, query, reserved))
 }
 
-/// The names of the parameters that a route takes.
+/// Returns the names of the query parameters of a route.
 fn names(parameters: &[(&'static str, &'static str)], change: Option<Action>) -> Vec<&'static str> {
     let op_id = change.map(|_| idempotency::OP_ID.0);
     parameters.iter().map(|(name, _)| *name).chain(op_id).collect()
 }
 
-/// Whether the body is a message itself.
+/// Returns whether the body is a streamed message.
 fn is_message(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| {
         let kind = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
@@ -382,7 +383,7 @@ fn is_message(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The token, which comes in one of two places; none where neither is there.
+/// Returns the token from one of two header fields; `None` if both are missing.
 fn token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     fn text(value: &HeaderValue) -> Option<&str> {
         value.to_str().ok()
@@ -408,7 +409,7 @@ fn token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// Whose keys are meant, by Vault's word for a tenant.
+/// Returns the tenant from Vault's namespace field.
 fn namespace(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("x-vault-namespace") else { return Ok(None) };
     let text = value.to_str().map_err(|_| Problem::bad("X-Vault-Namespace is no text"))?;
@@ -423,8 +424,8 @@ fn known_marks(headers: &HeaderMap) -> Vec<String> {
     marks.map(|mark| mark.trim().trim_start_matches("W/").to_owned()).collect()
 }
 
-/// Makes a response with an `ETag`, or a 304 if the caller has it. Caches must ask again before each use: a key that was taken
-/// out of use is not to be served from a cache.
+/// Creates a response with an `ETag`, or a 304 if the client has it. Caches have to revalidate
+/// before each use, so that a withdrawn key is not served from a cache.
 fn cacheable(mut answer: Answer, id: &str, known: &[String]) -> Response<Full<Bytes>> {
     let digest: [u8; 32] = Sha256::digest(&answer.reply.body).into();
     let mark: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -450,13 +451,14 @@ fn no_method(method: &str, routes: &[&Route]) -> Problem {
     Problem::no_method(&method, &allowed(routes))
 }
 
-/// Every method of a path.
+/// Returns all methods of a path.
 fn allowed(routes: &[&Route]) -> String {
     let methods: Vec<&str> = routes.iter().flat_map(|route| route.methods()).collect();
     methods.join(", ")
 }
 
-/// Answers a request, with the fields that its status asks for (RFC 9110, sections 11.6.1, 15.3.5 and 15.5.6).
+/// Answers a request, with the fields that its status requires (RFC 9110, sections 11.6.1, 15.3.5
+/// and 15.5.6).
 pub async fn answer_with_fields(
     shared: RequestContext,
     from: Arc<ConnectionPeer>,
@@ -466,8 +468,9 @@ pub async fn answer_with_fields(
     let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
     let mut response = answer(&shared, from, request).await?;
     if is_chunked {
-        // RFC 9112, section 6.1: beside a Content-Length, which hyper takes away, it may be that whoever stands between takes
-        // another end for the request's. What comes after it is nobody's.
+        // RFC 9112, section 6.1: the request also had a Content-Length, which hyper removes. A
+        // proxy may have used it, and may see another end of the request. So no further request of
+        // the connection can be trusted.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     match response.status() {

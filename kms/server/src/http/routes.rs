@@ -1,4 +1,4 @@
-//! The one table of what is served.
+//! The table of all routes.
 
 use std::sync::OnceLock;
 
@@ -22,7 +22,7 @@ use crate::api::{
 
 const OF_TENANT: (&str, &str) = ("tenant", "Whose key it is; `default` if nothing else is said.");
 
-/// A row; what is left out is as in most of them.
+/// Defines a route. Omitted fields have the most common values.
 macro_rules! route {
     (@list) => { &[] };
     (@list $query:expr) => { $query };
@@ -63,7 +63,8 @@ macro_rules! route {
     };
 }
 
-/// A table of rows. Each is a constant of its own: the compiler takes minutes and 4 GiB to check all of them as one.
+/// Defines a table of routes. Each route is a separate constant: as one expression, the compiler
+/// takes minutes and 4 GiB to check them.
 macro_rules! routes {
     ($(route!($($row:tt)*),)*) => {
         &[$({
@@ -73,7 +74,7 @@ macro_rules! routes {
     };
 }
 
-/// Every route.
+/// All routes.
 pub const ROUTES: &[Route] = routes![
     route!(health "GET" "/healthz" "healthz" "The process lives." system::healthz),
     route!(health "GET" "/readyz" "readyz" "Whether requests are served; reasons if not." system::readyz),
@@ -148,7 +149,7 @@ pub const ROUTES: &[Route] = routes![
     ]),
     route!(may [Audit] "POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body native::ArchiveAudit, answer native::AuditArchived),
     route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer native::AuditKeys),
-    // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
+    // Vault's API. Writes use POST or PUT, lists use LIST or GET with `list=true`.
     route!(health "GET" "/v1/sys/init" "vault_init" "Whether the store has a seal." vault::initialized),
     route!(health "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),
     route!(health "GET" "/v1/sys/seal-status" "vault_seal_status" "Whether the service is sealed." vault::seal_status),
@@ -194,12 +195,13 @@ pub const ROUTES: &[Route] = routes![
     route!(may [Random] quick "POST" "/v1/transit/random/{source}/{bytes}" "transit_random_from" "Draws so many random bytes." transit::random, body TransitRandom),
 ];
 
-/// A path of Vault's without the slash at its end, which paths of lists have in Vault's own documentation and clients.
+/// Returns a path of Vault's API without its trailing slash, which list paths have in Vault's
+/// documentation and clients.
 fn list_path(path: &str) -> Option<&str> {
     path.strip_suffix('/').filter(|path| is_vaults(path))
 }
 
-/// The routes of a path, and the parts of it that are no fixed text.
+/// Returns the routes of a path, and the path's parameters.
 pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
     static ROUTER: OnceLock<Router<Vec<&'static Route>>> = OnceLock::new();
     let router = ROUTER.get_or_init(|| {
@@ -207,7 +209,7 @@ pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
         for (place, route) in ROUTES.iter().enumerate() {
             let is_here = |other: &&Route| other.path == route.path;
             if !ROUTES[..place].iter().any(|before| is_here(&before)) {
-                // Two paths that can't be told apart: a test looks for each of them.
+                // Insertion fails for ambiguous paths, which a test rules out.
                 let _ = router.insert(route.path, ROUTES.iter().filter(is_here).collect());
             }
         }
@@ -227,7 +229,8 @@ mod tests {
     use gabion_kms_wire::schema::Schemas;
     use serde_json::Value;
 
-    /// Answers of changes are stored under their op_id, so each route with a secret answer has to say so.
+    /// Answers of changes are stored under their `op_id`, so each route with a secret answer has to
+    /// be marked.
     #[test]
     fn routes_with_secret_answers_are_marked() {
         for route in ROUTES.iter().filter(|route| route.change.is_some()) {
@@ -266,7 +269,7 @@ mod tests {
         }
     }
 
-    /// A slash at the end is one of lists alone, and one is enough.
+    /// Only list paths may have a trailing slash, and only one.
     #[test]
     fn paths_of_lists_may_end_in_a_slash() {
         assert_eq!(at("/v1/transit/keys/").unwrap().0.len(), 2);

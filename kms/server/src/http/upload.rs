@@ -1,13 +1,13 @@
-//! Messages that are bodies themselves, of any size: hashed as they come.
+//! Uploads: messages of any size as request bodies, which are hashed while they arrive.
 //!
 //! ```text
-//!   head --> may they, may the key? --> a place --> pieces of the body --> may they still? --> sign, verify --> answer
-//!            (a thread that may wait)               |                      (a thread that may wait)
-//!                                                   '-- one is hashed by a thread while the next one comes
+//!   head --> caller allowed? key allowed? --> a permit --> pieces of the body --> still allowed? --> sign, verify --> answer
+//!            (a thread that may block)                     |                        (a thread that may block)
+//!                                                          '-- one is hashed by a thread while the next one arrives
 //! ```
 //!
-//! While a body comes it has two pieces of memory, and a thread only for what is hashed. It keeps no service open: one that
-//! is sealed meanwhile refuses it.
+//! An arriving body takes the memory of two pieces, and a thread only for hashing. It does not keep
+//! the service open: if the service is sealed meanwhile, the upload is rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::net::peer::ConnectionPeer;
 use crate::parse::body::{FORGOTTEN, forget};
 use crate::problem::Problem;
 
-/// Bytes that are hashed at once: about a millisecond.
+/// The number of bytes that are hashed at once: about a millisecond.
 const PIECE: usize = 256 << 10;
 
 /// The minimum number of bytes that must arrive in [`WAIT_MAX`], unless the body ends.
@@ -37,22 +37,22 @@ const PROGRESS_MIN: usize = 1 << 20;
 /// How long a caller may take for [`PROGRESS_MIN`] bytes.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// In how many seconds there may be a place.
+/// The number of seconds after which a permit may be available.
 const AGAIN_S: u64 = 1;
 
-/// A piece, wiped when it is let go: a message may be secret.
+/// A piece, which is wiped when dropped, because a message may be secret.
 type Piece = Zeroizing<Vec<u8>>;
 
-/// A request whose body is a message of any size.
+/// A request with a message of any size as its body.
 pub struct Upload<'a> {
     pub handler: &'static StreamHandler,
     pub from: &'a ConnectionPeer,
-    /// Whether the caller waits for a word before the body.
+    /// Whether the client waits for `100 Continue`.
     pub is_expecting: bool,
 }
 
-/// How much memory to reserve for a body of a length that may not be known: one that is longer than any other body has one of
-/// the few places that there are.
+/// Returns how much memory to reserve for a body, whose length may be unknown. Longer bodies than
+/// usual ones need one of the few permits.
 pub fn memory(length: Option<u64>, body_max: usize) -> usize {
     let short = length.and_then(|length| usize::try_from(length).ok());
     short.filter(|&length| length <= body_max).unwrap_or(0).min(2 * PIECE)
@@ -70,8 +70,8 @@ pub async fn answer(
         Ok(reply) => return Ok(reply),
         Err(refused) => refused,
     };
-    // It is read on for a while, so that who sends it hears why; who waits for a word sends nothing, and who is too slow is
-    // hung up on.
+    // Read on for a while, so that the client gets the error. Clients that wait for `100 Continue`
+    // send nothing, and slow ones are disconnected.
     let is_sent = has_started || !upload.is_expecting;
     if is_sent && problem.status != 408 {
         forget(body, most.saturating_mul(FORGOTTEN)).await;
@@ -79,7 +79,7 @@ pub async fn answer(
     Err(problem)
 }
 
-/// Why a body is refused, and whether any of it was waited for.
+/// The error for a body, and whether reading it has started.
 struct Refusal {
     problem: Problem,
     has_started: bool,
@@ -107,7 +107,7 @@ async fn answer_body(
     };
     let (mut call, request) = run_blocking(begin).await?;
     let (request, streaming) = request?;
-    // One that is as short as any body needs no place of the few that there are.
+    // A body within the usual limit needs no permit.
     let is_short = length.is_some_and(|length| length <= state.body_max as u64);
     let place = match is_short {
         true => None,
@@ -125,7 +125,7 @@ async fn answer_body(
     drop(place);
     let resumed = caller.resume(state, upload.from);
     call.caller = Some(resumed.map_err(|problem| Refusal { problem, has_started: true })?);
-    // From here on it is a request that was read.
+    // From here on it counts as a running request.
     let _running = state.run();
     let end = move || finish(handler, &call, &request, body_read);
     Ok(run_blocking(end).await??)
@@ -148,7 +148,7 @@ fn busy() -> Problem {
     Problem::busy("as many messages come in pieces as there may be at a time", AGAIN_S)
 }
 
-/// Charges for bytes that came.
+/// Charges for received bytes.
 fn charge(
     caller: &PendingCaller,
     call: &Call,
@@ -164,20 +164,20 @@ fn charge(
 /// Reads a body and enforces its minimum rate and its maximum size.
 struct BodyReader<'a> {
     body: &'a mut Incoming,
-    /// When enough of it has to be there.
+    /// The deadline of the current interval.
     ends: Instant,
-    /// Bytes that came since the span began.
+    /// The number of bytes received in the current interval.
     got: usize,
     read: u64,
     most: u64,
 }
 
-/// A body that was read to its end.
+/// A completely read body.
 struct UploadBody {
     streaming: Box<StreamedMessage>,
-    /// What stood before the message.
+    /// The bytes before the message.
     before: Vec<u8>,
-    /// What was not hashed yet.
+    /// The bytes that are not hashed yet.
     last: Piece,
 }
 
@@ -186,7 +186,7 @@ impl<'a> BodyReader<'a> {
         BodyReader { body, ends: Instant::now() + WAIT_MAX, got: 0, read: 0, most }
     }
 
-    /// Reads all of it.
+    /// Reads the whole body.
     async fn all(
         &mut self,
         mut hasher: Hasher,
@@ -207,7 +207,7 @@ impl<'a> BodyReader<'a> {
                     charge(PIECE)?;
                     let start = Instant::now();
                     piece = hasher.take(piece).await?;
-                    // Nobody but the server is slow here.
+                    // The server's own delay does not count.
                     self.ends += start.elapsed();
                 }
             }
@@ -219,7 +219,7 @@ impl<'a> BodyReader<'a> {
         Ok(UploadBody { streaming: hasher.end().await?, before, last: piece })
     }
 
-    /// The next bytes; none at the end.
+    /// Returns the next bytes; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             let frame = timeout_at(self.ends, self.body.frame()).await;
@@ -241,13 +241,13 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// Hashes pieces, one while the next one comes.
+/// Hashes pieces, one while the next one arrives.
 struct Hasher {
     places: Arc<Semaphore>,
     now: HasherState,
 }
 
-/// The hash's state, and memory for the next piece.
+/// The hash state, and memory for the next piece.
 type HashResult = Result<(Box<StreamedMessage>, Piece), gabion_kms::Error>;
 
 /// The state of a [`Hasher`].
@@ -262,7 +262,7 @@ impl Hasher {
         Hasher { places, now: HasherState::Idle(Box::new(streaming), Piece::default()) }
     }
 
-    /// Takes a piece, once the one before it is hashed, and gives memory for the next one.
+    /// Takes a piece once the previous one is hashed. Returns memory for the next one.
     async fn take(&mut self, piece: Piece) -> Result<Piece, Problem> {
         let (mut streaming, spare) = self.rest().await?;
         let place = self.places.clone().acquire_owned().await.map_err(|_| defect())?;
@@ -270,7 +270,7 @@ impl Hasher {
             let _place = place;
             let mut piece = piece;
             streaming.add(&piece)?;
-            // What it had is wiped with its memory, once.
+            // The old content stays in the buffer until it is overwritten or wiped on drop.
             piece.clear();
             Ok((streaming, piece))
         };

@@ -1,4 +1,4 @@
-//! Encrypting, keys for data, and random bytes, by Vault's paths.
+//! Encryption, data keys and random bytes, with Vault's paths.
 
 use gabion_kms::gate::Action;
 use gabion_kms::operations::EncryptOutput;
@@ -21,7 +21,7 @@ use super::{
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// By which version, what, and what stands beside it.
+/// The version, the plaintext, and the associated data.
 type ToEncrypt = (Option<u32>, Zeroizing<Vec<u8>>, Vec<u8>);
 type ToDecrypt = (u32, Vec<u8>, Vec<u8>);
 
@@ -147,7 +147,8 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
     answer_items(call, (Action::Rewrap, &selector), batch_input, item, named_item, one)
 }
 
-/// A key for data: with its bytes where the path says `plaintext`, without them where it says `wrapped`.
+/// Generates a data key: returned in plaintext and encrypted if the path says `plaintext`, or only
+/// encrypted if it says `wrapped`.
 pub fn datakey(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitDatakey = json::read(&call.body)?;
@@ -179,7 +180,7 @@ pub fn datakey(call: &Call) -> Result<Reply, Problem> {
 pub fn random(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitRandom = json::read(&call.body)?;
-    // A source may stand in the path before the number, or alone.
+    // The path may have a source, a number of bytes, or both.
     let (source, count) = match (call.part(0), call.part(1)) {
         (source @ ("platform" | "seal" | "all"), count) => (source, count),
         (count, "") => ("", count),
@@ -224,7 +225,7 @@ fn check(item: &TransitCipherItem) -> Result<(), Problem> {
     Ok(())
 }
 
-/// How RSA encrypts here; other keys have no padding, whatever is said.
+/// Checks the RSA padding. Keys of other algorithms have no padding, and ignore the field.
 fn check_padding(field: &str, scheme: Option<&str>) -> Result<(), Problem> {
     match scheme.unwrap_or_default() {
         "" | "oaep" => Ok(()),
@@ -235,11 +236,11 @@ fn check_padding(field: &str, scheme: Option<&str>) -> Result<(), Problem> {
     }
 }
 
-/// The status that is wanted where some items of a batch failed.
+/// Parses the status for batches of which some items failed.
 fn if_some_failed(code: Option<Number>) -> Result<Option<u16>, Problem> {
     let Some(Number(code)) = code.filter(|code| code.0 != 0) else { return Ok(None) };
     match u16::try_from(code) {
-        // The others have no body.
+        // The excluded statuses have no body.
         Ok(code @ 200..=599) if !matches!(code, 204 | 205 | 304) => Ok(Some(code)),
         Ok(_) | Err(_) => Err(Problem::bad(format!(
             "`partial_failure_response_code` {code} is no status of an answer; expected 200 to 599"

@@ -1,4 +1,4 @@
-//! Digests, by Vault's paths. They need no key, and the audit log has no record of them.
+//! Digests, with Vault's paths. They need no key, and are not recorded in the audit log.
 
 use gabion_kms::Prehash as Hash;
 use gabion_kms_wire::transit::TransitHash;
@@ -10,7 +10,8 @@ use super::{formatted, said_in};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// Hashes a message for any caller, whose credential pays for it: by SHA-256 and in hexadecimal if nothing is said, as with Vault.
+/// Hashes a message for any caller, and charges the caller's credential. As in Vault, the defaults
+/// are SHA-256 and hexadecimal.
 pub fn hash(call: &Call) -> Result<Reply, Problem> {
     call.caller()?;
     let asked: TransitHash = json::read(&call.body)?;

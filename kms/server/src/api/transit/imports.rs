@@ -1,4 +1,4 @@
-//! Keys that come by Vault's paths: wrapped for the service's RSA key, or public ones.
+//! Key import with Vault's paths: keys wrapped for the service's RSA key, or public keys.
 
 use gabion_kms::gate::Action;
 use gabion_kms::model::{KeyAlgorithm, Label};
@@ -15,7 +15,7 @@ use super::{UnsupportedField, names, of_operation, rotate_period, select_key};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// The public key for which to wrap what is imported.
+/// Returns the public key for which imported keys are wrapped.
 pub fn wrapping_key(call: &Call) -> Result<Reply, Problem> {
     let key = call.rsa_wrapping_key()?;
     vault::data(call, json!({"public_key": key.pem()}), &[])
@@ -42,7 +42,7 @@ pub fn import(call: &Call) -> Result<Reply, Problem> {
         name: selector.name.clone(),
         algorithm,
     };
-    // As Vault: nobody rotates it here unless that was said.
+    // As in Vault, imported keys cannot be rotated here by default.
     let rotates = asked.allow_rotation == Some(Flag(true));
     let terms = Terms { rotate_period_s, ..Terms::default() };
     let made = service.import_on(&caller, &new, material.import(algorithm), rotates, &terms);
@@ -57,7 +57,7 @@ pub fn import_version(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitImportVersion = json::read(&call.body)?;
     let selector = select_key(call, asked.name.as_deref())?;
-    // The private half of a version that has only a public one.
+    // Adding the private key of a version that has only a public one is not supported.
     UnsupportedField("version").number(asked.version)?;
     let material = KeyMaterial::read(
         asked.ciphertext.as_deref(),
@@ -103,7 +103,7 @@ impl KeyMaterial {
         }
     }
 
-    /// As Vault: symmetric keys are their bytes, all others PKCS#8.
+    /// As in Vault, symmetric keys are their bytes, and all others PKCS#8.
     fn import(&self, algorithm: KeyAlgorithm) -> Import<'_> {
         let form = match algorithm.symmetric() {
             Some(_) => Form::Raw,
@@ -118,7 +118,7 @@ impl KeyMaterial {
     }
 }
 
-/// The hash of OAEP, by Vault's name.
+/// Parses the hash of OAEP by Vault's name.
 fn wrapping(hash: Option<&str>) -> Result<WrapMethod, Problem> {
     let name = match hash.unwrap_or_default() {
         "" | "SHA256" | "sha256" => "rsa-oaep-sha256",

@@ -1,4 +1,4 @@
-//! Keys by Vault's paths.
+//! Keys, with Vault's paths.
 
 use gabion_engine::Algorithm;
 use gabion_kms::Code;
@@ -19,17 +19,17 @@ use super::{UnsupportedField, names, of_operation, rotate_period, select_key, te
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// Parameters of lists.
+/// The query parameters of lists.
 pub const LIST: &[(&str, &str)] = &[
     ("list", "true, where the method is GET, in each of the spellings that Go's ParseBool takes."),
     ("after", "The name after which to begin."),
     ("limit", "Most names of the answer; all of them if nothing is said."),
 ];
 
-/// Names that are read together.
+/// The number of names that are read at once.
 const PAGE: usize = 1000;
 
-/// The maximum number of versions in an answer: with public keys of ML-DSA-87 they take 370 KB.
+/// The maximum number of versions in an answer: with ML-DSA-87 public keys they take 370 KB.
 pub const VERSIONS_MAX: u32 = 100;
 
 pub fn create(call: &Call) -> Result<Reply, Problem> {
@@ -40,7 +40,7 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
     UnsupportedField("convergent_encryption").flag(asked.convergent_encryption)?;
     UnsupportedField("exportable").flag(asked.exportable)?;
     UnsupportedField("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
-    // Vault's keys of the type hmac have 32 bytes unless they are told, as ours of SHA-256 have.
+    // Vault's keys of the type hmac have 32 bytes by default, like the service's HMAC-SHA-256 keys.
     let is_usual = asked.r#type.as_deref() == Some("hmac") && asked.key_size == Some(Number(32));
     UnsupportedField("key_size").number(asked.key_size.filter(|_| !is_usual))?;
     let rotate_period_s = period(rotate_period(asked.auto_rotate_period.as_ref())?);
@@ -59,12 +59,12 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
     let terms = Terms { rotate_period_s, ..Terms::default() };
     match service.create_on(&caller, &new, &terms).map_err(Problem::from) {
         Ok(made) => changed(call, &made.key, &warnings),
-        // As Vault: whoever makes sure that a key is there may do so twice.
+        // As in Vault, creating an existing key again succeeds.
         Err(problem) if problem.code == "exists" => {
             let exists = Problem { status: 400, ..problem };
             let (known, versions) = match service.newest(&caller, &selector.key(), VERSIONS_MAX) {
                 Ok(newest) => newest,
-                // A caller who may create a key and not see it learns only that the name is taken.
+                // A caller that may create a key but not see it learns only that the name is taken.
                 Err(error) if matches!(error.code(), Code::Denied | Code::NotFound) => {
                     return Err(exists);
                 }
@@ -127,7 +127,7 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
         (Minimum::Verify, decrypts, known.min_verify),
         (Minimum::Decrypt, decrypts, known.min_decrypt),
     ];
-    // All of them or none.
+    // Apply all of them or none.
     let minima = minima.into_iter().filter(|(_, wants, has)| wants != has);
     let mut changes: Vec<KeyChange> =
         minima.map(|(of, wants, _)| KeyChange::Minimum(of, wants)).collect();
@@ -142,7 +142,7 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
-/// Destroys older versions for good, where the configuration says of each use that it needs none of them.
+/// Destroys older versions permanently, if the minimum versions of all uses exclude them.
 pub fn trim(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitTrim = json::read(&call.body)?;
@@ -151,7 +151,7 @@ pub fn trim(call: &Call) -> Result<Reply, Problem> {
         Problem::bad("missing field `min_available_version`; expected a version, from 1")
     })?;
     if known(call, Action::Trim, &selector)?.min_sign == 0 {
-        // As Vault.
+        // As in Vault.
         return Err(Problem::bad("`min_encryption_version` is 0; set it by `config` first"));
     }
     let id = service.trim(&caller, &selector.key(), before);
@@ -167,7 +167,7 @@ pub fn soft_delete(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply { status: 204, kind: JSON, body: Vec::new() })
 }
 
-/// Restores a key that was deleted so.
+/// Restores a key that was deleted in this way.
 pub fn restore(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
@@ -176,7 +176,7 @@ pub fn restore(call: &Call) -> Result<Reply, Problem> {
     changed(call, &id.map_err(|error| of_operation(error.into()))?, &[])
 }
 
-/// What holds of all keys: `encrypt` makes none.
+/// Returns the configuration of all keys: `encrypt` does not create keys.
 pub fn read_config(call: &Call) -> Result<Reply, Problem> {
     vault::data(call, json!({"disable_upsert": true}), &[])
 }
@@ -192,7 +192,8 @@ pub fn write_config(call: &Call) -> Result<Reply, Problem> {
     }
 }
 
-/// Destroys a key, as Vault does, if its configuration allows it. Who may not destroy it does not delete it either.
+/// Destroys a key, as Vault does, if its configuration permits it. A caller without permission to
+/// destroy it does not delete it either.
 pub fn delete(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
@@ -243,7 +244,7 @@ pub fn list_by_get(call: &Call) -> Result<Reply, Problem> {
     }
 }
 
-/// Reads a key for a caller who may do something else with it.
+/// Describes a key for a caller that may do `action` with it.
 fn known(call: &Call, action: Action, selector: &KeySelector) -> Result<Key, Problem> {
     let (service, caller) = call.caller()?;
     let refused = |error: gabion_kms::Error| of_operation(error.into());
@@ -252,8 +253,8 @@ fn known(call: &Call, action: Action, selector: &KeySelector) -> Result<Key, Pro
     service.kms().describe(&id).map_err(refused)
 }
 
-/// The answer to a caller who made or changed a key. It needs no further permission: an answer must not deny a change that was
-/// made.
+/// Describes a key to the caller that created or changed it. This needs no further permission: an
+/// error would suggest that the change was not made.
 fn changed(call: &Call, id: &KeyId, warnings: &[String]) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
     let (key, versions) = service.kms().newest(id, VERSIONS_MAX)?;
@@ -276,7 +277,7 @@ fn shown(
     for public in newest {
         let number = public.version.version.to_string();
         if matches!(does, Capability::Encrypt | Capability::Authenticate) {
-            // As Vault: what has no public half has its time alone.
+            // As in Vault, a version without a public key is represented by its creation time.
             versions.insert(number, json!(public.version.created_ms / 1000));
             continue;
         }
@@ -296,7 +297,7 @@ fn shown(
         "type": of,
         "keys": versions,
         "latest_version": key.latest,
-        // Vault says 0 of a key that was never trimmed.
+        // Vault returns 0 for keys that were never trimmed.
         "min_available_version": if key.min_available == 1 { 0 } else { key.min_available },
         "min_decryption_version": key.min_verify,
         "min_encryption_version": key.min_sign,
@@ -321,7 +322,7 @@ fn shown(
     vault::data(call, about, &warnings)
 }
 
-/// Says that an answer has the newest versions only. Returns `None` if it has all of them.
+/// Returns a warning that an answer has only the newest versions; `None` if it has all of them.
 pub fn omitted(key: &Key) -> Option<String> {
     let oldest = key.min_verify.max(key.min_available);
     let is_cut = key.latest - oldest >= VERSIONS_MAX;
@@ -331,7 +332,7 @@ pub fn omitted(key: &Key) -> Option<String> {
     })
 }
 
-/// What Vault calls a curve.
+/// Returns Vault's name of a curve.
 fn curve(algorithm: Algorithm) -> Option<&'static str> {
     match algorithm {
         Algorithm::EcdsaP256 => Some("P-256"),
@@ -341,7 +342,7 @@ fn curve(algorithm: Algorithm) -> Option<&'static str> {
     }
 }
 
-/// Ed25519's as its bytes, others as PEM; bytes where there is no PEM.
+/// Formats a public key: Ed25519 as its bytes, others as PEM, or as bytes if there is no PEM.
 pub fn public_key(public: &Public, id: &KeyId) -> Value {
     match id.algorithm.algorithm() {
         Some(Algorithm::Ed25519) => json!(encode(&public.bytes)),

@@ -1,11 +1,11 @@
-//! Names of algorithms and hashes, Vault's and OpenBao's beside ours.
+//! Vault's and OpenBao's names of algorithms and hashes.
 
 use gabion_kms::Prehash;
 use gabion_kms::model::{Capability, KeyAlgorithm};
 
 use crate::problem::Problem;
 
-/// Types of Vault's that there are no keys of.
+/// Types of Vault's that are not supported.
 const NOT_YET: &[&str] = &[
     "aes128-gcm96",
     "xchacha20-poly1305",
@@ -16,7 +16,8 @@ const NOT_YET: &[&str] = &[
     "hybrid",
 ];
 
-/// The algorithm of a type: `ml-dsa` with a parameter set (Vault), `mldsa-65` (OpenBao), or our name.
+/// Returns the algorithm of a type: `ml-dsa` with a parameter set (Vault), `mldsa-65` (OpenBao), or
+/// the service's own name.
 pub fn algorithm(of: Option<&str>, set: Option<&str>) -> Result<KeyAlgorithm, Problem> {
     let of = of.unwrap_or("aes256-gcm96");
     let set = set.filter(|set| !set.is_empty());
@@ -49,7 +50,7 @@ fn not_yet(of: &str) -> Problem {
     Problem::unsupported(format!("there are no keys of the type `{of}` yet"))
 }
 
-/// Vault's type of an algorithm, and the parameter set where it has one.
+/// Returns Vault's type of an algorithm, and the parameter set if it has one.
 pub fn type_of(algorithm: KeyAlgorithm) -> (String, Option<String>) {
     let name = algorithm.to_string();
     if name == "hmac-sha-256" {
@@ -68,7 +69,7 @@ pub fn type_of(algorithm: KeyAlgorithm) -> (String, Option<String>) {
     (name, None)
 }
 
-/// A hash by Vault's name. None: `none`.
+/// Parses a hash by Vault's name. Returns `Ok(None)` for `none`.
 pub fn hash(name: &str) -> Result<Option<Prehash>, Problem> {
     match name {
         "none" => Ok(None),

@@ -1,4 +1,4 @@
-//! Public keys, as Vault's `export` gives them out.
+//! Export of public keys, with Vault's paths.
 
 use gabion_kms::model::Capability;
 use gabion_kms::operations::Public;
@@ -9,11 +9,12 @@ use super::keys::{VERSIONS_MAX, omitted, public_key};
 use super::{UnsupportedField, named, names};
 use crate::problem::Problem;
 
-/// Parameters of `export`.
+/// The query parameters of `export`.
 pub const EXPORT: &[(&str, &str)] =
     &[("format", "Not supported: Ed25519's are their bytes, others PEM.")];
 
-/// The public keys of a key's versions: the newest ones, or one. Private halves are `/v1/kms`'s to export.
+/// Returns the public keys of a key's versions: the newest ones, or one. Private keys can only be
+/// exported with `/v1/kms`.
 pub fn export(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     match call.part(0) {

@@ -1,4 +1,4 @@
-//! Signing and verifying by Vault's paths.
+//! Signing and verifying, with Vault's paths.
 
 use gabion_engine::Algorithm;
 use gabion_kms::Prehash as Hash;
@@ -55,7 +55,8 @@ pub fn single_sign(call: &Call) -> Result<Option<SingleRequest>, Problem> {
     }
 }
 
-/// Parses a request for the verification of one signature. Returns `None` for a batch, and for tags.
+/// Parses a request for the verification of one signature. Returns `None` for a batch, and for
+/// tags.
 pub fn single_verify(call: &Call) -> Result<Option<SingleRequest>, Problem> {
     let asked: TransitVerify = json::read(&call.body)?;
     match asked.batch_input.is_some() || tags::are_meant(&asked) {
@@ -148,7 +149,7 @@ fn verify_batch(
     batch(items, |item| item.reference.as_deref(), read, run, respond).reply(call)
 }
 
-/// Refuses the fields of a single item beside `batch_input`, unless they are empty.
+/// Rejects the fields of a single item next to `batch_input`, unless they are empty.
 fn check_no_single_item(fields: &[&Option<String>]) -> Result<(), Problem> {
     match fields.iter().any(|field| beside_batch(field.as_ref(), true).is_some()) {
         true => Err(Problem::bad("expected one of `input` and `batch_input`")),
@@ -156,7 +157,7 @@ fn check_no_single_item(fields: &[&Option<String>]) -> Result<(), Problem> {
     }
 }
 
-/// The fields of a signature.
+/// Formats a signature.
 fn made(signed: &SignOutput, marshaling: Marshaling) -> Result<Value, Problem> {
     let text = marshaling.text(signed.by.key.algorithm, &signed.signature)?;
     let version = signed.by.version;
@@ -171,11 +172,12 @@ fn respond(call: &Call, single: &SingleRequest, outcome: Outcome) -> Result<Repl
     vault::data(call, data, &[])
 }
 
-/// What is made of the inputs of a request.
+/// The form of the inputs of a request.
 struct InputForm {
     algorithm: KeyAlgorithm,
     signing: SigningForm,
-    /// Whether inputs are digests. Otherwise they are messages, which are hashed here if digests are signed.
+    /// Whether inputs are digests. Otherwise they are messages, which are hashed here if digests
+    /// are signed.
     is_digest: bool,
 }
 
@@ -187,10 +189,10 @@ enum SigningForm {
     Rsa(Scheme),
 }
 
-/// The fields by which a request says how RSA signs: `signature_algorithm` and `salt_length`.
+/// The fields that select an RSA scheme: `signature_algorithm` and `salt_length`.
 type RsaFields<'a> = (Option<&'a str>, Option<&'a Value>);
 
-/// Reads Vault's fields of RSA: `pss` with the longest salt if they are missing, which verifies any salt.
+/// Parses Vault's RSA fields. The default is `pss` with the longest salt, which verifies any salt.
 fn rsa_scheme(hash: Option<Option<Hash>>, (name, salt): RsaFields<'_>) -> Result<Scheme, Problem> {
     let hash = match hash.unwrap_or(Some(Hash::Sha2_256)) {
         Some(hash) => rsa_hash(hash)?,
@@ -230,7 +232,8 @@ impl InputForm {
         InputForm::of(algorithm, hash, is_digest)
     }
 
-    /// Checks the number of items. By RSA, a batch that a token does not permit is refused as a whole.
+    /// Checks the number of items. For RSA, a batch that a token does not permit is rejected as a
+    /// whole.
     fn check_batch(
         &self,
         call: &Call,
@@ -246,7 +249,8 @@ impl InputForm {
         Ok(())
     }
 
-    /// What an algorithm does with a hash that was asked for: none, `none`, or one.
+    /// Returns the form of inputs for an algorithm and the requested hash: missing, `none`, or a
+    /// hash.
     fn of(
         algorithm: KeyAlgorithm,
         hash: Option<Option<Hash>>,
@@ -258,7 +262,7 @@ impl InputForm {
             Some(Algorithm::EcdsaP256) => Some(Hash::Sha2_256),
             Some(Algorithm::EcdsaP384) => Some(Hash::Sha2_384),
             Some(Algorithm::EcdsaP521) => Some(Hash::Sha2_512),
-            // Vault's page: no hash is asked for of Ed25519, which has its own.
+            // By Vault's documentation, the hash is ignored for Ed25519, which has its own.
             Some(Algorithm::Ed25519) if is_digest => {
                 return refuse("signs messages here and no digests; leave `prehashed` out");
             }
@@ -266,9 +270,9 @@ impl InputForm {
             _ => None,
         };
         match (own, hash, is_digest) {
-            // Vault's SHA-256 where nothing is said.
+            // Vault's default is SHA-256.
             (Some(own), hash, is_digest) => match hash.unwrap_or(Some(Hash::Sha2_256)) {
-                // Of the curve's own hash the engine takes messages.
+                // For the curve's own hash the engine accepts messages.
                 Some(hash) if hash == own && !is_digest => form(SigningForm::Message),
                 Some(hash) => form(SigningForm::Prehash(hash)),
                 None => refuse("signs no digest without the name of its hash"),
@@ -300,7 +304,7 @@ impl InputForm {
         })
     }
 
-    /// The version and the bytes of a signature to verify.
+    /// Parses the version and the bytes of a signature to verify.
     fn signature(
         &self,
         marshaling: Marshaling,
@@ -312,8 +316,8 @@ impl InputForm {
     }
 }
 
-/// Reads what one signature and a batch have in common: the key, the form of inputs, and how signatures are written. Refuses fields that
-/// have to be empty.
+/// Parses the common parameters of one signature and a batch: the key, the form of inputs, and the
+/// text form of signatures. Rejects fields that have to be empty.
 fn read_sign(
     call: &Call,
     asked: &TransitSign,
@@ -326,7 +330,7 @@ fn read_sign(
     Ok((selector, form, check_sign(asked)?))
 }
 
-/// As [`read_sign`], of a request to verify.
+/// Parses the common parameters of a verification, like [`read_sign`].
 fn read_verify(
     call: &Call,
     asked: &TransitVerify,
@@ -339,7 +343,8 @@ fn read_verify(
     Ok((selector, form, check_verify(asked)?))
 }
 
-/// Checks fields of a signature that have to ask for nothing. Returns how signatures are written.
+/// Checks that unsupported fields of a signature request are empty. Returns the text form of
+/// signatures.
 fn check_sign(asked: &TransitSign) -> Result<Marshaling, Problem> {
     UnsupportedField("context").text(asked.context.as_deref())?;
     UnsupportedField("signature_context").text(asked.signature_context.as_deref())?;
@@ -347,7 +352,8 @@ fn check_sign(asked: &TransitSign) -> Result<Marshaling, Problem> {
     Marshaling::named("marshaling_algorithm", asked.marshaling_algorithm.as_deref())
 }
 
-/// Checks fields of a verdict that have to ask for nothing. Returns how signatures are written.
+/// Checks that unsupported fields of a verification request are empty. Returns the text form of
+/// signatures.
 fn check_verify(asked: &TransitVerify) -> Result<Marshaling, Problem> {
     UnsupportedField("context").text(asked.context.as_deref())?;
     UnsupportedField("signature_context").text(asked.signature_context.as_deref())?;
@@ -356,8 +362,8 @@ fn check_verify(asked: &TransitVerify) -> Result<Marshaling, Problem> {
     Marshaling::named("marshaling_algorithm", asked.marshaling_algorithm.as_deref())
 }
 
-/// How RSA's signatures are padded. Other keys have one form, whatever is said here: so it is with Vault, and sigstore says
-/// pkcs1v15 for every key.
+/// Checks the RSA padding. Keys of other algorithms ignore it, as in Vault: sigstore sends pkcs1v15
+/// for every key.
 fn check_padding(name: Option<&str>) -> Result<(), Problem> {
     match name {
         None | Some("" | "pss" | "pkcs1v15") => Ok(()),
@@ -365,7 +371,7 @@ fn check_padding(name: Option<&str>) -> Result<(), Problem> {
     }
 }
 
-/// RSA's salt: none for `auto`. As Vault: 0 is `auto`, and -1 is `hash`.
+/// Parses the RSA salt length; `None` for `auto`. As in Vault, 0 is `auto` and -1 is `hash`.
 fn salt_of(value: Option<&Value>, digest: usize) -> Result<Option<usize>, Problem> {
     let refused = || Problem::bad("`salt_length` is auto, hash or a number of bytes");
     let number = match value {
@@ -385,7 +391,7 @@ fn salt_of(value: Option<&Value>, digest: usize) -> Result<Option<usize>, Proble
     }
 }
 
-/// `auto` is what RSA's salts are where nothing is said, and no other key has one.
+/// Checks the salt length for keys of other algorithms, which accept only the default `auto`.
 fn check_salt(value: Option<&Value>) -> Result<(), Problem> {
     match value {
         None | Some(Value::Null) => Ok(()),

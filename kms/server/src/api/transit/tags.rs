@@ -1,4 +1,4 @@
-//! Tags, by Vault's paths: of any key, as each of Vault's has a key for tags beside its own.
+//! HMAC tags, with Vault's paths. As in Vault, every key can make tags.
 
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
@@ -35,7 +35,7 @@ pub fn hmac(call: &Call) -> Result<Reply, Problem> {
     answer_items(call, (Action::Hmac, &selector), asked.batch_input, item, named, one)
 }
 
-/// Whether it is tags that are to be verified.
+/// Returns whether a request verifies tags.
 pub fn are_meant(asked: &TransitVerify) -> bool {
     let is_one = |item: &TransitVerifyItem| item.hmac.is_some();
     let hmac = beside_batch(asked.hmac.as_ref(), asked.batch_input.is_some());
@@ -73,7 +73,7 @@ pub fn verify(call: &Call, selector: &KeySelector, asked: TransitVerify) -> Resu
     answer_items(call, (Action::Verify, selector), batch_input, item, named, one)
 }
 
-/// The hash of tags: SHA-256 where nothing is said, as with Vault.
+/// Returns the hash of tags; SHA-256 by default, as in Vault.
 fn hash(call: &Call, hashes: &[&Option<String>]) -> Result<Hash, Problem> {
     parse_hash(call, hashes)?
         .unwrap_or(Some(Hash::Sha2_256))
