@@ -1,4 +1,4 @@
-//! Where the service is.
+//! Addresses of the service.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Where the service listens.
+/// An address of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// `https://HOST:PORT`: TLS 1.3.
     Tls {
-        /// A name or a number, without brackets.
+        /// A host name or an IP address, without brackets.
         host: String,
         /// The port.
         port: u16,
     },
-    /// `unix:/PATH`: a socket of this machine.
+    /// `unix:/PATH`: a Unix socket.
     Unix(PathBuf),
 }
 
-/// Vault's port.
+/// Vault's default port.
 const PORT: u16 = 8200;
 
 impl FromStr for Address {

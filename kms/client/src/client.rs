@@ -1,4 +1,4 @@
-//! Calls of the service.
+//! The client and its calls.
 
 mod jwt;
 mod secrets;
@@ -30,24 +30,24 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::http::{self, Body, Failure, Request, Response, SendError};
 
-/// Where the service is, and as whom it is called.
+/// The settings of a client.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where it is: the first of these that answers.
+    /// The addresses of the service. The first one that answers is used.
     pub addresses: Vec<Address>,
-    /// What names the caller.
+    /// The token of the caller.
     pub token: Option<Zeroizing<String>>,
-    /// PEM of the authorities that the service's certificate may come from.
+    /// A PEM file with the authorities of the service's certificate.
     pub authorities: Option<PathBuf>,
-    /// PEM of the client's certificate, and of its private key.
+    /// PEM files with the client certificate and its private key.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// How long an answer may take.
+    /// The time limit of an answer.
     pub timeout: Duration,
 }
 
 impl Settings {
-    /// What GABION_KMS_ADDR (several by commas), GABION_KMS_TOKEN, GABION_KMS_CACERT, GABION_KMS_CERT and GABION_KMS_KEY
-    /// say.
+    /// Reads GABION_KMS_ADDR (one or more, separated by commas), GABION_KMS_TOKEN,
+    /// GABION_KMS_CACERT, GABION_KMS_CERT and GABION_KMS_KEY.
     ///
     /// # Errors
     /// [`Error::Settings`].
@@ -55,7 +55,8 @@ impl Settings {
         Self::of(|name| std::env::var_os(name))
     }
 
-    /// What variables say. Files may have any name; of the others a text that is none is refused, and not taken for unset.
+    /// Reads the variables. File names may have any bytes. Other values that are not UTF-8 are
+    /// rejected, instead of treated as unset.
     fn of(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let read = |name: &str| variable(name).filter(|value| !value.is_empty());
         let text = |name: &str| {
@@ -87,27 +88,27 @@ impl Settings {
     }
 }
 
-/// Calls the service. Connections are kept; several threads may share one client, and each call has a connection of
-/// its own.
+/// A client of the service. It keeps connections open. Several threads may share one client;
+/// concurrent calls use separate connections.
 pub struct Client {
     settings: Settings,
     tls: Arc<ClientConfig>,
     kept: Mutex<Vec<(usize, Connection)>>,
-    /// The caller's name for the changes that it asks for.
+    /// The `op_id` of changes.
     op_id: Option<String>,
 }
 
-/// How long whoever asks for a backup waits for it: it takes as long as its disk takes the store.
+/// The time limit of a backup, which takes as long as the disk needs to write the store.
 const LONG: Duration = Duration::from_secs(60 * 60);
 
-/// Connections that are kept.
+/// The maximum number of idle connections.
 const KEPT_MAX: usize = 16;
 
 impl Client {
-    /// A client. It connects when it is used.
+    /// Creates a client. It connects on the first call.
     ///
     /// # Errors
-    /// [`Error::Settings`]: no authority can be read; a token that no token is.
+    /// [`Error::Settings`] if no authority can be read, or the token is malformed.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let is_token =
             |token: &Zeroizing<String>| token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -123,165 +124,167 @@ impl Client {
         })
     }
 
-    /// The same, which asks for one change of a key under a name of the caller's: asked for again within 24 hours it is not
-    /// done again, and has the same answer. Calls that are no such changes are refused.
+    /// Returns a client that makes one change under an `op_id`. If the change is repeated within 24
+    /// hours, it is not made again, and has the same answer. The server rejects an `op_id` for
+    /// calls that do not support it.
     #[must_use]
     pub fn with_op_id(self, op_id: &str) -> Self {
         Client { op_id: Some(op_id.to_owned()), ..self }
     }
 
-    /// Makes a key.
+    /// Creates a key.
     ///
     /// # Errors
-    /// As of all calls: [`Error`].
+    /// See [`Error`].
     pub fn create(&self, key: &CreateKey) -> Result<Key, Error> {
         self.post("/v1/kms/keys", key)
     }
 
-    /// The keys whose names come after one.
+    /// Lists keys, beginning after a name.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn list(&self, after: Option<&str>, limit: u32) -> Result<Keys, Error> {
         let after = after.map(|after| format!("&after={}", escaped(after))).unwrap_or_default();
         self.get(&format!("/v1/kms/keys?limit={limit}{after}"))
     }
 
-    /// A key.
+    /// Describes a key.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn show(&self, key: &str) -> Result<Key, Error> {
         self.get(&of_key(key, ""))
     }
 
-    /// Versions of a key that come after one.
+    /// Lists the versions of a key, beginning after a number.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn versions(&self, key: &str, after: u32) -> Result<Versions, Error> {
         self.get(&of_key(key, &format!("/versions?after={after}")))
     }
 
-    /// Gives a key one version more.
+    /// Adds a version to a key.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn rotate(&self, key: &str) -> Result<Rotated, Error> {
         self.post(&of_key(key, "/rotate"), &Nothing {})
     }
 
-    /// Changes what may be done with versions, and labels.
+    /// Changes a key's configuration and labels.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn configure(&self, key: &str, to: &ConfigureKey) -> Result<Key, Error> {
         self.post(&of_key(key, "/config"), to)
     }
 
-    /// Takes a version out of use.
+    /// Disables a version.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn disable(&self, key: &str, version: u32) -> Result<Changed, Error> {
         self.post(&of_key(key, "/disable"), &OfVersion { version })
     }
 
-    /// Puts a version into use again.
+    /// Enables a version.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn enable(&self, key: &str, version: u32) -> Result<Changed, Error> {
         self.post(&of_key(key, "/enable"), &OfVersion { version })
     }
 
-    /// Destroys the versions before one, for good.
+    /// Destroys the versions before `before` permanently.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn trim(&self, key: &str, before: u32) -> Result<Changed, Error> {
         self.post(&of_key(key, "/trim"), &Trim { before })
     }
 
-    /// Deletes a key; it can be restored.
+    /// Deletes a key, which can be restored.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn delete(&self, key: &str) -> Result<Changed, Error> {
         self.call("DELETE", &of_key(key, ""), None::<&Nothing>)
     }
 
-    /// Restores a key that was deleted.
+    /// Restores a deleted key.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn restore(&self, key: &str) -> Result<Changed, Error> {
         self.post(&of_key(key, "/restore"), &Nothing {})
     }
 
-    /// Destroys a key that was deleted, for good.
+    /// Destroys a deleted key permanently.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn destroy(&self, key: &str) -> Result<Destroyed, Error> {
         self.post(&of_key(key, "/destroy"), &DestroyKey::default())
     }
 
-    /// Destroys a key that was deleted, for good, and the keys of all periods of backups that may have it. By the key's id
-    /// it goes on where it stopped.
+    /// Destroys a deleted key permanently, and the keys of all backup periods that may contain it.
+    /// With the key's id, another call continues an interrupted one.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn destroy_with_backups(&self, key: &str) -> Result<Destroyed, Error> {
         let how = DestroyKey { expire_backups: Some(true) };
-        // A backup that is being made comes first.
+        // A running backup comes first.
         self.call_within(LONG, "POST", &of_key(key, "/destroy"), Some(&how))
     }
 
     /// Signs.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn sign(&self, what: &Sign) -> Result<Signed, Error> {
         self.post("/v1/kms/sign", what)
     }
 
-    /// Verifies. A signature that is wrong is an answer; one that can't be one is refused.
+    /// Verifies a signature. A wrong signature is an answer; bytes that cannot be a signature are
+    /// an error.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn verify(&self, what: &Verify) -> Result<Verified, Error> {
         self.post("/v1/kms/verify", what)
     }
 
-    /// Describes a key.
+    /// Returns a signed description of a key.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn attest(&self, what: &Attest) -> Result<Attested, Error> {
         self.post("/v1/kms/attest", what)
     }
 
-    /// Gives a share or the passphrase. Needs no token.
+    /// Gives a share or the passphrase to unseal the service. Needs no token.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn unseal(&self, by: &Unseal) -> Result<Sealing, Error> {
         self.post("/v1/kms/unseal", by)
     }
 
-    /// Closes the seal.
+    /// Seals the service.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn seal(&self) -> Result<Sealing, Error> {
         self.post("/v1/kms/seal", &Nothing {})
     }
 
-    /// Gives a share for a new administrator. Needs no token.
+    /// Gives a share to recover an administrator. Needs no token.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn recover_admin(&self, by: &RecoverAdmin) -> Result<Recovering, Error> {
         self.post("/v1/kms/recover-admin", by)
     }
@@ -289,15 +292,16 @@ impl Client {
     /// Makes a token.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn create_token(&self, token: &CreateToken) -> Result<TokenMade, Error> {
         self.post("/v1/kms/tokens", token)
     }
 
-    /// Revokes a token with all its attenuations. Tokens that it made have ids of their own.
+    /// Revokes a token with all its attenuations. Tokens that it made have ids of their own and
+    /// stay valid.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn revoke_token(&self, id: &str) -> Result<Changed, Error> {
         self.post("/v1/kms/tokens/revoke", &RevokeToken { id: id.to_owned() })
     }
@@ -305,23 +309,23 @@ impl Client {
     /// Writes a set of policies.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn put_policy(&self, name: &str, text: &str) -> Result<PolicyChanged, Error> {
         self.call("PUT", &of_policy(name), Some(&PutPolicy { text: text.to_owned() }))
     }
 
-    /// A set of policies.
+    /// Returns a set of policies.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn policy(&self, name: &str) -> Result<PolicySet, Error> {
         self.get(&of_policy(name))
     }
 
-    /// The sets of policies.
+    /// Returns all sets of policies.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn policies(&self) -> Result<PolicySets, Error> {
         self.get("/v1/kms/policies")
     }
@@ -329,55 +333,56 @@ impl Client {
     /// Deletes a set of policies.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn delete_policy(&self, name: &str) -> Result<PolicyChanged, Error> {
         self.call("DELETE", &of_policy(name), None::<&Nothing>)
     }
 
-    /// Asks policies, which is not yet doing what it is about.
+    /// Queries the policies about an action, without doing it.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn check_policy(&self, what: &CheckPolicy) -> Result<PolicyChecked, Error> {
         self.post("/v1/kms/policy-check", what)
     }
 
-    /// Makes a copy of the store, where the server is configured to put it.
+    /// Makes a backup of the store in the server's configured folder.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn backup(&self) -> Result<BackedUp, Error> {
         self.call_within(LONG, "POST", "/v1/kms/backup", Some(&Nothing {}))
     }
 
-    /// How the service is. Needs no token.
+    /// Returns the status of the service. Needs no token.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn status(&self) -> Result<Status, Error> {
         self.get("/v1/kms/status")
     }
 
-    /// Any GET.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, Error> {
         self.call("GET", path, None::<&Nothing>)
     }
 
-    /// Any POST.
+    /// Sends a POST request.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn post<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, Error> {
         self.call("POST", path, Some(body))
     }
 
-    /// Any call. `path` is percent-encoded where it has to be.
+    /// Sends a request. `path` has to be percent-encoded.
     ///
     /// # Errors
-    /// [`Error::Unreachable`]: nothing was asked. [`Error::Lost`]: it may have been done. [`Error::Refused`].
+    /// [`Error::Unreachable`] if no request was sent; [`Error::Lost`] if it may have been
+    /// processed; [`Error::Refused`].
     pub fn call<A: DeserializeOwned>(
         &self,
         method: &str,
@@ -387,7 +392,7 @@ impl Client {
         self.call_within(self.settings.timeout, method, path, body)
     }
 
-    /// A call whose answer may take so long.
+    /// Sends a request with a given time limit.
     fn call_within<A: DeserializeOwned>(
         &self,
         timeout: Duration,
@@ -407,7 +412,7 @@ impl Client {
         answer(address, &response)
     }
 
-    /// A POST whose body is a message itself.
+    /// Sends a POST request whose body is a message.
     fn stream<A: DeserializeOwned>(&self, path: &str, body: Body<'_>) -> Result<A, Error> {
         if self.op_id.is_some() {
             let why = "an op_id is for changes, and this changes nothing".to_owned();
@@ -426,10 +431,10 @@ impl Client {
             None => {
                 let sent = http::send_body(&mut connection, body);
                 if let Err(SendError::Message(reason)) = sent {
-                    // The connection ends before the body does: nothing is signed.
+                    // The connection is closed before the body is complete, so nothing is signed.
                     return Err(Error::Message(reason));
                 }
-                // Who refuses a request early may answer before it was read to its end.
+                // The server may reject a request before it has read all of it.
                 match (http::receive(&mut connection, &mut read), sent) {
                     (Ok(response), _) => response,
                     (Err(Failure::Io(_)), Err(SendError::Io(error))) => {
@@ -474,10 +479,10 @@ impl Client {
         let waits = |connection: &Connection, timeout| {
             connection.set_timeout(timeout).map_err(|error| failed(address, Failure::Io(error)))
         };
-        // Nothing was asked yet.
+        // No request was sent yet.
         waits(&connection, timeout)?;
         let sent = http::send(&mut connection, &self.request(method, path, address), body);
-        // Who refuses a request early may answer before it was read to its end.
+        // The server may reject a request before it has read all of it.
         let response = match (http::receive(&mut connection, &mut Vec::new()), sent) {
             (Ok(response), _) => response,
             (Err(Failure::Io(_)), Err(error)) => {
@@ -491,7 +496,7 @@ impl Client {
         Ok((address, response))
     }
 
-    /// A connection on which nothing was asked, or all was answered.
+    /// Returns an idle connection, or a new one.
     fn connected(&self) -> Result<(usize, Connection), Error> {
         loop {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -514,7 +519,7 @@ impl Client {
     }
 }
 
-/// What an answer says.
+/// Parses a response.
 fn answer<A: DeserializeOwned>(address: &Address, response: &Response) -> Result<A, Error> {
     let foreign = |error: serde_json::Error| Error::Foreign {
         address: address.to_string(),
@@ -529,7 +534,7 @@ fn answer<A: DeserializeOwned>(address: &Address, response: &Response) -> Result
     }
 }
 
-/// Why there is no answer.
+/// Converts a failure to an error.
 fn failed(address: &Address, failure: Failure) -> Error {
     let address = address.to_string();
     match failure {
@@ -538,7 +543,7 @@ fn failed(address: &Address, failure: Failure) -> Error {
     }
 }
 
-/// Where the system keeps its authorities.
+/// The system's certificate authorities.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
@@ -576,17 +581,17 @@ fn tls(settings: &Settings) -> Result<ClientConfig, Error> {
     config.with_client_auth_cert(chain, private).map_err(|error| wrong(key, error.to_string()))
 }
 
-/// The path of a key, which is named or has an id.
+/// Returns the path of a key, given by name or id.
 fn of_key(key: &str, rest: &str) -> String {
     format!("/v1/kms/keys/{}{rest}", escaped(key))
 }
 
-/// The path of a set of policies.
+/// Returns the path of a set of policies.
 fn of_policy(name: &str) -> String {
     format!("/v1/kms/policies/{}", escaped(name))
 }
 
-/// A text as one segment of a path, or as a value of a query.
+/// Percent-encodes a text as one path segment or query value.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! One connection to the service.
+//! A connection to the service.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use crate::address::Address;
 use crate::error::Error;
 
-/// How long connecting may take.
+/// The time limit of connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// A stream to the service.
@@ -22,7 +22,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Connects, and does the handshake: who fails here was asked for nothing yet.
+    /// Connects and completes the handshake. If this fails, no request was sent.
     ///
     /// # Errors
     /// [`Error::Unreachable`].
@@ -47,10 +47,10 @@ impl Connection {
         })
     }
 
-    /// How long whoever reads waits for something.
+    /// Sets the time limit of reads.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Connection::Tls(stream) => stream.sock.set_read_timeout(Some(timeout)),
@@ -58,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// Whether nothing came and the other side has not hung up, as it is between a request and the next.
+    /// Returns whether the connection is open and idle, as it should be between requests.
     pub fn is_quiet(&self) -> bool {
         let quiet = |result: io::Result<usize>| {
             result.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -70,7 +70,7 @@ impl Connection {
                 quiet(peeked) && socket.set_nonblocking(false).is_ok()
             }
             Connection::Unix(stream) => {
-                // There is no peek; whatever came was not asked for, so that it may be lost.
+                // There is no peek; an idle connection has no data that could be lost.
                 let read =
                     stream.set_nonblocking(true).and_then(|()| (&mut &*stream).read(&mut [0]));
                 quiet(read) && stream.set_nonblocking(false).is_ok()

@@ -2,57 +2,58 @@
 
 use gabion_kms_wire::native::Problem;
 
-/// Why a call has no answer.
+/// The reason why a call failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address, a file or a variable that can't be one.
+    /// An invalid address, file or variable.
     #[error("{0}")]
     Settings(
-        /// What is wrong.
+        /// The problem.
         String,
     ),
-    /// Nobody answers there.
+    /// The service cannot be reached. No request was sent.
     #[error("the service does not answer at {address}: {reason}")]
     Unreachable {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The connection ended before the answer did. The request may have been done.
+    /// The connection was closed before the response was complete. The request may have been
+    /// processed.
     #[error(
         "the connection to {address} was lost before the answer came, so that nobody knows whether it was done: {reason}"
     )]
     Lost {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// What came is no answer of this service.
+    /// The response is not one of this service.
     #[error("{address} gave an answer that can't be the service's: {reason}")]
     Foreign {
-        /// Where.
+        /// The address.
         address: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The message can't be read to its end. Nothing was done.
+    /// The message could not be read completely. Nothing was signed or verified.
     #[error("the message {0}")]
     Message(
-        /// Why.
+        /// The cause.
         String,
     ),
-    /// The service says no.
+    /// The service returned an error.
     #[error("{}", said(.0))]
     Refused(
-        /// Why.
+        /// The error response.
         Box<Problem>,
     ),
 }
 
-/// What a person needs of a refusal.
+/// Formats an error response for users.
 fn said(problem: &Problem) -> String {
     let hint = problem.hint.as_ref().map(|hint| format!("\n       {hint}"));
     format!("{} ({}){}", problem.message, problem.code, hint.unwrap_or_default())

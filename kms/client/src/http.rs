@@ -1,20 +1,22 @@
-//! HTTP/1.1 (RFC 9112), as much as a client of one service needs: one request, one answer with a length.
+//! HTTP/1.1 (RFC 9112), as far as a client of one service needs it: one request, one response with
+//! a length.
 
 use std::io::{self, Read, Write};
 
 use zeroize::Zeroizing;
 
-/// Bytes of a request's head without its path, about: a token has up to a thousand.
+/// The approximate size of a request head without its path, in bytes: a token has up to about a
+/// thousand.
 const HEAD: usize = 4 << 10;
 
-/// Most bytes of an answer's head, and of its body.
+/// The maximum sizes of a response head and of a response body in bytes.
 const HEAD_MAX: usize = 16 << 10;
 const BODY_MAX: usize = 64 << 20;
 
-/// Most fields of a head.
+/// The maximum number of fields of a head.
 const FIELDS_MAX: usize = 64;
 
-/// What is asked.
+/// A request.
 pub struct Request<'a> {
     pub method: &'a str,
     pub path: &'a str,
@@ -22,38 +24,38 @@ pub struct Request<'a> {
     pub token: Option<&'a str>,
 }
 
-/// A body that is a message itself, with what stands before it.
+/// A streamed message, with the bytes before it.
 pub struct Body<'a> {
     pub before: &'a [u8],
     pub message: &'a mut dyn Read,
-    /// Bytes of the message, where that is known.
+    /// The length of the message in bytes, if known.
     pub length: Option<u64>,
 }
 
-/// The error of a body that was not sent.
+/// The error of a body that was not sent completely.
 #[derive(Debug)]
 pub enum SendError {
-    /// The connection.
+    /// An error of the connection.
     Io(io::Error),
-    /// The message.
+    /// An error of the message.
     Message(String),
 }
 
-/// What comes.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
     pub body: Vec<u8>,
-    /// Whether the connection can take another request.
+    /// Whether the connection can be reused.
     pub is_kept: bool,
 }
 
-/// Why nothing comes.
+/// The error of a missing response.
 #[derive(Debug)]
 pub enum Failure {
-    /// The connection.
+    /// An error of the connection.
     Io(io::Error),
-    /// What came is no answer.
+    /// A malformed response.
     Form(String),
 }
 
@@ -63,21 +65,22 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Bytes of a body that are sent at once.
+/// The number of bytes of a body that are sent at once.
 const PIECE: usize = 64 << 10;
 
 /// Sends a request.
 pub fn send(to: &mut impl Write, request: &Request<'_>, body: &[u8]) -> io::Result<()> {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let last = format!("{kind}Content-Length: {}\r\n", body.len());
-    // At once: a small request is one packet.
+    // Send it in one write: a small request is one packet.
     let mut bytes = head_of(request, &last, body.len());
     bytes.extend_from_slice(body);
     to.write_all(&bytes)?;
     to.flush()
 }
 
-/// Sends the head of a request whose body waits for a word: whoever is refused has sent nothing of it.
+/// Sends the head of a request with `Expect: 100-continue`, so that nothing of the body is sent if
+/// the server rejects it.
 pub fn begin(to: &mut impl Write, request: &Request<'_>, body: &Body<'_>) -> io::Result<()> {
     let length = match body.length {
         Some(length) => format!("Content-Length: {}\r\n", body.before.len() as u64 + length),
@@ -89,10 +92,10 @@ pub fn begin(to: &mut impl Write, request: &Request<'_>, body: &Body<'_>) -> io:
     to.flush()
 }
 
-/// A head with its end, and room for so many bytes behind it.
+/// Returns a complete head, with room for `room` bytes after it.
 fn head_of(request: &Request<'_>, last: &str, room: usize) -> Zeroizing<Vec<u8>> {
     let Request { method, path, host, token } = request;
-    // In one place that has room for all of it, so that no part of a token is left behind in memory.
+    // Allocate enough at once, so that reallocation leaves no part of a token in memory.
     let mut head = Zeroizing::new(String::with_capacity(HEAD + path.len() + room));
     head.push_str(&format!(
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n"
@@ -107,7 +110,7 @@ fn head_of(request: &Request<'_>, last: &str, room: usize) -> Zeroizing<Vec<u8>>
     Zeroizing::new(std::mem::take(&mut *head).into_bytes())
 }
 
-/// Sends a body, in chunks where its length is not known.
+/// Sends a body, in chunks if its length is unknown.
 pub fn send_body(to: &mut impl Write, body: Body<'_>) -> Result<(), SendError> {
     let Body { before, message, length } = body;
     let is_chunked = length.is_none();
@@ -117,7 +120,7 @@ pub fn send_body(to: &mut impl Write, body: Body<'_>) -> Result<(), SendError> {
     loop {
         let read = read_piece(message, &mut piece)?;
         sent += read as u64;
-        // Before the last of it is sent: what was sent whole is signed.
+        // Check this before the last bytes are sent, because a complete message would be signed.
         let mut is_longer = || Ok::<bool, SendError>(read_piece(message, &mut [0])? > 0);
         match length {
             Some(length) if sent > length || (sent == length && is_longer()?) => {
@@ -157,7 +160,7 @@ fn read_piece(message: &mut dyn Read, piece: &mut [u8]) -> Result<usize, SendErr
 }
 
 fn write_piece(to: &mut impl Write, piece: &[u8], is_chunked: bool) -> Result<(), SendError> {
-    // A chunk without bytes is the end.
+    // An empty chunk marks the end.
     if piece.is_empty() {
         return Ok(());
     }
@@ -171,7 +174,8 @@ fn write_piece(to: &mut impl Write, piece: &[u8], is_chunked: bool) -> Result<()
     write().map_err(SendError::Io)
 }
 
-/// Waits for the word that a body may come. The answer, if it may not. `read` has what came and was not looked at.
+/// Waits for `100 Continue`. Returns the response if the server rejects the request. `read` has
+/// bytes that were received and not parsed.
 pub fn may_send(from: &mut impl Read, read: &mut Vec<u8>) -> Result<Option<Response>, Failure> {
     let (response, length) = next_head(from, read)?;
     if response.status == 100 {
@@ -181,7 +185,7 @@ pub fn may_send(from: &mut impl Read, read: &mut Vec<u8>) -> Result<Option<Respo
     }
 }
 
-/// Reads the answer. `read` has what came and was not looked at.
+/// Receives the response. `read` has bytes that were received and not parsed.
 pub fn receive(from: &mut impl Read, read: &mut Vec<u8>) -> Result<Response, Failure> {
     loop {
         let (response, length) = next_head(from, read)?;
@@ -191,7 +195,7 @@ pub fn receive(from: &mut impl Read, read: &mut Vec<u8>) -> Result<Response, Fai
     }
 }
 
-/// The next head, without its body.
+/// Receives the next head, without its body.
 fn next_head(from: &mut impl Read, read: &mut Vec<u8>) -> Result<(Response, usize), Failure> {
     loop {
         if let Some((end, response, length)) = head(read)? {
@@ -219,7 +223,7 @@ fn with_body(
     Ok(response)
 }
 
-/// The head's length, what it says, and the body's length.
+/// Parses a head. Returns its length, its content, and the length of the body.
 fn head(bytes: &[u8]) -> Result<Option<(usize, Response, usize)>, Failure> {
     let form = |text: &str| Failure::Form(text.to_owned());
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -240,7 +244,7 @@ fn head(bytes: &[u8]) -> Result<Option<(usize, Response, usize)>, Failure> {
     let is_kept =
         parsed.version == Some(1) && !all("connection").iter().any(|value| value == b"close");
     let response = Response { status, body: Vec::new(), is_kept };
-    // What says that the answer comes has no body.
+    // Interim responses have no body.
     if (100..200).contains(&status) {
         return Ok(Some((head, response, 0)));
     }
@@ -268,7 +272,7 @@ fn read_more(from: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time.
+    /// A reader that returns one byte at a time.
     struct OneByteReader<'a>(&'a [u8]);
 
     impl Read for OneByteReader<'_> {
@@ -289,7 +293,7 @@ mod tests {
         let closes = b"HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         let closes = receive(&mut &closes[..], &mut Vec::new()).unwrap();
         assert_eq!((closes.status, closes.is_kept), (503, false));
-        // What comes behind an answer was not asked for.
+        // Bytes after a response are unexpected.
         let more = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP";
         assert!(!receive(&mut &more[..], &mut Vec::new()).unwrap().is_kept);
         for bad in [
@@ -317,7 +321,7 @@ mod tests {
         let mut from = OneByteReader(&both);
         assert_eq!(may_send(&mut from, &mut read).unwrap(), None);
         assert_eq!(receive(&mut from, &mut read).unwrap().body, b"{}");
-        // Both at once, and a word that is no answer.
+        // Both at once, and an unexpected interim response.
         let (mut read, mut from) = (Vec::new(), &both[..]);
         assert_eq!(may_send(&mut from, &mut read).unwrap(), None);
         assert_eq!(receive(&mut from, &mut read).unwrap().body, b"{}");
@@ -345,7 +349,7 @@ mod tests {
         let large = vec![7; PIECE + 1];
         let (done, out) = sent(b"", &large, None);
         assert!(done.is_ok() && out.len() == large.len() + 7 + 2 + 3 + 2 + 5, "{}", out.len());
-        // A file that gets longer or shorter meanwhile: the last byte is not sent.
+        // A file that grows or shrinks meanwhile: the last byte is not sent.
         for (length, says) in [(PIECE as u64, "more than"), (PIECE as u64 + 2, "ends after")] {
             let (done, out) = sent(b"", &large, Some(length));
             assert!(done.unwrap_err().contains(says));

@@ -1,11 +1,11 @@
-//! A client of the key management service that blocks: no runtime, no thread.
+//! A blocking client of the key management service, without an async runtime or threads.
 //!
 //! ```text
-//!   client  a call --> connection (kept; TLS 1.3 by gabion-rustls, or a Unix socket) --> http --> answer or refusal
-//!   address where the service is
+//!   client  a call --> connection (kept; TLS 1.3 by gabion-rustls, or a Unix socket) --> http --> response or error
+//!   address the service's addresses
 //! ```
 //!
-//! Requests and answers are types of `gabion-kms-wire`.
+//! Requests and responses are types of `gabion-kms-wire`.
 //!
 //! # Examples
 //! ```no_run

@@ -1,4 +1,4 @@
-//! Calls about JSON Web Tokens.
+//! Calls for JSON Web Tokens.
 
 use gabion_kms_wire::native::{SignJwt, SignedJwt, VerifiedJwt, VerifyJwt};
 
@@ -9,15 +9,15 @@ impl Client {
     /// Signs a token.
     ///
     /// # Errors
-    /// As of all calls: [`Error`].
+    /// See [`Error`].
     pub fn sign_jwt(&self, what: &SignJwt) -> Result<SignedJwt, Error> {
         self.post("/v1/kms/jwt", what)
     }
 
-    /// Verifies a token. One that is not valid is an answer; a text that is not a token is refused.
+    /// Verifies a token. An invalid token is an answer; a text that is not a token is an error.
     ///
     /// # Errors
-    /// As of all calls.
+    /// See [`Error`].
     pub fn verify_jwt(&self, what: &VerifyJwt) -> Result<VerifiedJwt, Error> {
         self.post("/v1/kms/jwt/verify", what)
     }

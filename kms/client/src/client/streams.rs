@@ -1,4 +1,4 @@
-//! Messages of any size, which are read and sent piece by piece.
+//! Calls for messages of any size, which are sent in pieces.
 
 use std::io::Read;
 
@@ -14,24 +14,24 @@ use crate::http::Body;
 pub struct StreamRequest {
     /// The key, by name or id.
     pub key: String,
-    /// Whose key it is, where it is given by name.
+    /// The key's tenant, if the key is given by name.
     pub tenant: Option<String>,
-    /// The version; the newest one if none is named.
+    /// The version; `None` for the newest one.
     pub version: Option<u32>,
     /// The context string, in base64.
     pub context: Option<String>,
-    /// The function that makes the digest that is signed, such as SHA2-512.
+    /// The hash of a pre-hash signature, such as SHA2-512.
     pub prehash: Option<String>,
-    /// Of RSA alone: pss or pkcs1v15.
+    /// The RSA padding: pss or pkcs1v15.
     pub padding: Option<String>,
-    /// Of RSA's pss: bytes of the salt.
+    /// The length of the salt of RSA-PSS in bytes.
     pub salt_length: Option<u32>,
-    /// How the signature is written: asn1, or jws, which of ECDSA is r and s.
+    /// The text form of the signature: asn1, or jws, in which ECDSA signatures are `r || s`.
     pub marshaling: Option<String>,
 }
 
 impl StreamRequest {
-    /// By the newest version of a key, of which nothing else is said.
+    /// Creates a request for the newest version of a key, with default options.
     #[must_use]
     pub fn by(key: &str) -> Self {
         StreamRequest { key: key.to_owned(), ..StreamRequest::default() }
@@ -71,11 +71,10 @@ impl StreamRequest {
 }
 
 impl Client {
-    /// Signs what a reader has, of any size: it is sent piece by piece. `length` says how many bytes there are, where that
-    /// is known.
+    /// Signs the bytes of a reader, which are sent in pieces. `length` is their number, if known.
     ///
     /// # Errors
-    /// As of all calls: [`Error`]. [`Error::Message`]: nothing was signed.
+    /// See [`Error`]. After [`Error::Message`] nothing was signed.
     pub fn sign_stream(
         &self,
         what: &StreamRequest,
@@ -86,10 +85,10 @@ impl Client {
         self.stream(&what.query("/v1/kms/sign", None), body)
     }
 
-    /// Verifies a signature, in base64, of what a reader has.
+    /// Verifies a base64 signature of the bytes of a reader.
     ///
     /// # Errors
-    /// As of [`Self::sign_stream`].
+    /// Those of [`Self::sign_stream`].
     pub fn verify_stream(
         &self,
         what: &StreamRequest,
@@ -102,10 +101,10 @@ impl Client {
         self.stream(&path, Body { before: &before, message, length })
     }
 
-    /// Makes the tag of what a reader has.
+    /// Makes the tag of the bytes of a reader.
     ///
     /// # Errors
-    /// As of [`Self::sign_stream`].
+    /// Those of [`Self::sign_stream`].
     pub fn hmac_stream(
         &self,
         what: &StreamRequest,
@@ -116,10 +115,10 @@ impl Client {
         self.stream(&what.query("/v1/kms/hmac", None), body)
     }
 
-    /// Verifies a tag, in base64, of what a reader has.
+    /// Verifies a base64 tag of the bytes of a reader.
     ///
     /// # Errors
-    /// As of [`Self::sign_stream`].
+    /// Those of [`Self::sign_stream`].
     pub fn verify_hmac_stream(
         &self,
         what: &StreamRequest,

@@ -1,4 +1,5 @@
-//! The warning before the last administrator's token ends. After that only the recovery set makes tokens.
+//! The warning before the last administrator's token expires. After that, new tokens can only be
+//! made with the recovery set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +18,7 @@ pub struct AdministratorWarning {
     logged: AtomicU64,
 }
 
-/// Whether the last administrator's token ends soon or has ended.
+/// Returns whether the last administrator's token expires soon or has expired.
 pub fn is_due(service: &Service) -> bool {
     service.administrators_end().is_some_and(|end| end.is_soon)
 }

@@ -1,4 +1,4 @@
-//! Copies of the store in a folder, and the keys of their periods in another one.
+//! Backups of the store in a folder, and the keys of their periods in another folder.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,23 +15,26 @@ use gabion_kms_wire::native;
 use crate::config::Config;
 use crate::error::Error;
 
-/// Milliseconds of a day.
+/// The number of milliseconds in a day.
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Where copies go.
+/// The configuration of backups.
 pub struct Backups {
     folder: PathBuf,
     keys: PathBuf,
     period_ms: u64,
-    /// One backup at a time, and none while periods end: it would be sealed by a key that is gone when it is told of.
+    /// Serializes backups, and the ending of periods: otherwise a backup could be sealed by a key
+    /// that is destroyed before the backup is reported.
     one: Mutex<()>,
 }
 
 impl Backups {
-    /// Reads the configuration, and makes the folder (mode 0700) if it is missing. `None` if no folder is configured.
+    /// Reads the configuration, and creates the folder (mode 0700) if it is missing. `None` if no
+    /// folder is configured.
     ///
     /// # Errors
-    /// [`Error::Settings`]: a folder that can't be made or written; keys that would be copied with the backups.
+    /// [`Error::Settings`]: a folder that cannot be created or written; keys that would be copied
+    /// together with the backups.
     pub fn new(config: &Config) -> Result<Option<Self>, Error> {
         let Some(folder) = &config.backup.folder else { return Ok(None) };
         let folder = backup::make_folder(folder)
@@ -45,7 +48,7 @@ impl Backups {
         }
     }
 
-    /// Links and mounts may be made at any time.
+    /// Checked each time, because links and mounts can change.
     fn check_apart(&self) -> Result<(), gabion_kms::Error> {
         match is_within(&self.keys, &self.folder)? {
             false => Ok(()),
@@ -62,7 +65,7 @@ impl Backups {
         Periods::new(&self.keys, store)
     }
 
-    /// Makes a copy.
+    /// Makes a backup.
     pub fn write(&self, file: &SqliteStore) -> Result<native::BackedUp, gabion_kms::Error> {
         let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_apart()?;
@@ -77,15 +80,15 @@ impl Backups {
         Ok(native::BackedUp { file: name, path: Some(path), revision: written.revision, period })
     }
 
-    /// Whether periods can be ended: asked before a key is destroyed.
+    /// Checks whether periods can be ended, before a key is destroyed.
     pub fn check(&self, file: &SqliteStore) -> Result<(), gabion_kms::Error> {
         self.check_apart()?;
         self.periods(file.identity().id).all()?;
         Ok(Backup::all(&self.folder).map(drop)?)
     }
 
-    /// Destroys the keys of all periods whose backups may have a key that was destroyed, and begins another period. Called
-    /// again it goes on where it stopped.
+    /// Destroys the keys of all periods whose backups may contain a destroyed key, and begins a new
+    /// period. Another call continues an interrupted one.
     pub fn expire(
         &self,
         service: &Service,
@@ -105,7 +108,7 @@ impl Backups {
         let own = sealed.into_iter().filter(|(_, backup)| backup.store.id == identity.id);
         let (readable, gone): (Vec<_>, Vec<_>) =
             own.partition(|(_, backup)| kept.contains(&backup.period));
-        // Keys that came about after the newest backup that can be read.
+        // Keys that were created after the newest readable backup.
         let known = readable.iter().map(|(_, backup)| backup.records).max().unwrap_or(0);
         Ok(native::Destroyed {
             revision: service.kms().revision(),
@@ -117,8 +120,8 @@ impl Backups {
     }
 }
 
-/// Makes the store that a configuration names of a copy, by the key of its period: that of a file, or the one in the folder
-/// for those. The copy is a path, or the name of a file in `backup.folder`.
+/// Restores the configured store from a backup, with the key of its period: a given file, or the
+/// one in the configured folder. The backup is a path, or the name of a file in `backup.folder`.
 pub fn restore(config: &Config, copy: &Path, key: Option<&Path>) -> Result<(), gabion_kms::Error> {
     let named = config.backup.folder.as_ref().map(|folder| folder.join(copy));
     let named = named.filter(|named| !copy.exists() && named.exists());

@@ -1,4 +1,5 @@
-//! Checkpoints in a second place: whoever puts an old store back, with the log that goes with it, has to put that back, too.
+//! Copies of checkpoints in a second folder. An attacker who rolls back the store together with its
+//! log has to roll back this folder, too.
 //!
 //! ```text
 //!   FOLDER/checkpoint     the newest one
@@ -21,16 +22,16 @@ use gabion_kms::service::Service;
 use super::panics::{BackgroundThread, PanicCounters};
 use crate::error::Error;
 
-/// Most bytes of a checkpoint: some 4 KB are one.
+/// The maximum size of a checkpoint in bytes. Typical ones have about 4 KB.
 const NOTE_MAX: u64 = 64 << 10;
 
-/// How often a newer one is written.
+/// The interval at which newer checkpoints are copied.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the end waits for a folder that does not answer.
+/// How long the shutdown waits for a folder that does not respond.
 const END: Duration = Duration::from_secs(2);
 
-/// Counts checkpoints that could not be written.
+/// Counts checkpoints that could not be copied.
 #[derive(Default)]
 pub struct MirrorFailures(AtomicU64);
 
@@ -40,15 +41,15 @@ impl MirrorFailures {
     }
 }
 
-/// Copies checkpoints to a second folder on a thread of its own, until it is dropped. The folder may be on a network file system,
-/// and nobody else waits for it.
+/// Copies checkpoints to a second folder on its own thread, until it is dropped. The folder may be
+/// on a network file system, so no other thread waits for it.
 pub struct CheckpointMirror {
     stop: Option<mpsc::Sender<()>>,
     ended: Mutex<mpsc::Receiver<()>>,
 }
 
 impl CheckpointMirror {
-    /// Starts it: what the newest one is, it asks each second.
+    /// Starts the thread. It calls `newest` every second.
     pub fn start(
         folder: PathBuf,
         mut newest: impl FnMut() -> Option<Checkpoint> + Send + 'static,
@@ -88,10 +89,11 @@ impl Drop for CheckpointMirror {
     }
 }
 
-/// Whether a log goes on from the checkpoint that was put into the second place last. None there is the first time.
+/// Checks that a log continues from the newest checkpoint in the second folder. The folder may be
+/// empty the first time.
 ///
 /// # Errors
-/// It does not, or what is there is none of this log's.
+/// The log does not continue from it, or the file is not a checkpoint of this log.
 pub fn check(folder: &Path, service: &Service) -> Result<(), gabion_kms::Error> {
     let refused = |reason: String| {
         let at = format!("its copy in {}", folder.display());

@@ -1,4 +1,5 @@
-//! The work that keeps a service going: checkpoints, key rotation, backups, the archive of the audit log.
+//! Periodic and administrative work of a service: checkpoints, key rotation, backups, and the
+//! archive of the audit log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use super::wrapping_key::WrappingKeyJob;
 /// Maintains the service of a [`SealState`] while that is open.
 pub struct Maintenance {
     seal: Arc<SealState>,
-    /// The store, if it is one in a file.
+    /// The store, if it is in a file.
     pub file: Option<Arc<SqliteStore>>,
     pub backups: Option<Backups>,
-    /// Folder for archived segments of the audit log.
+    /// The folder for archived segments of the audit log.
     pub archive: Option<PathBuf>,
     mirror_failures: Arc<MirrorFailures>,
     panics: Arc<PanicCounters>,
-    /// Makes the service's RSA wrapping key.
+    /// Generates the service's RSA wrapping key.
     wrapping_key_job: Arc<WrappingKeyJob>,
-    /// Whether the service's own keys are made before a request needs them.
+    /// Whether the service's own keys are generated before a request needs them.
     pub makes_own_keys: bool,
     administrator_warning: AdministratorWarning,
 }
 
 impl Maintenance {
-    /// The maintenance of a store in memory: without backups and without an archive.
+    /// Creates the maintenance of a store in memory: without backups and without an archive.
     pub fn new(seal: Arc<SealState>) -> Self {
         Maintenance {
             seal,
@@ -48,13 +49,13 @@ impl Maintenance {
         }
     }
 
-    /// Makes a copy of the store in the folder for that.
+    /// Makes a backup of the store in the configured folder.
     pub fn backup(&self) -> Result<native::BackedUp, gabion_kms::Error> {
         let (backups, file) = self.backups()?;
         backups.write(file)
     }
 
-    /// Copies of the store, and the file that it is.
+    /// Returns the backups' configuration and the store's file.
     pub fn backups(&self) -> Result<(&Backups, &SqliteStore), gabion_kms::Error> {
         match (&self.backups, &self.file) {
             (Some(backups), Some(file)) => Ok((backups, file)),
@@ -65,7 +66,7 @@ impl Maintenance {
         }
     }
 
-    /// Moves full segments of the audit log to the folder for that.
+    /// Moves full segments of the audit log to the configured folder.
     pub fn archive(
         &self,
         service: &Service,
@@ -81,11 +82,11 @@ impl Maintenance {
         }
     }
 
-    /// Signs how far the audit log has come. To be called each second, and at the end.
+    /// Makes a checkpoint of the audit log. Called each second.
     pub fn tick(&self) {
         self.panics.catch(BackgroundThread::Clock, || {
             let Ok(service) = self.seal.service() else { return };
-            // What fails here fails with the next operation, too, and /readyz says so.
+            // A failure recurs with the next operation, and /readyz reports it.
             let _ = service.checkpoint();
             let _ = service.log().prepare();
             self.administrator_warning.log(&service, self.seal.clock().now_ms(), self.seal.log);
@@ -95,7 +96,7 @@ impl Maintenance {
         });
     }
 
-    /// The same at the end, with all that the log was not told of.
+    /// Makes the last checkpoint at the end, including everything that was not recorded yet.
     pub fn last_tick(&self) {
         self.panics.catch(BackgroundThread::Clock, || {
             let Ok(service) = self.seal.service() else { return };
@@ -104,27 +105,27 @@ impl Maintenance {
         self.tick();
     }
 
-    /// Rotates one key that is due, if any is, and says whether another one may be.
+    /// Rotates one key that is due, if any. Returns whether another one may be due.
     pub fn rotate_due(&self) -> bool {
-        // What fails is counted, and /readyz says so.
+        // Failures are counted, and /readyz reports them.
         let rotate = |service: Arc<Service>| service.rotate_due(1).is_ok_and(|done| done.is_more);
         let rotated =
             self.panics.catch(BackgroundThread::Rotation, || self.seal.service().is_ok_and(rotate));
-        // The next key has its turn at the next look.
+        // After a panic, continue with the next key in the next round.
         rotated.unwrap_or(false)
     }
 
-    /// Makes the service's RSA wrapping key.
+    /// Returns the job that generates the service's RSA wrapping key.
     pub fn wrapping_key_job(&self) -> &Arc<WrappingKeyJob> {
         &self.wrapping_key_job
     }
 
-    /// Counts checkpoints that could not be copied.
+    /// Returns the counter of checkpoints that could not be copied.
     pub fn mirror_failures(&self) -> &Arc<MirrorFailures> {
         &self.mirror_failures
     }
 
-    /// The panics of background threads.
+    /// Returns the panics of background threads.
     pub fn panics(&self) -> &Arc<PanicCounters> {
         &self.panics
     }

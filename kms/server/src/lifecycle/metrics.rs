@@ -1,11 +1,12 @@
-//! What `/metrics` says besides counters: the explanation of each metric, and the state of the process.
+//! The parts of `/metrics` besides counters: the help text of each metric, and the state of the
+//! process.
 
 use std::path::Path;
 
 use gabion_kms_wire::native::Status;
 use rustix::process::{Resource, getrlimit};
 
-/// Every metric, and what it is. A test fails if a server has one that is missing here.
+/// The metrics and their help texts. A test fails if a server has a metric that is missing here.
 const HELP: &[(&str, &str)] = &[
     (
         "kms_administrator_not_after_seconds",
@@ -68,7 +69,7 @@ const HELP: &[(&str, &str)] = &[
     ("process_resident_memory_bytes", "Resident memory in bytes."),
 ];
 
-/// Puts a HELP line before each TYPE line.
+/// Inserts a HELP line before each TYPE line.
 pub fn with_help(text: &str) -> String {
     let mut out = String::with_capacity(2 * text.len());
     for line in text.lines().filter(|line| !line.starts_with("# HELP ")) {
@@ -83,7 +84,7 @@ pub fn with_help(text: &str) -> String {
     out
 }
 
-/// Where a server keeps things on disks.
+/// The files and folders of a server.
 pub struct Disks<'a> {
     /// The store's file.
     pub store: Option<&'a Path>,
@@ -91,7 +92,8 @@ pub struct Disks<'a> {
     pub audit: Option<&'a Path>,
 }
 
-/// The state of the seal, of the process and of its disks. What the system does not say is left out.
+/// Returns the state of the seal, of the process and of its disks. Values that the system does not
+/// provide are left out.
 pub fn process(status: &Status, disks: &Disks<'_>) -> String {
     let mut out = format!(
         "# TYPE kms_build_info gauge\nkms_build_info{{version=\"{}\"}} 1\n",
@@ -114,7 +116,7 @@ pub fn process(status: &Status, disks: &Disks<'_>) -> String {
     out
 }
 
-/// Bytes that the process may still write to the disk of a folder.
+/// Returns the free bytes on the disk of a folder that the process may use.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let said = rustix::fs::statvfs(folder).ok()?;
     Some(said.f_bavail.saturating_mul(said.f_frsize))
@@ -124,7 +126,7 @@ fn store_bytes(path: &Path) -> Option<u64> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let len = |path: &Path| path.metadata().map(|file| file.len());
-    // There is none while nothing was written.
+    // The log does not exist before the first write.
     Some(len(path).ok()? + len(Path::new(&log)).unwrap_or(0))
 }
 

@@ -1,4 +1,4 @@
-//! The service while it runs: its seal, and the threads that look after it.
+//! The running service: its seal, and background threads.
 
 pub mod administrator_warning;
 pub mod backups;

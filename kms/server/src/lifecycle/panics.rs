@@ -1,4 +1,4 @@
-//! Panics of background threads: each is counted, and the thread goes on.
+//! Panics of background threads: each is counted, and the thread continues.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A background thread.
 #[derive(Clone, Copy)]
 pub enum BackgroundThread {
-    /// It makes checkpoints, and the log's next segments.
+    /// The thread that makes checkpoints and prepares segments of the log.
     Clock,
-    /// It writes checkpoints to their second place.
+    /// The thread that copies checkpoints to the second folder.
     CheckpointMirror,
-    /// It rotates keys that are due.
+    /// The thread that rotates keys that are due.
     Rotation,
-    /// It reads the files of TLS that changed.
+    /// The thread that reloads changed TLS files.
     Tls,
 }
 
@@ -33,7 +33,7 @@ pub struct PanicCounters([ThreadPanics; BackgroundThread::ALL.len()]);
 #[derive(Default)]
 struct ThreadPanics {
     panics: AtomicU64,
-    /// Whether it did what it did last.
+    /// Whether its last round panicked.
     has_failed: AtomicBool,
 }
 
@@ -49,12 +49,12 @@ impl PanicCounters {
         ran
     }
 
-    /// Whether one of them panicked the last time.
+    /// Returns whether the last round of any thread panicked.
     pub fn is_any(&self) -> bool {
         self.0.iter().any(|thread| thread.has_failed.load(Ordering::Relaxed))
     }
 
-    /// All of it, in the text format of Prometheus.
+    /// Returns the metrics in the Prometheus text format.
     pub fn text(&self) -> String {
         let mut text = "# TYPE kms_panics_total counter\n".to_owned();
         for (of, name) in BackgroundThread::ALL {

@@ -1,6 +1,7 @@
-//! Rotation by the clock: a thread that has keys rotated that are due, until it is dropped.
+//! Automatic rotation: a thread that rotates keys that are due, until it is dropped.
 //!
-//! It is another one than that of the audit log's checkpoints: some keys take seconds to make.
+//! It is separate from the thread of the audit log's checkpoints, because generating some keys
+//! takes seconds.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,24 +11,25 @@ use std::time::Duration;
 use super::service_host::ServiceHost;
 use crate::error::Error;
 
-/// How often it looks whether a key is due.
+/// The interval at which it checks whether a key is due.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long its end is waited for. One that makes a key then ends with the process: that key is made by the next one.
+/// How long the shutdown waits for it. A rotation that takes longer ends with the process, and the
+/// next process repeats it.
 const END: Duration = Duration::from_secs(1);
 
 /// The thread.
 pub struct Rotation {
     stops: Sender<()>,
-    /// Alone it would keep a server from being used by several threads.
+    /// The mutex makes the receiver usable from several threads.
     ended: Mutex<Receiver<()>>,
 }
 
 impl Rotation {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// The thread cannot be created.
     pub fn start(host: Arc<ServiceHost>) -> Result<Self, Error> {
         let (stops, stopped) = mpsc::channel();
         let (ends, ended) = mpsc::channel();
@@ -47,9 +49,9 @@ impl Rotation {
         Ok(Rotation { stops, ended: Mutex::new(ended) })
     }
 
-    /// Has it begin no other rotation.
+    /// Stops the thread before its next rotation.
     pub fn stop(&self) {
-        // One that has ended hears of nothing.
+        // Sending fails if the thread has ended already.
         let _ = self.stops.send(());
     }
 }
@@ -57,7 +59,7 @@ impl Rotation {
 impl Drop for Rotation {
     fn drop(&mut self) {
         self.stop();
-        // Longer than this nobody waits for it.
+        // The shutdown waits no longer than this.
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = ended.recv_timeout(END);
     }

@@ -1,4 +1,4 @@
-//! Giving a store its seal, or another one.
+//! Creating the seal of a store, and replacing it.
 
 use gabion_engine::Engine;
 use gabion_kms::gate::{Action, Principal};
@@ -20,22 +20,23 @@ use crate::net::tls_files;
 /// The seal of a new store: shares, passphrase, first token.
 #[derive(Clone, Copy)]
 pub struct SealSetup<'a> {
-    /// How many shares there are.
+    /// The number of shares.
     pub shares: u8,
-    /// How many of them open it.
+    /// The number of shares that open the seal.
     pub threshold: u8,
-    /// What opens it besides.
+    /// An additional passphrase.
     pub passphrase: Option<&'a str>,
-    /// PEM of the certificate that the first token is bound to.
+    /// The PEM of the certificate that the first token is bound to.
     pub certificate: Option<&'a [u8]>,
     /// The lifetime of the first token in seconds; 90 days if `None`.
     pub lifetime_s: Option<u64>,
-    /// For whom each share is wrapped, in their order; nobody: they are handed out in clear.
+    /// The holders for whom the shares are wrapped, in the order of the shares. If empty, the
+    /// shares are handed out in clear.
     pub holders: &'a [Holder],
 }
 
 impl SealSetup<'_> {
-    /// Refuses holders who are not as many as shares, before anything is there.
+    /// Checks the number of holders, before anything is created.
     fn check(&self) -> Result<(), gabion_kms::Error> {
         match self.holders {
             [] => Ok(()),
@@ -48,7 +49,7 @@ impl SealSetup<'_> {
         Slots { recovery, passphrase: self.passphrase.map(|text| (text, Cost::default())) }
     }
 
-    /// What is handed out of shares: all of it is there before the first one goes.
+    /// Returns the texts of the shares, all of them before the first one is handed out.
     fn texts(&self, shares: &[Share]) -> Result<Vec<Zeroizing<String>>, Error> {
         if self.holders.is_empty() {
             return Ok(shares.iter().map(|share| Zeroizing::new(share.to_string())).collect());
@@ -60,11 +61,12 @@ impl SealSetup<'_> {
 }
 
 impl ServiceHost {
-    /// Gives a store its seal, and a token that may do everything. Each share is handed out before anything is there.
+    /// Creates the seal of a store, and a token with all permissions. The shares are handed out
+    /// before anything is stored.
     ///
     /// # Errors
-    /// A store that has a seal, or is in use; numbers that make no sense, holders too; no certificate where administration needs one; what
-    /// `hand_out` says.
+    /// A store that has a seal, or is in use; invalid numbers of shares or holders; a missing
+    /// certificate if administration requires one; errors of `hand_out`.
     pub fn init<E: From<Error>>(
         config: &Config,
         initial: &SealSetup<'_>,
@@ -72,7 +74,8 @@ impl ServiceHost {
     ) -> Result<Zeroizing<String>, E> {
         let certificate = initial.certificate.map(digest_of).transpose()?;
         if certificate.is_none() && config.service().gate.needs_certificate_for_administration {
-            // Its token could make no other and read no log, and there would be no other.
+            // The token could neither make other tokens nor read the log, and there would be no
+            // other token.
             let why = "administration needs a token that is bound to a client's certificate: name that (--certificate), or set \
                        tokens.administration_needs_certificate = false";
             return Err(Error::Settings(why.to_owned()).into());
@@ -106,12 +109,14 @@ impl ServiceHost {
         Ok(adopted()?)
     }
 
-    /// Deals what opens a seal anew, in place of all that opened it: by enough shares of the recovery set, while nobody serves
-    /// the store. Each new share is handed out before anything is changed; no record is touched.
+    /// Replaces the passphrase and all shares, with enough shares of the current recovery set,
+    /// while no process serves the store. The new shares are handed out before anything is changed.
+    /// Records are not changed.
     ///
     /// # Errors
-    /// A store that is in use or has no seal; shares that do not open it; numbers that make no sense; what `hand_out` says.
-    /// After [`gabion_kms::Error::OutcomeUnknown`] either these or the shares of before open it: keep both.
+    /// A store that is in use or has no seal; shares that do not open it; invalid numbers of
+    /// shares; errors of `hand_out`. After [`gabion_kms::Error::OutcomeUnknown`] either the new or
+    /// the previous shares open the seal: keep both.
     pub fn reseal<E: From<Error>>(
         config: &Config,
         given: &[Zeroizing<String>],
@@ -126,7 +131,7 @@ impl ServiceHost {
             let given = given.collect::<Result<Vec<_>, _>>()?;
             let (mut seal, _file) = SealState::at(config, log)?;
             Backups::new(config)?;
-            // Enough shares are given for this, by somebody who sees what it says.
+            // The operator gives enough shares for this, and sees the report.
             seal.options.takes_older = true;
             let dealt = seal::change_slots(&*seal.store, &given, &initial.slots())?;
             let texts = initial.texts(dealt.shares())?;
@@ -149,22 +154,23 @@ impl ServiceHost {
     }
 }
 
-/// What a token has that is bound to a certificate in PEM: `cnf=` and this.
+/// Returns the value of a token's `cnf` caveat for a certificate in PEM.
 ///
 /// # Errors
-/// What is no certificate.
+/// An invalid certificate.
 pub fn cnf(pem: &[u8]) -> Result<String, Error> {
     Ok(digest_of(pem)?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns when a certificate in PEM expires, in milliseconds since 1970; `None` if it cannot be read.
+/// Returns when a certificate in PEM expires, in milliseconds since 1970; `None` if it cannot be
+/// parsed.
 pub fn certificate_end_ms(pem: &[u8]) -> Option<u64> {
     let certificate = CertificateDer::from_pem_slice(pem).ok()?;
     let seconds = tls_files::of_certificate(&certificate)?.not_after;
     u64::try_from(seconds).ok()?.checked_mul(1000)
 }
 
-/// The SHA-256 of a certificate.
+/// Returns the SHA-256 of a certificate.
 fn digest_of(pem: &[u8]) -> Result<[u8; 32], Error> {
     let certificate = CertificateDer::from_pem_slice(pem);
     let certificate = certificate

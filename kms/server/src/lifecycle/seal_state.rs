@@ -1,4 +1,4 @@
-//! The seal of a store: closed, or open with the service behind it.
+//! The seal of a store: sealed, or unsealed with a running service.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,13 +21,13 @@ use crate::problem::Problem;
 /// Receives log lines.
 pub type LogSink = fn(&str);
 
-/// How long whoever opens the seal waits for the end of operations that ran when it was closed.
+/// How long unsealing waits for running operations of the previous generation.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// The seal of a store, and the service while it is open.
+/// The seal of a store, and the service while it is unsealed.
 pub struct SealState {
     pub store: Arc<dyn Store>,
-    /// Folder of the audit log. In memory if `None`.
+    /// The folder of the audit log; `None` for a log in memory.
     pub audit: Option<PathBuf>,
     /// A second folder for checkpoints.
     mirror_folder: Option<PathBuf>,
@@ -36,14 +36,15 @@ pub struct SealState {
     clock: Mutex<Arc<dyn Clock>>,
     is_initialized: AtomicBool,
     service: RwLock<Option<Arc<Service>>>,
-    /// The service that was closed, for as long as an operation of it still runs.
+    /// The sealed service, as long as an operation of it still runs.
     closing: Mutex<Weak<()>>,
-    /// Receives lines about a restored store and about the end of the last administrator's token.
+    /// Receives lines about a restored store and about the expiry of the last administrator's
+    /// token.
     pub log: LogSink,
 }
 
 impl SealState {
-    /// The closed seal of a store that has one, with an audit log in memory.
+    /// Creates the sealed state of a store that has a seal, with an audit log in memory.
     pub fn in_memory(store: Arc<dyn Store>, options: Options) -> Self {
         SealState {
             store,
@@ -59,7 +60,7 @@ impl SealState {
         }
     }
 
-    /// The closed seal of the store that a configuration names, and the store.
+    /// Opens the configured store. Returns its sealed state, and the store.
     ///
     /// # Errors
     /// A store that is missing or in use.
@@ -84,13 +85,13 @@ impl SealState {
         Ok((seal, file))
     }
 
-    /// The service, if the seal is open.
+    /// Returns the service, if it is unsealed.
     pub fn service(&self) -> Result<Arc<Service>, Problem> {
         let open = self.service.read().unwrap_or_else(PoisonError::into_inner);
         open.clone().ok_or_else(Problem::sealed)
     }
 
-    /// Whether the store has a seal.
+    /// Returns whether the store has a seal.
     pub fn is_initialized(&self) -> bool {
         self.is_initialized.load(Ordering::Acquire)
     }
@@ -99,30 +100,30 @@ impl SealState {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the clock, from the next time on that the seal is opened.
+    /// Replaces the clock, starting with the next unsealing.
     pub fn set_clock(&self, clock: Arc<dyn Clock>) {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = clock;
     }
 
-    /// The revision of the store; none while it is sealed.
+    /// Returns the revision of the store; `None` while it is sealed.
     pub fn revision(&self) -> Option<u64> {
         Some(self.service().ok()?.revision())
     }
 
-    /// The second place for checkpoints.
+    /// Returns the second folder for checkpoints.
     pub fn mirror_folder(&self) -> Option<&Path> {
         self.mirror_folder.as_deref()
     }
 
-    /// The newest checkpoint of the audit log.
+    /// Returns the newest checkpoint of the audit log.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.service().ok()?.log().newest()
     }
 
-    /// Opens the seal.
+    /// Unseals.
     ///
     /// # Errors
-    /// As [`Self::new_service`].
+    /// Those of [`Self::new_service`].
     pub fn open(&self, sealer: Sealer) -> Result<(), gabion_kms::Error> {
         let service = self.new_service(sealer)?;
         self.is_initialized.store(true, Ordering::Release);
@@ -130,10 +131,11 @@ impl SealState {
         Ok(())
     }
 
-    /// Starts the service of an unsealed store, without opening the seal for requests.
+    /// Starts the service of an unsealed store, without making it available to requests.
     ///
     /// # Errors
-    /// The store's, the audit log's; checkpoints in the second folder that the log does not continue.
+    /// Errors of the store and of the audit log; checkpoints in the second folder that the log does
+    /// not continue.
     pub fn new_service(&self, sealer: Sealer) -> Result<Service, gabion_kms::Error> {
         let kms = Kms::new(self.store.clone(), sealer, self.kms_options)?.with_clock(self.clock());
         let audit = match &self.audit {
@@ -148,28 +150,28 @@ impl SealState {
         Ok(service)
     }
 
-    /// Replaces the service that requests use. The generation of the one before is closed.
+    /// Replaces the service that requests use. Closes the previous generation.
     pub fn replace(&self, service: Option<Service>) {
         let closed = {
             let mut open = self.service.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *open, service.map(Arc::new))
         };
         if let Some(service) = closed {
-            // From here on nothing of it begins, and no byte of an answer is written.
+            // From here on none of its operations begin, and no byte of an answer is written.
             service.generation().close();
             let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
             *closing = service.alive();
             drop(closing);
-            // The log says how far it came.
+            // Record the final state of the log.
             let _ = service.checkpoint();
         }
     }
 
-    /// Waits for the end of operations of the service that was sealed: the audit log is theirs until then. No request holds
-    /// that service while its body comes.
+    /// Waits for running operations of the sealed service, which still use the audit log. Requests
+    /// do not keep that service alive while their bodies arrive.
     ///
     /// # Errors
-    /// `closing`: some of them take longer.
+    /// `closing` if some of them take longer.
     pub fn wait_for_end(&self) -> Result<(), Problem> {
         let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let start = Instant::now();

@@ -22,18 +22,18 @@ use super::unsealing::Unsealing;
 use crate::config::Config;
 use crate::error::Error;
 
-/// A store with its seal, and the service while the seal is open.
+/// A store with its seal, and the service while it is unsealed.
 pub struct ServiceHost {
     pub(crate) seal: Arc<SealState>,
     pub(crate) unsealing: Unsealing,
     pub(crate) maintenance: Maintenance,
-    /// Set if the process's memory is not locked although the configuration asks for that.
+    /// Set if the process's memory is not locked although the configuration requires that.
     unlocked: Option<UnlockedMemory>,
 }
 
 /// The process's memory is not locked.
 struct UnlockedMemory {
-    /// Whether the configuration takes that.
+    /// Whether the configuration allows that.
     is_allowed: bool,
 }
 
@@ -48,10 +48,11 @@ impl ServiceHost {
         }
     }
 
-    /// Keys that end with the process and are never written anywhere, and a token that may do everything.
+    /// Creates a service with keys that are never written to disk and end with the process, and a
+    /// token with all permissions.
     ///
     /// # Errors
-    /// No randomness; no backend of the name that the environment asks for.
+    /// No randomness; an unknown backend in the environment.
     pub fn in_memory() -> Result<(Self, Zeroizing<String>), gabion_kms::Error> {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let sealer = Sealer::volatile(store.identity().id)?;
@@ -67,19 +68,19 @@ impl ServiceHost {
         Ok((Self::new(seal), Zeroizing::new(token.to_string())))
     }
 
-    /// The keys of a store in a file, sealed unless the configuration has the passphrase.
+    /// Opens the store in a file, sealed unless the configuration has the passphrase.
     ///
     /// # Errors
-    /// A store that is not there, or in use; a passphrase that does not open it.
+    /// A store that is missing or in use; a wrong passphrase.
     pub fn open(config: &Config) -> Result<Self, Error> {
         Self::open_logging(config, |_| {})
     }
 
-    /// Opens as [`Self::open`] does, and logs what changes whenever the seal opens over a store that was restored to an older
-    /// state.
+    /// Opens a store like [`Self::open`], and logs reapplied changes whenever a rolled-back store
+    /// is unsealed.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     pub fn open_logging(config: &Config, log: LogSink) -> Result<Self, Error> {
         let (seal, file) = SealState::at(config, log)?;
         let mut host = Self::new(seal);
@@ -94,8 +95,8 @@ impl ServiceHost {
         Ok(host)
     }
 
-    /// Says of the process whether its memory is locked. Where it is not, and the system swaps, nothing is served unless
-    /// that is allowed.
+    /// Sets whether the process's memory is locked. If it is not, and swap is enabled, no requests
+    /// are served unless that is allowed.
     #[must_use]
     pub fn with_memory(self, lock: &Lock, is_allowed: bool) -> Self {
         let unlocked = match lock {
@@ -105,30 +106,31 @@ impl ServiceHost {
         ServiceHost { unlocked, ..self }
     }
 
-    /// Makes the service's own keys when the seal has been open for a while, so that nobody who asks for them waits.
+    /// Enables generating the service's own keys some time after unsealing, so that requests do not
+    /// wait for that.
     #[must_use]
     pub fn making_own_keys(mut self) -> Self {
         self.maintenance.makes_own_keys = true;
         self
     }
 
-    /// Uses another clock, from the next time on that the seal is opened.
+    /// Replaces the clock, starting with the next unsealing.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         self.seal.set_clock(clock);
         self
     }
 
-    /// Makes the store that a configuration names of a copy, by the key of its period: that of a file, or the one in the
-    /// folder that the configuration names.
+    /// Restores the configured store from a backup, with the key of its period: a given file, or
+    /// the one in the configured folder.
     ///
     /// # Errors
-    /// A store that is there; a copy that is damaged; a period whose key is not there.
+    /// A store that exists; a damaged backup; a missing key of the period.
     pub fn restore(config: &Config, backup: &Path, key: Option<&Path>) -> Result<(), Error> {
         Ok(backups::restore(config, backup, key)?)
     }
 
-    /// Why no requests are served.
+    /// Returns the reason why no requests are served.
     pub fn reason(&self) -> Option<&'static str> {
         if self.unlocked.as_ref().is_some_and(|unlocked| !unlocked.is_allowed && is_swap_on()) {
             return Some("memory_not_locked");
@@ -144,7 +146,7 @@ impl ServiceHost {
         }
     }
 
-    /// What is not as it should be, and does not stop it.
+    /// Returns the warnings: problems that do not stop the service.
     pub fn warnings(&self) -> Vec<&'static str> {
         let is_full = self.maintenance.file.as_ref().is_some_and(|file| file.is_full());
         let unlocked = self.unlocked.as_ref().map(|_| "memory_not_locked");
@@ -157,7 +159,7 @@ impl ServiceHost {
         warnings.into_iter().flatten().collect()
     }
 
-    /// How it is.
+    /// Returns the status.
     pub fn status(&self) -> native::Status {
         let service = self.seal.service().ok();
         let identity = self.seal.store.identity();
@@ -172,7 +174,7 @@ impl ServiceHost {
         }
     }
 
-    /// What it keeps on disks.
+    /// Returns the files and folders of the service.
     pub fn disks(&self) -> Disks<'_> {
         Disks {
             store: self.maintenance.file.as_deref().map(SqliteStore::path),
@@ -181,7 +183,7 @@ impl ServiceHost {
     }
 }
 
-/// The first line of a file.
+/// Returns the first line of a file.
 fn passphrase(path: &Path) -> Result<Zeroizing<String>, Error> {
     let wrong = |reason: String| Error::Settings(format!("{}: {reason}", path.display()));
     let text = fs::read_to_string(path).map(Zeroizing::new);

@@ -1,4 +1,4 @@
-//! What requests share.
+//! The state that requests share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,31 +12,31 @@ use crate::net::options::Options;
 use crate::net::tls::Tls;
 use crate::net::upload_limits::UploadLimits;
 
-/// What requests share.
+/// The state that requests share.
 pub struct State {
     pub host: Arc<ServiceHost>,
     pub body_max: usize,
-    /// The server's certificate, and what verifies clients' certificates.
+    /// The server's certificate and the client verifier.
     tls: Option<Arc<Tls>>,
-    /// Connections by address.
+    /// The number of connections by address.
     pub connection_limits: Arc<ConnectionLimits>,
-    /// The memory of requests and answers.
+    /// The memory budget of requests and answers.
     pub budget: Arc<MemoryBudget>,
-    /// Messages that come in pieces.
+    /// The limits of uploads.
     pub upload_limits: Arc<UploadLimits>,
-    /// Connections that were hung up on, since their address has as many as it may.
+    /// The number of connections that were closed because of the limit per address.
     refused: AtomicU64,
-    /// Handshakes of TLS that failed or took too long.
+    /// The number of TLS handshakes that failed or timed out.
     handshakes_failed: AtomicU64,
-    /// What is served, as OpenAPI.
+    /// The OpenAPI description.
     pub description: &'static str,
     is_draining: AtomicBool,
-    /// What ids of requests begin with, so that two runs of a server have none in common.
+    /// The prefix of request ids, which differs between two runs of a server.
     run: u32,
     requests: AtomicU64,
-    /// Requests that were read and not answered.
+    /// The number of running requests.
     running: AtomicUsize,
-    /// Answers by the first digit of their status, from 1.
+    /// The number of answers by the first digit of their status, from 1.
     answers: [AtomicU64; 5],
 }
 
@@ -47,7 +47,7 @@ pub struct RunningRequest<'a> {
 }
 
 impl RunningRequest<'_> {
-    /// Whether there was no other one when it came.
+    /// Returns whether no other request was running when it arrived.
     pub fn is_alone(&self) -> bool {
         self.is_alone
     }
@@ -60,7 +60,7 @@ impl Drop for RunningRequest<'_> {
 }
 
 impl State {
-    /// The state of a server that serves, described by a text.
+    /// Creates the state of a server with an OpenAPI description.
     ///
     /// # Errors
     /// No randomness.
@@ -89,23 +89,24 @@ impl State {
         })
     }
 
-    /// What verifies clients' certificates now. Returns `None` where the server asks for none.
+    /// Returns the current client verifier; `None` if the server does not ask for client
+    /// certificates.
     pub fn clients(&self) -> Option<Arc<ClientVerifier>> {
         self.tls.as_ref()?.clients()
     }
 
-    /// What is not as it should be, and does not stop the server.
+    /// Returns the warnings: problems that do not stop the server.
     pub fn warnings(&self) -> Vec<&'static str> {
         let of_tls = self.tls.as_ref().map(|tls| tls.warnings()).unwrap_or_default();
         [self.host.warnings(), of_tls].concat()
     }
 
-    /// A name for a request that no other one has.
+    /// Returns a unique request id.
     pub fn request_id(&self) -> String {
         format!("{:08x}-{:x}", self.run, self.requests.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Counts a request that was read, until that is dropped.
+    /// Counts a running request until the result is dropped.
     pub fn run(&self) -> RunningRequest<'_> {
         let others = self.running.fetch_add(1, Ordering::Relaxed);
         RunningRequest { of: &self.running, is_alone: others == 0 }
@@ -124,18 +125,18 @@ impl State {
         self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says from here on that the server is about to end.
+    /// Announces that the server is about to end.
     pub fn drain(&self) {
         self.is_draining.store(true, Ordering::Release);
     }
 
-    /// Why it serves no requests.
+    /// Returns the reasons why no requests are served.
     pub fn reasons(&self) -> Vec<&'static str> {
         let draining = self.is_draining.load(Ordering::Acquire).then_some("draining");
         self.host.reason().into_iter().chain(draining).collect()
     }
 
-    /// What the server counted, in the text format of Prometheus.
+    /// Returns the server's metrics in the Prometheus text format.
     pub fn metrics(&self) -> String {
         let mut text = "# TYPE kms_http_answers_total counter\n".to_owned();
         for (place, count) in self.answers.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Tells whoever started the process how it is: systemd's sd_notify, of which this is all that is needed.
+//! Notifications to the service manager: a minimal implementation of systemd's sd_notify.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a state, such as `READY=1`, to the socket that NOTIFY_SOCKET names. A server goes on whatever comes of it.
+/// Sends a state, such as `READY=1`, to the socket that NOTIFY_SOCKET names. Errors are ignored.
 pub fn tell(state: &str) {
     if let Some(name) = std::env::var_os("NOTIFY_SOCKET") {
         let _ = send(&name, state);
@@ -14,12 +14,12 @@ pub fn tell(state: &str) {
 
 fn send(name: &OsStr, state: &str) -> io::Result<usize> {
     let socket = UnixDatagram::unbound()?;
-    // Who does not read has nobody wait.
+    // A service manager that does not read must not block the server.
     socket.set_nonblocking(true)?;
     socket.send_to_addr(state.as_bytes(), &address(name)?)
 }
 
-/// A path, or `@` and a name that is in no file system.
+/// Parses a path, or `@` and an abstract name.
 fn address(name: &OsStr) -> io::Result<SocketAddr> {
     match name.as_bytes().strip_prefix(b"@") {
         #[cfg(target_os = "linux")]

@@ -1,14 +1,18 @@
-//! Limits of passphrase attempts: each costs 64 MiB and about 100 ms (Argon2id), and anybody may make one while the seal is closed.
+//! Limits of passphrase attempts: each costs 64 MiB and about 100 ms (Argon2id), and
+//! unauthenticated clients may make them while the service is sealed.
 //!
 //! ```text
-//!   a network       five at once, then one in five seconds; one of them at a time --> strangers' place --\
-//!   a certificate   the same of each                                              --> known ones' place --> Argon2id
-//!   this machine    as many as it likes, one after the other                      --> known ones' place --/
+//!   a network       burst of five, then one in five seconds; one of them at a time --> unauthenticated slot --\
+//!   a certificate   the same for each                                              --> authenticated slot ----> Argon2id
+//!   this machine    unlimited, one after the other                                 --> authenticated slot --/
 //! ```
 //!
-//! - Of each kind one is looked at at a time. Whoever is known waits for no stranger.
-//! - Who is sent away is told at once, and when to come again. Nothing is derived for them.
-//! - Shares cost nothing and are not counted here: enough of them open the seal whatever strangers do.
+//! - Each of the two slots runs one attempt at a time. Authenticated clients do not wait for
+//!   unauthenticated ones.
+//! - Rejected clients get an immediate error, with the time after which to retry. No key is derived
+//!   for them.
+//! - Shares are cheap and not limited here: enough of them unseal the service regardless of other
+//!   clients.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -20,29 +24,30 @@ use gabion_kms::gate::Peer;
 use crate::net::connection_limits::network;
 use crate::problem::Problem;
 
-/// How many guesses somebody may make one after the other.
+/// The burst of attempts.
 const AT_ONCE: u32 = 5;
 
-/// How often they may make one after those.
+/// The interval at which the burst is refilled by one.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Most that wait for a place, each of which has a thread.
+/// The maximum number of attempts that wait for a slot. Each takes a thread.
 const WAITING_MAX: usize = 8;
 
-/// How long they wait.
+/// How long attempts wait.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Most of whom it is known that they made guesses.
+/// The maximum number of clients whose attempts are remembered.
 const KNOWN_MAX: usize = 1024;
 
-/// The source that passphrase attempts are counted against. Headers such as `X-Forwarded-For` are ignored.
+/// The source that passphrase attempts are counted against. Headers such as `X-Forwarded-For` are
+/// ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientAddress {
-    /// Whoever may use the server's own socket.
+    /// A client at the server's own Unix socket.
     Local,
-    /// Whoever has a client's certificate, by its SHA-256.
+    /// A client with a certificate, by its SHA-256.
     Certificate([u8; 32]),
-    /// Whoever is at an address, or in a network of version 6.
+    /// A client at an IPv4 address or in an IPv6 /64 prefix.
     Network(IpAddr),
 }
 
@@ -53,14 +58,14 @@ pub struct PassphraseThrottle {
     freed: Condvar,
 }
 
-/// The attempts that run, wait, or were made lately.
+/// The attempts that run, wait, or were made recently.
 #[derive(Default)]
 struct ThrottleState {
-    /// Strangers' and known ones'.
+    /// The slots of unauthenticated and of authenticated clients.
     lanes: [Lane; 2],
-    /// Of whom one is looked at, or waits.
+    /// The clients with a running or waiting attempt.
     under_way: HashSet<ClientAddress>,
-    /// From when on somebody who makes one guess each [`EVERY`] would be where they are.
+    /// The time at which each client's token bucket is full again.
     spent: HashMap<ClientAddress, Instant>,
     came: u64,
 }
@@ -71,14 +76,14 @@ struct Lane {
     waiting: VecDeque<u64>,
 }
 
-/// A passphrase attempt that runs, until it is dropped.
+/// A running passphrase attempt, until it is dropped.
 pub struct PassphraseAttempt<'a> {
     of: &'a PassphraseThrottle,
     client: ClientAddress,
 }
 
 impl ClientAddress {
-    /// Who is at the other side of a connection. Its certificate was verified.
+    /// Returns the client of a connection, whose certificate was verified.
     pub fn of(peer: &Peer) -> Self {
         match (peer.certificate, peer.address) {
             (Some(digest), _) => ClientAddress::Certificate(digest),
@@ -87,7 +92,7 @@ impl ClientAddress {
         }
     }
 
-    /// Whether nothing is known of them.
+    /// Returns whether the client is unauthenticated.
     pub fn is_stranger(self) -> bool {
         matches!(self, ClientAddress::Network(_))
     }
@@ -98,10 +103,10 @@ impl ClientAddress {
 }
 
 impl PassphraseThrottle {
-    /// Waits for a place. To be called before anything is derived.
+    /// Waits for a slot. Has to be called before a key is derived.
     ///
     /// # Errors
-    /// `busy`, which says when to come again: too many guesses, or too many that wait.
+    /// `busy`, with the time after which to retry, after too many attempts or if too many wait.
     pub fn begin(&self, client: ClientAddress) -> Result<PassphraseAttempt<'_>, Problem> {
         self.begin_within(client, WAIT_MAX)
     }
@@ -129,7 +134,7 @@ impl PassphraseThrottle {
             if left.is_zero() {
                 now.lanes[lane].waiting.retain(|other| *other != ticket);
                 now.under_way.remove(&client);
-                // Whoever stood behind may be next.
+                // The next waiting attempt may run now.
                 self.freed.notify_all();
                 return Err(others());
             }
@@ -223,21 +228,21 @@ mod tests {
         let again = is_refused(throttle.begin(network_of(1)));
         assert!((1..=EVERY.as_secs() + 1).contains(&again), "{again}");
         drop(throttle.begin(network_of(2)).unwrap());
-        // Of version 6 a network is one, however many addresses it has, and what version 4 is within it is that.
+        // An IPv6 /64 prefix counts as one client, and IPv4-mapped addresses count as IPv4.
         let of = |text: &str| {
             ClientAddress::of(&Peer { address: Some(text.parse().unwrap()), certificate: None })
         };
         assert_eq!(of("2001:db8::1"), of("2001:db8::2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         is_refused(throttle.begin(of("::ffff:10.0.0.1")));
-        // Behind the same address a certificate counts by itself, and this machine not at all.
+        // A certificate counts separately from its address, and this machine is not limited.
         let address = Some([10, 0, 0, 1].into());
         let known = ClientAddress::of(&Peer { address, certificate: Some([7; 32]) });
         drop(throttle.begin(known).unwrap());
         for _ in 0..3 * AT_ONCE {
             drop(throttle.begin(ClientAddress::of(&Peer::default())).unwrap());
         }
-        // A guess comes back after its time.
+        // The bucket refills over time.
         let earlier = Instant::now() + EVERY * (AT_ONCE - 1);
         throttle.now().spent.insert(network_of(1), earlier);
         drop(throttle.begin(network_of(1)).unwrap());
@@ -254,7 +259,7 @@ mod tests {
         is_refused(throttle.begin_within(ClientAddress::Local, Duration::from_millis(20)));
         drop(one);
         drop(throttle.begin(ClientAddress::Local).unwrap());
-        // Who waits comes in turn, and no more than there may be.
+        // Waiting attempts run in turn, and their number is limited.
         thread::scope(|scope| {
             let waits = |last: u8| {
                 let throttle = &throttle;

@@ -1,4 +1,4 @@
-//! Opening the seal: by shares, by the passphrase, or to recover an administrator.
+//! Unsealing: by shares, by the passphrase, or to recover an administrator.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use super::seal_state::SealState;
 use super::unseal_limits::{ClientAddress, PassphraseThrottle};
 use crate::problem::Problem;
 
-/// Most shares that wait for others.
+/// The maximum number of shares that are collected.
 const GIVEN_MAX: usize = 255;
 
 /// The maximum number of permits that the answer to a recovery lists.
@@ -20,22 +20,23 @@ const PERMITS_MAX: usize = 100;
 /// The maximum number of characters of a principal in that list.
 const PERMIT_PRINCIPAL_MAX: usize = 256;
 
-/// Collects the shares that were given and limits passphrase attempts.
+/// Collects shares and limits passphrase attempts.
 pub struct Unsealing {
     seal: Arc<SealState>,
-    /// Shares that were given, and are too few so far. Held while the seal is opened: once at a time.
+    /// The shares collected so far. Held while the service is unsealed, so that this happens once
+    /// at a time.
     given: Mutex<Vec<Share>>,
-    /// Shares that were given for a new administrator. Taken before `given`.
+    /// The shares collected for a new administrator. Lock order: before `given`.
     recovering: Mutex<Recovery>,
     throttle: PassphraseThrottle,
 }
 
-/// Shares that were given for a new administrator.
+/// The shares collected for a new administrator.
 #[derive(Default)]
 struct Recovery {
     shares: Vec<Share>,
     principal: Option<String>,
-    /// What the token is to be bound to.
+    /// The certificate that the token will be bound to.
     certificate: Option<[u8; 32]>,
     lifetime_s: Option<u64>,
 }
@@ -50,7 +51,7 @@ impl Unsealing {
         }
     }
 
-    /// Takes a share, or the passphrase. Enough of them open the seal.
+    /// Accepts a share, or the passphrase. Enough shares unseal the service.
     pub fn unseal(&self, by: &native::Unseal, peer: &Peer) -> Result<native::Sealing, Problem> {
         let (client, forgets) = (ClientAddress::of(peer), by.reset == Some(true));
         let was_open = self.seal.service().is_ok();
@@ -63,7 +64,7 @@ impl Unsealing {
                 may_forget(client)?;
                 self.given().clear();
             }
-            // An opening that failed is tried again by the shares that were given for it.
+            // Retry a failed unsealing with the shares that were collected for it.
             (None, None) if is_enough(&self.given()) && !client.is_stranger() => {
                 let mut given = self.given();
                 if is_enough(&given) && self.seal.service().is_err() {
@@ -79,7 +80,7 @@ impl Unsealing {
                 self.try_passphrase(client, passphrase)?;
             }
             (Some(share), None) => {
-                // Who has one of the set may have it count anew.
+                // Only a client with a share of the set may reset the collected shares.
                 let share = self.parse_share(share)?;
                 let mut given = self.given();
                 if forgets {
@@ -91,13 +92,14 @@ impl Unsealing {
             }
         }
         let sealing = self.sealing(&self.given());
-        // Whoever opened it hears what came of that, and nobody who asks later.
+        // Only the client that unsealed the service gets the report, not later ones.
         let service = self.seal.service().ok().filter(|_| !was_open);
         let lines = service.map(|service| service.reconcile_report().lines().collect::<Vec<_>>());
         Ok(native::Sealing { restored: lines.filter(|lines| !lines.is_empty()), ..sealing })
     }
 
-    /// Opens the seal by a passphrase. Shares are taken meanwhile: a wrong one keeps nobody waiting.
+    /// Unseals by a passphrase. Shares are accepted meanwhile: a wrong passphrase does not delay
+    /// them.
     fn try_passphrase(&self, client: ClientAddress, passphrase: &Secret) -> Result<(), Problem> {
         self.seal.wait_for_end()?;
         let _attempt = self.throttle.begin(client)?;
@@ -114,14 +116,15 @@ impl Unsealing {
         Ok(())
     }
 
-    /// Closes the seal. What runs goes on to its end.
+    /// Seals the service. Running operations complete.
     pub fn close(&self) -> native::Sealing {
         let given = self.given();
         self.seal.replace(None);
         self.sealing(&given)
     }
 
-    /// A share of this store's set. Anybody may give one: another set's is not put beside those that were given.
+    /// Parses a share of this store's set. Clients are not authenticated, so shares of other sets
+    /// are not collected.
     fn parse_share(&self, text: &Secret) -> Result<Share, Problem> {
         let share = read(text)?;
         match seal::is_of_its_set(&*self.seal.store, &share)? {
@@ -130,18 +133,20 @@ impl Unsealing {
         }
     }
 
-    /// The recovery set, and how many of its shares were given. While the seal is being opened none is counted.
+    /// Returns the recovery set, and the number of its collected shares; 0 while the service is
+    /// being unsealed.
     pub fn progress(&self) -> Result<(Option<Shares>, usize), Problem> {
         let given = self.given.try_lock().map_or(0, |given| given.len());
         Ok((seal::recovery(&*self.seal.store)?, given))
     }
 
-    /// Takes one share more, and opens the seal if there are enough.
+    /// Adds a share, and unseals if there are enough.
     fn take(&self, given: &mut Vec<Share>, share: Share) -> Result<(), Problem> {
         if enough(given, share)? { self.open_by(given) } else { Ok(()) }
     }
 
-    /// Opens the seal by the shares that were given. They are kept where it fails for another reason than a wrong one.
+    /// Unseals with the collected shares. They are kept if that fails for another reason than wrong
+    /// shares.
     fn open_by(&self, given: &mut Vec<Share>) -> Result<(), Problem> {
         self.seal.wait_for_end()?;
         let opened = seal::unseal(&*self.seal.store, UnsealMethod::Shares(given));
@@ -150,7 +155,8 @@ impl Unsealing {
         opened
     }
 
-    /// Takes a share for a new administrator. Enough of them open the seal if it is closed, and replace every token by one.
+    /// Accepts a share for a new administrator. Enough shares unseal the service if it is sealed,
+    /// and replace all tokens by a new one.
     pub fn recover_admin(
         &self,
         by: &native::RecoverAdmin,
@@ -191,7 +197,8 @@ impl Unsealing {
         } else if (&recovery.principal, recovery.certificate, recovery.lifetime_s)
             != (&by.principal, certificate, by.lifetime_s)
         {
-            // Whoever gives the last share is not to turn the others' into a token of their own.
+            // The giver of the last share must not redirect the other shares to a token of their
+            // own.
             let why = "the shares that were given before are for another administrator, certificate or lifetime";
             return Err(Problem::bad(why).hint("`gabion kms recover-admin --reset` forgets those"));
         }
@@ -215,8 +222,8 @@ impl Unsealing {
         recovered
     }
 
-    /// Makes the token of a new administrator, and opens the seal for that if it is closed. Returns it with the policies that
-    /// permit administration to others.
+    /// Makes the token of a new administrator, and unseals for that if necessary. Returns it with
+    /// the policies that permit administration to others.
     fn make_administrator(
         &self,
         shares: &[Share],
@@ -251,7 +258,8 @@ impl Unsealing {
     }
 }
 
-/// Refuses a stranger who would have the shares of others forgotten: again and again, so that there are never enough.
+/// Rejects an unauthenticated client that would reset the collected shares, because repeated resets
+/// could prevent unsealing.
 fn may_forget(client: ClientAddress) -> Result<(), Problem> {
     if !client.is_stranger() {
         return Ok(());
@@ -267,9 +275,9 @@ fn read(share: &Secret) -> Result<Share, Problem> {
     })
 }
 
-/// Takes one share more; whether there are enough.
+/// Adds a share. Returns whether there are enough.
 fn enough(given: &mut Vec<Share>, share: Share) -> Result<bool, Problem> {
-    // Shares of two sets make no key: the first one says which set is meant.
+    // Shares of two sets cannot be combined: the first one determines the set.
     if given.first().is_some_and(|first| first.set() != share.set()) {
         return Err(Problem::bad("the share is of another set than those that were given before")
             .hint("the same command with `--reset` forgets those"));
@@ -284,8 +292,9 @@ fn is_enough(given: &[Share]) -> bool {
     given.first().is_some_and(|first| given.len() >= usize::from(first.threshold()))
 }
 
-/// Forgets shares by which something was done, those of a request that can't succeed, and wrong ones: nobody knows which of
-/// them it was. After a failure of the server the next try needs no new ones.
+/// Drops shares that were used, those of a request that cannot succeed, and all shares if one is
+/// wrong, because it is unknown which one. After a failure of the server they are kept for the next
+/// attempt.
 fn spend<T>(given: &mut Vec<Share>, done: &Result<T, Problem>) {
     if done.as_ref().err().is_none_or(|problem| problem.status < 500) {
         given.clear();
@@ -301,7 +310,7 @@ fn permit(of: &AdministrationPermit) -> native::AdministrationPermit {
     }
 }
 
-/// A SHA-256 in hexadecimal, as a token's caveat has it.
+/// Parses a SHA-256 in hexadecimal, as in a token's caveat.
 fn digest(text: &str) -> Result<[u8; 32], Problem> {
     match format!("cnf={text}").parse()? {
         gate::Caveat::Cnf(digest) => Ok(digest),

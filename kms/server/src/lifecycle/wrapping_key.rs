@@ -1,6 +1,7 @@
-//! The service's own keys. RSA's takes seconds to make and on a busy machine longer than a client waits: it is made aside, by a
-//! thread that nobody has to wait for, and whoever asks meanwhile is told to come again. A server that stays open for half a minute
-//! makes all of them without being asked.
+//! Generation of the service's own keys. The RSA key takes seconds to generate, and on a busy
+//! machine longer than a client waits. So a background thread generates it, and requests for it
+//! meanwhile get `busy`. A server that stays unsealed for half a minute generates all missing keys
+//! by itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,24 +18,24 @@ use gabion_kms::transport::Recipient;
 
 use crate::problem::Problem;
 
-/// How long whoever asks for it waits: less than clients do.
+/// How long a request waits for the key: less than clients do.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Most that wait, each of which has a thread.
+/// The maximum number of waiting requests. Each takes a thread.
 const WAITING_MAX: usize = 8;
 
-/// In how many seconds it is worth asking again.
+/// The number of seconds after which to retry.
 const AGAIN_S: u64 = 5;
 
-/// For how many seconds the seal is open before missing keys are made without anybody asking.
+/// The number of seconds after unsealing, after which missing keys are generated without a request.
 const UNASKED_S: u32 = 30;
 
-/// Makes the service's RSA wrapping key on a background thread.
+/// Generates the service's RSA wrapping key on a background thread.
 #[derive(Default)]
 pub struct WrappingKeyJob {
     now: Mutex<JobState>,
     ended: Condvar,
-    /// Seconds since the last look for missing keys.
+    /// The number of seconds since the last check for missing keys.
     quiet_s: AtomicU32,
 }
 
@@ -43,28 +44,28 @@ pub struct WrappingKeyJob {
 struct JobState {
     is_running: bool,
     waiting: usize,
-    /// Why the last one did not come about.
+    /// The error of the last attempt.
     failed: Option<Error>,
 }
 
 impl WrappingKeyJob {
-    /// The key, if it is there soon.
+    /// Returns the key, if it is available soon.
     ///
     /// # Errors
-    /// `busy`: it is being made. The engine's, the store's.
+    /// `busy` while it is being generated; errors of the engine and of the store.
     pub fn rsa(self: &Arc<Self>, service: &Arc<Service>) -> Result<Recipient, Problem> {
         self.rsa_within(service, WAIT_MAX, draw(service))
     }
 
-    /// Makes missing keys when the seal has been open for a while, and again after a while where that failed. To be called each
-    /// second.
+    /// Generates missing keys some time after unsealing, and retries later if that failed. Called
+    /// each second.
     pub fn tick(self: &Arc<Self>, service: &Arc<Service>) {
         if self.quiet_s.fetch_add(1, Ordering::Relaxed) < UNASKED_S {
             return;
         }
         self.quiet_s.store(0, Ordering::Relaxed);
         for key in [OwnKey::WrappingXWing, OwnKey::Attestation] {
-            // Whoever asks for it hears why not.
+            // A later request for the key reports the error.
             let _ = service.make_own(key);
         }
         if service.kms().has_own(OwnKey::WrappingRsa) == Ok(false) {
@@ -96,11 +97,11 @@ impl WrappingKeyJob {
             (false, None) => {}
         }
         drop(now);
-        // None where the seal was closed meanwhile.
+        // `None` if the service was sealed meanwhile.
         service.kms().made_rsa_wrapping_key()?.ok_or_else(busy)
     }
 
-    /// Has it made on a thread of its own, unless one makes it already.
+    /// Starts a background thread that generates the key, unless one is running.
     fn start(
         self: &Arc<Self>,
         now: &mut JobState,
@@ -111,7 +112,7 @@ impl WrappingKeyJob {
         }
         let me = self.clone();
         let make = move || {
-            // Nobody waits for ever for one that panics, wherever it does.
+            // If the thread panics anywhere, waiting requests must not wait forever.
             let made = catch_unwind(AssertUnwindSafe(make));
             let made = made.unwrap_or(Err(Error::Engine(EngineError::Lost)));
             let mut now = me.now();
@@ -130,13 +131,13 @@ impl WrappingKeyJob {
     }
 }
 
-/// Draws a pair and keeps it. It keeps no service from its end.
+/// Returns a function that generates a key pair and stores it. It does not keep the service alive.
 fn draw(service: &Arc<Service>) -> impl FnOnce() -> Result<(), Error> + Send + use<> {
     let of = Arc::downgrade(service);
     move || keep(&of, &PrivateKey::drawn(Kms::RSA_BITS)?)
 }
 
-/// Keeps a pair, if there still is a service for it.
+/// Stores a key pair, if the service still exists.
 fn keep(service: &Weak<Service>, pair: &PrivateKey) -> Result<(), Error> {
     match service.upgrade() {
         Some(service) => {
@@ -168,7 +169,7 @@ mod tests {
     fn keys_are_made_when_the_seal_was_open_for_a_while() {
         let (service, job) = (service(), Arc::new(WrappingKeyJob::default()));
         let has = |key| service.kms().has_own(key).unwrap();
-        // Nobody makes RSA's here.
+        // This test generates no RSA key.
         job.now().is_running = true;
         for _ in 0..UNASKED_S {
             job.tick(&service);
@@ -194,10 +195,10 @@ mod tests {
         };
         let short = Duration::from_millis(10);
         assert_eq!(soon(job.rsa_within(&service, short, draw)), Some(AGAIN_S));
-        // Nobody makes a second one meanwhile.
+        // No second thread starts meanwhile.
         let second = || panic!("a second one");
         assert_eq!(soon(job.rsa_within(&service, short, second)), Some(AGAIN_S));
-        // What went wrong is told, and begun anew by who asks again.
+        // The error is reported, and the next request starts another attempt.
         let waits = {
             let (job, service) = (job.clone(), service.clone());
             thread::spawn(move || job.rsa_within(&service, WAIT_MAX, || panic!("a second one")))
@@ -207,11 +208,11 @@ mod tests {
         }
         end.send(()).unwrap();
         assert_eq!(soon(waits.join().unwrap()), None);
-        // A thread that panics leaves nobody waiting.
+        // If the thread panics, waiting requests return.
         let panics = || panic!("planted");
         let problem = job.rsa_within(&service, WAIT_MAX, panics).err().unwrap();
         assert_eq!(problem.code, "internal");
-        // One of another size is none, and kept nowhere.
+        // A key of another size is rejected, and not stored.
         let of = Arc::downgrade(&service);
         let short = move || keep(&of, &PrivateKey::testing_only_of_seed(2048, [1; 32])?);
         let problem = job.rsa_within(&service, WAIT_MAX, short).err().unwrap();
