@@ -1,6 +1,7 @@
-//! Types of the wire from their descriptions.
+//! Generates wire types together with their JSON Schema.
 
-/// Makes types of descriptions: the fields' comments are those of the schema, too.
+/// Defines wire types. The doc comments of types and fields become the descriptions in their JSON
+/// Schema.
 macro_rules! wire {
     ($([$($closed:ident)?] $(#[doc = $doc:literal])+ $name:ident {
         $($(#[doc = $of:literal])+ $field:ident: $type:ty,)*

@@ -1,13 +1,13 @@
-//! Requests and answers of the key management service as types, with their JSON Schema.
+//! Requests and responses of the key management service as types, with their JSON Schema.
 //!
 //! ```text
 //!   native   types of /v1/kms
-//!   transit  types of Vault's paths
-//!   schema   the JSON Schema of each type, which the server's OpenAPI is made of
+//!   transit  types of Vault's Transit API
+//!   schema   the JSON Schema of each type, from which the server's OpenAPI description is generated
 //!   text     base64 and PEM
 //! ```
 //!
-//! The crate opens no socket and depends on no TLS: the server and the client share it.
+//! The crate opens no sockets and does not depend on TLS. The server and the client share it.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Requests and answers of `/v1/kms`.
+//! Requests and responses of `/v1/kms`.
 //!
-//! Bytes are base64. A key is named by its name, or by its id `tenant/purpose/algorithm/uuid`. Requests refuse fields that
-//! they do not know; answers may get more of them.
+//! Bytes are base64. A key is given by its name, or by its id `tenant/purpose/algorithm/uuid`.
+//! Requests with unknown fields are rejected; future responses may have more fields.
 
 mod batch;
 mod jwt;
@@ -21,78 +21,86 @@ use crate::secret::Secret;
 
 wire! {
     [deny_unknown_fields]
-    /// A key to make.
+    /// A key to create.
     CreateKey {
-        /// What its tenant calls it: 1 to 64 of 0-9 A-Z a-z _ - .
+        /// The key's name: 1 to 64 of 0-9 A-Z a-z _ - .
         name: String,
-        /// An algorithm's name in lower case, such as ml-dsa-65 or xaes-256-gcm.
+        /// The algorithm's name in lower case, such as ml-dsa-65 or xaes-256-gcm.
         algorithm: String,
-        /// What it is for; `transit` if nothing else is said.
+        /// The key's purpose; `transit` by default.
         purpose: Option<String>,
-        /// Whose; the token's tenant if nothing else is said.
+        /// The key's tenant; by default the token's tenant.
         tenant: Option<String>,
-        /// What it promises to conform to, for good: cnsa2, fips-alg, software.
+        /// The standards that the key promises to conform to: cnsa2, fips-alg, software. Cannot be
+        /// changed.
         conformance: Option<Vec<String>>,
-        /// After how many seconds the clock has it rotated, 3600 to 315360000; 0: never, as if nothing is said.
+        /// The rotation period in seconds, 3600 to 315360000; 0, the default, disables automatic
+        /// rotation.
         rotate_period_s: Option<u64>,
-        /// Of ML-DSA alone: `true` has it sign and verify by `mu` only, for good.
+        /// For ML-DSA: `true` restricts the key to signing and verifying by `mu`. Cannot be
+        /// changed.
         mu_required: Option<bool>,
-        /// The longest lifetime of a JSON Web Token that it signs, in seconds, 1 to 315360000. The key then signs nothing else, for
-        /// good. Without it: tokens of a day at most, and anything else.
+        /// The maximum lifetime of the JSON Web Tokens that the key signs, in seconds, 1 to
+        /// 315360000. If set, the key signs nothing else, permanently. If not set, the key signs
+        /// tokens of at most one day, and anything else.
         jwt_max_lifetime_s: Option<u64>,
     }
 
     [deny_unknown_fields]
-    /// What is to change of a key; what is left out stays.
+    /// Changes to a key. Omitted fields stay as they are.
     ConfigureKey {
-        /// The oldest version that signs, makes tags, encrypts or encapsulates; 0: the newest one alone.
+        /// The oldest version that signs, makes tags, encrypts or encapsulates; 0: only the newest
+        /// one.
         min_sign: Option<u32>,
         /// The oldest version that verifies.
         min_verify: Option<u32>,
         /// The oldest version that decrypts or decapsulates.
         min_decrypt: Option<u32>,
-        /// Labels, instead of those that there are.
+        /// The labels, which replace the existing ones.
         labels: Option<BTreeMap<String, String>>,
-        /// Whether its private half may be given out: `true`, which is for good.
+        /// `true` makes the private key exportable. Cannot be undone.
         exportable: Option<bool>,
-        /// From when on it makes nothing new, in milliseconds since 1970; 0: never.
+        /// The expiry time in milliseconds since 1970; 0: never. An expired key still verifies and
+        /// decrypts.
         expires_ms: Option<u64>,
-        /// When a use is answered: `durable`, once the disk has its record; `written`, once the system has it; `default`: as
-        /// the server is configured.
+        /// When a use is answered: `durable`, after its audit record is synced to the disk;
+        /// `written`, after it is written; `default`, as the server is configured.
         class: Option<String>,
-        /// After how many seconds, counted from its newest version, the clock has it rotated, 3600 to 315360000; 0: never.
+        /// The rotation period in seconds, counted from the newest version, 3600 to 315360000; 0
+        /// disables automatic rotation.
         rotate_period_s: Option<u64>,
-        /// Of ML-DSA alone: whether it signs and verifies by `mu` only: `true`, which is for good.
+        /// For ML-DSA: `true` restricts the key to signing and verifying by `mu`. Cannot be undone.
         mu_required: Option<bool>,
-        /// The longest lifetime of a JSON Web Token that it signs, in seconds, 1 to 315360000. The key then signs nothing else, for
-        /// good; the limit can be changed.
+        /// The maximum lifetime of the JSON Web Tokens that the key signs, in seconds, 1 to
+        /// 315360000. The key then signs nothing else, permanently; the limit can be changed.
         jwt_max_lifetime_s: Option<u64>,
     }
 
     [deny_unknown_fields]
     /// A version of a key.
     OfVersion {
-        /// Its number, from 1.
+        /// The version's number, from 1.
         version: u32,
     }
 
     [deny_unknown_fields]
-    /// Which versions to destroy for good.
+    /// The versions to destroy permanently.
     Trim {
         /// The first version that stays.
         before: u32,
     }
 
     [deny_unknown_fields]
-    /// How a key is destroyed.
+    /// Options of destroying a key.
     DestroyKey {
-        /// Whether the keys of all periods are destroyed whose backups may have it: nobody reads these backups any more. It
-        /// takes the action `backup`, too. Asked for again by the key's id it goes on where it stopped.
+        /// Whether to destroy the keys of all backup periods that may contain the key. These
+        /// backups become unreadable. This needs the action `backup`, too. Repeating the request
+        /// with the key's id continues an interrupted one.
         expire_backups: Option<bool>,
     }
 
     [deny_unknown_fields]
-    /// No field.
+    /// An empty object.
     Nothing {}
 
     [deny_unknown_fields]
@@ -100,26 +108,28 @@ wire! {
     Sign {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that signs; the newest one if none is named.
+        /// The version that signs; the newest one by default.
         version: Option<u32>,
         /// The message.
         message: Option<String>,
-        /// The digest of the message, made elsewhere.
+        /// The digest of the message, computed by the client.
         digest: Option<String>,
-        /// Of ML-DSA alone: the message representative mu (FIPS 204, Algorithm 7, line 6), 64 bytes, computed with the public key
-        /// of `version` and the context string. The signature is one of the message.
+        /// For ML-DSA: the message representative mu (FIPS 204, Algorithm 7, line 6), 64 bytes,
+        /// computed with the public key of `version` and the context string. The signature is a
+        /// regular signature of the message.
         mu: Option<String>,
-        /// The function that makes or made the digest, such as SHA2-512: HashML-DSA, HashSLH-DSA.
+        /// The hash of the digest, such as SHA2-512: HashML-DSA, HashSLH-DSA.
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
         context: Option<String>,
-        /// Of RSA alone: pss or pkcs1v15; pss if nothing is said.
+        /// For RSA: pss or pkcs1v15; pss by default.
         padding: Option<String>,
-        /// Of RSA's pss: bytes of the salt; as many as the digest has if nothing is said.
+        /// For RSA with pss: the length of the salt in bytes; by default that of the digest.
         salt_length: Option<u32>,
-        /// How the signature is written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s; asn1 if nothing is said.
+        /// The text form of the signature: asn1 (base64), the default, or jws (base64url without
+        /// padding; ECDSA signatures are r and s, concatenated).
         marshaling: Option<String>,
     }
 
@@ -128,84 +138,89 @@ wire! {
     Verify {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that is said to have signed; the newest one if none is named.
+        /// The claimed version; the newest one by default.
         version: Option<u32>,
         /// The message.
         message: Option<String>,
-        /// The digest of the message, made elsewhere.
+        /// The digest of the message, computed by the client.
         digest: Option<String>,
-        /// Of ML-DSA alone: the message representative mu (FIPS 204, Algorithm 7, line 6), 64 bytes, computed with the public key
-        /// of `version` and the context string. The signature is one of the message.
+        /// For ML-DSA: the message representative mu (FIPS 204, Algorithm 7, line 6), 64 bytes,
+        /// computed with the public key of `version` and the context string. The signature is a
+        /// regular signature of the message.
         mu: Option<String>,
-        /// The function that makes or made the digest.
+        /// The hash of the digest.
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
         context: Option<String>,
-        /// Of RSA alone: pss or pkcs1v15; pss if nothing is said.
+        /// For RSA: pss or pkcs1v15; pss by default.
         padding: Option<String>,
-        /// Of RSA's pss: bytes of the salt; as many as the digest has if nothing is said.
+        /// For RSA with pss: the length of the salt in bytes; by default that of the digest.
         salt_length: Option<u32>,
-        /// How the signature is written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s; asn1 if nothing is said.
+        /// The text form of the signature: asn1 (base64), the default, or jws (base64url without
+        /// padding; ECDSA signatures are r and s, concatenated).
         marshaling: Option<String>,
         /// The signature.
         signature: String,
     }
 
     [deny_unknown_fields]
-    /// What to describe.
+    /// A key to describe.
     Attest {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// A text that comes back within the answer, so that an older one is not taken for it.
+        /// A nonce that the description repeats, which proves that it is fresh.
         nonce: Option<String>,
     }
 
     []
-    /// A key, as far as it is not secret.
+    /// A key without its secrets.
     Key {
-        /// Its id.
+        /// The id.
         id: String,
-        /// What its tenant calls it.
+        /// The name.
         name: String,
-        /// Its algorithm.
+        /// The algorithm.
         algorithm: String,
-        /// What its keys do: `sign`, `encrypt`, `authenticate` (tags), `encapsulate` or `sign_and_encrypt` (RSA).
+        /// The operations of the algorithm: `sign`, `encrypt`, `authenticate` (tags), `encapsulate`
+        /// or `sign_and_encrypt` (RSA).
         does: String,
-        /// When it was made, in milliseconds since 1970.
+        /// The creation time in milliseconds since 1970.
         created_ms: u64,
-        /// What people note down.
+        /// The labels.
         labels: BTreeMap<String, String>,
         /// The newest version.
         latest: u32,
         /// The oldest version that was not trimmed.
         min_available: u32,
-        /// The oldest version that signs, makes tags, encrypts or encapsulates; 0: the newest one alone.
+        /// The oldest version that signs, makes tags, encrypts or encapsulates; 0: only the newest
+        /// one.
         min_sign: u32,
         /// The oldest version that verifies.
         min_verify: u32,
         /// The oldest version that decrypts or decapsulates.
         min_decrypt: u32,
-        /// When it was deleted; it can be restored.
+        /// When the key was deleted, in milliseconds since 1970. A deleted key can be restored.
         deleted_ms: Option<u64>,
-        /// From when on it makes nothing new, in milliseconds since 1970.
+        /// The expiry time in milliseconds since 1970. An expired key still verifies and decrypts.
         expires_ms: Option<u64>,
-        /// Whether its private half may be given out.
+        /// Whether the private key may be exported.
         exportable: bool,
-        /// When a use is answered, where the key says it: `durable` or `written`.
+        /// The durability of the audit records of uses, if set for the key: `durable` or `written`.
         class: Option<String>,
-        /// What it promises to conform to.
+        /// The standards that the key promises to conform to.
         conformance: Option<Vec<String>>,
-        /// After how many seconds the clock has it rotated; none: never.
+        /// The rotation period in seconds; missing if automatic rotation is disabled.
         rotate_period_s: Option<u64>,
-        /// When it does next, in milliseconds since 1970.
+        /// The next automatic rotation in milliseconds since 1970.
         rotates_ms: Option<u64>,
-        /// `true` if it signs and verifies by `mu` only.
+        /// `true` if the key signs and verifies only by `mu`.
         mu_required: Option<bool>,
-        /// The longest lifetime of a JSON Web Token that it signs, in seconds, if it signs nothing else.
+        /// The maximum lifetime in seconds of the JSON Web Tokens that the key signs. If set, the
+        /// key signs nothing else.
         jwt_max_lifetime_s: Option<u64>,
         /// The revision of the store.
         revision: u64,
@@ -218,60 +233,61 @@ wire! {
         name: String,
         /// The id.
         id: String,
-        /// The labels; left out if there are none.
+        /// The labels; missing if the key has no labels.
         labels: Option<BTreeMap<String, String>>,
     }
 
     []
-    /// Keys in the order of their names.
+    /// A page of keys, in the order of their names.
     Keys {
         /// The keys.
         keys: Vec<Named>,
-        /// Where to go on: the name to give as `after`. None: there are no more.
+        /// The name to pass as `after` for the next page; missing on the last page.
         next: Option<String>,
         /// The revision of the store.
         revision: u64,
     }
 
     []
-    /// A version of a key, as far as it is not secret.
+    /// A version of a key without its secrets.
     Version {
-        /// Its number.
+        /// The version's number.
         version: u32,
-        /// When it was made, in milliseconds since 1970.
+        /// The creation time in milliseconds since 1970.
         created_ms: u64,
         /// `enabled` or `disabled`.
         state: String,
-        /// Its public key, as PEM of a SubjectPublicKeyInfo; none if the algorithm has no such form.
+        /// The public key as a SubjectPublicKeyInfo in PEM; missing if the algorithm has no such
+        /// form.
         public_key: Option<String>,
     }
 
     []
-    /// Versions of a key.
+    /// A page of the versions of a key.
     Versions {
         /// The key's id.
         id: String,
         /// The versions that were not destroyed, the oldest first.
         versions: Vec<Version>,
-        /// Where to go on: the version to give as `after`. None: there are no more.
+        /// The version to pass as `after` for the next page; missing on the last page.
         next: Option<u32>,
         /// The revision of the store.
         revision: u64,
     }
 
     []
-    /// A version that was made.
+    /// A new version of a key.
     Rotated {
-        /// Its id.
+        /// The id.
         id: String,
-        /// Its number.
+        /// The version's number.
         version: u32,
         /// The revision of the store.
         revision: u64,
     }
 
     []
-    /// A change that was made.
+    /// A completed change.
     Changed {
         /// The revision of the store.
         revision: u64,
@@ -282,7 +298,7 @@ wire! {
     Signed {
         /// The id of the version that signed.
         by: String,
-        /// Its number.
+        /// The version's number.
         version: u32,
         /// The signature.
         signature: String,
@@ -291,9 +307,9 @@ wire! {
     }
 
     []
-    /// A verdict.
+    /// The result of a verification.
     Verified {
-        /// Whether the signature is that version's of that message.
+        /// Whether the signature of the message by this version is valid.
         valid: bool,
         /// The id of the version.
         by: String,
@@ -302,80 +318,86 @@ wire! {
     }
 
     []
-    /// A key's description, and the same signed.
+    /// The description of a key, and its signed form.
     Attested {
-        /// What is said of the key.
+        /// The description.
         attest: Value,
-        /// The same as a JWS in compact form, by the service's attestation key.
+        /// The description as a JWS in compact form, signed by the service's attestation key.
         jws: String,
         /// The revision of the store.
         revision: u64,
     }
 
     [deny_unknown_fields]
-    /// What opens the seal: shares, one at a time or together, or the passphrase.
+    /// A secret to unseal the service: one share of the recovery set, or the passphrase.
     Unseal {
         /// A share of the recovery set.
         share: Option<Secret>,
         /// The passphrase.
         passphrase: Option<Secret>,
-        /// Whether to forget the shares that were given before.
+        /// Whether to drop the shares that were given before.
         reset: Option<bool>,
     }
 
     []
-    /// How far the seal is open.
+    /// The state of the seal.
     Sealing {
-        /// Whether it is closed.
+        /// Whether the service is sealed.
         sealed: bool,
-        /// How many different shares were given.
+        /// The number of different shares given so far.
         given: u32,
-        /// How many of them open it; none where none was given yet.
+        /// The number of shares that unseal the service; missing if no share was given yet.
         threshold: Option<u32>,
-        /// The revision of the store; none while it is sealed.
+        /// The revision of the store; missing while the service is sealed.
         revision: Option<u64>,
-        /// Where this opened a store that is older than its audit log: what was taken away again, and what was not, a line each.
+        /// If the store was older than its audit log: the restrictions that were reapplied, and
+        /// those that were not, one line each.
         restored: Option<Vec<String>>,
     }
 
     [deny_unknown_fields]
-    /// A share of the recovery set, given for a new administrator. Enough of them replace every token by one.
+    /// A share of the recovery set to recover an administrator. Enough shares replace all tokens by
+    /// a new one.
     RecoverAdmin {
         /// The share.
         share: Option<Secret>,
-        /// What the new administrator is called; `first` if nothing is said.
+        /// The principal of the new administrator; `first` by default.
         principal: Option<String>,
-        /// The SHA-256 of the certificate that the token is to be bound to, in hexadecimal. Each share names the same one.
+        /// The SHA-256 of the certificate that the token will be bound to, in hexadecimal. It has
+        /// to be the same with each share.
         cnf: Option<String>,
-        /// How many seconds the token lives; 90 days if nothing is said. Each share names the same.
+        /// The lifetime of the token in seconds; 90 days by default. It has to be the same with
+        /// each share.
         lifetime_s: Option<u64>,
-        /// Whether to forget the shares that were given before.
+        /// Whether to drop the shares that were given before.
         reset: Option<bool>,
     }
 
     []
-    /// How far a recovery is.
+    /// The state of a recovery.
     Recovering {
-        /// How many different shares were given.
+        /// The number of different shares given so far.
         given: u32,
-        /// How many of them it takes; none where none was given yet.
+        /// The number of shares that are needed; missing if no share was given yet.
         threshold: Option<u32>,
-        /// The new administrator's token, once there were enough.
+        /// The new administrator's token, after enough shares were given.
         token: Option<Secret>,
-        /// When that ends, in milliseconds since 1970.
+        /// When the token expires, in milliseconds since 1970.
         expires_ms: Option<u64>,
-        /// With `token`: true, since policies do not apply to it until it ends. The policies are unchanged.
+        /// With `token`: true, because policies do not apply to it until it expires. The policies
+        /// are unchanged.
         overrides_policies: Option<bool>,
         /// With `token`: the policies that permit a principal to change policies or make tokens, at most 100 of them.
         permits: Option<Vec<AdministrationPermit>>,
-        /// How many more of them there are; `GET /v1/kms/policies` lists the sets.
+        /// The number of further permits; `GET /v1/kms/policies` lists the sets.
         more_permits: Option<u64>,
-        /// The revision of the store; none while it is sealed.
+        /// The revision of the store; missing while the service is sealed.
         revision: Option<u64>,
     }
 
     []
-    /// A policy that permits somebody to change policies or to make tokens, and so to obtain every other permission.
+    /// A policy that permits a principal to change policies or to make tokens, and so to obtain
+    /// every other permission.
     AdministrationPermit {
         /// The policy: its set, and its number there, from 0.
         policy: String,
@@ -388,27 +410,27 @@ wire! {
     }
 
     [deny_unknown_fields]
-    /// A token to make. It may no more than its maker may, and not for longer.
+    /// A token to make. It may do no more than its maker, and not for longer.
     CreateToken {
-        /// What whoever has it is called.
+        /// The token's principal.
         principal: String,
-        /// What it is limited to, such as actions=sign,verify or key_prefix=web-.
+        /// The caveats, such as actions=sign,verify or key_prefix=web-.
         caveats: Option<Vec<String>>,
-        /// How many seconds it lives; longer than its maker's token is refused. If nothing is said, as the server is configured,
-        /// or until its maker's token ends.
+        /// The lifetime in seconds. It is rejected if it exceeds that of the maker's token. The
+        /// default is the server's, or until the maker's token expires.
         lifetime_s: Option<u64>,
     }
 
     []
-    /// A token that was made.
+    /// A new token.
     TokenMade {
         /// The token.
         token: Secret,
-        /// Its id, by which it is revoked.
+        /// The token's id, by which it is revoked.
         id: String,
-        /// When it ends, in milliseconds since 1970.
+        /// When the token expires, in milliseconds since 1970.
         expires_ms: u64,
-        /// What it is limited to.
+        /// The caveats.
         caveats: Vec<String>,
         /// The revision of the store.
         revision: u64,
@@ -417,47 +439,48 @@ wire! {
     [deny_unknown_fields]
     /// A token to revoke, with all its attenuations.
     RevokeToken {
-        /// Its id.
+        /// The id.
         id: String,
     }
 
     []
-    /// A copy of the store.
+    /// A backup of the store.
     BackedUp {
-        /// The name of its file in `backup.folder` of the server's configuration.
+        /// The name of the file in `backup.folder` of the server's configuration.
         file: String,
-        /// The path of that file on the server.
+        /// The path of the file on the server.
         path: Option<String>,
         /// The revision of the store.
         revision: u64,
-        /// The period whose key seals it.
+        /// The period whose key seals the backup.
         period: Option<String>,
     }
 
     []
-    /// A key that was destroyed.
+    /// A destroyed key.
     Destroyed {
         /// The revision of the store.
         revision: u64,
-        /// The periods of backups whose keys were destroyed, if that was asked for.
+        /// The backup periods whose keys were destroyed, if requested.
         expired_periods: Option<Vec<String>>,
-        /// The backups in the server's folder that nobody reads any more, those of earlier calls too.
+        /// The backups in the server's folder that are unreadable now, including those of earlier
+        /// calls.
         unreadable_backups: Option<Vec<String>>,
-        /// The backups there that no period's key seals: an older program made them, and they have the key until they are
-        /// deleted.
+        /// The backups in the server's folder that are not sealed by a period's key. An older
+        /// program made them, and they contain the key until they are deleted.
         plain_backups: Option<Vec<String>>,
-        /// How many other keys are in no backup there that can be read.
+        /// The number of other keys that are in no readable backup in the server's folder.
         keys_without_backup: Option<u64>,
     }
 
     []
     /// A record of the audit log.
     AuditRecord {
-        /// Which one, from 0.
+        /// The record's index, from 0.
         index: u64,
-        /// What it says.
+        /// The record.
         record: Value,
-        /// What it is hashed with: an entry is SHA-256(salt || record).
+        /// The salt of the record's hash: an entry is SHA-256(salt || record).
         salt: String,
     }
 
@@ -466,14 +489,14 @@ wire! {
     AuditRecords {
         /// The records.
         records: Vec<AuditRecord>,
-        /// How many there are.
+        /// The number of records in the log.
         size: u64,
         /// The revision of the store.
         revision: u64,
     }
 
     []
-    /// Entries of the audit log, in their order: what its leaves are the hashes of.
+    /// Entries of the audit log, in their order. The leaves of its tree are their hashes.
     AuditEntries {
         /// The entries, 32 bytes each.
         entries: Vec<String>,
@@ -482,44 +505,45 @@ wire! {
     }
 
     []
-    /// How far the audit log has come.
+    /// The state of the audit log.
     AuditState {
-        /// Its newest checkpoint, as C2SP's tlog-checkpoint has it.
+        /// The newest checkpoint in the format of C2SP's tlog-checkpoint.
         checkpoint: String,
-        /// How many records there are.
+        /// The number of records.
         size: u64,
-        /// The index of the first one that is in no archive.
+        /// The index of the first record that is not archived.
         first: u64,
         /// The revision of the store.
         revision: u64,
     }
 
     [deny_unknown_fields]
-    /// Which full segments of the audit log go to its archive: all that neither of these keeps, all if nothing is said.
+    /// Selects the full segments of the audit log to move to the archive: all that neither field
+    /// keeps, and all by default.
     ArchiveAudit {
-        /// Keep those with a record that is not older than so many seconds.
+        /// Keep segments with a record that is at most this many seconds old.
         keep_s: Option<u64>,
-        /// Keep the newest ones, as far as all segments have so many MiB together at most.
+        /// Keep the newest segments, as long as all segments together have at most this many MiB.
         keep_mib: Option<u64>,
     }
 
     []
-    /// What went to the archive of the audit log.
+    /// The segments that were moved to the archive.
     AuditArchived {
-        /// Names of files in the folder that the server is configured to put them.
+        /// The names of the files in the archive's folder.
         files: Vec<String>,
-        /// How many records are in them.
+        /// The number of records in them.
         records: u64,
-        /// The index of the first record that is in no archive.
+        /// The index of the first record that is not archived.
         first: u64,
         /// The revision of the store.
         revision: u64,
     }
 
     []
-    /// What verifies checkpoints of the audit log.
+    /// The keys that verify checkpoints of the audit log.
     AuditKeys {
-        /// Keys as C2SP's signed-note has them: of Ed25519, and of ML-DSA-44.
+        /// The keys in the format of C2SP's signed-note: Ed25519 and ML-DSA-44.
         vkeys: Vec<String>,
         /// The revision of the store.
         revision: u64,
@@ -533,11 +557,11 @@ wire! {
     }
 
     []
-    /// A set of policies that was written or deleted.
+    /// A written or deleted set of policies.
     PolicyChanged {
-        /// What it is called.
+        /// The set's name.
         name: String,
-        /// How often it was written.
+        /// The set's version: the number of writes.
         version: u64,
         /// The revision of the store.
         revision: u64,
@@ -546,22 +570,22 @@ wire! {
     []
     /// A set of policies.
     PolicySet {
-        /// What it is called.
+        /// The set's name.
         name: String,
-        /// How often it was written.
+        /// The set's version: the number of writes.
         version: u64,
-        /// When it was written last, in milliseconds since 1970.
+        /// When the set was changed last, in milliseconds since 1970.
         changed_ms: u64,
-        /// How many policies it has.
+        /// The number of policies.
         policies: u64,
-        /// Its text; not in a list.
+        /// The text; missing in lists.
         text: Option<String>,
-        /// The revision of the store; not in a list.
+        /// The revision of the store; missing in lists.
         revision: Option<u64>,
     }
 
     []
-    /// The sets of policies that are in force: all of them together.
+    /// The sets of policies in force. All of them apply together.
     PolicySets {
         /// The sets, in the order of their names.
         sets: Vec<PolicySet>,
@@ -570,81 +594,81 @@ wire! {
     }
 
     [deny_unknown_fields]
-    /// A question to policies: to those that are in force, or to those with another `text` of the set `name`.
+    /// A query to the policies in force, or to those with another `text` of the set `name`.
     CheckPolicy {
-        /// Which set the text is of; `check` if nothing is said.
+        /// The set that the text replaces; `check` by default.
         name: Option<String>,
-        /// A text that is looked at and not written.
+        /// A text to check, which is not written.
         text: Option<String>,
-        /// Who asks: a principal of tokens, or the URI or DNS name of a certificate.
+        /// The caller: a token's principal, or the URI or DNS name of a certificate.
         principal: Option<String>,
-        /// How they are authenticated: token or certificate; token if nothing is said.
+        /// The caller's method of authentication: token or certificate; token by default.
         method: Option<String>,
-        /// What they ask for, such as sign.
+        /// The action, such as sign.
         action: Option<String>,
-        /// The name of the key; of a list, how the names begin.
+        /// The name of the key, or the name prefix of a list.
         key: Option<String>,
-        /// Whose key it is; `default` if nothing is said.
+        /// The key's tenant; `default` by default.
         tenant: Option<String>,
-        /// From where.
+        /// The caller's address.
         address: Option<String>,
-        /// How many items they ask for together; 1 if nothing is said.
+        /// The number of items; 1 by default.
         items: Option<u32>,
     }
 
     []
-    /// What policies say. Caveats of tokens count besides.
+    /// The decision of the policies. Caveats of tokens are checked separately.
     PolicyChecked {
-        /// Whether it is allowed; none where nothing was asked.
+        /// Whether the request is allowed; missing if the query has no request.
         allowed: Option<bool>,
-        /// Which policies say so: SET#N, counted from 0.
+        /// The policies that determined the decision: SET#N, counted from 0.
         policies: Vec<String>,
-        /// What could not be evaluated; then nothing is allowed.
+        /// The errors of policies that could not be evaluated. Then the request is denied.
         errors: Vec<String>,
         /// The revision of the store.
         revision: u64,
     }
 
     []
-    /// How the service is.
+    /// The status of the service.
     Status {
         /// The program's version.
         version: String,
         /// Whether the store has a seal.
         initialized: bool,
-        /// Whether it waits to be unsealed.
+        /// Whether the service is sealed.
         sealed: bool,
-        /// Which store it is, in hexadecimal.
+        /// The id of the store, in hexadecimal.
         store: String,
-        /// How many times it was restored from a backup.
+        /// The number of times that the store was restored from a backup.
         incarnation: u64,
-        /// The revision of the store; none while it is sealed.
+        /// The revision of the store; missing while the service is sealed.
         revision: Option<u64>,
-        /// What is not as it should be, and does not stop it: memory_not_locked, store_full, rotation_failing,
+        /// Problems that do not stop the service: memory_not_locked, store_full, rotation_failing,
         /// thread_failing.
         warnings: Option<Vec<String>>,
     }
 
     []
-    /// Why something was not done.
+    /// An error.
     Problem {
-        /// A word of a closed list.
+        /// A code from a closed list.
         code: String,
-        /// What happened, for people.
+        /// A message for people.
         message: String,
         /// Whether the same request may succeed later.
         retryable: bool,
-        /// What to do.
+        /// A hint what to do.
         hint: Option<String>,
-        /// When, by the service's clock (RFC 3339).
+        /// The time of the error by the service's clock (RFC 3339).
         ts: String,
-        /// What the service calls the request.
+        /// The request id.
         request_id: String,
     }
 }
 
 impl Sign {
-    /// A request for a signature by the newest version of a key.
+    /// Creates a request for a signature by the newest version of a key.
     #[must_use]
     pub fn by(key: &str) -> Self {
         Sign { key: key.to_owned(), ..Sign::default() }

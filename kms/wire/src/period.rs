@@ -1,6 +1,6 @@
-//! Times as people write them.
+//! Durations as users write them.
 
-/// Nanoseconds of each unit.
+/// The nanoseconds of each unit.
 const UNITS: [(&str, u128); 9] = [
     ("ns", 1),
     ("us", 1_000),
@@ -15,7 +15,7 @@ const UNITS: [(&str, u128); 9] = [
 
 const SECOND: u128 = 1_000_000_000;
 
-/// Most digits before and behind a point.
+/// The maximum number of digits before and after the decimal point.
 const DIGITS_MAX: usize = 18;
 
 /// Parses a duration into whole seconds, in Go's form (`1h30m`, `1.5h`) and with days (`30d`). A number alone is a count of seconds,
@@ -63,7 +63,7 @@ pub fn parse_seconds(text: &str) -> Option<u64> {
     (all % SECOND == 0).then(|| u64::try_from(all / SECOND).ok()).flatten()
 }
 
-/// The digits that a text begins with, and the rest.
+/// Splits a text into its leading digits and the rest.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|of: char| !of.is_ascii_digit()).unwrap_or(text.len()))
 }
@@ -118,7 +118,7 @@ mod tests {
             "0x10",
             "\u{661}h",
         ] {
-            // A number alone is one of seconds.
+            // A number alone is a number of seconds.
             let wanted = text.parse().ok().filter(|_| text == "1");
             assert_eq!(parse_seconds(text), wanted, "{text}");
         }

@@ -1,18 +1,18 @@
-//! The JSON Schema of what goes over the wire, from the types themselves: OpenAPI can't say another thing than serde.
+//! JSON Schemas derived from the wire types, so that OpenAPI always matches serde.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Schemas by name, as OpenAPI's `components` have them.
+/// Schemas by name, as in OpenAPI's `components`.
 pub type Schemas = Map<String, Value>;
 
 /// A type with a JSON Schema.
 pub trait JsonSchema {
-    /// Whether a field of it may be left out.
+    /// Whether a field of this type is optional.
     const IS_OPTIONAL: bool = false;
 
-    /// Its schema, or a reference to one that it puts into `into`.
+    /// Returns the schema, or a reference to a schema that it adds to `into`.
     fn schema(into: &mut Schemas) -> Value;
 }
 
@@ -72,10 +72,10 @@ impl<T: JsonSchema> JsonSchema for BTreeMap<String, T> {
     }
 }
 
-/// A field of an object: name, what it is, whether it may be left out, and its schema.
+/// A field of an object: name, description, whether it is optional, and schema.
 pub type Field = (&'static str, &'static str, bool, fn(&mut Schemas) -> Value);
 
-/// Puts an object's schema into `into`, and gives a reference to it.
+/// Adds an object's schema to `into`, and returns a reference to it.
 pub fn object(
     into: &mut Schemas,
     name: &str,
@@ -84,7 +84,7 @@ pub fn object(
     fields: &[Field],
 ) -> Value {
     if !into.contains_key(name) {
-        // Its place is taken first: a type may hold itself.
+        // Reserve the name first, because a type may contain itself.
         into.insert(name.to_owned(), Value::Null);
         let mut properties = Map::new();
         for (field, doc, _, schema) in fields {

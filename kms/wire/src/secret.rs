@@ -1,4 +1,4 @@
-//! Texts that nobody but their reader is to see.
+//! Secret texts.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use zeroize::Zeroizing;
 use crate::schema::{JsonSchema, Schemas};
 use crate::text::{decode, encode};
 
-/// A text that is wiped when it is dropped, and that no message shows.
+/// A text that is wiped when it is dropped, and that no error message contains.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The text. Secret.
+    /// Returns the secret text.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Bytes, as the wire has them.
+    /// Encodes bytes as base64.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Secret::from(encode(bytes))
     }
 
-    /// The bytes that it is the base64 of, if it is. Secret.
+    /// Decodes the text as base64, if it is valid. The result is secret.
     pub fn bytes(&self) -> Option<Zeroizing<Vec<u8>>> {
         decode(&self.0).map(Zeroizing::new)
     }
@@ -51,12 +51,13 @@ impl Serialize for Secret {
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Who is asked for a text shows in a message what else came; who is asked for anything hands it over.
+        // `deserialize_string` would put a value of another type into its error message;
+        // `deserialize_any` passes it to the visitor.
         from.deserialize_any(SecretVisitor)
     }
 }
 
-/// Takes a text. What came instead of one may be secret as well: no message shows it.
+/// Accepts a text. A value of another type may be secret as well, so no message contains it.
 struct SecretVisitor;
 
 impl Visitor<'_> for SecretVisitor {

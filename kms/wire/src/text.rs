@@ -1,4 +1,4 @@
-//! Base64 and PEM as the wire has them.
+//! Base64 and PEM encodings.
 
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 
@@ -8,7 +8,7 @@ pub fn encode(bytes: &[u8]) -> String {
     Base64::encode_string(bytes)
 }
 
-/// Decodes what [`encode`] made, and nothing else.
+/// Decodes the output of [`encode`], and nothing else.
 #[must_use]
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     Base64::decode_vec(text).ok()
@@ -20,7 +20,7 @@ pub fn encode_url(bytes: &[u8]) -> String {
     Base64UrlUnpadded::encode_string(bytes)
 }
 
-/// Decodes what [`encode_url`] made, and nothing else.
+/// Decodes the output of [`encode_url`], and nothing else.
 #[must_use]
 pub fn decode_url(text: &str) -> Option<Vec<u8>> {
     Base64UrlUnpadded::decode_vec(text).ok()

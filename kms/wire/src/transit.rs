@@ -1,6 +1,7 @@
-//! Requests of Vault's Transit paths, with every field that Vault's and OpenBao's pages list.
+//! Requests of Vault's Transit API, with every documented field of Vault and OpenBao.
 //!
-//! Vault takes numbers and truth values as text, too, which its command line sends: [`Number`], [`Flag`].
+//! Vault also accepts numbers and booleans as text, which its command line sends: [`Number`],
+//! [`Flag`].
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::schema::{JsonSchema, Schemas};
 use crate::secret::Secret;
 
-/// Parses a truth value as Go's `strconv.ParseBool` does, whose spellings Vault's clients use.
+/// Parses a boolean like Go's `strconv.ParseBool`, whose spellings Vault's clients use.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -20,11 +21,11 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// A number, or a text that is one.
+/// A number, possibly as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Number(pub i64);
 
-/// A truth value, or a text that is one.
+/// A boolean, possibly as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Flag(pub bool);
 
@@ -79,7 +80,8 @@ impl<'de> Deserialize<'de> for Flag {
     }
 }
 
-/// A number, a text, a truth value or null, each of which Vault's clients send: nothing that has parts.
+/// A number, a text, a boolean or null, as Vault's clients send them. Arrays and objects are
+/// rejected.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Scalar(pub Value);
@@ -122,7 +124,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// A list of texts, or one text that has them separated by commas.
+/// A list of texts, possibly as one text with commas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Texts(pub Vec<String>);
@@ -175,25 +177,26 @@ impl JsonSchema for Flag {
 
 wire! {
     [deny_unknown_fields]
-    /// A key to make.
+    /// A key to create.
     TransitCreate {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// The algorithm, by Vault's, OpenBao's or our name; aes256-gcm96 if nothing is said.
+        /// The algorithm, by Vault's, OpenBao's or this service's name; aes256-gcm96 by default.
         r#type: Option<String>,
-        /// Of `ml-dsa` and `slh-dsa`: which one, such as 65.
+        /// For `ml-dsa` and `slh-dsa`: the parameter set, such as 65.
         parameter_set: Option<String>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         derived: Option<Flag>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         convergent_encryption: Option<Flag>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         exportable: Option<Flag>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         allow_plaintext_backup: Option<Flag>,
-        /// Of `hmac`, in bytes: 32. Not supported elsewhere, but for 0.
+        /// For `hmac`, the key size in bytes: 32. Not supported otherwise, except for 0.
         key_size: Option<Number>,
-        /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
+        /// The rotation period, at least an hour: seconds, or a text such as 24h or 30d; 0 disables
+        /// automatic rotation.
         auto_rotate_period: Option<Scalar>,
         /// Not supported.
         managed_key_name: Option<String>,
@@ -206,73 +209,75 @@ wire! {
     }
 
     [deny_unknown_fields]
-    /// A key to make of what somebody brings: `ciphertext` or `public_key`.
+    /// A key to import: `ciphertext` or `public_key`.
     TransitImport {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// An AES-256 key by RSA-OAEP for the service's key, and behind it the key by AES-KWP (RFC 5649): of symmetric keys
-        /// their bytes, of others PKCS#8.
+        /// An AES-256 key, encrypted by RSA-OAEP for the service's key, followed by the imported
+        /// key, wrapped by AES-KWP (RFC 5649). Symmetric keys are their bytes, others PKCS#8.
         ciphertext: Option<String>,
-        /// A public key alone, as PEM.
+        /// A public key in PEM.
         public_key: Option<String>,
-        /// The hash of OAEP: SHA256, SHA384 or SHA512; SHA256 if nothing is said.
+        /// The hash of OAEP: SHA256, SHA384 or SHA512; SHA256 by default.
         hash_function: Option<String>,
-        /// The algorithm, by Vault's, OpenBao's or our name; aes256-gcm96 if nothing is said.
+        /// The algorithm, by Vault's, OpenBao's or this service's name; aes256-gcm96 by default.
         r#type: Option<String>,
-        /// Of `ml-dsa` and `slh-dsa`: which one, such as 65.
+        /// For `ml-dsa` and `slh-dsa`: the parameter set, such as 65.
         parameter_set: Option<String>,
-        /// Whether `rotate` may make versions; if not, they are imported, too.
+        /// Whether `rotate` may generate versions. Otherwise all versions are imported.
         allow_rotation: Option<Flag>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         derived: Option<Flag>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         exportable: Option<Flag>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         allow_plaintext_backup: Option<Flag>,
-        /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
+        /// The rotation period, at least an hour: seconds, or a text such as 24h or 30d; 0 disables
+        /// automatic rotation.
         auto_rotate_period: Option<Scalar>,
     }
 
     [deny_unknown_fields]
-    /// A version to make of what somebody brings: `ciphertext` or `public_key`.
+    /// A version to import: `ciphertext` or `public_key`.
     TransitImportVersion {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// As of a key that is imported.
+        /// The wrapped key, as for importing a key.
         ciphertext: Option<String>,
-        /// A public key alone, as PEM.
+        /// A public key in PEM.
         public_key: Option<String>,
-        /// The hash of OAEP: SHA256, SHA384 or SHA512; SHA256 if nothing is said.
+        /// The hash of OAEP: SHA256, SHA384 or SHA512; SHA256 by default.
         hash_function: Option<String>,
-        /// Not supported, but for 0.
+        /// Not supported, except for 0.
         version: Option<Number>,
     }
 
     [deny_unknown_fields]
-    /// What is to change of a key.
+    /// Changes to a key.
     TransitConfig {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
         /// The oldest version that decrypts and verifies.
         min_decryption_version: Option<Number>,
-        /// The oldest version that encrypts and signs; 0: the newest one alone.
+        /// The oldest version that encrypts and signs; 0: only the newest one.
         min_encryption_version: Option<Number>,
-        /// Whether DELETE may destroy it.
+        /// Whether DELETE may destroy the key.
         deletion_allowed: Option<Flag>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         exportable: Option<Flag>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         allow_plaintext_backup: Option<Flag>,
-        /// After how long the clock has it rotated, an hour at least: seconds, or a text such as 24h or 30d; 0: never.
+        /// The rotation period, at least an hour: seconds, or a text such as 24h or 30d; 0 disables
+        /// automatic rotation.
         auto_rotate_period: Option<Scalar>,
     }
 
     [deny_unknown_fields]
     /// A rotation.
     TransitRotate {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
         /// Not supported.
         managed_key_name: Option<String>,
@@ -281,291 +286,295 @@ wire! {
     }
 
     [deny_unknown_fields]
-    /// Which versions to destroy for good.
+    /// The versions to destroy permanently.
     TransitTrim {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// The first version that stays: no use may need an older one.
+        /// The first version that stays. The minimum versions of all uses have to exclude older
+        /// ones.
         min_available_version: Option<Number>,
     }
 
     [deny_unknown_fields]
-    /// What is to hold of all keys.
+    /// The configuration of all keys.
     TransitKeysConfig {
-        /// Not supported, but for true: `encrypt` makes no key.
+        /// Not supported, except for true: `encrypt` does not create keys.
         disable_upsert: Option<Flag>,
     }
 
     [deny_unknown_fields]
     /// A message of a batch.
     TransitSignItem {
-        /// The message, or its digest where `prehashed`.
+        /// The message, or its digest if `prehashed` is set.
         input: Option<String>,
-        /// The version that signs, instead of that of the whole request.
+        /// The version that signs, which overrides that of the whole request.
         key_version: Option<Number>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Comes back with the answer.
+        /// A reference that the answer repeats.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
     /// Messages to sign.
     TransitSign {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// The version that signs; 0, or none: the newest.
+        /// The version that signs; 0, the default, is the newest one.
         key_version: Option<Number>,
-        /// The hash of RSA and ECDSA, and of what is `prehashed`.
+        /// The hash for RSA and ECDSA, and for `prehashed` inputs.
         hash_algorithm: Option<String>,
-        /// The same, as it was called before.
+        /// The older name of the same field.
         algorithm: Option<String>,
-        /// The same, as it stands in the path.
+        /// The same value from the path.
         urlalgorithm: Option<String>,
-        /// The message, or its digest where `prehashed`.
+        /// The message, or its digest if `prehashed` is set.
         input: Option<String>,
-        /// Messages, instead of `input`.
+        /// A batch of messages, in place of `input`.
         batch_input: Option<Vec<TransitSignItem>>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
         /// Whether `input` is a digest.
         prehashed: Option<Flag>,
-        /// Of RSA alone.
+        /// For RSA.
         signature_algorithm: Option<String>,
-        /// How signatures are written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s.
+        /// The text form of signatures: asn1 (base64), or jws (base64url without padding; ECDSA
+        /// signatures are r and s, concatenated).
         marshaling_algorithm: Option<String>,
-        /// Of RSA alone.
+        /// For RSA.
         salt_length: Option<Scalar>,
-        /// Not supported: of Ed25519ctx and Ed25519ph.
+        /// Not supported: belongs to Ed25519ctx and Ed25519ph.
         signature_context: Option<String>,
-        /// Not supported: of items of `batch_input` alone.
+        /// Not supported here, only in items of `batch_input`.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
     /// A signature of a batch.
     TransitVerifyItem {
-        /// The message, or its digest where `prehashed`.
+        /// The message, or its digest if `prehashed` is set.
         input: Option<String>,
         /// The signature: vault:vN:BASE64.
         signature: Option<String>,
-        /// A tag instead: vault:vN:BASE64.
+        /// A tag in place of a signature: vault:vN:BASE64.
         hmac: Option<String>,
         /// Not supported.
         cmac: Option<String>,
-        /// Not supported: of tags by CMAC.
+        /// Not supported: belongs to CMAC.
         mac_length: Option<Number>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Comes back with the answer.
+        /// A reference that the answer repeats.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
     /// Signatures to verify.
     TransitVerify {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// The hash of RSA and ECDSA, and of what is `prehashed`.
+        /// The hash for RSA and ECDSA, and for `prehashed` inputs.
         hash_algorithm: Option<String>,
-        /// The same, as it was called before.
+        /// The older name of the same field.
         algorithm: Option<String>,
-        /// The same, as it stands in the path.
+        /// The same value from the path.
         urlalgorithm: Option<String>,
-        /// The message, or its digest where `prehashed`.
+        /// The message, or its digest if `prehashed` is set.
         input: Option<String>,
         /// The signature: vault:vN:BASE64.
         signature: Option<String>,
-        /// A tag instead: vault:vN:BASE64.
+        /// A tag in place of a signature: vault:vN:BASE64.
         hmac: Option<String>,
         /// Not supported.
         cmac: Option<String>,
-        /// Not supported: of tags by CMAC.
+        /// Not supported: belongs to CMAC.
         mac_length: Option<Number>,
-        /// Signatures, instead of `input` and `signature`.
+        /// A batch of signatures, in place of `input` and `signature`.
         batch_input: Option<Vec<TransitVerifyItem>>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
         /// Whether `input` is a digest.
         prehashed: Option<Flag>,
-        /// Of RSA alone.
+        /// For RSA.
         signature_algorithm: Option<String>,
-        /// How signatures are written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s.
+        /// The text form of signatures: asn1 (base64), or jws (base64url without padding; ECDSA
+        /// signatures are r and s, concatenated).
         marshaling_algorithm: Option<String>,
-        /// Of RSA alone.
+        /// For RSA.
         salt_length: Option<Scalar>,
-        /// Not supported: of Ed25519ctx and Ed25519ph.
+        /// Not supported: belongs to Ed25519ctx and Ed25519ph.
         signature_context: Option<String>,
-        /// Not supported: of items of `batch_input` alone.
+        /// Not supported here, only in items of `batch_input`.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// A message of a batch whose tag is to be made.
+    /// A message of a batch, to make its tag.
     TransitHmacItem {
         /// The message, in base64.
         input: Option<Secret>,
-        /// Comes back with the answer.
+        /// A reference that the answer repeats.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// Messages whose tags are to be made.
+    /// Messages, to make their tags.
     TransitHmac {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// The version that makes them; 0, or none: the newest.
+        /// The version that makes the tags; 0, the default, is the newest one.
         key_version: Option<Number>,
-        /// The key's hash; sha2-256 if nothing is said.
+        /// The hash; sha2-256 by default.
         algorithm: Option<String>,
-        /// The same, as it stands in the path.
+        /// The same value from the path.
         urlalgorithm: Option<String>,
         /// The message, in base64.
         input: Option<Secret>,
-        /// Messages, instead of `input`.
+        /// A batch of messages, in place of `input`.
         batch_input: Option<Vec<TransitHmacItem>>,
-        /// Not supported: of items of `batch_input` alone.
+        /// Not supported here, only in items of `batch_input`.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// An item of a batch that is encrypted, decrypted or encrypted anew.
+    /// An item of a batch to encrypt, decrypt or rewrap.
     TransitCipherItem {
-        /// The bytes, in base64.
+        /// The plaintext, in base64.
         plaintext: Option<Secret>,
-        /// What was encrypted: vault:vN:BASE64.
+        /// The ciphertext: vault:vN:BASE64.
         ciphertext: Option<String>,
-        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        /// The associated data in base64: it is not encrypted, and decryption needs the same bytes.
         associated_data: Option<String>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Not supported: nonces are drawn.
+        /// Not supported: nonces are random.
         nonce: Option<String>,
-        /// Of RSA: oaep.
+        /// For RSA: oaep.
         padding_scheme: Option<String>,
-        /// Of RSA that is rewrapped: oaep.
+        /// For RSA in a rewrap: oaep.
         decrypt_padding_scheme: Option<String>,
-        /// Of RSA that is rewrapped: oaep.
+        /// For RSA in a rewrap: oaep.
         encrypt_padding_scheme: Option<String>,
-        /// The version that encrypts; 0, or none: the newest.
+        /// The version that encrypts; 0, the default, is the newest one.
         key_version: Option<Number>,
-        /// Comes back with the answer.
+        /// A reference that the answer repeats.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// What to encrypt.
+    /// A plaintext to encrypt.
     TransitEncrypt {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// The bytes, in base64.
+        /// The plaintext, in base64.
         plaintext: Option<Secret>,
-        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        /// The associated data in base64: it is not encrypted, and decryption needs the same bytes.
         associated_data: Option<String>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Not supported: nonces are drawn.
+        /// Not supported: nonces are random.
         nonce: Option<String>,
-        /// Of RSA: oaep.
+        /// For RSA: oaep.
         padding_scheme: Option<String>,
-        /// The version that encrypts; 0, or none: the newest.
+        /// The version that encrypts; 0, the default, is the newest one.
         key_version: Option<Number>,
-        /// Not supported: a key is made first.
+        /// Not supported: the key has to exist.
         r#type: Option<String>,
-        /// Not supported, but for false.
+        /// Not supported, except for false.
         convergent_encryption: Option<Flag>,
-        /// The status where some items of a batch failed, and not all of them; 400 if nothing is said.
+        /// The status if some, but not all, items of a batch failed; 400 by default.
         partial_failure_response_code: Option<Number>,
-        /// Items, instead of one.
+        /// A batch of items, in place of a single one.
         batch_input: Option<Vec<TransitCipherItem>>,
-        /// Not supported: of items of `batch_input` alone.
+        /// Not supported here, only in items of `batch_input`.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// What to decrypt.
+    /// A ciphertext to decrypt.
     TransitDecrypt {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// What was encrypted: vault:vN:BASE64.
+        /// The ciphertext: vault:vN:BASE64.
         ciphertext: Option<String>,
-        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        /// The associated data in base64: it is not encrypted, and decryption needs the same bytes.
         associated_data: Option<String>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Not supported: nonces are drawn.
+        /// Not supported: nonces are random.
         nonce: Option<String>,
-        /// Of RSA: oaep.
+        /// For RSA: oaep.
         padding_scheme: Option<String>,
-        /// The status where some items of a batch failed, and not all of them; 400 if nothing is said.
+        /// The status if some, but not all, items of a batch failed; 400 by default.
         partial_failure_response_code: Option<Number>,
-        /// Items, instead of one.
+        /// A batch of items, in place of a single one.
         batch_input: Option<Vec<TransitCipherItem>>,
-        /// Not supported: of items of `batch_input` alone.
+        /// Not supported here, only in items of `batch_input`.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// What to encrypt by another version.
+    /// A ciphertext to encrypt again with another version.
     TransitRewrap {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// What was encrypted: vault:vN:BASE64.
+        /// The ciphertext: vault:vN:BASE64.
         ciphertext: Option<String>,
-        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        /// The associated data in base64: it is not encrypted, and decryption needs the same bytes.
         associated_data: Option<String>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Not supported: nonces are drawn.
+        /// Not supported: nonces are random.
         nonce: Option<String>,
-        /// Of RSA: oaep.
+        /// For RSA: oaep.
         decrypt_padding_scheme: Option<String>,
-        /// Of RSA: oaep.
+        /// For RSA: oaep.
         encrypt_padding_scheme: Option<String>,
-        /// The version that encrypts; 0, or none: the newest.
+        /// The version that encrypts; 0, the default, is the newest one.
         key_version: Option<Number>,
-        /// Items, instead of one.
+        /// A batch of items, in place of a single one.
         batch_input: Option<Vec<TransitCipherItem>>,
-        /// Not supported: of items of `batch_input` alone.
+        /// Not supported here, only in items of `batch_input`.
         reference: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// A key for data.
+    /// A data key.
     TransitDatakey {
-        /// As in the path.
+        /// The key's name, if it is repeated here.
         name: Option<String>,
-        /// Its bits: 128, 256 or 512; 256 if nothing is said.
+        /// The key's size in bits: 128, 256 or 512; 256 by default.
         bits: Option<Number>,
-        /// What stands beside its ciphertext, and has to be the same for decryption; in base64.
+        /// The associated data in base64: decryption needs the same bytes.
         associated_data: Option<String>,
-        /// Of RSA: oaep.
+        /// For RSA: oaep.
         padding_scheme: Option<String>,
-        /// Not supported, but for 0: the newest version encrypts it.
+        /// Not supported, except for 0: the newest version encrypts it.
         key_version: Option<Number>,
-        /// Not supported: of derived keys.
+        /// Not supported: belongs to derived keys.
         context: Option<String>,
-        /// Not supported: nonces are drawn.
+        /// Not supported: nonces are random.
         nonce: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// How much longer a token is to live.
+    /// The renewal of a token.
     TokenRenew {
-        /// A time from now on, such as 3600 or 1h; not supported beyond the token's end, which does not move.
+        /// A duration from now on, such as 3600 or 1h. The token's expiry does not change, so
+        /// longer durations are not supported.
         increment: Option<Scalar>,
-        /// Not supported: the token is that of the head.
+        /// Not supported: the token is in the request head.
         token: Option<Secret>,
     }
 
     [deny_unknown_fields]
-    /// Paths of which the caller asks what it may do there.
+    /// Paths to query the caller's capabilities for.
     Capabilities {
         /// The paths, such as transit/sign/web.
         paths: Option<Texts>,
-        /// The same, as it was called before.
+        /// The older name of the same field.
         path: Option<Texts>,
-        /// The token of the head once more, which Vault's Go client sends.
+        /// The token of the request head again, which Vault's Go client sends.
         token: Option<Secret>,
     }
 
@@ -574,22 +583,22 @@ wire! {
     TransitHash {
         /// The message, in base64.
         input: Option<Secret>,
-        /// The hash; sha2-256 if nothing is said.
+        /// The hash; sha2-256 by default.
         algorithm: Option<String>,
-        /// The same, as it stands in the path.
+        /// The same value from the path.
         urlalgorithm: Option<String>,
-        /// base64 or hex; hex if nothing is said.
+        /// The encoding of the digest: base64 or hex; hex by default.
         format: Option<String>,
     }
 
     [deny_unknown_fields]
     /// Random bytes.
     TransitRandom {
-        /// How many; 32 if nothing is said.
+        /// The number of bytes; 32 by default.
         bytes: Option<Number>,
-        /// base64 or hex; base64 if nothing is said.
+        /// The encoding of the bytes: base64 or hex; base64 by default.
         format: Option<String>,
-        /// Not supported, but for platform.
+        /// Not supported, except for platform.
         source: Option<String>,
     }
 }

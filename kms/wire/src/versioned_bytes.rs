@@ -1,17 +1,17 @@
-//! A ciphertext, a tag or a signature with its version, as one line of text.
+//! A ciphertext, a tag or a signature with its version, as a line of text.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::text::{decode, encode};
 
-/// A ciphertext, a tag or a signature with the version that made it: `vault:vN:BASE64`, as in Vault's paths and in the command
-/// line's files.
+/// A ciphertext, a tag or a signature with the version that made it: `vault:vN:BASE64`, as in
+/// Vault's API and in the command line's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionedBytes {
     /// The version, from 1.
     pub version: u32,
-    /// What it made.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ impl FromStr for VersionedBytes {
 }
 
 impl VersionedBytes {
-    /// Splits a line into the version and the text of what it made, which may be of another form than base64.
+    /// Splits a line into the version and the text after it, which need not be base64.
     pub fn split(text: &str) -> Option<(u32, &str)> {
         let (version, made) = text.strip_prefix(PREFIX)?.split_once(':')?;
         let is_number =
@@ -44,7 +44,7 @@ impl VersionedBytes {
         Some((version.parse().ok().filter(|_| is_number)?, made))
     }
 
-    /// Joins a version and the text of what it made to a line.
+    /// Joins a version and a text to a line.
     pub fn join(version: u32, made: &str) -> String {
         format!("{PREFIX}{version}:{made}")
     }

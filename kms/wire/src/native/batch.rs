@@ -1,78 +1,80 @@
-//! Many signatures at once.
+//! Batches of signatures.
 
 wire! {
     [deny_unknown_fields]
-    /// Something of a batch: what `sign` or `verify` takes.
+    /// An item of a batch, with the fields of `sign` or `verify`.
     BatchItem {
         /// `sign` or `verify`.
         op: String,
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version; the newest one if none is named.
+        /// The version; the newest one by default.
         version: Option<u32>,
         /// The message.
         message: Option<String>,
-        /// The digest of the message, made elsewhere.
+        /// The digest of the message, computed by the client.
         digest: Option<String>,
-        /// Of ML-DSA alone: the message representative mu, 64 bytes, computed with the public key of `version`.
+        /// For ML-DSA: the message representative mu, 64 bytes, computed with the public key of
+        /// `version`.
         mu: Option<String>,
-        /// The function that makes or made the digest.
+        /// The hash of the digest.
         prehash: Option<String>,
         /// The context string, at most 255 bytes.
         context: Option<String>,
-        /// Of `verify`: the signature.
+        /// For `verify`: the signature.
         signature: Option<String>,
-        /// How the signature is written: asn1 (base64), or jws: base64url without padding, and of ECDSA r and s; asn1 if nothing is said.
+        /// The text form of the signature: asn1 (base64), the default, or jws (base64url without
+        /// padding; ECDSA signatures are r and s, concatenated).
         marshaling: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// Messages to sign and signatures to verify, by any keys.
+    /// Messages to sign and signatures to verify, with any keys.
     Batch {
-        /// Each by itself.
+        /// The items, which are processed independently.
         items: Vec<BatchItem>,
-        /// The status of the whole answer if something of it failed: 200 if nothing is said, or 400 to 599.
+        /// The status of the whole response if an item failed: 200, the default, or 400 to 599.
         status_if_failed: Option<u32>,
     }
 
     []
-    /// Why an item was not done.
+    /// The error of an item.
     ItemProblem {
-        /// A word of a closed list.
+        /// A code from a closed list.
         code: String,
-        /// What happened, for people.
+        /// A message for people.
         message: String,
-        /// Whether the same may succeed later.
+        /// Whether the same item may succeed later.
         retryable: bool,
-        /// What to do.
+        /// A hint what to do.
         hint: Option<String>,
     }
 
     []
-    /// What came of an item.
+    /// The result of an item.
     BatchResult {
-        /// The status that it would have had alone. A signature that is wrong was looked at: 200.
+        /// The status that the item would have had alone. A wrong signature has the status 200.
         status: u32,
-        /// The id of the version that signed, or is said to have signed.
+        /// The id of the version that signed, or of the claimed one.
         by: Option<String>,
-        /// Its number.
+        /// The version's number.
         version: Option<u32>,
-        /// The signature that was made.
+        /// The new signature.
         signature: Option<String>,
-        /// Whether the signature is that version's of that message.
+        /// Whether the signature of the message by this version is valid.
         valid: Option<bool>,
-        /// Why it was not done.
+        /// The error.
         problem: Option<ItemProblem>,
     }
 
     []
-    /// What came of a batch.
+    /// The results of a batch.
     BatchDone {
-        /// In the order of the items.
+        /// The results, in the order of the items.
         results: Vec<BatchResult>,
-        /// How many of them were not done.
+        /// The number of failed items.
         failed: u32,
         /// The revision of the store.
         revision: u64,

@@ -1,29 +1,29 @@
-//! Of what makes, takes or gives out secrets.
+//! Encryption, tags, encapsulation and random bytes.
 
 use crate::secret::Secret;
 
 wire! {
     [deny_unknown_fields]
-    /// What to encrypt.
+    /// A plaintext to encrypt.
     Encrypt {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that encrypts; the newest one if none is named.
+        /// The version that encrypts; the newest one by default.
         version: Option<u32>,
-        /// The bytes.
+        /// The plaintext.
         plaintext: Secret,
-        /// What stands beside it, is not encrypted, and has to be the same for decryption.
+        /// The associated data: it is not encrypted, and decryption needs the same bytes.
         associated_data: Option<String>,
     }
 
     []
-    /// What was encrypted, or wrapped.
+    /// A ciphertext, or a wrapped key.
     Encrypted {
-        /// The id of the version that did it.
+        /// The id of the version that encrypted or wrapped.
         by: String,
-        /// Its number, which decryption has to be told.
+        /// The version's number, which decryption needs.
         version: u32,
         /// The ciphertext.
         ciphertext: String,
@@ -32,101 +32,101 @@ wire! {
     }
 
     [deny_unknown_fields]
-    /// What to decrypt, or to unwrap.
+    /// A ciphertext to decrypt, or a wrapped key to unwrap.
     Decrypt {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that encrypted; the newest one if none is named.
+        /// The version that encrypted; the newest one by default.
         version: Option<u32>,
         /// The ciphertext.
         ciphertext: String,
-        /// What stood beside it.
+        /// The associated data.
         associated_data: Option<String>,
     }
 
     []
-    /// What was decrypted.
+    /// A plaintext.
     Decrypted {
-        /// The bytes.
+        /// The plaintext.
         plaintext: Secret,
         /// The revision of the store.
         revision: u64,
     }
 
     [deny_unknown_fields]
-    /// What to encrypt by another version.
+    /// A ciphertext to encrypt again with another version.
     Rewrap {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
         /// The version that encrypted.
         version: u32,
         /// The ciphertext.
         ciphertext: String,
-        /// What stands beside it.
+        /// The associated data.
         associated_data: Option<String>,
-        /// The version that is to encrypt; the newest one if none is named.
+        /// The version that encrypts; the newest one by default.
         to: Option<u32>,
-        /// Whether it is a wrapped key, which stays one.
+        /// Whether the ciphertext is a wrapped key, which stays wrapped.
         wrapped: Option<bool>,
     }
 
     [deny_unknown_fields]
-    /// A key for data to make.
+    /// A data key to generate.
     Datakey {
         /// The key that encrypts it, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// Its bits: 128, 256 or 512; 256 if nothing is said.
+        /// The key's size in bits: 128, 256 or 512; 256 by default.
         bits: Option<u32>,
-        /// What stands beside it, is not encrypted, and has to be the same for decryption.
+        /// The associated data: it is not encrypted, and decryption needs the same bytes.
         associated_data: Option<String>,
-        /// Whether it comes encrypted alone.
+        /// Whether to return only the encrypted key.
         wrapped_only: Option<bool>,
     }
 
     []
-    /// A key for data.
+    /// A data key.
     DatakeyMade {
         /// The id of the version that encrypted it.
         by: String,
-        /// Its number, which decryption has to be told.
+        /// The version's number, which decryption needs.
         version: u32,
-        /// The key; none if it comes encrypted alone.
+        /// The key; missing if only the encrypted key was requested.
         plaintext: Option<Secret>,
-        /// The same, encrypted: `decrypt` gives the key.
+        /// The encrypted key, for `decrypt`.
         ciphertext: String,
         /// The revision of the store.
         revision: u64,
     }
 
     [deny_unknown_fields]
-    /// A key to wrap, which somebody has.
+    /// A key to wrap.
     Wrap {
         /// The key that wraps it, by name or id.
         key: String,
-        /// Whose key that is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that wraps; the newest one if none is named.
+        /// The version that wraps; the newest one by default.
         version: Option<u32>,
         /// The bytes of the key to wrap.
         plaintext: Secret,
-        /// What stands beside it, is not encrypted, and has to be the same for unwrapping.
+        /// The associated data: it is not encrypted, and unwrapping needs the same bytes.
         associated_data: Option<String>,
     }
 
     [deny_unknown_fields]
-    /// A message whose tag is to be made.
+    /// A message, to make its tag.
     Hmac {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that makes it; the newest one if none is named.
+        /// The version that makes the tag; the newest one by default.
         version: Option<u32>,
         /// The message.
         message: Secret,
@@ -137,7 +137,7 @@ wire! {
     Tagged {
         /// The id of the version that made it.
         by: String,
-        /// Its number.
+        /// The version's number.
         version: u32,
         /// The tag.
         tag: String,
@@ -150,9 +150,9 @@ wire! {
     HmacVerify {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that is said to have made it; the newest one if none is named.
+        /// The claimed version; the newest one by default.
         version: Option<u32>,
         /// The message.
         message: Secret,
@@ -161,64 +161,65 @@ wire! {
     }
 
     [deny_unknown_fields]
-    /// A key for which a secret is to be made.
+    /// A key to encapsulate a shared secret for.
     Encaps {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version; the newest one if none is named.
+        /// The version; the newest one by default.
         version: Option<u32>,
     }
 
     []
-    /// A secret, and what brings it to who has the key.
+    /// A shared secret and its ciphertext.
     Encapsulated {
-        /// The id of the version that gets the secret out.
+        /// The id of the version that decapsulates the secret.
         by: String,
-        /// Its number.
+        /// The version's number.
         version: u32,
-        /// What brings the secret.
+        /// The ciphertext.
         ciphertext: String,
-        /// The secret.
+        /// The shared secret.
         secret: Secret,
         /// The revision of the store.
         revision: u64,
     }
 
     [deny_unknown_fields]
-    /// What brings a secret.
+    /// A ciphertext to decapsulate.
     Decaps {
         /// The key, by name or id.
         key: String,
-        /// Whose key it is, where it is given by name.
+        /// The key's tenant, if the key is given by name.
         tenant: Option<String>,
-        /// The version that it was made for; the newest one if none is named.
+        /// The version that it was made for; the newest one by default.
         version: Option<u32>,
-        /// What brings the secret.
+        /// The ciphertext.
         ciphertext: String,
     }
 
     []
-    /// A secret that somebody made for a key.
+    /// A decapsulated shared secret.
     Decapsulated {
-        /// The secret. Of a ciphertext that was changed or is another key's, ML-KEM gives a secret that nobody else has.
+        /// The shared secret. For a modified ciphertext, or one for another key, ML-KEM returns a
+        /// different, pseudorandom secret.
         secret: Secret,
         /// The revision of the store.
         revision: u64,
     }
 
     [deny_unknown_fields]
-    /// Random bytes to draw.
+    /// A request for random bytes.
     Random {
-        /// How many, at most 131072; 32 if nothing is said.
+        /// The number of bytes, at most 131072; 32 by default.
         bytes: Option<u32>,
     }
 
     []
     /// Random bytes.
     Drawn {
-        /// The bytes.
+        /// The plaintext.
         random_bytes: Secret,
         /// The revision of the store.
         revision: u64,
