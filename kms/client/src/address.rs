@@ -29,7 +29,7 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, Error> {
         let refused = || {
             Error::Settings(format!(
-                "`{text}` is no address of the service; expected https://HOST:PORT or unix:/PATH"
+                "invalid address `{text}`; expected https://HOST:PORT or unix:/PATH"
             ))
         };
         if let Some(path) = text.strip_prefix("unix:") {

@@ -60,7 +60,7 @@ impl Settings {
     fn of(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let read = |name: &str| variable(name).filter(|value| !value.is_empty());
         let text = |name: &str| {
-            let no_text = |_| Error::Settings(format!("{name} is no text (UTF-8)"));
+            let no_text = |_| Error::Settings(format!("{name} is not UTF-8"));
             read(name).map(|value| value.into_string().map_err(no_text)).transpose()
         };
         let addresses = text("GABION_KMS_ADDR")?.ok_or_else(|| {
@@ -508,7 +508,7 @@ impl Client {
                 None => break,
             }
         }
-        let mut failure = Error::Settings("there is no address of the service".to_owned());
+        let mut failure = Error::Settings("no address of the service is set".to_owned());
         for (place, address) in self.settings.addresses.iter().enumerate() {
             match Connection::open(address, &self.tls, self.settings.timeout) {
                 Ok(connection) => return Ok((place, connection)),
@@ -559,7 +559,7 @@ fn tls(settings: &Settings) -> Result<ClientConfig, Error> {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
         let certificates = certificates.map_err(|error| wrong(error.to_string()))?;
         if roots.add_parsable_certificates(certificates).0 == 0 {
-            return Err(wrong("there is none in it".to_owned()));
+            return Err(wrong("it contains no certificate".to_owned()));
         }
     }
     let provider = Arc::new(gabion_rustls::provider());
@@ -623,7 +623,7 @@ mod tests {
         };
         for name in ["GABION_KMS_ADDR", "GABION_KMS_TOKEN"] {
             let refused = of(name).err().unwrap().to_string();
-            assert!(refused.starts_with(name) && refused.contains("no text"), "{refused}");
+            assert!(refused.starts_with(name) && refused.contains("not UTF-8"), "{refused}");
         }
         assert_eq!(of("GABION_KMS_CACERT").unwrap().authorities, Some(odd().into()));
         let certificate = |name| of(name).unwrap().certificate.unwrap();

@@ -23,7 +23,7 @@ pub enum Error {
     /// The connection was closed before the response was complete. The request may have been
     /// processed.
     #[error(
-        "the connection to {address} was lost before the answer came, so that nobody knows whether it was done: {reason}"
+        "outcome unknown: the connection to {address} was lost before the response arrived: {reason}"
     )]
     Lost {
         /// The address.
@@ -32,7 +32,7 @@ pub enum Error {
         reason: String,
     },
     /// The response is not one of this service.
-    #[error("{address} gave an answer that can't be the service's: {reason}")]
+    #[error("unexpected response from {address}: {reason}")]
     Foreign {
         /// The address.
         address: String,

@@ -187,7 +187,7 @@ pub enum DenialReason {
 #[non_exhaustive]
 pub enum AuditError {
     /// Writing failed. The log refuses all further records until it is opened again.
-    #[error("the audit log can't be written: {0}")]
+    #[error("cannot write the audit log: {0}")]
     Unwritable(
         /// The operation that failed, and why.
         String,
@@ -231,7 +231,7 @@ pub enum AuditError {
         u64,
     ),
     /// Writing the archive failed. The log itself still works.
-    #[error("the archive of the audit log can't be written: {0}")]
+    #[error("cannot write the archive of the audit log: {0}")]
     Archive(
         /// The operation that failed, and why.
         String,
@@ -548,9 +548,7 @@ pub enum Error {
         got: usize,
     },
     /// The algorithm needs the whole message in memory, and the message is longer than the limit.
-    #[error(
-        "{algorithm} hashes such a message more than once or behind what it draws, so that it has to be there whole: it may have {most} bytes"
-    )]
+    #[error("{algorithm} needs the whole message in memory, so it is limited to {most} bytes")]
     Whole {
         /// The algorithm.
         algorithm: &'static str,

@@ -453,7 +453,7 @@ fn check_value(value: &Value, depth_left: usize) -> Result<(), Error> {
             match is_exact {
                 true => Ok(()),
                 false => Err(Error::Parameter(format!(
-                    "a claim has a number beyond {INTEGER_MAX}, which not every reader of JSON takes for what it is; write it as a string"
+                    "a claim has a number beyond {INTEGER_MAX}, which JSON parsers may round; write it as a string"
                 ))),
             }
         }

@@ -378,7 +378,7 @@ impl PrivateKey {
             return Err(refuse("the PKCS#8 is of another algorithm"));
         }
         if info.algorithm.parameters.is_some_and(|parameters| !parameters.is_null()) {
-            return Err(refuse("parameters stand beside the identifier of RSA"));
+            return Err(refuse("its algorithm identifier has parameters"));
         }
         Self::of_pkcs1(bits, info.private_key.as_bytes())
     }
@@ -431,7 +431,7 @@ impl PrivateKey {
     /// [`Error::Parameter`].
     pub fn check_strength(&self) -> Result<(), Error> {
         let half = (self.public.bits() / 2) as u32;
-        let [p, q] = self.key.primes() else { return Err(refuse("it has not two primes")) };
+        let [p, q] = self.key.primes() else { return Err(refuse("it does not have two primes")) };
         let (p, q): (&BoxedUint, &BoxedUint) = (p.as_ref(), q.as_ref());
         let (larger, smaller) = if p > q { (p, q) } else { (q, p) };
         if smaller.bits() < half - CLOSE {

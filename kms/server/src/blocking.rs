@@ -29,7 +29,7 @@ impl<T: Send + 'static> BlockingTask<T> {
             // The panic means that the task is in tokio's queue, but no thread will run it. If a
             // thread takes it later after all, it finds the flag set.
             Err(_) if !has_started.swap(true, Ordering::AcqRel) => {
-                Err(Problem::busy("there is no thread for it, and the system gives none", AGAIN_S))
+                Err(Problem::busy("the system cannot create a thread for the request", AGAIN_S))
             }
             Err(_) => Err(defect()),
         }

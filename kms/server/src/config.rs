@@ -322,16 +322,14 @@ impl Config {
         let of_clients =
             self.tls.as_ref().map(|tls| (&tls.client_authorities, &tls.client_revocations));
         if let Some((None, Some(_))) = of_clients {
-            let why =
-                "`tls.client_revocations` is of `tls.client_authorities`, which there are not";
+            let why = "`tls.client_revocations` needs `tls.client_authorities`, which is missing";
             return Err(Error::Settings(why.to_owned()));
         }
         let is_open = self.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
         match (self.listen.is_empty(), is_open && self.tls.is_none()) {
             (true, _) => Err(Error::Settings("`listen` has no address".to_owned())),
             (false, true) => Err(Error::Settings(
-                "`listen` has an address and there is no [tls]: a server is never an open one"
-                    .to_owned(),
+                "`listen` has a network address, which needs a [tls] section".to_owned(),
             )),
             (false, false) => Ok(()),
         }
@@ -363,8 +361,11 @@ impl Tls {
 impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let refused =
-            || serde::de::Error::custom(format!("`{text}` is no ADDRESS:PORT and no unix:/PATH"));
+        let refused = || {
+            serde::de::Error::custom(format!(
+                "invalid address `{text}`; expected ADDRESS:PORT or unix:/PATH"
+            ))
+        };
         match text.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Ok(Listen::Unix(path.into())),
             Some(_) => Err(refused()),
@@ -434,12 +435,12 @@ mod tests {
                 format!(
                     "{base}[tls]\ncertificate = \"/c\"\nkey = \"/k\"\nclient_revocations = \"/r\""
                 ),
-                "which there are not",
+                "which is missing",
             ),
             (format!("lissten = []\n{base}"), "unknown field `lissten`"),
-            (base.replace("unix:/run/k", "127.0.0.1:1"), "never an open one"),
+            (base.replace("unix:/run/k", "127.0.0.1:1"), "needs a [tls] section"),
             (base.replace("\"unix:/run/k\"", ""), "no address"),
-            (base.replace("unix:/run/k", "http://x"), "no ADDRESS:PORT"),
+            (base.replace("unix:/run/k", "http://x"), "expected ADDRESS:PORT"),
             (base.replace("path", "pth"), "unknown field `pth`"),
         ] {
             let error = text.parse::<Config>().unwrap_err().to_string();

@@ -74,8 +74,8 @@ impl Problem {
     /// The path does not exist.
     pub fn no_path(path: &str) -> Self {
         let path: String = path.chars().take(200).collect();
-        Self::own("no_such_path", format!("there is nothing at `{path}`"))
-            .hint("GET /openapi.json has what there is")
+        Self::own("no_such_path", format!("there is no such path: `{path}`"))
+            .hint("GET /openapi.json lists all paths")
     }
 
     /// The path has other methods.
@@ -125,13 +125,13 @@ impl Problem {
                    have been made";
         let problem = Self::of_code(Code::Sealed, why.to_owned());
         Problem { is_retryable: false, ..problem }
-            .hint("after `gabion kms unseal`, look at the key before you ask again")
+            .hint("after `gabion kms unseal`, read the key before you repeat the request")
     }
 
     /// The service cannot be unsealed yet: operations of the previous generation are still running.
     pub fn closing() -> Self {
         let why = "the service that was sealed still ends operations that had begun; nothing that was given is lost";
-        let problem = Self::own("closing", why).hint("give one of the shares again in a second");
+        let problem = Self::own("closing", why).hint("repeat one of the shares in a second");
         Problem { retry_after_s: Some(1), ..problem }
     }
 
@@ -160,7 +160,7 @@ impl Problem {
     /// The body is too large.
     pub fn too_large(most: usize) -> Self {
         Self::of_code(Code::TooLarge, format!("the body has more than {most} bytes"))
-            .hint("sign a digest of what is long: `digest` and `prehash`; encrypt it by a key of `datakey`")
+            .hint("sign a digest of a long message (`digest` and `prehash`); encrypt long data with a key from `datakey`")
     }
 
     /// A bug.
@@ -239,13 +239,13 @@ impl From<Error> for Problem {
             _ => {}
         }
         match code {
-            Code::VersionDisabled => problem.hint("`gabion kms key enable` puts it into use again"),
+            Code::VersionDisabled => problem.hint("enable it with `gabion kms key enable`"),
             Code::MuRequired => problem.hint("`gabion kms sign --keep-message` computes and sends it"),
             Code::JwtRequired => problem.hint("`POST /v1/kms/jwt` and `gabion kms jwt sign` sign tokens"),
             Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
             Code::Unauthenticated => problem.hint(TOKEN),
             Code::Sealed => problem.hint(UNSEAL),
-            Code::OutcomeUnknown => problem.hint("look at the key before you try again"),
+            Code::OutcomeUnknown => problem.hint("read the key before you try again"),
             Code::OpIdDone => problem.hint(
                 "if its answer was lost, revoke the token (`gabion kms token revoke ID`) and make another under a new op_id",
             ),

@@ -313,7 +313,7 @@ fn tokens_say_when_they_end() {
     create("0").fails(2).says("12h or 30d");
     let attenuate = |expires: &str| caller.run(&["token", "attenuate", expires]);
     attenuate("expires=1").fails(2).says("which has passed");
-    attenuate("expires=9999999999999").fails(2).says("have another token made");
+    attenuate("expires=9999999999999").fails(2).says("request a new token");
     attenuate("expires=2026-01-01T00:00:00Z").fails(2).says("which has passed");
     attenuate("expires=tomorrow").fails(2).says("RFC 3339");
     caller.run(&["token", "attenuate", "actions=sign"]).ok().says(&ends);

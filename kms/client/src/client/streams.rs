@@ -133,7 +133,7 @@ impl Client {
 }
 
 fn bytes(field: &str, text: &str) -> Result<Vec<u8>, Error> {
-    decode(text).ok_or_else(|| Error::Settings(format!("`{field}` is no base64")))
+    decode(text).ok_or_else(|| Error::Settings(format!("`{field}` is not base64")))
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn copied(disk: &dyn Disk, segment: &Segment, to: &Path) -> Result<String, Audit
         None => written(disk, segment, to, &path).map_err(failed)?,
     };
     if !is_same(&*segment.file, &*file, segment.size).map_err(failed)? {
-        return Err(damaged(&path, "it is there, and is no copy of the log's segment"));
+        return Err(damaged(&path, "the file exists, and is not a copy of the log's segment"));
     }
     file.sync().and_then(|()| disk.sync_folder(to)).map_err(failed)?;
     Ok(name)

@@ -121,7 +121,7 @@ pub fn open(
     let read = read_full(&*file, &mut bytes, 0).map_err(failed)?;
     let head = Some(bytes).filter(|_| read == HEAD).and_then(|bytes| Head::decode(&bytes));
     let Some(head) = head.filter(|head| head.number == number) else {
-        return Err(damaged(&path, "its head is none, or another segment's"));
+        return Err(damaged(&path, "its head is malformed, or belongs to another segment"));
     };
     let (identity, size) = (file.identity().map_err(failed)?, file.size().map_err(failed)?);
     Ok(Some(Segment { head, file, path, identity, size }))
@@ -278,7 +278,7 @@ impl<'s> Frames<'s> {
 pub fn entry_of(path: &Path, frame: &Frame<'_>) -> Result<Entry, AuditError> {
     match Record::of_json(frame.record) {
         Some(record) => Ok(Entry { index: frame.index, salt: *frame.salt, record }),
-        None => Err(damaged(path, &format!("record {} is none", frame.index))),
+        None => Err(damaged(path, &format!("record {} is malformed", frame.index))),
     }
 }
 

@@ -165,8 +165,9 @@ pub fn are_there(disk: &dyn Disk, folder: &Path, size: u64) -> Result<bool, Audi
 
 /// Reads a full bundle of entries.
 pub fn bundle(disk: &dyn Disk, folder: &Path, index: u64) -> Result<Vec<Hash>, AuditError> {
-    read(disk, folder, TileKind::Entries, index, WIDTH)?
-        .ok_or_else(|| damaged(&path_of(folder, TileKind::Entries, index, WIDTH), "there is none"))
+    read(disk, folder, TileKind::Entries, index, WIDTH)?.ok_or_else(|| {
+        damaged(&path_of(folder, TileKind::Entries, index, WIDTH), "the file is missing")
+    })
 }
 
 /// Syncs full bundles of entries and their folders.
@@ -252,7 +253,10 @@ impl Parts for Tiles<'_> {
             let width = all.saturating_sub(tile * WIDTH as u64).min(WIDTH as u64) as usize;
             let found = read(self.disk, self.folder, TileKind::Level(level), tile, width)?;
             let hashes = found.ok_or_else(|| {
-                damaged(&path_of(self.folder, TileKind::Level(level), tile, width), "there is none")
+                damaged(
+                    &path_of(self.folder, TileKind::Level(level), tile, width),
+                    "the file is missing",
+                )
             })?;
             self.last = Some((level, tile, hashes));
         }

@@ -103,7 +103,10 @@ pub fn entries(
         let width = (size - index * WIDTH as u64).min(WIDTH as u64) as usize;
         let bundle =
             tiles::read(disk, folder, TileKind::Entries, index, width)?.ok_or_else(|| {
-                damaged(&tiles::path_of(folder, TileKind::Entries, index, width), "there is none")
+                damaged(
+                    &tiles::path_of(folder, TileKind::Entries, index, width),
+                    "the file is missing",
+                )
             })?;
         entries.extend(bundle.into_iter().skip(within));
         at = (index + 1) * WIDTH as u64;
@@ -169,7 +172,7 @@ pub fn verify<S: AsRef<str>>(
     let path = folder.join("checkpoint");
     let note = tiles::read_file(disk, &path, NOTE_MAX)?;
     let note = note.and_then(|note| String::from_utf8(note).ok());
-    let note = note.ok_or_else(|| damaged(&path, "there is no checkpoint"))?;
+    let note = note.ok_or_else(|| damaged(&path, "the checkpoint is missing"))?;
     let checkpoint = note::verify(&Verifier::read(vkeys)?, &note)?
         .ok_or_else(|| damaged(&path, "the keys did not sign it"))?;
     let last = segment::last(disk, folder)?;

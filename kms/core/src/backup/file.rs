@@ -105,9 +105,7 @@ impl Backup {
             let store = Identity { id, incarnation };
             Some(Backup { store, revision, records, created_ms, period, salt: part(&mut rest)? })
         };
-        read()
-            .filter(|_| format == FORMAT)
-            .ok_or_else(|| damaged(path, "its format is none that there is"))
+        read().filter(|_| format == FORMAT).ok_or_else(|| damaged(path, "its format is unknown"))
     }
 
     fn head(&self) -> Vec<u8> {
@@ -335,7 +333,7 @@ fn write_partial(
 pub fn restore(backup: &Path, key: &PeriodKey, to: &Path) -> Result<(), Error> {
     let file = RealDisk.open(backup, Access::Read).map_err(of_io(backup))?;
     let said = Backup::of_file(backup, &*file)?;
-    let said = said.ok_or_else(|| damaged(backup, "it is no backup"))?;
+    let said = said.ok_or_else(|| damaged(backup, "it is not a backup"))?;
     let mut opening = said.opening(backup, &*file, key)?;
     let min_writer = u64::from_le_bytes(opening.array()?);
     let (identity, revision) = (said.store, Revision(said.revision));
@@ -355,7 +353,7 @@ pub fn restore(backup: &Path, key: &PeriodKey, to: &Path) -> Result<(), Error> {
 pub fn check(disk: &dyn Disk, backup: &Path, key: &PeriodKey) -> Result<u64, Error> {
     let file = disk.open(backup, Access::Read).map_err(of_io(backup))?;
     let said = Backup::of_file(backup, &*file)?;
-    let said = said.ok_or_else(|| damaged(backup, "it is no backup"))?;
+    let said = said.ok_or_else(|| damaged(backup, "it is not a backup"))?;
     let mut opening = said.opening(backup, &*file, key)?;
     opening.array::<8>()?;
     let mut count = 0;
@@ -571,7 +569,7 @@ impl<'a> BackupOpener<'a> {
                 false => Err(damaged(self.path, "there is something behind its end")),
             };
         }
-        let wrong = || damaged(self.path, "it has what is no record");
+        let wrong = || damaged(self.path, "it contains a malformed record");
         let path = self.bytes(PATH_MAX)?;
         let generation = u64::from_le_bytes(self.array()?);
         let value = match self.array()? {

@@ -82,7 +82,7 @@ impl PeriodKey {
     fn of_path(path: &Path) -> Result<Option<Self>, Error> {
         let Some(text) = of_file(path)? else { return Ok(None) };
         let key = Self::of(&text)?;
-        let none = || refused(path, "it is no key of a period of backups");
+        let none = || refused(path, "it is not the key of a backup period");
         Ok(Some(key.ok_or_else(none)?))
     }
 
@@ -395,7 +395,7 @@ pub(super) fn shown(path: &Path) -> String {
 pub(super) fn of_io(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |error| match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            StoreError::Backups(format!("there is no room for `{}`", path.display()))
+            StoreError::Backups(format!("the disk has no room for `{}`", path.display()))
         }
         _ => StoreError::Backups(format!("`{}`: {error}", path.display())),
     }

@@ -124,7 +124,10 @@ impl FromStr for Action {
         Action::ALL.iter().copied().find(|known| known.as_str() == text).ok_or_else(|| {
             let known: Vec<&str> = Action::ALL.iter().map(|known| known.as_str()).collect();
             let text: String = text.chars().take(40).collect();
-            Error::Parameter(format!("`{text}` is no action; expected one of {}", known.join(", ")))
+            Error::Parameter(format!(
+                "unknown action `{text}`; expected one of {}",
+                known.join(", ")
+            ))
         })
     }
 }

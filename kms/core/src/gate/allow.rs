@@ -79,11 +79,15 @@ impl Options {
     /// [`Error::Parameter`].
     pub fn check_lifetime(&self, lifetime_ms: u64) -> Result<(), Error> {
         if lifetime_ms == 0 {
-            return Err(Error::Parameter("a token lives a second at least".to_owned()));
+            return Err(Error::Parameter(
+                "the lifetime of a token has to be at least one second".to_owned(),
+            ));
         }
         if lifetime_ms > self.lifetime_ms_max {
             let most = self.lifetime_ms_max / 1000;
-            return Err(Error::Parameter(format!("a token lives {most} seconds at most")));
+            return Err(Error::Parameter(format!(
+                "the lifetime of a token is limited to {most} seconds"
+            )));
         }
         Ok(())
     }
@@ -539,7 +543,7 @@ impl Gate {
                 let told: Vec<String> = iter::once(chain.join("/")).chain(branches).collect();
                 Ok((id, told.join(",")))
             }
-            _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
+            _ => Err(Error::Parameter("the caller has no token to revoke".to_owned())),
         }
     }
 
@@ -550,7 +554,7 @@ impl Gate {
     pub(crate) fn check_has_token(&self, who: &Caller) -> Result<(), Error> {
         match who.method {
             Method::Token { .. } if !who.line.is_empty() => Ok(()),
-            _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
+            _ => Err(Error::Parameter("the caller has no token to revoke".to_owned())),
         }
     }
 

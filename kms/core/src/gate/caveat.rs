@@ -54,7 +54,9 @@ impl Caveat {
         let begins = |text: &str| Label::new("key", &format!("{text}x")).is_ok();
         match !text.is_empty() && text.len() < NAME_MAX && begins(text) {
             true => Ok(Caveat::KeyPrefix(text.to_owned())),
-            false => Err(Error::Parameter("no name of a key begins like that".to_owned())),
+            false => Err(Error::Parameter(
+                "invalid key prefix: no key name can begin like that".to_owned(),
+            )),
         }
     }
 
@@ -146,7 +148,9 @@ impl Cidr {
     pub fn new(address: IpAddr, bits: u8) -> Result<Self, Error> {
         match Self::of(address, bits) {
             Some(cidr) => Ok(cidr),
-            None => Err(Error::Parameter(format!("{address}/{bits} is no network"))),
+            None => Err(Error::Parameter(format!(
+                "invalid network `{address}/{bits}`: the prefix is too long, or bits after it are set"
+            ))),
         }
     }
 
@@ -197,7 +201,7 @@ impl FromStr for Cidr {
         let (address, bits) = parts().ok_or_else(|| {
             let text: String = text.chars().take(60).collect();
             Error::Parameter(format!(
-                "`{text}` is no network; expected such as 10.0.0.0/8 or ::1/128"
+                "invalid network `{text}`; expected a prefix such as 10.0.0.0/8 or ::1/128"
             ))
         })?;
         Self::new(address, bits)

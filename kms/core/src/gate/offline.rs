@@ -30,7 +30,7 @@ fn check_end(ms: u64, own: Option<u64>) -> Result<(), Error> {
         Some(own) if own < ms => {
             let (own, ms) = (rfc3339(own), rfc3339(ms));
             format!(
-                "the token ends at {own}, and a caveat cannot extend it to {ms}; have another token made"
+                "the token expires at {own}, and a caveat cannot extend it to {ms}; request a new token"
             )
         }
         Some(_) | None => return Ok(()),

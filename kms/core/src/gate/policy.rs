@@ -75,9 +75,7 @@ fn checked(name: &Label, text: &str, warnings: Warnings) -> Result<Vec<Policy>, 
     let set = PolicySet::from_str(text)
         .map_err(|errors| refused(errors.iter().map(|error| fault(text, error))))?;
     if set.templates().next().is_some() {
-        return Err(refused([
-            "a policy with `?principal` or `?resource` needs somebody to fill it in, and nobody does",
-        ]));
+        return Err(refused(["policy templates (`?principal`, `?resource`) are not supported"]));
     }
     let found = Validator::new(schema()?.clone()).validate(&set, ValidationMode::Strict);
     let is_accepted = match warnings {

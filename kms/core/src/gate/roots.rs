@@ -73,11 +73,11 @@ impl Roots {
                 let key = Key::of(key).ok()?;
                 Some(Root { id: name.parse().ok()?, made_ms: u64::from_le_bytes(*made), key })
             };
-            roots.push(parts().ok_or_else(|| damaged(path, "it is no root key"))?);
+            roots.push(parts().ok_or_else(|| damaged(path, "it is not a root key"))?);
             Ok(())
         })?;
         listed += each(context, &RecordPath::new("tokens/revoked")?, |path, name, _| {
-            revoked.insert(name.parse().map_err(|_| damaged(path, "it is no token's id"))?);
+            revoked.insert(name.parse().map_err(|_| damaged(path, "its name is not a token id"))?);
             Ok(())
         })?;
         listed += each(context, &RecordPath::new("tokens/cut")?, |path, name, plain| {
@@ -130,7 +130,9 @@ impl Roots {
     pub fn retire(&self, context: &StoreContext, id: RootId) -> Result<(), Error> {
         let is_there = self.read(|roots| roots.iter().skip(1).any(|root| root.id == id));
         if !is_there {
-            return Err(Error::Parameter(format!("{id} is no older root key; make another first")));
+            return Err(Error::Parameter(format!(
+                "{id} is not an older root key; the newest one cannot be retired before another is made"
+            )));
         }
         // Forget the root key even if the store fails: it must not be used from here on.
         let forget = |root: &Root| root.id != id;
@@ -151,7 +153,7 @@ impl Roots {
             Some(root) => {
                 Token::mint(root.id.0, root.key.bytes()?, TokenId(id), principal.clone(), caveats)
             }
-            None => Err(Error::Parameter("there is no root key".to_owned())),
+            None => Err(Error::Parameter("the service has no root key".to_owned())),
         })
     }
 
@@ -288,7 +290,7 @@ impl FromStr for RootId {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         of_hex(text).map(RootId).ok_or_else(|| {
-            Error::Parameter("that is no root key's id; expected 16 digits 0-9 a-f".to_owned())
+            Error::Parameter("invalid root key id; expected 16 digits 0-9 a-f".to_owned())
         })
     }
 }

@@ -184,9 +184,7 @@ impl FromStr for Token {
     /// Error messages do not repeat any part of the text.
     fn from_str(text: &str) -> Result<Self, Error> {
         read(text).ok_or_else(|| {
-            Error::Parameter(
-                "that is no token; expected gbk1. and what it was given out with".to_owned(),
-            )
+            Error::Parameter("invalid token; expected gbk1. followed by base64url".to_owned())
         })
     }
 }
@@ -208,7 +206,7 @@ impl FromStr for TokenId {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         of_hex(text).map(TokenId).ok_or_else(|| {
-            Error::Parameter("that is no token's id; expected 32 digits 0-9 a-f".to_owned())
+            Error::Parameter("invalid token id; expected 32 digits 0-9 a-f".to_owned())
         })
     }
 }

@@ -231,7 +231,7 @@ impl FromStr for Conformance {
                 "no key here is `{text}`: keys are held in software, by no validated module"
             )),
             _ => Error::Parameter(format!(
-                "`{text}` is no label of conformance; expected cnsa2, fips-alg or software"
+                "unknown conformance label `{text}`; expected cnsa2, fips-alg or software"
             )),
         })
     }

@@ -624,7 +624,7 @@ pub fn check_jwt_limit(
 
 fn mu_or_jwt() -> Error {
     Error::Unsupported(
-        "a key has `mu_required` or `jwt_max_lifetime_s`, and not both: the service reads the claims of what it signs as a token"
+        "a key cannot have both `mu_required` and `jwt_max_lifetime_s`: to sign a token, the service has to read its claims"
             .to_owned(),
     )
 }

@@ -70,7 +70,7 @@ impl Kms {
             SettleOutcome::Conflict(_) => Err(Error::Conflict),
             // If the block was reserved, it is lost.
             SettleOutcome::Unknown => {
-                let why = "nobody knows whether messages were reserved; try again".to_owned();
+                let why = "the outcome of reserving messages is unknown; try again".to_owned();
                 Err(StoreError::Unavailable(why).into())
             }
         }

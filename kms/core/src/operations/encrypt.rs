@@ -117,7 +117,8 @@ impl Kms {
 pub(super) fn check_beside(beside: &[u8]) -> Result<(), Error> {
     match beside.starts_with(WRAPPED) {
         true => {
-            let why = "what stands beside it begins as that of wrapped keys does; unwrap those";
+            let why =
+                "the associated data has the prefix of wrapped keys; use `unwrap` for wrapped keys";
             Err(Error::Parameter(why.to_owned()))
         }
         false => Ok(()),

@@ -181,7 +181,7 @@ impl Kms {
             Import::Pkcs8(der) => match self.of_file(algorithm, der)? {
                 AnyKey::Private(pair) => pair,
                 AnyKey::Public(_) => {
-                    let why = "that is a public key; expected a private one in PKCS#8";
+                    let why = "the key is a public key; expected a private key in PKCS#8";
                     return Err(Error::Parameter(why.to_owned()));
                 }
             },
@@ -274,7 +274,7 @@ fn without_padding(secret: &[u8]) -> &[u8] {
 
 /// The error for a wrapped key within a wrapped key.
 fn wrapped_twice() -> Error {
-    Error::Parameter("a key that is wrapped twice".to_owned())
+    Error::Parameter("the key is wrapped twice".to_owned())
 }
 
 fn brought_rsa(size: Rsa, import: Import<'_>) -> Result<New, Error> {

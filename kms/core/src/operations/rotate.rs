@@ -41,7 +41,7 @@ impl Kms {
         };
         match version.material.is_public() {
             true => Err(Error::Unsupported(
-                "the key is a public one that somebody brought: whoever has its private half rotates it, and brings the next version"
+                "the key is an imported public key: rotate it where its private key is, and import the next version"
                     .to_owned(),
             )),
             false => Ok(Some(version.version.clone())),

@@ -347,7 +347,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> Store for Authenticate
                 Err(error) => return Err(StoreError::Corrupt(error.to_string())),
             }
         }
-        Err(StoreError::Unavailable("others change it again and again".to_owned()))
+        Err(StoreError::Unavailable("concurrent changes keep interfering; try again".to_owned()))
     }
 
     fn format(&self) -> u64 {

@@ -297,9 +297,7 @@ fn understood(value: &[u8]) -> Result<Config, SealError> {
     let config: Config =
         serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
     if config.format < WITHOUT_MANIFEST || config.root != ROOT || config.slots.len() > SLOTS_MAX {
-        return Err(damaged(
-            "a format, a root key or a number of slots that there is not".to_owned(),
-        ));
+        return Err(damaged("unknown format, root key version or number of slots".to_owned()));
     }
     for slot in &config.slots {
         let can_be = match slot.way {

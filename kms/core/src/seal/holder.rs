@@ -51,7 +51,7 @@ impl Holder {
         match engine.derive(&own, &peer) {
             Ok(_) => Ok(Holder { key: key.clone(), spki: recipient.spki().to_vec() }),
             Err(gabion_engine::Error::Input(_)) => {
-                Err(refused("its part of X25519 is of small order; have another one made"))
+                Err(refused("its X25519 part has a small order; generate another key"))
             }
             Err(error) => Err(error.into()),
         }

@@ -97,7 +97,7 @@ impl Sealer {
         match store.identity().id == self.store {
             false => Err(SealError::Parameter("the seal is that of another store")),
             true if is_lost => Err(SealError::Parameter(
-                "the store outlives a root key that is written nowhere; give it a seal",
+                "the store outlives the process, so a root key in memory is not enough; give it a seal",
             )),
             true => Ok(()),
         }
@@ -175,8 +175,9 @@ impl Sealer {
             Some(&WITHOUT_MANIFEST) => Ok(()),
             Some(_) | None => Err(Error::Integrity {
                 path: path.to_string(),
-                reason: "it was written beside a manifest of all records, which was removed; restore a backup"
-                    .to_owned(),
+                reason:
+                    "it was written in a store with a manifest, which was removed; restore a backup"
+                        .to_owned(),
             }),
         }
     }

@@ -25,7 +25,7 @@ impl Key {
     pub(super) fn filled<E: From<SealError>>(
         fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let no_memory = || SealError::Resource("there is no memory for a key".to_owned());
+        let no_memory = || SealError::Resource("no memory for a key".to_owned());
         let mut key = Key(Pages::new(32).ok_or_else(no_memory)?);
         let bytes = key.0.bytes_mut().and_then(|bytes| bytes.first_chunk_mut());
         fill(bytes.ok_or_else(no_memory)?)?;

@@ -678,7 +678,7 @@ fn check_free(path: &Path) -> Result<(), StoreError> {
 
 /// Returns SQLite's URI for a file that no process writes to (https://www.sqlite.org/uri.html).
 fn uri_of(path: &Path) -> Result<String, StoreError> {
-    let not_text = || StoreError::NotAStore(format!("`{}` is no text", path.display()));
+    let not_text = || StoreError::NotAStore(format!("the path `{}` is not UTF-8", path.display()));
     let mut uri = "file:".to_owned();
     for part in path.to_str().ok_or_else(not_text)?.chars() {
         match part {

@@ -203,7 +203,7 @@ impl Recipient {
                     false => Err(refused(expected)),
                 }
             }
-            _ => Err(refused("that is a private key; expected the public half")),
+            _ => Err(refused("it is a private key; expected the public key")),
         }
     }
 

@@ -264,7 +264,10 @@ fn keys_are_their_owners_and_show_nothing() {
         other[place] ^= 1;
         fs::write(&at, &other).unwrap();
         let error = store_error(PeriodKey::read(&at)).to_string();
-        assert!(error.contains("no key of a period") && !error.contains(secret), "{error}");
+        assert!(
+            error.contains("not the key of a backup period") && !error.contains(secret),
+            "{error}"
+        );
     }
     fs::write(&at, "x".repeat(5000)).unwrap();
     assert!(matches!(store_error(place.periods.all()), StoreError::Backup { .. }));

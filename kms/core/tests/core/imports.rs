@@ -169,7 +169,7 @@ fn a_public_key_is_rotated_by_importing_its_private_half() {
         let id = here.import(&new(name, name), brought(0)).unwrap().key;
         let refused = here.rotate(&id).err().unwrap();
         assert_eq!(refused.code(), Code::Unsupported);
-        assert!(refused.to_string().contains("brings the next version"), "{refused}");
+        assert!(refused.to_string().contains("import the next version"), "{refused}");
         assert_eq!(here.import_version(&id, brought(1)).unwrap().version, 2);
         assert_eq!(code(here.rotate(&id)), Code::Unsupported);
     }

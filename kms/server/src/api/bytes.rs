@@ -35,5 +35,5 @@ pub fn missing(field: &str) -> Problem {
 }
 
 fn no_base64(field: &str) -> Problem {
-    Problem::malformed(format!("`{field}` is no base64"))
+    Problem::malformed(format!("`{field}` is not base64"))
 }

@@ -27,7 +27,7 @@ pub struct IdempotentRoute {
 /// The query parameter, and its description.
 pub const OP_ID: (&str, &str) = (
     "op_id",
-    "The caller's name for this change: sent again with the same credential within 24 hours, the change is not made again and has the same answer. A secret answer is given once only.",
+    "An idempotency key: if the change is repeated with the same credential within 24 hours, it is not made again and has the same answer. A secret answer is returned only once.",
 );
 
 /// Runs a handler, or replays the answer of the same `op_id`.

@@ -81,7 +81,7 @@ impl Input {
                 Ok(Input::Prehash { context, hash, digest: bytes("digest", digest)? })
             }
             (None, Some(_), None) => {
-                Err(Problem::bad("`digest` needs `prehash`, which says what made it"))
+                Err(Problem::bad("`digest` needs `prehash`, the hash that made it"))
             }
             (Some(_), Some(_), _) => Err(Problem::bad("expected one of `message` and `digest`")),
             (None, None, _) => {

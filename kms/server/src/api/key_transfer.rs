@@ -132,7 +132,7 @@ impl KeyMaterial {
         algorithm: impl FnOnce() -> Result<KeyAlgorithm, Problem>,
     ) -> Result<Self, Problem> {
         if fields.wrapped.is_none() && (fields.wrapping.is_some() || fields.form.is_some()) {
-            return Err(Problem::bad("`wrapping` and `form` are of what is `wrapped`"));
+            return Err(Problem::bad("`wrapping` and `form` are only allowed with `wrapped`"));
         }
         match (fields.raw, fields.pkcs8, fields.public, fields.wrapped) {
             (Some(raw), None, None, None) => Ok(KeyMaterial::Raw(secret("raw", raw)?)),

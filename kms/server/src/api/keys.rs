@@ -126,14 +126,10 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
         }
     };
     if asked.exportable == Some(false) {
-        return Err(Problem::bad(
-            "`exportable` is true or left out: what was allowed once stays so",
-        ));
+        return Err(Problem::bad("`exportable` can only be true: it cannot be undone"));
     }
     if asked.mu_required == Some(false) {
-        return Err(Problem::bad(
-            "`mu_required` is true or left out: what was required once stays so",
-        ));
+        return Err(Problem::bad("`mu_required` can only be true: it cannot be undone"));
     }
     let mut changes: Vec<KeyChange> = minima
         .into_iter()
@@ -192,7 +188,7 @@ pub fn destroy(call: &Call) -> Result<Reply, Problem> {
     }
     if call.query.text("op_id").is_some() {
         return Err(Problem::bad("`op_id` is not for `expire_backups`")
-            .hint("ask again by the key's id, as often as you like: it goes on where it stopped"));
+            .hint("repeat the request with the key's id to continue"));
     }
     // Check everything else before the key is destroyed.
     let (backups, file) = call.state.host.maintenance.backups()?;

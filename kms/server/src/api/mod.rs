@@ -161,7 +161,7 @@ impl Call {
 }
 
 fn nobody() -> Problem {
-    Problem::internal("nobody asked who the caller is")
+    Problem::internal("the route does not authenticate its caller")
 }
 
 /// Selects a key by its name within a tenant, or by its id.

@@ -112,7 +112,7 @@ impl PolicyQuestion {
             (Some(_), None) => return Err(Problem::bad("missing field `action`")),
         };
         let address = asked.address.as_deref().map(str::parse::<IpAddr>).transpose();
-        let address = address.map_err(|_| Problem::bad("`address` is no address"))?;
+        let address = address.map_err(|_| Problem::bad("`address` is not an IP address"))?;
         let peer = Peer { address, certificate: None };
         let is_certificate = match asked.method.as_deref() {
             None | Some("token") => false,

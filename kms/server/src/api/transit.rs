@@ -105,7 +105,7 @@ fn rotate_period(value: Option<&Scalar>) -> Result<Option<u64>, Problem> {
         Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
     };
     let expected = "seconds, or a text such as 24h or 30d; 0: never";
-    let wrong = || Problem::bad(format!("`auto_rotate_period` is no time; expected {expected}"));
+    let wrong = || Problem::bad(format!("invalid `auto_rotate_period`; expected {expected}"));
     seconds.map(Some).ok_or_else(wrong)
 }
 
@@ -113,7 +113,7 @@ fn rotate_period(value: Option<&Scalar>) -> Result<Option<u64>, Problem> {
 fn version(number: Option<Number>) -> Result<Option<u32>, Problem> {
     let Some(Number(number)) = number else { return Ok(None) };
     let version = u32::try_from(number);
-    let version = version.map_err(|_| Problem::bad(format!("{number} is no version")))?;
+    let version = version.map_err(|_| Problem::bad(format!("{number} is not a version")))?;
     Ok(Some(version).filter(|&version| version != 0))
 }
 

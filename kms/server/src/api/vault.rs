@@ -146,7 +146,7 @@ pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
         return Err(Problem::unsupported(why));
     }
     let (Method::Token { id }, Some(expires)) = (who.method(), expires_ms(who)) else {
-        return Err(Problem::bad("there is no token"));
+        return Err(Problem::bad("the request has no token"));
     };
     let left = expires.saturating_sub(now_ms()) / 1000;
     let wanted = increment.as_ref().map(|of| seconds(&of.0)).transpose()?.unwrap_or(0);
@@ -154,7 +154,7 @@ pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
         let why = format!(
             "`increment` of {wanted} s is not supported: the token ends in {left} s, and its end does not move"
         );
-        return Err(Problem::unsupported(why).hint("have another token made"));
+        return Err(Problem::unsupported(why).hint("request a new token"));
     }
     Reply::json(&json!({
         "request_id": call.id,
@@ -163,7 +163,7 @@ pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
         "lease_duration": 0,
         "data": null,
         "wrap_info": null,
-        "warnings": ["a token's end does not move; lease_duration is what is left of its life"],
+        "warnings": ["the expiry of a token cannot be extended; lease_duration is its remaining lifetime"],
         "auth": {
             // The holder has the token already, so it is not returned.
             "client_token": "",
@@ -215,7 +215,9 @@ fn seconds(value: &Value) -> Result<u64, Problem> {
         Value::String(text) => of_text(text),
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     };
-    seconds.ok_or_else(|| Problem::bad("`increment` is no time; expected such as 3600 or \"1h\""))
+    seconds.ok_or_else(|| {
+        Problem::bad("invalid `increment`; expected a duration such as 3600 or \"1h\"")
+    })
 }
 
 pub fn lookup_self(call: &Call) -> Result<Reply, Problem> {

@@ -34,7 +34,7 @@ fn document() -> Value {
         "info": {
             "title": "Gabion key management service",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Bytes are base64 with padding. Requests refuse what they do not know, by name.",
+            "description": "Bytes are base64 with padding. Requests with unknown fields or parameters are rejected, by name.",
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
         "paths": paths,

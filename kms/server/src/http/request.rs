@@ -308,9 +308,11 @@ fn admit(
                 (Some(token), _) => service.authenticate(token, &from.peer)?,
                 (None, Some(Ok(name))) => service.of_certificate(name.clone(), &from.peer),
                 (None, Some(Err(why))) => {
-                    return Err(Problem::unauthenticated(&format!("there is no token, and {why}")));
+                    return Err(Problem::unauthenticated(&format!(
+                        "the request has no token, and {why}"
+                    )));
                 }
-                (None, None) => return Err(Problem::unauthenticated("there is no token")),
+                (None, None) => return Err(Problem::unauthenticated("the request has no token")),
             };
             Some((service, who))
         }
@@ -412,7 +414,7 @@ fn token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 /// Returns the tenant from Vault's namespace field.
 fn namespace(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("x-vault-namespace") else { return Ok(None) };
-    let text = value.to_str().map_err(|_| Problem::bad("X-Vault-Namespace is no text"))?;
+    let text = value.to_str().map_err(|_| Problem::bad("X-Vault-Namespace is not text"))?;
     let name = text.trim_matches('/');
     Ok(Some(name.to_owned()).filter(|name| !name.is_empty()))
 }

@@ -108,7 +108,7 @@ pub fn check(folder: &Path, service: &Service) -> Result<(), gabion_kms::Error> 
     .map_err(|error| refused(error.to_string()))?;
     let log = service.log();
     let known = Checkpoint::read(&log.vkeys(), &note)?;
-    let known = known.ok_or_else(|| refused("it is no checkpoint of this log".to_owned()))?;
+    let known = known.ok_or_else(|| refused("it is not a checkpoint of this log".to_owned()))?;
     let size = log.size();
     if size < known.size {
         let was = known.size;

@@ -174,6 +174,6 @@ pub fn certificate_end_ms(pem: &[u8]) -> Option<u64> {
 fn digest_of(pem: &[u8]) -> Result<[u8; 32], Error> {
     let certificate = CertificateDer::from_pem_slice(pem);
     let certificate = certificate
-        .map_err(|error| Error::Settings(format!("that is no certificate of PEM: {error}")))?;
+        .map_err(|error| Error::Settings(format!("not a certificate in PEM: {error}")))?;
     Ok(Sha256::digest(&certificate).into())
 }

@@ -314,6 +314,6 @@ fn permit(of: &AdministrationPermit) -> native::AdministrationPermit {
 fn digest(text: &str) -> Result<[u8; 32], Problem> {
     match format!("cnf={text}").parse()? {
         gate::Caveat::Cnf(digest) => Ok(digest),
-        _ => Err(Problem::bad("`cnf` is no SHA-256 in hexadecimal")),
+        _ => Err(Problem::bad("`cnf` is not a SHA-256 in hexadecimal")),
     }
 }

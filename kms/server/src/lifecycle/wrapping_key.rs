@@ -150,7 +150,7 @@ fn keep(service: &Weak<Service>, pair: &PrivateKey) -> Result<(), Error> {
 
 fn busy() -> Problem {
     Problem::busy("the service's RSA key is being made, which takes seconds", AGAIN_S)
-        .hint("ask again; keys are wrapped for X-Wing's at once")
+        .hint("retry later, or wrap keys for the X-Wing key, which is available at once")
 }
 
 #[cfg(test)]

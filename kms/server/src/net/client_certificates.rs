@@ -67,7 +67,7 @@ impl ClientVerifier {
         let validities = found.iter().filter_map(|der| tls_files::of_certificate(der)).collect();
         let mut roots = RootCertStore::empty();
         if roots.add_parsable_certificates(found).0 == 0 {
-            return Err(wrong("there is no certificate in it".to_owned()));
+            return Err(wrong("it contains no certificate".to_owned()));
         }
         let (verifier, lists) = made(Arc::new(roots), lists, provider)?;
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -111,7 +111,7 @@ fn made(
             CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
         let found = found.map_err(|error| wrong(error.to_string()))?;
         if found.is_empty() {
-            return Err(wrong("there is no list of revoked certificates in it".to_owned()));
+            return Err(wrong("it contains no revocation list".to_owned()));
         }
         validities.extend(found.iter().filter_map(|der| tls_files::of_list(der)));
         builder = builder.with_crls(found).enforce_revocation_expiration();

@@ -44,7 +44,7 @@ impl ConnectionPeer {
 /// Returns the principal in a certificate: its only URI, or without URIs its only DNS name. Common
 /// names are ignored, because authorities vouch only for the others (RFC 9525).
 fn named(certificate: &CertificateDer<'_>) -> Result<Principal, &'static str> {
-    let unreadable = |_| "the certificate can't be read";
+    let unreadable = |_| "the certificate cannot be parsed";
     let certificate = EndEntityCert::try_from(certificate).map_err(unreadable)?;
     let uris: Vec<&str> = certificate.valid_uri_names().collect();
     let names: Vec<&str> = match uris.is_empty() {
@@ -53,7 +53,7 @@ fn named(certificate: &CertificateDer<'_>) -> Result<Principal, &'static str> {
     };
     match names[..] {
         [name] => Principal::new(name)
-            .map_err(|_| "the name in the certificate is no principal's: 1 to 255 of 0-9 A-Z a-z _ . : / @ + -"),
+            .map_err(|_| "the name in the certificate is not a valid principal: expected 1 to 255 of 0-9 A-Z a-z _ . : / @ + -"),
         [] => Err("the certificate has neither a URI nor a DNS name as a subject alternative name"),
         [_, _, ..] => Err("the certificate has several names; expected one URI, or one DNS name"),
     }

@@ -231,7 +231,7 @@ impl Tls {
                 let is_new = watched.failed.as_ref().is_none_or(|(before, _)| *before != why);
                 if is_forced || is_new {
                     self.tell(&format!(
-                        "warning: tls_reload_failing: {why}; what was there before stays in use"
+                        "warning: tls_reload_failing: {why}; the previous files stay in use"
                     ));
                 }
                 watched.failed = Some((why, Instant::now()));
@@ -346,7 +346,7 @@ fn identity(files: &Files, provider: &CryptoProvider) -> Result<Identity, Error>
     let mut validities = chain.iter().map(|der| tls_files::of_certificate(der));
     // The chain expires with its first certificate to expire.
     let Some(first) = validities.next() else {
-        return Err(of_certificate("there is no certificate in it"));
+        return Err(of_certificate("it contains no certificate"));
     };
     let validity = validities
         .fold(first, |all, one| Some(all?.and(one?)))

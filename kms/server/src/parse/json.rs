@@ -41,7 +41,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     Extent::of(body).check()?;
     // serde would also accept fields in order, as an array. Clients need only one form.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(Problem::bad("the body is no JSON object"));
+        return Err(Problem::bad("the body is not a JSON object"));
     }
     serde_json::from_slice(body).map_err(|error| Problem::bad(shortened(&error)))
 }
@@ -211,9 +211,9 @@ mod tests {
             (r#"{"version":"1"}"#, "string"),
             (r#"{"version":1} x"#, "trailing"),
             (r#"{"version":1"#, "EOF"),
-            (r#"[1]"#, "no JSON object"),
+            (r#"[1]"#, "not a JSON object"),
             ("", "missing field `version`"),
-            ("\u{feff}{}", "no JSON object"),
+            ("\u{feff}{}", "not a JSON object"),
         ] {
             let problem = read::<OfVersion>(body.as_bytes()).unwrap_err();
             assert!(problem.message.contains(says), "{body}: {}", problem.message);

@@ -76,7 +76,7 @@ impl Query {
         let Some(text) = self.text(name) else { return Ok(None) };
         let number = text.parse().ok().filter(|number: &N| *number <= most);
         number.map(Some).ok_or_else(|| {
-            Problem::bad(format!("the parameter `{name}` is no number from 0 to {most}"))
+            Problem::bad(format!("invalid parameter `{name}`; expected a number from 0 to {most}"))
         })
     }
 }
@@ -86,7 +86,7 @@ impl Query {
 /// # Errors
 /// A malformed escape; bytes that are not UTF-8.
 pub fn percent_decode(text: &str) -> Result<String, Problem> {
-    let refused = || Problem::bad("the path or a parameter has an escape that is none");
+    let refused = || Problem::bad("the path or a parameter has a malformed percent escape");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, more)) = rest.split_first() {

@@ -57,14 +57,14 @@ fn rsa_wrapped_keys_are_imported() {
         (json!({"ciphertext": aes, "hash_function": "SHA512"}), "decrypt_failed"),
         (json!({"ciphertext": aes, "hash_function": "SHA1"}), "unsupported"),
         (json!({"ciphertext": aes, "hash_function": "MD5"}), "unknown `hash_function`"),
-        (json!({"ciphertext": "*"}), "`ciphertext` is no base64"),
+        (json!({"ciphertext": "*"}), "`ciphertext` is not base64"),
         (json!({"ciphertext": aes, "public_key": pem}), "expected one of"),
         (json!({}), "expected one of"),
         (json!({"ciphertext": aes, "exportable": true}), "unsupported: `exportable`"),
         (json!({"ciphertext": aes, "allow_plaintext_backup": true}), "unsupported"),
         (json!({"ciphertext": aes, "cipertext": aes}), "unknown field `cipertext`"),
         (json!({"ciphertext": aes, "type": "ed25519"}), "bad_request"),
-        (json!({"public_key": "x", "type": "ed25519"}), "no PEM"),
+        (json!({"public_key": "x", "type": "ed25519"}), "not a public key in PEM"),
         (json!({"public_key": pem, "type": "ed25519"}), "bad_request"),
     ] {
         let said = refused(local.ask("POST", &path("x", "import"), &body), 400);

@@ -106,7 +106,7 @@ fn mu_that_does_not_fit_is_refused() {
         (Sign { mu: Some(encode(&[7; 63])), ..good() }, "bad_request", "63 bytes; expected 64"),
         (Sign { mu: Some(encode(&[7; 65])), ..good() }, "bad_request", "65 bytes; expected 64"),
         (Sign { mu: Some(String::new()), ..good() }, "bad_request", "0 bytes; expected 64"),
-        (Sign { mu: Some("x".to_owned()), ..good() }, "malformed", "`mu` is no base64"),
+        (Sign { mu: Some("x".to_owned()), ..good() }, "malformed", "`mu` is not base64"),
         (Sign { message: text(), ..good() }, "bad_request", "expected one of"),
         (Sign { digest: text(), ..good() }, "bad_request", "expected one of"),
         (Sign { prehash: Some("SHA2-512".to_owned()), ..good() }, "bad_request", "expected one of"),

@@ -53,7 +53,7 @@ fn policy_errors_name_line_and_column() {
     for (body, says) in [
         (json!({"action": "sign"}), "missing field `principal`"),
         (json!({"principal": "a"}), "missing field `action`"),
-        (json!({"principal": "a", "action": "sing", "key": "k"}), "no action"),
+        (json!({"principal": "a", "action": "sing", "key": "k"}), "unknown action"),
         (json!({"principal": "a", "action": "sign"}), "missing field `key`"),
         (json!({"key": "k"}), "missing fields"),
         (json!({"principal": "a", "action": "sign", "key": "k", "method": "x"}), "`method`"),

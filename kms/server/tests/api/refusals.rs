@@ -52,7 +52,7 @@ fn unknown_fields_and_algorithms_are_refused_by_name() {
         ("/v1/kms/keys?after=x", json!({}), "unknown parameter `after`"),
         ("/v1/kms/keys/release/rotate", json!({"version": 2}), "unknown field `version`"),
         ("/v1/kms/keys/release/config", json!({"min_sing": 2}), "unknown field `min_sing`"),
-        ("/v1/kms/sign", json!([["release", message]]), "no JSON object"),
+        ("/v1/kms/sign", json!([["release", message]]), "not a JSON object"),
     ] {
         let problem = refused(client.post::<Value>(path, &body));
         assert_eq!(problem.code, "bad_request", "{body}");

@@ -67,10 +67,10 @@ fn keys_have_vaults_types_openbaos_and_ours() {
     for (body, says) in [
         (
             json!({"type": "aes128-cmac"}),
-            "unsupported: there are no keys of the type `aes128-cmac`",
+            "unsupported: keys of the type `aes128-cmac` are not supported",
         ),
         (json!({"type": "hmac", "key_size": 64}), "unsupported: `key_size`"),
-        (json!({"type": "ml-kem-768"}), "unsupported: there are no keys of the type"),
+        (json!({"type": "ml-kem-768"}), "unsupported: keys of the type"),
         (json!({"type": "rsa-1024"}), "unknown key type"),
         (json!({"type": "nonsense"}), "unknown key type"),
         (json!({"type": "ed25519", "derived": "true"}), "unsupported: `derived`"),
@@ -80,19 +80,10 @@ fn keys_have_vaults_types_openbaos_and_ours() {
             "a key is not rotated every 3540 s",
         ),
         (json!({"type": "ed25519", "auto_rotate_period": 1}), "a key is not rotated every 1 s"),
-        (
-            json!({"type": "ed25519", "auto_rotate_period": "soon"}),
-            "`auto_rotate_period` is no time",
-        ),
-        (
-            json!({"type": "ed25519", "auto_rotate_period": -3600}),
-            "`auto_rotate_period` is no time",
-        ),
-        (
-            json!({"type": "ed25519", "auto_rotate_period": 3600.5}),
-            "`auto_rotate_period` is no time",
-        ),
-        (json!({"type": "ed25519", "auto_rotate_period": true}), "`auto_rotate_period` is no time"),
+        (json!({"type": "ed25519", "auto_rotate_period": "soon"}), "invalid `auto_rotate_period`"),
+        (json!({"type": "ed25519", "auto_rotate_period": -3600}), "invalid `auto_rotate_period`"),
+        (json!({"type": "ed25519", "auto_rotate_period": 3600.5}), "invalid `auto_rotate_period`"),
+        (json!({"type": "ed25519", "auto_rotate_period": true}), "invalid `auto_rotate_period`"),
         (json!({"type": "ed25519", "name": "y"}), "`name` is another one"),
         (json!({"type": "ed25519", "tpye": "x"}), "unknown field `tpye`"),
     ] {
@@ -242,7 +233,7 @@ fn openbao_5_an_item_that_failed_has_no_version() {
     let local = with_keys(&[("k", "ed25519")]);
     let body = json!({"batch_input": [{"input": "*"}, {"input": encode(b"m")}]});
     let results = data(local.ask("POST", "/v1/transit/sign/k", &body))["batch_results"].clone();
-    assert_eq!(results[0], json!({"error": "malformed: `input` is no base64"}));
+    assert_eq!(results[0], json!({"error": "malformed: `input` is not base64"}));
     assert_eq!(results[1]["key_version"], 1);
 }
 

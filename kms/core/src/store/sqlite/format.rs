@@ -65,7 +65,9 @@ impl SqliteStore {
                 Err(error) => return Err(error),
             }
         }
-        let why = format!("{COPIES_MAX} copies of format {format} are beside it; move them away");
+        let why = format!(
+            "the store's folder has {COPIES_MAX} copies of format {format}; move them away"
+        );
         Err(StoreError::Unavailable(why))
     }
 }

@@ -194,7 +194,7 @@ pub fn random(call: &Call) -> Result<Reply, Problem> {
     let in_path = match count {
         "" => None,
         text => Some(
-            text.parse().map_err(|_| Problem::bad(format!("`{text}` is no number of bytes")))?,
+            text.parse().map_err(|_| Problem::bad(format!("`{text}` is not a number of bytes")))?,
         ),
     };
     let len = in_path.or(asked.bytes.map(|bytes| bytes.0)).unwrap_or(i64::from(RANDOM));
@@ -243,7 +243,7 @@ fn if_some_failed(code: Option<Number>) -> Result<Option<u16>, Problem> {
         // The excluded statuses have no body.
         Ok(code @ 200..=599) if !matches!(code, 204 | 205 | 304) => Ok(Some(code)),
         Ok(_) | Err(_) => Err(Problem::bad(format!(
-            "`partial_failure_response_code` {code} is no status of an answer; expected 200 to 599"
+            "invalid `partial_failure_response_code` {code}; expected a status with a body, 200 to 599"
         ))),
     }
 }

@@ -96,7 +96,7 @@ impl KeyMaterial {
             }
             (None, Some(pem)) => {
                 let der = decode_pem(&pem);
-                let refused = || Problem::malformed("`public_key` is no PEM of a public key");
+                let refused = || Problem::malformed("`public_key` is not a public key in PEM");
                 Ok(KeyMaterial::Spki(der.ok_or_else(refused)?))
             }
             (_, _) => Err(Problem::bad("expected one of `ciphertext` and `public_key`")),

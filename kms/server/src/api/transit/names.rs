@@ -47,7 +47,7 @@ pub fn algorithm(of: Option<&str>, set: Option<&str>) -> Result<KeyAlgorithm, Pr
 }
 
 fn not_yet(of: &str) -> Problem {
-    Problem::unsupported(format!("there are no keys of the type `{of}` yet"))
+    Problem::unsupported(format!("keys of the type `{of}` are not supported"))
 }
 
 /// Returns Vault's type of an algorithm, and the parameter set if it has one.

@@ -37,7 +37,7 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
         "" => None,
         "latest" => Some(key.latest),
         text => Some(text.parse().map_err(|_| {
-            Problem::bad(format!("`{text}` is no version; expected a number, or latest"))
+            Problem::bad(format!("`{text}` is not a version; expected a number, or latest"))
         })?),
     };
     let oldest = key.min_verify.max(key.min_available);
@@ -54,7 +54,7 @@ pub fn export(call: &Call) -> Result<Reply, Problem> {
     let keys: Map<String, Value> =
         found.iter().map(|public| (number(public), public_key(public, &key.id))).collect();
     if let (Some(only), true) = (only, keys.is_empty()) {
-        return Err(Problem::bad(format!("there is no version {only} of the key")));
+        return Err(Problem::bad(format!("the key has no version {only}")));
     }
     let (of, _) = names::type_of(key.id.algorithm);
     vault::data(
