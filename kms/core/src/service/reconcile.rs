@@ -110,8 +110,8 @@ impl LogTail {
                 self.has_changes = true;
                 let at = if key.is_empty() { "" } else { " of " };
                 let line =
-                    format!("what came of `{action}`{at}{key} is not known (record {index})");
-                return self.look(format!("{line}: do it again, if it is to hold"));
+                    format!("the outcome of `{action}`{at}{key} is unknown (record {index})");
+                return self.look(format!("{line}: repeat it if it should apply"));
             }
             Outcome::Begun
             | Outcome::Replayed
@@ -253,7 +253,7 @@ impl LogTail {
             Some(_) => {}
             None if is_local && record.request_id == RECOVER_ADMIN => self.recovered = Some(None),
             None if record.method == key => self.look(format!(
-                "one of the tokens {id} was revoked by whoever had it (record {index}); an older program did not say which: revoke \
+                "one of the tokens {id} was revoked by its holder (record {index}); an older program did not say which: revoke \
                  all of them, if in doubt (`gabion kms token revoke {id}`)"
             )),
             None => *self.unclear.entry(id).or_default() += 1,
@@ -263,7 +263,7 @@ impl LogTail {
     /// Reports that an older program did not record enough.
     fn untold(&mut self, index: u64, what: &str, key: &str, verb: &str) {
         self.look(format!(
-            "somebody {what} {key} (record {index}); an older program did not say more: look, and `gabion kms key {verb}` again"
+            "a caller {what} {key} (record {index}); an older program did not record the details: check the key, and repeat `gabion kms key {verb}` if needed"
         ));
     }
 }
@@ -345,10 +345,10 @@ impl Service {
         self.kms.context().records.upgrade_told()?;
         let at = match &upgrade.copy {
             Some(copy) => format!("in {}", copy.display()),
-            None => "beside it".to_owned(),
+            None => "next to it".to_owned(),
         };
         self.reconciled.upgraded = Some(format!(
-            "the store has format {FORMAT}, which older programs refuse; a copy of the older store is {at}: delete it when you need it no more"
+            "the store has format {FORMAT}, which older programs refuse; a copy of the older store is {at}: delete it when you no longer need it"
         ));
         Ok(())
     }

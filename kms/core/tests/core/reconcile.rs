@@ -635,11 +635,11 @@ fn reconcile_reads_records_of_older_programs() {
     let left = service.reconcile_report().left.clone();
     for what in [
         format!("the token {} was made or revoked", once.id()),
-        format!("one of the tokens {} was revoked by whoever had it", own.id()),
-        format!("somebody disabled a version of {id}"),
-        format!("somebody trimmed {id}"),
-        format!("somebody configured {id}"),
-        "what came of `disable` of k is not known".to_owned(),
+        format!("one of the tokens {} was revoked by its holder", own.id()),
+        format!("a caller disabled a version of {id}"),
+        format!("a caller trimmed {id}"),
+        format!("a caller configured {id}"),
+        "the outcome of `disable` of k is unknown".to_owned(),
         "the shares of the seal were dealt anew since".to_owned(),
     ] {
         assert_eq!(left.iter().filter(|line| line.contains(&what)).count(), 1, "{what}: {left:?}");

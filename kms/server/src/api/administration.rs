@@ -14,7 +14,7 @@ use super::{Call, Reply};
 use crate::parse::json;
 use crate::problem::Problem;
 
-/// The maximum number of records or entries in one answer.
+/// The maximum numbers of records and of entries in one answer.
 const RECORDS_MAX: u32 = 1000;
 const ENTRIES_MAX: u32 = 10_000;
 

@@ -13,12 +13,12 @@ use crate::problem::Problem;
 
 /// The query parameters of a set.
 pub const QUERY: &[(&str, &str)] = &[
-    ("kty", "Keys of these types alone, separated by commas: EC, OKP, RSA, AKP."),
-    ("alg", "Keys of these algorithms alone, separated by commas, such as ES256,EdDSA."),
-    ("key", "The versions of this key alone, by name."),
-    ("key_prefix", "Keys whose names begin so."),
-    ("limit", "Most keys of the answer, up to 1000; all of them if nothing is said."),
-    ("after", "Where to go on: `next` of the page before, NAME:VERSION."),
+    ("kty", "Only keys of these types, separated by commas: EC, OKP, RSA, AKP."),
+    ("alg", "Only keys of these algorithms, separated by commas, such as ES256,EdDSA."),
+    ("key", "Only the versions of this key, by name."),
+    ("key_prefix", "Only keys with this name prefix."),
+    ("limit", "The maximum number of keys in the answer, up to 1000; all keys by default."),
+    ("after", "The key after which to begin: `next` of the previous page, NAME:VERSION."),
 ];
 
 pub fn jwks(call: &Call) -> Result<Reply, Problem> {

@@ -41,23 +41,24 @@ pub struct StreamRequest {
     revision: u64,
 }
 
-const KEY: (&str, &str) = ("key", "The key, by name or id. It has to be there.");
-const TENANT: (&str, &str) = ("tenant", "Whose key it is, where it is given by name.");
-const VERSION: (&str, &str) = ("version", "The version; the newest one if none is named.");
+const KEY: (&str, &str) = ("key", "The key, by name or id. Required.");
+const TENANT: (&str, &str) = ("tenant", "The key's tenant, if the key is given by name.");
+const VERSION: (&str, &str) = ("version", "The version; the newest one by default.");
 const CONTEXT: (&str, &str) = ("context", "The context string, at most 255 bytes, in base64.");
 const PREHASH: (&str, &str) = ("prehash", "The hash of a pre-hash signature.");
-const PADDING: (&str, &str) = ("padding", "Of RSA alone: pss or pkcs1v15; pss if nothing is said.");
-const SALT_LENGTH: (&str, &str) = ("salt_length", "Of RSA's pss: bytes of the salt.");
+const PADDING: (&str, &str) = ("padding", "For RSA: pss or pkcs1v15; pss by default.");
+const SALT_LENGTH: (&str, &str) =
+    ("salt_length", "For RSA with pss: the length of the salt in bytes.");
 const MARSHALING: (&str, &str) = (
     super::signatures::MARSHALING,
-    "How the signature is written: asn1, or jws, which of ECDSA is r and s; asn1 if nothing is said.",
+    "The text form of the signature: asn1, the default, or jws, in which ECDSA signatures are r and s, concatenated.",
 );
 const SIGNATURE_BYTES: (&str, &str) = (
     "signature_bytes",
-    "How many bytes of the body are the signature, which stands before the message.",
+    "The size of the signature in bytes, which precedes the message in the body.",
 );
 const TAG_BYTES: (&str, &str) =
-    ("tag_bytes", "How many bytes of the body are the tag, which stands before the message.");
+    ("tag_bytes", "The size of the tag in bytes, which precedes the message in the body.");
 
 pub const SIGN: StreamHandler = StreamHandler {
     query: &[KEY, TENANT, VERSION, CONTEXT, PREHASH, PADDING, SALT_LENGTH, MARSHALING],

@@ -13,16 +13,16 @@ use crate::problem::Problem;
 
 /// The query parameters of `sys/health`: alternative statuses for load balancers.
 pub const HEALTH: &[(&str, &str)] = &[
-    ("activecode", "The status of a server that serves: 200."),
-    ("sealedcode", "The status of a sealed one: 503."),
-    ("uninitcode", "The status of one whose store has no seal: 501."),
-    ("standbyok", "Nothing here: there are no standbys."),
-    ("perfstandbyok", "Nothing here: there are no standbys."),
-    ("standbycode", "Nothing here: there are no standbys."),
-    ("drsecondarycode", "Nothing here: there are no standbys."),
-    ("performancestandbycode", "Nothing here: there are no standbys."),
-    ("removedcode", "Nothing here: there are no standbys."),
-    ("haunhealthycode", "Nothing here: there are no standbys."),
+    ("activecode", "The status of an unsealed server; 200 by default."),
+    ("sealedcode", "The status of a sealed server; 503 by default."),
+    ("uninitcode", "The status of a server whose store has no seal; 501 by default."),
+    ("standbyok", "Ignored: there are no standbys."),
+    ("perfstandbyok", "Ignored: there are no standbys."),
+    ("standbycode", "Ignored: there are no standbys."),
+    ("drsecondarycode", "Ignored: there are no standbys."),
+    ("performancestandbycode", "Ignored: there are no standbys."),
+    ("removedcode", "Ignored: there are no standbys."),
+    ("haunhealthycode", "Ignored: there are no standbys."),
 ];
 
 /// Creates a response in Vault's format.
@@ -152,7 +152,7 @@ pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
     let wanted = increment.as_ref().map(|of| seconds(&of.0)).transpose()?.unwrap_or(0);
     if wanted > left {
         let why = format!(
-            "`increment` of {wanted} s is not supported: the token ends in {left} s, and its end does not move"
+            "`increment` of {wanted} s is not supported: the token ends in {left} s, and its expiry cannot be extended"
         );
         return Err(Problem::unsupported(why).hint("request a new token"));
     }

@@ -138,15 +138,15 @@ fn in_path(path: &str) -> impl Iterator<Item = &str> {
 fn about(name: &str) -> &'static str {
     match name {
         "key" => "The key's name, or its id, percent-encoded.",
-        "name" => "What the set is called.",
-        "hash" => "The hash, as `hash_algorithm` has it.",
+        "name" => "The set's name.",
+        "hash" => "The hash, as in `hash_algorithm`.",
         "form" => {
-            "Of `datakey` `plaintext` or `wrapped`: with its bytes, or without. Of `export` `public-key`."
+            "For `datakey`, `plaintext` or `wrapped`: with or without the plaintext key. For `export`, `public-key`."
         }
         "version" => "The version's number, or `latest`.",
         "source" => "`platform`.",
-        "bytes" => "How many.",
-        "tenant" => "Whose keys.",
+        "bytes" => "The number of bytes.",
+        "tenant" => "The tenant.",
         _ => "",
     }
 }

@@ -21,9 +21,9 @@ use crate::problem::Problem;
 
 /// The query parameters of lists.
 pub const LIST: &[(&str, &str)] = &[
-    ("list", "true, where the method is GET, in each of the spellings that Go's ParseBool takes."),
+    ("list", "true, if the method is GET, in any spelling that Go's ParseBool accepts."),
     ("after", "The name after which to begin."),
-    ("limit", "Most names of the answer; all of them if nothing is said."),
+    ("limit", "The maximum number of names in the answer; all names by default."),
 ];
 
 /// The number of names that are read at once.
