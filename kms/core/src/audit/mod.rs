@@ -14,8 +14,8 @@
 //!
 //! - An operation is answered only after its record is written. A kill loses no record of an
 //!   answered operation, and a power failure loses none that was appended as [`Class::Durable`].
-//! - The log has no thread of its own. The appending thread writes; of the threads that wait for
-//!   the disk, one syncs for all.
+//! - The log starts no threads. The appending thread writes; of the threads that wait for the disk,
+//!   one syncs for all.
 //! - A failed write is an error, and so is every later write until the log is opened again.
 //! - Full segments may be moved to an archive; the entries and tiles of their records stay.
 //! - Each entry has a salt, so that records cannot be guessed from the tiles.

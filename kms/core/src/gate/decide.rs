@@ -444,7 +444,7 @@ fn evaluated(slice: &Slice, question: &Question<'_>) -> Result<Explanation, Stri
     for set in [Some(&slice.general), of_tenant].into_iter().flatten() {
         let response = authorizer.is_authorized(&request, set, &entities);
         let reasons = response.diagnostics().reason().map(ToString::to_string);
-        // The reasons of a denial are the policies that forbid the request. There are none if no
+        // The reasons of a denial are the policies that forbid the request. The list is empty if no
         // policy permits it.
         match response.decision() {
             Decision::Allow => allowing.extend(reasons),

@@ -10,7 +10,7 @@
 //! The holder of a token can make any number of attenuations of it, and each of them may revoke
 //! itself. If the chains of revoked tokens need more than [`LINKS_MAX`] links, the heaviest branch
 //! is revoked as a whole and replaces all chains within it. Only holders of tokens on that branch
-//! can have made it heavy. So an attenuation that revokes thousands of its own attenuations loses
+//! can have made it heavy. So an attenuation that revokes thousands of attenuations below it loses
 //! itself, and neither its siblings nor the token that it was made of.
 
 use std::collections::{BTreeSet, HashSet};
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// F8: the holder of the attenuation (1, 2) revokes any number of its own attenuations.
+    /// F8: the holder of the attenuation (1, 2) revokes any number of attenuations below it.
     #[test]
     fn a_heavy_branch_is_revoked_as_a_whole_and_its_siblings_are_not() {
         // Direct attenuations, long chains, many branches, and a deep tree.

@@ -66,8 +66,8 @@ impl Kms {
         Ok(None)
     }
 
-    /// Returns the action for a key according to its record. If there is none, the key is checked
-    /// later.
+    /// Returns the action for a key according to its record. If it returns `None`, the key is
+    /// checked later.
     fn inspect(&self, look: &RotationCheck, key: Key) -> Option<DueKey> {
         let (now_ms, mut known) = (self.now_ms(), self.state.rotations.known());
         let Some(due) = key.due() else {

@@ -30,10 +30,9 @@ impl Kms {
         }
     }
 
-    /// Returns whether the service has one of its own keys.
+    /// Returns whether a key of the service itself exists.
     ///
-    /// # Errors
-    /// Errors of the store.
+    /// # Errors Errors of the store.
     pub fn has_own(&self, key: OwnKey) -> Result<bool, Error> {
         let is_opened = match key {
             OwnKey::WrappingXWing => self.state.wrappers.x_wing.get().is_some(),

@@ -2,7 +2,7 @@
 //!
 //! A request that is denied, malformed, too large or about a missing key is charged to its
 //! credential, not to the tenant that it names. So one caller cannot use up another tenant's quota.
-//! Each credential has a bucket of its own for that ([`super::quota`]).
+//! Each credential has a separate bucket for that ([`super::quota`]).
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -103,7 +103,7 @@ pub enum StoreError {
     /// The file is missing or is not a store.
     #[error("not a store: {0}")]
     NotAStore(
-        /// The file, and what it is instead.
+        /// The file, and the reason.
         String,
     ),
     /// The file already exists.

@@ -6,7 +6,7 @@ use super::contract::{Outcome, Store, Visit};
 use super::records::{Page, ReadResult, RecordPath, Transaction};
 use super::terms::{Caps, Identity, Revision, StoreError};
 
-/// A store that wraps another one and passes on what it does not override.
+/// A store that wraps another one and delegates all methods that are not overridden.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! What is said of a key, and that it is signed.
+//! Signed descriptions of keys.
 
 use gabion_engine::{Algorithm, Engine, Message};
 use gabion_kms::Code;
@@ -37,7 +37,7 @@ fn attest_names_head_and_versions_and_its_signature_verifies() {
     let states: Vec<_> = versions.iter().map(|version| (version.version, version.state)).collect();
     assert_eq!(states, [(1, State::Enabled), (2, State::Disabled), (3, State::Enabled)]);
     assert_eq!(*key, id);
-    // Somebody who has nothing but the JWK.
+    // A verifier that has only the JWK.
     let jwk: serde_json::Value = serde_json::from_str(&kms.attestation_jwk().unwrap()).unwrap();
     assert_eq!((&jwk["kty"], &jwk["alg"]), (&"AKP".into(), &"ML-DSA-44".into()));
     let (signed, signature) = attested.jws.rsplit_once('.').unwrap();
@@ -120,7 +120,8 @@ fn conformance_labels_are_enforced() {
     assert!(kms.attest(&plain, "").unwrap().attest.conformance.is_empty());
 }
 
-/// A label is no word about where a key was; about what it is and does, an imported one promises the same.
+/// A label says nothing about where a key was stored. About the key's algorithm and uses, an
+/// imported key promises the same as a generated one.
 #[test]
 fn an_imported_key_conforms_or_is_not_taken() {
     use gabion_engine::Prehash;

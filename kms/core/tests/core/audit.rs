@@ -173,7 +173,7 @@ fn a_reserve_is_left_where_there_is_no_room_for_another_segment() {
     };
     assert!(matches!(refused, AuditError::Unwritable(_) | AuditError::Full), "{refused}");
     assert_eq!(log.health(), Err(refused));
-    // What has happened already is told of still.
+    // Records of completed operations are still accepted.
     let (before, mut at_last) = (number, 0);
     while log.append_at_last(&[record(number)], Class::Durable).is_ok() {
         (number, at_last) = (number + 1, at_last + 1);
@@ -186,7 +186,7 @@ fn a_reserve_is_left_where_there_is_no_room_for_another_segment() {
     assert_eq!(verify(folder.path()).unwrap().records, number + 20);
 }
 
-/// Connections are files, too: whoever makes many is not to stop the log for good.
+/// Connections take file descriptors, too: many connections must not stop the log permanently.
 #[test]
 fn too_many_files_stop_the_log_for_as_long_as_they_are_too_many() {
     let folder = tempfile::tempdir().unwrap();
@@ -254,7 +254,7 @@ fn audit_log_tampering_is_detected() {
         fs::write(&path, &whole).unwrap();
         verify(&at).unwrap();
     }
-    // An older checkpoint is one, and one of another log is none.
+    // An older checkpoint of this log is valid, and one of another log is not.
     let strangers = Keys::of_seed(ORIGIN, &[8; 64]).unwrap().vkeys();
     assert!(audit::verify(&RealDisk, &at, None, &strangers).is_err());
 }

@@ -1,4 +1,4 @@
-//! Segments that move to an archive, and the tree that stays what it was.
+//! Archiving segments, which leaves the tree unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -118,7 +118,7 @@ fn archive_tampering_is_detected() {
     let (place, log) = Place::new();
     let own = place.folder.path().join("audit");
     assert!(matches!(log.archive(&own, &Keep::default()), Err(AuditError::Parameter(_))));
-    // Somebody else's file has the name.
+    // A directory has the name.
     fs::create_dir(place.archive()).unwrap();
     let file = place.archive().join("segment-00000000");
     fs::write(&file, "mine").unwrap();

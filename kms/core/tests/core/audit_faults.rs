@@ -12,7 +12,7 @@ use crate::audit::{keys, record, small};
 
 const AT: &str = "/keys/audit";
 
-/// What a process was told.
+/// The records that a process was acknowledged.
 #[derive(Debug, Default)]
 struct AcknowledgedRecords {
     /// Records that were appended, of any class.
@@ -52,7 +52,7 @@ fn run(disk: &SimDisk, told: &mut AcknowledgedRecords) -> Result<(), AuditError>
     Ok(())
 }
 
-/// What is there after all that, and that it goes on from there.
+/// Checks the log after all faults, and that it can be continued.
 fn look(sim: &Sim, told: &AcknowledgedRecords, is_cut: bool, what: &str) {
     let disk = sim.process();
     let log = open(&disk).unwrap_or_else(|error| panic!("{what}: {error} {told:?}"));
@@ -77,7 +77,8 @@ fn no_acknowledged_record_is_lost_by_any_fault() {
     assert!(calls > 200, "{calls}");
     let mut injected = 0;
     for (which, kind) in Fault::all().into_iter().enumerate() {
-        // Nobody asks for the boot, nobody else may open it, and of a hiccup a part would strike whoever looks.
+        // The log does not read the boot id, no other process opens it, and the rest of a hiccup
+        // would affect the checks.
         if matches!(kind, Fault::Booted | Fault::Raced | Fault::Hiccup) {
             continue;
         }
@@ -112,7 +113,7 @@ fn opening_may_be_interrupted_too() {
             let mut told = AcknowledgedRecords::default();
             assert!(run(&sim.process(), &mut told).is_err());
             drop(open(&sim.process()));
-            // Where that took fewer calls, it strikes nobody.
+            // If a run took fewer calls, the fault hits this idle process.
             let idle = sim.process();
             while sim.calls() <= 151 + call {
                 drop(idle.canonical(Path::new("/keys")));
@@ -122,8 +123,8 @@ fn opening_may_be_interrupted_too() {
     }
 }
 
-/// A sync that failed may have lost what it was to write, although reading gives it still. So it does not count that it
-/// is there when the log is opened: it is written again.
+/// A failed sync may have lost written pages that can still be read. So the records are written
+/// again when the log is opened.
 #[test]
 fn records_after_a_failed_sync_are_rewritten() {
     let mut injected = 0;

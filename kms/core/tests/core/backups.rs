@@ -84,7 +84,7 @@ fn store_error<T>(result: Result<T, Error>) -> StoreError {
     }
 }
 
-/// A record: its path, its generation, what it says, and its number.
+/// A record: its path, its generation, its value, and its number.
 type Row = (String, u64, Option<Vec<u8>>, Option<u64>);
 
 /// Everything that a store has.
@@ -119,7 +119,7 @@ fn backup_restores_every_record() {
     for text in [&b"often"[..], b"records", &[7; 100]] {
         assert!(!bytes.windows(text.len()).any(|window| window == text));
     }
-    // What comes later is not in it.
+    // Later records are not included.
     place.put([("later".to_owned(), 0, vec![1])]);
     let again = place.path("again");
     backup::restore(&made, &place.periods.find(said.period).unwrap(), &again).unwrap();
@@ -258,7 +258,7 @@ fn keys_are_their_owners_and_show_nothing() {
     let secret = text.split('-').nth(6).unwrap();
     assert_eq!(secret.len(), 64);
     assert!(!format!("{key:?}").contains(secret));
-    // Any mistake in it is told, and a file that is none.
+    // Any change of the file is detected, and so is a file that is not a key.
     for place in 0..text.len() - 1 {
         let mut other = text.clone().into_bytes();
         other[place] ^= 1;
@@ -307,7 +307,7 @@ fn periods_end_by_time_and_a_clock_that_jumps_loses_none() {
     assert_ne!(place.current(17 * DAY).period(), newest);
 }
 
-/// Which periods may have a record is told by counts of records: the clock may say what it likes.
+/// The periods that may contain a record are determined by record counts, regardless of the clock.
 #[test]
 fn backup_periods_of_a_record_follow_its_number() {
     let place = Place::new();

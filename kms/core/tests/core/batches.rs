@@ -15,7 +15,8 @@ fn to_sign<'a>(key: &'a KeyId, version: Option<u32>, message: Message<'a>) -> Si
     SignRequest { key, version, signable: message.into() }
 }
 
-/// Whatever stands beside an item, its status is that of signing it alone, and what it gives verifies alone.
+/// An item's result does not depend on the other items: its status is that of signing it alone, and
+/// its signature verifies alone.
 #[test]
 fn a_batch_of_mixed_keys_and_messages_signs_each_as_if_it_were_alone() {
     let kms = Kms::in_memory().unwrap();
@@ -152,8 +153,8 @@ fn a_large_batch_on_several_threads_has_its_answers_in_order() {
     }
 }
 
-/// A digest by BLAKE3 is signed behind a tag, so that its signature is none of the bare digest, and keys that keep to
-/// standards refuse it.
+/// A BLAKE3 digest is signed with a prefix, so that its signature is not valid for the bare digest,
+/// and keys that require standard forms reject it.
 #[test]
 fn a_digest_by_blake3_is_signed_in_a_form_of_its_own() {
     let kms = Kms::in_memory().unwrap();

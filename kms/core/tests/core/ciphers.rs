@@ -37,7 +37,7 @@ fn service(at: &AuditAt<'_>, class: Class) -> (Service, Caller, Vec<Label>) {
     (service, who, names)
 }
 
-/// What the log has of the last uses, without times and what differs each time.
+/// Returns the audit records of the last uses, without times and random parts.
 fn told(service: &Service, most: usize) -> Vec<(Option<String>, String, Outcome)> {
     let entries = service.log().tail(service.log().size() - most as u64, usize::MAX).unwrap();
     let of = |Record { key, input, outcome, action, .. }| {
@@ -77,7 +77,7 @@ fn items_of_a_batch_are_encrypted_and_decrypted_as_if_each_were_alone() {
         assert!(codes.contains(&wanted), "{wanted:?} of {codes:?}");
     }
 
-    // What was made, what is wrong with it, and what somebody else made.
+    // Valid ciphertexts, modified ones, and those of another key.
     let made: Vec<(EncryptItem<'_>, Vec<u8>)> = items
         .iter()
         .zip(&batch)

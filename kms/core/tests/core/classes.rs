@@ -76,7 +76,7 @@ fn a_key_says_when_its_uses_are_answered() {
 }
 
 thread_local! {
-    /// Whether this thread has handed its other work on.
+    /// Whether this thread has handed its other work over.
     static IS_ASIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -86,7 +86,8 @@ fn run_blocking(act: &mut dyn FnMut()) {
     IS_ASIDE.set(before);
 }
 
-/// Whoever reads requests of others, too, waits for no disk: not for the record of what was withheld either.
+/// A thread that serves other requests, too, does not wait for the disk, not even for the record of
+/// a withheld result.
 #[test]
 fn the_record_of_a_withheld_result_is_synced_off_the_callers_thread() {
     let folder = tempfile::tempdir().unwrap();

@@ -151,7 +151,7 @@ fn a_clock_that_jumps_moves_expiry_and_nothing_else() {
                 assert_eq!(error.code(), Code::KeyExpired);
             }
         }
-        // What was signed verifies at any time, and the key is what it was.
+        // Signatures verify at any time, and the key is unchanged.
         assert!(service.verify(&call, &key, 1, pure(b"m"), &first.signature).unwrap());
         service.checkpoint().unwrap();
     }
@@ -186,7 +186,7 @@ fn root_keys_and_the_log_go_on_by_a_clock_that_went_back() {
     assert_eq!(service.log().size(), size);
 }
 
-/// What is asked for again under a name is not done again since a clock jumped, and is once a day has really passed.
+/// Clock jumps do not make a repeated change run again; only a real day does.
 #[test]
 fn a_change_that_is_asked_for_again_is_not_done_twice_by_a_clock_that_jumps() {
     let house = House::new();

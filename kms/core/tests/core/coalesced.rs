@@ -90,7 +90,7 @@ impl World {
         KeyRef { tenant, name: &self.names[random.below(self.names.len())] }
     }
 
-    /// What was told of since there were so many records, by request, without times and signatures that differ each time.
+    /// Returns the records after an index by request, without times and random signatures.
     fn told(&self, from: u64) -> Vec<(String, Option<String>, String, Outcome)> {
         let entries = self.service.log().tail(from, usize::MAX).unwrap();
         let of = |record: Record| {
@@ -103,7 +103,7 @@ impl World {
             );
             (record.request_id, record.key, about, record.outcome)
         };
-        // Denials in a row are counted, whoever is denied beside them.
+        // Consecutive denials are counted, independently of other callers' denials.
         let denied = Outcome::Failed(Code::Denied);
         let others = entries.into_iter().filter(|entry| entry.record.outcome != denied);
         let mut told: Vec<_> = others.map(|entry| of(entry.record)).collect();
@@ -182,7 +182,7 @@ fn coalesced_requests_are_answered_and_logged_like_single_ones() {
                 }
             }
         }
-        // Each of them has the same record twice: sorted by their names, the two stand beside each other.
+        // Each of them has the same record twice: sorted by name, the two are adjacent.
         assert_eq!(told.len(), 2 * told_alone.len());
         for (two, one) in told.chunks_exact(2).zip(&told_alone) {
             assert_eq!((&two[0], &two[1]), (one, one));
@@ -296,7 +296,7 @@ fn each_tenant_is_charged_for_its_own_and_the_first_refusal_is_logged() {
     assert_eq!((refused.count(), told.len()), (1, 6));
 }
 
-/// Whoever is answered once written does not wait for the disk that others wait for.
+/// An answer that only needs a written record does not wait for the sync of other requests.
 #[test]
 fn nondurable_answers_do_not_wait_for_sync() {
     use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! What is denied: it costs its credential, and equal denials in a row are one record.
+//! Denials: they are charged to the credential, and equal ones in a row share a record.
 
 use gabion_kms::audit::{Outcome, Record};
 use gabion_kms::gate::{Caller, Peer, Principal};
@@ -18,7 +18,7 @@ fn service(us_per_second: u32) -> Service {
     Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options).unwrap()
 }
 
-/// Somebody with a token, and with one that was made of that.
+/// Returns a caller with a token, and one with an attenuation of it.
 fn two(service: &Service) -> [Caller; 2] {
     let token = service.first_token(&Principal::new("weak").unwrap()).unwrap();
     let token = token.attenuate("actions=random".parse().unwrap()).unwrap();
@@ -69,7 +69,7 @@ fn equal_denials_are_one_record_before_later_records() {
     assert_eq!(denied(&records(&service, before)), 1010);
 }
 
-/// Whoever varies what they are denied fills the log as little.
+/// Varying the denied requests does not fill the log either.
 #[test]
 fn different_denials_and_items_of_batches_do_not_fill_the_log() {
     let service = service(u32::MAX);
@@ -120,7 +120,8 @@ fn refusals_are_charged_to_their_credential_only() {
     assert!(service.check_refusals(&less).is_err());
 }
 
-/// Nobody is asked whether they may revoke their own token: one that has none writes no two durable records each time.
+/// Revoking one's own token needs no permission. A caller without a token cannot use that to write
+/// two durable records each time.
 #[test]
 fn revoking_ones_own_missing_token_is_logged_once() {
     let service = service(u32::MAX);

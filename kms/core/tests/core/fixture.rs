@@ -10,10 +10,10 @@ use gabion_kms::seal::{self, Cost, Sealer, Shares, Slots, UnsealMethod};
 use gabion_kms::service::{AuditAt, Options, Service};
 use gabion_kms::store::{MemoryStore, Store};
 
-/// What opens every seal here.
+/// The passphrase of every seal in these tests.
 pub const PASSPHRASE: &str = "secret";
 
-/// What opens a store's seal, which is made where there is none.
+/// Unseals a store, or seals a new one first.
 pub fn sealer(store: &dyn Store) -> Sealer {
     if seal::is_initialised(store).unwrap() {
         return seal::unseal(store, UnsealMethod::Passphrase(PASSPHRASE)).unwrap();
@@ -59,7 +59,7 @@ pub fn local(service: &Service) -> Caller {
     service.gate().local(Principal::new("me").unwrap())
 }
 
-/// Whoever has a service's first token.
+/// Returns the caller with a service's first token.
 pub fn who(service: &Service) -> Caller {
     let token = service.first_token(&Principal::new("me").unwrap()).unwrap().to_string();
     service.authenticate(&token, &Peer::default()).unwrap()

@@ -18,11 +18,11 @@ use gabion_kms::{AuditError, Code};
 use crate::fixture::{self, lax};
 use crate::verbs::{label, pure};
 
-/// A disk of its own, of so many KiB.
+/// A small disk, with a size in KiB.
 pub struct Small(tempfile::TempDir);
 
 impl Small {
-    /// None where nobody may mount one.
+    /// `None` if this process may not mount one.
     pub fn new(kib: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let options = format!("size={kib}k,mode=0700");
@@ -125,7 +125,7 @@ fn a_store_recovers_from_a_full_disk() {
                 true => told.push((format!("r/{name}"), 1)),
                 false => refused += 1,
             }
-            // What was refused is not there, for whoever reads and after a crash.
+            // A rejected record does not exist, neither for readers nor after a crash.
             let here = store.read(&[record(&name)]).unwrap().records[0].is_some();
             assert_eq!(here, told.last().is_some_and(|(last, _)| *last == format!("r/{name}")));
         }
@@ -203,7 +203,7 @@ fn a_service_recovers_from_a_full_disk() {
         assert_eq!(kms.log().health(), Err(AuditError::Full));
         assert!(kms.sign(&call, &key, None, pure(b"m")).is_err());
         disk.empty();
-        // Nobody has to ask: whoever looks after the log each second finds that there is room.
+        // No request is needed: the periodic check finds that there is room.
         soon(|| Ok(kms.log().prepare()?));
         kms.log().health().unwrap();
         kms.sign(&call, &key, None, pure(b"m")).unwrap();

@@ -154,7 +154,7 @@ fn a_revoked_id_revokes_what_was_made_of_it_also_after_a_restart() {
     before.revoke(&kms, token.id(), NOW).unwrap();
     let tenant = label("a");
     let sign = request(Action::Sign, &tenant, "k");
-    // What is being done already is asked again, too.
+    // Running operations are checked again, too.
     assert_eq!(before.allow(&kms, &known, &sign, NOW), Err(DenialReason::Revoked));
     drop((before, kms));
     let kms = open();
@@ -256,7 +256,7 @@ fn a_caveat_more_never_allows_more() {
     assert!(allowed > 50 && denied > 50, "{allowed} {denied}");
 }
 
-/// Whoever was given less takes nothing from whoever gave it.
+/// The holder of an attenuation cannot revoke the token that it was made from.
 #[test]
 fn self_revocation_includes_attenuations_only() {
     let store = Arc::new(MemoryStore::new());

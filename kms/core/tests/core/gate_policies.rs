@@ -130,7 +130,7 @@ fn a_certificate_allows_what_policies_allow() {
     ] {
         assert_eq!(ask(&other, &about(Action::Sign, &a, "web")), Err(DenialReason::Unseen));
     }
-    // A label that goes takes away what it allowed.
+    // Removing a label removes the permissions that depend on it.
     kms.set_labels(&kms.find(&a, &label("old")).unwrap(), &Default::default()).unwrap();
     assert_eq!(ask(&build, &about(Action::Sign, &a, "old")), Err(DenialReason::Unseen));
 }
@@ -273,7 +273,7 @@ fn a_policy_by_the_clock_holds_to_the_minute() {
     }
 }
 
-/// As deep as a text may be, on a small stack.
+/// The deepest possible text, on a small stack.
 #[test]
 fn the_deepest_policies_are_decided() {
     let kms = Kms::in_memory().unwrap();
@@ -334,8 +334,8 @@ const SCOPES: &[&str] = &[
     "principal == Certificate::\"p1\", action == Action::\"verify\", resource in Tenant::\"b\"",
 ];
 
-/// What is remembered is what a gate says that remembers nothing: no two requests that differ in something that the
-/// policies read share an answer.
+/// Cached decisions equal uncached ones: no two requests that differ in something that the policies
+/// read share a decision.
 #[test]
 fn cached_decisions_equal_fresh_decisions() {
     let kms = Kms::in_memory().unwrap();
@@ -487,7 +487,8 @@ fn a_result_is_withheld_if_its_policy_is_withdrawn_meanwhile() {
         .iter()
         .rposition(|entry| entry.record.key.as_deref() == Some("policy:ci#v2"))
         .unwrap();
-    // What was told of as done before the policy went is followed by its withdrawal, or was answered.
+    // A use that was recorded before the policy was removed is followed by a withheld record, or
+    // was answered.
     let late = records[after..].iter().filter(|entry| entry.record.principal.as_str() == "ci");
     let outcomes: Vec<Outcome> = late.map(|entry| entry.record.outcome).collect();
     assert!(

@@ -1,7 +1,8 @@
-//! What was written once opens for ever: a store of the first format, with shares and a passphrase that open its seal.
+//! Compatibility with old stores: a store of the first format, with shares and a passphrase that
+//! open its seal.
 //!
-//! `golden/store-1.sqlite` is a backup, and `golden/store-1.json` what is needed to use it. Neither is ever made anew: a
-//! newer format gets files of its own beside them.
+//! `golden/store-1.sqlite` is a backup, and `golden/store-1.json` has what is needed to use it.
+//! Neither is ever regenerated: a newer format gets additional files.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! What the program of 18f74786 wrote goes on: a store without a manifest, its audit log, and a backup. It is upgraded once.
+//! Compatibility with the files of commit 18f74786: a store without a manifest, its audit log, and
+//! a backup. The store is upgraded once.
 //!
-//! `golden/service-1/` is never made anew: a newer format gets a folder of its own beside it. The log's segment has 1 MiB, of
-//! which the zeros at the end are left out.
+//! `golden/service-1/` is never regenerated: a newer format gets an additional folder. The log's
+//! segment has 1 MiB, and the zeros at its end are left out.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -106,7 +107,7 @@ impl Place {
         Connection::open(self.at("store")).unwrap().execute_batch(sql).unwrap();
     }
 
-    /// Puts the store of before back, and whatever is beside it away.
+    /// Restores the original store, and removes all other files.
     fn put_back(&self) {
         for ending in ["", "-wal"] {
             let _ = fs::remove_file(self.at(&format!("store{ending}")));
@@ -124,7 +125,7 @@ impl Place {
     }
 }
 
-/// Whether somebody with a token may list keys.
+/// Returns whether a token may list keys.
 fn may_list(service: &Service, token: &str) -> Result<(), Code> {
     let failed = |error: Error| error.code();
     let who = service.authenticate(token, &Peer::default()).map_err(failed)?;
@@ -136,7 +137,7 @@ fn may_list(service: &Service, token: &str) -> Result<(), Code> {
     allowed.map_err(|denied| failed(denied.into()))
 }
 
-/// What was possible is, and what was refused is refused.
+/// Permissions and denials are unchanged.
 fn goes_on(place: &Place, service: &Service) {
     let kms = service.kms();
     let token = |name: &str| place.text(&format!("/tokens/{name}"));
@@ -238,8 +239,9 @@ fn an_upgrade_that_is_killed_goes_on() {
     }
 }
 
-/// A store that says of itself that it was never upgraded, and whose log says that it was, is refused: nothing says what records it
-/// had. Where somebody takes it, what the log says was taken away since is taken away again, whatever revision the file claims.
+/// A store that claims not to be upgraded, but whose log says that it was, is rejected: nothing
+/// says which records it had. If the operator accepts it, the restrictions in the log are reapplied
+/// regardless of the revision that the file claims.
 #[test]
 fn an_upgraded_store_that_is_put_back_to_before_is_refused() {
     let place = Place::new();
@@ -285,7 +287,7 @@ fn a_manifest_can_not_be_made_anew_over_newer_records() {
     assert!(error.to_string().contains("removed"), "{error}");
 }
 
-/// An older store that does not know its log any more is not upgraded beside another one.
+/// An older store without the note of its log's size is not upgraded.
 #[test]
 fn an_older_store_without_the_head_of_its_log_is_refused() {
     let place = Place::new();

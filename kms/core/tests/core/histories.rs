@@ -198,7 +198,7 @@ impl History {
         assert_eq!(got.map_err(|error| error.code()), wanted, "version {by}");
     }
 
-    /// What a process that starts again knows is what the store has.
+    /// Restarts the service, whose state is then read from the store.
     fn restart(&mut self) {
         let sealer = unseal(&*self.store, UnsealMethod::Shares(&self.shares[..2])).unwrap();
         let store = Arc::clone(&self.store) as Arc<dyn Store>;

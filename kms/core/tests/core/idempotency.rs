@@ -28,12 +28,12 @@ pub enum KillPoint {
     None,
     /// Nothing of it is there.
     BeforeCommit(usize),
-    /// It is there, and nobody heard of it.
+    /// After the commit, before it is acknowledged.
     AfterCommit(usize),
 }
 
 impl KillPoint {
-    /// The same, so many commits later.
+    /// Returns the same point, `by` commits later.
     pub fn later(self, by: usize) -> Self {
         match self {
             KillPoint::None => KillPoint::None,
@@ -152,7 +152,7 @@ fn idempotent_operations_survive_restart() {
     let me = local(&service);
     let of = |op_id, request| asked(op_id, request, &tenant, &key);
     let OpStart::New(op) = begun(&service, &me, &of("a", 1)) else { panic!() };
-    // While it is under way nobody begins it again, and nobody else takes its name.
+    // While it is running, it cannot be started again, and no other change can use its key's name.
     let running = refused(&service, &me, &of("a", 1));
     assert_eq!((running.code(), running.code().is_retryable()), (Code::Busy, true));
     assert_eq!(refused(&service, &me, &of("a", 2)), Error::OpReused);
@@ -210,7 +210,7 @@ fn there_is_a_limit_of_a_tenant() {
         assert!(matches!(begun(&service, &me, &withdraws), OpStart::Untracked), "{action}");
     };
     keys.into_iter().for_each(withdraws);
-    // Whoever makes tokens has a reserve, which ends, too.
+    // Changes of tokens have a reserve, which is limited, too.
     fn token<'a>(op_id: &'a str, tenant: &'a Label, key: &'a Label) -> IdempotentRequest<'a> {
         let make = IdempotentRequest { action: Action::Token, ..asked(op_id, 1, tenant, key) };
         IdempotentRequest { key: None, is_secret: true, ..make }
@@ -253,7 +253,7 @@ pub fn new(name: &Label) -> NewKey {
     NewKey { tenant, purpose, name: name.clone(), algorithm: "ed25519".parse().unwrap() }
 }
 
-/// How often a key's record was written; 0 where the key is none.
+/// Returns how often a key's record was written; 0 if the key does not exist.
 fn writes(store: &MemoryStore, service: &Service, key: &KeyRef<'_>) -> u64 {
     let Ok(id) = service.kms().find(key.tenant, key.name) else { return 0 };
     let path = RecordPath::new(format!("keys/{}/{}", id.tenant, id.uuid)).unwrap();
@@ -410,7 +410,7 @@ fn a_change_is_done_once_whenever_the_process_is_killed() {
     let key = KeyRef { tenant: &tenant, name: &name };
     let mut points = 0;
     for change in changes() {
-        // What it is once it was done once, and how many commits that takes.
+        // The expected state after the change was made once, and the number of commits.
         let mut at = 0;
         loop {
             let mut reached = false;
@@ -464,7 +464,7 @@ fn a_change_is_done_once_whenever_the_process_is_killed() {
     assert!(points >= 30, "{points}");
 }
 
-/// What the change makes where nobody kills anything.
+/// Returns the writes of the change if the process is not killed.
 fn calm(change: &Change, key: &KeyRef<'_>) -> u64 {
     let store = sealed();
     let service = open(store.clone(), &AuditAt::Memory);
@@ -474,7 +474,7 @@ fn calm(change: &Change, key: &KeyRef<'_>) -> u64 {
     (change.count)(&store, &service, key)
 }
 
-/// A key that was destroyed under an op_id is destroyed to its end by whoever asks again.
+/// A retry completes the destruction of a key under an `op_id`.
 #[test]
 fn a_destruction_that_was_cut_off_goes_on() {
     let (tenant, name) = (label("default"), label("k"));
@@ -513,7 +513,7 @@ fn a_destruction_that_was_cut_off_goes_on() {
     }
 }
 
-/// A store that loses requests and answers, and lets what it lost happen later.
+/// A store that loses requests and answers, and applies lost requests later.
 #[test]
 fn a_change_is_done_once_whatever_the_store_loses() {
     let (tenant, name) = (label("default"), label("k"));

@@ -21,7 +21,7 @@ fn code<T>(result: Result<T, Error>) -> Code {
     result.err().unwrap().code()
 }
 
-/// Whether a key does what another one made, and the other way round.
+/// Returns whether two keys are the same, by using each with the other's output.
 fn are_the_same(kms: &Kms, a: &VersionId, b: &VersionId) -> bool {
     match a.key.algorithm.to_string().as_str() {
         name if name.starts_with("ml-kem") => {
@@ -157,7 +157,8 @@ fn mismatched_import_material_is_refused() {
     assert_eq!(code(kms.find(&label("default"), &label("a"))), Code::NotFound);
 }
 
-/// A public key that somebody brought stays somebody else's: no version is made here that would sign in its name.
+/// An imported public key belongs to another party: no version is generated here that would sign in
+/// its name.
 #[test]
 fn a_public_key_is_rotated_by_importing_its_private_half() {
     let (here, there) = (Kms::in_memory().unwrap(), Kms::in_memory().unwrap());
@@ -215,7 +216,7 @@ fn pkcs1(p: &str, q: &str) -> Vec<u8> {
     key.to_pkcs1_der().unwrap().as_bytes().to_vec()
 }
 
-/// RSA keys that anybody factors were taken, with the label `fips-alg`.
+/// RSA keys with easily factored moduli were accepted, with the label `fips-alg`.
 #[test]
 fn rsa_keys_that_are_easily_factored_are_refused() {
     let kms = Kms::in_memory().unwrap();

@@ -303,7 +303,8 @@ fn a_key_with_a_limit_signs_nothing_but_tokens() {
     refuses("stream", kms.sign_stream(&stream).err());
 }
 
-/// The service reads what it signs as a token, which a key that takes mu alone does not let it.
+/// The service reads the claims of the tokens it signs, which a key that requires `mu` does not
+/// allow.
 #[test]
 fn a_key_requires_mu_or_tokens() {
     let (kms, _) = kms();

@@ -61,7 +61,7 @@ fn a_key_moves_from_service_to_service_under_its_name() {
         for (other, form) in others {
             assert_eq!(code(there.import(&other, by_x_wing(form, &wrapped))), Code::DecryptFailed);
         }
-        // A damaged one is none.
+        // A damaged wrapped key is rejected.
         for place in [0, 1000, 1119, 1120, wrapped.len() - 1] {
             let mut damaged = wrapped.clone();
             damaged[place] ^= 1;
@@ -171,7 +171,8 @@ fn vaults_form_is_imported() {
     assert_eq!(*kms.export(&id, Form::Raw).unwrap(), [9; 32]);
 }
 
-/// An RSA key of 4096 bits takes seconds to make: nobody makes the service do that by what nobody can have wrapped for it.
+/// Generating an RSA key of 4096 bits takes seconds: an import cannot trigger that, because no key
+/// can have been wrapped for a missing key.
 #[test]
 fn import_without_a_wrapping_key_generates_none() {
     let kms = Kms::in_memory().unwrap();

@@ -81,7 +81,7 @@ fn run(at: &Path, limits: &str, commits: u64) -> (u64, Vec<String>) {
             words.push(line);
         }
         if came == commits {
-            // SIGKILL. What it writes until that arrives is read, too.
+            // SIGKILL. Lines written before it arrives are read, too.
             child.kill().unwrap();
         }
     }

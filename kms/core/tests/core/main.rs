@@ -1,4 +1,4 @@
-//! What the crate promises, from outside.
+//! Tests of the crate's public interface.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

@@ -374,7 +374,7 @@ fn two_backups_at_once_are_both_whole() {
     }
 }
 
-/// As two processes do whose stores are copies of one, and whose folder is the same.
+/// Two processes whose stores are copies of one, and which use the same folder.
 #[test]
 fn a_backup_of_another_process_in_the_folder_is_left_alone() {
     let place = Place::new(300, 3000);
@@ -387,10 +387,10 @@ fn a_backup_of_another_process_in_the_folder_is_left_alone() {
     assert!(error.contains("another process writes a backup"), "{error}");
     assert_eq!(fs::read(&partial).unwrap(), b"theirs");
     drop(theirs);
-    // What a kill left.
+    // A file that a kill left.
     place.backup_on(&RealDisk, "one.backup").unwrap();
     assert_eq!(place.names(), ["one.backup"]);
-    // Somebody puts another file in its place meanwhile: it gets no name, and stays.
+    // Another file replaces it meanwhile: it gets no final name, and stays.
     let swapped = partial.clone();
     let disk = WatchedDisk::new(move |write| {
         if write == 3 {
@@ -433,7 +433,7 @@ fn places_that_take_no_backup_say_so() {
         assert!(error.ends_with("exists"), "{name}: {error}");
     }
     assert_eq!(place.names(), ["folder.backup", "full.backup", "link.backup", "pipe.backup"]);
-    // Nobody waits for who writes into a pipe, and nothing is read of a device.
+    // Opening a pipe does not block, and devices are not read.
     for name in ["folder.backup", "pipe.backup", "full.backup"] {
         let at = folder.join(name);
         for error in [
@@ -563,7 +563,8 @@ fn child_that_restores() {
     println!("restored");
 }
 
-/// A store has its name when it is whole: whenever a restore is killed there is none, or all of it, and the next one makes it.
+/// A store gets its name when it is complete: if a restore is killed, there is either no store or a
+/// whole one, and the next restore succeeds.
 #[test]
 fn a_restore_that_is_killed_leaves_a_whole_store_or_none() {
     let place = Place::new(3000, 3000);

@@ -77,7 +77,8 @@ fn rotates(service: &Service, who: &Caller, asked: &IdempotentRequest<'_>) -> Re
     }
 }
 
-/// F1: whoever makes a token chooses its principal, an attenuation keeps it, and a certificate may have the same name.
+/// F1: the maker of a token chooses its principal, an attenuation keeps it, and a certificate may
+/// have the same name.
 #[test]
 fn an_op_id_belongs_to_a_credential() {
     let store = sealed();
@@ -259,7 +260,8 @@ fn no_caller_uses_up_the_notes_of_others() {
     assert!(rotates(&service, &certificate, &more).unwrap());
 }
 
-/// A store of a program that bound notes to a principal's name: nobody is given what they say, and nothing is done twice.
+/// A store of a program that bound notes to a principal's name: such a note is never replayed, and
+/// the change is not repeated.
 #[test]
 fn a_note_of_an_older_program_is_never_replayed() {
     let store = sealed();

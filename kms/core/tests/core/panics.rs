@@ -24,7 +24,7 @@ enum PanicPoint {
     List(String),
     /// A commit of such a record: nothing of it is there.
     BeforeCommit(String),
-    /// The same: all of it is there.
+    /// After the commit, which was applied.
     AfterCommit(String),
 }
 
@@ -84,7 +84,7 @@ impl StoreWrapper for PanickingStore {
     }
 }
 
-/// What comes of keys that are due, or nothing where that panics.
+/// Returns the result of rotating due keys; `None` after a panic.
 fn due(service: &Service) -> Option<Result<RotationReport, Error>> {
     catch_unwind(AssertUnwindSafe(|| service.rotate_due(10))).ok()
 }
@@ -171,7 +171,7 @@ fn a_change_interrupted_by_a_panic_is_never_reported_as_done() {
         cut_off(format!("versions/default/{}", id.uuid), &|| {
             kms.set_state(&id, 1, State::Disabled).unwrap();
         });
-        // Whether it signs is what the store says, and not what was known before.
+        // Whether it signs depends on the store, not on cached state.
         let disabled = Err(Error::Disabled(1));
         let is_there = matches!(at(String::new()), PanicPoint::AfterCommit(_));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Stores that are put back to an older state beside their audit log: what was taken away since is taken away again.
+//! Stores that were rolled back while their audit log was not: restrictions are reapplied.
 
 use std::fs;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ impl Place {
         fs::copy(self.at("kept"), self.at("store")).unwrap();
     }
 
-    /// As an enabling does whose process is killed before the log is told.
+    /// Enables a key as a process does that is killed before it records that.
     fn enable_untold(&self, name: &str) {
         let store = SqliteStore::open(&self.at("store"), store::Options::default()).unwrap();
         let store = Arc::new(store);
@@ -171,7 +171,7 @@ fn limit_jwt(
     service.configure(call, key, &[KeyChange::LimitJwt(lifetime_s)]).map(drop)
 }
 
-/// What was taken away between the copy and now.
+/// A store after revocations and other restrictions since a backup.
 struct World {
     place: Place,
     revoked: Token,
@@ -240,7 +240,7 @@ fn world() -> World {
     World { place, revoked, whole, cut, stays }
 }
 
-/// That all of it holds in a store.
+/// Checks that all restrictions apply in a service.
 fn holds(World { place, revoked, whole, cut, stays }: &World, service: &Service) {
     assert!(!is_good(service, revoked) && !is_good(service, cut));
     assert!(is_good(service, whole) && is_good(service, stays));
@@ -252,7 +252,7 @@ fn holds(World { place, revoked, whole, cut, stays }: &World, service: &Service)
     let (limited, _) = place.key(service, "limited");
     assert_eq!((limited.min_decrypt, limited.expires_ms), (2, Some(7)));
     let (widened, _) = place.key(service, "widened");
-    // What gave something is not done again.
+    // Changes that add permissions are not reapplied.
     assert!(widened.min_decrypt <= 2 && widened.expires_ms.is_none());
     assert!(place.key(service, "deleted").0.deleted_ms.is_some());
     assert!(place.key(service, "undeleted").0.deleted_ms.is_none());
@@ -313,7 +313,7 @@ fn reconciliation_reapplies_revocations() {
     ] {
         assert!(done.contains(what), "{what} is not in\n{done}");
     }
-    // Each is told of.
+    // Each reapplied change is recorded.
     let records = told(&service);
     assert_eq!(records.len(), again.done.len(), "{records:?}");
     let key = place_id(&world.place, &service, "limited");
@@ -327,7 +327,7 @@ fn reconciliation_reapplies_revocations() {
         records.iter().all(|record| record.outcome == Outcome::Done && record.revision.is_some())
     );
     drop(service);
-    // Once: what somebody does since holds.
+    // Only once: later changes are kept.
     world.place.with(|service, call| {
         assert!(service.reconcile_report().is_empty());
         world.place.on("disabled", |key| service.set_state(call, key, 1, State::Enabled)).unwrap();
@@ -401,7 +401,7 @@ fn reconciliation_runs_once() {
     assert_eq!(place.key(&service, "k").1, [0; 0]);
 }
 
-/// What each process does makes the store's revision greater, at last as great as the one that the log tells of.
+/// The commits of each process increase the store's revision, finally up to the one in the log.
 #[test]
 fn processes_that_are_killed_again_and_again_forget_nothing() {
     let place = Place::new();

@@ -131,12 +131,12 @@ fn a_key_is_rotated_once_when_it_is_due_and_the_log_says_by_whom() {
     assert_eq!(told[1].key.as_deref(), Some(&*format!("{id}#v2")));
     assert_eq!(counted(&service, "kms_auto_rotations_total"), 1);
     assert_eq!(counted(&service, "kms_quota_refused_total"), 0);
-    // Ten periods later it is rotated once; what it signed before verifies.
+    // Ten periods later it is rotated once; earlier signatures verify.
     house.clock.goes_on(10 * DAY);
     assert_eq!((made(&service), made(&service), latest(&service, &id)), (1, 0, 3));
     assert_eq!(due_ms(&service, &id), Some(NOW + 12 * DAY));
     assert!(service.kms().verify(&first.by, pure(b"m"), &first.signature).unwrap());
-    // Overdue while nobody runs: once after the start.
+    // Overdue while no process ran: rotated once after the start.
     drop(service);
     house.clock.goes_on(3 * DAY);
     service = house.open();
@@ -152,7 +152,7 @@ fn a_period_is_set_and_ended_and_set_again_without_moving_what_is_due() {
     let id = kms.create(&new("k")).unwrap().key;
     kms.set_rotation(&id, Some(2 * DAY_S)).unwrap();
     assert_eq!(due_ms(&service, &id), Some(NOW + 2 * DAY));
-    // Whoever sets it again and again does not put it off, by ending it in between neither.
+    // Setting the period repeatedly does not delay the rotation, nor does disabling it in between.
     house.clock.goes_on(DAY);
     kms.set_rotation(&id, Some(2 * DAY_S)).unwrap();
     assert_eq!(due_ms(&service, &id), Some(NOW + 2 * DAY));
@@ -165,7 +165,7 @@ fn a_period_is_set_and_ended_and_set_again_without_moving_what_is_due() {
     kms.set_rotation(&id, Some(DAY_S / 2)).unwrap();
     assert_eq!((made(&service), latest(&service, &id)), (1, 2));
     assert_eq!(due_ms(&service, &id), Some(NOW + DAY + DAY / 2));
-    // Somebody who rotates it moves that.
+    // A manual rotation moves the time.
     house.clock.goes_on(HOUR);
     kms.rotate(&id).unwrap();
     assert_eq!(due_ms(&service, &id), Some(NOW + DAY + HOUR + DAY / 2));
@@ -188,7 +188,7 @@ fn scheduled_rotation_skips_keys_without_private_half() {
     let service = house.open();
     let kms = service.kms();
     let raw = [7; 32];
-    // The public half of a key that is gone: nobody in the tenant has it.
+    // The public key of a destroyed key, which no key of the tenant has.
     let public_of = |name: &str| {
         let id = kms.create(&new(name)).unwrap().key;
         let bytes = kms.publics(&id, 0, 1).unwrap().remove(0).bytes;
@@ -299,7 +299,7 @@ fn a_clock_that_goes_back_rotates_nothing_twice_and_stops_nothing_for_long() {
     assert_eq!(house.agrees(), 1);
     clock.goes_on(DAY);
     assert_eq!((made(&service), made(&service), latest(&service, &id)), (1, 0, 3));
-    // The same where the clock went back while nobody ran.
+    // The same if the clock went back while no process ran.
     clock.jumps_to(NOW + 3650 * DAY);
     assert_eq!((made(&service), latest(&service, &id)), (1, 4));
     clock.jumps_to(NOW);
@@ -332,7 +332,7 @@ struct HookedStore {
     hook: Mutex<Option<Hook>>,
     reads: AtomicUsize,
     is_full: AtomicBool,
-    /// Whether nobody hears what becomes of commits, and the last of those.
+    /// Whether the outcome of commits is lost, and the last lost transaction.
     loses: AtomicBool,
     lost: Mutex<Option<Transaction>>,
     commits: AtomicUsize,
@@ -398,7 +398,8 @@ fn a_manual_and_an_automatic_rotation_make_one_version() {
     let service = Arc::new(house.open_over(store.clone()));
     let id = daily(&service, "k");
     house.clock.goes_on(DAY);
-    // The first read finds that it is due, the second one is that of the rotation itself: then somebody else is faster.
+    // The first read finds that the key is due, and the second one is that of the rotation itself:
+    // then another caller is faster.
     let (other, of) = (Arc::new(OnceLock::<Arc<Service>>::new()), id.clone());
     other.set(service.clone()).ok().unwrap();
     let hook = move || {
@@ -508,7 +509,8 @@ fn rotation_backs_off_on_a_full_store_and_resumes() {
     assert_eq!(house.agrees(), 3);
 }
 
-/// A period of which nobody knows whether it was set counts from when it is, without another start.
+/// A period whose setting had an unknown outcome takes effect when it is applied, without a
+/// restart.
 #[test]
 fn a_change_that_happens_late_is_found() {
     let house = House::new();
@@ -543,7 +545,7 @@ fn a_rotation_that_a_kill_cuts_off_is_done_once_by_the_next_start() {
             house.clock.goes_on(DAY);
             let dying = KillableStore::new(&house.store, KillPoint::None);
             let service = house.open_over(dying.clone());
-            // What opening commits is not what is tried.
+            // Commits of the opening are not tested.
             let begun = dying.count();
             drop(service);
             let dying = KillableStore::new(&house.store, killed.later(begun));
@@ -595,7 +597,7 @@ fn keys_and_index_agree_after_any_history() {
             };
             let period = [None, Some(DAY_S), Some(3 * DAY_S), Some(3600)][draw.next(4) as usize];
             let mut made_one = None;
-            // What is refused, and what fails, is none of this test's.
+            // Rejections and failures are not the subject of this test.
             match (draw.next(12), id) {
                 (0, _) | (_, None) => {
                     let terms = Terms { rotate_period_s: period, ..Terms::default() };
@@ -623,7 +625,7 @@ fn keys_and_index_agree_after_any_history() {
             ids.extend(made_one.map(|made| made.key));
             house.agrees();
         }
-        // What goes on without faults rotates all that is due, within an hour of pauses.
+        // Without faults, all due keys are rotated within an hour of pauses.
         drop(service.take());
         let service =
             open(house.store.clone(), house.clock.clone(), &AuditAt::Folder(&at)).unwrap();
@@ -674,7 +676,7 @@ fn lost_answers_rotate_nothing_twice() {
     }
 }
 
-/// Who is due is found without a look at every key.
+/// Due keys are found without reading every key.
 #[test]
 fn keys_that_do_not_rotate_are_not_read() {
     let house = House::new();
@@ -739,7 +741,7 @@ fn an_index_that_is_damaged_loses_no_key() {
     house.clock.goes_on(DAY);
     assert_eq!(made(&service), 3);
     assert!(ids.iter().all(|id| latest(&service, id) == 2));
-    // What is written anew with the rotation is whole.
+    // The record that is written with the rotation is complete.
     assert_eq!(house.agrees(), 3);
 }
 

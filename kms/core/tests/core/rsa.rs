@@ -71,7 +71,7 @@ fn an_rsa_key_signs_and_encrypts_and_rotates() {
     let shake = of(Prehash::Shake128, &[0; 32]);
     assert_eq!(code(kms.sign(&first.key, None, shake)), Code::Unsupported);
 
-    // OAEP, whose label is what stands beside.
+    // OAEP, whose label is the associated data.
     let made = kms.encrypt(&first.key, None, b"secret", b"row 7").unwrap();
     assert_eq!(made.ciphertext.len(), 256);
     assert_eq!(**kms.decrypt(&first, &made.ciphertext, b"row 7").unwrap(), *b"secret");
@@ -134,7 +134,7 @@ fn batches_have_rsa_among_others() {
     assert_eq!(verdicts[4..7], [Ok(false), Ok(false), Ok(false)]);
     assert_eq!(code(verdicts[7].clone()), Code::Malformed);
     assert_eq!(code(verdicts[8].clone()), Code::Unsupported);
-    // As by themselves.
+    // The same results as for single items.
     for (item, verdict) in items.iter().zip(&verdicts) {
         assert_eq!(&kms.verify(item.by, item.signable, item.signature), verdict);
     }

@@ -17,7 +17,7 @@ use gabion_kms::{Code, Error, SealError, ShareError, seal};
 const CHEAP: Cost = Cost { memory_kib: 64, passes: 1 };
 const TWO_OF_THREE: Shares = Shares { shares: 3, threshold: 2 };
 
-/// What was dealt, adopted by all of its shares.
+/// Adopts a dealt seal with all of its shares.
 pub fn adopted(store: &dyn Store, dealt: Result<PendingSeal, Error>) -> (Sealer, Vec<Share>) {
     let dealt = dealt.unwrap();
     let shares = dealt.shares().to_vec();
@@ -104,7 +104,8 @@ fn seal_slots_are_changed_by_recovery_shares_only() {
     assert_eq!(failed(unseal(&store, "new")), SealError::NoPassphrase);
 }
 
-/// A seal that nobody wrote down never comes about, and one that was replaced meanwhile is not replaced again.
+/// A seal is adopted only after its shares were given back, and a seal that was replaced meanwhile
+/// is not replaced again.
 #[test]
 fn dealt_seal_is_adopted_only_by_its_own_shares() {
     let store = MemoryStore::new();
@@ -206,7 +207,7 @@ fn a_seal_is_bound_to_its_store_and_to_what_the_store_says_of_it() {
         String::from_utf8(record.unwrap().value.unwrap()).unwrap()
     };
     let config = text(&store);
-    // The same words in another store open nothing.
+    // The same bytes in another store do not unseal it.
     let other = MemoryStore::with_id([2; 16]);
     let copy = Transaction::new().put(path.clone(), 0, config.clone().into_bytes());
     let _ = other.commit(&copy).unwrap();
@@ -220,7 +221,7 @@ fn a_seal_is_bound_to_its_store_and_to_what_the_store_says_of_it() {
         ("\"memory_kib\":64", "\"memory_kib\":65", Some(SealError::Passphrase), None),
         ("\"shares\":3", "\"shares\":4", None, Some(SealError::Shares)),
         ("\"format\":2", "\"format\":0", damaged(), damaged()),
-        // An older format asks for no manifest: nobody puts it in place of this one.
+        // An older format requires no manifest: it cannot be substituted for this one.
         ("\"format\":2", "\"format\":1", Some(SealError::Passphrase), Some(SealError::Shares)),
         ("\"format\":2", "\"format\":3,\"new\":0", newer(), newer()),
         ("\"slots\"", "\"slot\"", damaged(), damaged()),

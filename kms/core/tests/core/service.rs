@@ -31,7 +31,7 @@ fn service() -> Service {
     Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options()).unwrap()
 }
 
-/// Somebody with a token of these caveats.
+/// Returns a caller with a token of these caveats.
 fn somebody(service: &Service, caveats: &[&str]) -> Caller {
     let mut token = service.first_token(&Principal::new("ci").unwrap()).unwrap();
     for caveat in caveats {
@@ -98,7 +98,7 @@ fn each_verb_is_logged() {
     let gone = service.sign(&call, &key, None, text(b"abc")).unwrap_err();
     assert_eq!(gone.code(), Code::NotFound);
     assert_eq!(last(&service, 1)[0].outcome, Outcome::Failed(Code::NotFound));
-    // What was changed and what it came to stand beside each other, and nothing is missing.
+    // The records of a change's beginning and outcome are adjacent, and none is missing.
     let all = service.log().tail(0, usize::MAX).unwrap();
     let begun = all.iter().filter(|entry| entry.record.outcome == Outcome::Begun).count();
     // One of them is that of the key which signs descriptions.
@@ -111,7 +111,7 @@ thread_local! {
     static WITHDRAWS: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
-/// A private half whose key was withdrawn while its record was written is given to nobody.
+/// A private key is not exported if its key was withdrawn while the audit record was written.
 #[test]
 fn an_export_looks_at_its_key_again() {
     let (service, tenant) = (Arc::new(service()), label("a"));
@@ -187,7 +187,7 @@ fn only_slow_work_runs_off_the_callers_thread() {
             |name| run_blocking(|| service.sign(&call, &key(name), None, text(b"abc")).is_ok());
         assert_eq!(sign(&quick), (true, told));
         assert_eq!(sign(&slow), (true, 1 + told));
-        // A refusal is told of, too.
+        // A rejection is recorded, too.
         assert_eq!(sign(&none), (false, told));
         let item = |key| SignItem { key, version: None, signable: text(b"abc").into() };
         let (batch, times) = run_blocking(|| service.sign_batch(&call, &[item(key(&quick))]));
@@ -421,8 +421,8 @@ fn revocation_during_use_withholds_results() {
     let later: Vec<Outcome> =
         records[revoked..].iter().filter(of_who).map(|told| told.outcome).collect();
     let denied = Outcome::Failed(Code::Denied);
-    // What was made before and told of after it was not given out. A denial may stand before it, too: the gate knows of
-    // the revocation before the log does.
+    // Results that were computed before and recorded after it were withheld. A denial may precede
+    // it, because the gate knows of the revocation before the log does.
     let expected = [&[][..], &[denied], &[Outcome::Withheld], &[Outcome::Done, Outcome::Withheld]];
     assert!(expected.contains(&&later[..]), "{later:?}");
 }
@@ -534,7 +534,7 @@ fn a_log_that_was_put_back_is_noticed() {
     use_it(&service);
     drop(service);
     files.open(&at).unwrap();
-    // An older one, one that somebody went on with, and none.
+    // An older log, a log that was continued elsewhere, and a missing one.
     copy(&older, &at);
     let refused = files.open(&at).err();
     assert!(matches!(refused, Some(Error::Audit(AuditError::Damaged { .. }))), "{refused:?}");

@@ -27,7 +27,7 @@ fn filled(at: &Path, n: usize) -> SqliteStore {
     store
 }
 
-/// Whether each of the records is as it was written. None where the store says that it is damaged.
+/// Returns whether each record has its content. `None` if the store reports damage.
 fn holds(store: &SqliteStore, n: usize) -> Option<bool> {
     let paths: Vec<_> = (0..n).map(|n| path(&format!("r/{n}"))).collect();
     match store.read(&paths) {
@@ -135,7 +135,7 @@ fn a_backup_is_whole_and_a_restored_one_is_another_incarnation() {
     let store = filled(&at, 9);
     store.backup(&copy).unwrap();
     assert!(matches!(store.backup(&copy), Err(StoreError::Exists(_))));
-    // What comes later is not in it.
+    // Later records are not included.
     assert!(matches!(
         store.commit(&Transaction::new().bury(path("r/0"), 1)),
         Ok(Outcome::Committed(_))
@@ -148,7 +148,8 @@ fn a_backup_is_whole_and_a_restored_one_is_another_incarnation() {
     assert!(restored.check().is_ok() && store.check().is_ok());
 }
 
-/// A log beside a name is a part of what had that name before: SQLite would write it into the new file.
+/// A leftover SQLite log belongs to an earlier file of that name: SQLite would write it into the
+/// new file.
 #[test]
 fn no_file_is_made_beside_a_log_that_was_left() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +177,7 @@ fn no_file_is_made_beside_a_log_that_was_left() {
     ));
 }
 
-/// Whatever a crash left is cleared, and nothing is left beside a copy but its lock.
+/// Leftovers of a crash are removed, and a copy leaves only its lock file.
 #[test]
 fn copies_leave_nothing_behind_and_wait_for_no_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +199,7 @@ fn copies_leave_nothing_behind_and_wait_for_no_one() {
         ["again", "again.lock", "copy%3f", "copy%3f.lock", "store", "store-wal", "store.lock"];
     assert_eq!(names, wanted);
     assert_eq!(holds(&open(&again).unwrap(), 9), Some(true));
-    // Somebody else is making one of this name.
+    // Another process is making a copy of this name.
     let other = fs::File::create(folder.path().join("busy.lock")).unwrap();
     other.lock().unwrap();
     let busy = store.backup(&folder.path().join("busy"));

@@ -1,4 +1,4 @@
-//! What is read of a store, and what does not wait for changes.
+//! Which operations read the store, and which do not wait for changes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -90,14 +90,14 @@ fn a_list_begins_at_its_prefix() {
     assert!(listed < 50, "{listed} records were read");
     assert_eq!(list("", None, 2000).len(), 1006);
     assert_eq!(list("a-09", None, 2000).len(), 100);
-    // A name that is free again is none.
+    // A name that is free again belongs to no key.
     let id = kms.find(&tenant, &label("web")).unwrap();
     kms.delete(&id).unwrap();
     kms.destroy(&id).unwrap();
     assert_eq!(list("web", None, 1), ["web-1"]);
 }
 
-/// Each name of a destroyed key was a query of its own in a list of one key.
+/// In a list of one key, each name of a destroyed key took a query of its own.
 #[test]
 fn a_list_reads_the_names_of_destroyed_keys_in_pages() {
     let (store, kms) = watched();
@@ -116,7 +116,7 @@ fn a_list_reads_the_names_of_destroyed_keys_in_pages() {
     }
 }
 
-/// A change that waits for its disk keeps nobody from being told what a key is.
+/// Describing a key does not wait for a change that waits for its disk.
 #[test]
 fn a_description_does_not_wait_for_a_change() {
     let (store, kms) = watched();

@@ -11,7 +11,7 @@ use gabion_kms::store::{
 };
 use tempfile::TempDir;
 
-/// What goes wrong often enough that all of it meets in a few hundred rounds.
+/// Fault rates at which all faults occur together within a few hundred rounds.
 const FAULTS: Faults =
     Faults { unavailable: 50, request_lost: 100, answer_lost: 100, late: 100, full: 100 };
 
@@ -105,7 +105,8 @@ impl StoreWrapper for LosingStore {
     }
 }
 
-/// What is there after a lost answer is somebody's: only what nobody else writes is ours.
+/// After a lost answer, the content may be another writer's: only a unique value identifies this
+/// one's.
 #[test]
 fn burial_by_another_writer_is_not_a_commit() {
     let [a, b] = ["a", "b"].map(|path| RecordPath::new(path).unwrap());
@@ -118,13 +119,13 @@ fn burial_by_another_writer_is_not_a_commit() {
     };
     let ours = || bury_a().put(b.clone(), 1, b"ours".to_vec());
     assert_eq!(settled(ours(), ours()), Ok(SettleOutcome::Committed));
-    // The same burial, and nothing that is ours beside it.
+    // The same tombstone, without a unique value.
     assert!(matches!(settled(bury_a(), ours()), Ok(SettleOutcome::Conflict(_))));
     let theirs = bury_a().put(b.clone(), 1, b"theirs".to_vec());
     assert!(matches!(settled(theirs, ours()), Ok(SettleOutcome::Conflict(_))));
-    // Nobody can tell whose it was.
+    // Its writer cannot be determined.
     assert_eq!(settled(bury_a(), bury_a()), Ok(SettleOutcome::Unknown));
-    // What was buried before is final.
+    // An earlier tombstone is final.
     let store = MemoryStore::new();
     let _ = store.commit(&both()).unwrap();
     let _ = store.commit(&bury_a()).unwrap();

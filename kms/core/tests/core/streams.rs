@@ -234,7 +234,7 @@ fn tags_of_pieces_are_those_of_the_message() {
             assert_eq!(short.code(), Code::Malformed);
             let short = begin(StreamUse::VerifyTag(tag.len() - 1), &message).err().unwrap();
             assert_eq!(short.code(), Code::Malformed);
-            // What was begun for one thing is good for no other.
+            // A stream can only be used for the operation it was begun for.
             assert_eq!(kms.sign_stream(&verify).unwrap_err().code(), Code::Unsupported);
         }
         let signs = begin(StreamUse::Sign, b"m").err().unwrap();
@@ -373,7 +373,7 @@ fn streams_are_logged_like_whole_messages() {
             [(signature.clone(), Outcome::Done), (vec![1; signature.len()], Outcome::Wrong)]
         {
             let is_its = world.service.verify_stream(&call, &key, &came, &signature);
-            // What has no form of a signature of ECDSA is wrong, too.
+            // Bytes that are not a valid ECDSA encoding are wrong, too.
             assert_eq!(is_its.unwrap(), outcome == Outcome::Done);
             let (action, output) = (gate::Action::Verify, Some(audit::Digest::of(&signature)));
             let told = Record { action, output, outcome, ..told.clone() };
@@ -423,7 +423,7 @@ fn withdrawal_during_a_stream_is_honored() {
     let text = message(300);
     let whole = Message::Pure { context: b"", message: &text };
     assert!(service.verify(&call, &key, 1, whole, &signed.signature).unwrap());
-    // Who named it is refused, as without pieces.
+    // A request that names the version is rejected, as without streaming.
     service.set_minimum(&call, &key, Minimum::Sign, 1).unwrap();
     let came = begin(&name, Some(1));
     service.set_minimum(&call, &key, Minimum::Sign, 2).unwrap();
@@ -451,7 +451,7 @@ fn withdrawal_during_a_stream_is_honored() {
     world.create(&name, "ml-dsa-44");
     let error = service.sign_stream(&call, &key, &came).unwrap_err();
     assert!([Code::NotFound, Code::KeyDestroyed].contains(&error.code()), "{error}");
-    // Whoever may no longer.
+    // A caller whose permission ended.
     let came = begin(&name, None);
     let id = match world.who.method() {
         gate::Method::Token { id } => id,

@@ -1,5 +1,5 @@
-//! Somebody who can write the store's file and has no share: whatever they remove, put back, exchange or add is refused when
-//! the store opens.
+//! An attacker who can write the store's file, but has no unseal share: removed, rolled-back,
+//! swapped or added records are rejected when the store opens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -193,8 +193,8 @@ fn rows(at: &Path) -> Vec<Row> {
     all.query_map((), of).unwrap().map(Result::unwrap).collect()
 }
 
-/// Changes the records of a copy as somebody does who knows what the program checks without a key: no rule of the schema is left
-/// out, and each digest is right.
+/// Changes the records of a copy like an attacker who knows all checks that need no key: the rules
+/// of the schema are kept, and each digest is right.
 fn changed(now: &Path, to: &Path, change: impl FnOnce(&mut Vec<Row>)) {
     let mut all = rows(now);
     change(&mut all);
@@ -203,7 +203,7 @@ fn changed(now: &Path, to: &Path, change: impl FnOnce(&mut Vec<Row>)) {
     }
     fs::copy(now, to).unwrap();
     let db = Connection::open(to).unwrap();
-    // Nobody waits for the disk some thousand times.
+    // Do not wait for the disk thousands of times.
     db.execute_batch("PRAGMA synchronous = OFF; BEGIN").unwrap();
     let rules: Vec<String> = {
         let mut rules = db.prepare("SELECT sql FROM sqlite_schema WHERE type = 'trigger'").unwrap();
@@ -297,7 +297,7 @@ fn no_family_is_removed_put_back_or_added_to_unnoticed() {
     });
 }
 
-/// What a removal would give: the report's own cases, through the service.
+/// The effects of removed records, from the original report, through the service.
 #[test]
 fn a_service_stays_sealed_if_revocations_or_policies_were_removed() {
     let (place, _, now) = filled();
@@ -333,7 +333,7 @@ fn an_index_that_differs_from_the_records_is_refused() {
     };
     for changes in [
         vec![hidden(revoked)],
-        // As many of the family as before.
+        // The same number of records in the family.
         vec![added(root, of(root)), hidden(revoked)],
         vec![hidden("system/audit-head")],
         vec![added("system/audit-heae", of("system/audit-head")), hidden("system/audit-head")],
@@ -424,7 +424,8 @@ fn a_copy_with_a_trigger_is_not_restored() {
     assert!(!to.exists());
 }
 
-/// Whatever the store's file says of its format, what was written beside a manifest is not taken for an older store.
+/// Records that were written in a store with a manifest are not accepted as an older store's,
+/// regardless of the format that the file claims.
 #[test]
 fn a_manifest_that_was_removed_is_missed_whatever_the_format_says() {
     let (place, _, now) = filled();

@@ -154,7 +154,7 @@ fn records_are_sealed_and_bound_to_their_place_and_time() {
     let value = |id| store.read(&[place(id)]).unwrap().records[0].clone().unwrap().value.unwrap();
     let (of_a, of_b) = (value(&a.key), value(&b.key));
     assert!(!of_a.windows(7).any(|bytes| bytes == b"enabled"));
-    // Somebody exchanges two records, and puts an old one back: neither opens.
+    // An attacker swaps two records, and restores an old one: neither opens.
     let put = |value, before| Transaction::new().put(place(&a.key), before, value);
     for (before, value) in [(1, of_b), (2, of_a)] {
         let _ = store.commit(&put(value, before)).unwrap();
@@ -279,7 +279,7 @@ fn metrics_count_every_verb_and_failure() {
     );
 }
 
-/// A store that, when it is told so, does nothing of what it is asked to write until later, and answers nothing.
+/// A store that, when enabled, applies writes only later, and reports unknown outcomes.
 struct DelayedStore {
     store: MemoryStore,
     is_late: AtomicBool,
@@ -308,8 +308,8 @@ impl StoreWrapper for DelayedStore {
     }
 }
 
-/// What nobody knows to have happened may happen at any time: until a change of the same record settles it, no old view
-/// is kept.
+/// A change with an unknown outcome may be applied at any time: until a change of the same record
+/// settles it, no view is cached.
 #[test]
 fn a_change_that_happens_later_is_seen() {
     let (store, is_late) = (MemoryStore::new(), AtomicBool::new(false));

@@ -48,8 +48,8 @@ pub fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// The batch verification of other libraries accepts signatures that their single one refuses: here there is one
-/// verdict, whatever a signature stands beside.
+/// The batch verification of other libraries accepts signatures that their single verification
+/// rejects. Here both give the same result, regardless of the other items.
 #[test]
 fn a_batch_gives_the_verdicts_of_single_verification_on_adversarial_signatures() {
     let kms = Kms::in_memory().unwrap();
@@ -87,7 +87,7 @@ fn a_batch_gives_the_verdicts_of_single_verification_on_adversarial_signatures()
     let single: Vec<_> =
         items.iter().map(|item| kms.verify(item.by, item.signable, item.signature)).collect();
     assert_eq!(kms.verify_batch(&items), single);
-    // In the other order, and each beside one that is right.
+    // In reverse order, and each next to a valid one.
     let turned: Vec<_> = items.iter().rev().copied().collect();
     let answers: Vec<_> = kms.verify_batch(&turned).into_iter().rev().collect();
     assert_eq!(answers, single);
@@ -99,8 +99,8 @@ fn a_batch_gives_the_verdicts_of_single_verification_on_adversarial_signatures()
     assert!(count(Ok(false)) > 40, "{single:?}");
 }
 
-/// What a key that is its own attacker's could do: the identity as public key makes `R = identity, s = 0` a signature of
-/// everything under the equation with cofactor. No such key gets in.
+/// A malicious key: with the identity as the public key, `R = identity, s = 0` is a signature of
+/// every message under the cofactored equation. Such keys are rejected.
 #[test]
 fn empty_batches_and_unknown_versions_are_answered() {
     let kms = Kms::in_memory().unwrap();

@@ -91,7 +91,7 @@ struct PolicyQuestion {
 }
 
 impl PolicyQuestion {
-    /// Parses the query; `None` if there is none.
+    /// Parses the query; `None` if it is missing.
     fn of(
         service: &gabion_kms::service::Service,
         asked: &CheckPolicy,

@@ -1,4 +1,4 @@
-//! What every answer says, and bodies that are not what they say.
+//! Common fields of responses, and bodies that do not match their headers.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn the_seal_says_the_revision_once_it_is_open() {
     server.stop();
 }
 
-/// A body that is packed is signed by nobody: nobody here unpacks it.
+/// Compressed bodies are rejected instead of signed.
 #[test]
 fn a_body_that_is_packed_is_refused() {
     let local = Local::start();

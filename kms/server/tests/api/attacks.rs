@@ -16,7 +16,7 @@ pub fn answers(local: &Local, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(local.path()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut is_open = true;
-    // Who refuses early may have hung up by now.
+    // A server that rejects early may have closed the connection by now.
     let _ = stream.write_all(bytes);
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);
     loop {
@@ -40,16 +40,18 @@ fn statuses(said: &str) -> Vec<&str> {
     said.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
 }
 
-/// A request that nobody sent, if it is not answered.
+/// A smuggled request, if it is not answered.
 const HIDDEN: &str = "GET /v1/sys/seal-status HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// RFC 9112, sections 5, 6.3 and 7.1: where a request ends may be read in one way only, or it is none.
+/// RFC 9112, sections 5, 6.3 and 7.1: the end of a request has to be unambiguous, or it is
+/// rejected.
 #[test]
 fn no_request_hides_within_another() {
     let local = Local::start();
     let post = "POST /v1/kms/unseal HTTP/1.1\r\nHost: x\r\n";
     let length = 5 + HIDDEN.len();
-    // What begins well, and ends where chunks say: nothing of what follows is a request.
+    // A valid beginning, whose end is determined by chunks: nothing after it is parsed as a
+    // request.
     for fields in [
         format!("Content-Length: {length}\r\nTransfer-Encoding: chunked"),
         format!("Transfer-Encoding: chunked\r\nContent-Length: {length}"),
@@ -65,7 +67,7 @@ fn no_request_hides_within_another() {
             "{fields}: {said}"
         );
     }
-    // What is no head, no chunk, or says two lengths.
+    // A malformed head or chunk, or two lengths.
     let chunked = format!("{post}Transfer-Encoding: chunked\r\n\r\n");
     for (text, most) in [
         (format!("{post}Content-Length: 0\r\nContent-Length: {}\r\n\r\n{HIDDEN}", HIDDEN.len()), 1),
@@ -103,7 +105,7 @@ fn no_request_hides_within_another() {
         assert!(found.iter().all(|status| status.starts_with('4')), "{text:.200}: {said}");
         assert!(!said.contains("\"storage_type\""), "{text:.200}: {said}");
     }
-    // The same request by itself is one.
+    // By itself the same request is valid.
     assert!(
         exchange(&local.path(), &HIDDEN.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"))
             .contains("\"storage_type\"")
@@ -111,7 +113,7 @@ fn no_request_hides_within_another() {
     local.client().status().unwrap();
 }
 
-/// What comes in pieces, or all at once, is answered one after the other.
+/// Pipelined requests are answered in order.
 #[test]
 fn requests_that_come_together_are_answered_in_their_order() {
     let local = Local::start();
@@ -126,7 +128,7 @@ fn requests_that_come_together_are_answered_in_their_order() {
     assert_eq!(statuses(&said), wanted);
 }
 
-/// A connection that somebody in between shares among several: what one sends is nothing to the next.
+/// A connection that a proxy shares among several clients: their requests are independent.
 #[test]
 fn requests_on_a_connection_are_independent() {
     let local = Local::start();
@@ -146,7 +148,7 @@ fn requests_on_a_connection_are_independent() {
         (get("/v1/kms/keys/k", ""), "401"),
         (get("/v1/kms/keys/k", &format!("{with}traceparent: {trace}\r\n")), "200"),
         (get("/v1/kms/keys/k", &with), "200"),
-        // Another tenant's keys, and those of nobody in particular again.
+        // Another tenant's keys, and then the default tenant's again.
         (post("/v1/transit/keys/n", &format!("{with}X-Vault-Namespace: other\r\n"), "{}"), "200"),
         (get("/v1/transit/keys/n", &with), "404"),
         (get("/v1/transit/keys/n", &format!("{with}X-Vault-Namespace: other\r\n")), "200"),
@@ -325,7 +327,7 @@ fn a_name_in_a_path_is_nothing_but_a_name() {
         let status = ask("GET", path);
         assert!(["400", "404", "none"].contains(&status.as_str()), "{path}: {status}");
     }
-    // Whoever names a host in its path names the same thing, and is nobody else by that.
+    // A host in the request target changes nothing, neither the path nor the caller.
     let text = "GET http://elsewhere/v1/kms/keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     assert_eq!(statuses(&answers(&local, text.as_bytes())), ["401"]);
     let text = "CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";

@@ -17,7 +17,7 @@ use super::raw::Local;
 use super::refused;
 use super::serve::{Place, create};
 
-/// What is left of a key for whoever asks.
+/// Returns the state of a key.
 fn state(client: &Client, key: &str) -> String {
     match client.show(key) {
         Ok(_) => "there".to_owned(),
@@ -31,12 +31,12 @@ fn with_copy(admin: &Client, name: &str) -> (String, String) {
     (admin.show(name).unwrap().id, admin.backup().unwrap().file)
 }
 
-/// Makes a store of a copy, and serves it beside the log as it is now.
+/// Restores a backup, and serves it with the current log.
 fn restored(place: &Place, file: &str, to: &str) -> Server {
     restored_hearing(place, file, to).0
 }
 
-/// The same, and what whoever opens its seal hears.
+/// The same, and returns the report of unsealing.
 fn restored_hearing(place: &Place, file: &str, to: &str) -> (Server, Vec<String>) {
     ServiceHost::restore(&place.config(to), &place.path("backups").join(file), None).unwrap();
     let copied = std::process::Command::new("cp")
@@ -57,7 +57,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What the log tells of ends of periods.
+/// Returns the audit records of ended periods.
 fn told(admin: &Client) -> Vec<String> {
     let records: AuditRecords = admin.get("/v1/kms/audit?limit=1000").unwrap();
     let of = |record: &Value| {
@@ -67,7 +67,8 @@ fn told(admin: &Client) -> Vec<String> {
     records.records.iter().filter_map(|entry| of(&entry.record)).collect()
 }
 
-/// The drill: a key that was destroyed comes back of no copy beside the log, and of none at all when its periods ended.
+/// A destroyed key is not restored from any backup with the current log, and from no backup at all
+/// after its periods ended.
 #[test]
 fn a_destroyed_key_comes_back_of_no_copy() {
     let place = Place::new();
@@ -133,7 +134,7 @@ fn a_destroyed_key_comes_back_of_no_copy() {
     server.stop();
 }
 
-/// What was taken away since the copy is taken away again, and whoever opens the seal hears of it, and of what was not.
+/// Restrictions since the backup are reapplied, and unsealing reports them and those that were not.
 #[test]
 fn revocations_are_reapplied_after_restore() {
     let place = Place::new();
@@ -168,7 +169,7 @@ fn revocations_are_reapplied_after_restore() {
                 .to_owned(),
         ]
     );
-    // Nobody else hears it, and nobody hears it twice.
+    // The report is given only once.
     assert_eq!(place.unseal_hearing(), Vec::<String>::new());
     server.stop();
     let server = place.serve("again");
@@ -223,7 +224,7 @@ fn copies_of_before_the_key_stay_readable_and_those_of_an_older_program_are_name
     assert_eq!(destroyed.plain_backups, Some(vec!["plain.backup".to_owned()]));
     assert_eq!(destroyed.expired_periods.unwrap().len(), 1);
     assert_eq!(destroyed.keys_without_backup, Some(0));
-    // What is made since counts for those who ask again.
+    // A repeated request counts newer keys.
     create(&admin, "new");
     let again = admin.destroy_with_backups(&id).unwrap();
     assert_eq!((again.expired_periods, again.keys_without_backup), (Some(Vec::new()), Some(1)));
@@ -374,7 +375,7 @@ fn backup_requests_have_a_longer_timeout() {
                     "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close",
                     body.len()
                 );
-                // Who has gone does not hear it.
+                // A client that has disconnected does not get it.
                 let _ = write!(stream, "{head}\r\n\r\n{body}");
             }
         });

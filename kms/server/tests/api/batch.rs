@@ -97,7 +97,7 @@ fn batch_items_have_individual_statuses() {
         assert!(is_failed != has_answer && is_failed == result.by.is_none(), "{result:?}");
     }
     assert_eq!((done.results[0].version, done.results[10].valid), (Some(2), Some(false)));
-    // Those that the service was asked are told of, each.
+    // Each item that reached the service is recorded.
     let records: Value = client.get("/v1/kms/audit?limit=1000").unwrap();
     let records = records["records"].as_array().unwrap();
     let told = |outcome: &str| {

@@ -31,7 +31,7 @@ fn verify(client: &Client, key: &str, message: &[u8], signature: &str) -> Result
     client.verify(&Verify { key, message, signature, ..Verify::default() })
 }
 
-/// What clients get who ask all at once, and how many of their requests were run together.
+/// Returns the answers of concurrent clients, and how many of their requests were coalesced.
 fn at_once(coalesce: &str) -> u64 {
     let place = Place::with(&format!("[limits]\ncoalesce = \"{coalesce}\"\n"));
     let _server = place.serve("store");

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::raw::Local;
 use super::transit::{data, refused, with_keys};
 
-/// Digests by other hashes than the curve's: made here or by the caller they have one signature, and that is none of another hash.
+/// Digests by other hashes than the curve's: the signature is the same whether the service or the
+/// caller hashes, and it is not valid for another hash.
 #[test]
 fn ecdsa_signs_digests_by_every_hash_of_vaults() {
     let local = with_keys(&[("p2", "ecdsa-p256"), ("p3", "ecdsa-p384"), ("p5", "ecdsa-p521")]);
@@ -87,7 +88,7 @@ fn messages_are_hashed_without_a_key() {
         let said = refused(local.ask("POST", &format!("/v1/transit/{path}"), &body), 400);
         assert!(said.contains(says), "{path} {body}: {said}");
     }
-    // What needs no permission has a small body.
+    // A request that needs no permission has a small body limit.
     let long = json!({"input": encode(&vec![7; 16 << 10])});
     assert_eq!(local.ask("POST", "/v1/transit/hash", &long).0, 413);
     let mut stranger = local;
@@ -95,7 +96,7 @@ fn messages_are_hashed_without_a_key() {
     assert_ne!(stranger.ask("POST", "/v1/transit/hash", &json!({"input": abc})).0, 200);
 }
 
-/// With Vault every key has one for tags beside its own.
+/// In Vault every key has an additional HMAC key.
 #[test]
 fn keys_of_every_type_make_tags() {
     let local = with_keys(&[

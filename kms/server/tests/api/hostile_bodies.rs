@@ -1,4 +1,4 @@
-//! Bodies that are no request, or say one thing in two ways; more work than a request may ask for; tokens that nobody knows.
+//! Malformed or ambiguous bodies; requests for too much work; unknown tokens.
 
 use gabion_kms_wire::encode;
 use gabion_kms_wire::native::{Batch, BatchItem, CreateToken};
@@ -20,7 +20,7 @@ fn post(local: &Local, path: &str, body: &[u8]) -> (String, String) {
     (said.split(' ').nth(1).unwrap_or_default().to_owned(), said)
 }
 
-/// Bodies of a request to sign that are none, each near one that is.
+/// Malformed bodies of a sign request, each similar to a valid one.
 fn no_requests() -> Vec<Vec<u8>> {
     let deep = |open: &str, close: &str| {
         format!("{{\"key\":{}1{}}}", open.repeat(50_000), close.repeat(50_000))
@@ -35,7 +35,7 @@ fn no_requests() -> Vec<Vec<u8>> {
         r#"{"key":"k","key":"k","message":"bQ=="}"#.into(),
         r#"{"key":"k","k\u0065y":"other","message":"bQ=="}"#.into(),
         r#"{"key":"k","message":"bQ==","message":null}"#.into(),
-        // Numbers that are none of those that there are.
+        // Numbers that are out of range.
         r#"{"key":"k","message":"bQ==","version":4294967296}"#.into(),
         r#"{"key":"k","message":"bQ==","version":-1}"#.into(),
         r#"{"key":"k","message":"bQ==","version":1e400}"#.into(),
@@ -87,7 +87,7 @@ fn a_body_that_is_no_request_is_refused_as_that() {
         let (status, said) = post(&local, "/v1/kms/sign", body);
         let shown = String::from_utf8_lossy(&body[..body.len().min(100)]);
         assert_eq!(status, "400", "{shown}: {said:.300}");
-        // What is refused is not as long as what it refuses.
+        // The error is shorter than the rejected body.
         assert!(said.len() < 8192, "{shown}: {} bytes", said.len());
     }
     local.client().show("k").unwrap();
@@ -132,7 +132,7 @@ fn a_number_beyond_its_range_is_refused() {
     local.client().show("k").unwrap();
 }
 
-/// What an op_id stands for is what was done, and a body that says two things is none of them.
+/// An `op_id` stands for one change, and an ambiguous body is rejected.
 #[test]
 fn a_body_that_says_two_things_is_no_change_under_its_op_id() {
     let local = Local::start();
@@ -187,7 +187,7 @@ fn batches_are_limited_in_items_and_cost() {
     assert!(done.results.iter().all(|result| result.status == 413), "{:?}", done.results[0]);
     let reason = done.results[0].problem.as_ref().unwrap();
     assert!(reason.message.contains("milliseconds of work of one batch"), "{reason:?}");
-    // Who may not see a key hears nothing of how long it would take.
+    // A caller that may not see a key does not learn its cost.
     let all = std::mem::take(&mut local.token);
     local.token =
         gabion_kms_server::attenuate_token(&all, &["key_prefix=other".to_owned()]).unwrap();
@@ -195,7 +195,7 @@ fn batches_are_limited_in_items_and_cost() {
     assert!(hidden.results.iter().all(|result| result.status == 404), "{:?}", hidden.results[0]);
 }
 
-/// HMAC-SHA-256 (FIPS 198-1), as whoever has a token can compute it.
+/// HMAC-SHA-256 (FIPS 198-1), as the holder of a token can compute it.
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     let pad = |with: u8| -> Vec<u8> {
         (0..64).map(|at| key.get(at).copied().unwrap_or(0) ^ with).collect()
@@ -214,7 +214,8 @@ fn appended(token: &str, caveat: &[u8]) -> String {
     format!("gbk1.{}", encode(&all).trim_end_matches('=').replace('+', "-").replace('/', "_"))
 }
 
-/// Whoever has a token appends to it what they like, and the tag is right: what is not known lets nothing pass.
+/// The holder of a token can append any bytes with a valid tag: an unknown caveat invalidates the
+/// token.
 #[test]
 fn a_token_with_a_caveat_that_nobody_knows_is_no_token() {
     let mut local = Local::start();

@@ -23,7 +23,7 @@ fn a_change_that_is_asked_for_again_is_done_once() {
     assert_eq!(once(&local, "c-1").create(&new("k")).unwrap(), made);
     assert_eq!(refused(local.client().create(&new("k"))).code, "exists");
     assert_eq!(refused(once(&local, "c-2").create(&new("k"))).code, "exists");
-    // What was refused was not done, and may be asked for again.
+    // A rejected change was not made, and may be repeated.
     assert_eq!(once(&local, "c-2").create(&new("other")).unwrap().name, "other");
 
     let first = once(&local, "r-1").rotate("k").unwrap();
@@ -42,7 +42,7 @@ fn a_change_that_is_asked_for_again_is_done_once() {
         assert_eq!((problem.code.as_str(), problem.retryable), ("op_id_reused", false));
     }
 
-    // Another principal has names of its own.
+    // Another principal has its own namespace.
     let all = std::mem::take(&mut local.token);
     local.token = all.clone();
     let other = local.client().create_token(&gabion_kms_wire::native::CreateToken {
@@ -52,7 +52,7 @@ fn a_change_that_is_asked_for_again_is_done_once() {
     local.token = zeroize::Zeroizing::new(other.unwrap().token.expose().to_owned());
     assert_eq!(once(&local, "r-1").rotate("k").unwrap().version, 4);
 
-    // Who may no longer rotate is not told of what was done either.
+    // A caller that may no longer rotate does not get the stored answer either.
     local.token = gabion_kms_server::attenuate_token(&all, &["actions=show".into()]).unwrap();
     assert_eq!(refused(once(&local, "r-1").rotate("k")).code, "denied");
     local.token = all;

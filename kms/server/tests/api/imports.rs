@@ -31,7 +31,7 @@ fn rsa_wrapped_keys_are_imported() {
     let shown = data(local.ask("GET", "/v1/transit/keys/aes", &NONE));
     assert_eq!((&shown["type"], &shown["imported_key"]), (&json!("aes256-gcm96"), &json!(true)));
     assert_eq!(shown["imported_key_allow_rotation"], false);
-    // What is imported without `allow_rotation` takes imports alone.
+    // A key imported without `allow_rotation` gets versions only by import.
     let said = refused(local.ask("POST", &path("aes", "rotate"), &NONE), 400);
     assert!(said.contains("unsupported"), "{said}");
     let next = json!({"ciphertext": wrap(&[2; 32]), "hash_function": "SHA256", "name": "aes"});

@@ -46,7 +46,7 @@ fn every_key_that_jose_has_a_name_for_is_in_the_set_with_its_bytes() {
     for (name, ..) in of {
         create(&client, name, name);
     }
-    // None of these verifies for somebody else, or has a name there.
+    // These keys verify no signatures, or have no JOSE name.
     for name in ["ml-kem-768", "xaes-256-gcm", "hmac-sha-256", "slh-dsa-shake-256f"] {
         create(&client, name, name);
     }
@@ -112,7 +112,7 @@ fn a_set_has_the_keys_that_were_asked_for() {
         keys.iter().map(|key| key["alg"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(algs(""), ["EdDSA", "ES256", "ML-DSA-65", "ES384", "PS256"]);
-    // What readers know that are older than RFC 9964.
+    // The values known to clients older than RFC 9964.
     assert_eq!(algs("?kty=EC,OKP,RSA"), ["EdDSA", "ES256", "ES384", "PS256"]);
     assert_eq!(algs("?kty=RSA"), ["PS256"]);
     assert_eq!(algs("?alg=ES384,EdDSA"), ["EdDSA", "ES384"]);
@@ -277,7 +277,7 @@ fn a_set_is_kept_and_asked_for_again() {
         let again = get(&format!("If-None-Match: {other}\r\n"));
         assert!(again.starts_with("HTTP/1.1 200 "), "{other:.40}: {again:.40}");
     }
-    // What is taken out of use changes it.
+    // Disabling a version changes it.
     let _: Value =
         local.client().post("/v1/kms/keys/k/disable", &OfVersion { version: 1 }).unwrap();
     let changed = get(&format!("If-None-Match: {mark}\r\n"));

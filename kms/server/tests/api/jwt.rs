@@ -35,7 +35,7 @@ fn of(key: &str, token: &str) -> VerifyJwt {
     }
 }
 
-/// Whether a token is valid, by its key in the set of JWKs alone.
+/// Verifies a token with only the JWK.
 fn is_signed(jwk: &Value, token: &str) -> bool {
     let (input, signature) = token.rsplit_once('.').unwrap();
     let signature = decode_url(signature).unwrap();
@@ -169,7 +169,7 @@ fn a_request_says_what_is_in_the_token() {
     }
 }
 
-/// What a caller sends is signed as it was understood, or refused.
+/// Claims are signed as they were parsed, or rejected.
 #[test]
 fn hostile_claims_are_refused() {
     let local = Local::start();
@@ -328,7 +328,7 @@ fn tokens_take_an_action_of_their_own() {
     assert_eq!((status, &answer["code"]), (404, &json!("not_found")));
 }
 
-/// A token under another name, another algorithm or another key is one of nobody.
+/// A token with another key id, algorithm or key is invalid.
 #[test]
 fn forged_headers_are_refused() {
     let local = Local::start();

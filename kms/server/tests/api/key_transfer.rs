@@ -179,7 +179,7 @@ fn malformed_imports_are_refused_without_echoing_secrets() {
     let limited = local.client();
     assert_eq!(refused(limited.export("k", &how)).code, "denied");
     let raw = Some(Secret::of_bytes(&[9; 32]));
-    // Whoever makes a key hears of it, also where they may not look at it later.
+    // The importing caller gets a description even if it may not read the key later.
     assert_eq!(limited.import(&ImportKey { raw, ..new("y", "ed25519") }).unwrap().name, "y");
     assert_eq!(refused(limited.show("y")).code, "denied");
 }
@@ -227,7 +227,8 @@ fn a_wrapped_key_moves_between_services_and_the_log_names_the_recipient() {
     }
 }
 
-/// A key of the service is made for whoever may use it, and once; the log tells of that. Once it is made everybody may have it.
+/// A key of the service is generated once, for a caller that may use it, and that is recorded.
+/// After that every caller may read its public key.
 #[test]
 fn service_keys_are_created_on_first_permitted_use_and_logged() {
     let local = Local::start();

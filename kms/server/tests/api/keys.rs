@@ -103,7 +103,7 @@ fn keys_are_listed_in_pages_and_shown_by_name_and_id() {
     assert_eq!(refused(client.create(&taken)).code, "exists");
 }
 
-/// What the service gives out is verified without it.
+/// Signatures verify without the service.
 #[test]
 fn versions_have_public_keys_that_verify_elsewhere() {
     use gabion_engine::key_file::{EncodedKey, decode as decode_key};

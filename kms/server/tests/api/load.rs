@@ -24,7 +24,7 @@ fn sign(tenant: &str, key: &str) -> Sign {
     Sign { tenant: Some(tenant.into()), message: Some(encode(b"m")), ..Sign::by(key) }
 }
 
-/// What `/metrics` says of something.
+/// Returns the value of a metric.
 fn counted(metrics: &str, name: &str) -> u64 {
     let found = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     found.map_or(0, |count| count.parse().unwrap())
@@ -68,10 +68,10 @@ fn exhausted_tenant_quota_answers_retry_after() {
     let done = client.batch(&Batch { items, status_if_failed: None }).unwrap();
     let statuses: Vec<u32> = done.results.iter().map(|result| result.status).collect();
     assert_eq!(statuses, [429, 200, 429]);
-    // What takes something away is done all the same.
+    // Actions that withdraw use are not limited.
     let path = "/v1/kms/keys/k/disable?tenant=small";
     let _: Value = client.post(path, &OfVersion { version: 1 }).unwrap();
-    // The log is told of the first one in a row, the metrics of each.
+    // Only the first of consecutive rejections is recorded, and the metrics count each.
     let records: AuditRecords = client.get("/v1/kms/audit?limit=1000&from=100").unwrap();
     let text = serde_json::to_string(&records.records).unwrap();
     assert_eq!(text.matches("quota_exceeded").count(), 1, "{text}");
@@ -149,7 +149,7 @@ fn denied_requests_use_quota_and_share_log_records() {
             assert!(asked < 400, "{path} {body:.40}");
         }
         denied += if refusal == "403" { asked } else { 0 };
-        // Nobody is kept by that from what takes something away.
+        // Actions that withdraw use are never blocked by that.
         assert_eq!(ask(&place, "/v1/kms/keys/none/disable", r#"{"version":1}"#), "404");
     }
     admin.seal().unwrap();
@@ -165,7 +165,8 @@ fn denied_requests_use_quota_and_share_log_records() {
     server.stop();
 }
 
-/// The paired run: what is quick waits for nobody, whether or not another tenant floods the server with what is slow.
+/// Quick operations are not delayed, whether or not another tenant floods the server with slow
+/// ones.
 #[test]
 fn a_flood_changes_no_other_tenants_wait() {
     let local = Local::start();
@@ -224,7 +225,7 @@ fn a_server_to_try_things_out_has_no_quota() {
     assert_eq!(counted(&local.get("/metrics"), "kms_quota_refused_total"), 0);
 }
 
-/// Bytes that nobody reads cost their tenant something, too.
+/// Received bytes are charged to the tenant, even if they are not processed.
 #[test]
 fn a_request_is_charged_for_its_bytes_once() {
     let place = Place::with("[quota]\nburst_seconds = 1\ntenants = { small = 20000 }\n");
@@ -242,6 +243,6 @@ fn a_request_is_charged_for_its_bytes_once() {
     // 100 that 40 times all of them would be.
     assert_eq!(large(40), "200");
     client.sign(&sign("small", "k")).unwrap();
-    // That is more than there is, and owes.
+    // More than is left, which causes a debt.
     assert_eq!((large(60), large(60)), ("200".to_owned(), "200".to_owned()));
 }

@@ -42,7 +42,7 @@ use gabion_kms_client::{Client, Error, Settings};
 use gabion_kms_server::dev::Dev;
 use gabion_kms_wire::native::{CreateKey, Key, Problem};
 
-/// A server of its own for a test.
+/// Starts a separate server for a test.
 fn server() -> Dev {
     Dev::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()
 }
@@ -66,7 +66,7 @@ fn create(client: &Client, name: &str, algorithm: &str) -> Key {
     client.create(&key).unwrap()
 }
 
-/// What a call was refused with.
+/// Returns the error of a call.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Problem {
     match result {

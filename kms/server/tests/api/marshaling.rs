@@ -33,7 +33,7 @@ fn der(raw: &[u8]) -> Vec<u8> {
     [head, vec![both.len() as u8], both].concat()
 }
 
-/// Whether OpenSSL takes a signature in DER; nothing where there is no OpenSSL.
+/// Checks that OpenSSL accepts a DER signature. Does nothing if OpenSSL is missing.
 fn is_openssls(folder: &Path, pem: &str, hash: &str, signature: &[u8]) {
     let path = |name: &str| folder.join(name);
     std::fs::write(path("key"), pem).unwrap();
@@ -69,7 +69,7 @@ fn vaults_paths_write_signatures_as_jws() {
             ask(&format!("verify/{key}"), body)
         };
         assert_eq!(data(verify(&jws, "jws"))["valid"], true);
-        // The same in Vault's other form, and neither is taken for the other.
+        // The same signature in Vault's other form. Neither is accepted as the other.
         let asn1 = format!("vault:v1:{}", encode(&der(&raw)));
         assert_eq!(data(verify(&asn1, "asn1"))["valid"], true);
         assert_eq!(data(verify(&asn1, ""))["valid"], true);
@@ -109,7 +109,7 @@ fn vaults_paths_write_signatures_as_jws() {
     }
 }
 
-/// As Vault: the bytes of other algorithms are the same, and their text is JWS's.
+/// As in Vault: for other algorithms the bytes are the same, and the text is that of JWS.
 #[test]
 fn jws_marshaling_encodes_other_signatures_as_base64url() {
     let local = with_keys(&[("ed", "ed25519"), ("rsa", "rsa-2048"), ("dsa", "ml-dsa-44")]);

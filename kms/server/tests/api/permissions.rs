@@ -363,7 +363,7 @@ fn labels_allow_no_derived_tags_and_no_weak_digests() {
     }
 }
 
-/// Nobody makes tags without the action, whatever else the token allows.
+/// Making tags requires the action, regardless of the token's other permissions.
 #[test]
 fn tags_by_other_keys_need_the_action() {
     let mut local = Local::start();

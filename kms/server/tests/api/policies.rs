@@ -120,7 +120,7 @@ fn policies_limit_tokens_and_changing_them_needs_the_action() {
     assert_eq!(refused(ci.rotate("web")).code, "denied");
     assert_eq!(refused(ci.put_policy("all", ALL)).code, "denied");
     assert_eq!(refused(ci.policies()).code, "denied");
-    // What a policy allows is not what a caveat takes away.
+    // A policy cannot grant what a caveat removes.
     less.sign(&sign).unwrap();
     assert_eq!(refused(less.put_policy("all", ALL)).code, "denied");
 }

@@ -1,4 +1,4 @@
-//! Bytes on a socket: what HTTP allows and what it does not.
+//! Raw HTTP on a socket: valid and invalid requests.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -87,25 +87,25 @@ impl Local {
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
     }
 
-    /// What is at a path that anybody may read.
+    /// Returns the body at an open path.
     pub fn get(&self, path: &str) -> String {
         let answer =
             self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    /// What comes back until the server hangs up.
+    /// Returns the bytes until the server closes the connection.
     pub fn exchange(&self, request: &str) -> String {
         exchange(&self.path(), request)
     }
 }
 
-/// What comes back from a socket of this machine until the server hangs up.
+/// Returns the bytes from a Unix socket until the server closes the connection.
 pub fn exchange(path: &Path, request: &str) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
     // An RSA key of 4096 bits takes seconds, and many of them on a machine that does other things.
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    // Who refuses a request early may have hung up by now.
+    // A server that rejects early may have closed the connection by now.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = String::new();
     match stream.read_to_string(&mut answer) {
@@ -138,7 +138,7 @@ fn a_socket_that_a_killed_server_left_is_in_nobodys_way() {
     };
     drop(UnixListener::bind(&path).unwrap());
     let server = start().unwrap();
-    // One that is in use stays whose it is, and what is no socket is nobody's to remove.
+    // A socket that is in use is not replaced, and a file that is not a socket is not removed.
     assert!(start().is_err());
     UnixStream::connect(&path).unwrap();
     server.stop();
@@ -167,7 +167,7 @@ fn refusals_name_allowed_methods_and_authentication() {
     assert!(fields("GET /v1/kms/keys").contains("\r\nwww-authenticate: bearer\r\n"));
 }
 
-/// What is refused by its head has a body, too: the next request comes after it.
+/// A request that is rejected by its head has a body, too: the next request comes after it.
 #[test]
 fn a_connection_goes_on_after_a_refusal_whose_body_comes_late() {
     let local = Local::start();
@@ -267,7 +267,7 @@ fn a_body_in_chunks_has_the_same_limit() {
     assert_eq!(&answer, b"HTTP/1.1 413");
 }
 
-/// What a request is part of stands in the audit log, beside the name that its answer has.
+/// The traceparent is in the audit record, together with the request id of the response.
 #[test]
 fn a_traceparent_is_in_the_record_of_its_request_and_a_bad_one_is_not() {
     let local = Local::start();

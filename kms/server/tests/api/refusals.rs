@@ -1,4 +1,4 @@
-//! What is refused, and how that is said.
+//! Errors and their messages.
 
 use gabion_kms_client::{Client, Error, Settings};
 use gabion_kms_wire::encode;
@@ -175,7 +175,7 @@ fn asked_every_way(who: &Client, key: &str) -> Vec<Problem> {
     all
 }
 
-/// Whoever knows an id learns by no refusal what its key is called, nor that it was there.
+/// Errors do not reveal the name of a key that is named by its id, nor that it existed.
 #[test]
 fn key_id_does_not_reveal_a_hidden_name() {
     let server = server();
@@ -201,7 +201,7 @@ fn key_id_does_not_reveal_a_hidden_name() {
             }
         }
     }
-    // Whoever may see every key hears what became of it.
+    // A caller that may see every key learns that it was destroyed.
     assert_eq!(
         refused(admin.get::<Value>(&format!("/v1/kms/keys/{}", gone.id.replace('/', "%2F")))).code,
         "key_destroyed"

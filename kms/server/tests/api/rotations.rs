@@ -195,7 +195,7 @@ fn periods_are_set_shown_and_ended() {
     let day = config(24 * HOUR_S).unwrap();
     assert_eq!(day.rotates_ms, Some(key.created_ms + 24_000 * HOUR_S));
     assert_eq!(client.show("k").unwrap().rotate_period_s, Some(24 * HOUR_S));
-    // What is left out stays.
+    // Omitted fields stay.
     let labels =
         ConfigureKey { labels: Some([("a".into(), "b".into())].into()), ..ConfigureKey::default() };
     assert_eq!(client.configure("k", &labels).unwrap().rotates_ms, day.rotates_ms);
@@ -260,7 +260,7 @@ fn vaults_auto_rotate_period_is_vaults() {
         let key = data(ask("a/config", json!({"auto_rotate_period": period})));
         assert_eq!(key["auto_rotate_period"], seconds);
     }
-    // A public key is rotated by nobody here, so that a period is not passed over where it is imported.
+    // A public key cannot be rotated here, so a rotation period is rejected on import.
     let made = data(ask("p", json!({"type": "ecdsa-p256"})));
     let import = |period: &str| {
         let public = &made["keys"]["1"]["public_key"];

@@ -42,7 +42,7 @@ impl OpenSsl {
         std::fs::read(self.folder.path().join(name)).unwrap()
     }
 
-    /// Whether a command of it succeeds, its words between spaces.
+    /// Runs an OpenSSL command and returns whether it succeeds.
     fn run(&self, words: &str) -> bool {
         let mut command = Command::new(&self.program);
         if let Some(prefix) = self.program.parent().and_then(|bin| bin.parent()) {
@@ -209,7 +209,7 @@ fn a_key_of_openssl_comes_and_goes() {
         "pkeyutl -decrypt -inkey key.pem -pkeyopt rsa_padding_mode:oaep -pkeyopt rsa_oaep_md:sha256 -in sealed -out plain"
     ));
     assert_eq!(openssl.get("plain"), b"for openssl");
-    // What PKCS#1 v1.5 encrypts is decrypted by nobody here.
+    // PKCS#1 v1.5 ciphertexts are not decrypted.
     assert!(openssl.run("pkeyutl -encrypt -pubin -inkey public.pem -in message -out old"));
     let ciphertext = encode(&openssl.get("old"));
     let decrypt = Decrypt { key: "r".into(), ciphertext, ..Decrypt::default() };

@@ -32,7 +32,7 @@ pub fn routes_with_bodies(description: &str) -> Vec<(String, String)> {
     routes
 }
 
-/// Whether anybody may call a route.
+/// Returns whether a route is open to all callers.
 pub fn is_open(path: &str) -> bool {
     ["/v1/kms/unseal", "/v1/kms/recover-admin"].contains(&path)
 }
@@ -53,7 +53,7 @@ impl PausedRequest {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.write_all(head.as_bytes()).unwrap();
-        // That the body is waited for says that the head was admitted.
+        // `100 Continue` means that the head was admitted.
         let mut word = [0; 25];
         stream.read_exact(&mut word).unwrap();
         assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n", "{method} {path}");
@@ -119,7 +119,8 @@ fn a_request_whose_body_was_pending_when_the_seal_was_closed_is_refused_at_every
     server.stop();
 }
 
-/// What a slow reader has not taken when the seal is closed stays in the server.
+/// The rest of an answer that a slow client has not read when the service is sealed stays in the
+/// server.
 #[test]
 fn an_answer_that_is_not_written_when_the_seal_is_closed_is_cut_off() {
     let local = Local::start();

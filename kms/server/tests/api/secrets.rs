@@ -149,7 +149,7 @@ fn datakey_returns_plaintext_and_ciphertext_or_ciphertext_only() {
     assert!(refused(client.datakey(&odd)).message.contains("128, 256 or 512, not 100"));
 }
 
-/// Who may decrypt what was encrypted gets no wrapped key, and the other way round.
+/// The permission to decrypt does not unwrap keys, and vice versa.
 #[test]
 fn a_wrapped_key_is_unwrapped_and_not_decrypted() {
     let (mut local, client) = with_keys();
@@ -159,7 +159,7 @@ fn a_wrapped_key_is_unwrapped_and_not_decrypted() {
     assert_eq!(refused(client.decrypt(&decrypt("data", &wrapped))).code, "decrypt_failed");
     let made = client.encrypt(&encrypt("data")).unwrap();
     assert_eq!(refused(client.unwrap(&decrypt("data", &made))).code, "decrypt_failed");
-    // What tells them apart is nobody's to say.
+    // Callers cannot use the prefix that separates them.
     let associated_data = Some(encode(b"gabion-kms wrap 1\0"));
     let of = Decrypt { associated_data: associated_data.clone(), ..decrypt("data", &wrapped) };
     assert_eq!(refused(client.decrypt(&of)).code, "bad_request");
@@ -274,7 +274,7 @@ fn keys_are_refused_for_other_operations() {
         assert_eq!(problem.code, "bad_request", "{path} {body}");
         assert!(problem.message.contains(says), "{path} {body}: {}", problem.message);
     }
-    // Each verb is an action of its own, and a key that a token hides is not there.
+    // Each operation has its own action, and a hidden key answers like a missing one.
     let all = std::mem::take(&mut local.token);
     let limited =
         |caveat: &str| gabion_kms_server::attenuate_token(&all, &[caveat.into()]).unwrap();
@@ -292,7 +292,7 @@ fn keys_are_refused_for_other_operations() {
     );
 }
 
-/// What goes in and comes out stands in no record, metric or message.
+/// Inputs and outputs appear in no record, metric or message.
 #[test]
 fn secrets_appear_in_responses_only() {
     let (local, client) = with_keys();

@@ -22,7 +22,7 @@ pub struct Place {
     folder: tempfile::TempDir,
     shares: Vec<Zeroizing<String>>,
     pub token: Zeroizing<String>,
-    /// What the configuration has besides.
+    /// Additional configuration.
     more: String,
 }
 
@@ -88,7 +88,7 @@ impl Place {
         Server::start(host, &config.options().unwrap()).unwrap()
     }
 
-    /// The same by another clock.
+    /// The same with another clock.
     pub fn serve_by(&self, store: &str, clock: Arc<dyn Clock>) -> Server {
         let config = self.config(store);
         let host = Arc::new(opened(&config).with_clock(clock));
@@ -110,7 +110,7 @@ impl Place {
         self.client(&self.token)
     }
 
-    /// What is answered to a request with the first token, with its head.
+    /// Returns the response to a request with the first token, with its head.
     pub fn ask(&self, method: &str, path: &str, body: &str) -> String {
         self.ask_of("default", method, path, body)
     }
@@ -125,7 +125,7 @@ impl Place {
         raw::exchange(&self.path("kms"), &request)
     }
 
-    /// What is at a path that anybody may read.
+    /// Returns the body at an open path.
     pub fn get(&self, path: &str) -> String {
         self.ask("GET", path, "").split_once("\r\n\r\n").unwrap().1.to_owned()
     }
@@ -134,7 +134,7 @@ impl Place {
         self.unseal_hearing();
     }
 
-    /// What whoever opens the seal hears of a store that was put back.
+    /// Returns the report of unsealing a store that was rolled back.
     pub fn unseal_hearing(&self) -> Vec<String> {
         let mut heard = None;
         for share in &self.shares[1..4] {
@@ -209,7 +209,7 @@ fn a_server_waits_sealed_for_enough_shares_and_keeps_keys_over_restarts() {
     assert!(client.verify(&verify).unwrap().valid);
 }
 
-/// Whoever reaches the server may give shares. Those that can't be of its set keep nobody else's out.
+/// Unauthenticated clients may give shares. Invalid ones do not displace valid ones.
 #[test]
 fn invalid_shares_do_not_block_unsealing() {
     let place = Place::new();
@@ -225,7 +225,7 @@ fn invalid_shares_do_not_block_unsealing() {
             (problem.code.as_str(), other.code.as_str()),
             ("unseal_failed", "unseal_failed")
         );
-        // What is told to anybody does not help them.
+        // The open answer does not help a guesser.
         assert!(!(problem.message + &other.message).replace(of, "").contains(set));
     };
     give("0011223344556677", "3");
@@ -252,7 +252,7 @@ fn token_caveats_apply_until_revocation() {
     let ci = place.client(made.token.expose());
     ci.sign(&sign("web-1")).unwrap();
     assert_eq!(refused(ci.rotate("web-1")).code, "denied");
-    // What it may not see answers as what is not there.
+    // A hidden key answers like a missing one.
     for key in ["firmware", "missing"] {
         assert_eq!(refused(ci.sign(&sign(key))).code, "not_found");
         assert_eq!(refused(ci.show(key)).code, "not_found");
@@ -313,7 +313,8 @@ fn a_copy_is_made_and_restored() {
     assert!(place.admin().verify(&verify).unwrap().valid);
 }
 
-/// What runs while the seal is closed goes on to its end, and the next one does not find its log in use.
+/// Operations that run while the service is sealed complete, and the next generation does not find
+/// its log in use.
 #[test]
 fn a_seal_that_is_closed_under_work_opens_again_at_once() {
     let place = Place::new();
@@ -340,7 +341,7 @@ fn a_seal_that_is_closed_under_work_opens_again_at_once() {
     });
 }
 
-/// Whoever watches /readyz hears that no request is served any more.
+/// /readyz reports that no requests are served any more.
 #[test]
 fn a_store_that_was_moved_away_is_not_ready() {
     let place = Place::new();
@@ -356,7 +357,7 @@ fn a_store_that_was_moved_away_is_not_ready() {
     let _ = reasons(&admin);
     let key = CreateKey { name: "k".into(), algorithm: "ed25519".into(), ..CreateKey::default() };
     assert_eq!(refused(admin.create(&key)).code, "outcome_unknown");
-    // What stopped does not begin again because the file is back: nobody knows what it missed.
+    // A stopped store does not resume when the file is back, because it may have missed commits.
     std::fs::rename(place.path("elsewhere"), place.path("store")).unwrap();
     let _ = reasons(&admin);
     assert_eq!(refused(admin.create(&key)).code, "store_unavailable");
@@ -382,7 +383,7 @@ fn a_store_gets_its_seal_once() {
     ServiceHost::init(&config, &initial, |_| Ok::<(), Error>(())).unwrap();
 }
 
-/// Shares replace whoever administers: no token of before is one any more.
+/// Shares replace the administrators: all earlier tokens become invalid.
 #[test]
 fn enough_shares_make_a_new_administrator_and_end_every_older_token() {
     let place = Place::new();
@@ -404,7 +405,7 @@ fn enough_shares_make_a_new_administrator_and_end_every_older_token() {
     let told = give(share(0), None).unwrap();
     assert_eq!((told.given, told.threshold, told.token.is_some()), (1, Some(3), false));
     assert_eq!(give(share(0), None).unwrap().given, 1);
-    // Whoever gives the last share does not choose who that is.
+    // The giver of the last share does not choose the administrator.
     assert_eq!(refused(give(share(1), Some("mallory"))).code, "bad_request");
     assert_eq!(give(share(4), None).unwrap().given, 2);
     ci.sign(&sign("k")).unwrap();
@@ -420,7 +421,7 @@ fn enough_shares_make_a_new_administrator_and_end_every_older_token() {
     assert_eq!(give(share(0), None).unwrap().given, 1);
     let reset = RecoverAdmin { reset: Some(true), ..RecoverAdmin::default() };
     assert_eq!(stranger.recover_admin(&reset).unwrap().given, 0);
-    // Those that do not fit are all forgotten, and nothing has changed.
+    // Shares that do not match are all dropped, and nothing has changed.
     for n in 0..2 {
         give(&forged(share(n)), None).unwrap();
     }
@@ -467,7 +468,7 @@ fn recovered_administrator_is_bound_to_a_certificate() {
         give(n, Some(&digest)).unwrap();
     }
     let token = give(2, Some(&digest)).unwrap().token.unwrap();
-    // Nobody has that certificate here.
+    // No client has that certificate.
     assert_eq!(refused(place.client(token.expose()).show("k")).code, "unauthenticated");
 }
 
@@ -487,7 +488,7 @@ fn vaults_status_of_the_seal_has_the_numbers_of_the_recovery_set() {
     assert_eq!(numbers(), [3, 5, 0]);
 }
 
-/// Whoever can do nothing of administration could make nobody who can.
+/// A first token that cannot administer could not make one that can.
 #[test]
 fn no_first_token_is_made_that_can_not_administer() {
     let folder = tempfile::tempdir().unwrap();
@@ -533,7 +534,7 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What is in a folder, in the order of the names.
+/// Returns the names in a folder, in order.
 fn listed(folder: &Path) -> Vec<String> {
     let all = std::fs::read_dir(folder).unwrap();
     let mut all: Vec<String> =
@@ -615,7 +616,7 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
         let problem = not_opened(&place, &config);
         assert_eq!(problem.code, "integrity_failed", "{other:.20}");
     }
-    // Whoever knows why moves it away. What can't be written there stops nothing.
+    // The operator moves it away. A failure to write there stops nothing.
     std::fs::remove_file(witness.path().join("checkpoint")).unwrap();
     let server = serve();
     place.unseal();

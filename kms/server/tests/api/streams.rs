@@ -190,7 +190,7 @@ fn head_of(token: &str, path: &str, query: &str, fields: &str) -> String {
     )
 }
 
-/// What comes back of a whole request.
+/// Returns the response to a complete request.
 fn asked(local: &Local, path: &str, query: &str, body: &[u8]) -> (u16, Value) {
     let fields = format!("Content-Length: {}\r\n", body.len());
     let mut stream = UnixStream::connect(local.path()).unwrap();
@@ -295,7 +295,8 @@ fn content_type_selects_streamed_or_json_bodies() {
     assert_eq!(of(both, "?key=mu", json), "400");
 }
 
-/// Who may not, or names what is not there, is told before any of the body; a stranger is not told to go on.
+/// A caller without permission, or with an unknown key, is rejected before the body. An
+/// unauthenticated client gets no `100 Continue`.
 #[test]
 fn unauthorized_uploads_are_refused_before_the_body() {
     let local = Local::start();
@@ -317,7 +318,7 @@ fn unauthorized_uploads_are_refused_before_the_body() {
         assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {text}");
         assert!(!text.contains(" 100 "), "{text}");
     }
-    // Who may is told to go on before the first byte.
+    // An allowed caller gets `100 Continue` before the first byte.
     let mut stream = UnixStream::connect(local.path()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.write_all(good.as_bytes()).unwrap();
@@ -348,7 +349,8 @@ impl PausedUpload {
         let fields = "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n";
         let request = head_of(token, path, query, fields);
         stream.write_all(request.as_bytes()).unwrap();
-        // The word comes once the body is waited for: whoever asks was looked at by then.
+        // `100 Continue` is sent when the server waits for the body: the caller was checked by
+        // then.
         let mut word = [0; 25];
         stream.read_exact(&mut word).unwrap();
         let mut waits = PausedUpload { stream };
@@ -384,7 +386,7 @@ fn changes_during_an_upload_apply() {
     assert_eq!((status, &problem["code"]), (409, &json!("version_disabled")));
     let told = serde_json::to_string(&records(&client).records[before..]).unwrap();
     assert!(told.contains("version_disabled"), "{told}");
-    // What is closed half-way is signed by nobody, and told of by nobody.
+    // An incomplete body is neither signed nor recorded.
     client.enable("mu", 2).unwrap();
     let before = records(&client).records.len();
     drop(PausedUpload::begin(&local, "sign", "key=mu"));
@@ -412,7 +414,7 @@ fn sealing_during_an_upload_answers_sealed() {
     assert_eq!((status, &problem["code"]), (503, &json!("sealed")));
 }
 
-/// Who was looked at by the one that was closed was not looked at by the one that is open now.
+/// A caller that was admitted by one generation is not admitted by the next.
 #[test]
 fn a_service_that_was_sealed_and_opened_again_meanwhile_signs_nothing() {
     let place = Place::new();
@@ -489,11 +491,11 @@ fn a_server_ends_also_with_bodies_half_way() {
         assert!(start.elapsed() < Duration::from_secs(60), "it goes on to listen");
         thread::sleep(Duration::from_millis(5));
     }
-    // What comes to its end meanwhile is answered, and the rest signed by nobody.
+    // Requests that complete meanwhile are answered, and the others are not signed.
     assert_eq!(ends.end().0, 200);
     goes_on.chunk(b"more");
     stops.join().unwrap();
-    // The end comes within ten seconds, whoever sends what.
+    // The shutdown takes less than ten seconds, regardless of clients.
     assert!(start.elapsed() < Duration::from_secs(11), "{:?}", start.elapsed());
     for mut waits in [goes_on, rests] {
         let _ = waits.stream.write_all(b"0\r\n\r\n");
@@ -534,14 +536,14 @@ fn a_body_in_chunks_ends_its_connection_and_no_request_hides_in_one() {
     assert!(said.starts_with("HTTP/1.1 404") && said.contains("HTTP/1.1 200"), "{said}");
 }
 
-/// What the process has had in memory at most, in KiB.
+/// Returns the maximum memory of the process so far in KiB.
 fn most_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").trim().parse().unwrap()
 }
 
-/// The other tests of this process take memory, too, so that it is one of a process of its own.
+/// Runs in a child process, because the other tests of this process take memory, too.
 #[test]
 fn a_long_body_takes_no_memory() {
     const ALONE: &str = "GABION_TEST_STREAMS_ALONE";

@@ -1,4 +1,4 @@
-//! What the service says of itself.
+//! Health, metrics and warnings.
 
 use gabion_kms_server::memory::{Lock, is_swap_on};
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn the_description_has_every_path_and_refers_to_schemas_that_are_there() {
     assert_eq!(methods, ["delete", "get"]);
 }
 
-/// Memory that may be swapped is told of; where the system swaps, nothing is served unless that is allowed.
+/// Unlocked memory is reported; if swap is enabled, no requests are served unless that is allowed.
 #[test]
 fn memory_that_is_not_locked_is_told_of() {
     for (lock, is_allowed) in [
@@ -62,7 +62,8 @@ fn memory_that_is_not_locked_is_told_of() {
     }
 }
 
-/// As `promtool check metrics` asks: each metric has a type and an explanation, once, before its values.
+/// As `promtool check metrics` requires: each metric has one type and one help text before its
+/// values.
 #[test]
 fn every_metric_is_explained() {
     let local = Local::start();

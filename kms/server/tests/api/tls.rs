@@ -1,4 +1,5 @@
-//! Bytes on a TLS connection: from where somebody comes, whatever they say of it.
+//! Raw bytes on a TLS connection: the client's address is that of the connection, not that of a
+//! header.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -57,7 +58,7 @@ const FORWARDED: &[&str] = &[
     "X-Remote-Addr",
 ];
 
-/// A token for a network is one from there, and nobody is there by saying so.
+/// A token for a network is only valid from there, regardless of header fields.
 #[test]
 fn an_address_that_a_field_says_is_nobodys() {
     let server = server();
@@ -78,7 +79,7 @@ fn an_address_that_a_field_says_is_nobodys() {
         all.push_str(&format!("{field}: 10.1.2.3\r\n"));
     }
     assert_eq!((ask(&elsewhere, &all).as_str(), ask(&here, &all).as_str()), ("401", "200"));
-    // Nor is anybody's certificate what a field says.
+    // Header fields do not set the client certificate either.
     let bound = attenuate_token(server.token(), &[format!("cnf={}", "ab".repeat(32))]).unwrap();
     let said = format!(
         "X-Forwarded-Client-Cert: Hash={}\r\nX-SSL-Client-Verify: SUCCESS\r\n",
@@ -95,7 +96,7 @@ fn an_address_that_a_field_says_is_nobodys() {
     assert!(answer.len() < 64 && answer.first().is_none_or(|kind| *kind == 21), "{answer:?}");
 }
 
-/// A handshake has ten seconds, and whoever uses them up keeps nobody waiting.
+/// A handshake may take ten seconds, and slow ones do not delay other clients.
 #[test]
 fn incomplete_handshake_times_out() {
     let server = server();

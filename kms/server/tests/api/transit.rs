@@ -19,7 +19,7 @@ pub fn with_keys(keys: &[(&str, &str)]) -> Local {
     local
 }
 
-/// What an answer has to say.
+/// Returns the data of a successful response.
 #[track_caller]
 pub fn data(answer: (u16, Value)) -> Value {
     assert_eq!(answer.0, 200, "{answer:?}");
@@ -282,7 +282,7 @@ fn vault_system_endpoints_are_answered() {
     assert_eq!(mounts["transit/"]["type"], "transit");
     assert!(data(local.ask("GET", "/v1/auth/token/lookup-self", &NONE))["policies"].is_array());
     assert!(refused(local.ask("GET", "/v1/secret/x", &NONE), 404).contains("no_such_path"));
-    // A namespace is a tenant, with keys of its own.
+    // A namespace is a tenant with its own keys.
     assert_eq!(local.ask_of("other", "GET", "/v1/transit/keys/k", &NONE).0, 404);
     data(local.ask_of("other/", "POST", "/v1/transit/keys/k", &json!({"type": "ecdsa-p256"})));
     assert_eq!(data(local.ask("GET", "/v1/transit/keys/k", &NONE))["type"], "ed25519");
@@ -607,7 +607,7 @@ fn booleans_of_bodies_have_the_same_spellings() {
     assert_eq!(local.ask("POST", "/v1/transit/sign/d", &body).0, 400);
 }
 
-/// Terraform and generated clients send every field, the empty ones beside the batch, too.
+/// Terraform and generated clients send every field, including empty ones next to the batch.
 #[test]
 fn an_empty_item_beside_a_batch_asks_for_nothing() {
     let local = with_keys(&[("s", "ed25519"), ("c", "aes256-gcm96"), ("t", "hmac")]);
@@ -617,7 +617,7 @@ fn an_empty_item_beside_a_batch_asks_for_nothing() {
         let mut body = json!({"batch_input": [item]});
         empty.iter().for_each(|field| body[field] = json!(""));
         let answer = data(ask(path, &body))["batch_results"][0].clone();
-        // What is not empty would be passed over.
+        // A field that is not empty would be ignored.
         body[empty[0]] = json!("AAAA");
         assert_eq!(ask(path, &body).0, 400, "{path}");
         answer

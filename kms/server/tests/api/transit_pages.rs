@@ -1,4 +1,5 @@
-//! What Vault's and OpenBao's pages of Transit list, and was not honoured or refused by name before.
+//! Documented fields of Vault's and OpenBao's Transit that were neither supported nor rejected by
+//! name.
 
 use gabion_kms_wire::encode;
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ fn every_field_of_the_pages_is_honoured_or_refused_as_unsupported() {
             refusal.starts_with("unsupported: ") && refusal.contains(field),
             "{path}: {refusal}"
         );
-        // What asks for nothing is nothing.
+        // An empty value is ignored.
         let nothing = if value.is_string() { json!("") } else { json!(0) };
         data(ask(path, &with(body, field, nothing)));
     }
@@ -71,7 +72,7 @@ fn every_field_of_the_pages_is_honoured_or_refused_as_unsupported() {
     assert!(status == 400 && error.starts_with("unsupported"), "{error}");
 }
 
-/// What stands beside a key for data has to be there for decryption.
+/// The associated data of a data key is needed for decryption.
 #[test]
 fn data_key_is_bound_to_its_associated_data() {
     let local = with_keys(&[("data", "aes256-gcm96")]);
