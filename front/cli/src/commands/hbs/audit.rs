@@ -1,4 +1,5 @@
-//! `gabion hbs audit`: looks for an index that signed two messages, over logs and signatures from wherever.
+//! `gabion hbs audit`: finds indexes that signed two messages, across logs and signatures of any
+//! origin.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -17,7 +18,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys;
 
-/// Look for an index that signed two messages
+/// Check logs and signatures for an index that signed two messages
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
@@ -25,40 +26,44 @@ use crate::keys;
 ///   gabion hbs log key --json > host-a.ndjson
 ///   gabion hbs audit key host-a.ndjson a.sig b.sig
 ///
-/// LOG is a private key, whose log is read, or what `gabion hbs log --json` printed on another host. SIG is a signature: its
-/// index stands in it. Beside its message, without .sig, which it verifies, it is compared with logs too, else with other
-/// signatures. All have to be of one key. Exits 1 if an index was used twice: that key must not be trusted any more. Exits 4
-/// if a log is damaged, incomplete or can't be read, or was exported by a program that wrote no end of it: uses may be missing.
+/// LOG is a private key (its log is read) or the output of `gabion hbs log --json` on another host.
+/// SIG is a signature file; it contains its index. If FILE lies next to FILE.sig and the signature
+/// verifies over it, the signature is also compared with the logs; otherwise only with other
+/// signatures. All sources must belong to one key.
+///
+/// Exits 1 if an index was used twice: the key must no longer be trusted. Exits 4 if a log is
+/// damaged, incomplete or unreadable, or was exported by a program that did not write an end
+/// record: uses may be missing.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Logs and signatures
+    /// Logs (or private keys) and signature files
     #[arg(value_name = "LOG|SIG", required = true)]
     sources: Vec<PathBuf>,
 }
 
-/// An index that was used, where, and for what.
+/// One use of an index: the source that reports it, the index, and the message or signature digest.
 type Use = (String, u64, [u8; 32]);
 
-/// The evidence that the sources contain.
+/// The evidence collected from all sources.
 #[derive(Default)]
 struct Evidence {
-    /// By digests of messages.
+    /// Uses by message digest.
     messages: Vec<Use>,
-    /// What may be signatures. How the index stands in one, the key says.
+    /// Files that may be signatures. The position of the index depends on the key.
     signatures: Vec<Signature>,
     key: Option<Key>,
-    /// Why uses may be missing.
+    /// The reasons why uses may be missing.
     problems: Vec<Failure>,
 }
 
-/// What may be a signature.
+/// A file that may be a signature.
 struct Signature {
     path: PathBuf,
     bytes: Zeroizing<Vec<u8>>,
 }
 
-/// The key that logs name, and which log did first.
+/// The key that the logs name, and the first log that named it.
 struct Key {
     algorithm: Algorithm,
     public: Vec<u8>,
@@ -69,7 +74,7 @@ struct Key {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let mut seen = Evidence::default();
     for path in &args.sources {
-        // What the others say counts, whatever is wrong with one.
+        // The remaining sources count even if one is unusable.
         if let Err(problem) = seen.add(path) {
             seen.problems.push(problem);
         }
@@ -94,8 +99,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     verdict(indexes.len(), problems)
 }
 
-/// The outcome: reuse counts before damage, and damage before files that are something else. What does not decide is a
-/// warning.
+/// Returns the exit code. Reuse takes precedence over damaged logs, and those over files of another
+/// type; problems that do not decide the outcome are printed as warnings.
 fn verdict(reused: usize, mut problems: Vec<Failure>) -> Result<u8, Failure> {
     if reused > 0 {
         problems.push(Failure::No(format!(
@@ -116,13 +121,13 @@ fn verdict(reused: usize, mut problems: Vec<Failure>) -> Result<u8, Failure> {
     Err(worst)
 }
 
-/// Whether these bytes are an exported log, or were one before they were damaged.
+/// Returns whether the bytes are an exported log, possibly damaged.
 fn is_exported(bytes: &[u8]) -> bool {
     let (begins, name) = (&bytes[..bytes.len().min(4096)], b"\"kind\":");
     bytes.starts_with(b"{") || begins.windows(name.len()).any(|part| part == name)
 }
 
-/// The failure of evidence that can't be read as a whole.
+/// Returns the failure for evidence that cannot be read completely.
 fn incomplete(name: &str, why: impl Display) -> Failure {
     Failure::Refused(format!("{name}: {why}; uses may be missing from this audit"))
 }
@@ -179,7 +184,7 @@ impl Evidence {
                         self.is_of(name, key.0, &key.1)?;
                         of = Some(key);
                     } else if of.as_ref() != Some(&key) {
-                        // Its indexes are not those of this key.
+                        // Its indexes belong to another key.
                         problems.push(format!("line {number} names another key"));
                         continue;
                     }
@@ -205,7 +210,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// Indexes of two keys say nothing about each other.
+    /// Fails if a source belongs to another key: indexes of two keys cannot be compared.
     fn is_of(&mut self, name: &str, algorithm: Algorithm, public: &[u8]) -> Result<(), Failure> {
         match &self.key {
             Some(key) if (key.algorithm, &*key.public) != (algorithm, public) => {
@@ -223,7 +228,8 @@ impl Evidence {
         }
     }
 
-    /// Uses by messages, and by signatures: one index and message have one of these. Besides, why some may be missing.
+    /// Returns the uses by message digest, the uses by signature digest, and the reasons why uses
+    /// may be missing. A pair of index and message appears in only one of the two lists.
     fn uses(self) -> (Vec<Use>, Vec<Use>, Vec<Failure>) {
         let Evidence { mut messages, signatures, key, mut problems } = self;
         let mut uses = Vec::new();
@@ -253,14 +259,15 @@ impl Evidence {
 /// An object of an exported log.
 struct Row {
     key: (Algorithm, Vec<u8>),
-    /// The host, the index and the digest of the message, if an index was used.
+    /// The host, the index and the digest of the message; `None` unless the object records a
+    /// signature.
     used: Option<Use>,
 }
 
 impl Row {
-    /// Parses an object; `None` if `gabion hbs log --json` prints no such one.
+    /// Parses an object. Returns `None` if `gabion hbs log --json` does not print such an object.
     fn of(row: &Value) -> Option<Self> {
-        // Those that were printed before there were keys of XMSS do not say it.
+        // Exports that predate XMSS support have no `algorithm`.
         let algorithm = Algorithm::from_str(row["algorithm"].as_str().unwrap_or("HSS")).ok()?;
         let public = base16ct::mixed::decode_vec(row["key"].as_str()?).ok()?;
         let used = match row["kind"].as_str()? {
@@ -283,7 +290,8 @@ impl Key {
         xmss::index_of(Set::from_number(scheme, number)?, signature)
     }
 
-    /// The digest of what was signed, where that is beside the signature; what lies there may have changed since.
+    /// Returns the digest of the message next to the signature file, or `None` if that file is
+    /// missing or the signature does not verify over it (it may have changed since).
     fn message_of(&self, signature: &Signature) -> Result<Option<[u8; 32]>, Failure> {
         let path = signature.path.to_str().and_then(|path| path.strip_suffix(".sig"));
         let Some(path) = path.map(Path::new).filter(|path| path.is_file()) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! `gabion hbs backup` and `gabion hbs restore`: a key's files in one file, and back. `gabion hbs retire`.
+//! `gabion hbs backup`, `gabion hbs restore` and `gabion hbs retire`.
 
 use std::path::PathBuf;
 
@@ -8,38 +8,41 @@ use super::{KeyPath, key_file, named_file};
 use crate::failure::Failure;
 use crate::files::{self, OverwritePolicy};
 
-/// Write a key and its state into one file, for the day that the disk is lost
+/// Back up a key and its state to one file
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
 ///   gabion hbs backup key --out key.backup
 ///
-/// Restored, it signs only where nothing was signed since; else `gabion hbs recover` has to be told how much to burn. It
-/// holds the private key, encrypted if that is.
+/// A restored key signs only if nothing was signed after the backup; otherwise `gabion hbs recover`
+/// needs the number of indexes to burn. The backup contains the private key, encrypted if the key
+/// is.
 ///
-/// With --hand-over the key moves to another host: its anchors here say durably that it no longer signs here, before FILE has
-/// its name. Run it again if it was interrupted. Restored there, the key needs `gabion hbs recover --burn 0`.
+/// With --hand-over the key moves to another host. The anchors here durably record that the key no
+/// longer signs here before FILE appears under its name. If the command is interrupted, run it
+/// again. After restoring the key on the other host, run `gabion hbs recover KEY --burn 0` there.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct BackupArgs {
     #[command(flatten)]
     key: KeyPath,
-    /// File for the backup, which must not be there
+    /// Backup file; must not exist
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Hand the key, or the sector of one, over to another host: it no longer signs here
+    /// Hand the key (or sector) over to another host: it no longer signs here
     #[arg(long)]
     hand_over: bool,
 }
 
-/// End a key, or a sector of one, in this home: neither it nor a copy of it signs here any more
+/// Retire a key or a sector in this home: neither it nor a copy of it signs here again
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
 ///   gabion hbs retire key
 ///
-/// Its anchors here say so durably, and those that are missing are made. Nothing undoes it. It changes no other home and no
-/// other host, so remove copies and backups there. The files stay; `gabion hbs log` and `audit` read them.
+/// The anchors here record this durably; missing anchors are created. It cannot be undone. Other
+/// homes and hosts are not affected: remove copies and backups there. The files stay, and `gabion
+/// hbs log` and `audit` still read them.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct RetireArgs {
@@ -47,22 +50,23 @@ pub struct RetireArgs {
     key: KeyPath,
 }
 
-/// Write a key and its state from a backup
+/// Restore a key and its state from a backup
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
 ///   gabion hbs backup key --out key.backup
 ///   mkdir elsewhere && gabion hbs restore key.backup --out elsewhere/key
 ///
-/// The key's anchors are not in a backup. Where they are, the restored key signs if nothing was signed since; else it is
-/// refused, and `gabion hbs recover` burns what is said to be used. Where the key was handed over or retired, it is refused, too.
+/// A backup does not contain the key's anchors. If the anchors are present, the restored key signs
+/// if nothing was signed after the backup. Otherwise it is refused until `gabion hbs recover` has
+/// burned the indexes that may be used. A key that was handed over or retired is refused too.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct RestoreArgs {
-    /// The backup
+    /// Backup file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// File for the private key, which must not be there
+    /// File for the private key; must not exist
     #[arg(long, value_name = "KEY")]
     out: PathBuf,
 }
@@ -72,7 +76,7 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
     let around = Environment::real();
     let file = key_file(&around, &args.key.key)?;
     named_file("--out", &args.out)?;
-    // The backup of a hand-over that was interrupted may be whole.
+    // An interrupted hand-over may have completed its backup.
     let goes_on =
         args.hand_over && status(&around, &args.key.key)?.lifecycle == Lifecycle::HandingOver;
     let existing = match goes_on {
@@ -116,7 +120,7 @@ pub fn restore(args: RestoreArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Refuses what is there: neither a key nor a backup of one is replaced.
+/// Fails if the path exists: neither a key nor a backup is ever replaced.
 fn is_free(option: &str, path: &std::path::Path) -> Result<(), Failure> {
     named_file(option, path)?;
     if path.symlink_metadata().is_ok() {

@@ -1,4 +1,4 @@
-//! What `gabion hbs log --json` prints, and how `gabion hbs audit` reads it back.
+//! Writes and reads the format that `gabion hbs log --json` prints and `gabion hbs audit` reads.
 //!
 //! ```text
 //!   {"kind": "signed", "line": 1, ..}       each line of the log, numbered
@@ -6,16 +6,17 @@
 //!   {"kind": "end", "lines": 2, "hash": .., "length": .., "chain": .., "first": .., "next": .., "damage": null}
 //! ```
 //!
-//! The last object says how many lines are before it and what they hash to, so that lines that were cut off, left out,
-//! repeated or changed are found. The hash of a line is SHA-256(hash of the line before | line), of the line as it is
-//! printed; 32 zeros come before the first, and of the last object `hash` is left out. What programs
-//! up to version 18f74786 printed has neither numbers nor an end.
+//! The last object states the number of lines and their hash, so truncated, omitted, repeated and
+//! modified lines are detected. The hash of a line is SHA-256(hash of the previous line | line),
+//! over the line as printed; the first line is hashed with 32 zero bytes. The last object is hashed
+//! without its `hash` field. Programs up to version 18f74786 printed neither line numbers nor a
+//! last object.
 
 use gabion_engine::{Algorithm, Prehash};
 use gabion_state::{History, Line};
 use serde_json::{Value, json};
 
-/// Makes the objects of a log, one a line.
+/// Builds the objects of a log, one per line.
 pub struct Writer {
     algorithm: String,
     public: String,
@@ -23,7 +24,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer for the log of a key.
+    /// Returns a writer for the log of a key.
     pub fn new(algorithm: Algorithm, public: &[u8]) -> Self {
         Writer {
             algorithm: algorithm.to_string(),
@@ -32,7 +33,7 @@ impl Writer {
         }
     }
 
-    /// The object of a line.
+    /// Returns the object for a line.
     pub fn line(&mut self, line: &Line) -> String {
         let mut row = match line {
             Line::Signed { index, digest, request, time, host, .. } => json!({
@@ -50,7 +51,7 @@ impl Writer {
         row.to_string()
     }
 
-    /// The last object.
+    /// Returns the last object.
     pub fn end(&self, history: &History) -> String {
         let History { len, chain, first, next, damage, .. } = history;
         let mut row = json!({
@@ -68,7 +69,7 @@ impl Writer {
     }
 }
 
-/// The objects of one log that were written or read.
+/// The objects of one log that were written or read so far.
 #[derive(Default)]
 pub struct Section {
     lines: u64,
@@ -83,23 +84,23 @@ impl Section {
     }
 
     fn hash_after(&self, row: &Value) -> [u8; 32] {
-        // As it is printed: names in order, no spaces.
+        // The printed form: names in sorted order, no spaces.
         digest(&[&self.hash[..], row.to_string().as_bytes()].concat())
     }
 
-    /// The hash of everything, if this is the last object.
+    /// Returns the hash of the whole log, given its last object.
     fn hash_with(&self, end: &Value) -> String {
         let mut end = end.clone();
         end.as_object_mut().and_then(|end| end.remove("hash"));
         base16ct::lower::encode_string(&self.hash_after(&end))
     }
 
-    /// Whether no object was read since the last end.
+    /// Returns whether no object was read since the last end record.
     pub fn is_empty(&self) -> bool {
         self.lines == 0
     }
 
-    /// Reads the next object. Returns what is wrong with it or with what was before it.
+    /// Reads the next object. Returns what is wrong with it or with the preceding objects.
     pub fn read(&mut self, row: &Value) -> Option<String> {
         if row["kind"] == "end" {
             return std::mem::take(self).ended_by(row);
@@ -148,7 +149,7 @@ impl Section {
         }
     }
 
-    /// What is wrong if nothing follows.
+    /// Returns what is wrong if no further object follows.
     pub fn unfinished(&self) -> Option<String> {
         match (self.lines, self.is_numbered) {
             (0, _) => None,
@@ -162,7 +163,7 @@ impl Section {
     }
 }
 
-/// SHA-256.
+/// Returns the SHA-256 digest.
 pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
     let mut digest = [0; 32];
     digest.copy_from_slice(&Prehash::Sha2_256.digest(bytes));
@@ -191,7 +192,7 @@ mod tests {
         rows.iter().map(|row| serde_json::from_str(row).unwrap()).collect()
     }
 
-    /// Everything that is wrong with objects in this order.
+    /// Returns all faults of objects in this order.
     fn wrongs(rows: &[Value]) -> Vec<String> {
         let mut section = Section::default();
         let mut wrongs: Vec<String> = rows.iter().filter_map(|row| section.read(row)).collect();
@@ -212,7 +213,7 @@ mod tests {
             without.remove(at);
             twice.insert(at, rows[at].clone());
             assert!(!wrongs(&without).is_empty(), "without {at}");
-            // A second end ends a log that has no lines.
+            // A second end record is the end of a log without lines.
             assert!(!wrongs(&twice).is_empty(), "{at} twice");
         }
         let mut swapped = rows.clone();

@@ -1,18 +1,18 @@
-//! `gabion hbs forget`: lets a request id be used again.
+//! `gabion hbs forget`: allows a request id to be used again.
 
 use gabion_state::{Environment, FilesLedger, Options};
 
 use super::{KeyPath, key_file};
 use crate::failure::Failure;
 
-/// Let a request id name another message
+/// Allow a request id to be used for another message
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
 ///   echo hi > message && gabion hbs sign --key key --request-id build-7 message
 ///   gabion hbs forget key build-7
 ///
-/// The index that was used for it stays used, and the log keeps it.
+/// The index that was used for it stays used and stays in the log.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -1,4 +1,4 @@
-//! `gabion hbs import`: goes on with a key of another library.
+//! `gabion hbs import`: takes over a private key of another library.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,15 @@ use crate::failure::{Failure, NEXT_KEY};
 use crate::files;
 use crate::keys;
 
-/// Go on with a private key of hash-sigs or wolfSSL
+/// Import a private key of hash-sigs or wolfSSL
 ///
 /// Example:
 ///   printf '\0\0\0\0\0\0\0\0\124\377\377\377\377\377\377\377%048d' 7 > other.prv
 ///   gabion hbs import other.prv --out key --pub pub.pem --next 12 --margin 3 --i-have-destroyed-the-original
 ///
-/// A key that signs here and there signs an index twice, which gives it away. So say which index is next, how many to leave out
-/// for what nobody remembers, and that the original is gone. The log keeps what you said.
+/// If the key is used both here and there, an index signs twice and the key is broken. Therefore
+/// state the next index, how many indexes to skip in case the other library used more, and that the
+/// original is destroyed. The log records these statements.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -25,13 +26,13 @@ pub struct Args {
     file: PathBuf,
     #[command(flatten)]
     new: NewKeyArgs,
-    /// The index that comes next, as the other library had it last
+    /// Next index, as last recorded by the other library
     #[arg(long, value_name = "INDEX")]
     next: u64,
-    /// How many indexes from there on to leave out
+    /// Number of indexes to skip from there on
     #[arg(long, value_name = "N")]
     margin: u64,
-    /// The original and all its copies are gone, and nobody signs with them again
+    /// Confirm that the original and all its copies are destroyed and will not sign again
     #[arg(long, required = true)]
     i_have_destroyed_the_original: bool,
 }

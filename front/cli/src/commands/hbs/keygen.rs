@@ -1,4 +1,4 @@
-//! `gabion hbs keygen`: a private key with its state, and the public key.
+//! `gabion hbs keygen`: generates a private key with its state, and the public key.
 
 use std::time::Duration;
 
@@ -10,40 +10,43 @@ use super::new_key::{NewKeyArgs, not_made, watched};
 use crate::failure::Failure;
 use crate::keys;
 
-/// Make a key of LMS, HSS, XMSS or XMSS^MT, with the state that signing needs
+/// Generate an LMS, HSS, XMSS or XMSS^MT key, with the state that signing needs
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H10:LMOTS_SHA256_N32_W4 --out key --pub pub.pem
 ///   gabion hbs keygen LMS_SHA256_M24_H10_W4 --profile cnsa2 --out key2 --pub pub2.pem
 ///
-/// SET is a set that `gabion hbs params` lists, such as XMSS-SHA2_10_192, a pair LMS:LMOTS, pairs with `,` between the levels
-/// of HSS, or a name of wolfSSL's, such as WC_LMS_PARM_L2_H10_W4. The private key and its state are files that belong together: KEY,
-/// KEY.state, KEY.log, KEY.lock, KEY.trees. Where the state is, in which folder, is for ever: docs/operate/state.md.
+/// SET is one of: a set that `gabion hbs params` lists, such as XMSS-SHA2_10_192; a pair LMS:LMOTS;
+/// pairs separated by `,`, one for each level of HSS; or a wolfSSL name, such as
+/// WC_LMS_PARM_L2_H10_W4. The private key and its state are files that belong together: KEY,
+/// KEY.state, KEY.log, KEY.lock, KEY.trees. The folder cannot be changed later: see
+/// docs/operate/state.md.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Parameter set, of LMS that of each level
+    /// Parameter set; for LMS and HSS, the set of each level
     #[arg(value_name = "SET", default_value = "LMS_SHA256_M32_H15_W2")]
     sets: Sets,
     #[command(flatten)]
     new: NewKeyArgs,
-    /// Make N keys under one public key, KEY-0, KEY-1 and so on, each with its share of the indexes and nothing that signs
-    /// with another's: one for each host. N is a power of two up to 1024, and SET one of LMS with one level
+    /// Generate N keys with one public key, KEY-0, KEY-1 and so on, one per host. Each has its own
+    /// share of the indexes and no other key signs with it. N is a power of two up to 1024; SET
+    /// must be LMS with one level
     #[arg(long, value_name = "N", default_value = "1")]
     sectors: u32,
-    /// How often to write down in KEY.part how far the key is, in seconds; of sectors in KEY-0.part, KEY-1.part and so on.
-    /// The same command goes on from there where it was interrupted. KEY.part is as secret as KEY
+    /// Save the progress to KEY.part every so many seconds (sectors: KEY-0.part, KEY-1.part and so
+    /// on). The same command resumes after an interruption. KEY.part is as secret as KEY
     #[arg(long, value_name = "SECONDS", default_value = "30")]
     checkpoint: u64,
-    /// Refuse what a profile does not allow
+    /// Reject parameters that the profile does not allow
     #[arg(long, value_enum)]
     profile: Option<Profile>,
 }
 
-/// Rules of somebody's for parameters.
+/// A profile that restricts the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Profile {
-    /// CNSA 2.0: one tree.
+    /// CNSA 2.0: one tree
     Cnsa2,
 }
 
@@ -77,7 +80,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Sectors are subtrees of one tree of LMS, two leaves high at least, and no more of them than hosts.
+/// Checks the number of sectors. Sectors are subtrees of one LMS tree, at least two leaves high,
+/// and at most as many as the limit on hosts.
 fn check_sectors(sets: &Sets, count: u32) -> Result<(), Failure> {
     let most = (sets.signatures() / 2).min(1024);
     let is_lms = sets.algorithm() == Algorithm::Hss && sets.is_one_tree();
@@ -91,7 +95,7 @@ fn check_sectors(sets: &Sets, count: u32) -> Result<(), Failure> {
     Err(Failure::Usage(format!("{sets} has no {count} sectors; expected {expected}")))
 }
 
-/// CNSA 2.0 allows LMS and XMSS of one tree, and neither HSS nor XMSS^MT.
+/// Checks that CNSA 2.0 allows the sets: LMS and XMSS with one tree, neither HSS nor XMSS^MT.
 fn check_cnsa2(sets: &Sets) -> Result<(), Failure> {
     if !sets.is_one_tree() {
         return Err(Failure::Usage(format!(

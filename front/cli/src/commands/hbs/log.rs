@@ -1,4 +1,4 @@
-//! `gabion hbs log`: what a key signed.
+//! `gabion hbs log`: lists what a key signed.
 
 use gabion_state::{Environment, Line, read_log};
 
@@ -7,7 +7,7 @@ use super::{KeyPath, key_file};
 use crate::failure::{Failure, spelt};
 use crate::stdout;
 
-/// List what a key signed: index, digest of the message, request id, time, host
+/// List the signatures of a key: index, message digest, request id, time, host
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
@@ -15,15 +15,15 @@ use crate::stdout;
 ///   gabion hbs log key
 ///   gabion hbs log key --json > key.ndjson
 ///
-/// Changes nothing and needs no password. The last lines may be lost with the power; their indexes are used up all the
-/// same. The digest is SHA-256, as `sha256sum` prints it. Exits 4 if the log is damaged, ends before the state says it does, or
-/// can't be read; what can be read is printed.
+/// Changes nothing and needs no password. A power failure may lose the last lines; their indexes
+/// are used up nevertheless. The digest is SHA-256, as printed by sha256sum. Exits 4 if the log is
+/// damaged, is shorter than the state records, or cannot be read; the readable part is printed.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(flatten)]
     key: KeyPath,
-    /// Print a JSON object for each line and one that ends the log, as `gabion hbs audit` reads them
+    /// Print a JSON object per line and an end record, for `gabion hbs audit`
     #[arg(long)]
     json: bool,
 }

@@ -1,7 +1,7 @@
-//! Hash-based signatures whose keys change with every signature.
+//! Stateful hash-based signatures: each signature uses up part of the key.
 //!
-//! A key is several files, whose rules are `gabion_state`'s; here options become calls, and what comes back is printed.
-//! The state is never written from here.
+//! A key consists of several files, which `gabion_state` manages. These commands parse options,
+//! call it and print the results; they never write the state.
 
 mod audit;
 mod copies;
@@ -27,15 +27,16 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::files;
 
-/// Hash-based signatures with state: LMS, HSS, XMSS and XMSS^MT
+/// Stateful hash-based signatures: LMS, HSS, XMSS and XMSS^MT
 ///
 /// Example:
 ///   mkdir keys && gabion hbs keygen LMS_SHA256_M32_H5_W4 --out keys/key --pub pub.pem --anchor anchors/key
 ///   echo hi > firmware.bin && gabion hbs sign --key keys/key firmware.bin
 ///   gabion hbs verify --key pub.pem --sig firmware.bin.sig firmware.bin
 ///
-/// A key signs a fixed number of messages, each with an index of its own. An index that signs two gives the key away, so
-/// which are used is kept beside the key, and a copy that may be old is refused: docs/guide/hbs.md, docs/operate/state.md.
+/// A key signs a fixed number of messages, each with a new index. If one index signs two messages,
+/// the key is broken. Therefore the used indexes are stored with the key, and a copy that may be
+/// outdated is refused: docs/guide/hbs.md, docs/operate/state.md.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -81,25 +82,25 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
 }
 
-/// What CNSA 2.0 allows.
+/// The rules of CNSA 2.0, for error messages.
 const CNSA: &str = "CNSA 2.0 allows LMS and XMSS of one tree (SP 800-208; SHA-256/192 is recommended) and neither HSS nor XMSS^MT; \
     national security systems sign with validated hardware, which this software is not";
 
-/// A private key that is there: the file that `gabion hbs keygen` wrote.
+/// An existing private key file, written by `gabion hbs keygen`.
 #[derive(clap::Args)]
 struct KeyPath {
-    /// Private key, beside which its state is
+    /// Private key; its state files are next to it
     #[arg(value_name = "KEY")]
     key: PathBuf,
 }
 
-/// What is in the clear of a private key's file.
+/// Reads the unencrypted part of a private key file.
 fn key_file(around: &Environment, key: &Path) -> Result<KeyFile, Failure> {
     named_file("KEY", key)?;
     Ok(KeyFile::read(&*around.disk, key)?)
 }
 
-/// Refuses `-`, where files beside the named one count.
+/// Fails on `-`: the command needs the files next to the named one.
 fn named_file(option: &str, path: &Path) -> Result<(), Failure> {
     if files::is_dash(path) {
         return Err(Failure::Usage(format!(
@@ -109,7 +110,7 @@ fn named_file(option: &str, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads what is signed or verified: a file, or the digest that a file holds, in bytes or in hexadecimal.
+/// Reads the message to sign or verify: a file, or the digest in a file, in binary or hexadecimal.
 fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
     if !is_digest {
         check_size(file)?;
@@ -117,8 +118,8 @@ fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> 
     }
     let bytes = files::read(file, files::SMALL_MAX)?;
     let is_one = |len: usize| [24, 28, 32, 48, 64].contains(&len);
-    // As sha256sum prints it: the digest, and the name of what it is of. Digits alone are no digest in bytes, which
-    // would be one out of 2^85.
+    // The format of sha256sum: the digest and a file name. A binary digest that consists only of
+    // hexadecimal digits has a probability of at most 2^-85.
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     let word = text.split_ascii_whitespace().next().unwrap_or_default();
     let is_hex = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -134,7 +135,7 @@ fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> 
     })
 }
 
-/// Refuses a message that is too long to be read, with the way to sign and verify it.
+/// Fails if a message is too long to be read, and names the alternatives.
 fn check_size(file: &Path) -> Result<(), Failure> {
     let len = file.metadata().map_or(0, |about| about.len());
     if len > files::LARGE_MAX {

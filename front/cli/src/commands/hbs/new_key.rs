@@ -1,4 +1,4 @@
-//! What `keygen` and `import` have in common: where a new key goes, and how its making is watched.
+//! Options and checks shared by `keygen` and `import`: the files of a new key, and progress output.
 
 use std::io::IsTerminal;
 use std::num::NonZero;
@@ -18,29 +18,33 @@ use crate::failure::{Failure, plain};
 use crate::files::{self, Access, Force, Output, Place};
 use crate::keys::passin::PassIn;
 
-/// Where a key that is made goes, and how it is kept.
+/// The options for the files of a new key.
 #[derive(clap::Args)]
 pub struct NewKeyArgs {
-    /// File for the private key, which must not be there; its state is written beside it
+    /// File for the private key; must not exist. The state files are written next to it
     #[arg(long, value_name = "KEY")]
     out: PathBuf,
-    /// File for the public key: SubjectPublicKeyInfo (RFC 9802) as PEM, or the bare key with --encoding lms
+    /// File for the public key: SubjectPublicKeyInfo (RFC 9802) as PEM, or the bare key with
+    /// --encoding lms
     #[arg(long = "pub", value_name = "PUB")]
     public: Option<PathBuf>,
-    /// File that witnesses the newest state, in another folder, best on another disk; may be given several times
+    /// Anchor: a file in another folder, preferably on another disk, that records the newest state;
+    /// may be given several times
     /// [default: one in $XDG_STATE_HOME/gabion/anchors]
     #[arg(long = "anchor", value_name = "FILE")]
     anchors: Vec<PathBuf>,
-    /// Threads to make the key with [default: as many as there are cores]
+    /// Threads for key generation [default: number of cores]
     #[arg(long, value_name = "T")]
     threads: Option<NonZero<usize>>,
-    /// How raw keys and signatures are written: `hss` (RFC 8554, section 6), or `lms` for one level and the bare form
+    /// Encoding of raw keys and signatures: `hss` (RFC 8554, section 6), or `lms` for one level,
+    /// without the level count
     #[arg(long, value_enum, default_value = "hss")]
     encoding: Form,
-    /// Remaining signatures at which to warn [default: a hundredth of all]
+    /// Warn when this many signatures remain [default: a hundredth of all]
     #[arg(long, value_name = "N")]
     warn_at: Option<u64>,
-    /// Let key and anchors lie on a file system that other machines see, whose locks and syncs may not hold
+    /// Allow the key and its anchors on a network file system, whose locks and syncs may be
+    /// unreliable
     #[arg(long)]
     allow_nfs: bool,
     /// Password to encrypt the private key with: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
@@ -57,18 +61,19 @@ enum Form {
     Lms,
 }
 
-/// A new key's places and password, which were looked at before there was work to lose.
+/// The checked files and password of a new key, collected before the expensive key generation.
 pub struct NewKey {
     args: NewKeyArgs,
-    /// The private keys, one for each sector, and the anchors of each.
+    /// The private keys, one per sector, and the anchors of each.
     keys: Vec<(PathBuf, Vec<PathBuf>)>,
     public: Option<Place>,
     password: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl NewKeyArgs {
-    /// Looks at where everything goes, `--out` and anchors with a number behind them where there are several sectors, and
-    /// reads the password. `goes_on` says whether a key that was begun is gone on with.
+    /// Checks all output paths and reads the password. With several sectors, `--out` and the
+    /// anchors get a number as a suffix. `goes_on` states whether the generation of a key is
+    /// resumed.
     pub fn checked(
         self,
         around: &Environment,
@@ -129,7 +134,7 @@ impl NewKeyArgs {
         }
     }
 
-    /// Where the public key goes: to no file of the key, nor to one that is read.
+    /// Returns the place of the public key, which must be neither a file of the key nor an input.
     fn public_place(
         &self,
         keys: &[(PathBuf, Vec<PathBuf>)],
@@ -144,7 +149,7 @@ impl NewKeyArgs {
         taken.extend(keys.iter().map(|(key, _)| ("--out", key.as_path())));
         let password = self.passin.as_ref().and_then(PassIn::file).map(|file| ("--passin", file));
         for (option, input) in inputs.iter().copied().chain(password) {
-            // It would be taken for what is left of a key.
+            // Such a name would be taken for a leftover file of the key.
             if let Some(mark) = files::mark_of_input(input)
                 && taken.iter().any(|(_, file)| files::mark_of_input(file).as_ref() == Some(&mark))
             {
@@ -162,13 +167,13 @@ impl NewKeyArgs {
 }
 
 impl NewKey {
-    /// Threads to make it with.
+    /// Returns the number of threads for key generation.
     pub fn threads(&self) -> NonZero<usize> {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         self.args.threads.unwrap_or_else(cores)
     }
 
-    /// The one key that is not in sectors, of which something may be there already: see [`ResumableKey`].
+    /// Starts or resumes a key without sectors: see [`ResumableKey`].
     pub fn begun(&self, around: &Environment, sets: &Sets) -> Result<ResumableKey, Failure> {
         let (key, anchors) = self.keys.first().ok_or_else(not_made)?;
         let password = self.password.as_deref().map(Vec::as_slice);
@@ -179,7 +184,7 @@ impl NewKey {
         Ok(begun)
     }
 
-    /// The keys of sectors, of which something may be there already: see [`ResumableSectors`].
+    /// Starts or resumes the keys of all sectors: see [`ResumableSectors`].
     pub fn begun_sectors(
         &self,
         around: &Environment,
@@ -195,7 +200,7 @@ impl NewKey {
         Ok(begun)
     }
 
-    /// Refuses the bare encoding where there is none, before the key is made.
+    /// Fails before key generation if the sets do not support the requested encoding.
     pub fn check_encoding(&self, sets: &Sets) -> Result<(), Failure> {
         if !sets.has(self.args.encoding()) {
             return Err(Failure::Usage(
@@ -206,7 +211,7 @@ impl NewKey {
         Ok(())
     }
 
-    /// Writes all files of the keys, or none.
+    /// Writes the files of all keys, or none.
     pub fn write(
         self,
         around: &Environment,
@@ -221,7 +226,8 @@ impl NewKey {
             Encoding::Hss => first.spki(false)?,
             Encoding::Lms => first.public()[Encoding::Lms.omitted_len()..].to_vec(),
         };
-        // Complete on the disk before there is a key, so that little can fail afterwards.
+        // The public key is complete on the disk before the private key exists, so that little can
+        // fail afterwards.
         let public = match public {
             None => None,
             Some(place) => {
@@ -246,10 +252,10 @@ impl NewKey {
         });
         let done = done.and_then(|()| files::commit(public));
         if done.is_err() {
-            // Those alone that were made here just now.
+            // Only the keys that this call created.
             keys[..written].iter().for_each(|(key, _)| discard(around, key));
         }
-        // Sectors are alike.
+        // All sectors have the same sets.
         if let (Ok(()), Some((key, _))) = (&done, keys.first())
             && let Ok(status) = status(around, key)
         {
@@ -259,12 +265,12 @@ impl NewKey {
     }
 }
 
-/// Key generation that nobody stopped came to no end.
+/// Returns the failure for a key generation that ended without a key and without an interruption.
 pub fn not_made() -> Failure {
     Failure::NotReady("the key was not made".to_owned())
 }
 
-/// Tells a terminal how far a key is.
+/// Returns a callback that prints the progress to a terminal.
 pub fn watched() -> impl FnMut(Progress<'_>) -> ControlFlow<()> {
     let (begun, is_terminal) = (Instant::now(), std::io::stderr().is_terminal());
     let mut said = begun;

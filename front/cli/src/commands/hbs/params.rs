@@ -1,8 +1,9 @@
-//! `gabion hbs params`: the sets, how long their signatures are, and what they would cost on this machine.
+//! `gabion hbs params`: parameter sets, signature lengths, and expected times on this machine.
 //!
-//! Each set of one-time signatures makes a tree 5 high and signs with it, which takes milliseconds. Higher trees follow: key
-//! generation by the number of their leaves, and signing by whether a tree is so high that not all of it is kept. Verification is
-//! measured with bytes that nobody signed, which take the hashes of a signature.
+//! For each set of one-time signatures, the command generates a tree of height 5 and signs with it,
+//! which takes milliseconds. The times of higher trees are extrapolated: key generation by the
+//! number of leaves, signing by whether the engine keeps the whole tree. Verification is measured
+//! with invalid signatures, which need as many hashes as valid ones.
 
 mod xmss;
 
@@ -27,14 +28,14 @@ use crate::table::{Align, Table};
 ///   gabion hbs params --json
 ///   gabion hbs params --cnsa
 ///
-/// Times are of one thread of this machine, from keys with trees 5 high that are made and used. Signing has the tree in memory,
-/// or what is kept of a high one, and includes the check of the signature. HSS puts up to 8 trees under each other: lengths,
-/// and times of verification, add up. XMSS and XMSS^MT are estimated from verifications; sets that SP 800-208 has not make no
-/// keys.
+/// Times are for one thread of this machine, measured with trees of height 5. Signing assumes that
+/// the tree (or the cached part of a high tree) is in memory, and includes verifying the signature.
+/// HSS stacks up to 8 trees: lengths and verification times add up. Times of XMSS and XMSS^MT are
+/// estimated from verifications; sets that are not in SP 800-208 cannot generate keys.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Leave out what CNSA 2.0 does not allow: XMSS^MT, HSS, and sets that SP 800-208 has not
+    /// Omit what CNSA 2.0 does not allow: XMSS^MT, HSS, and sets that are not in SP 800-208
     #[arg(long)]
     cnsa: bool,
     /// Print one JSON array
@@ -42,16 +43,16 @@ pub struct Args {
     json: bool,
 }
 
-/// How long each figure is measured at least.
+/// Minimum measuring time per figure.
 const MEASURED: Duration = Duration::from_millis(3);
-/// Fewest runs of which a figure is the median.
+/// Minimum number of runs whose median is reported.
 const RUNS_MIN: usize = 3;
-/// The height of trees that are made for it.
+/// The height of the trees that are generated for measuring.
 const LOW: u32 = 5;
-/// The greatest height of which the engine keeps all nodes.
+/// The greatest tree height for which the engine keeps all nodes.
 const KEPT_WHOLE: u32 = 16;
 
-/// A pair of sets that belong together, and its costs in seconds.
+/// A pair of LMS and LM-OTS sets and its costs in seconds.
 struct Row {
     lms: &'static Lms,
     ots: &'static LmOts,
@@ -95,18 +96,18 @@ fn rows(engine: &Engine) -> Result<Vec<Row>, Failure> {
             }
         }
     }
-    // As the standards number them.
+    // In the order of the typecodes of the standards.
     rows.sort_by_key(|row| (row.lms.typecode, row.ots.typecode));
     Ok(rows)
 }
 
-/// What a set of one-time signatures takes in a tree 5 high, in seconds.
+/// The costs of a one-time signature set in a tree of height 5, in seconds.
 struct Costs {
-    /// A leaf, with its share of the nodes above it.
+    /// Generating one leaf, including its share of the inner nodes.
     leaf: f64,
-    /// A signature with all nodes kept.
+    /// Signing with all nodes kept.
     sign: f64,
-    /// A signature where the next subtree at the bottom grows meanwhile.
+    /// Signing while the next bottom subtree is generated.
     sign_high: f64,
 }
 
@@ -118,7 +119,7 @@ impl Costs {
         let mut whole = generate(engine, &secret)?;
         let leaves = whole.signatures();
         let sign = median(|run, took| sign(&mut whole, run % leaves, took))?;
-        // In the lower half of a tree, while the subtree behind it grows.
+        // In the lower half of a tree, while the next subtree is generated.
         let secret = HssSecret::draw(levels.with_whole_levels(1), &OsEntropy)?;
         let sign_high = median(|_, took| {
             let mut key = generate(engine, &secret)?;
@@ -129,7 +130,7 @@ impl Costs {
     }
 }
 
-/// Signs at a leaf a message that goes with it.
+/// Signs a message derived from the leaf index.
 fn sign(key: &mut StatefulKey<'_>, index: u64, took: &mut Vec<f64>) -> Result<(), Error> {
     record_time(took, || key.testing_only_sign_at(index, &[&index.to_le_bytes()]).map(drop))
 }
@@ -140,7 +141,8 @@ fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e
     key.ok_or(Error::Lost)
 }
 
-/// Seconds of a verification: bytes that nobody signed take as long.
+/// Measures a verification in seconds, with an invalid signature, which takes as long as a valid
+/// one.
 fn verification(engine: &Engine, lms: &Lms, ots: &LmOts) -> Result<f64, Error> {
     let [lms_number, ots_number] = [lms.typecode, ots.typecode].map(u32::to_be_bytes);
     let key = [&[0, 0, 0, 1], &lms_number[..], &ots_number, &vec![7; 16 + lms.n]].concat();
@@ -149,7 +151,7 @@ fn verification(engine: &Engine, lms: &Lms, ots: &LmOts) -> Result<f64, Error> {
     let path = vec![7; lms.h as usize * lms.n];
     let signature = [&[0; 8], &ots_number[..], &one_time, &lms_number, &path].concat();
     median(|run, took| {
-        // Another message each time: its digits say how many steps there are.
+        // A different message each time: its digits determine the number of hash steps.
         let message = Message::Pure { context: b"", message: &run.to_le_bytes() };
         record_time(took, || match engine.verify(&key, message, &signature) {
             Err(Error::BadSignature) => Ok(()),
@@ -159,7 +161,8 @@ fn verification(engine: &Engine, lms: &Lms, ots: &LmOts) -> Result<f64, Error> {
     })
 }
 
-/// The median of all times that runs have put down. The first one is not counted: it may run a self-test.
+/// Returns the median of the recorded times. The first run is discarded: it may include a
+/// self-test.
 fn median(mut run: impl FnMut(u64, &mut Vec<f64>) -> Result<(), Error>) -> Result<f64, Error> {
     run(0, &mut Vec::new())?;
     let (begun, mut took) = (Instant::now(), Vec::new());
@@ -198,7 +201,7 @@ fn as_json(row: &Row) -> Value {
     })
 }
 
-/// A time in three digits or so.
+/// Formats a time with about three digits.
 fn time(seconds: f64) -> String {
     match seconds {
         0.0..1e-3 => format!("{:.0} us", seconds * 1e6),

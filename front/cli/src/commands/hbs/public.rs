@@ -1,4 +1,4 @@
-//! `gabion hbs pub`: the public key of a private key, in the form that a verifier takes.
+//! `gabion hbs pub`: writes the public key of a private key in the form that a verifier expects.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::{KeyPath, key_file};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 
-/// Write the public key again: PEM, DER, raw bytes or a C array
+/// Write the public key as PEM, DER, raw bytes or a C array
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W8 --out key
@@ -16,16 +16,19 @@ use crate::files::{self, Access, Force, Output};
 ///   gabion hbs pub key --format raw --out pub.raw
 ///   gabion hbs pub key --format c
 ///
-/// Needs no password. `pem` and `der` are SubjectPublicKeyInfo (RFC 9802). `raw` is the key of RFC 8554, section 6, for LMS and
-/// HSS (60 bytes, or 52 if n is 24), as wolfBoot takes it, and of RFC 8391 for XMSS and XMSS^MT. `bare` is the key of one tree
-/// of LMS without the number of levels in front (56 or 48 bytes), as mcuboot and OpenSSL's own LMS take it. `c` is a C array of
-/// the raw key, or of the bare one if the key was made with --encoding lms.
+/// Needs no password. The formats are:
+///   pem, der  SubjectPublicKeyInfo (RFC 9802)
+///   raw       LMS and HSS: the key of RFC 8554, section 6 (60 bytes, or 52 if n is 24), as
+///             wolfBoot expects it; XMSS and XMSS^MT: the key of RFC 8391
+///   bare      the key of one LMS tree without the level count (56 or 48 bytes), as mcuboot
+///             and OpenSSL's own LMS expect it
+///   c         a C array of the raw key, or of the bare key if made with --encoding lms
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(flatten)]
     key: KeyPath,
-    /// How the public key is written
+    /// Format of the public key
     #[arg(long, value_enum, default_value = "pem")]
     format: Format,
     /// File for the public key; `-` is standard output
@@ -35,7 +38,7 @@ pub struct Args {
     force: Force,
 }
 
-/// A form of a public key.
+/// The format of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Pem,
@@ -81,7 +84,7 @@ fn encode(file: &KeyFile, format: Format) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// The key of one tree of LMS, without the number of levels.
+/// Returns the key of one LMS tree, without the level count.
 fn bare(file: &KeyFile) -> Result<Vec<u8>, Failure> {
     match file.sets().has(Encoding::Lms) {
         true => Ok(file.public()[Encoding::Lms.omitted_len()..].to_vec()),

@@ -1,4 +1,4 @@
-//! `gabion hbs recover`: goes on with a key whose state is not safe.
+//! `gabion hbs recover`: makes a key usable again whose state is not safe.
 
 use gabion_engine::keys::stateful::LedgerError;
 use gabion_state::Environment;
@@ -7,26 +7,29 @@ use super::status::{print, verdict};
 use super::{KeyPath, key_file};
 use crate::failure::{Failure, NEXT_KEY, plain};
 
-/// Go on with a key whose state is not safe, by burning indexes
+/// Make a key usable again whose state is not safe, by burning indexes
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
 ///   gabion hbs recover key --burn 8
 ///
-/// Burns every index that state, log or an anchor saw, and N more, and makes the anchors that are missing. N has to
-/// cover what was signed where none of these witnesses was: with a lost disk, or by a copy. It asks nothing. A log that is
-/// damaged is copied to KEY.log.1, and goes on behind what is whole of it. A key that was handed over from here is refused without
-/// --i-have-destroyed-every-other-copy, and one that was retired here always.
+/// Burns every index that the state, the log or an anchor has seen, and N more, and creates missing
+/// anchors. N must cover all signatures that none of these witnesses has seen: made by a copy, or
+/// lost with a disk. The command does not ask for confirmation. A damaged log is copied to
+/// KEY.log.1 and continued after its last intact line. A key that was handed over from here is
+/// refused without --i-have-destroyed-every-other-copy. A key that was retired here is always
+/// refused.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(flatten)]
     key: KeyPath,
-    /// How many indexes to burn, more than the highest that any witness saw
+    /// How many indexes to burn beyond the highest that any witness has seen
     #[arg(long, value_name = "N")]
     burn: u64,
-    /// Take back a key that was handed over from here: the hand-over was given up, or the key was handed back. States that no
-    /// other copy or backup of it is left, and that --burn covers what was signed elsewhere. The log keeps that
+    /// Take back a key that was handed over from here, because the hand-over was abandoned or the
+    /// key was handed back. Confirms that no other copy or backup of it exists and that --burn
+    /// covers all signatures made elsewhere. The log records this
     #[arg(long)]
     i_have_destroyed_every_other_copy: bool,
 }

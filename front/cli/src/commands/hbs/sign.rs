@@ -1,4 +1,4 @@
-//! `gabion hbs sign`: signatures over files, each with an index that is used for nothing else.
+//! `gabion hbs sign`: signs files, each with an unused index.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -23,36 +23,40 @@ use crate::keys::passin::PassIn;
 ///   gabion hbs sign --key key --request-id build-7 --out a.sig a.img
 ///   gabion hbs sign --key key --json a.img b.img
 ///
-/// Of one FILE the signature goes to --out, else to FILE.sig; of several to FILE.sig beside each, and all are one
-/// batch. Every index is used up durably before its signature leaves. Exits 4 where the state is not safe or the key is used
-/// up. A request id names a message for ever: signed again, it gets the same signature, and no index is used.
+/// The signature of a single FILE goes to --out or FILE.sig; the signatures of several files go to
+/// FILE.sig next to each and are made as one batch. Every index is durably marked as used before
+/// its signature is released. Exits 4 if the state is not safe or the key is used up. A request id
+/// is permanently bound to its message: signing the message again returns the same signature and
+/// uses no index.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Private key, beside which its state is
+    /// Private key; its state files are next to it
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
     /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     passin: Option<PassIn>,
-    /// File for the signature of one FILE; `-` is standard output, which then is no terminal [default: FILE.sig]
+    /// File for the signature of a single FILE; `-` is standard output, unless that is a terminal
+    /// [default: FILE.sig]
     #[arg(long, value_name = "SIG")]
     out: Option<PathBuf>,
-    /// Name of the request, up to 128 printable characters: asked again, it gets the same signature
+    /// Request id, up to 128 printable characters; repeating the request returns the same signature
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Reserve so many indexes at once, at least; what is left of them goes back at the end, and a crash burns it. At most
-    /// as many as FILES, an eighth of what is left, or 64 of a key with 512 indexes or more
+    /// Reserve at least this many indexes per write of the state. Unused ones are returned at the
+    /// end; a crash burns them. The limit is the number of FILES, an eighth of the remaining
+    /// indexes or, for keys with at least 512 indexes, 64, whichever is largest
     #[arg(long, value_name = "N", default_value = "1")]
     reserve: NonZero<u64>,
-    /// Reserve N indexes even if that is more: a crash may burn the whole key
+    /// Reserve N indexes even above the limit: a crash may burn the whole key
     #[arg(long)]
     reserve_anyway: bool,
-    /// FILE holds a digest that somebody else made, of 24 to 64 bytes or in hexadecimal as sha256sum prints it; the
-    /// digest is the message
+    /// FILE holds a digest: 24, 28, 32, 48 or 64 bytes, in binary or in hexadecimal as printed by
+    /// sha256sum; the digest is the message
     #[arg(long)]
     digest: bool,
-    /// How many seconds to wait for another process that signs with the key
+    /// How many seconds to wait while another process signs with the key
     #[arg(long, value_name = "S", default_value = "30")]
     wait: u64,
     /// Print a JSON object for each FILE: file, index, remaining, sig_file
@@ -60,7 +64,7 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     force: Force,
-    /// The messages; `-` is standard input
+    /// Files to sign; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
@@ -92,7 +96,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let passphrase = passphrase.as_deref().map(Vec::as_slice);
     let engine = keys::engine()?;
-    // An index is used up for a signature that can't be written, too.
+    // Checked first, because a signature that cannot be written uses up an index too.
     files::probe(&places, file.signature_len())?;
     let signer = Signer::from_file(&around, engine, &args.key, file, passphrase, &opening);
     let signer = signer.map_err(|error| match error {
@@ -104,7 +108,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let id = args.request_id.as_deref();
     let requests = messages.iter().map(|message| Request { message, id });
     let signed = signer.sign(&requests.collect::<Vec<_>>());
-    // What was reserved and not used goes back in any case.
+    // Returns the unused reserved indexes, even after an error.
     let closed = signer.close();
     let signed = signed?;
     let existing = args.force.existing();
@@ -117,7 +121,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Where signatures go, before one is made.
+/// Resolves the output paths before anything is signed.
 fn places(args: &Args, around: &Environment) -> Result<Vec<Place>, Failure> {
     let several = args.files.len() > 1;
     for (is_given, option) in
@@ -136,7 +140,7 @@ fn places(args: &Args, around: &Environment) -> Result<Vec<Place>, Failure> {
     let mut inputs = vec![("--key", args.key.as_path())];
     inputs.extend(args.files.iter().map(|file| ("FILE", file.as_path())));
     inputs.extend(args.passin.as_ref().and_then(PassIn::file).map(|file| ("--passin", file)));
-    // Where there is no key, that is said later.
+    // A missing key is reported later.
     let files = gabion_state::files(around, &args.key).unwrap_or_default();
     let taken: Vec<_> = files.iter().map(|file| ("a file of the key", file.as_path())).collect();
     let option = if args.out.is_some() { "--out" } else { "FILE.sig" };
@@ -161,7 +165,7 @@ fn out_of(args: &Args, file: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Prints which indexes signed.
+/// Prints the index of each signature.
 fn print_result(args: &Args, signed: &[Signature]) -> Result<(), Failure> {
     for (file, made) in args.files.iter().zip(signed) {
         let out = out_of(args, file).unwrap_or_default();

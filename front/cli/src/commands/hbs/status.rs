@@ -1,4 +1,4 @@
-//! `gabion hbs status`: what is used of a key, and whether it may sign.
+//! `gabion hbs status`: shows how much of a key is used, and whether it may sign.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use serde_json::json;
 use super::{KeyPath, key_file};
 use crate::failure::{Failure, NEXT_KEY, plain};
 
-/// Say what is used of a key and what is left, and whether it may sign
+/// Show how much of a key is used and whether it may sign
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
 ///   gabion hbs status key
 ///   gabion hbs status key --json
 ///
-/// Changes nothing and needs no password. Exits 4 if the state is not safe, the log is damaged, incomplete or can't be read, or
-/// the key is used up.
+/// Changes nothing and needs no password. Exits 4 if the state is not safe, if the log is damaged,
+/// incomplete or unreadable, or if the key is used up.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -45,7 +45,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     verdict(&status, &args.key.key)
 }
 
-/// What forbids signing with the key in this file.
+/// Returns the failure that forbids signing with the key, or exit code 0.
 pub fn verdict(status: &Status, key: &Path) -> Result<u8, Failure> {
     let anchors = status.anchors.iter();
     let anchor =
@@ -63,7 +63,7 @@ pub fn verdict(status: &Status, key: &Path) -> Result<u8, Failure> {
     }
 }
 
-/// As people read it.
+/// Prints the status as text.
 pub fn print(status: &Status) -> Result<(), Failure> {
     let Status { index, remaining, generation, .. } = status;
     let low = if remaining.is_low { ", which is few" } else { "" };

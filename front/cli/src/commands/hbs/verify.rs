@@ -1,4 +1,4 @@
-//! `gabion hbs verify`: is this signature good, in whatever encoding it came?
+//! `gabion hbs verify`: verifies a signature in any encoding.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -18,24 +18,25 @@ use crate::keys::{self, KeyArgs};
 ///   echo hi > firmware.bin && gabion hbs sign --key key --out firmware.sig firmware.bin
 ///   gabion hbs verify --key pub.pem --sig firmware.sig firmware.bin
 ///
-/// The key is a file of RFC 9802, a certificate, or raw bytes. Raw keys and signatures are those of HSS
-/// (RFC 8554, section 6), or of one tree without the number of levels in front, as mcuboot, ACVP and OpenSSL's own
-/// LMS have them: their lengths say which. Raw keys of XMSS and XMSS^MT need --algorithm, since a number
-/// in one scheme is another set's in the other. Exits 0 when it verifies and 1 when it does not.
+/// The key is an RFC 9802 file, a certificate, or raw bytes. Raw keys and signatures are those of
+/// HSS (RFC 8554, section 6), or those of one LMS tree without the level count, as mcuboot, ACVP
+/// and OpenSSL's own LMS use them; the length tells them apart. Raw keys of XMSS and XMSS^MT need
+/// --algorithm, because the two schemes number their sets independently. Exits 0 if the signature
+/// verifies and 1 if not.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Public key, PEM, DER or raw bytes, or a certificate; `-` is standard input
+    /// Public key (PEM, DER or raw bytes) or certificate; `-` is standard input
     #[arg(long, value_name = "PUB")]
     key: PathBuf,
-    /// What raw bytes are: HSS, XMSS or XMSSMT [default: HSS]
+    /// Algorithm of a raw key: HSS, XMSS or XMSSMT [default: HSS]
     #[arg(long, value_name = "NAME")]
     algorithm: Option<String>,
     /// File with the signature; `-` is standard input
     #[arg(long, value_name = "SIG")]
     sig: PathBuf,
-    /// FILE holds a digest, of 24 to 64 bytes or in hexadecimal as sha256sum prints it; the digest is the message, as with
-    /// `gabion hbs sign --digest`
+    /// FILE holds a digest: 24, 28, 32, 48 or 64 bytes, in binary or in hexadecimal as printed by
+    /// sha256sum; the digest is the message, as with `gabion hbs sign --digest`
     #[arg(long, conflicts_with_all = ["context", "prehash"])]
     digest: bool,
     #[command(flatten)]
@@ -68,8 +69,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A signature in HSS's encoding: one of a lone tree may lack the word in front, which is zero. Under a key of one level a
-/// signature has one length, so that no other is taken for it.
+/// Returns the signature in the encoding of HSS: a signature of a single LMS tree may lack the
+/// leading zero word. Signatures under a one-level key have a fixed length, so the forms cannot be
+/// confused.
 pub fn as_hss<'a>(key: &VerifyKey, signature: &'a [u8]) -> Cow<'a, [u8]> {
     let is_one_tree =
         key.algorithm() == Algorithm::Hss && key.bytes().starts_with(&1u32.to_be_bytes());

@@ -1,7 +1,7 @@
-//! The sets of XMSS and XMSS^MT, and their costs.
+//! The sets of XMSS and XMSS^MT and their costs.
 //!
-//! Costs are counted in blocks of the hash function. What PRF begins with is one block of the key where its hash is
-//! SHA-256 and n is 32, and counts once a key.
+//! Costs are counted in compressions of the hash function. If the hash is SHA-256 and n is 32, the
+//! first block of PRF contains only the key and is computed once per key.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// Lanes that are measured together, as many as fill what the widest kernels have.
+/// Lanes per measured batch, enough to fill the widest kernels.
 const LANES: usize = 16;
-/// How long each hash function is measured at least.
+/// Minimum measuring time per hash function.
 const MEASURED: Duration = Duration::from_millis(10);
 
-/// A set, and its costs in seconds. What makes no keys has the last one alone.
+/// A set and its costs in seconds. Sets that cannot generate keys have only `verify`.
 pub struct Row {
     pub set: &'static Set,
     pub keygen: Option<f64>,
@@ -24,7 +24,7 @@ pub struct Row {
     pub verify: f64,
 }
 
-/// All sets, those of XMSS first.
+/// Returns all sets, those of XMSS first.
 pub fn rows(engine: &Engine) -> Result<Vec<Row>, Failure> {
     let mut known: Vec<((XmssFamily, usize), [f64; 2])> = Vec::new();
     for set in XMSS.iter().filter(|set| set.h == 10) {
@@ -35,7 +35,8 @@ pub fn rows(engine: &Engine) -> Result<Vec<Row>, Failure> {
         let &(_, [alone, many]) = of_hash?;
         let (leaves, layers) = (2f64.powi(set.tree_height() as i32), f64::from(set.d));
         let keygen = layers * leaves * (leaf(set) + node(set)) * many;
-        // One-time signature and its check take the whole chains; of a tree that comes next there is a leaf.
+        // The one-time signature and its verification together cover whole chains; with several
+        // layers, one leaf of the next tree is computed as well.
         let grows = if set.d > 1 { leaf(set) * many } else { 0.0 };
         let sign = leaf(set) * alone + grows;
         let verify = of_verification(set) * alone;
@@ -58,7 +59,7 @@ pub fn as_json(row: &Row) -> Value {
     })
 }
 
-/// Blocks of a hash of so many bytes.
+/// Returns the number of hash blocks for a message of `len` bytes.
 fn blocks(set: &Set, len: usize) -> f64 {
     let blocks = match set.family {
         XmssFamily::Sha256 => (len + 9).div_ceil(64),
@@ -69,12 +70,12 @@ fn blocks(set: &Set, len: usize) -> f64 {
     blocks as f64
 }
 
-/// What stands before the key of a hash.
+/// Returns the length of the domain separator that precedes the key.
 fn padding(set: &Set) -> usize {
     if set.n == 24 { 4 } else { set.n }
 }
 
-/// Whether the first block of PRF is one of the key.
+/// Returns 1 if the first block of PRF contains only the key, else 0.
 fn has_state(set: &Set) -> f64 {
     f64::from(u8::from((set.family, set.n) == (XmssFamily::Sha256, 32)))
 }
@@ -91,21 +92,23 @@ fn node(set: &Set) -> f64 {
     3.0 * prf(set) + blocks(set, padding(set) + 3 * set.n)
 }
 
-/// Secrets, whole chains and the tree above them.
+/// Returns the cost of a leaf: secrets, complete chains, and the L-tree.
 fn leaf(set: &Set) -> f64 {
     let secret = blocks(set, padding(set) + 2 * set.n + 32) - has_state(set);
     let chains = set.chains() as f64;
     chains * (secret + 15.0 * step(set)) + (chains - 1.0) * node(set)
 }
 
-/// Half of all steps, since digits of a digest are anything, and nodes up to the root, of every layer.
+/// Returns the average cost of a verification: half of all chain steps, and the nodes up to the
+/// root, in every layer.
 fn of_verification(set: &Set) -> f64 {
     let chains = set.chains() as f64;
     let nodes = chains - 1.0 + f64::from(set.tree_height());
     f64::from(set.d) * (chains * 7.5 * step(set) + nodes * node(set))
 }
 
-/// Seconds of a block, in verifications of so many lanes: bytes that nobody signed take as long.
+/// Measures the seconds per hash block in batches of `lanes` verifications. The signatures are
+/// invalid, which takes as long.
 fn measure(engine: &Engine, set: &Set, lanes: usize) -> Result<f64, Failure> {
     let key = [&set.number.to_be_bytes()[..], &vec![7; 2 * set.n]].concat();
     let key = engine.signature_public(Algorithm::from(set.scheme), &key)?;
@@ -116,7 +119,7 @@ fn measure(engine: &Engine, set: &Set, lanes: usize) -> Result<f64, Failure> {
     let (lengths, mut status) = (vec![set.signature_len(); lanes], vec![Status::NotRun; lanes]);
     let mut best = Duration::MAX;
     let begun = Instant::now();
-    // The first one runs the self-test.
+    // The first call includes the self-test.
     while best == Duration::MAX || begun.elapsed() < MEASURED {
         let start = Instant::now();
         engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status)?;
@@ -134,7 +137,8 @@ mod tests {
 
     use super::*;
 
-    /// The counts that a profile of the standard's algorithms has (SHA-256, n = 32: 4 blocks a step, 6 a node, 2 a secret).
+    /// The block counts of the standard's algorithms (SHA-256, n = 32: 4 blocks a step, 6 a node, 2
+    /// a secret).
     #[test]
     fn blocks_are_counted_as_they_are_hashed() {
         let set = Set::from_number(Scheme::Xmss, 1).expect("XMSS-SHA2_10_256");
